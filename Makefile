@@ -1,0 +1,55 @@
+# Two commands do everything: `make demo` and `make test`. Both set themselves up.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PURE   := nodefleet.domain nodefleet.decide nodefleet.operations
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test demo format lint types contracts unit coverage bench mutants lock schema clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## create the environment from pinned versions
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("node-fleet needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@echo "Setting up $(VENV) from requirements.txt (once; about a minute) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+test: setup ## everything that must hold: format, lint, types, contracts, tests
+	@echo "── format";    $(BIN)/ruff format --check -q .
+	@echo "── lint";      $(BIN)/ruff check -q .
+	@echo "── types";     $(BIN)/mypy
+	@echo "── contracts"; $(BIN)/lint-imports --no-cache > $(VENV)/contracts.log || { cat $(VENV)/contracts.log; exit 1; }
+	@echo "── tests";     $(BIN)/pytest --cov --cov-report= && $(BIN)/python tests/coverage_gate.py
+
+demo: setup ## see the autoscaler at work, offline
+	@$(BIN)/nodefleet demo
+
+format: setup ## format and mend what can be mended
+	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
+
+coverage: setup ## branch coverage of the pure packages, with the missing lines
+	@$(BIN)/pytest --cov --cov-report=term-missing
+
+bench: setup ## the figures of benchmarks/
+	@$(BIN)/python benchmarks/decide.py
+
+mutants: setup ## do the tests notice? mutation tests of decide and operations (long)
+	@$(BIN)/python tests/mutants.py
+
+schema: setup ## write the JSON Schema of the policy for editors
+	@$(BIN)/nodefleet policy schema > docs/policy.schema.json
+
+lock: setup ## resolve requirements.in into pinned versions (needs network)
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet uv
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes -o requirements.txt requirements.in
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes -c requirements.txt -o layers/requirements.txt layers/requirements.in
+
+clean: ## remove the environment and everything generated
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants build *.egg-info .coverage

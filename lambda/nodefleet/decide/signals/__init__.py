@@ -1,0 +1,1 @@
+"""The three decision layers: reactive, predictive, and custom with its demand rules."""

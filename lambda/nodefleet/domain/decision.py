@@ -1,0 +1,121 @@
+"""What was decided, and everything a person needs to understand why."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, IntEnum
+
+from nodefleet.domain.fleet import Phase
+from nodefleet.domain.memory import Level, Memory
+from nodefleet.domain.operations import Step
+
+
+class Rank(IntEnum):
+    """Who outranks whom. Bounds are applied from the weakest rank to the strongest; a ceiling beats a floor."""
+
+    SIGNAL = 1  # what readings and pods ask for
+    WINDOW = 2  # what the schedule says
+    DAMPING = 3  # cooldowns and steps
+    PERSON = 4  # a scale command
+    LIMIT = 5  # min, max, replacing what was lost
+    SAFETY = 6  # pause, missing data, no launches before the API server was seen
+
+
+class Side(Enum):
+    FLOOR = "floor"
+    CEILING = "ceiling"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    side: Side
+    nodes: int
+    source: str  # min, cpu, pods, window:lunch, cooldown, …
+    rank: Rank
+    sentence: str
+    expires: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overruled:
+    """A bound that did not get what it asked for, and who saw to that."""
+
+    bound: Bound
+    by: str
+
+
+class Action(Enum):
+    GROW = "grow"
+    SHRINK = "shrink"
+    HOLD = "hold"
+
+
+class StayReason(Enum):
+    """Why a worker is not removed now."""
+
+    NOT_ASKED = "not-asked"  # nobody wants fewer nodes
+    CHOSEN = "chosen"  # it is the one that leaves
+    OUTRANKED = "outranked"  # another one goes first
+    ONE_AT_A_TIME = "one-at-a-time"
+    NOT_READY = "not-ready"  # booting, sick or leaving: not a candidate
+    CORDONED_BY_PERSON = "cordoned-by-person"
+    OPTED_OUT = "opted-out"  # an annotation on the node
+    POD_OPTED_OUT = "pod-opted-out"  # an annotation on a pod
+    KUBE_SYSTEM = "kube-system"
+    UNMANAGED_POD = "unmanaged-pod"
+    LOCAL_DATA = "local-data"  # hostPath or a local volume
+    BUDGET = "budget"  # a PodDisruptionBudget
+    ONLY_STATEFUL_POD = "only-stateful-pod"
+    SINGLE_REPLICA = "single-replica"
+    LAST_OF_ZONE = "last-of-zone"
+    NOWHERE_TO_GO = "nowhere-to-go"  # a pod fits on no other node
+    BACKING_OFF = "backing-off"  # an earlier drain failed
+    PODS_UNKNOWN = "pods-unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stay:
+    worker: str
+    phase: Phase
+    reason: StayReason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """The pool's workers by what they are worth."""
+
+    ready: int = 0  # includes nodes that are not ready for a short time
+    booting: int = 0  # includes launches that are not seen yet
+    leaving: int = 0
+    interrupted: int = 0
+    failed: int = 0  # join-failed and unhealthy
+    occupied: int = 0  # what counts against max
+
+    @property
+    def capacity(self) -> int:
+        return self.ready + self.booting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolDecision:
+    pool: str
+    action: Action
+    count: Count
+    target: int
+    reason: str  # one sentence with its figures
+    bounds: tuple[Bound, ...] = ()
+    overruled: tuple[Overruled, ...] = ()
+    votes: tuple[str, ...] = ()  # what each signal said
+    plan: tuple[Step, ...] = ()
+    stays: tuple[Stay, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    at: datetime
+    cluster: str
+    level: Level
+    pools: tuple[PoolDecision, ...]
+    memory: Memory
+    look_again: str = ""  # why another look in a few seconds could change something; empty: it could not

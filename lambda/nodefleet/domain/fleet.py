@@ -1,0 +1,294 @@
+"""The workers, and what each of them amounts to.
+
+A worker's phase is not stored anywhere. It is derived on every look from three sightings: what EC2 says of the
+machine, what Kubernetes says of the node, and which operation is open on it. PHASES holds every combination.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from itertools import product
+
+from nodefleet.domain.machines import Instance, InstanceState, Node, Notice, NoticeKind
+from nodefleet.domain.observation import ClusterView, Observation
+from nodefleet.domain.operations import Launch, Operation, Removal, Why
+from nodefleet.domain.policy import Health, Policy, Pool
+from nodefleet.domain.readings import Missing
+
+
+class Phase(Enum):
+    REQUESTED = "requested"
+    BOOTING = "booting"
+    READY = "ready"
+    UNREADY = "unready"  # not ready, but not for long: still counted, takes no pods, and nobody shrinks
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    DRAINED = "drained"
+    TERMINATING = "terminating"
+    GONE = "gone"
+    JOIN_FAILED = "join-failed"
+    UNHEALTHY = "unhealthy"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped"
+    ORPHANED = "orphaned"  # a Node whose machine is gone
+
+
+class Machine(Enum):
+    """EC2's side."""
+
+    ABSENT = "absent"
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPED = "stopped"  # or stopping
+    ENDING = "ending"  # shutting down
+    ENDED = "ended"  # terminated
+
+
+class Member(Enum):
+    """Kubernetes' side."""
+
+    NONE = "none"  # not joined, and still in time
+    LATE = "late"  # not joined within the join limit
+    READY = "ready"
+    UNREADY = "unready"
+    SICK = "sick"  # not ready for longer than the limit
+
+
+class Under(Enum):
+    """The operation that is open on it, or the notice that will open one."""
+
+    NOTHING = "nothing"
+    LAUNCH = "launch"
+    LEAVING = "leaving"  # voluntary removal
+    DOOMED = "doomed"  # EC2 takes it
+    SICK = "sick"  # removal of a sick worker
+    CLEANUP = "cleanup"
+
+
+_ANY = "*"
+
+# First match wins; _ANY matches everything. `CORDONED` stands for all steps of leaving: it becomes DRAINING once an
+# eviction was asked for, and DRAINED once nothing is left that has to move.
+_TABLE: tuple[tuple[str, str, str, Phase], ...] = (
+    # EC2         Kubernetes   operation    phase
+    ("absent", "none", "launch", Phase.REQUESTED),
+    ("absent", "none", _ANY, Phase.GONE),
+    ("absent", "late", _ANY, Phase.GONE),
+    ("absent", _ANY, "leaving", Phase.TERMINATING),  # our own removal: its Node is deleted by that
+    ("absent", _ANY, "doomed", Phase.TERMINATING),
+    ("absent", _ANY, "sick", Phase.TERMINATING),
+    ("absent", _ANY, _ANY, Phase.ORPHANED),
+    ("ended", "none", _ANY, Phase.GONE),
+    ("ended", "late", _ANY, Phase.GONE),
+    ("ended", _ANY, "leaving", Phase.TERMINATING),
+    ("ended", _ANY, "doomed", Phase.TERMINATING),
+    ("ended", _ANY, "sick", Phase.TERMINATING),
+    ("ended", _ANY, _ANY, Phase.ORPHANED),
+    ("ending", _ANY, _ANY, Phase.TERMINATING),
+    ("stopped", _ANY, _ANY, Phase.STOPPED),
+    ("pending", _ANY, "doomed", Phase.INTERRUPTED),
+    ("running", _ANY, "doomed", Phase.INTERRUPTED),
+    ("pending", _ANY, "leaving", Phase.CORDONED),
+    ("running", _ANY, "leaving", Phase.CORDONED),
+    ("pending", _ANY, "sick", Phase.CORDONED),
+    ("running", _ANY, "sick", Phase.CORDONED),
+    ("pending", "ready", _ANY, Phase.READY),  # ready always wins
+    ("running", "ready", _ANY, Phase.READY),
+    ("pending", "late", _ANY, Phase.JOIN_FAILED),
+    ("running", "late", _ANY, Phase.JOIN_FAILED),
+    ("pending", "none", _ANY, Phase.BOOTING),
+    ("running", "none", _ANY, Phase.BOOTING),
+    ("pending", "unready", _ANY, Phase.UNREADY),
+    ("running", "unready", _ANY, Phase.UNREADY),
+    ("pending", "sick", _ANY, Phase.UNHEALTHY),
+    ("running", "sick", _ANY, Phase.UNHEALTHY),
+)
+
+
+def _first_match(machine: Machine, member: Member, under: Under) -> Phase:
+    seen = (machine.value, member.value, under.value)
+    return next(row[3] for row in _TABLE if all(cell in (_ANY, value) for cell, value in zip(row, seen, strict=False)))
+
+
+PHASES: Mapping[tuple[Machine, Member, Under], Phase] = {
+    seen: _first_match(*seen) for seen in product(Machine, Member, Under)
+}
+
+COUNTS_AS_CAPACITY = frozenset({Phase.READY, Phase.UNREADY, Phase.BOOTING})
+LEAVES = frozenset({Phase.CORDONED, Phase.DRAINING, Phase.DRAINED, Phase.TERMINATING})
+DOES_NOT_OCCUPY = frozenset({Phase.INTERRUPTED, Phase.TERMINATING, Phase.STOPPED, Phase.ORPHANED, Phase.GONE})
+
+_MACHINES = {
+    InstanceState.PENDING: Machine.PENDING,
+    InstanceState.RUNNING: Machine.RUNNING,
+    InstanceState.STOPPING: Machine.STOPPED,
+    InstanceState.STOPPED: Machine.STOPPED,
+    InstanceState.SHUTTING_DOWN: Machine.ENDING,
+    InstanceState.TERMINATED: Machine.ENDED,
+}
+_UNDER = {Why.VOLUNTARY: Under.LEAVING, Why.INTERRUPTED: Under.DOOMED, Why.SICK: Under.SICK}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    id: str  # the instance id; the node's name if there is no instance
+    pool: str
+    phase: Phase
+    instance: Instance | None = None
+    node: Node | None = None
+    operation: Operation | None = None
+    notice: Notice | None = None
+
+    @property
+    def zone(self) -> str:
+        return self.instance.zone if self.instance else ""
+
+    @property
+    def name(self) -> str:
+        return self.node.name if self.node else self.id
+
+    @property
+    def is_capacity(self) -> bool:
+        """Ready or about to be. A node that a person cordoned takes no pods and is none."""
+        return self.phase in COUNTS_AS_CAPACITY and not self.held_by_person
+
+    @property
+    def held_by_person(self) -> bool:
+        return self.node is not None and self.node.cordoned and not self.node.removal
+
+    @property
+    def occupies(self) -> bool:
+        """It counts against max: a machine that exists and that EC2 does not take away by itself."""
+        return self.instance is not None and self.phase not in DOES_NOT_OCCUPY
+
+
+def workers(seen: Observation, policy: Policy) -> tuple[Worker, ...]:
+    """Every worker of every pool, by id. The control plane and what is not ours is not among them."""
+    if isinstance(seen.instances, Missing):
+        return ()
+    answered = isinstance(seen.kubernetes, ClusterView)
+    nodes = seen.kubernetes.nodes if isinstance(seen.kubernetes, ClusterView) else ()
+    ours = [node for node in nodes if node.pool is not None and not node.control_plane]
+    by_instance = {node.instance: node for node in ours if node.instance}
+    open_on = _operations_by_target(seen.operations)
+    notices = {notice.instance: notice for notice in seen.notices}
+    busy = _nodes_with_movable_pods(seen)
+
+    found = []
+    for instance in seen.instances:
+        if not instance.worker:
+            continue
+        node = by_instance.get(instance.id)
+        operation = open_on.get(instance.id) or (open_on.get(node.name) if node else None)
+        pool = policy.pool(instance.pool)
+        found.append(_worker(instance, node, operation, notices.get(instance.id), pool, seen.at, answered, busy))
+    known = {instance.id for instance in seen.instances}
+    for node in ours:
+        if node.instance not in known:
+            found.append(
+                _worker(None, node, open_on.get(node.name), None, policy.pool(node.pool or ""), seen.at, answered, busy)
+            )
+    return tuple(sorted(found, key=lambda worker: worker.id))
+
+
+def unseen_launches(operations: Iterable[Operation], instances: Sequence[Instance], pool: str) -> int:
+    """Workers that open launches asked for and that EC2 does not show yet: each counts max(asked, seen)."""
+    seen: dict[str, int] = defaultdict(int)
+    for instance in instances:
+        seen[instance.operation] += 1
+    return sum(
+        max(0, expected(operation) - seen[operation.id])
+        for operation in operations
+        if isinstance(operation, Launch) and operation.pool == pool
+    )
+
+
+def expected(launch: Launch) -> int:
+    """How many instances a launch may still turn out to have made."""
+    return len(launch.instances) if launch.answered else launch.count
+
+
+def _operations_by_target(operations: Iterable[Operation]) -> dict[str, Operation]:
+    targets: dict[str, Operation] = {}
+    for operation in operations:
+        match operation:
+            case Launch():
+                targets.update(dict.fromkeys(operation.instances, operation))
+            case Removal():
+                targets[operation.instance or operation.node] = operation
+            case _:
+                targets[operation.target] = operation
+    return targets
+
+
+def _nodes_with_movable_pods(seen: Observation) -> frozenset[str] | None:
+    if isinstance(seen.kubernetes, Missing) or seen.kubernetes.pods is None:
+        return None
+    return frozenset(pod.node for pod in seen.kubernetes.pods if pod.node and pod.movable)
+
+
+def _worker(
+    instance: Instance | None,
+    node: Node | None,
+    operation: Operation | None,
+    notice: Notice | None,
+    pool: Pool | None,
+    now: datetime,
+    answered: bool,
+    busy: frozenset[str] | None,
+) -> Worker:
+    rules = pool or Pool()
+    if notice and notice.kind is NoticeKind.REBALANCE and not rules.removal.drain_on_rebalance:
+        notice = None
+    machine = _MACHINES[instance.state] if instance else Machine.ABSENT
+    member = _member(instance, node, rules.health, now, answered)
+    phase = PHASES[machine, member, _under(operation, notice)]
+    if phase is Phase.CORDONED and isinstance(operation, Removal):
+        phase = _step_of_leaving(node, operation, busy)
+    elif phase is Phase.READY and node is not None and node.cordoned:
+        phase = Phase.CORDONED
+    return Worker(
+        id=instance.id if instance else (node.name if node else ""),
+        pool=instance.pool if instance else (node.pool if node and node.pool else ""),
+        phase=phase,
+        instance=instance,
+        node=node,
+        operation=operation,
+        notice=notice,
+    )
+
+
+def _member(instance: Instance | None, node: Node | None, health: Health, now: datetime, answered: bool) -> Member:
+    if node is not None and node.ready:
+        return Member.READY
+    young = instance is not None and now - instance.launched_at < health.join_limit
+    if node is None:
+        # The join clock only means something while the API server could have shown the node.
+        late = not young and answered and instance is not None
+        return Member.LATE if late or (instance is not None and instance.failed) else Member.NONE
+    if young:
+        return Member.NONE
+    not_ready_for = now - (node.ready_changed_at or now)
+    return Member.SICK if not_ready_for >= health.not_ready_limit else Member.UNREADY
+
+
+def _under(operation: Operation | None, notice: Notice | None) -> Under:
+    if notice is not None:
+        return Under.DOOMED
+    match operation:
+        case None:
+            return Under.NOTHING
+        case Launch():
+            return Under.LAUNCH
+        case Removal(why=why):
+            return _UNDER[why]
+        case _:
+            return Under.CLEANUP
+
+
+def _step_of_leaving(node: Node | None, removal: Removal, busy: frozenset[str] | None) -> Phase:
+    if node is None or (busy is not None and node.name not in busy):
+        return Phase.DRAINED
+    return Phase.DRAINING if removal.evicting else Phase.CORDONED

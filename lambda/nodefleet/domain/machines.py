@@ -1,0 +1,81 @@
+"""What EC2 and Kubernetes say of the machines: instances, nodes, notices and types, as they are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from nodefleet.domain.resources import NOTHING, Resources
+from nodefleet.domain.workload import Taint
+
+
+class Market(Enum):
+    SPOT = "spot"
+    ON_DEMAND = "on-demand"
+
+
+class InstanceState(Enum):
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    SHUTTING_DOWN = "shutting-down"
+    TERMINATED = "terminated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """An EC2 instance that carries this cluster's tags."""
+
+    id: str
+    pool: str = "default"
+    state: InstanceState = InstanceState.RUNNING
+    zone: str
+    type: str = "t3.small"
+    market: Market = Market.ON_DEMAND
+    launched_at: datetime
+    operation: str = ""  # the launch that made it
+    worker: bool = True  # false for the control plane: never touched
+    failed: bool = False  # we marked it as failed to join and keep it for a person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A Kubernetes node. Without a pool it is not ours: it can hold pods, and is never touched."""
+
+    name: str
+    pool: str | None = "default"
+    instance: str = ""  # from the provider id
+    control_plane: bool = False
+    ready: bool = True
+    ready_changed_at: datetime | None = None  # since when it is ready, or not
+    created_at: datetime | None = None
+    cordoned: bool = False
+    removal: str = ""  # our own removal's id, from the taint we set; empty if the cordon is a person's
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    allocatable: Resources = NOTHING
+
+
+class NoticeKind(Enum):
+    SPOT_INTERRUPTION = "spot-interruption"
+    REBALANCE = "rebalance"
+    SCHEDULED_CHANGE = "scheduled-change"
+    STATE_CHANGE = "state-change"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """EC2 said that it takes an instance, or may."""
+
+    instance: str
+    kind: NoticeKind
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    name: str
+    resources: Resources  # what the type offers before the node's own reserve
+    hourly_usd: float | None = None

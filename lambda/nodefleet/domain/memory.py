@@ -1,0 +1,134 @@
+"""What one look leaves for the next. Small, and safe to lose: everything in it can be learned again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from enum import Enum
+
+from nodefleet.domain.operations import Shortage
+from nodefleet.domain.readings import Reading
+
+
+class Level(Enum):
+    """How much of what we need is there."""
+
+    NORMAL = "normal"
+    DEGRADED = "degraded"  # Prometheus missing
+    PARTIAL = "partial"  # Kubernetes or EC2 missing
+    RECOVERY = "recovery"  # everything is back, shrinking waits
+
+
+@dataclass(frozen=True, slots=True)
+class Breaches:
+    """Sample times beyond a limit that count: a streak's or a score's."""
+
+    times: tuple[datetime, ...] = ()
+    since: datetime | None = None  # when this run of breaches began
+    last: datetime | None = None  # the last sample that was looked at, on whichever side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HourLoad:
+    """The mean load of one hour, in busy nodes (utilisation × nodes)."""
+
+    day: str  # local date, 2026-11-16
+    hour: int  # local, 0–23
+    load: float
+    samples: int
+    last: datetime  # the newest sample in it
+
+    @property
+    def weekday(self) -> int:
+        return date.fromisoformat(self.day).weekday()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """A floor that was voted for an hour to come; it lasts through that hour."""
+
+    nodes: int
+    hour: datetime  # when the hour begins
+    expires: datetime
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """Nodes that a signal was given, and what it read then."""
+
+    signal: str
+    value: float
+    at: datetime
+    nodes: int  # capacity that it was to have
+    strikes: int = 0  # growths so far that changed nothing
+    lost: bool = False  # it has no vote until it clears
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGrant:
+    """A pod for which a node was bought."""
+
+    uid: str
+    at: datetime
+    times: int = 1
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A worker that went without our doing, and has not been replaced yet."""
+
+    worker: str
+    at: datetime
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTrouble:
+    """Nodes that were launched and did not join."""
+
+    failures: int
+    delay: timedelta
+    next_probe: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """A node that could not be drained, and when it may be tried again."""
+
+    node: str
+    blocker: str
+    failures: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolMemory:
+    last_grow: datetime | None = None
+    last_shrink: datetime | None = None
+    breaches: Mapping[str, Breaches] = field(default_factory=dict)  # by signal and direction: "cpu:up"
+    profile: tuple[HourLoad, ...] = ()
+    forecast: Forecast | None = None
+    cached: Mapping[str, Reading] = field(default_factory=dict)  # the last good readings
+    grants: tuple[Grant, ...] = ()
+    pod_grants: tuple[PodGrant, ...] = ()
+    members: tuple[str, ...] = ()  # who was capacity at the last look
+    losses: tuple[Loss, ...] = ()
+    join_trouble: JoinTrouble | None = None
+    shortages: tuple[Shortage, ...] = ()
+    backoffs: tuple[Backoff, ...] = ()
+    suspects: Mapping[str, datetime] = field(default_factory=dict)  # debris, and when it was first seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    api_seen: bool = False  # the API server has answered once
+    level: Level = Level.NORMAL
+    recovered_at: datetime | None = None
+    pools: Mapping[str, PoolMemory] = field(default_factory=dict)
+
+    def pool(self, name: str) -> PoolMemory:
+        return self.pools.get(name, NOTHING_KNOWN)
+
+
+NOTHING_KNOWN = PoolMemory()

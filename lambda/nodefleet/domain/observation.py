@@ -1,0 +1,79 @@
+"""Everything one look saw. With the memory and the policy it decides alone: the same look decides the same."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from nodefleet.domain.machines import Instance, InstanceType, Node, Notice
+from nodefleet.domain.operations import Operation
+from nodefleet.domain.readings import Missing, PoolReadings
+from nodefleet.domain.workload import Budget, Pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """What the Kubernetes API said."""
+
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] | None = None  # none: only a count of unschedulable pods is known
+    unschedulable: Mapping[str, int] = field(default_factory=dict)  # by pool, when there are no pod objects
+    budgets: tuple[Budget, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchTarget:
+    """Where and from what template a pool's workers are launched."""
+
+    pool: str = "default"
+    template: str = ""
+    template_version: str = "1"
+    subnets: Mapping[str, str] = field(default_factory=dict)  # zone → subnet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveWindow:
+    """A schedule window that is open now; cron and time zones are worked out at the edge."""
+
+    pool: str = "default"
+    name: str
+    until: datetime
+    min: int | None = None
+    max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A person stopped scaling; min is still kept."""
+
+    pool: str | None = None  # none: all pools
+    by: str = "someone"
+    reason: str = ""
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """A person asked for a size."""
+
+    pool: str = "default"
+    nodes: int
+    by: str = "someone"
+    reason: str = ""
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    at: datetime
+    cluster: str = "default"
+    run: str = "0"  # the fencing number of this run; it makes operation ids unique
+    instances: tuple[Instance, ...] | Missing = ()
+    kubernetes: ClusterView | Missing = field(default_factory=ClusterView)
+    readings: Mapping[str, PoolReadings] = field(default_factory=dict)  # by pool
+    operations: tuple[Operation, ...] = ()  # the open ones
+    notices: tuple[Notice, ...] = ()
+    commands: tuple[Pause | Scale, ...] = ()
+    windows: tuple[ActiveWindow, ...] = ()
+    targets: tuple[LaunchTarget, ...] = ()
+    catalog: tuple[InstanceType, ...] = ()
+    utc_offset: timedelta = timedelta(0)  # of the policy's time zone, now

@@ -1,0 +1,280 @@
+"""What is under way. Each operation is stored before its first effect, so a run that dies is carried on by the next."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import TypeAlias
+
+from nodefleet.domain.machines import Market
+
+
+class Purpose(Enum):
+    """Why nodes are launched. Only growing starts a cooldown."""
+
+    GROW = "grow"
+    RESTORE = "restore"  # min, or a node that was lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One CreateFleet request, frozen: it is sent again byte for byte until its answer is known."""
+
+    id: str  # also the ClientToken
+    pool: str
+    zone: str
+    market: Market
+    types: tuple[str, ...]
+    count: int
+    template: str
+    template_version: str  # a number, not $Latest: what is sent again must be the same
+    subnet: str
+    max_price_usd: float | None = None
+    purpose: Purpose = Purpose.GROW
+    reason: str
+    started: datetime
+    deadline: datetime  # nobody sends it any more after this
+    answered: bool = False  # EC2 answered: what it gave is all there will be
+    instances: tuple[str, ...] = ()  # what EC2 said it launched
+    shortage: tuple[str, ...] = ()  # types that lacked capacity in this zone and market
+    attempts: int = 0
+
+
+class Why(Enum):
+    VOLUNTARY = "voluntary"
+    INTERRUPTED = "interrupted"
+    SICK = "sick"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """A worker on its way out: cordoned, drained, terminated, forgotten, or let back in."""
+
+    id: str
+    pool: str
+    instance: str
+    node: str = ""  # empty: it never joined
+    why: Why
+    reason: str
+    started: datetime
+    deadline: datetime  # voluntary: give up; interrupted: when EC2 takes it
+    force_from: datetime | None = None  # interrupted: pods are deleted by force from here
+    cordoned: bool = False  # our cordon has been seen on the node
+    evicting: bool = False  # the first eviction was asked for
+    terminating: bool = False  # EC2 was asked to terminate it
+    cancelled: str = ""  # a reason: it is let back in
+    attempts: int = 0
+
+
+class Debris(Enum):
+    NODE = "node"  # a Node object whose machine is gone
+    INSTANCE = "instance"  # a machine that failed to join and is not kept, or that no pool owns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleanup:
+    """Something left behind. Destroyed only after a second look agreed with the first."""
+
+    id: str
+    pool: str
+    debris: Debris
+    target: str  # node name or instance id: always explicit
+    reason: str
+    first_seen: datetime
+    started: datetime
+    deadline: datetime
+    attempts: int = 0
+
+
+Operation: TypeAlias = Launch | Removal | Cleanup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRef:
+    """One pod, by its identity: another pod with the same name is not meant."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+# ── steps: what the loop carries out, each safe to take twice ────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Store this operation; it is advanced from the next look on."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Store this newer state of an open operation."""
+
+    operation: Operation
+
+
+class Outcome(Enum):
+    DONE = "done"
+    FAILED = "failed"  # it did not get what it was for
+    CANCELLED = "cancelled"  # called back by ourselves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    operation: str
+    outcome: Outcome
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendLaunch:
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cordon:
+    """Make it unschedulable and taint it, in one patch, with the reason on the node."""
+
+    node: str
+    removal: str
+    reason: str
+    deadline: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Uncordon:
+    node: str
+    removal: str  # only if the taint is this removal's own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict:
+    node: str
+    pods: tuple[PodRef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForceDelete:
+    """Delete pods without a budget's consent: EC2 takes the node anyway."""
+
+    node: str
+    pods: tuple[PodRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    instance: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteNode:
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkFailed:
+    """Tag an instance that failed to join, and keep it for a person."""
+
+    instance: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRemoval:
+    """Let a node back in that we had begun to remove."""
+
+    operation: str
+    reason: str
+
+
+class AlertKind(Enum):
+    AT_MAX = "at-max"
+    JOIN_FAILED = "join-failed"
+    JOIN_BACKOFF = "join-backoff"
+    DRAIN_BLOCKED = "drain-blocked"
+    FORCED = "forced"
+    INTERRUPTED = "interrupted"
+    NO_CAPACITY = "no-capacity"
+    MANY_SICK = "many-sick"
+    SICK = "sick"
+    CANNOT_HOLD = "cannot-hold"  # pods that no node can hold
+    NO_BENEFIT = "no-benefit"  # a signal or pod lost its vote
+    CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
+    DEGRADED = "degraded"
+    RECOVERED = "recovered"
+    NOTHING_REMOVABLE = "nothing-removable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """Something people should know, with what to do about it."""
+
+    alert: AlertKind
+    pool: str
+    text: str
+
+
+# ── lessons: what an operation's course teaches the memory ───────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """A type that could not be had in a zone and market; it is not asked again for a while."""
+
+    pool: str
+    type: str
+    zone: str
+    market: Market
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinFailed:
+    pool: str
+    instance: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    pool: str
+    instance: str
+    took: timedelta
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainFailed:
+    pool: str
+    node: str
+    blocker: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readmitted:
+    """A drain was called back: it counts as growth for cooldowns."""
+
+    pool: str
+    node: str
+    at: datetime
+
+
+Lesson: TypeAlias = Shortage | JoinFailed | Joined | DrainFailed | Readmitted
+
+Step: TypeAlias = (
+    Open
+    | Keep
+    | Close
+    | SendLaunch
+    | Cordon
+    | Uncordon
+    | Evict
+    | ForceDelete
+    | Terminate
+    | DeleteNode
+    | MarkFailed
+    | CancelRemoval
+    | Tell
+)

@@ -1,0 +1,317 @@
+"""Dataclasses to plain values (what JSON and YAML hold) and back, without loss.
+
+One codec serves policies, observations, memory, operations and decisions. It is strict (an unknown key, a wrong
+type or a missing field is a problem) and it finds all problems before it refuses. What to do for a type is worked
+out once and kept, so that ten thousand pods take fractions of a second.
+
+    tagged unions      {"kind": "missing", "cause": "timeout"}; the kind is the class name in kebab-case
+    datetime           "2026-11-16T12:00:00Z"; a time without a zone is refused
+    timedelta          seconds, or "90s", "5m", "2h", "7d"
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from nodefleet.domain.problems import Problem, RefusedError
+
+T = TypeVar("T")
+Plain: TypeAlias = Any  # what json.loads gives: the codec's outer edge
+Path: TypeAlias = tuple[Any, ...]  # (parent path, key): built on every level, printed only for a problem
+Encode: TypeAlias = Callable[[Any], Plain]
+Decode: TypeAlias = Callable[[Plain, Path, list[Problem]], Any]
+
+TAG = "kind"
+ROOT: Path = ()
+_WRONG = object()  # what a decoder returns after it has noted a problem
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def to_plain(value: Any, *, full: bool = False) -> Plain:
+    """The value as dicts, lists and scalars. Fields at their default are left out unless `full`."""
+    kind: Any = type(value)
+    return _encoder(kind, full)(value)
+
+
+def from_plain(kind: type[T], data: Plain) -> T:
+    """The value that `data` stands for, or a RefusedError with every problem in it."""
+    problems: list[Problem] = []
+    value = decode(kind, data, problems)
+    if problems:
+        raise RefusedError(problems)
+    return value  # type: ignore[no-any-return]  # decoded as `kind`, which the type checker can't see
+
+
+def decode(kind: Any, data: Plain, problems: list[Problem], path: Path = ROOT) -> Any:
+    """Like from_plain, but notes its problems in the given list, so that a caller can add to them."""
+    return _decoder(kind)(data, path, problems)
+
+
+def kind_of(cls: type) -> str:
+    """The tag of a class in a union: ClearTime → clear-time."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+
+def where(path: Path) -> str:
+    """A path as a person writes it: pools[0].limits.min."""
+    text = ""
+    while path:
+        path, key = path
+        text = (f"[{key}]" if isinstance(key, int) else f".{key}") + text
+    return text.removeprefix(".") or "(top level)"
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A hint that names the closest known word, or all of them."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known))}"
+
+
+def _is_class(kind: Any) -> bool:
+    return isinstance(kind, type) and is_dataclass(kind)
+
+
+def fields_of(cls: type) -> tuple[tuple[Field[Any], Any], ...]:
+    """The fields of a dataclass with their resolved types."""
+    hints = get_type_hints(cls)
+    return tuple((field, hints[field.name]) for field in fields(cls))
+
+
+def default_of(field: Field[Any]) -> Any:
+    """A field's default value, or dataclasses.MISSING."""
+    return field.default_factory() if field.default_factory is not MISSING else field.default
+
+
+# ── out ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def _encoder(kind: Any, full: bool) -> Encode:  # noqa: FBT001  # a cached function's key
+    if _is_class(kind):
+        return _encode_dataclass(kind, full=full, tagged=False)
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return _encode_union(kind, full=full)
+    if origin is tuple:
+        item = _encoder(get_args(kind)[0], full)
+        return lambda value: [item(each) for each in value]
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        entry = _encoder(get_args(kind)[1], full)
+        return lambda value: {key: entry(each) for key, each in value.items()}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return lambda value: value.value
+    if kind is datetime:
+        return lambda value: value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if kind is timedelta:
+        return _seconds
+    return lambda value: value
+
+
+def _seconds(value: timedelta) -> float:
+    seconds = value.total_seconds()
+    return int(seconds) if seconds.is_integer() else seconds
+
+
+def _encode_dataclass(cls: type, *, full: bool, tagged: bool) -> Encode:
+    # Fields are worked out at first use, so that a dataclass may contain itself.
+    plans: list[tuple[str, Encode, Any]] = []
+
+    def encode(value: Any) -> Plain:
+        if not plans:
+            plans.extend((field.name, _encoder(hint, full), default_of(field)) for field, hint in fields_of(cls))
+        result: dict[str, Plain] = {TAG: kind_of(cls)} if tagged else {}
+        for name, encode_field, default in plans:
+            held = getattr(value, name)
+            if full or default is MISSING or held != default:
+                result[name] = encode_field(held)
+        return result
+
+    return encode
+
+
+def _encode_union(kind: Any, *, full: bool) -> Encode:
+    members = get_args(kind)
+    tagged = {cls: _encode_dataclass(cls, full=full, tagged=True) for cls in members if _is_class(cls)}
+    others = [_encoder(cls, full) for cls in members if not _is_class(cls) and cls is not NoneType]
+    if _is_optional_dataclass(members):
+        tagged = {cls: _encode_dataclass(cls, full=full, tagged=False) for cls in tagged}
+
+    def encode(value: Any) -> Plain:
+        if value is None:
+            return None
+        if type(value) in tagged:
+            return tagged[type(value)](value)
+        return others[0](value)
+
+    return encode
+
+
+def _is_optional_dataclass(members: tuple[Any, ...]) -> bool:
+    """`X | None` needs no tag: what stands there is an X."""
+    return len(members) == 2 and NoneType in members  # noqa: PLR2004  # the pair itself
+
+
+# ── in ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def _decoder(kind: Any) -> Decode:
+    if _is_class(kind):
+        return _decode_dataclass(kind)
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return _decode_union(kind)
+    if origin is tuple:
+        return _decode_list(get_args(kind)[0])
+    if origin is Literal:
+        return _decode_choice([str(choice) for choice in get_args(kind)], dict(zip(*[get_args(kind)] * 2, strict=True)))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _decode_table(get_args(kind)[1])
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _decode_choice([str(each.value) for each in kind], {each.value: each for each in kind})
+    return _SCALARS[kind]
+
+
+def _wrong(path: Path, value: Plain, wrong: str, right: str, problems: list[Problem]) -> Any:
+    problems.append(Problem(path=where(path), value=value, wrong=wrong, right=right))
+    return _WRONG
+
+
+def _decode_dataclass(cls: type) -> Decode:
+    plans: dict[str, tuple[Decode, bool]] = {}
+
+    def decode_it(data: Plain, path: Path, problems: list[Problem]) -> Any:
+        if not plans:
+            plans.update((f.name, (_decoder(hint), default_of(f) is MISSING)) for f, hint in fields_of(cls))
+        if not isinstance(data, dict):
+            return _wrong(path, data, f"is not a table of {cls.__name__}'s fields", _fields_hint(plans), problems)
+        before = len(problems)
+        values: dict[str, Any] = {}
+        for key, held in data.items():
+            plan = plans.get(key)
+            if plan is None:
+                if key != TAG:
+                    _wrong((path, key), held, "is an unknown key", nearest(str(key), list(plans)), problems)
+                continue
+            values[key] = plan[0](held, (path, key), problems)
+        for name, (_, required) in plans.items():
+            if required and name not in data:
+                _wrong((path, name), None, "is missing", f"{cls.__name__} needs it", problems)
+        return cls(**values) if len(problems) == before else _WRONG
+
+    return decode_it
+
+
+def _fields_hint(plans: Mapping[str, Any]) -> str:
+    return f"fields are {', '.join(plans)}"
+
+
+def _decode_union(kind: Any) -> Decode:
+    members = get_args(kind)
+    classes = {kind_of(cls): cls for cls in members if _is_class(cls)}
+    others = [cls for cls in members if not _is_class(cls) and cls is not NoneType]
+    optional = NoneType in members
+
+    def decode_it(data: Plain, path: Path, problems: list[Problem]) -> Any:
+        if data is None and optional:
+            return None
+        if classes and isinstance(data, dict) and not (others and TAG not in data):
+            if _is_optional_dataclass(members):
+                return _decoder(next(iter(classes.values())))(data, path, problems)
+            tag = data.get(TAG)
+            if tag not in classes:
+                right = nearest(str(tag), list(classes)) if tag else f"one of {', '.join(classes)}"
+                return _wrong((path, TAG), tag, "is not a known kind", right, problems)
+            return _decoder(classes[tag])(data, path, problems)
+        if others:
+            return _decoder(others[0])(data, path, problems)
+        return _wrong(path, data, "is not a table", f"write one with kind {' or '.join(classes)}", problems)
+
+    return decode_it
+
+
+def _decode_list(item: Any) -> Decode:
+    def decode_it(data: Plain, path: Path, problems: list[Problem]) -> Any:
+        if not isinstance(data, list):
+            return _wrong(path, data, "is not a list", "write a list", problems)
+        decode_item = _decoder(item)
+        return tuple([decode_item(each, (path, index), problems) for index, each in enumerate(data)])
+
+    return decode_it
+
+
+def _decode_table(entry: Any) -> Decode:
+    def decode_it(data: Plain, path: Path, problems: list[Problem]) -> Any:
+        if not isinstance(data, dict):
+            return _wrong(path, data, "is not a table", "write a table of names and values", problems)
+        decode_entry = _decoder(entry)
+        return {str(key): decode_entry(each, (path, key), problems) for key, each in data.items()}
+
+    return decode_it
+
+
+def _decode_choice(words: list[str], meaning: Mapping[Any, Any]) -> Decode:
+    def decode_it(data: Plain, path: Path, problems: list[Problem]) -> Any:
+        if isinstance(data, str | int) and data in meaning:
+            return meaning[data]
+        return _wrong(path, data, "is not a choice here", nearest(str(data), words), problems)
+
+    return decode_it
+
+
+def _decode_int(data: Plain, path: Path, problems: list[Problem]) -> Any:
+    if type(data) is int:
+        return data
+    return _wrong(path, data, "is not a whole number", "write for example 3", problems)
+
+
+def _decode_float(data: Plain, path: Path, problems: list[Problem]) -> Any:
+    if type(data) in (int, float) and math.isfinite(data):
+        return float(data)
+    return _wrong(path, data, "is not a number", "write for example 2.5", problems)
+
+
+def _decode_bool(data: Plain, path: Path, problems: list[Problem]) -> Any:
+    return data if isinstance(data, bool) else _wrong(path, data, "is not a yes or no", "true or false", problems)
+
+
+def _decode_text(data: Plain, path: Path, problems: list[Problem]) -> Any:
+    return data if isinstance(data, str) else _wrong(path, data, "is not a text", "put it in quotes", problems)
+
+
+def _decode_time(data: Plain, path: Path, problems: list[Problem]) -> Any:
+    right = "write for example 2026-11-16T12:00:00Z"
+    if isinstance(data, datetime):  # YAML reads times by itself
+        return data if data.tzinfo else _wrong(path, data, "is a time without a zone", right, problems)
+    try:
+        time = datetime.fromisoformat(data)
+    except (TypeError, ValueError):
+        return _wrong(path, data, "is not a time", right, problems)
+    return time if time.tzinfo else _wrong(path, data, "is a time without a zone", right, problems)
+
+
+def _decode_duration(data: Plain, path: Path, problems: list[Problem]) -> Any:
+    if type(data) in (int, float) and math.isfinite(data):
+        return timedelta(seconds=data)
+    match = _DURATION.fullmatch(data) if isinstance(data, str) else None
+    if match:
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    return _wrong(path, data, "is not a duration", "write seconds as a number, or 90s, 5m, 2h, 7d", problems)
+
+
+_SCALARS: Mapping[Any, Decode] = {
+    int: _decode_int,
+    float: _decode_float,
+    bool: _decode_bool,
+    str: _decode_text,
+    datetime: _decode_time,
+    timedelta: _decode_duration,
+}

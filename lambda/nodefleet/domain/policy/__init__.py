@@ -1,0 +1,72 @@
+"""The scaling policy: every number that a rule uses, with its unit, its default and the reason for it.
+
+settings   what a field says about itself, for people, for checks and for editors
+pool       how one pool scales
+demand     the rules that turn a user's own readings into nodes
+cluster    what holds for the whole cluster, and the pools
+check      what makes a policy impossible, all of it at once
+"""
+
+from nodefleet.domain.policy.cluster import Burst, Policy, Trust
+from nodefleet.domain.policy.demand import (
+    ClearTime,
+    CloudWatch,
+    DemandRule,
+    JobDemand,
+    PerWorkerQueue,
+    Prometheus,
+    QueueAndLatency,
+    Sqs,
+    Threshold,
+)
+from nodefleet.domain.policy.pool import (
+    Benefit,
+    Budgets,
+    Cooldown,
+    Health,
+    Limits,
+    MarketMix,
+    Pool,
+    Predictive,
+    Queries,
+    Reactive,
+    RemovalRules,
+    Steps,
+    Targets,
+    Utilisation,
+    Window,
+)
+from nodefleet.domain.policy.settings import Readings, Score, Sustain
+
+__all__ = [
+    "Benefit",
+    "Budgets",
+    "Burst",
+    "ClearTime",
+    "CloudWatch",
+    "Cooldown",
+    "DemandRule",
+    "Health",
+    "JobDemand",
+    "Limits",
+    "MarketMix",
+    "PerWorkerQueue",
+    "Policy",
+    "Pool",
+    "Predictive",
+    "Prometheus",
+    "Queries",
+    "QueueAndLatency",
+    "Reactive",
+    "Readings",
+    "RemovalRules",
+    "Score",
+    "Sqs",
+    "Steps",
+    "Sustain",
+    "Targets",
+    "Threshold",
+    "Trust",
+    "Utilisation",
+    "Window",
+]

@@ -1,0 +1,48 @@
+"""What holds for the whole cluster, and its pools."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from nodefleet.domain.policy.pool import Pool
+from nodefleet.domain.policy.settings import NODES, SECONDS, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """When data is good enough to act on."""
+
+    stale_after: timedelta = setting(timedelta(seconds=300), SECONDS, "older readings count as missing", above=0)
+    cache_for: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "a missing reading is replaced by the last one for growth only", at_least=0
+    )
+    spacing: float = setting(
+        0.75, "× interval", "readings closer than this see the same load and count once", above=0, at_most=1
+    )
+    gap: float = setting(2.0, "× interval", "a longer silence starts a streak anew", above=1)
+    count_tolerance: int = setting(0, NODES, "how far EC2, Kubernetes and Prometheus may differ", at_least=0)
+    recovery_hold: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "no shrinking after parts were missing", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """Looking again inside one run while another look could change something."""
+
+    every: timedelta = setting(timedelta(seconds=10), SECONDS, "as often as a node or a drain changes", above=0)
+    budget: timedelta = setting(timedelta(seconds=110), SECONDS, "of each tick, so that runs do not overlap", above=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    interval: timedelta = setting(timedelta(seconds=120), SECONDS, "between readings: quick enough, and cheap", above=0)
+    time_zone: str = "UTC"  # for the hour-of-day profile and for windows that name none
+    lease: timedelta = setting(
+        timedelta(seconds=300), SECONDS, "longest time that one run may hold the cluster", above=0
+    )
+    trust: Trust = field(default_factory=Trust)
+    burst: Burst = field(default_factory=Burst)
+    pools: tuple[Pool, ...] = (Pool(),)
+
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self.pools if pool.name == name), None)

@@ -1,0 +1,145 @@
+"""Custom signals: where a user's own readings come from, and the five rules that turn them into nodes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import TypeAlias
+
+from nodefleet.domain.policy.settings import NODES, PERCENT, SECONDS, Sustain, setting
+
+# ── where a reading comes from ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prometheus:
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sqs:
+    queue_url: str
+    attribute: str = "ApproximateNumberOfMessages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudWatch:
+    namespace: str
+    metric: str
+    dimensions: Mapping[str, str] = field(default_factory=dict)
+    statistic: str = "Average"
+    period: timedelta = setting(timedelta(seconds=60), SECONDS, "the shortest that standard metrics have", above=0)
+
+
+Source: TypeAlias = Prometheus | Sqs | CloudWatch
+
+# ── what it asks for ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Quantity(Enum):
+    """What a threshold measures; it decides how far below the limit the fleet may shrink."""
+
+    QUEUE = "queue"
+    LATENCY = "latency"
+    RATE = "rate"
+    ERRORS = "errors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """One more node while a reading stays above its limit."""
+
+    name: str
+    reading: str
+    quantity: Quantity = Quantity.QUEUE
+    limit: float | None = setting(None, "of the reading", "none takes the pool's target for this quantity", above=0)
+    calm_percent: float | None = setting(
+        None, PERCENT, "shrink at or below this share of the limit; none is 30 for a queue, 50 otherwise"
+    )
+    sustain: Sustain | None = None  # none takes the pool's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueAndLatency:
+    """Workers that take jobs from a queue under a latency target."""
+
+    name: str
+    queue: str
+    p95_ms: str
+    busy: str  # how many workers have a job in hand
+    queue_target: float | None = setting(None, "jobs", "none takes the pool's target", above=0)
+    p95_target_ms: float | None = setting(None, "ms", "none takes the pool's target", above=0)
+    calm_queue_percent: float = setting(30, PERCENT, "shrink when the queue is at most this share of its target")
+    calm_p95_percent: float = setting(50, PERCENT, "… and the latency at most this share of its target")
+    calm_busy_percent: float = setting(70, PERCENT, "… and at most this share of the workers is busy")
+    step_up: int = setting(2, NODES, "a backlog grows while a node boots", at_least=1)
+    step_down: int = setting(1, NODES, "give back slowly", at_least=1)
+    sustain: Sustain | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerWorkerQueue:
+    """One more worker when the queue is longer than so many jobs for each worker."""
+
+    name: str
+    queue: str
+    per_worker: float = setting(5, "jobs", "five waiting jobs for each worker", above=0)
+    calm_queue: float = setting(0, "jobs", "shrink only when nothing is left to do", at_least=0)
+    idle_for: timedelta = setting(timedelta(seconds=300), SECONDS, "how long it must have been calm", at_least=0)
+    sustain: Sustain | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearTime:
+    """As many workers as clear the queue within the target time, beside those that are running."""
+
+    name: str
+    queue: str
+    running: str
+    job_seconds: str  # the mean time of a job
+    peak: str | None = None  # the highest worker count seen; a share of it is kept warm
+    multiplier: str | None = None  # time-of-day pattern, 1.0 is normal
+    clear_within: timedelta = setting(timedelta(seconds=300), SECONDS, "a job waits five minutes at most", above=0)
+    shortest_job: timedelta = setting(timedelta(seconds=60), SECONDS, "shorter means are noise", above=0)
+    warm_percent: float = setting(10, PERCENT, "of the peak stays ready")
+    shrink_below_percent: float = setting(70, PERCENT, "of the present count: a buffer against to and fro")
+    shrink_after: timedelta = setting(timedelta(seconds=600), SECONDS, "how long it must have been so", at_least=0)
+    sustain: Sustain | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDemand:
+    """Runners for jobs that wait or run, with a dead zone between growing and shrinking."""
+
+    name: str
+    jobs: str  # queued + in progress
+    runners_per_node: int = setting(1, "runners", "how many jobs a node works on at once", at_least=1)
+    grow_above: float = setting(1.5, "× capacity", "grow when there are clearly more jobs than runners", above=0)
+    shrink_below: float = setting(0.25, "× capacity", "shrink when most runners are idle", at_least=0)
+    grow_share: float = setting(0.5, "of the gap", "half the gap now, the rest when it is still there", above=0)
+    shrink_share: float = setting(0.5, "of the excess", "half of what is too much", above=0)
+    step_up: int = setting(2, NODES, "at most so many at once", at_least=1)
+    step_down: int = setting(1, NODES, "at most so many at once", at_least=1)
+    sustain: Sustain | None = None
+
+
+DemandRule: TypeAlias = Threshold | QueueAndLatency | PerWorkerQueue | ClearTime | JobDemand
+
+
+def readings_of(rule: DemandRule) -> tuple[tuple[str, str], ...]:
+    """The fields of a rule that name readings, with the names: (("queue", "orders_waiting"), …)."""
+    named: dict[str, str] = {}
+    match rule:
+        case Threshold():
+            named = {"reading": rule.reading}
+        case QueueAndLatency():
+            named = {"queue": rule.queue, "p95_ms": rule.p95_ms, "busy": rule.busy}
+        case PerWorkerQueue():
+            named = {"queue": rule.queue}
+        case ClearTime():
+            named = {"queue": rule.queue, "running": rule.running, "job_seconds": rule.job_seconds}
+            optional = {"peak": rule.peak, "multiplier": rule.multiplier}
+            named |= {field: name for field, name in optional.items() if name is not None}
+        case JobDemand():
+            named = {"jobs": rule.jobs}
+    return tuple(named.items())

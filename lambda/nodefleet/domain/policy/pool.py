@@ -1,0 +1,195 @@
+"""How one pool scales. Every pool has all of these; a policy that names none has one pool, `default`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+from nodefleet.domain.policy.demand import DemandRule, Source
+from nodefleet.domain.policy.settings import NODES, PERCENT, SECONDS, Sustain, setting
+from nodefleet.domain.workload import Taint
+
+PAUSE = "to stop scaling for a while, use `nodefleet pause`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Workers only; the control plane is not counted."""
+
+    min: int = setting(2, NODES, "one may fail and work goes on", at_least=0)
+    max: int = setting(10, NODES, "a limit for the bill and the AWS quota", at_least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utilisation:
+    up: float = setting(70, PERCENT, "30 points of headroom for a spike")
+    down: float = setting(30, PERCENT, "far from `up`, so that one node less does not call it back")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reactive:
+    """What the cluster feels right now."""
+
+    cpu: Utilisation = field(default_factory=Utilisation)
+    memory: Utilisation = field(default_factory=lambda: Utilisation(up=75, down=50))
+    many_pods: int = setting(5, "pods", "more unschedulable pods than this are urgent", at_least=0)
+    projection_margin: float = setting(
+        10, "points", "after shrinking every reading stays so far below its growth threshold", at_least=0, at_most=100
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    up: int = setting(1, NODES, "normal growth", at_least=1, hint=PAUSE)
+    urgent: int = setting(2, NODES, "many pods wait, or pods wait while the CPU is busy", at_least=1, hint=PAUSE)
+    down: int = setting(1, NODES, "give back slowly", at_least=1, hint=PAUSE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cooldown:
+    up: timedelta = setting(timedelta(seconds=300), SECONDS, "after growing: let new nodes take load", at_least=0)
+    down: timedelta = setting(timedelta(seconds=600), SECONDS, "shrinking waits this after any scaling", at_least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictive:
+    """Looks at the coming hour in the profile of the last days."""
+
+    enabled: bool = setting(True, "", "abstains by itself until there is enough history")
+    history_days: int = setting(
+        7, "days", "a week shows its rhythm; 28 tell each weekday apart", at_least=1, at_most=35
+    )
+    min_days: int = setting(3, "days", "fewer days of that hour are an anecdote", at_least=1)
+    from_minute: int = setting(50, "minute", "a node needs some minutes to be ready", at_least=0, at_most=59)
+    step: int = setting(1, NODES, "one more node for the coming hour", at_least=1, hint="set enabled: false instead")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """What demand rules aim at when they do not say it themselves."""
+
+    queue: float = setting(100, "jobs", "a queue longer than this is a backlog", above=0)
+    p95_ms: float = setting(500, "ms", "what a visitor accepts", above=0)
+    rate: float = setting(1000, "requests/s", "what the present fleet is meant for", above=0)
+    errors_percent: float = setting(5, PERCENT, "of requests; more is an outage for someone")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benefit:
+    """A signal that keeps asking though new nodes change nothing loses its vote until it clears."""
+
+    custom: int = setting(2, "growths", "a slow database must not buy nodes to the limit; 0 never", at_least=0)
+    memory: int = setting(3, "growths", "each new node may fill itself; 0 never", at_least=0)
+    cpu: int = setting(0, "growths", "never: a saturated CPU cannot show that it was helped", at_least=0)
+    pods: int = setting(1, "growths", "a pod that got a node and still waits is stuck on something else", at_least=0)
+    improvement_percent: float = setting(5, PERCENT, "a reading that falls by less did not improve")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A recurring time with its own bounds: from each match of `cron`, for `lasting`."""
+
+    name: str
+    cron: str
+    lasting: timedelta
+    time_zone: str | None = None  # none takes the policy's
+    min: int | None = setting(None, NODES, "at least so many during the window", at_least=0)
+    max: int | None = setting(None, NODES, "at most so many during the window", at_least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketMix:
+    spot_percent: float = setting(70, PERCENT, "cheap; the rest keeps running when Spot is taken")
+    on_demand_base: int = setting(1, NODES, "one node that EC2 does not take", at_least=0)
+    max_price_usd: float = setting(
+        0.02, "USD/h", "no more than about On-Demand", above=0, hint="for On-Demand only set spot_percent: 0"
+    )
+    types: tuple[str, ...] = setting(
+        ("t3.small", "t3a.small", "t2.small"), "", "several, so that one may be out of capacity"
+    )
+    remember_shortage: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "what lacked capacity is not asked again at once", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    join_limit: timedelta = setting(timedelta(seconds=300), SECONDS, "a node that joins later has a problem", above=0)
+    not_ready_limit: timedelta = setting(timedelta(seconds=300), SECONDS, "longer is not a hiccup", above=0)
+    sick_one_in: int = setting(
+        3, NODES, "when more are sick it is the master or the network: none is replaced", at_least=1
+    )
+    failed_joins: int = setting(2, "joins", "then launches become single probes", at_least=1)
+    probe_first: timedelta = setting(timedelta(seconds=60), SECONDS, "first pause between probes, doubling", above=0)
+    probe_longest: timedelta = setting(timedelta(seconds=600), SECONDS, "longest pause between probes", above=0)
+    keep_failed: int = setting(1, NODES, "for a person to look at; counts against max", at_least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalRules:
+    drain_timeout: timedelta = setting(timedelta(seconds=300), SECONDS, "then the node is let back in", above=0)
+    stuck_after: timedelta = setting(
+        timedelta(seconds=10),
+        SECONDS,
+        "pods terminating this long past their grace are no longer waited for",
+        at_least=0,
+    )
+    force_after: timedelta = setting(
+        timedelta(seconds=90), SECONDS, "after a two-minute notice: what is left is deleted by force", at_least=0
+    )
+    keep_single_replicas: bool = setting(False, "", "true: a workload with one replica protects its node")
+    kube_system: bool = setting(True, "", "kube-system pods without a budget protect their node")
+    retry_first: timedelta = setting(timedelta(seconds=600), SECONDS, "pause after a failed drain, doubling", above=0)
+    retry_longest: timedelta = setting(timedelta(seconds=7200), SECONDS, "longest pause after failed drains", above=0)
+    drain_on_rebalance: bool = setting(False, "", "a rebalance recommendation is often not followed by anything")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """How much may be under way at once."""
+
+    removals: int = setting(1, NODES, "voluntary removals at a time", at_least=1, hint=PAUSE)
+    sick: int = setting(1, NODES, "sick nodes replaced at a time", at_least=1)
+    cleanup_percent: float = setting(20, PERCENT, "of the fleet; more orphans than this are for a person")
+    cleanup_least: int = setting(1, NODES, "so many orphans are always cleaned up", at_least=0)
+    cleanup_after: timedelta = setting(
+        timedelta(seconds=120), SECONDS, "two looks so far apart must agree before something is destroyed", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queries:
+    """PromQL for this pool's workers. `$pool` stands for the pool's name."""
+
+    cpu: str = '100 * (1 - avg(rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m])))'
+    memory: str = (
+        '100 * (1 - avg(node_memory_MemAvailable_bytes{role="worker",pool="$pool"}'
+        ' / node_memory_MemTotal_bytes{role="worker",pool="$pool"}))'
+    )
+    nodes: str = 'count(up{job="node",role="worker",pool="$pool"} == 1)'
+    idle: str = '100 * avg by (node) (rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m]))'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    name: str = "default"
+    limits: Limits = field(default_factory=Limits)
+    reactive: Reactive = field(default_factory=Reactive)
+    sustain: Sustain = field(default_factory=Sustain)
+    steps: Steps = field(default_factory=Steps)
+    cooldown: Cooldown = field(default_factory=Cooldown)
+    strategy: Literal["classic"] = "classic"
+    predictive: Predictive = field(default_factory=Predictive)
+    targets: Targets = field(default_factory=Targets)
+    readings: Mapping[str, Source] = field(default_factory=dict)  # the user's own, by name
+    custom: tuple[DemandRule, ...] = ()  # off until named
+    benefit: Benefit = field(default_factory=Benefit)
+    windows: tuple[Window, ...] = ()
+    market: MarketMix = field(default_factory=MarketMix)
+    health: Health = field(default_factory=Health)
+    removal: RemovalRules = field(default_factory=RemovalRules)
+    budgets: Budgets = field(default_factory=Budgets)
+    queries: Queries = field(default_factory=Queries)
+    labels: Mapping[str, str] = field(default_factory=dict)  # node labels of this pool's workers, beside our own
+    taints: tuple[Taint, ...] = ()  # node taints of this pool's workers
+    dry_run: bool = setting(False, "", "decide and tell, but change nothing in this pool")

@@ -1,0 +1,36 @@
+"""What was measured, and when. A value that could not be had is Missing, never zero."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    value: float
+    at: datetime  # when it was sampled, not when we asked
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    cause: str
+
+
+Sample: TypeAlias = Reading | Missing
+
+NOT_ASKED = Missing("not asked for")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolReadings:
+    """What was measured of one pool's workers."""
+
+    cpu: Sample = NOT_ASKED  # percent, mean over the pool's workers
+    memory: Sample = NOT_ASKED  # percent, mean over the pool's workers
+    nodes: Sample = NOT_ASKED  # how many workers the measuring side sees
+    custom: Mapping[str, Sample] = field(default_factory=dict)  # by the name the policy gives the reading
+    idle: Mapping[str, float] = field(default_factory=dict)  # CPU idle percent by node name; orders who leaves first
+
+
+NOTHING_READ = PoolReadings()

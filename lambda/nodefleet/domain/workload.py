@@ -1,0 +1,228 @@
+"""What runs on the workers: pods as the scheduler and the eviction rules see them, and their disruption budgets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+
+from nodefleet.domain.resources import NOTHING, Resources
+
+ZONE_LABEL = "topology.kubernetes.io/zone"
+TYPE_LABEL = "node.kubernetes.io/instance-type"
+HOST_LABEL = "kubernetes.io/hostname"
+
+# A pod's or node's own word on whether it may be moved. Ours first, then the common ones of other autoscalers.
+SAFE_TO_EVICT = ("node-fleet.io/safe-to-evict", "cluster-autoscaler.kubernetes.io/safe-to-evict")
+DO_NOT_DISRUPT = ("node-fleet.io/do-not-disrupt", "karpenter.sh/do-not-disrupt")
+SCALE_DOWN_DISABLED = (
+    "node-fleet.io/scale-down-disabled",
+    "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+    "karpenter.sh/do-not-disrupt",
+)
+
+
+class Operator(Enum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GREATER = "Gt"
+    LESS = "Lt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One line of a selector: the label `key` stands in relation `operator` to `values`."""
+
+    key: str
+    operator: Operator = Operator.IN
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selector:
+    """A label selector; everything in it must hold. An empty one matches everything."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    expressions: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTerm:
+    """One of several terms of a required node affinity: labels and fields (metadata.name) must both match."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+class Effect(Enum):
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    key: str
+    value: str = ""
+    effect: Effect = Effect.NO_SCHEDULE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    key: str = ""  # empty with `Exists` tolerates every taint
+    operator: str = "Equal"  # Equal or Exists
+    value: str = ""
+    effect: Effect | None = None  # none tolerates every effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPort:
+    port: int
+    protocol: str = "TCP"
+    address: str = "0.0.0.0"  # noqa: S104  # what an unset hostIP means to the scheduler; nothing listens here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTerm:
+    """A required (anti-)affinity to pods that match, within one topology domain."""
+
+    topology: str  # a node label; pods count as together when their nodes have the same value
+    selector: Selector = field(default_factory=Selector)
+    namespaces: tuple[str, ...] = ()  # empty means the pod's own
+    everywhere: bool = False  # an empty namespaceSelector: all namespaces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A topology spread constraint with DoNotSchedule."""
+
+    topology: str
+    selector: Selector
+    max_skew: int = 1
+    min_domains: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Where a pod may run, beyond what it asks for. Pods of one template share one."""
+
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_terms: tuple[NodeTerm, ...] | None = None  # required node affinity: one of them must match; () matches nothing
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
+
+
+ANYWHERE = Rules()
+
+
+class VolumeKind(Enum):
+    EMPTY_DIR = "empty-dir"
+    HOST_PATH = "host-path"
+    LOCAL = "local"  # a local PersistentVolume, K3s local-path among them: its data is on one node
+    CLAIM = "claim"  # a volume that can follow the pod, at most within its zones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    kind: VolumeKind
+    name: str = ""
+    zones: tuple[str, ...] = ()  # where the volume is; empty means anywhere
+    node: str | None = None  # a local volume's only node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The controller of a pod."""
+
+    kind: str  # ReplicaSet, StatefulSet, DaemonSet, Job, …
+    name: str
+    uid: str = ""
+    replicas: int | None = None  # its .spec.replicas; none for kinds without a scale
+    gone: bool = False  # the pod names it, but it no longer exists
+
+
+class PodPhase(Enum):
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    namespace: str = "default"
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)  # only those that speak about moving
+    owner: Owner | None = None
+    node: str | None = None
+    phase: PodPhase = PodPhase.RUNNING
+    ready: bool = True
+    unschedulable_since: datetime | None = None  # PodScheduled=False with reason Unschedulable
+    deleted_at: datetime | None = None  # when it was asked to go: deletionTimestamp minus its grace
+    grace: timedelta = timedelta(seconds=30)
+    priority: int = 0
+    mirror: bool = False  # a static pod of the kubelet
+    gated: bool = False  # has scheduling gates
+    nominated: bool = False  # preemption is making room for it
+    requests: Resources = NOTHING
+    rules: Rules = ANYWHERE
+    volumes: tuple[Volume, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+    @property
+    def is_daemon(self) -> bool:
+        return self.owner is not None and self.owner.kind == "DaemonSet"
+
+    @property
+    def movable(self) -> bool:
+        """It takes part in a drain: not finished, and not bound to its node by nature."""
+        return not (self.finished or self.mirror or self.is_daemon)
+
+    def says(self, annotations: tuple[str, ...]) -> str | None:
+        """The value of the first of these annotations that the pod carries."""
+        return next((self.annotations[name] for name in annotations if name in self.annotations), None)
+
+
+class UnhealthyPodPolicy(Enum):
+    IF_HEALTHY_BUDGET = "IfHealthyBudget"
+    ALWAYS_ALLOW = "AlwaysAllow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetStatus:
+    """What the cluster's own controller computed last."""
+
+    disruptions_allowed: int
+    current_healthy: int
+    desired_healthy: int
+    expected_pods: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A PodDisruptionBudget. Counts are written as Kubernetes writes them: "2" or "30%"."""
+
+    namespace: str = "default"
+    name: str
+    selector: Selector | None = None  # none matches no pod; an empty one every pod of the namespace
+    min_available: str | None = None
+    max_unavailable: str | None = None
+    unhealthy_policy: UnhealthyPodPolicy = UnhealthyPodPolicy.IF_HEALTHY_BUDGET
+    status: BudgetStatus | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
