@@ -4,8 +4,9 @@ Readings count by sample time. Two looks ten seconds apart see the same minute o
 is at least three quarters of an interval younger than the last counted one; a gap starts anew.
 """
 
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from nodefleet.domain.memory import Breaches
 from nodefleet.domain.policy import Policy, Readings, Score
@@ -13,6 +14,10 @@ from nodefleet.domain.policy.settings import Lasting
 from nodefleet.domain.readings import Reading
 
 NO_BREACHES = Breaches()
+
+# How long it must stay so: in readings, as a score, or for a time. AT_ONCE is no time at all.
+HowLong: TypeAlias = Lasting | timedelta
+AT_ONCE = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +37,14 @@ class Pace:
 class Lasted:
     breaches: Breaches
     held: bool  # beyond the limit now, and for long enough
-    progress: str  # "1 of 2 readings", "score 1.25 of 2"
+    progress: str  # "1 of 2 readings", "score 1.25 of 2", "for 120 of 300 s"
 
 
-def lasted(before: Breaches, sample: Reading, *, beyond: bool, lasting: Lasting, pace: Pace) -> Lasted:
+def lasted(before: Breaches, sample: Reading, *, beyond: bool, lasting: HowLong, pace: Pace) -> Lasted:
     """The breaches after this sample, and whether they have lasted."""
+    if before.last is not None and sample.at < before.last:
+        # An older sample than one already seen is no news of that time: it must neither count nor weigh more than 1.
+        sample = replace(sample, at=before.last)
     match lasting:
         case Readings(count=needed):
             breaches = _streak(before, sample, beyond=beyond, pace=pace, keep=needed)
@@ -47,6 +55,11 @@ def lasted(before: Breaches, sample: Reading, *, beyond: bool, lasting: Lasting,
             score = score_of(breaches, sample, lasting)
             held = beyond and score >= lasting.threshold
             return Lasted(breaches=breaches, held=held, progress=f"score {score:.2f} of {lasting.threshold:g}")
+        case timedelta():
+            breaches = _streak(before, sample, beyond=beyond, pace=pace, keep=1)
+            stood = sample.at - (breaches.since or sample.at)
+            progress = f"for {stood.total_seconds():.0f} of {lasting.total_seconds():.0f} s" if lasting else "at once"
+            return Lasted(breaches=breaches, held=beyond and stood >= lasting, progress=progress)
 
 
 def score_of(breaches: Breaches, sample: Reading, lasting: Score) -> float:
@@ -54,27 +67,31 @@ def score_of(breaches: Breaches, sample: Reading, lasting: Score) -> float:
     return float(sum(0.5 ** ((sample.at - time) / lasting.half_life) for time in breaches.times))
 
 
-def highest_score(lasting: Score, interval: timedelta) -> float:
-    """What uninterrupted breaches can reach at most; a threshold above it never triggers."""
-    fitting = int(lasting.window / interval)
-    return float(sum(0.5 ** (age * interval / lasting.half_life) for age in range(fitting + 1)))
-
-
 def _streak(before: Breaches, sample: Reading, *, beyond: bool, pace: Pace, keep: int) -> Breaches:
     if not beyond:
         return Breaches(last=sample.at)
-    if not before.times or sample.at - before.times[-1] > pace.gap * pace.interval:
+    if _begins(before, sample, pace):
         return Breaches(times=(sample.at,), since=sample.at, last=sample.at)
-    if sample.at - before.times[-1] < pace.spacing * pace.interval:
-        return before
+    times = before.times
+    if _is_new(times, sample, pace):
+        times = (*times, sample.at)
     # Older than needed is not kept: the memory stays small however long it lasts.
-    return Breaches(times=(*before.times, sample.at)[-keep:], since=before.since, last=sample.at)
+    return Breaches(times=times[-keep:], since=before.since, last=sample.at)
 
 
 def _scored(before: Breaches, sample: Reading, *, beyond: bool, lasting: Score, pace: Pace) -> Breaches:
     times = tuple(time for time in before.times if sample.at - time <= lasting.window)
-    is_new = not times or sample.at - times[-1] >= pace.spacing * pace.interval
-    if beyond and is_new:
+    if not beyond:
+        return Breaches(times=times, last=sample.at)
+    if _is_new(times, sample, pace):
         times = (*times, sample.at)
-    since = (before.since or sample.at) if beyond and times else None
-    return Breaches(times=times, since=since, last=sample.at)
+    return Breaches(times=times, since=sample.at if _begins(before, sample, pace) else before.since, last=sample.at)
+
+
+def _begins(before: Breaches, sample: Reading, pace: Pace) -> bool:
+    """The sample before was on the other side, or the silence since it was too long."""
+    return before.since is None or before.last is None or sample.at - before.last > pace.gap * pace.interval
+
+
+def _is_new(times: tuple[datetime, ...], sample: Reading, pace: Pace) -> bool:
+    return not times or sample.at - times[-1] >= pace.spacing * pace.interval

@@ -6,15 +6,15 @@ from enum import Enum, IntEnum
 
 from nodefleet.domain.fleet import Phase
 from nodefleet.domain.memory import Level, Memory
-from nodefleet.domain.operations import Step
+from nodefleet.domain.operations import Step, Tell
 
 
 class Rank(IntEnum):
     """Who outranks whom. Bounds are applied from the weakest rank to the strongest; a ceiling beats a floor."""
 
     SIGNAL = 1  # what readings and pods ask for
-    WINDOW = 2  # what the schedule says
-    DAMPING = 3  # cooldowns and steps
+    DAMPING = 2  # cooldowns and steps
+    WINDOW = 3  # what the schedule says: planned, so it does not wait for a cooldown
     PERSON = 4  # a scale command
     LIMIT = 5  # min, max, replacing what was lost
     SAFETY = 6  # pause, missing data, no launches before the API server was seen
@@ -117,5 +117,6 @@ class Decision:
     cluster: str
     level: Level
     pools: tuple[PoolDecision, ...]
+    tells: tuple[Tell, ...] = ()  # what concerns the whole cluster
     memory: Memory
     look_again: str = ""  # why another look in a few seconds could change something; empty: it could not

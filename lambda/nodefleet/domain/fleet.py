@@ -7,13 +7,13 @@ machine, what Kubernetes says of the node, and which operation is open on it. PH
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from itertools import product
 
 from nodefleet.domain.machines import Instance, InstanceState, Node, Notice, NoticeKind
 from nodefleet.domain.observation import ClusterView, Observation
-from nodefleet.domain.operations import Launch, Operation, Removal, Why
+from nodefleet.domain.operations import Launch, Operation, Removal, Why, silence
 from nodefleet.domain.policy import Health, Policy, Pool
 from nodefleet.domain.readings import Missing
 
@@ -168,28 +168,14 @@ def workers(seen: Observation, policy: Policy) -> tuple[Worker, ...]:
     """Every worker of every pool, by id. The control plane and what is not ours is not among them."""
     if isinstance(seen.instances, Missing):
         return ()
-    answered = isinstance(seen.kubernetes, ClusterView)
+    sight = _Sight.of(seen, policy)
     nodes = seen.kubernetes.nodes if isinstance(seen.kubernetes, ClusterView) else ()
     ours = [node for node in nodes if node.pool is not None and not node.control_plane]
     by_instance = {node.instance: node for node in ours if node.instance}
-    open_on = _operations_by_target(seen.operations)
-    notices = {notice.instance: notice for notice in seen.notices}
-    busy = _nodes_with_movable_pods(seen)
-
-    found = []
-    for instance in seen.instances:
-        if not instance.worker:
-            continue
-        node = by_instance.get(instance.id)
-        operation = open_on.get(instance.id) or (open_on.get(node.name) if node else None)
-        pool = policy.pool(instance.pool)
-        found.append(_worker(instance, node, operation, notices.get(instance.id), pool, seen.at, answered, busy))
+    machines = [instance for instance in seen.instances if instance.worker]
     known = {instance.id for instance in seen.instances}
-    for node in ours:
-        if node.instance not in known:
-            found.append(
-                _worker(None, node, open_on.get(node.name), None, policy.pool(node.pool or ""), seen.at, answered, busy)
-            )
+    found = [sight.worker(instance, by_instance.get(instance.id)) for instance in machines]
+    found.extend(sight.worker(None, node) for node in ours if node.instance not in known)
     return tuple(sorted(found, key=lambda worker: worker.id))
 
 
@@ -215,9 +201,10 @@ def _operations_by_target(operations: Iterable[Operation]) -> dict[str, Operatio
     for operation in operations:
         match operation:
             case Launch():
-                targets.update(dict.fromkeys(operation.instances, operation))
+                for instance in operation.instances:
+                    targets.setdefault(instance, operation)  # who ends it has more to say than who made it
             case Removal():
-                targets[operation.instance or operation.node] = operation
+                targets.update(dict.fromkeys(filter(None, (operation.instance, operation.node)), operation))
             case _:
                 targets[operation.target] = operation
     return targets
@@ -229,49 +216,70 @@ def _nodes_with_movable_pods(seen: Observation) -> frozenset[str] | None:
     return frozenset(pod.node for pod in seen.kubernetes.pods if pod.node and pod.movable)
 
 
-def _worker(
-    instance: Instance | None,
-    node: Node | None,
-    operation: Operation | None,
-    notice: Notice | None,
-    pool: Pool | None,
-    now: datetime,
-    answered: bool,
-    busy: frozenset[str] | None,
-) -> Worker:
-    rules = pool or Pool()
-    if notice and notice.kind is NoticeKind.REBALANCE and not rules.removal.drain_on_rebalance:
-        notice = None
-    machine = _MACHINES[instance.state] if instance else Machine.ABSENT
-    member = _member(instance, node, rules.health, now, answered)
-    phase = PHASES[machine, member, _under(operation, notice)]
-    if phase is Phase.CORDONED and isinstance(operation, Removal):
-        phase = _step_of_leaving(node, operation, busy)
-    elif phase is Phase.READY and node is not None and node.cordoned:
-        phase = Phase.CORDONED
-    return Worker(
-        id=instance.id if instance else (node.name if node else ""),
-        pool=instance.pool if instance else (node.pool if node and node.pool else ""),
-        phase=phase,
-        instance=instance,
-        node=node,
-        operation=operation,
-        notice=notice,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sight:
+    """What is needed of a look to tell each worker's phase."""
 
+    now: datetime
+    policy: Policy
+    answered: bool  # the API server answered
+    busy: frozenset[str] | None  # nodes with pods that have to move; none: not known
+    open_on: Mapping[str, Operation]
+    notices: Mapping[str, Notice]
 
-def _member(instance: Instance | None, node: Node | None, health: Health, now: datetime, answered: bool) -> Member:
-    if node is not None and node.ready:
-        return Member.READY
-    young = instance is not None and now - instance.launched_at < health.join_limit
-    if node is None:
-        # The join clock only means something while the API server could have shown the node.
-        late = not young and answered and instance is not None
-        return Member.LATE if late or (instance is not None and instance.failed) else Member.NONE
-    if young:
-        return Member.NONE
-    not_ready_for = now - (node.ready_changed_at or now)
-    return Member.SICK if not_ready_for >= health.not_ready_limit else Member.UNREADY
+    @classmethod
+    def of(cls, seen: Observation, policy: Policy) -> "_Sight":
+        return cls(
+            now=seen.at,
+            policy=policy,
+            answered=isinstance(seen.kubernetes, ClusterView),
+            busy=_nodes_with_movable_pods(seen),
+            open_on=_operations_by_target(seen.operations),
+            notices={notice.instance: notice for notice in seen.notices},
+        )
+
+    def worker(self, instance: Instance | None, node: Node | None) -> Worker:
+        identity = instance.id if instance else node.name if node else ""
+        pool = instance.pool if instance else (node.pool or "") if node else ""
+        rules = self.policy.pool(pool) or Pool()
+        operation = self.open_on.get(identity) or (self.open_on.get(node.name) if node else None)
+        notice = self._notice(identity, rules)
+        machine = _MACHINES[instance.state] if instance else Machine.ABSENT
+        phase = PHASES[machine, self._member(instance, node, rules.health, operation), _under(operation, notice)]
+        if phase is Phase.CORDONED and isinstance(operation, Removal):
+            phase = self._step_of_leaving(node, operation)
+        elif phase is Phase.READY and node is not None and node.cordoned:
+            phase = Phase.CORDONED
+        return Worker(
+            id=identity, pool=pool, phase=phase, instance=instance, node=node, operation=operation, notice=notice
+        )
+
+    def _notice(self, instance: str, rules: Pool) -> Notice | None:
+        notice = self.notices.get(instance)
+        if notice and notice.kind is NoticeKind.REBALANCE and not rules.removal.drain_on_rebalance:
+            return None
+        return notice
+
+    def _member(
+        self, instance: Instance | None, node: Node | None, health: Health, operation: Operation | None
+    ) -> Member:
+        if node is not None and node.ready:
+            return Member.READY
+        silent = silence(operation, self.now) if isinstance(operation, Launch) else timedelta(0)
+        young = instance is not None and self.now - instance.launched_at - silent < health.join_limit
+        if node is None:
+            # The join clock only means something while the API server could have shown the node.
+            late = instance is not None and (instance.failed or (self.answered and not young))
+            return Member.LATE if late else Member.NONE
+        if young:
+            return Member.NONE
+        not_ready_for = self.now - (node.ready_changed_at or self.now)
+        return Member.SICK if not_ready_for >= health.not_ready_limit else Member.UNREADY
+
+    def _step_of_leaving(self, node: Node | None, removal: Removal) -> Phase:
+        if node is None or (self.busy is not None and node.name not in self.busy):
+            return Phase.DRAINED
+        return Phase.DRAINING if removal.evicting else Phase.CORDONED
 
 
 def _under(operation: Operation | None, notice: Notice | None) -> Under:
@@ -286,9 +294,3 @@ def _under(operation: Operation | None, notice: Notice | None) -> Under:
             return _UNDER[why]
         case _:
             return Under.CLEANUP
-
-
-def _step_of_leaving(node: Node | None, removal: Removal, busy: frozenset[str] | None) -> Phase:
-    if node is None or (busy is not None and node.name not in busy):
-        return Phase.DRAINED
-    return Phase.DRAINING if removal.evicting else Phase.CORDONED

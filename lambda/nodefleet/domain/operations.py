@@ -36,6 +36,12 @@ class Launch:
     answered: bool = False  # EC2 answered: what it gave is all there will be
     instances: tuple[str, ...] = ()  # what EC2 said it launched
     shortage: tuple[str, ...] = ()  # types that lacked capacity in this zone and market
+    answered_at: datetime | None = None
+    learned: bool = False  # what lacked capacity has been said
+    joined: tuple[str, ...] = ()  # instances that became ready nodes
+    lost: tuple[str, ...] = ()  # instances that did not
+    silent: timedelta = timedelta(0)  # how long the API server has not answered so far
+    silent_since: datetime | None = None  # it does not answer now
     attempts: int = 0
 
 
@@ -61,7 +67,11 @@ class Removal:
     cordoned: bool = False  # our cordon has been seen on the node
     evicting: bool = False  # the first eviction was asked for
     terminating: bool = False  # EC2 was asked to terminate it
+    asked_at: datetime | None = None  # when that was first asked
+    forced: bool = False  # people were told that pods are deleted by force
     cancelled: str = ""  # a reason: it is let back in
+    silent: timedelta = timedelta(0)  # how long the API server has not answered so far
+    silent_since: datetime | None = None  # it does not answer now
     attempts: int = 0
 
 
@@ -86,6 +96,11 @@ class Cleanup:
 
 
 Operation: TypeAlias = Launch | Removal | Cleanup
+
+
+def silence(operation: Launch | Removal, now: datetime) -> timedelta:
+    """For how long the API server has not answered since the operation began: joining and draining stand still then."""
+    return operation.silent + (now - operation.silent_since if operation.silent_since else timedelta(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +219,7 @@ class AlertKind(Enum):
     DEGRADED = "degraded"
     RECOVERED = "recovered"
     NOTHING_REMOVABLE = "nothing-removable"
+    READMITTED = "readmitted"  # a node that was to leave stays after all, and not by our doing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

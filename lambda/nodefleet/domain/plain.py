@@ -10,7 +10,6 @@ out once and kept, so that ten thousand pods take fractions of a second.
 """
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -33,6 +32,8 @@ ROOT: Path = ()
 _WRONG = object()  # what a decoder returns after it has noted a problem
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LARGEST = 1e300  # far beyond any figure, and still a float
+_LONGEST = timedelta.max.days * _UNITS["d"]  # seconds
 
 
 def to_plain(value: Any, *, full: bool = False) -> Plain:
@@ -227,7 +228,7 @@ def _decode_union(kind: Any) -> Decode:
             if _is_optional_dataclass(members):
                 return _decoder(next(iter(classes.values())))(data, path, problems)
             tag = data.get(TAG)
-            if tag not in classes:
+            if not isinstance(tag, str) or tag not in classes:
                 right = nearest(str(tag), list(classes)) if tag else f"one of {', '.join(classes)}"
                 return _wrong((path, TAG), tag, "is not a known kind", right, problems)
             return _decoder(classes[tag])(data, path, problems)
@@ -267,6 +268,10 @@ def _decode_choice(words: list[str], meaning: Mapping[Any, Any]) -> Decode:
     return decode_it
 
 
+def _is_number(data: Plain) -> bool:
+    return type(data) in (int, float) and abs(data) <= _LARGEST  # which NaN and ∞ are not
+
+
 def _decode_int(data: Plain, path: Path, problems: list[Problem]) -> Any:
     if type(data) is int:
         return data
@@ -274,7 +279,7 @@ def _decode_int(data: Plain, path: Path, problems: list[Problem]) -> Any:
 
 
 def _decode_float(data: Plain, path: Path, problems: list[Problem]) -> Any:
-    if type(data) in (int, float) and math.isfinite(data):
+    if _is_number(data):
         return float(data)
     return _wrong(path, data, "is not a number", "write for example 2.5", problems)
 
@@ -299,11 +304,10 @@ def _decode_time(data: Plain, path: Path, problems: list[Problem]) -> Any:
 
 
 def _decode_duration(data: Plain, path: Path, problems: list[Problem]) -> Any:
-    if type(data) in (int, float) and math.isfinite(data):
-        return timedelta(seconds=data)
     match = _DURATION.fullmatch(data) if isinstance(data, str) else None
-    if match:
-        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    seconds = float(match[1]) * _UNITS[match[2]] if match else data
+    if _is_number(seconds) and abs(seconds) <= _LONGEST:
+        return timedelta(seconds=seconds)
     return _wrong(path, data, "is not a duration", "write seconds as a number, or 90s, 5m, 2h, 7d", problems)
 
 

@@ -5,6 +5,9 @@ pool       how one pool scales
 demand     the rules that turn a user's own readings into nodes
 cluster    what holds for the whole cluster, and the pools
 check      what makes a policy impossible, all of it at once
+clashes    … by values that are fine alone and wrong together
+presets    bundles of numbers that belong together
+shape      how all of this looks to whoever walks it
 """
 
 from nodefleet.domain.policy.cluster import Burst, Policy, Trust

@@ -35,8 +35,10 @@ class Burst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
+    """What holds for the whole cluster, and its pools."""
+
     interval: timedelta = setting(timedelta(seconds=120), SECONDS, "between readings: quick enough, and cheap", above=0)
-    time_zone: str = "UTC"  # for the hour-of-day profile and for windows that name none
+    time_zone: str = setting("UTC", "", "for the hour-of-day profile and for windows that name none")
     lease: timedelta = setting(
         timedelta(seconds=300), SECONDS, "longest time that one run may hold the cluster", above=0
     )

@@ -6,28 +6,37 @@ from datetime import timedelta
 from enum import Enum
 from typing import TypeAlias
 
-from nodefleet.domain.policy.settings import NODES, PERCENT, SECONDS, Sustain, setting
+from nodefleet.domain.policy.settings import NODES, PERCENT, SECONDS, Sustain, said, setting
+
+_NAME = said("stands in reasons, metrics and memory")
+_SUSTAIN = said("how long it must last; none takes the pool's")
 
 # ── where a reading comes from ───────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prometheus:
-    query: str
+    """One number by PromQL."""
+
+    query: str = field(metadata=said("PromQL that gives one number"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sqs:
-    queue_url: str
-    attribute: str = "ApproximateNumberOfMessages"
+    """An attribute of an SQS queue."""
+
+    queue_url: str = field(metadata=said("https://sqs.<region>.amazonaws.com/<account>/<queue>"))
+    attribute: str = setting("ApproximateNumberOfMessages", "", "the messages that wait")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudWatch:
-    namespace: str
-    metric: str
-    dimensions: Mapping[str, str] = field(default_factory=dict)
-    statistic: str = "Average"
+    """The last full period of a CloudWatch metric."""
+
+    namespace: str = field(metadata=said("AWS/ApplicationELB, for example"))
+    metric: str = field(metadata=said("TargetResponseTime, for example"))
+    dimensions: Mapping[str, str] = field(default_factory=dict, metadata=said("all that the metric has, by name"))
+    statistic: str = setting("Average", "", "or Sum, Maximum, p95, …")
     period: timedelta = setting(timedelta(seconds=60), SECONDS, "the shortest that standard metrics have", above=0)
 
 
@@ -49,24 +58,24 @@ class Quantity(Enum):
 class Threshold:
     """One more node while a reading stays above its limit."""
 
-    name: str
-    reading: str
-    quantity: Quantity = Quantity.QUEUE
+    name: str = field(metadata=_NAME)
+    reading: str = field(metadata=said("which of the pool's readings"))
+    quantity: Quantity = setting(Quantity.QUEUE, "", "decides the target and how far below it the fleet may shrink")
     limit: float | None = setting(None, "of the reading", "none takes the pool's target for this quantity", above=0)
     calm_percent: float | None = setting(
         None, PERCENT, "shrink at or below this share of the limit; none is 30 for a queue, 50 otherwise"
     )
-    sustain: Sustain | None = None  # none takes the pool's
+    sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueAndLatency:
     """Workers that take jobs from a queue under a latency target."""
 
-    name: str
-    queue: str
-    p95_ms: str
-    busy: str  # how many workers have a job in hand
+    name: str = field(metadata=_NAME)
+    queue: str = field(metadata=said("the reading that counts waiting jobs"))
+    p95_ms: str = field(metadata=said("the reading with the 95th percentile of latency, in ms"))
+    busy: str = field(metadata=said("the reading that counts workers with a job in hand"))
     queue_target: float | None = setting(None, "jobs", "none takes the pool's target", above=0)
     p95_target_ms: float | None = setting(None, "ms", "none takes the pool's target", above=0)
     calm_queue_percent: float = setting(30, PERCENT, "shrink when the queue is at most this share of its target")
@@ -74,53 +83,55 @@ class QueueAndLatency:
     calm_busy_percent: float = setting(70, PERCENT, "… and at most this share of the workers is busy")
     step_up: int = setting(2, NODES, "a backlog grows while a node boots", at_least=1)
     step_down: int = setting(1, NODES, "give back slowly", at_least=1)
-    sustain: Sustain | None = None
+    sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerWorkerQueue:
     """One more worker when the queue is longer than so many jobs for each worker."""
 
-    name: str
-    queue: str
+    name: str = field(metadata=_NAME)
+    queue: str = field(metadata=said("the reading that counts waiting jobs"))
     per_worker: float = setting(5, "jobs", "five waiting jobs for each worker", above=0)
     calm_queue: float = setting(0, "jobs", "shrink only when nothing is left to do", at_least=0)
     idle_for: timedelta = setting(timedelta(seconds=300), SECONDS, "how long it must have been calm", at_least=0)
-    sustain: Sustain | None = None
+    sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearTime:
     """As many workers as clear the queue within the target time, beside those that are running."""
 
-    name: str
-    queue: str
-    running: str
-    job_seconds: str  # the mean time of a job
-    peak: str | None = None  # the highest worker count seen; a share of it is kept warm
-    multiplier: str | None = None  # time-of-day pattern, 1.0 is normal
+    name: str = field(metadata=_NAME)
+    queue: str = field(metadata=said("the reading that counts waiting jobs"))
+    running: str = field(metadata=said("the reading that counts running jobs"))
+    job_seconds: str = field(metadata=said("the reading with the mean time of a job, in seconds"))
+    peak: str | None = setting(None, "", "the reading with the highest worker count; a share of it is kept warm")
+    multiplier: str | None = setting(None, "", "the reading with a time-of-day pattern; 1.0 is normal")
     clear_within: timedelta = setting(timedelta(seconds=300), SECONDS, "a job waits five minutes at most", above=0)
     shortest_job: timedelta = setting(timedelta(seconds=60), SECONDS, "shorter means are noise", above=0)
     warm_percent: float = setting(10, PERCENT, "of the peak stays ready")
     shrink_below_percent: float = setting(70, PERCENT, "of the present count: a buffer against to and fro")
     shrink_after: timedelta = setting(timedelta(seconds=600), SECONDS, "how long it must have been so", at_least=0)
-    sustain: Sustain | None = None
+    sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDemand:
     """Runners for jobs that wait or run, with a dead zone between growing and shrinking."""
 
-    name: str
-    jobs: str  # queued + in progress
+    name: str = field(metadata=_NAME)
+    jobs: str = field(metadata=said("the reading that counts jobs, queued and in progress"))
     runners_per_node: int = setting(1, "runners", "how many jobs a node works on at once", at_least=1)
     grow_above: float = setting(1.5, "× capacity", "grow when there are clearly more jobs than runners", above=0)
     shrink_below: float = setting(0.25, "× capacity", "shrink when most runners are idle", at_least=0)
-    grow_share: float = setting(0.5, "of the gap", "half the gap now, the rest when it is still there", above=0)
-    shrink_share: float = setting(0.5, "of the excess", "half of what is too much", above=0)
+    grow_share: float = setting(
+        0.5, "of the gap", "half the gap now, the rest when it is still there", above=0, at_most=1
+    )
+    shrink_share: float = setting(0.5, "of the excess", "half of what is too much", above=0, at_most=1)
     step_up: int = setting(2, NODES, "at most so many at once", at_least=1)
     step_down: int = setting(1, NODES, "at most so many at once", at_least=1)
-    sustain: Sustain | None = None
+    sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
 
 
 DemandRule: TypeAlias = Threshold | QueueAndLatency | PerWorkerQueue | ClearTime | JobDemand

@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Literal
 
 from nodefleet.domain.policy.demand import DemandRule, Source
-from nodefleet.domain.policy.settings import NODES, PERCENT, SECONDS, Sustain, setting
+from nodefleet.domain.policy.settings import NODES, PERCENT, SECONDS, Sustain, said, setting
 from nodefleet.domain.workload import Taint
 
+YEAR = 366 * 86400  # seconds
 PAUSE = "to stop scaling for a while, use `nodefleet pause`"
 
 
@@ -22,6 +23,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utilisation:
+    """Between the two the fleet keeps its size."""
+
     up: float = setting(70, PERCENT, "30 points of headroom for a spike")
     down: float = setting(30, PERCENT, "far from `up`, so that one node less does not call it back")
 
@@ -40,6 +43,8 @@ class Reactive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
+    """How many nodes at once."""
+
     up: int = setting(1, NODES, "normal growth", at_least=1, hint=PAUSE)
     urgent: int = setting(2, NODES, "many pods wait, or pods wait while the CPU is busy", at_least=1, hint=PAUSE)
     down: int = setting(1, NODES, "give back slowly", at_least=1, hint=PAUSE)
@@ -47,6 +52,8 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cooldown:
+    """How long scaling waits after scaling, by direction."""
+
     up: timedelta = setting(timedelta(seconds=300), SECONDS, "after growing: let new nodes take load", at_least=0)
     down: timedelta = setting(timedelta(seconds=600), SECONDS, "shrinking waits this after any scaling", at_least=0)
 
@@ -89,16 +96,18 @@ class Benefit:
 class Window:
     """A recurring time with its own bounds: from each match of `cron`, for `lasting`."""
 
-    name: str
-    cron: str
-    lasting: timedelta
-    time_zone: str | None = None  # none takes the policy's
+    name: str = field(metadata=said("stands in reasons"))
+    cron: str = field(metadata=said("when it opens: minute hour day-of-month month day-of-week"))
+    lasting: timedelta = field(metadata=said("how long it stays open", unit=SECONDS, above=0, at_most=YEAR))
+    time_zone: str | None = setting(None, "", "none takes the policy's")
     min: int | None = setting(None, NODES, "at least so many during the window", at_least=0)
     max: int | None = setting(None, NODES, "at most so many during the window", at_least=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketMix:
+    """What is bought: Spot and On-Demand, and which instance types."""
+
     spot_percent: float = setting(70, PERCENT, "cheap; the rest keeps running when Spot is taken")
     on_demand_base: int = setting(1, NODES, "one node that EC2 does not take", at_least=0)
     max_price_usd: float = setting(
@@ -114,6 +123,8 @@ class MarketMix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
+    """When a node counts as failed, and what happens when many do."""
+
     join_limit: timedelta = setting(timedelta(seconds=300), SECONDS, "a node that joins later has a problem", above=0)
     not_ready_limit: timedelta = setting(timedelta(seconds=300), SECONDS, "longer is not a hiccup", above=0)
     sick_one_in: int = setting(
@@ -127,6 +138,8 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalRules:
+    """How a node is emptied before it goes, and what protects it."""
+
     drain_timeout: timedelta = setting(timedelta(seconds=300), SECONDS, "then the node is let back in", above=0)
     stuck_after: timedelta = setting(
         timedelta(seconds=10),
@@ -136,6 +149,10 @@ class RemovalRules:
     )
     force_after: timedelta = setting(
         timedelta(seconds=90), SECONDS, "after a two-minute notice: what is left is deleted by force", at_least=0
+    )
+    notice: timedelta = setting(timedelta(seconds=120), SECONDS, "what EC2 gives before it takes a Spot node", above=0)
+    false_alarm_after: timedelta = setting(
+        timedelta(seconds=1200), SECONDS, "EC2 said it takes a node, and did not so long after: let back in", above=0
     )
     keep_single_replicas: bool = setting(False, "", "true: a workload with one replica protects its node")
     kube_system: bool = setting(True, "", "kube-system pods without a budget protect their node")
@@ -161,35 +178,51 @@ class Budgets:
 class Queries:
     """PromQL for this pool's workers. `$pool` stands for the pool's name."""
 
-    cpu: str = '100 * (1 - avg(rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m])))'
-    memory: str = (
-        '100 * (1 - avg(node_memory_MemAvailable_bytes{role="worker",pool="$pool"}'
-        ' / node_memory_MemTotal_bytes{role="worker",pool="$pool"}))'
+    cpu: str = setting(
+        '100 * (1 - avg(rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m])))',
+        "",
+        "mean CPU of the workers, in percent",
     )
-    nodes: str = 'count(up{job="node",role="worker",pool="$pool"} == 1)'
-    idle: str = '100 * avg by (node) (rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m]))'
+    memory: str = setting(
+        (
+            '100 * (1 - avg(node_memory_MemAvailable_bytes{role="worker",pool="$pool"}'
+            ' / node_memory_MemTotal_bytes{role="worker",pool="$pool"}))'
+        ),
+        "",
+        "mean memory of the workers, in percent",
+    )
+    nodes: str = setting('count(up{job="node",role="worker",pool="$pool"} == 1)', "", "workers that Prometheus sees")
+    idle: str = setting(
+        '100 * avg by (node) (rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m]))',
+        "",
+        "CPU idle percent by node: the idlest leaves first",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    name: str = "default"
+    """One group of workers that scales by itself."""
+
+    name: str = setting("default", "", "stands in tags, node labels, metrics and messages")
     limits: Limits = field(default_factory=Limits)
     reactive: Reactive = field(default_factory=Reactive)
     sustain: Sustain = field(default_factory=Sustain)
     steps: Steps = field(default_factory=Steps)
     cooldown: Cooldown = field(default_factory=Cooldown)
-    strategy: Literal["classic"] = "classic"
+    strategy: Literal["classic"] = setting("classic", "", "steps of a few nodes, by thresholds")
     predictive: Predictive = field(default_factory=Predictive)
     targets: Targets = field(default_factory=Targets)
-    readings: Mapping[str, Source] = field(default_factory=dict)  # the user's own, by name
-    custom: tuple[DemandRule, ...] = ()  # off until named
+    readings: Mapping[str, Source] = field(default_factory=dict, metadata=said("your own readings, by name"))
+    custom: tuple[DemandRule, ...] = setting((), "", "rules that turn your readings into nodes; off until named")
     benefit: Benefit = field(default_factory=Benefit)
-    windows: tuple[Window, ...] = ()
+    windows: tuple[Window, ...] = setting((), "", "recurring times with their own min or max")
     market: MarketMix = field(default_factory=MarketMix)
     health: Health = field(default_factory=Health)
     removal: RemovalRules = field(default_factory=RemovalRules)
     budgets: Budgets = field(default_factory=Budgets)
     queries: Queries = field(default_factory=Queries)
-    labels: Mapping[str, str] = field(default_factory=dict)  # node labels of this pool's workers, beside our own
-    taints: tuple[Taint, ...] = ()  # node taints of this pool's workers
+    labels: Mapping[str, str] = field(
+        default_factory=dict, metadata=said("node labels of this pool's workers, beside our own")
+    )
+    taints: tuple[Taint, ...] = setting((), "", "node taints of this pool's workers")
     dry_run: bool = setting(False, "", "decide and tell, but change nothing in this pool")

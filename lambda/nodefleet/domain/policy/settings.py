@@ -4,6 +4,7 @@
 read them from there, so no limit is written twice.
 """
 
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar
@@ -13,6 +14,7 @@ T = TypeVar("T")
 PERCENT = "%"
 NODES = "nodes"
 SECONDS = "s"
+_ABOUT = "about"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +41,16 @@ def setting(
     if unit == PERCENT:
         at_least, at_most = at_least or 0, at_most or 100
     about = About(unit=unit, why=why, at_least=at_least, at_most=at_most, above=above, hint=hint)
-    return field(default=default, metadata={"about": about})
+    return field(default=default, metadata={_ABOUT: about})
+
+
+def said(why: str, *, unit: str = "", above: float | None = None, at_most: float | None = None) -> Mapping[str, About]:
+    """The same for a field that must be written, or whose default is made: field(metadata=said(…))."""
+    return {_ABOUT: About(unit=unit, why=why, above=above, at_most=at_most)}
 
 
 def about(declared: Field[Any]) -> About | None:
-    return declared.metadata.get("about")
+    return declared.metadata.get(_ABOUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +67,13 @@ class Score:
     threshold: float = setting(2.0, "score", "about two fresh breaches", above=0)
     half_life: timedelta = setting(timedelta(seconds=240), SECONDS, "two readings ago still counts half", above=0)
     window: timedelta = setting(timedelta(seconds=600), SECONDS, "older breaches are forgotten", above=0)
+
+
+def highest_score(lasting: Score, interval: timedelta) -> float:
+    """What uninterrupted breaches can reach at most; a threshold above it never triggers."""
+    readings = lasting.window // interval + 1
+    kept = 0.5 ** (interval / lasting.half_life)  # of a breach's weight, one reading later
+    return (1 - kept**readings) / (1 - kept) if kept < 1 else float(readings)
 
 
 Lasting: TypeAlias = Readings | Score

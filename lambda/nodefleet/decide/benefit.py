@@ -1,0 +1,133 @@
+"""Whether nodes helped. A slow database must not buy nodes to the limit.
+
+What a signal read when it was given nodes is remembered. Once they are ready and have had time to take load, a signal
+that still asks and has not improved gets a strike; with enough strikes in a row it loses its vote until it clears.
+A pod that got a node and still waits is stuck on something else, and buys no more.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from nodefleet.decide.signals.verdict import figure
+from nodefleet.decide.signals.votes import Floor, Look, Opinion, Steady, Veto, Waiting
+from nodefleet.domain.memory import Grant, PodGrant
+from nodefleet.domain.policy import Benefit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What counts as help, and how long it may take to show."""
+
+    benefit: Benefit
+    settle: timedelta  # after a growth: the pool's growth cooldown, as before its end nothing more is bought anyway
+
+
+def judged(
+    grants: Sequence[Grant], opinions: Sequence[Opinion], look: Look, proof: Proof
+) -> tuple[tuple[Grant, ...], frozenset[str]]:
+    """The grants that still matter, and the signals that have no vote. Comes before `granted` in a look."""
+    by_signal = {opinion.signal: opinion for opinion in opinions}
+    kept = []
+    for grant in grants:
+        opinion = by_signal.get(grant.signal)
+        # A reading that went missing has not cleared: missing is not zero.
+        if opinion is not None and isinstance(opinion.vote, Floor | Waiting | Veto):
+            kept.append(grant if grant.lost else _judged(grant, opinion, look, proof))
+    return tuple(kept), frozenset(grant.signal for grant in kept if grant.lost)
+
+
+def muted(opinions: Sequence[Opinion], grants: Sequence[Grant]) -> tuple[Opinion, ...]:
+    """The opinions, with the floors of signals without a vote taken out. They neither buy nor let the fleet shrink."""
+    lost = {grant.signal: grant for grant in grants if grant.lost}
+    return tuple(_muted(opinion, lost.get(opinion.signal)) for opinion in opinions)
+
+
+def granted(
+    grants: Sequence[Grant], growing: Sequence[Opinion], look: Look, proof: Proof, *, nodes: int
+) -> tuple[Grant, ...]:
+    """The grants after a growth to `nodes` that the opinions in `growing` set."""
+    known = {grant.signal: grant for grant in grants}
+    for opinion in growing:
+        before = known.get(opinion.signal)
+        if opinion.value is not None and not (before and before.lost):
+            strikes = _strikes(before, opinion, look, proof) if before else 0
+            known[opinion.signal] = Grant(
+                signal=opinion.signal, value=opinion.value, at=look.now, nodes=nodes, strikes=strikes
+            )
+    return tuple(known.values())
+
+
+def pods_judged(
+    grants: Sequence[PodGrant],
+    unschedulable: Collection[str],
+    *,
+    booting: int,
+    last_joined: datetime | None,
+    join_limit: timedelta,
+    benefit: Benefit,
+    now: datetime,
+) -> tuple[tuple[PodGrant, ...], frozenset[str]]:
+    """The grants of pods that still wait, and the uids of those that buy nothing more.
+
+    `last_joined` is when a worker last became ready: a pod whose node never came did not get its capacity.
+    """
+    kept = []
+    for grant in grants:
+        if grant.uid in unschedulable:
+            had_it = last_joined is not None and last_joined >= grant.at and not booting
+            often = 0 < benefit.pods <= grant.times
+            stuck = had_it and often and now - grant.at >= join_limit
+            kept.append(replace(grant, lost=grant.lost or stuck))
+    return tuple(kept), frozenset(grant.uid for grant in kept if grant.lost)
+
+
+def pods_granted(grants: Sequence[PodGrant], uids: Collection[str], now: datetime) -> tuple[PodGrant, ...]:
+    """The grants after nodes were bought for these pods."""
+    known = {grant.uid: grant for grant in grants}
+    for uid in sorted(uids):
+        before = known.get(uid)
+        known[uid] = replace(before, at=now, times=before.times + 1) if before else PodGrant(uid=uid, at=now)
+    return tuple(known.values())
+
+
+def _judged(grant: Grant, opinion: Opinion, look: Look, proof: Proof) -> Grant:
+    # Strikes are only written down with the next growth or with the loss: each growth counts once, not each look.
+    strikes = _strikes(grant, opinion, look, proof)
+    lost = 0 < _limit(grant.signal, proof.benefit) <= strikes
+    return replace(grant, strikes=strikes, lost=True) if lost else grant
+
+
+def _strikes(grant: Grant, opinion: Opinion, look: Look, proof: Proof) -> int:
+    """Growths in a row that changed nothing, this one among them as soon as that can be said."""
+    if not isinstance(opinion.vote, Floor) or opinion.value is None:
+        return grant.strikes
+    if look.covered < grant.nodes or look.now - grant.at < proof.settle:
+        return grant.strikes
+    fell = grant.value - opinion.value
+    improved = fell >= grant.value * proof.benefit.improvement_percent / 100
+    return 0 if improved else grant.strikes + 1
+
+
+def _limit(signal: str, benefit: Benefit) -> int:
+    """How many growths without effect a signal may have; 0 is any number."""
+    match signal:
+        case "cpu":
+            return benefit.cpu
+        case "memory":
+            return benefit.memory
+        case "pods":  # where they can only be counted
+            return benefit.pods
+        case _:
+            return benefit.custom
+
+
+def _muted(opinion: Opinion, grant: Grant | None) -> Opinion:
+    if grant is None or not isinstance(opinion.vote, Floor):
+        return opinion
+    now = "unknown" if opinion.value is None else figure(opinion.value)
+    reason = (
+        f"{opinion.vote.reason}; has no vote until it clears: {grant.strikes} of its growths in a row changed "
+        f"nothing; {figure(grant.value)} when it got the last of {grant.nodes} nodes, {now} now"
+    )
+    return replace(opinion, vote=Steady(reason))

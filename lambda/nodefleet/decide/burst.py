@@ -1,0 +1,27 @@
+"""Whether another look in a few seconds could change something. If not, the run ends and costs nothing."""
+
+from collections.abc import Sequence
+
+from nodefleet.decide.bounds import Settled
+from nodefleet.decide.case import Case
+from nodefleet.decide.sizing import SIGNAL as PODS
+from nodefleet.decide.waiting import Waiting
+from nodefleet.domain.operations import Keep, Launch, Open, Operation, Removal, Step
+
+
+def look_again(this: Case, waiting: Waiting, settled: Settled, plan: Sequence[Step]) -> str:
+    """Why to look again soon; empty when nothing would come of it."""
+    own = [each for each in this.seen.operations if each.pool == this.pool.name]
+    opened: list[Operation] = [step.operation for step in plan if isinstance(step, Open | Keep)]
+    draining = sum(isinstance(each, Removal) for each in [*own, *opened])
+    if draining:
+        return f"{draining} {'node is' if draining == 1 else 'nodes are'} on the way out"
+    pods = waiting.unschedulable.count
+    if not pods:
+        return ""
+    booting = this.count.booting + sum(each.count for each in opened if isinstance(each, Launch))
+    if booting:
+        return f"{booting} nodes are booting for {pods} pods"
+    if any(each.bound.source == PODS for each in settled.overruled):
+        return ""  # at max, in a cooldown or paused: looking does not help
+    return f"{pods} pods are about to find a place"

@@ -1,0 +1,71 @@
+"""What the pool's workers are worth: capacity, what counts against max, and who was lost since the last look."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodefleet.domain.decision import Count
+from nodefleet.domain.fleet import LEAVES, Phase, Worker, unseen_launches
+from nodefleet.domain.memory import Loss
+from nodefleet.domain.observation import Observation
+from nodefleet.domain.operations import Removal, Why
+from nodefleet.domain.readings import Missing, Reading, Sample
+
+_READY = (Phase.READY, Phase.UNREADY)
+_FAILED = (Phase.JOIN_FAILED, Phase.UNHEALTHY)
+
+
+def counted(workers: Sequence[Worker], seen: Observation, pool: str) -> Count:
+    instances = () if isinstance(seen.instances, Missing) else seen.instances
+    unseen = unseen_launches(seen.operations, instances, pool)
+    return Count(
+        ready=sum(worker.is_capacity and worker.phase in _READY for worker in workers),
+        booting=sum(worker.is_capacity and worker.phase is Phase.BOOTING for worker in workers) + unseen,
+        leaving=sum(worker.phase in LEAVES for worker in workers),
+        interrupted=sum(worker.phase is Phase.INTERRUPTED for worker in workers),
+        failed=sum(worker.phase in _FAILED for worker in workers),
+        occupied=sum(worker.occupies for worker in workers) + unseen,
+    )
+
+
+def covered(workers: Sequence[Worker], sample: Sample) -> int:
+    """Ready workers that were there when the reading was taken: what it says, it says of them."""
+    ready = [worker for worker in workers if worker.is_capacity and worker.phase in _READY]
+    if not isinstance(sample, Reading):
+        return len(ready)
+    return sum(_was_ready(worker, sample.at) for worker in ready)
+
+
+def _was_ready(worker: Worker, at: datetime) -> bool:
+    since = worker.node.ready_changed_at if worker.node else None
+    return since is None or worker.phase is Phase.UNREADY or since <= at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """Who is capacity now, and who was and is not any more."""
+
+    members: tuple[str, ...]
+    losses: tuple[Loss, ...]
+
+
+def membership(workers: Sequence[Worker], before: Sequence[str], losses: Sequence[Loss], now: datetime) -> Membership:
+    """Losses are workers that went without our doing and without a person holding them back; they are replaced."""
+    by_id = {worker.id: worker for worker in workers}
+    members = tuple(worker.id for worker in workers if worker.is_capacity)
+    present = frozenset(members)
+    open_losses = [loss for loss in losses if loss.worker not in present]
+    known = {loss.worker for loss in open_losses}
+    for identity in before:
+        worker = by_id.get(identity)
+        if identity not in present and identity not in known and not _went_by_will(worker):
+            cause = worker.phase.value if worker else Phase.GONE.value
+            open_losses.append(Loss(worker=identity, at=now, cause=cause))
+    return Membership(members=members, losses=tuple(open_losses))
+
+
+def _went_by_will(worker: Worker | None) -> bool:
+    if worker is None:
+        return False
+    leaving = isinstance(worker.operation, Removal) and worker.operation.why is Why.VOLUNTARY and not worker.notice
+    return leaving or worker.held_by_person

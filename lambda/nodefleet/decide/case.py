@@ -1,0 +1,64 @@
+"""Everything that one pool's decision rests on, put together once."""
+
+from dataclasses import dataclass
+
+from nodefleet.decide import inputs
+from nodefleet.decide.capacity import counted, covered
+from nodefleet.decide.inputs import Cached, Input
+from nodefleet.decide.signals.votes import Look
+from nodefleet.domain.decision import Count
+from nodefleet.domain.fleet import Worker
+from nodefleet.domain.memory import PoolMemory
+from nodefleet.domain.observation import Observation
+from nodefleet.domain.policy import Policy, Pool
+from nodefleet.domain.readings import NOTHING_READ, PoolReadings, Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    pool: Pool
+    policy: Policy
+    seen: Observation
+    before: PoolMemory
+    workers: tuple[Worker, ...]
+    readings: PoolReadings
+    count: Count
+    look: Look
+    cpu: Input
+    memory: Input
+
+    @classmethod
+    def of(cls, pool: Pool, policy: Policy, seen: Observation, before: PoolMemory, fleet: tuple[Worker, ...]) -> "Case":
+        workers = tuple(worker for worker in fleet if worker.pool == pool.name)
+        readings = seen.readings.get(pool.name, NOTHING_READ)
+        count = counted(workers, seen, pool.name)
+        return cls(
+            pool=pool,
+            policy=policy,
+            seen=seen,
+            before=before,
+            workers=workers,
+            readings=readings,
+            count=count,
+            look=Look(now=seen.at, covered=covered(workers, readings.cpu), capacity=count.capacity),
+            cpu=inputs.fresh(readings.cpu, before.cached.get("cpu"), policy.trust, seen.at),
+            memory=inputs.fresh(readings.memory, before.cached.get("memory"), policy.trust, seen.at),
+        )
+
+    @property
+    def cpu_percent(self) -> float | None:
+        """The CPU as far as it is known, the last good reading included."""
+        reading = self.cpu.reading if isinstance(self.cpu, Cached) else self.cpu
+        return reading.value if isinstance(reading, Reading) else None
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Readings that should be there and are not. Without ready workers there is nothing to measure."""
+        if not self.look.covered:
+            return ()
+        both = {"CPU": self.cpu, "memory": self.memory}
+        return tuple(
+            f"{name} of pool {self.pool.name} unknown: {got.cause}"
+            for name, got in both.items()
+            if not isinstance(got, Reading)
+        )

@@ -1,0 +1,58 @@
+"""Shrinking is AND: every signal must be calm, nothing may wait, and the nodes that remain must bear the load."""
+
+from collections.abc import Sequence
+
+from nodefleet.decide.bounds import floor
+from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Look, Opinion
+from nodefleet.domain.decision import Bound, Rank
+from nodefleet.domain.policy import Reactive
+
+_ONE_AT_A_TIME = ("cpu", "memory", "pods")  # only custom rules can tell how many they could do without
+
+
+def kept(opinions: Sequence[Opinion], look: Look, reactive: Reactive, step: int) -> list[Bound]:
+    """Floors that keep the fleet as it is; if nobody objects, one that lets it shrink by the agreed number."""
+    against = [
+        floor(look.capacity, opinion.signal, Rank.SIGNAL, opinion.vote.reason)
+        for opinion in opinions
+        if not isinstance(opinion.vote, Calm | Abstain | Floor)
+    ]
+    if against or any(isinstance(opinion.vote, Floor) for opinion in opinions):
+        return against or [floor(look.capacity, "keep", Rank.SIGNAL, "a signal asks for nodes")]
+    calm = [opinion for opinion in opinions if isinstance(opinion.vote, Calm)]
+    if not calm:
+        return [floor(look.capacity, "keep", Rank.SIGNAL, "no signal is calm")]
+    down = _agreed(calm, step)
+    while down > 1 and _too_much(opinions, look, reactive, down):
+        down -= 1
+    too_much = _too_much(opinions, look, reactive, down)
+    if too_much:
+        return [floor(look.capacity, "projection", Rank.SIGNAL, sentence) for sentence in too_much]
+    sentence = "; ".join(opinion.vote.reason for opinion in calm)
+    return [floor(max(0, look.capacity - down), "calm", Rank.SIGNAL, sentence)]
+
+
+def _agreed(calm: Sequence[Opinion], step: int) -> int:
+    """One, unless every custom rule could do without more."""
+    asked = [
+        opinion.vote.down for opinion in calm if opinion.signal not in _ONE_AT_A_TIME and isinstance(opinion.vote, Calm)
+    ]
+    return max(1, min([step, *asked])) if asked else 1
+
+
+def _too_much(opinions: Sequence[Opinion], look: Look, reactive: Reactive, down: int) -> list[str]:
+    """Readings that would come too close to their growth threshold on the nodes that remain."""
+    remaining = look.covered - down
+    thresholds = {"cpu": ("CPU", reactive.cpu.up), "memory": ("memory", reactive.memory.up)}
+    found = []
+    for opinion in opinions:
+        if opinion.signal not in thresholds or opinion.value is None:
+            continue
+        name, up = thresholds[opinion.signal]
+        limit = up - reactive.projection_margin
+        if remaining <= 0:
+            found.append(f"no ready node would remain to carry {name} {opinion.value:.1f} %")
+        elif opinion.value * look.covered / remaining > limit:
+            projected = opinion.value * look.covered / remaining
+            found.append(f"{name} would be {projected:.1f} % on {remaining} nodes, more than {limit:g} %")
+    return found

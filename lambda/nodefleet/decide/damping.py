@@ -1,0 +1,39 @@
+"""Against to and fro: cooldowns by direction, and the step down.
+
+| after …                  | growing waits | shrinking waits |
+|--------------------------|---------------|-----------------|
+| growing                  | up (300 s)    | down (600 s)    |
+| shrinking                | –             | down (600 s)    |
+| restoring min, replacing | –             | –               |
+
+How far a signal grows at once is part of its own floor; min, replacements, windows and people outrank this.
+"""
+
+from datetime import datetime
+
+from nodefleet.decide.bounds import ceiling, floor
+from nodefleet.domain.decision import Bound, Rank
+from nodefleet.domain.memory import PoolMemory
+from nodefleet.domain.policy import Pool
+
+
+def damping(pool: Pool, memory: PoolMemory, capacity: int, now: datetime) -> list[Bound]:
+    down = pool.steps.down
+    bounds = [floor(max(0, capacity - down), "step", Rank.DAMPING, f"at most {down} fewer at once")]
+    grown = memory.last_grow
+    if grown is not None and now - grown < pool.cooldown.up:
+        ends = grown + pool.cooldown.up
+        sentence = f"cooldown: grew {_ago(grown, now)} ago, {(ends - now).total_seconds():.0f} s left"
+        bounds.append(ceiling(capacity, "cooldown", Rank.DAMPING, sentence, ends))
+    scaled = max((time for time in (grown, memory.last_shrink) if time is not None), default=None)
+    if scaled is not None and now - scaled < pool.cooldown.down:
+        ends = scaled + pool.cooldown.down
+        sentence = (
+            f"cooldown: scaled {_ago(scaled, now)} ago, shrinking waits {(ends - now).total_seconds():.0f} s more"
+        )
+        bounds.append(floor(capacity, "cooldown-down", Rank.DAMPING, sentence, ends))
+    return bounds
+
+
+def _ago(then: datetime, now: datetime) -> str:
+    return f"{(now - then).total_seconds():.0f} s"

@@ -1,0 +1,133 @@
+"""What becomes of each pod on a node that leaves.
+
+The rules are those of `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`, asked in its order: pods long
+deleted, daemonsets, mirror pods, pods without a controller. One thing is stricter: nobody makes a pod without a
+controller again, so it goes only when the node is lost anyway, and otherwise blocks the removal.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from nodefleet.domain.operations import PodRef, Why
+from nodefleet.domain.policy import RemovalRules
+from nodefleet.domain.workload import SAFE_TO_EVICT, Pod
+
+
+class Course(Enum):
+    EVICT = "evict"
+    WAIT = "wait"  # it goes by itself
+    LEAVE = "leave"  # it does not hold up the drain
+    BLOCK = "block"  # the node must not be drained
+
+
+class DrainReason(Enum):
+    STUCK = "stuck"
+    DAEMON = "daemon"
+    MIRROR = "mirror"
+    TERMINATING = "terminating"
+    FINISHED = "finished"
+    ORPHANED_DAEMON = "orphaned-daemon"
+    MANAGED = "managed"
+    MARKED_SAFE = "marked-safe"
+    UNMANAGED = "unmanaged"
+
+
+_WORDS = {
+    DrainReason.STUCK: "is stuck terminating and no longer waited for",
+    DrainReason.DAEMON: "belongs to a daemonset and stays with its node",
+    DrainReason.MIRROR: "is a static pod and stays with its node",
+    DrainReason.TERMINATING: "is terminating",
+    DrainReason.FINISHED: "has finished",
+    DrainReason.ORPHANED_DAEMON: "belonged to a daemonset that is gone",
+    DrainReason.MANAGED: "is made again by its controller",
+    DrainReason.MARKED_SAFE: "has no controller and is marked as safe to evict",
+    DrainReason.UNMANAGED: "has no controller: nobody would make it again",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlan:
+    pod: PodRef
+    course: Course
+    reason: DrainReason
+
+    @property
+    def sentence(self) -> str:
+        return f"pod {self.pod.namespace}/{self.pod.name} {_WORDS[self.reason]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainPlan:
+    evict: tuple[PodPlan, ...] = ()
+    wait: tuple[PodPlan, ...] = ()
+    leave: tuple[PodPlan, ...] = ()
+    blocked: tuple[PodPlan, ...] = ()
+
+    @property
+    def to_evict(self) -> tuple[PodRef, ...]:
+        return tuple(plan.pod for plan in self.evict)
+
+    @property
+    def done(self) -> bool:
+        """Nothing is left on the node that has to move."""
+        return not (self.evict or self.wait or self.blocked)
+
+
+def drain(pods: Iterable[Pod], why: Why, rules: RemovalRules, now: datetime) -> DrainPlan:
+    """What becomes of the pods on one leaving node. Budgets are asked apart from this."""
+    plans: dict[Course, list[PodPlan]] = {course: [] for course in Course}
+    for pod in pods:
+        course, reason = _course(pod, why, rules, now)
+        plans[course].append(PodPlan(pod=ref(pod), course=course, reason=reason))
+    return DrainPlan(
+        evict=tuple(plans[Course.EVICT]),
+        wait=tuple(plans[Course.WAIT]),
+        leave=tuple(plans[Course.LEAVE]),
+        blocked=tuple(plans[Course.BLOCK]),
+    )
+
+
+def ref(pod: Pod) -> PodRef:
+    return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+
+
+def stuck(pod: Pod, rules: RemovalRules, now: datetime) -> bool:
+    """It was to be gone long ago; its kubelet or a finalizer does not let go, and waiting does not help."""
+    return pod.deleted_at is not None and now > pod.deleted_at + pod.grace + rules.stuck_after
+
+
+def unmanaged(pod: Pod) -> bool:
+    """No controller would make it again elsewhere."""
+    return pod.movable and (pod.owner is None or pod.owner.gone)
+
+
+def orphaned_daemon(pod: Pod) -> bool:
+    """Its daemonset is gone: nothing ties it to the node any more, and nobody misses it."""
+    return pod.owner is not None and pod.is_daemon and pod.owner.gone and not pod.mirror
+
+
+def marked_safe(pod: Pod) -> bool:
+    """Its owner's word that it may be moved; it outweighs every rule of caution, but no budget."""
+    return pod.says(SAFE_TO_EVICT) == "true"
+
+
+def _course(pod: Pod, why: Why, rules: RemovalRules, now: datetime) -> tuple[Course, DrainReason]:
+    if stuck(pod, rules, now):
+        return Course.LEAVE, DrainReason.STUCK
+    if pod.is_daemon and not pod.finished and not orphaned_daemon(pod):
+        return Course.LEAVE, DrainReason.DAEMON
+    if pod.mirror:
+        return Course.LEAVE, DrainReason.MIRROR
+    if pod.deleted_at is not None:
+        return Course.WAIT, DrainReason.TERMINATING
+    if pod.finished:
+        return Course.EVICT, DrainReason.FINISHED
+    if orphaned_daemon(pod):
+        return Course.EVICT, DrainReason.ORPHANED_DAEMON
+    if not unmanaged(pod):
+        return Course.EVICT, DrainReason.MANAGED
+    if marked_safe(pod):
+        return Course.EVICT, DrainReason.MARKED_SAFE
+    return (Course.BLOCK if why is Why.VOLUNTARY else Course.EVICT), DrainReason.UNMANAGED

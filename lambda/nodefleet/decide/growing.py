@@ -1,0 +1,113 @@
+"""From "so many more" to steps: let back in what was leaving, then launch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nodefleet.decide.naming import operation_id
+from nodefleet.decide.placement import ANY, Ask, Placed, place
+from nodefleet.domain.fleet import Phase, Worker
+from nodefleet.domain.machines import Market
+from nodefleet.domain.memory import PoolMemory
+from nodefleet.domain.observation import LaunchTarget, Observation
+from nodefleet.domain.operations import AlertKind, CancelRemoval, Launch, Open, Purpose, Removal, Step, Tell, Why
+from nodefleet.domain.policy import Policy, Pool
+
+# The least progressed comes back first: fewer of its pods have moved.
+_CAN_COME_BACK = (Phase.CORDONED, Phase.DRAINING, Phase.DRAINED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    steps: tuple[Step, ...]
+    nodes: int  # how many more there will be
+    obstacle: str = ""  # why there are not as many as asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    more: int
+    restoring: int  # how many of them only make up for what is missing: they start no cooldown
+    on_demand: int = 0  # at least so many On-Demand: replacements that hold min
+    asks: tuple[Ask, ...] = ()  # what waiting pods need of the new nodes
+    reason: str
+
+
+def grow(
+    need: Need, workers: Sequence[Worker], pool: Pool, memory: PoolMemory, seen: Observation, policy: Policy
+) -> Growth:
+    back = _let_back_in(workers, need)
+    more = need.more - len(back)
+    target = next((each for each in seen.targets if each.pool == pool.name), LaunchTarget(pool=pool.name))
+    returning = {step.operation for step in back}
+    staying = [
+        w for w in workers if w.is_capacity or (isinstance(w.operation, Removal) and w.operation.id in returning)
+    ]
+    asks = [*need.asks[:more], *[ANY] * max(0, more - len(need.asks))]
+    placed = place(
+        asks,
+        staying,
+        sorted(target.subnets),
+        pool.market,
+        memory.shortages,
+        seen.at,
+        on_demand_at_least=min(need.on_demand, more),
+    )
+    steps: list[Step] = [*back, *_launches(placed.launches, need, pool, target, seen, policy)]
+    launched = sum(each.count for each in placed.launches)
+    obstacle = _nowhere(placed.missing, pool, target) if placed.missing else ""
+    if obstacle:
+        steps.append(Tell(alert=AlertKind.NO_CAPACITY, pool=pool.name, text=obstacle))
+    return Growth(steps=tuple(steps), nodes=len(back) + launched, obstacle=obstacle)
+
+
+def _let_back_in(workers: Sequence[Worker], need: Need) -> list[CancelRemoval]:
+    leaving = [(worker, worker.operation) for worker in workers if isinstance(worker.operation, Removal)]
+    ours = [
+        (worker, removal)
+        for worker, removal in leaving
+        if removal.why is Why.VOLUNTARY
+        and worker.phase in _CAN_COME_BACK
+        and not (removal.terminating or removal.cancelled)
+    ]
+    ours.sort(key=lambda pair: (_CAN_COME_BACK.index(pair[0].phase), pair[0].id))
+    return [CancelRemoval(operation=removal.id, reason=need.reason) for _, removal in ours[: need.more]]
+
+
+def _launches(
+    placed: Sequence[Placed], need: Need, pool: Pool, target: LaunchTarget, seen: Observation, policy: Policy
+) -> list[Open]:
+    left_to_restore = need.restoring
+    opened = []
+    for index, each in enumerate(placed):
+        purpose = Purpose.RESTORE if left_to_restore > 0 else Purpose.GROW
+        left_to_restore -= each.count
+        opened.append(
+            Open(
+                Launch(
+                    id=operation_id(seen, "launch", f"{pool.name}-{each.zone}-{each.market.value}-{index}"),
+                    pool=pool.name,
+                    zone=each.zone,
+                    market=each.market,
+                    types=each.types,
+                    count=each.count,
+                    template=target.template,
+                    template_version=target.template_version,
+                    subnet=target.subnets[each.zone],
+                    max_price_usd=pool.market.max_price_usd if each.market is Market.SPOT else None,
+                    purpose=purpose,
+                    reason=need.reason,
+                    started=seen.at,
+                    # Its caller holds the lease for no longer than this, so nobody sends it later.
+                    deadline=seen.at + policy.lease,
+                )
+            )
+        )
+    return opened
+
+
+def _nowhere(missing: int, pool: Pool, target: LaunchTarget) -> str:
+    wanted = f"{missing} more {'node is' if missing == 1 else 'nodes are'} wanted"
+    if not target.subnets:
+        return f"{wanted}, but pool {pool.name} has no subnets to launch in. Check the deployment."
+    zones, types = ", ".join(sorted(target.subnets)), ", ".join(pool.market.types)
+    return f"{wanted}, but {types} lack capacity in {zones}. Add instance types or zones."

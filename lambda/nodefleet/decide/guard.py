@@ -1,0 +1,129 @@
+"""Guard rails: how far the look can be trusted, and what must not happen meanwhile.
+
+Missing or doubtful data may let the fleet grow, it never lets it shrink. Without the API server nothing happens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodefleet.decide.bounds import ceiling, floor
+from nodefleet.decide.inputs import Input
+from nodefleet.domain.decision import Bound, Count, Rank
+from nodefleet.domain.fleet import Phase, Worker
+from nodefleet.domain.memory import JoinTrouble, Level, Memory
+from nodefleet.domain.observation import Observation, Pause
+from nodefleet.domain.operations import AlertKind, Tell
+from nodefleet.domain.policy import Health, Policy, Pool
+from nodefleet.domain.readings import NOT_ASKED, Missing, Reading, Sample
+
+_DOUBTFUL = {
+    Phase.UNREADY: "not ready",
+    Phase.UNHEALTHY: "unhealthy",
+    Phase.ORPHANED: "a node without a machine",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trusted:
+    level: Level
+    recovered_at: datetime | None
+    why: str  # what is missing; empty when nothing is
+    tells: tuple[Tell, ...]
+
+
+def trusted(seen: Observation, memory: Memory, policy: Policy, unreadable: Sequence[str]) -> Trusted:
+    """The level of this look. `unreadable` names the readings that should have been there and were not."""
+    why = _what_is_away(seen) or "; ".join(unreadable)
+    if why:
+        level = Level.PARTIAL if _what_is_away(seen) else Level.DEGRADED
+        return Trusted(level=level, recovered_at=None, why=why, tells=_told(memory.level, level, why))
+    was_down = memory.level in (Level.DEGRADED, Level.PARTIAL)
+    since = seen.at if was_down else memory.recovered_at
+    recovering = since is not None and seen.at - since < policy.trust.recovery_hold
+    level = Level.RECOVERY if recovering else Level.NORMAL
+    return Trusted(
+        level=level, recovered_at=since if recovering else None, why="", tells=_told(memory.level, level, "")
+    )
+
+
+def _what_is_away(seen: Observation) -> str:
+    away = {"EC2": seen.instances, "Kubernetes": seen.kubernetes}
+    return "; ".join(f"{name} unknown: {got.cause}" for name, got in away.items() if isinstance(got, Missing))
+
+
+def _told(before: Level, now: Level, why: str) -> tuple[Tell, ...]:
+    bad = (Level.DEGRADED, Level.PARTIAL)
+    if now in bad and now is not before:
+        text = f"Level {now.value}: {why}. Nothing is removed until it is back."
+        return (Tell(alert=AlertKind.DEGRADED, pool="", text=text),)
+    if before in bad and now not in bad:
+        return (
+            Tell(alert=AlertKind.RECOVERED, pool="", text="Everything is readable again; shrinking waits a while."),
+        )
+    return ()
+
+
+def safety(
+    seen: Observation, memory: Memory, policy: Policy, pool: Pool, count: Count, trust: Trusted, doubts: Sequence[str]
+) -> list[Bound]:
+    """Bounds that outrank everything."""
+    bounds = []
+    now = count.capacity
+    if trust.level is Level.PARTIAL:
+        sentence = f"{trust.why}: nothing is launched, drained or cleaned up"
+        bounds += [floor(now, "level", Rank.SAFETY, sentence), ceiling(now, "level", Rank.SAFETY, sentence)]
+    elif trust.level is Level.DEGRADED:
+        bounds.append(floor(now, "level", Rank.SAFETY, f"{trust.why}: no shrinking"))
+    elif trust.level is Level.RECOVERY and trust.recovered_at is not None:
+        left = policy.trust.recovery_hold - (seen.at - trust.recovered_at)
+        sentence = (
+            f"data was missing until {trust.recovered_at:%H:%M:%S}: no shrinking for {left.total_seconds():.0f} s"
+        )
+        bounds.append(floor(now, "recovery", Rank.SAFETY, sentence))
+    if doubts:
+        bounds.append(floor(now, "doubt", Rank.SAFETY, f"{'; '.join(doubts)}: no shrinking"))
+    if not memory.api_seen and isinstance(seen.kubernetes, Missing):
+        bounds.append(ceiling(now, "first-look", Rank.SAFETY, "the API server has never answered: nothing is launched"))
+    bounds += _paused(seen, pool, now)
+    bounds += _probing(memory.pool(pool.name).join_trouble, pool.health, count, seen.at)
+    return bounds
+
+
+def _paused(seen: Observation, pool: Pool, capacity: int) -> list[Bound]:
+    for command in seen.commands:
+        if isinstance(command, Pause) and command.pool in (None, pool.name) and _in_force(command.until, seen.at):
+            until = f" until {command.until:%Y-%m-%d %H:%M}" if command.until else ""
+            sentence = f"paused by {command.by}{until}" + (f": {command.reason}" if command.reason else "")
+            return [
+                floor(capacity, "pause", Rank.SAFETY, sentence, command.until),
+                ceiling(max(capacity, pool.limits.min), "pause", Rank.SAFETY, sentence, command.until),
+            ]
+    return []
+
+
+def _in_force(until: datetime | None, now: datetime) -> bool:
+    return until is None or now < until
+
+
+def _probing(trouble: JoinTrouble | None, health: Health, count: Count, now: datetime) -> list[Bound]:
+    """After failed joins one node at a time is tried, with growing pauses."""
+    if trouble is None or trouble.failures < health.failed_joins:
+        return []
+    failed = f"{trouble.failures} nodes in a row did not join"
+    if count.booting:
+        return [ceiling(count.capacity, "probe", Rank.SAFETY, f"{failed}: waiting for the probe that is booting")]
+    if now < trouble.next_probe:
+        wait = (trouble.next_probe - now).total_seconds()
+        return [ceiling(count.capacity, "probe", Rank.SAFETY, f"{failed}: next probe in {wait:.0f} s")]
+    return [ceiling(count.capacity + 1, "probe", Rank.SAFETY, f"{failed}: one probe at a time")]
+
+
+def doubts(workers: Sequence[Worker], counted: Input, raw: Sample, covered: int, tolerance: int) -> tuple[str, ...]:
+    """Where EC2, Kubernetes and Prometheus do not agree."""
+    found = [f"{worker.name} is {_DOUBTFUL[worker.phase]}" for worker in workers if worker.phase in _DOUBTFUL]
+    if isinstance(counted, Reading) and abs(counted.value - covered) > tolerance:
+        found.append(f"Prometheus sees {counted.value:g} workers, Kubernetes {covered}")
+    elif isinstance(counted, Missing) and raw != NOT_ASKED:
+        found.append(f"worker count unknown: {counted.cause}")
+    return tuple(found)

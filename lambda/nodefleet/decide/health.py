@@ -1,0 +1,141 @@
+"""Workers that are beyond repair: EC2 takes them, they are sick, they failed to join, or only their name is left.
+
+A sick node is replaced first and then removed, one at a time, and not when many are sick: then it is the master or
+the network, and a person must look. Destroying what was left behind needs two looks that agree, some time apart, and
+stops for a person when it would be much.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from nodefleet.decide.naming import operation_id
+from nodefleet.domain.decision import Count
+from nodefleet.domain.fleet import Phase, Worker
+from nodefleet.domain.machines import Notice
+from nodefleet.domain.memory import Loss
+from nodefleet.domain.observation import Observation
+from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Step, Tell, Why
+from nodefleet.domain.policy import Pool
+
+
+def voluntary(worker: Worker, pool: Pool, seen: Observation, reason: str) -> Open:
+    """A removal that nobody forces on us: it ends by its deadline, one way or the other."""
+    return Open(_removal(worker, Why.VOLUNTARY, reason, seen.at, seen.at + pool.removal.drain_timeout, seen))
+
+
+def doomed(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[Step]:
+    """Open a removal for each worker that EC2 takes; one that was leaving anyway now leaves in a hurry."""
+    steps: list[Step] = []
+    for worker in workers:
+        if worker.phase is not Phase.INTERRUPTED or worker.notice is None:
+            continue
+        if isinstance(worker.operation, Removal) and worker.operation.why is Why.INTERRUPTED:
+            continue
+        removal = _hurried(worker, worker.notice, pool, seen)
+        steps.append(Keep(removal) if isinstance(worker.operation, Removal) else Open(removal))
+        text = f"{worker.name} ({worker.zone}): {removal.reason}. It is drained now and replaced."
+        steps.append(Tell(alert=AlertKind.INTERRUPTED, pool=pool.name, text=text))
+    return steps
+
+
+def _hurried(worker: Worker, notice: Notice, pool: Pool, seen: Observation) -> Removal:
+    reason = f"EC2 takes it: {notice.kind.value} at {notice.at:%H:%M:%S}"
+    deadline = notice.at + pool.removal.notice
+    force_from = notice.at + pool.removal.force_after
+    if isinstance(worker.operation, Removal):
+        removal = replace(worker.operation, why=Why.INTERRUPTED, reason=reason, deadline=deadline, cancelled="")
+    else:
+        removal = _removal(worker, Why.INTERRUPTED, reason, seen.at, deadline, seen)
+    return replace(removal, force_from=force_from)
+
+
+def too_many_sick(workers: Sequence[Worker], pool: Pool) -> bool:
+    ill = sum(worker.phase is Phase.UNHEALTHY for worker in workers)
+    return ill * pool.health.sick_one_in > sum(worker.occupies for worker in workers)
+
+
+def sick(workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[Loss], seen: Observation) -> list[Step]:
+    """Open removals for sick workers whose replacement is there, or for which max leaves no room."""
+    ill = [worker for worker in workers if worker.phase is Phase.UNHEALTHY]
+    if ill and too_many_sick(workers, pool):
+        names = ", ".join(worker.name for worker in ill)
+        total = sum(worker.occupies for worker in workers)
+        text = (
+            f"{len(ill)} of {total} workers are not ready ({names}). None is replaced: "
+            "look at the master and the network first."
+        )
+        return [Tell(alert=AlertKind.MANY_SICK, pool=pool.name, text=text)]
+    under_way = sum(isinstance(w.operation, Removal) and w.operation.why is Why.SICK for w in workers)
+    awaited = {loss.worker for loss in losses}
+    full = count.occupied >= pool.limits.max
+    settled = count.booting == 0 and count.capacity >= pool.limits.min
+    ready_to_go = [worker for worker in ill if full or (settled and worker.id not in awaited)]
+    steps: list[Step] = []
+    for worker in ready_to_go[: max(0, pool.budgets.sick - under_way)]:
+        reason = f"not ready for {pool.health.not_ready_limit.total_seconds():.0f} s or more"
+        removal = _removal(worker, Why.SICK, reason, seen.at, seen.at + pool.removal.drain_timeout, seen)
+        text = f"{worker.name} is {reason}; it is removed" + (" first, because max is reached." if full else ".")
+        steps += [Open(removal), Tell(alert=AlertKind.SICK, pool=pool.name, text=text)]
+    return steps
+
+
+def left_behind(workers: Sequence[Worker], pool: Pool) -> list[tuple[Worker, Debris]]:
+    """Nodes without a machine, and machines that failed to join and are not kept for a person."""
+    orphans = [(worker, Debris.NODE) for worker in workers if worker.phase is Phase.ORPHANED]
+    failed = [worker for worker in workers if worker.phase is Phase.JOIN_FAILED]
+    failed.sort(key=_age)
+    surplus = failed[: max(0, len(failed) - pool.health.keep_failed)]
+    return orphans + [(worker, Debris.INSTANCE) for worker in surplus]
+
+
+def _age(worker: Worker) -> tuple[str, str]:
+    return (worker.instance.launched_at.isoformat() if worker.instance else "", worker.id)
+
+
+def cleanups(workers: Sequence[Worker], pool: Pool, suspects: Mapping[str, datetime], seen: Observation) -> list[Step]:
+    """Open cleanups for what two looks agree on. `suspects` says since when each of them is one."""
+    left = left_behind(workers, pool)
+    budgets = pool.budgets
+    fleet = sum(worker.occupies for worker in workers)
+    allowed = max(budgets.cleanup_least, int(budgets.cleanup_percent * fleet / 100))
+    if len(left) > allowed:
+        names = ", ".join(worker.name for worker, _ in left)
+        text = (
+            f"{len(left)} workers look left behind ({names}), more than the {allowed} that are cleaned up unasked. "
+            "Look at them and remove them by hand."
+        )
+        return [Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=pool.name, text=text)]
+    return [
+        Open(_cleanup(worker, kind, pool, suspects[worker.id], seen))
+        for worker, kind in left
+        if seen.at - suspects[worker.id] >= budgets.cleanup_after and not isinstance(worker.operation, Cleanup)
+    ]
+
+
+def _cleanup(worker: Worker, kind: Debris, pool: Pool, first_seen: datetime, seen: Observation) -> Cleanup:
+    return Cleanup(
+        id=operation_id(seen, "cleanup", worker.id),
+        pool=pool.name,
+        debris=kind,
+        target=worker.name if kind is Debris.NODE else worker.id,
+        reason="its machine is gone" if kind is Debris.NODE else "it never joined, and enough failures are kept",
+        first_seen=first_seen,
+        started=seen.at,
+        deadline=seen.at + pool.removal.drain_timeout,
+    )
+
+
+def _removal(
+    worker: Worker, why: Why, reason: str, started: datetime, deadline: datetime, seen: Observation
+) -> Removal:
+    return Removal(
+        id=operation_id(seen, why.value, worker.id),
+        pool=worker.pool,
+        instance=worker.instance.id if worker.instance else "",
+        node=worker.node.name if worker.node else "",
+        why=why,
+        reason=reason,
+        started=started,
+        deadline=deadline,
+    )

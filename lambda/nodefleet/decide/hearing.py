@@ -1,0 +1,105 @@
+"""What the signals of all three layers say about one pool, and what they have to remember of it."""
+
+from dataclasses import dataclass, replace
+
+from nodefleet.decide import benefit, inputs
+from nodefleet.decide.case import Case
+from nodefleet.decide.signals import custom, predictive, reactive
+from nodefleet.decide.signals.votes import Floor, Opinion
+from nodefleet.decide.sizing import SIGNAL as PODS
+from nodefleet.decide.sizing import pods_opinion
+from nodefleet.decide.sustain import Pace
+from nodefleet.decide.waiting import Waiting
+from nodefleet.domain.memory import PoolMemory
+from nodefleet.domain.operations import AlertKind, Tell
+from nodefleet.domain.policy import Pool, Utilisation
+from nodefleet.domain.readings import Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    opinions: tuple[Opinion, ...]
+    memory: PoolMemory
+    tells: tuple[Tell, ...]
+
+    @property
+    def floors(self) -> tuple[tuple[Opinion, Floor], ...]:
+        return tuple((opinion, opinion.vote) for opinion in self.opinions if isinstance(opinion.vote, Floor))
+
+
+def hear(this: Case, waiting: Waiting) -> Heard:
+    pool, before, trust = this.pool, this.before, this.policy.trust
+    offset = this.seen.utc_offset
+    profile = before.profile
+    if isinstance(this.cpu, Reading):
+        profile = predictive.learned(profile, this.cpu, this.look.covered, pool.predictive, offset)
+    foreseen, forecast = predictive.vote(
+        profile,
+        before.forecast,
+        this.look,
+        predictive=pool.predictive,
+        cpu=pool.reactive.cpu,
+        utc_offset=offset,
+    )
+    said = (
+        _utilisation(this, "cpu", this.cpu, pool.reactive.cpu),
+        _utilisation(this, "memory", this.memory, pool.reactive.memory),
+        pods_opinion(waiting.unschedulable, this.look, pool, this.cpu_percent),
+        foreseen,
+        *custom.opinions(
+            pool, this.readings, before.cached, before.breaches, this.look, trust=trust, pace=Pace.of(this.policy)
+        ),
+    )
+    grants, lost = benefit.judged(before.grants, said, this.look, proof(pool))
+    opinions = benefit.muted(said, grants)
+    newly_lost = lost - {grant.signal for grant in before.grants if grant.lost}
+    memory = replace(
+        before,
+        breaches={name: kept for opinion in said for name, kept in opinion.breaches.items()},
+        profile=profile,
+        forecast=forecast,
+        cached=inputs.remembered(before.cached, this.readings, trust, this.seen.at),
+        grants=grants,
+        pod_grants=waiting.grants,
+    )
+    tells = [_without_vote(opinion, pool) for opinion in opinions if opinion.signal in newly_lost]
+    return Heard(opinions=opinions, memory=memory, tells=(*tells, *waiting.tells))
+
+
+def proof(pool: Pool) -> benefit.Proof:
+    return benefit.Proof(benefit=pool.benefit, settle=pool.cooldown.up)
+
+
+def _utilisation(this: Case, name: str, seen: inputs.Input, limits: Utilisation) -> Opinion:
+    pool = this.pool
+    return reactive.utilisation(
+        name,
+        seen,
+        this.before.breaches,
+        this.look,
+        limits=limits,
+        sustain=pool.sustain,
+        steps=pool.steps,
+        pace=Pace.of(this.policy),
+    )
+
+
+def _without_vote(opinion: Opinion, pool: Pool) -> Tell:
+    return Tell(alert=AlertKind.NO_BENEFIT, pool=pool.name, text=f"{opinion.signal}: {opinion.vote.reason}")
+
+
+def after_growth(heard: Heard, this: Case, waiting: Waiting, *, nodes: int, memory: PoolMemory) -> PoolMemory:
+    """What is remembered of a growth to `nodes`: who asked for it and what it read then, and for which pods."""
+    counts_pods_singly = waiting.unschedulable.nodes is not None
+    growing = [
+        opinion
+        for opinion, floor in heard.floors
+        if floor.nodes > this.count.capacity and not (opinion.signal == PODS and counts_pods_singly)
+    ]
+    return replace(
+        memory,
+        grants=benefit.granted(memory.grants, growing, this.look, proof(this.pool), nodes=nodes),
+        pod_grants=benefit.pods_granted(
+            memory.pod_grants, waiting.served_by(nodes - this.count.capacity), this.seen.at
+        ),
+    )

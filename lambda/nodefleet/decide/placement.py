@@ -1,0 +1,92 @@
+"""Where new nodes go and how they are paid for: zones balanced, Spot on an On-Demand base, no known shortage."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodefleet.domain.fleet import Worker
+from nodefleet.domain.machines import Market
+from nodefleet.domain.operations import Shortage
+from nodefleet.domain.policy import MarketMix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """One launch to be: so many nodes of some types in one zone and market."""
+
+    zone: str
+    market: Market
+    types: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What is wanted of one new node, when pods have a say in it."""
+
+    zones: tuple[str, ...] = ()  # only there; empty means anywhere
+    types: tuple[str, ...] = ()  # only these; empty means any of the pool's
+
+
+ANY = Ask()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    launches: tuple[Placed, ...]
+    missing: int  # nodes for which there is known to be no capacity anywhere
+
+
+def on_demand_share(total: int, mix: MarketMix) -> int:
+    """How many of `total` nodes are On-Demand: the base at least, and what Spot leaves (halves go to Spot)."""
+    spot = int(mix.spot_percent * total / 100 + 0.5)
+    return min(total, max(mix.on_demand_base, total - spot))
+
+
+def place(
+    asks: Sequence[Ask],
+    workers: Iterable[Worker],
+    zones: Sequence[str],
+    mix: MarketMix,
+    shortages: Iterable[Shortage],
+    now: datetime,
+    *,
+    on_demand_at_least: int = 0,
+) -> Placement:
+    """Launches for the asked nodes. `workers` are those that are and stay capacity."""
+    staying = list(workers)
+    per_zone = Counter(dict.fromkeys(zones, 0))
+    per_zone.update(worker.zone for worker in staying if worker.zone in per_zone)
+    on_demand = sum(worker.instance is not None and worker.instance.market is Market.ON_DEMAND for worker in staying)
+    wanted = on_demand_share(len(staying) + len(asks), mix) - on_demand
+    left_on_demand = min(len(asks), max(wanted, on_demand_at_least))
+    scarce = {(short.type, short.zone, short.market) for short in shortages if now < short.until}
+
+    chosen: Counter[tuple[str, Market, tuple[str, ...]]] = Counter()
+    for ask in asks:
+        market = Market.ON_DEMAND if left_on_demand > 0 else Market.SPOT
+        found = _choose(ask, market, per_zone, mix, scarce)
+        if found is None:
+            continue
+        zone, market, _ = found
+        chosen[found] += 1
+        per_zone[zone] += 1
+        left_on_demand -= market is Market.ON_DEMAND
+    launches = tuple(
+        Placed(zone=zone, market=market, types=types, count=count) for (zone, market, types), count in chosen.items()
+    )
+    return Placement(launches=launches, missing=len(asks) - chosen.total())
+
+
+def _choose(
+    ask: Ask, market: Market, per_zone: Mapping[str, int], mix: MarketMix, scarce: set[tuple[str, str, Market]]
+) -> tuple[str, Market, tuple[str, ...]] | None:
+    """The emptiest zone that has something to offer; On-Demand where Spot is known to have nothing left."""
+    zones = sorted(set(per_zone) & set(ask.zones or per_zone), key=lambda zone: (per_zone[zone], zone))
+    for paid in dict.fromkeys((market, Market.ON_DEMAND)):
+        for zone in zones:
+            types = tuple(kind for kind in ask.types or mix.types if (kind, zone, paid) not in scarce)
+            if types:
+                return zone, paid, types
+    return None

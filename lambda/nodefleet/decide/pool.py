@@ -1,0 +1,226 @@
+"""One pool's decision: hear the signals, collect the bounds, settle on a target, plan the way there, explain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from nodefleet.decide import explain, guard, health, inputs
+from nodefleet.decide.bounds import Settled, floor, settle
+from nodefleet.decide.burst import look_again
+from nodefleet.decide.capacity import Membership, membership
+from nodefleet.decide.case import Case
+from nodefleet.decide.consent import kept
+from nodefleet.decide.damping import damping
+from nodefleet.decide.growing import Need, grow
+from nodefleet.decide.hearing import Heard, after_growth, hear
+from nodefleet.decide.limits import commands, limits, replacements, windows
+from nodefleet.decide.removal import Leaving, choose, not_asked
+from nodefleet.decide.scene import Scene
+from nodefleet.decide.waiting import Waiting, waiting_for
+from nodefleet.domain.decision import Action, Bound, PoolDecision, Rank
+from nodefleet.domain.memory import Memory, PoolMemory
+from nodefleet.domain.operations import AlertKind, Step, Tell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Course:
+    """What is done about the target."""
+
+    action: Action
+    target: int
+    reason: str
+    memory: PoolMemory
+    steps: tuple[Step, ...] = ()
+    leaving: Leaving
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    decision: PoolDecision
+    memory: PoolMemory
+    look_again: str = ""
+
+
+def decide_pool(this: Case, scene: Scene, whole: Memory, trust: guard.Trusted) -> Result:
+    waiting = waiting_for(this, scene.packings)
+    heard = hear(this, waiting)
+    keep = kept(heard.opinions, this.look, this.pool.reactive, this.pool.steps.down)
+    who = _membership(this, keep)
+    bounds = _bounds(this, heard, keep, who, whole, trust)
+    settled = settle(bounds)
+    memory = replace(heard.memory, members=who.members, losses=who.losses, suspects=_suspects(this))
+    if settled.target > this.count.capacity:
+        course = _grow(this, heard, waiting, settled, memory)
+    elif settled.target < this.count.capacity:
+        course = _shrink(this, scene, settled, bounds, memory)
+    else:
+        reason = explain.held(this.count.capacity, settled, bounds, heard.opinions)
+        course = _hold(this, reason, memory)
+    decision = _decision(this, heard, bounds, settled, course)
+    return Result(
+        decision=decision,
+        memory=_tidied(course.memory, this),
+        look_again=look_again(this, waiting, settled, decision.plan),
+    )
+
+
+def blind(this: Case, whole: Memory, trust: guard.Trusted) -> Result:
+    """Without EC2 or Kubernetes nothing is done, and nothing is learned."""
+    bounds = guard.safety(this.seen, whole, this.policy, this.pool, this.count, trust, ())
+    capacity = this.count.capacity
+    decision = PoolDecision(
+        pool=this.pool.name,
+        action=Action.HOLD,
+        count=this.count,
+        target=capacity,
+        reason=f"Holding {capacity}: {bounds[0].sentence}",
+        bounds=tuple(bounds),
+        stays=not_asked(this.workers).stays,
+        dry_run=this.pool.dry_run,
+    )
+    return Result(decision=decision, memory=this.before)
+
+
+def _membership(this: Case, keep: Sequence[Bound]) -> Membership:
+    """Who is capacity, and whose loss has to be made up for."""
+    before = this.before
+    who = membership(this.workers, before.members, before.losses, this.seen.at)
+    could_spare_one = keep[0].source == "calm"
+    if could_spare_one or health.too_many_sick(this.workers, this.pool):
+        return replace(who, losses=())
+    return who
+
+
+def _bounds(
+    this: Case, heard: Heard, keep: Sequence[Bound], who: Membership, whole: Memory, trust: guard.Trusted
+) -> list[Bound]:
+    capacity = this.count.capacity
+    asked = [
+        floor(vote.nodes, opinion.signal, Rank.SIGNAL, vote.reason, vote.expires) for opinion, vote in heard.floors
+    ]
+    counted_by = inputs.fresh(this.readings.nodes, None, this.policy.trust, this.seen.at)
+    doubts = guard.doubts(
+        this.workers, counted_by, this.readings.nodes, this.look.covered, this.policy.trust.count_tolerance
+    )
+    return [
+        *keep,
+        *asked,
+        *damping(this.pool, this.before, capacity, this.seen.at),
+        *windows(this.seen, this.pool.name),
+        *commands(this.seen, this.pool.name),
+        *limits(this.pool, this.count),
+        *replacements(who.losses, capacity),
+        *guard.safety(this.seen, whole, this.policy, this.pool, this.count, trust, doubts),
+    ]
+
+
+def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: PoolMemory) -> _Course:
+    capacity, least = this.count.capacity, this.pool.limits.min
+    more = settled.target - capacity
+    restoring = min(more, max(least - capacity, len(memory.losses), 0))
+    reason = explain.grown(capacity, settled)
+    need = Need(
+        more=more,
+        restoring=restoring,
+        on_demand=min(len(memory.losses), max(0, least - capacity)),
+        asks=waiting.asks(more),
+        reason=reason,
+    )
+    growth = grow(need, this.workers, this.pool, memory, this.seen, this.policy)
+    memory = replace(memory, losses=memory.losses[growth.nodes :])
+    if growth.nodes == 0:
+        return replace(_hold(this, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)
+    if growth.nodes > restoring:
+        memory = after_growth(heard, this, waiting, nodes=capacity + growth.nodes, memory=memory)
+        memory = replace(memory, last_grow=this.seen.at)
+    return _Course(
+        action=Action.GROW,
+        target=capacity + growth.nodes,
+        reason=reason,
+        memory=memory,
+        steps=growth.steps,
+        leaving=not_asked(this.workers),
+    )
+
+
+def _shrink(this: Case, scene: Scene, settled: Settled, bounds: Sequence[Bound], memory: PoolMemory) -> _Course:
+    capacity = this.count.capacity
+    leaving = choose(this.workers, this.pool, capacity - settled.target, scene.ground(this, memory.backoffs))
+    if not leaving.chosen:
+        reason = explain.stuck(capacity, settled, bounds, leaving.obstacle)
+        return replace(_hold(this, reason, memory), leaving=leaving)
+    gone = {worker.id for worker in leaving.chosen}
+    reason = explain.shrunk(capacity, settled, bounds, [worker.name for worker in leaving.chosen])
+    return _Course(
+        action=Action.SHRINK,
+        target=capacity - len(gone),
+        reason=reason,
+        memory=replace(
+            memory,
+            last_shrink=this.seen.at,
+            members=tuple(member for member in memory.members if member not in gone),
+        ),
+        steps=tuple(health.voluntary(worker, this.pool, this.seen, reason) for worker in leaving.chosen),
+        leaving=leaving,
+    )
+
+
+def _hold(this: Case, reason: str, memory: PoolMemory) -> _Course:
+    return _Course(
+        action=Action.HOLD,
+        target=this.count.capacity,
+        reason=reason,
+        memory=memory,
+        leaving=not_asked(this.workers),
+    )
+
+
+def _decision(this: Case, heard: Heard, bounds: Sequence[Bound], settled: Settled, course: _Course) -> PoolDecision:
+    pool, seen, memory = this.pool, this.seen, course.memory
+    return PoolDecision(
+        pool=pool.name,
+        action=course.action,
+        count=this.count,
+        target=course.target,
+        reason=course.reason,
+        bounds=tuple(bounds),
+        overruled=settled.overruled,
+        votes=explain.votes(heard.opinions),
+        plan=(
+            *health.doomed(this.workers, pool, seen),
+            *health.sick(this.workers, pool, this.count, memory.losses, seen),
+            *course.steps,
+            *health.cleanups(this.workers, pool, memory.suspects, seen),
+            *heard.tells,
+            *_at_max(this, settled),
+        ),
+        stays=course.leaving.stays,
+        dry_run=pool.dry_run,
+    )
+
+
+def _suspects(this: Case) -> dict[str, datetime]:
+    """What looks left behind, and since when."""
+    left = health.left_behind(this.workers, this.pool)
+    return {worker.id: this.before.suspects.get(worker.id, this.seen.at) for worker, _ in left}
+
+
+def _at_max(this: Case, settled: Settled) -> list[Tell]:
+    """People should know when the limit keeps the fleet from what it needs."""
+    most = this.pool.limits.max
+    wanting = [each.bound for each in settled.overruled if each.by == "max" and each.bound.nodes > settled.target]
+    if not wanting:
+        return []
+    asked = max(wanting, key=lambda bound: bound.nodes)
+    text = f"At max: {asked.sentence} (asks for {asked.nodes}), but max is {most}. Consider a higher limits.max."
+    return [Tell(alert=AlertKind.AT_MAX, pool=this.pool.name, text=text)]
+
+
+def _tidied(memory: PoolMemory, this: Case) -> PoolMemory:
+    """What is over is forgotten, so that the memory stays small."""
+    now = this.seen.at
+    return replace(
+        memory,
+        shortages=tuple(short for short in memory.shortages if now < short.until),
+        backoffs=tuple(each for each in memory.backoffs if now < each.until + this.pool.removal.retry_longest),
+    )

@@ -1,0 +1,163 @@
+"""Why a node must not be removed of our own accord.
+
+Each rule is a function of a pod that gives a sentence or nothing; they are asked from the plainest word of a person to
+the most general caution, so that the reason given is the one a person would look at first. An emptyDir does not
+protect: what is in it is lost with any restart of the pod.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from nodefleet.decide.disruption import Ledger, Refused
+from nodefleet.decide.drain import marked_safe, orphaned_daemon, stuck, unmanaged
+from nodefleet.domain.decision import StayReason
+from nodefleet.domain.fleet import Worker
+from nodefleet.domain.machines import Node
+from nodefleet.domain.memory import Backoff
+from nodefleet.domain.policy import RemovalRules
+from nodefleet.domain.workload import DO_NOT_DISRUPT, SAFE_TO_EVICT, SCALE_DOWN_DISABLED, Pod, Volume, VolumeKind
+
+KUBE_SYSTEM = "kube-system"
+
+_BOUND_KINDS = {VolumeKind.HOST_PATH: "hostPath", VolumeKind.LOCAL: "local volume"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protected:
+    reason: StayReason
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grounds:
+    """What the rules may know besides the pod."""
+
+    ledger: Ledger
+    rules: RemovalRules
+
+
+_Rule: TypeAlias = Callable[[Pod, _Grounds], str | None]
+
+
+def protection(
+    worker: Worker,
+    pods: Iterable[Pod],
+    ledger: Ledger,
+    rules: RemovalRules,
+    backoffs: Iterable[Backoff],
+    now: datetime,
+) -> Protected | None:
+    """The first reason why this worker, with these pods on it, stays; none if nothing protects it."""
+    return (
+        _of_node(worker)
+        or _of_pods([pod for pod in pods if not stuck(pod, rules, now)], _Grounds(ledger=ledger, rules=rules))
+        or _of_backoff(worker, backoffs, now)
+    )
+
+
+def _of_node(worker: Worker) -> Protected | None:
+    opted_out = _opt_out(worker.node) if worker.node else None
+    if opted_out:
+        sentence = f"node {worker.name} is annotated {opted_out}=true"
+        return Protected(reason=StayReason.OPTED_OUT, sentence=sentence)
+    if worker.held_by_person:
+        return Protected(reason=StayReason.CORDONED_BY_PERSON, sentence=f"a person cordoned node {worker.name}")
+    return None
+
+
+def _opt_out(node: Node) -> str | None:
+    """The annotation that opts the node out. The first one that is there has the word, ours before those of others."""
+    spoken = next((name for name in SCALE_DOWN_DISABLED if name in node.annotations), None)
+    return spoken if spoken and node.annotations[spoken] == "true" else None
+
+
+def _of_pods(pods: Sequence[Pod], grounds: _Grounds) -> Protected | None:
+    movable = [pod for pod in pods if pod.movable]
+    # A daemonset's leftover is evicted like others: caution does not apply to it, its budget does.
+    evicted = [pod for pod in pods if pod.movable or orphaned_daemon(pod)]
+    for reason, rule in _RULES:
+        for pod in evicted if rule is _budget else movable:
+            sentence = rule(pod, grounds)
+            if sentence:
+                return Protected(reason=reason, sentence=sentence)
+    return None
+
+
+def _of_backoff(worker: Worker, backoffs: Iterable[Backoff], now: datetime) -> Protected | None:
+    for backoff in backoffs:
+        if backoff.node == worker.name and now < backoff.until:
+            times = "once" if backoff.failures == 1 else f"{backoff.failures} times"
+            sentence = (
+                f"node {worker.name} could not be drained ({backoff.blocker}), {times} so far;"
+                f" it is tried again at {backoff.until:%H:%M:%S}"
+            )
+            return Protected(reason=StayReason.BACKING_OFF, sentence=sentence)
+    return None
+
+
+def _pod_opted_out(pod: Pod, _: _Grounds) -> str | None:
+    if pod.says(SAFE_TO_EVICT) == "false":
+        return f"pod {pod.key} is marked as not safe to evict"
+    if pod.says(DO_NOT_DISRUPT) == "true":
+        return f"pod {pod.key} is marked as not to be disrupted"
+    return None
+
+
+def _kube_system(pod: Pod, grounds: _Grounds) -> str | None:
+    applies = grounds.rules.kube_system and pod.namespace == KUBE_SYSTEM and not marked_safe(pod)
+    if not applies or grounds.ledger.covering(pod):
+        return None
+    return f"pod {pod.key} has no budget that says how many of it are needed"
+
+
+def _unmanaged(pod: Pod, _: _Grounds) -> str | None:
+    if not unmanaged(pod) or marked_safe(pod):
+        return None
+    return f"pod {pod.key} has no controller: nobody would make it again"
+
+
+def _local_data(pod: Pod, _: _Grounds) -> str | None:
+    if marked_safe(pod):
+        return None
+    bound = next((volume for volume in pod.volumes if volume.kind in _BOUND_KINDS or volume.node), None)
+    return f"pod {pod.key} has its data on this node: {_shown(bound)}" if bound else None
+
+
+def _budget(pod: Pod, grounds: _Grounds) -> str | None:
+    verdict = grounds.ledger.verdict(pod)
+    return verdict.sentence if isinstance(verdict, Refused) else None
+
+
+def _only_stateful_pod(pod: Pod, _: _Grounds) -> str | None:
+    owner = pod.owner
+    if owner is None or owner.kind != "StatefulSet" or marked_safe(pod):
+        return None
+    if owner.replicas is None:  # what is not known lets nobody go
+        return f"pod {pod.key} may be the only one of StatefulSet {owner.name}: its replicas are not known"
+    return f"pod {pod.key} is the only one of StatefulSet {owner.name}" if owner.replicas <= 1 else None
+
+
+def _single_replica(pod: Pod, grounds: _Grounds) -> str | None:
+    owner = pod.owner
+    if not grounds.rules.keep_single_replicas or owner is None or marked_safe(pod):
+        return None
+    is_single = owner.replicas is not None and owner.replicas <= 1
+    return f"pod {pod.key} is the only one of {owner.kind} {owner.name}" if is_single else None
+
+
+def _shown(volume: Volume) -> str:
+    kind = _BOUND_KINDS.get(volume.kind, "volume")
+    return f"{kind} {volume.name}" if volume.name else kind
+
+
+_RULES: tuple[tuple[StayReason, _Rule], ...] = (
+    (StayReason.POD_OPTED_OUT, _pod_opted_out),
+    (StayReason.KUBE_SYSTEM, _kube_system),
+    (StayReason.UNMANAGED_POD, _unmanaged),
+    (StayReason.LOCAL_DATA, _local_data),
+    (StayReason.BUDGET, _budget),
+    (StayReason.ONLY_STATEFUL_POD, _only_stateful_pod),
+    (StayReason.SINGLE_REPLICA, _single_replica),
+)

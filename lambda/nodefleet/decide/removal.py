@@ -1,0 +1,127 @@
+"""Who leaves, and for everybody else why not.
+
+A node may leave when nothing protects it and all its pods have somewhere to go. Order: the zone with the most nodes,
+then the highest CPU idle, the fewest pods, the name. Nodes behind the first choice are outranked, not examined.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodefleet.decide.disruption import Ledger
+from nodefleet.decide.protection import Protected, protection
+from nodefleet.decide.scheduling.room import Room
+from nodefleet.domain.decision import Stay, StayReason
+from nodefleet.domain.fleet import Phase, Worker
+from nodefleet.domain.memory import Backoff
+from nodefleet.domain.operations import Removal, Why
+from nodefleet.domain.policy import Pool
+from nodefleet.domain.workload import Pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What the choice rests on."""
+
+    pods: Mapping[str, Sequence[Pod]] | None  # by node; none: pods are not known, and nobody leaves
+    ledger: Ledger
+    room: Room
+    zones: int  # how many zones the pool can use
+    idle: Mapping[str, float]  # CPU idle percent by node
+    backoffs: tuple[Backoff, ...]
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    chosen: tuple[Worker, ...] = ()
+    stays: tuple[Stay, ...] = ()
+
+    @property
+    def obstacle(self) -> str:
+        """Why nobody leaves, in words."""
+        told = [f"{stay.worker}: {stay.detail}" for stay in self.stays if stay.detail]
+        return "no node can leave" + (f" ({'; '.join(told)})" if told else "")
+
+
+def not_asked(workers: Iterable[Worker]) -> Leaving:
+    """Nobody has to leave; those that could not anyway say so."""
+    return Leaving(stays=tuple(_unfit(worker) or _stay(worker, StayReason.NOT_ASKED) for worker in workers))
+
+
+def choose(workers: Sequence[Worker], pool: Pool, number: int, ground: Ground) -> Leaving:
+    """Up to `number` workers that may leave now, within the budget of removals at a time."""
+    stays = {worker.id: unfit for worker in workers if (unfit := _unfit(worker))}
+    candidates = [worker for worker in workers if worker.id not in stays]
+    per_zone = Counter(worker.zone for worker in candidates)
+    under_way = sum(_leaves_by_choice(worker) for worker in workers)
+    free = min(number, pool.budgets.removals - under_way)
+    chosen: list[Worker] = []
+    for worker in ranked(candidates, ground):
+        if len(chosen) >= free:
+            stays[worker.id] = _behind(worker, chosen, under_way)
+            continue
+        kept = _protected(worker, pool, per_zone, ground)
+        if kept is None:
+            chosen.append(worker)
+            per_zone[worker.zone] -= 1
+        else:
+            stays[worker.id] = _stay(worker, kept.reason, kept.sentence)
+    for worker in chosen:
+        stays[worker.id] = _stay(worker, StayReason.CHOSEN, "leaves now")
+    return Leaving(chosen=tuple(chosen), stays=tuple(stays[worker.id] for worker in workers))
+
+
+def ranked(workers: Iterable[Worker], ground: Ground) -> list[Worker]:
+    """Who goes first."""
+    everyone = list(workers)
+    per_zone = Counter(worker.zone for worker in everyone)
+    pods = ground.pods or {}
+
+    def order(worker: Worker) -> tuple[int, float, int, str]:
+        movable = sum(pod.movable for pod in pods.get(worker.name, ()))
+        return -per_zone[worker.zone], -ground.idle.get(worker.name, 0.0), movable, worker.name
+
+    return sorted(everyone, key=order)
+
+
+def _protected(worker: Worker, pool: Pool, per_zone: Counter[str], ground: Ground) -> Protected | None:
+    if ground.pods is None:
+        return Protected(reason=StayReason.PODS_UNKNOWN, sentence="its pods are not known")
+    others = per_zone.total() - 1
+    if per_zone[worker.zone] == 1 and others >= ground.zones > 1:
+        sentence = f"the last worker of {worker.zone}, and {others} could still cover {ground.zones} zones"
+        return Protected(reason=StayReason.LAST_OF_ZONE, sentence=sentence)
+    own = ground.pods.get(worker.name, ())
+    kept = protection(worker, own, ground.ledger, pool.removal, ground.backoffs, ground.now)
+    if kept is not None:
+        return kept
+    homeless = ground.room.vacate(worker.name)
+    if homeless is not None:
+        sentence = f"{homeless.key} fits on no other node"
+        return Protected(reason=StayReason.NOWHERE_TO_GO, sentence=sentence)
+    return None
+
+
+def _unfit(worker: Worker) -> Stay | None:
+    """Workers that are no candidates, whatever is asked."""
+    if worker.held_by_person:
+        return _stay(worker, StayReason.CORDONED_BY_PERSON, "cordoned by a person")
+    if worker.phase is not Phase.READY:
+        return _stay(worker, StayReason.NOT_READY)
+    return None
+
+
+def _behind(worker: Worker, chosen: Sequence[Worker], under_way: int) -> Stay:
+    if chosen:
+        return _stay(worker, StayReason.OUTRANKED, f"{chosen[0].name} goes first")
+    return _stay(worker, StayReason.ONE_AT_A_TIME, f"{under_way} already on the way out")
+
+
+def _leaves_by_choice(worker: Worker) -> bool:
+    return isinstance(worker.operation, Removal) and worker.operation.why is Why.VOLUNTARY
+
+
+def _stay(worker: Worker, reason: StayReason, detail: str = "") -> Stay:
+    return Stay(worker=worker.name, phase=worker.phase, reason=reason, detail=detail)

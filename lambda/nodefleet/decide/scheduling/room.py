@@ -1,0 +1,200 @@
+"""All nodes together: where is a place for this pod, and could that node go?
+
+Pods are put on the first place that fits, in a stable order, so the same cluster always packs the same. Every change
+can be rolled back, so a node's removal is tried and undone without building the room again.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
+
+from nodefleet.decide.scheduling.classes import Classes, zones_asked_for
+from nodefleet.decide.scheduling.fits import asks_by_name, names_asked_for, shortage, why_not
+from nodefleet.decide.scheduling.neighbours import Demand, Neighbours
+from nodefleet.decide.scheduling.places import NodeModel, Place
+from nodefleet.domain.workload import HOST_LABEL, Pod
+
+
+class Room:
+    def __init__(self, nodes: Iterable[NodeModel], pods: Iterable[Pod] = ()) -> None:
+        """Nodes in the order in which they are filled, and the pods on them. A finished pod takes no room."""
+        self._places: list[Place] = []
+        self._by_name: dict[str, Place] = {}
+        self._by_host: dict[str, list[Place]] = {}  # by the host label, which is nearly always the name
+        self._start_for: dict[Hashable, int] = {}
+        self._undo: list[Callable[[], None]] = []
+        self._neighbours = Neighbours(self._everyone)
+        for node in nodes:
+            self._new_place(node)
+        for pod in pods:
+            place = self._by_name.get(pod.node or "")
+            if place is not None and not pod.finished:
+                self._put(pod, place)
+        self._classes = Classes(self._places)
+
+    # ── changes, each of which can be rolled back ────────────────────────────────────────────────────────────────
+
+    def place(self, pod: Pod) -> str | None:
+        """Put the pod on the first node that fits, and say which; none if no node does."""
+        found = self._first_fit(pod)
+        if found is None:
+            return None
+        self._settle(pod, found)
+        return found.node.name
+
+    def place_on(self, pod: Pod, name: str) -> str | None:
+        """Put the pod on this very node; if that cannot be, the answer is why."""
+        reason = self.why_not(pod, name)
+        if reason is None:
+            self._settle(pod, self._by_name[name])
+        return reason
+
+    def add(self, node: NodeModel, occupants: Iterable[Pod] = ()) -> None:
+        """A new node, tried after all others, with pods that run on it from the start."""
+        place = self._new_place(node)
+        for pod in occupants:
+            self._put(pod, place)
+        self._classes.append(place)
+        self._undo.append(self._drop_last_place)
+
+    def take_out(self, name: str) -> tuple[Pod, ...]:
+        """Close a node and lift its pods off; they are the answer, for they need another place.
+
+        The node still stands while its pods look for one, so it counts as an empty domain for those that are spread.
+        """
+        place = self._by_name[name]
+        pods = tuple(place.pods)
+        self._replace_pods(place, [pod for pod in pods if not _needs_a_place(pod)])
+        self._classes.close(place)
+        self._start_for.clear()
+        self._undo.append(partial(self._take_back, place, pods))
+        return tuple(pod for pod in pods if _needs_a_place(pod))
+
+    def vacate(self, name: str) -> Pod | None:
+        """Take a node out and settle its pods on the others.
+
+        If one of them fits nowhere nothing is changed, and that pod is the answer.
+        """
+        mark = self.mark()
+        for pod in sorted(self.take_out(name), key=lambda pod: (-pod.requests.cpu, -pod.requests.memory, pod.key)):
+            if self.place(pod) is None:
+                self.roll_back(mark)
+                return pod
+        return None
+
+    def mark(self) -> int:
+        return len(self._undo)
+
+    def roll_back(self, mark: int) -> None:
+        """Undo everything that was done since the mark."""
+        self._start_for.clear()
+        while len(self._undo) > mark:
+            self._undo.pop()()
+
+    # ── finding a place ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def why_not(self, pod: Pod, name: str) -> str | None:
+        """What keeps the pod off this node, in words."""
+        return self._why_not(pod, self._by_name[name], self._neighbours.demands(pod))
+
+    def _first_fit(self, pod: Pod) -> Place | None:
+        demands = self._neighbours.demands(pod)
+        if asks_by_name(pod):
+            return self._first_named(pod, demands)
+        suits = _suits(pod, demands)
+        if pod.rules.affinity or pod.rules.spread:
+            return self._classes.first(pod, suits, start=0)
+        # Room only shrinks until something is rolled back: what did not fit a pod like this does not fit the next one.
+        # (For affinity and spread that is not so: a place may open when a neighbour arrives.)
+        shape = self._shape(pod)
+        found = self._classes.first(pod, suits, start=self._start_for.get(shape, 0))
+        self._start_for[shape] = found.index if found else len(self._places)
+        return found
+
+    def _first_named(self, pod: Pod, demands: list[Demand]) -> Place | None:
+        names = names_asked_for(pod)
+        places: Iterable[Place] = self._places if names is None else self._called(names)
+        fitting = (place for place in places if self._why_not(pod, place, demands) is None)
+        return min(fitting, key=lambda place: place.index, default=None)
+
+    def _called(self, names: Iterable[str]) -> Iterator[Place]:
+        for name in names:
+            yield from self._by_host.get(name, ())
+            if name in self._by_name:
+                yield self._by_name[name]
+
+    def _why_not(self, pod: Pod, place: Place, demands: list[Demand]) -> str | None:
+        if self._classes.is_closed(place):
+            return "the node is about to leave"
+        return why_not(pod, place.node) or shortage(pod, place) or _unmet(demands, place.node)
+
+    def _shape(self, pod: Pod) -> Hashable:
+        """Two pods of one shape fit the same places."""
+        asked = pod.requests
+        sizes = (asked.cpu, asked.memory, asked.storage, frozenset(asked.extended.items()))
+        rules = self._classes.number_of(pod.rules)
+        return (rules, pod.namespace, frozenset(pod.labels.items()), sizes, zones_asked_for(pod))
+
+    # ── bookkeeping ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _everyone(self) -> Iterator[tuple[Pod, NodeModel]]:
+        return ((pod, place.node) for place in self._places for pod in place.pods)
+
+    def _new_place(self, node: NodeModel) -> Place:
+        place = Place(node, len(self._places))
+        self._places.append(place)
+        self._by_name[node.name] = place
+        self._by_host.setdefault(node.labels.get(HOST_LABEL, node.name), []).append(place)
+        self._neighbours.add_node(node)
+        return place
+
+    def _drop_last_place(self) -> None:
+        place = self._places[-1]
+        self._replace_pods(place, ())
+        self._classes.drop_last()
+        self._neighbours.remove_node(place.node)
+        self._by_host[place.node.labels.get(HOST_LABEL, place.node.name)].pop()
+        del self._by_name[place.node.name]
+        self._places.pop()
+
+    def _settle(self, pod: Pod, place: Place) -> None:
+        self._put(pod, place)
+        self._classes.refresh(place)
+        self._undo.append(partial(self._unsettle, place))
+
+    def _unsettle(self, place: Place) -> None:
+        self._lift_last(place)
+        self._classes.refresh(place)
+
+    def _take_back(self, place: Place, pods: Sequence[Pod]) -> None:
+        self._replace_pods(place, pods)
+        self._classes.reopen(place)
+
+    def _replace_pods(self, place: Place, pods: Iterable[Pod]) -> None:
+        while place.pods:
+            self._lift_last(place)
+        for pod in pods:
+            self._put(pod, place)
+
+    def _put(self, pod: Pod, place: Place) -> None:
+        place.put(pod)
+        self._neighbours.count(pod, place.node, 1)
+
+    def _lift_last(self, place: Place) -> None:
+        self._neighbours.count(place.take_last(), place.node, -1)
+
+
+def _needs_a_place(pod: Pod) -> bool:
+    return pod.movable and pod.deleted_at is None
+
+
+def _suits(pod: Pod, demands: list[Demand]) -> Callable[[Place], bool]:
+    """What a place must satisfy besides its class and its free CPU, memory and slot."""
+    asked, ports = pod.requests, pod.rules.host_ports
+    return lambda place: place.has_the_rest(asked) and place.has_ports(ports) and not _unmet(demands, place.node)
+
+
+def _unmet(demands: list[Demand], node: NodeModel) -> str | None:
+    for demand in demands:
+        if not demand.allows(node.labels.get(demand.topology)):
+            return demand.otherwise
+    return None

@@ -1,0 +1,176 @@
+"""What a new node of a pool would be like: its labels and taints, and what its daemons leave free.
+
+A node of the same type that has already joined is the best witness of what a new one will offer: its kubelet and the
+system have taken their share. The catalogue of types is the second best.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nodefleet.decide.scheduling.fits import shortage, why_not
+from nodefleet.decide.scheduling.places import NodeModel, Place
+from nodefleet.domain.machines import Node
+from nodefleet.domain.observation import ClusterView, Observation
+from nodefleet.domain.policy import Pool
+from nodefleet.domain.readings import Missing
+from nodefleet.domain.resources import Resources
+from nodefleet.domain.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod, Rules
+
+POOL_LABEL = "node-fleet.io/pool"
+OS_LABEL = "kubernetes.io/os"
+ARCH_LABEL = "kubernetes.io/arch"
+REGION_LABEL = "topology.kubernetes.io/region"
+
+KUBELET_PODS = 110  # what a kubelet takes unless it is told otherwise; EC2 does not know it
+
+_GRAVITON = re.compile(r"a1\.|[a-z]+[0-9]+[a-z]*g")  # t4g, m7gd, is4gen; not g5, whose g is the family
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    pool: str
+    type: str
+    zone: str
+    node: NodeModel
+    daemons: tuple[Pod, ...] = ()
+    empty: Place = field(compare=False, repr=False)  # such a node with nothing but its daemons
+
+    @property
+    def free(self) -> Resources:
+        return self.empty.free
+
+    def named(self, name: str) -> NodeModel:
+        return _named(self.node, name)
+
+    def can_hold(self, pod: Pod) -> bool:
+        """Other pods left aside."""
+        return why_not(pod, self.node) is None and shortage(pod, self.empty) is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What one look tells about nodes to come, gathered once for all pools."""
+
+    learned: Mapping[tuple[str, str], Node]  # by pool and type: a ready node
+    catalog: Mapping[str, Resources]
+    daemons: tuple[Pod, ...]
+    zones: Mapping[str, tuple[str, ...]]  # by pool
+
+    def templates(self, pool: Pool) -> tuple[Template, ...]:
+        """One for each of the pool's types and zones, types in the policy's order; none for types nobody knows."""
+        found = (self.template(pool, type_, zone) for type_ in pool.market.types for zone in self.zones_of(pool))
+        return tuple(template for template in found if template)
+
+    def template(self, pool: Pool, type_: str, zone: str) -> Template | None:
+        allocatable = self._allocatable(pool, type_)
+        if allocatable is None:
+            return None
+        node = replace(self._outline(pool, type_, zone), allocatable=allocatable)
+        daemons = tuple(pod for pod in self.daemons if why_not(pod, node) is None)
+        empty = Place(node, 0)
+        for pod in daemons:
+            empty.put(pod)
+        return Template(pool=pool.name, type=type_, zone=zone, node=node, daemons=daemons, empty=empty)
+
+    def outlines(self, pool: Pool) -> Iterator[NodeModel]:
+        """The pool's nodes as far as labels and taints go, for when nobody knows how much they hold."""
+        for type_ in pool.market.types:
+            for zone in self.zones_of(pool) or ("",):
+                yield self._outline(pool, type_, zone)
+
+    def zones_of(self, pool: Pool) -> tuple[str, ...]:
+        return self.zones.get(pool.name, ())
+
+    def _outline(self, pool: Pool, type_: str, zone: str) -> NodeModel:
+        learned = self.learned.get((pool.name, type_))
+        labels = {
+            OS_LABEL: "linux",
+            ARCH_LABEL: "arm64" if _GRAVITON.match(type_) else "amd64",
+            **_shared_labels(learned),
+            **pool.labels,
+            ZONE_LABEL: zone,
+            TYPE_LABEL: type_,
+            POOL_LABEL: pool.name,
+        }
+        return _named(NodeModel(name="", labels=labels, taints=pool.taints), f"new {type_} in {zone}")
+
+    def _allocatable(self, pool: Pool, type_: str) -> Resources | None:
+        if (pool.name, type_) in self.learned:
+            return self.learned[pool.name, type_].allocatable
+        offered = self.catalog.get(type_)
+        return replace(offered, pods=offered.pods or KUBELET_PODS) if offered else None
+
+
+def knowledge(seen: Observation) -> Knowledge:
+    view = seen.kubernetes if isinstance(seen.kubernetes, ClusterView) else ClusterView()
+    return Knowledge(
+        learned=_learned(seen, view.nodes),
+        catalog={offer.name: offer.resources for offer in seen.catalog},
+        daemons=_daemons(view.pods or ()),
+        zones={target.pool: tuple(sorted(target.subnets)) for target in seen.targets},
+    )
+
+
+def refusal(pod: Pod, candidates: Sequence[Template]) -> str | None:
+    """Why no new node could hold the pod; none if one could, or if there is none to ask.
+
+    That an admitted node is too small says more than that another one, in the wrong zone, is not admitted at all.
+    """
+    barred = [why_not(pod, each.node) for each in candidates]
+    admitting = [each for each, reason in zip(candidates, barred, strict=True) if reason is None]
+    small = [shortage(pod, each.empty) for each in admitting]
+    if None in small:
+        return None
+    reasons = [f"a new {each.type}: {short}" for each, short in zip(admitting, small, strict=True)]
+    return next(iter(reasons), None) or next(iter(barred), None)
+
+
+def templates(pool: Pool, seen: Observation) -> tuple[Template, ...]:
+    return knowledge(seen).templates(pool)
+
+
+def _named(node: NodeModel, name: str) -> NodeModel:
+    return replace(node, name=name, labels={**node.labels, HOST_LABEL: name})
+
+
+def _shared_labels(learned: Node | None) -> Mapping[str, str]:
+    """Labels that every node of a type has. Others may be a person's, put on that one node by hand."""
+    labels = learned.labels if learned else {}
+    return {key: labels[key] for key in (OS_LABEL, ARCH_LABEL, REGION_LABEL) if key in labels}
+
+
+def _learned(seen: Observation, nodes: Iterable[Node]) -> Mapping[tuple[str, str], Node]:
+    """Of several nodes the smallest: a new one will hold at least that."""
+    instances = () if isinstance(seen.instances, Missing) else seen.instances
+    types = {instance.id: instance.type for instance in instances}
+    found: dict[tuple[str, str], Node] = {}
+    for node in sorted(nodes, key=lambda node: (*_size(node.allocatable), node.name)):
+        type_ = types.get(node.instance) or node.labels.get(TYPE_LABEL)
+        if node.pool is not None and node.ready and not node.control_plane and type_:
+            found.setdefault((node.pool, type_), node)
+    return found
+
+
+def _daemons(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """One pod for each DaemonSet, the largest, free of the node that its controller chose for it."""
+    largest: dict[tuple[str, str], Pod] = {}
+    for pod in pods:
+        if pod.owner is None or not pod.is_daemon or pod.owner.gone or pod.finished:
+            continue
+        key = (pod.namespace, pod.owner.name)
+        if key not in largest or (_size(pod.requests), pod.name) > (_size(largest[key].requests), largest[key].name):
+            largest[key] = pod
+    return tuple(replace(pod, rules=_of_no_node(pod.rules)) for _, pod in sorted(largest.items()))
+
+
+def _of_no_node(rules: Rules) -> Rules:
+    if rules.node_terms is None:
+        return rules
+    if any(term.fields and not term.labels for term in rules.node_terms):
+        return replace(rules, node_terms=None)  # nothing but the node's name was asked for
+    return replace(rules, node_terms=tuple(replace(term, fields=()) for term in rules.node_terms))
+
+
+def _size(amount: Resources) -> tuple[int, int, int, int]:
+    return (amount.cpu, amount.memory, amount.storage, amount.pods)

@@ -1,0 +1,47 @@
+"""One more step while a reading stays above its limit.
+
+The reading is what the measured nodes achieve together, so the floor is a step above those: nodes that still boot are
+part of the step, and a repeat buys nothing twice.
+"""
+
+from collections.abc import Mapping
+
+from nodefleet.decide.signals.verdict import Above, Below, Between, Finding, Zone, figure
+from nodefleet.decide.signals.votes import Look
+from nodefleet.domain.policy import Pool, Targets, Threshold
+from nodefleet.domain.policy.demand import Quantity
+
+# What `calm_percent: none` stands for: a queue must nearly be empty, the others only far from their limit.
+CALM_PERCENT: Mapping[Quantity, float] = {
+    Quantity.QUEUE: 30,
+    Quantity.LATENCY: 50,
+    Quantity.RATE: 50,
+    Quantity.ERRORS: 50,
+}
+
+
+def found(rule: Threshold, value: float, look: Look, pool: Pool) -> Finding:
+    limit = _target(rule.quantity, pool.targets) if rule.limit is None else rule.limit
+    percent = CALM_PERCENT[rule.quantity] if rule.calm_percent is None else rule.calm_percent
+    calm = limit * percent / 100
+    zone: Zone = Between()
+    compared = f"between {figure(calm)} and {figure(limit)}"
+    if value > limit:
+        zone, compared = Above(look.covered + pool.steps.up), f"> {figure(limit)}"
+    elif value <= calm:
+        zone, compared = Below(pool.steps.down), f"≤ {figure(calm)}, {percent:g} % of {figure(limit)}"
+    sustain = rule.sustain or pool.sustain
+    sentence = f"{rule.reading} {figure(value)} {compared}"
+    return Finding(zone=zone, value=value, sentence=sentence, up=sustain.up, down=sustain.down)
+
+
+def _target(quantity: Quantity, targets: Targets) -> float:
+    match quantity:
+        case Quantity.QUEUE:
+            return targets.queue
+        case Quantity.LATENCY:
+            return targets.p95_ms
+        case Quantity.RATE:
+            return targets.rate
+        case Quantity.ERRORS:
+            return targets.errors_percent

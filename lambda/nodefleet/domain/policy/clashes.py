@@ -1,0 +1,211 @@
+"""Values that are fine alone and wrong together: they could never do what they say."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from nodefleet.domain.plain import nearest
+from nodefleet.domain.policy.cluster import Policy
+from nodefleet.domain.policy.demand import CloudWatch, JobDemand, readings_of
+from nodefleet.domain.policy.pool import Pool
+from nodefleet.domain.policy.settings import Readings, Score, Sustain, highest_score
+from nodefleet.domain.policy.shape import Keys, value_at
+from nodefleet.domain.problems import Problem
+
+OTHER = "{other}"  # stands in a text for the other field, with its value
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_ROLE = "node-role.kubernetes.io/"
+_MINUTE = timedelta(minutes=1)
+_SHORT_PERIODS = tuple(timedelta(seconds=seconds) for seconds in (1, 5, 10, 20, 30))
+
+# (lower, higher, may be equal, what would be right), within a pool
+_IN_ORDER: tuple[tuple[Keys, Keys, bool, str], ...] = (
+    (("limits", "min"), ("limits", "max"), True, "min must not be more than max"),
+    (("reactive", "cpu", "down"), ("reactive", "cpu", "up"), False, "down must be below up"),
+    (("reactive", "memory", "down"), ("reactive", "memory", "up"), False, "down must be below up"),
+    (("steps", "up"), ("steps", "urgent"), True, "urgent growth must not be slower than normal growth"),
+    (("predictive", "min_days"), ("predictive", "history_days"), True, "no more days can be asked for than are kept"),
+    (("market", "on_demand_base"), ("limits", "max"), True, "the base must fit into max"),
+    (("health", "probe_first"), ("health", "probe_longest"), True, "the pause grows from first to longest"),
+    (("removal", "retry_first"), ("removal", "retry_longest"), True, "the pause grows from first to longest"),
+    (("removal", "force_after"), ("removal", "notice"), False, "pods must be forced out before EC2 takes the node"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    keys: Keys
+    value: object
+    wrong: str
+    right: str
+    other: Keys | None = None
+    other_value: object = None
+    rests_on: tuple[Keys, ...] = ()  # what else was looked at
+    mirror: "Clash | None" = None  # the same seen from the other field, for when only that one was written
+
+    def told(self, path: str, value: object, other: str) -> Problem:
+        wrong, right = (text.replace(OTHER, other) for text in (self.wrong, self.right))
+        return Problem(path=path, value=value, wrong=wrong, right=right)
+
+
+def clashes(policy: Policy) -> Iterator[Clash]:
+    """Everything that does not go together in a policy whose single values are all in their limits."""
+    every, budget = ("burst", "every"), ("burst", "budget")
+    yield from _ordered(policy, budget, ("interval",), "a run must end before the next one starts", equal=True)
+    yield from _ordered(policy, budget, ("lease",), "a run must end while it still holds the cluster", equal=False)
+    yield from _ordered(policy, every, budget, "otherwise no run ever looks twice", equal=False)
+    if not policy.pools:
+        yield Clash(keys=("pools",), value=[], wrong="is empty", right="leave it out to get one pool named default")
+    yield from _unique(policy, [("pools", index, "name") for index in range(len(policy.pools))])
+    for index, pool in enumerate(policy.pools):
+        yield from _in_pool(policy, pool, ("pools", index))
+
+
+def _in_pool(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
+    if not _LABEL.fullmatch(pool.name):
+        yield Clash(
+            keys=(*at, "name"),
+            value=pool.name,
+            wrong="cannot be a node label",
+            right="write lower-case letters, digits and dashes, 63 at most",
+        )
+    for low, high, equal, right in _IN_ORDER:
+        yield from _ordered(policy, (*at, *low), (*at, *high), right, equal=equal)
+    yield from _sustain(policy, pool.sustain, (*at, "sustain"))
+    yield from _market_and_labels(pool, at)
+    yield from _windows(policy, pool, at)
+    yield from _readings(policy, pool, at)
+    yield from _rules(policy, pool, at)
+
+
+def _ordered(policy: Policy, low: Keys, high: Keys, right: str, *, equal: bool) -> Iterator[Clash]:
+    """A clash unless the value at `low` is below the one at `high`. The longer path is the more special one."""
+    lower, higher = value_at(policy, low), value_at(policy, high)
+    if lower is None or higher is None or lower < higher or (equal and lower == higher):
+        return
+    more, less = ("is more than", "is less than") if equal else ("is not less than", "is not more than")
+    of_low = Clash(keys=low, value=lower, wrong=f"{more} {OTHER}", right=right, other=high, other_value=higher)
+    of_high = Clash(keys=high, value=higher, wrong=f"{less} {OTHER}", right=right, other=low, other_value=lower)
+    yield replace(of_low, mirror=of_high) if len(low) >= len(high) else replace(of_high, mirror=of_low)
+
+
+def _unique(policy: Policy, names: list[Keys]) -> Iterator[Clash]:
+    first: dict[str, Keys] = {}
+    for keys in names:
+        name = value_at(policy, keys)
+        if name in first:
+            yield Clash(
+                keys=keys,
+                value=name,
+                wrong=f"is the same as {OTHER}",
+                right="each needs a name of its own",
+                other=first[name],
+                other_value=name,
+            )
+        first.setdefault(name, keys)
+
+
+def _sustain(policy: Policy, sustain: Sustain, at: Keys) -> Iterator[Clash]:
+    for direction, lasting in (("up", sustain.up), ("down", sustain.down)):
+        match lasting:
+            case Score():
+                yield from _score(policy, lasting, (*at, direction))
+            case Readings():
+                pass
+
+
+def _score(policy: Policy, lasting: Score, at: Keys) -> Iterator[Clash]:
+    right = "the window must hold two readings at least"
+    yield from _ordered(policy, ("interval",), (*at, "window"), right, equal=True)
+    highest = highest_score(lasting, policy.interval)
+    if lasting.threshold > highest:
+        yield Clash(
+            keys=(*at, "threshold"),
+            value=lasting.threshold,
+            wrong=f"is never reached: readings {_seconds(policy.interval)} apart score {highest:.2f} at most",
+            right=f"write less than {highest:.2f}, or a longer half_life or window",
+            rests_on=(("interval",), (*at, "half_life"), (*at, "window")),
+        )
+
+
+def _market_and_labels(pool: Pool, at: Keys) -> Iterator[Clash]:
+    if not pool.market.types:
+        yield Clash(
+            keys=(*at, "market", "types"),
+            value=[],
+            wrong="names no instance type",
+            right="name one at least; several, so that one may be out of capacity",
+        )
+    for label, value in pool.labels.items():
+        if label.startswith(_ROLE):
+            yield Clash(
+                keys=(*at, "labels", label),
+                value=value,
+                wrong="is a label that a node may not give itself: the K3s agent would not start",
+                right="use a label of your own, such as example.com/role",
+            )
+
+
+def _windows(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
+    yield from _unique(policy, [(*at, "windows", index, "name") for index in range(len(pool.windows))])
+    lowest, highest = (*at, "limits", "min"), (*at, "limits", "max")
+    for index, window in enumerate(pool.windows):
+        here = (*at, "windows", index)
+        if window.min is None and window.max is None:
+            yield Clash(keys=here, value=window.name, wrong="changes nothing", right="write min, max or both")
+        right = "a window between two looks is never seen; make it longer than the interval"
+        yield from _ordered(policy, ("interval",), (*here, "lasting"), right, equal=True)
+        yield from _ordered(policy, (*here, "min"), (*here, "max"), "min must not be more than max", equal=True)
+        for bound in ("min", "max"):
+            right = f"limits always hold: a window's {bound} lies between them"
+            yield from _ordered(policy, lowest, (*here, bound), right, equal=True)
+            yield from _ordered(policy, (*here, bound), highest, right, equal=True)
+
+
+def _readings(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
+    longest = policy.trust.gap * policy.interval
+    for name, source in pool.readings.items():
+        if not isinstance(source, CloudWatch):
+            continue
+        here = (*at, "readings", name, "period")
+        if source.period % _MINUTE and source.period not in _SHORT_PERIODS:
+            yield Clash(
+                keys=here,
+                value=source.period,
+                wrong="is not a period that CloudWatch has",
+                right="write a multiple of 60 s, or 1, 5, 10, 20 or 30 s for high-resolution metrics",
+            )
+        if source.period > longest:
+            yield Clash(
+                keys=here,
+                value=source.period,
+                wrong=f"puts readings further apart than {_seconds(longest)} (trust.gap × interval): none ever lasts",
+                right=f"write {_seconds(longest)} or less, or a longer interval",
+                rests_on=(("interval",), ("trust", "gap")),
+            )
+
+
+def _rules(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
+    declared = list(pool.readings)
+    yield from _unique(policy, [(*at, "custom", index, "name") for index in range(len(pool.custom))])
+    for index, rule in enumerate(pool.custom):
+        here = (*at, "custom", index)
+        for field, name in readings_of(rule):
+            if name not in pool.readings:
+                yield Clash(
+                    keys=(*here, field),
+                    value=name,
+                    wrong="is not among the pool's readings",
+                    right=nearest(name, declared) if declared else "declare it under readings, by this name",
+                    rests_on=((*at, "readings", name),),
+                )
+        if isinstance(rule, JobDemand):
+            right = "there must be a dead zone between shrinking and growing"
+            yield from _ordered(policy, (*here, "shrink_below"), (*here, "grow_above"), right, equal=False)
+        if rule.sustain is not None:
+            yield from _sustain(policy, rule.sustain, (*here, "sustain"))
+
+
+def _seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():g} s"

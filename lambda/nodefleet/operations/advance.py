@@ -1,0 +1,27 @@
+"""The one way in: what comes next for an operation, from what is seen now."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from nodefleet.domain.fleet import Worker, workers
+from nodefleet.domain.observation import Observation
+from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
+from nodefleet.domain.policy import Policy
+from nodefleet.operations.cleanup import advance_cleanup
+from nodefleet.operations.launch import advance_launch
+from nodefleet.operations.progress import Progress
+from nodefleet.operations.removal import advance_removal
+
+
+def advance(operation: Operation, seen: Observation, policy: Policy, fleet: Sequence[Worker] | None = None) -> Progress:
+    """The next steps and lessons. `fleet` is what workers(seen, policy) gives, for callers that have it already."""
+    fleet = workers(seen, policy) if fleet is None else fleet
+    match operation:
+        case Launch():
+            return advance_launch(operation, seen, policy, fleet)
+        case Removal():
+            return advance_removal(operation, seen, policy, fleet)
+        case Cleanup():
+            return advance_cleanup(operation, seen, policy, fleet)
+        case _:
+            assert_never(operation)

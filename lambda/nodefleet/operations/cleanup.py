@@ -1,0 +1,102 @@
+"""What was left behind: a Node whose machine is gone, or a machine that is nobody's node.
+
+Destroying is the one thing that cannot be taken back, so the debris is looked at again before each step, and only
+the id that the cleanup names is ever touched.
+
+    the Node                             the instance                           then
+    not there any more                   ended, or not there any more           closed as done
+    -                                    shutting down                          waited for
+    its machine is back, it is not ours  its node is ready, it is not a worker,  closed as cancelled
+                                         it is a member or has time to become one
+    past the deadline                    past the deadline                      told, closed as failed
+    seen for too short a time            seen for too short a time              waited for
+    ready, though EC2 shows no machine   -                                      waited for: EC2's list may be wrong
+    still debris                         still debris                           deleted / terminated, until it is gone
+
+Without EC2's list nothing moves. Without Kubernetes nothing is destroyed and no deadline passes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nodefleet.domain.fleet import Phase, Worker
+from nodefleet.domain.machines import Instance, InstanceState
+from nodefleet.domain.observation import Observation
+from nodefleet.domain.operations import (
+    AlertKind,
+    Cleanup,
+    Close,
+    Debris,
+    DeleteNode,
+    Keep,
+    Outcome,
+    Tell,
+    Terminate,
+)
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.readings import Missing
+from nodefleet.operations.progress import NOTHING_YET, Progress, rules_of, seconds
+
+_NOBODYS = frozenset({Phase.JOIN_FAILED, Phase.STOPPED})
+
+
+def advance_cleanup(cleanup: Cleanup, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
+    if isinstance(seen.instances, Missing):
+        return NOTHING_YET
+    match cleanup.debris:
+        case Debris.NODE:
+            return _node(cleanup, seen, policy, fleet)
+        case Debris.INSTANCE:
+            return _instance(cleanup, seen, seen.instances, policy, fleet)
+
+
+def _node(cleanup: Cleanup, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
+    if isinstance(seen.kubernetes, Missing):
+        return NOTHING_YET
+    node = next((node for node in seen.kubernetes.nodes if node.name == cleanup.target), None)
+    if node is None:
+        return _closed(cleanup, Outcome.DONE, f"node {cleanup.target} is gone")
+    worker = next((worker for worker in fleet if worker.node and worker.node.name == cleanup.target), None)
+    if worker is None:
+        return _closed(cleanup, Outcome.CANCELLED, f"node {node.name} is not ours to delete")
+    if worker.phase is not Phase.ORPHANED:
+        return _closed(cleanup, Outcome.CANCELLED, f"node {node.name} is no debris: {worker.phase.value}")
+    return _destroyed(cleanup, seen, policy, DeleteNode(node.name), wait=node.ready)
+
+
+def _instance(
+    cleanup: Cleanup, seen: Observation, instances: Sequence[Instance], policy: Policy, fleet: Sequence[Worker]
+) -> Progress:
+    instance = next((instance for instance in instances if instance.id == cleanup.target), None)
+    if instance is None or instance.state is InstanceState.TERMINATED:
+        return _closed(cleanup, Outcome.DONE, f"instance {cleanup.target} is gone")
+    if instance.state is InstanceState.SHUTTING_DOWN or isinstance(seen.kubernetes, Missing):
+        return NOTHING_YET
+    worker = next((worker for worker in fleet if worker.instance and worker.id == cleanup.target), None)
+    if worker is None:
+        return _closed(cleanup, Outcome.CANCELLED, f"instance {instance.id} is not ours to terminate")
+    if worker.node and worker.node.ready:
+        return _closed(cleanup, Outcome.CANCELLED, f"instance {instance.id} is the ready node {worker.node.name}")
+    if policy.pool(instance.pool) and worker.phase not in _NOBODYS:
+        return _closed(cleanup, Outcome.CANCELLED, f"instance {instance.id} is no debris: {worker.phase.value}")
+    return _destroyed(cleanup, seen, policy, Terminate(instance.id, cleanup.reason), wait=False)
+
+
+def _destroyed(
+    cleanup: Cleanup, seen: Observation, policy: Policy, step: DeleteNode | Terminate, *, wait: bool
+) -> Progress:
+    if seen.at >= cleanup.deadline:
+        text = (
+            f"{cleanup.debris.value} {cleanup.target} could not be cleaned up within"
+            f" {seconds(cleanup.deadline - cleanup.started)} ({cleanup.reason}). Look at it and remove it by hand"
+        )
+        told = Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=cleanup.pool, text=text)
+        detail = f"{cleanup.debris.value} {cleanup.target} is still there"
+        return Progress(steps=(told, Close(operation=cleanup.id, outcome=Outcome.FAILED, detail=detail)))
+    if wait or seen.at - cleanup.first_seen < rules_of(policy, cleanup.pool).budgets.cleanup_after:
+        return NOTHING_YET
+    return Progress(steps=(Keep(replace(cleanup, attempts=cleanup.attempts + 1)), step))
+
+
+def _closed(cleanup: Cleanup, outcome: Outcome, detail: str) -> Progress:
+    return Progress(steps=(Close(operation=cleanup.id, outcome=outcome, detail=detail),))

@@ -1,0 +1,112 @@
+"""A leaving node as one look shows it: its machine, its cordon, and the pods that still have to move."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from nodefleet.decide.disruption import Ledger, Permitted, Verdict
+from nodefleet.decide.drain import DrainPlan, drain, ref
+from nodefleet.domain.machines import Instance, InstanceState, Node
+from nodefleet.domain.observation import ClusterView, Observation
+from nodefleet.domain.operations import PodRef, Removal, silence
+from nodefleet.domain.policy import Policy, RemovalRules
+from nodefleet.domain.readings import Missing
+from nodefleet.domain.workload import Pod
+from nodefleet.operations.progress import rules_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    removal: Removal
+    now: datetime
+    interval: timedelta
+    rules: RemovalRules
+    instance: Instance | None  # none: EC2 did not answer
+    node: Node | None  # none: it never joined, or a person deleted it
+    pods: tuple[Pod, ...]  # on this node
+    ledger: Ledger
+    plan: DrainPlan
+    verdicts: tuple[Verdict, ...]  # the budgets' word on those that have to go; the Eviction API has the last one
+
+    @classmethod
+    def of(
+        cls, removal: Removal, seen: Observation, view: ClusterView, pods: tuple[Pod, ...], policy: Policy
+    ) -> "Leaving":
+        node = node_of(removal, view)
+        name = node.name if node else removal.node
+        rules = rules_of(policy, removal.pool).removal
+        own = tuple(pod for pod in pods if name and pod.node == name)
+        plan = drain(own, removal.why, rules, seen.at)
+        going = frozenset(plan.to_evict)
+        ledger = Ledger(view.budgets, pods)
+        shows_our_cordon = node is not None and node.cordoned and node.removal == removal.id
+        return cls(
+            removal=replace(removal, cordoned=removal.cordoned or shows_our_cordon),
+            now=seen.at,
+            interval=policy.interval,
+            rules=rules,
+            instance=instance_of(removal, seen),
+            node=node,
+            pods=own,
+            ledger=ledger,
+            plan=plan,
+            verdicts=ledger.verdicts(pod for pod in own if ref(pod) in going),
+        )
+
+    @property
+    def name(self) -> str:
+        return self.node.name if self.node else self.removal.node or self.removal.instance
+
+    @property
+    def deadline(self) -> datetime:
+        """Draining stands still while nobody answers, and so does its clock."""
+        return self.removal.deadline + silence(self.removal, self.now)
+
+    @property
+    def runs(self) -> bool:
+        return self.instance is not None and self.instance.state in (InstanceState.PENDING, InstanceState.RUNNING)
+
+    @property
+    def ours(self) -> bool:
+        """It carries this removal's own taint: `kubectl uncordon` leaves that behind."""
+        return self.node is not None and self.node.removal == self.removal.id
+
+    @property
+    def cordoned(self) -> bool:
+        """Nothing new comes onto it. A person's cordon is as good as ours, and stays theirs."""
+        return self.node is None or (self.node.cordoned and self.node.removal in ("", self.removal.id))
+
+    @property
+    def ends(self) -> bool:
+        """EC2 was asked to terminate it, and may still be doing so."""
+        asked_at = self.removal.asked_at or self.removal.started
+        return self.removal.terminating and self.now < max(self.deadline, asked_at + self.interval)
+
+    @property
+    def may_go(self) -> tuple[PodRef, ...]:
+        return tuple(ref(verdict.pod) for verdict in self.verdicts if isinstance(verdict, Permitted))
+
+    @property
+    def left(self) -> tuple[PodRef, ...]:
+        """Every pod that still holds up the drain."""
+        return tuple(each.pod for each in (*self.plan.evict, *self.plan.wait, *self.plan.blocked))
+
+
+def instance_of(removal: Removal, seen: Observation) -> Instance | None:
+    if isinstance(seen.instances, Missing):
+        return None
+    return next((instance for instance in seen.instances if instance.id == removal.instance), None)
+
+
+def is_ours(node: Node) -> bool:
+    """A worker of some pool. Everything else may hold pods, and is never touched."""
+    return node.pool is not None and not node.control_plane
+
+
+def node_of(removal: Removal, view: ClusterView) -> Node | None:
+    """Its Node: the one of its machine, or of its name unless another machine has taken that name."""
+    for node in view.nodes:
+        if removal.instance and node.instance == removal.instance:
+            return node
+        if removal.node and node.name == removal.node and node.instance in ("", removal.instance):
+            return node
+    return None

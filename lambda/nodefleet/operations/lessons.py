@@ -1,0 +1,104 @@
+"""What the course of operations teaches the memory: what to leave alone, and for how long.
+
+Trouble that repeats is asked about ever more rarely, up to a limit; a success or another trouble starts anew. What is
+over is forgotten, so the memory stays small.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from nodefleet.domain.memory import NOTHING_KNOWN, Backoff, JoinTrouble, Memory, PoolMemory
+from nodefleet.domain.operations import (
+    AlertKind,
+    DrainFailed,
+    Joined,
+    JoinFailed,
+    Lesson,
+    Readmitted,
+    Shortage,
+    Tell,
+)
+from nodefleet.domain.policy import Health, Policy, Pool, RemovalRules
+from nodefleet.operations.progress import rules_of, seconds
+
+
+def learn(memory: Memory, lessons: Iterable[Lesson], policy: Policy, now: datetime) -> Memory:
+    """The memory with these lessons, and without what is over by now."""
+    pools = dict(memory.pools)
+    for lesson in lessons:
+        known = pools.get(lesson.pool, NOTHING_KNOWN)
+        pools[lesson.pool] = _learned(known, lesson, rules_of(policy, lesson.pool))
+    return replace(memory, pools={name: _current(known, rules_of(policy, name), now) for name, known in pools.items()})
+
+
+def join_backoffs(before: Memory, after: Memory, policy: Policy) -> tuple[Tell, ...]:
+    """What people are told when joins failed again and launches became single probes."""
+    told = []
+    for name, known in after.pools.items():
+        trouble, earlier = known.join_trouble, before.pool(name).join_trouble
+        if trouble is None or trouble == earlier or trouble.failures < rules_of(policy, name).health.failed_joins:
+            continue
+        text = (
+            f"Failed joins without a success: {trouble.failures}. From now on one probe at a time,"
+            f" {seconds(trouble.delay)} apart. Look at the console output of a failed one, the join token,"
+            " and the way to the master"
+        )
+        told.append(Tell(alert=AlertKind.JOIN_BACKOFF, pool=name, text=text))
+    return tuple(told)
+
+
+def _learned(known: PoolMemory, lesson: Lesson, rules: Pool) -> PoolMemory:
+    match lesson:
+        case Shortage():
+            return replace(known, shortages=_with_shortage(known.shortages, lesson))
+        case JoinFailed(at=at):
+            return replace(known, join_trouble=_more_trouble(known.join_trouble, at, rules.health))
+        case Joined():
+            return replace(known, join_trouble=None)
+        case DrainFailed():
+            return replace(known, backoffs=_with_backoff(known.backoffs, lesson, rules.removal))
+        case Readmitted(at=at):
+            return replace(known, last_grow=max(known.last_grow or at, at))
+        case _:
+            assert_never(lesson)
+
+
+def _with_shortage(shortages: Iterable[Shortage], new: Shortage) -> tuple[Shortage, ...]:
+    others = [old for old in shortages if (old.type, old.zone, old.market) != (new.type, new.zone, new.market)]
+    return (*others, new)
+
+
+def _more_trouble(trouble: JoinTrouble | None, at: datetime, health: Health) -> JoinTrouble:
+    failures = trouble.failures + 1 if trouble else 1
+    beyond = failures - health.failed_joins
+    delay = _doubled(health.probe_first, beyond, health.probe_longest) if beyond >= 0 else timedelta(0)
+    return JoinTrouble(failures=failures, delay=delay, next_probe=at + delay)
+
+
+def _with_backoff(backoffs: Iterable[Backoff], failed: DrainFailed, rules: RemovalRules) -> tuple[Backoff, ...]:
+    others = [old for old in backoffs if old.node != failed.node]
+    same = [old for old in backoffs if old.node == failed.node and old.blocker == failed.blocker]
+    failures = 1 + sum(old.failures for old in same)
+    until = failed.at + _doubled(rules.retry_first, failures - 1, rules.retry_longest)
+    return (*others, Backoff(node=failed.node, blocker=failed.blocker, failures=failures, until=until))
+
+
+def _doubled(first: timedelta, times: int, longest: timedelta) -> timedelta:
+    delay = first
+    for _ in range(times):
+        if delay >= longest:
+            break
+        delay *= 2
+    return min(delay, longest)
+
+
+def _current(known: PoolMemory, rules: Pool, now: datetime) -> PoolMemory:
+    # A backoff is remembered past its end, or a node that fails at every try would never be asked more rarely.
+    longest = rules.removal.retry_longest
+    return replace(
+        known,
+        shortages=tuple(shortage for shortage in known.shortages if now < shortage.until),
+        backoffs=tuple(backoff for backoff in known.backoffs if now < backoff.until + longest),
+    )

@@ -1,0 +1,241 @@
+"""A node on its way out: cordoned, drained, terminated, forgotten, or let back in.
+
+First match wins; the steps of each look are read off the world again, so each is safe to take twice.
+
+    seen                                                 voluntary       interrupted     sick
+    an interrupted removal has the same machine          cancelled       -               cancelled
+    EC2 or Kubernetes does not answer                    clock stands    drains on [1]   clock stands
+    the machine or node is not a worker of ours          cancelled       cancelled       cancelled
+    the machine is gone, its Node is not                 Node deleted    Node deleted    Node deleted
+    both are gone                                        done            done            done
+    shutting down                                        waits           waits           waits
+    called back, and EC2 not asked to terminate yet      let back in     -               let back in
+    the node is ready again                              -               -               let back in
+    cordoned by a person                                 cancelled       drains          drains
+    something blocks the drain, or the deadline [2]      let in, failed  -               -
+    a person took our cordon off                         cancelled       cordoned again  cordoned again
+    long past the deadline, and the machine runs on      -               let back in     -
+    EC2 was asked to terminate it and does not           let in, failed  -               let in, failed
+    not cordoned                                         cordoned        cordoned        cordoned
+    past `force_from`, pods left                         -               forced, told    -
+    past the deadline, pods left                         -               -               terminated [3]
+    pods left                                            evicted as budgets allow now; the rest waits
+    no pods left, or no Node at all                      terminated      terminated      terminated
+
+[1] without EC2 only; it is never terminated or closed then. [2] see `blockers`. [3] a dead node's pods cannot end.
+"Let back in" takes off our own cordon only. Once EC2 was asked to terminate it there is no way back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nodefleet.domain.fleet import Worker
+from nodefleet.domain.machines import InstanceState
+from nodefleet.domain.observation import ClusterView, Observation
+from nodefleet.domain.operations import (
+    AlertKind,
+    Close,
+    Cordon,
+    DeleteNode,
+    DrainFailed,
+    Evict,
+    ForceDelete,
+    Lesson,
+    Outcome,
+    Readmitted,
+    Removal,
+    Tell,
+    Terminate,
+    Uncordon,
+    Why,
+)
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.readings import Missing
+from nodefleet.operations.blockers import Blocker, blocker, not_terminated
+from nodefleet.operations.leaving import Leaving, instance_of, is_ours, node_of
+from nodefleet.operations.progress import Progress, kept, pods_are, seconds, with_silence
+
+
+def cancelled(removal: Removal, reason: str) -> Removal:
+    """The removal called back; the next look lets the node in again if it is not too late."""
+    return replace(removal, cancelled=removal.cancelled or reason)
+
+
+def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
+    if not _is_worker(removal, seen):
+        return _closed(removal, Outcome.CANCELLED, f"{removal.instance} is not a worker of ours")
+    if removal.why is not Why.INTERRUPTED and (doomed := _doomed(removal, seen)):
+        return _closed(removal, Outcome.CANCELLED, f"EC2 takes {removal.instance}: {doomed.id} goes on with it")
+    view = None if isinstance(seen.kubernetes, Missing) else seen.kubernetes
+    unseen = isinstance(seen.instances, Missing)
+    pods = view.pods if view else None
+    noted = with_silence(removal, seen.at, silent=unseen or pods is None)
+    waiting = Progress(steps=kept(removal, noted))
+
+    instance = instance_of(removal, seen)
+    if not unseen and (instance is None or instance.state is InstanceState.TERMINATED):
+        return _forgotten(removal, view) or waiting
+    if instance and instance.state is InstanceState.SHUTTING_DOWN:
+        return waiting
+    if view is None or pods is None or (unseen and removal.why is not Why.INTERRUPTED):
+        return waiting
+    leaving = Leaving.of(noted, seen, view, pods, policy)
+    match removal.why:
+        case Why.VOLUNTARY:
+            return _voluntary(removal, leaving, fleet)
+        case Why.INTERRUPTED:
+            return _interrupted(removal, leaving)
+        case Why.SICK:
+            return _sick(removal, leaving)
+
+
+def _is_worker(removal: Removal, seen: Observation) -> bool:
+    instance = instance_of(removal, seen)
+    node = None if isinstance(seen.kubernetes, Missing) else node_of(removal, seen.kubernetes)
+    return (instance is None or instance.worker) and (node is None or is_ours(node))
+
+
+def _doomed(removal: Removal, seen: Observation) -> Removal | None:
+    """The removal that goes on with this machine, because EC2 takes it."""
+    for other in seen.operations:
+        if isinstance(other, Removal) and other.why is Why.INTERRUPTED and other.instance == removal.instance:
+            return other
+    return None
+
+
+def _forgotten(removal: Removal, view: ClusterView | None) -> Progress | None:
+    """The machine is gone: its Node goes too. Without Kubernetes only one that never joined is over."""
+    if view is None and removal.node:
+        return None
+    node = node_of(removal, view) if view else None
+    if node:
+        return Progress(steps=(DeleteNode(node.name),))
+    return _closed(removal, Outcome.DONE, f"{removal.node or removal.instance} is gone")
+
+
+# ── the three reasons to leave ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _voluntary(before: Removal, leaving: Leaving, fleet: Sequence[Worker]) -> Progress:
+    removal, node = leaving.removal, leaving.node
+    if not leaving.ends:
+        if removal.cancelled and (node or not removal.node):
+            return _let_in(leaving, Outcome.CANCELLED, removal.cancelled, lessons=(_readmitted(leaving),))
+        if node and node.cordoned and not node.removal:
+            return _closed(removal, Outcome.CANCELLED, f"a person cordoned {node.name}: it is theirs")
+        # Before the look at who uncordoned it: after a crash that may have been ourselves, giving up.
+        if found := blocker(leaving, fleet):
+            return _gave_up(leaving, found)
+        if node and removal.cordoned and not node.cordoned:
+            text = f"A person uncordoned {node.name} while it was drained ({removal.reason}): it stays"
+            return _let_in(
+                leaving, Outcome.CANCELLED, f"a person uncordoned {node.name}", text, lessons=(_readmitted(leaving),)
+            )
+    return _emptied(before, leaving)
+
+
+def _interrupted(before: Removal, leaving: Leaving) -> Progress:
+    removal = leaving.removal
+    if leaving.runs and not leaving.ends and leaving.now >= removal.deadline + leaving.rules.false_alarm_after:
+        late = seconds(leaving.now - removal.deadline)
+        text = (
+            f"EC2 did not take {removal.instance}: {late} after its time it still runs. {leaving.name} takes pods again"
+        )
+        return _let_in(leaving, Outcome.CANCELLED, f"EC2 did not take it: it runs {late} after its time", text)
+    if leaving.left and leaving.now >= (removal.force_from or removal.deadline):
+        return _forced(before, leaving)
+    return _emptied(before, leaving)
+
+
+def _sick(before: Removal, leaving: Leaving) -> Progress:
+    removal = leaving.removal
+    if not leaving.ends:
+        if leaving.node and leaving.node.ready:
+            return _let_in(leaving, Outcome.CANCELLED, "ready again")
+        if removal.cancelled:
+            return _let_in(leaving, Outcome.CANCELLED, removal.cancelled)
+        if removal.terminating:
+            refused = not_terminated(leaving)
+            text = f"Sick node {leaving.name} is still there: {refused.sentence}. {refused.remedy}"
+            return _let_in(leaving, Outcome.FAILED, refused.sentence, text, alert=AlertKind.SICK)
+    if leaving.now >= leaving.deadline:
+        return _terminated(before, leaving)
+    return _emptied(before, leaving)
+
+
+# ── what is done ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _emptied(before: Removal, leaving: Leaving) -> Progress:
+    """One step further on the way out: cordoned, evicted as budgets allow, terminated."""
+    if not leaving.cordoned:
+        return Progress(steps=(*kept(before, leaving.removal), _cordon(leaving)))
+    if leaving.plan.done:
+        return _terminated(before, leaving)
+    going = leaving.may_go
+    evict = (Evict(node=leaving.name, pods=going),) if going else ()
+    after = replace(leaving.removal, evicting=leaving.removal.evicting or bool(going))
+    return Progress(steps=(*kept(before, after), *evict))
+
+
+def _forced(before: Removal, leaving: Leaving) -> Progress:
+    """EC2 takes the node in seconds: pods that are not gone by then would only be lost later."""
+    text = (
+        f"EC2 takes {leaving.name} at {leaving.removal.deadline:%H:%M:%S}: {pods_are(len(leaving.left))} deleted by"
+        f" force, first {leaving.left[0].namespace}/{leaving.left[0].name}"
+    )
+    told = () if leaving.removal.forced else (_tell(leaving, AlertKind.FORCED, text),)
+    cordon = () if leaving.cordoned else (_cordon(leaving),)
+    delete = ForceDelete(node=leaving.name, pods=leaving.left)
+    after = replace(leaving.removal, evicting=True, forced=True)
+    return Progress(steps=(*told, *kept(before, after), *cordon, delete))
+
+
+def _terminated(before: Removal, leaving: Leaving) -> Progress:
+    removal = leaving.removal
+    if leaving.instance is None:
+        return Progress(steps=kept(before, removal))
+    after = replace(
+        leaving.removal, terminating=True, asked_at=removal.asked_at or leaving.now, attempts=removal.attempts + 1
+    )
+    return Progress(steps=(*kept(before, after), Terminate(leaving.instance.id, removal.reason)))
+
+
+def _gave_up(leaving: Leaving, found: Blocker) -> Progress:
+    removal = leaving.removal
+    text = f"{leaving.name} could not be drained: {found.sentence}. It takes pods again. {found.remedy}"
+    lesson = DrainFailed(pool=removal.pool, node=leaving.name, blocker=found.name, at=leaving.now)
+    return _let_in(leaving, Outcome.FAILED, found.sentence, text, alert=AlertKind.DRAIN_BLOCKED, lessons=(lesson,))
+
+
+def _let_in(
+    leaving: Leaving,
+    outcome: Outcome,
+    detail: str,
+    text: str = "",
+    *,
+    alert: AlertKind = AlertKind.READMITTED,
+    lessons: tuple[Lesson, ...] = (),
+) -> Progress:
+    """Closed, with our own cordon off; a person's stays."""
+    uncordon = (Uncordon(leaving.name, leaving.removal.id),) if leaving.ours else ()
+    told = (_tell(leaving, alert, text),) if text else ()
+    close = Close(operation=leaving.removal.id, outcome=outcome, detail=detail)
+    return Progress(steps=(*uncordon, *told, close), lessons=lessons)
+
+
+def _closed(removal: Removal, outcome: Outcome, detail: str) -> Progress:
+    return Progress(steps=(Close(operation=removal.id, outcome=outcome, detail=detail),))
+
+
+def _cordon(leaving: Leaving) -> Cordon:
+    removal = leaving.removal
+    return Cordon(node=leaving.name, removal=removal.id, reason=removal.reason, deadline=removal.deadline)
+
+
+def _readmitted(leaving: Leaving) -> Readmitted:
+    return Readmitted(pool=leaving.removal.pool, node=leaving.name, at=leaving.now)
+
+
+def _tell(leaving: Leaving, alert: AlertKind, text: str) -> Tell:
+    return Tell(alert=alert, pool=leaving.removal.pool, text=text)

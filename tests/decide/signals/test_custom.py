@@ -1,0 +1,133 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodefleet.decide.signals.custom import opinions
+from nodefleet.decide.signals.votes import Floor, Veto
+from nodefleet.domain.memory import Breaches
+from nodefleet.domain.policy import ClearTime, JobDemand, PerWorkerQueue, Pool, QueueAndLatency, Threshold
+from nodefleet.domain.policy.demand import readings_of
+from nodefleet.domain.readings import Missing, PoolReadings, Reading
+from signal_builders import AT_ONCE, NOON, PACE, TRUST, after, ask, ask_along, floor_of, look, words
+
+RULES = {
+    "threshold": Threshold(name="shop", reading="orders", sustain=AT_ONCE),
+    "queue-and-latency": QueueAndLatency(name="shop", queue="orders", p95_ms="p95", busy="busy", sustain=AT_ONCE),
+    "per-worker-queue": PerWorkerQueue(name="shop", queue="orders", sustain=AT_ONCE),
+    "clear-time": ClearTime(name="shop", queue="orders", running="running", job_seconds="mean"),
+    "job-demand": JobDemand(name="shop", jobs="orders", sustain=AT_ONCE),
+}
+EVERY_RULE = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+
+
+def high(rule):
+    return {field: 10_000 for field, _ in readings_of(rule)}
+
+
+def said_by(*rules, custom):
+    readings = PoolReadings(custom=custom)
+    return opinions(Pool(custom=rules), readings, {}, {}, look(), trust=TRUST, pace=PACE)
+
+
+def test_nothing_configured_says_nothing():
+    assert said_by(custom={"orders": Reading(10_000, NOON)}) == ()
+
+
+def test_rules_speak_in_their_order_each_with_its_own_readings():
+    queue = Threshold(name="queue", reading="orders", sustain=AT_ONCE)
+    jobs = JobDemand(name="jobs", jobs="jobs", sustain=AT_ONCE)
+    said = said_by(jobs, queue, custom={"orders": Reading(101, NOON), "jobs": Reading(3, NOON)})
+    assert [opinion.signal for opinion in said] == ["custom:jobs", "custom:queue"]
+    assert words(said) == ["Steady", "Floor"]
+    assert set(said[1].breaches) == {"custom:queue:up", "custom:queue:down"}
+
+
+@EVERY_RULE
+def test_every_rule_grows_on_high_readings(rule):
+    assert isinstance(ask(rule, high(rule)).vote, Floor)
+
+
+@EVERY_RULE
+def test_one_missing_reading_is_a_veto_that_names_it(rule):
+    for field, name in readings_of(rule):
+        for sample in (Missing("connection refused"), Reading(10_000, after(-412))):
+            cause = sample.cause if isinstance(sample, Missing) else "stale: sampled 412 s ago, limit 300 s"
+            said = ask(rule, {**high(rule), field: sample})
+            assert said.vote == Veto(f"{name} unknown: {cause}")
+            assert said.value is None
+
+
+def test_a_reading_that_nobody_asked_for_is_a_veto_too():
+    assert ask(RULES["threshold"], {}).vote == Veto("orders unknown: not asked for")
+
+
+def test_all_that_is_missing_is_named():
+    gone = {"queue": Missing("refused"), "p95_ms": 10, "busy": Missing("no data")}
+    assert ask(RULES["queue-and-latency"], gone).vote == Veto("orders unknown: refused; busy unknown: no data")
+
+
+def test_a_missing_reading_outweighs_a_cached_one_and_both_are_named():
+    gone = {"queue": Missing("refused"), "p95_ms": 10, "busy": Missing("no data")}
+    said = ask(RULES["queue-and-latency"], gone, cached={"orders": Reading(9999, after(-60))})
+    assert said.vote == Veto("orders unknown: refused; busy unknown: no data")
+
+
+def test_a_missing_reading_keeps_what_was_remembered():
+    before = {"custom:shop:up": Breaches(times=(NOON,), since=NOON, last=NOON), "cpu:up": Breaches(last=NOON)}
+    said = ask(RULES["threshold"], {"reading": Missing("refused")}, breaches=before)
+    assert said.breaches == {"custom:shop:up": before["custom:shop:up"], "custom:shop:down": Breaches()}
+
+
+@EVERY_RULE
+def test_cached_readings_uphold_growth_that_had_lasted(rule):
+    before = ask(rule, high(rule)).breaches
+    gone = {field: Missing("refused") for field in high(rule)}
+    cached = {name: Reading(10_000, NOON) for _, name in readings_of(rule)}
+    said = ask(rule, gone, look(120), breaches=before, cached=cached)
+    assert floor_of(said) == floor_of(ask(rule, high(rule)))
+    assert "orders unknown: refused" in said.vote.reason
+    assert (said.breaches, said.value) == (before, None)
+
+
+@EVERY_RULE
+def test_cached_readings_start_no_growth(rule):
+    gone = {field: Missing("refused") for field in high(rule)}
+    cached = {name: Reading(10_000, after(-60)) for _, name in readings_of(rule)}
+    assert isinstance(ask(rule, gone, cached=cached).vote, Veto)
+
+
+@EVERY_RULE
+def test_cached_readings_never_let_the_fleet_shrink(rule):
+    calm = [(60 * n, dict.fromkeys(high(rule), 0), 10) for n in range(20)]
+    *_, last = ask_along(rule, calm)
+    assert words([last]) == ["Calm"]
+    gone = {field: Missing("refused") for field in high(rule)}
+    cached = {name: Reading(0, after(19 * 60)) for _, name in readings_of(rule)}
+    said = ask(rule, gone, look(19 * 60 + 10, covered=10), breaches=last.breaches, cached=cached)
+    assert isinstance(said.vote, Veto)
+    assert said.vote.reason.startswith("orders unknown: refused")
+    assert said.breaches == last.breaches
+
+
+def test_one_cached_reading_among_fresh_ones_is_enough_for_caution():
+    values = {"queue": 0, "p95_ms": Missing("refused"), "busy": 0}
+    said = ask(RULES["queue-and-latency"], values, cached={"p95": Reading(0, after(-60))})
+    assert isinstance(said.vote, Veto)
+    assert said.vote.reason.startswith("p95 unknown: refused; last good reading: orders 0 of 100")
+
+
+def test_a_rule_counts_by_the_oldest_of_its_readings():
+    rule = QueueAndLatency(name="shop", queue="orders", p95_ms="p95", busy="busy")
+    old = {"p95_ms": Reading(9999, NOON), "busy": 0}
+    said = ask_along(rule, [(0, {"queue": 0, **old}, 3), (120, {"queue": 0, **old}, 3)])
+    assert words(said) == ["Waiting", "Waiting"]
+
+
+@EVERY_RULE
+@given(data=st.data())
+def test_a_floor_never_comes_from_a_missing_reading(rule, data):
+    values = {field: data.draw(st.floats(0, 10_000)) for field in high(rule)}
+    before = ask(rule, values, look(-120)).breaches
+    missing = data.draw(st.sampled_from(sorted(values)))
+    said = ask(rule, {**values, missing: Missing("refused")}, breaches=before)
+    assert isinstance(said.vote, Veto)

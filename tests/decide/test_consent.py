@@ -1,0 +1,105 @@
+"""Shrinking is AND, and projected."""
+
+import pytest
+from builders import NOON
+
+from nodefleet.decide.consent import kept
+from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Look, Opinion, Settling, Steady, Veto, Waiting
+from nodefleet.domain.decision import Rank, Side
+from nodefleet.domain.policy import Reactive
+
+LOOK = Look(now=NOON, covered=5, capacity=5)
+
+
+def says(signal, vote, value=None):
+    return Opinion(signal=signal, vote=vote, value=value)
+
+
+CPU = says("cpu", Calm(reason="CPU 20 %"), 20.0)
+MEMORY = says("memory", Calm(reason="memory 30 %"), 30.0)
+
+
+def result(*opinions, look=LOOK, step=1):
+    return [(bound.source, bound.nodes, bound.sentence) for bound in kept(opinions, look, Reactive(), step)]
+
+
+def test_when_all_are_calm_one_may_go():
+    assert result(CPU, MEMORY) == [("calm", 4, "CPU 20 %; memory 30 %")]
+
+
+def test_an_abstention_does_not_hinder():
+    assert result(CPU, MEMORY, says("predictive", Abstain("no data")))[0][:2] == ("calm", 4)
+
+
+@pytest.mark.parametrize("vote", [Waiting("w"), Steady("s"), Settling("t"), Veto("v")])
+def test_one_voice_against_it_is_enough(vote):
+    assert result(CPU, MEMORY, says("x", vote)) == [("x", 5, vote.reason)]
+
+
+def test_everyone_who_is_against_it_is_named():
+    assert [source for source, *_ in result(says("a", Steady("s")), CPU, says("b", Veto("v")))] == ["a", "b"]
+
+
+def test_a_floor_keeps_the_fleet():
+    assert result(CPU, MEMORY, says("pods", Floor(nodes=3, reason="r"))) == [("keep", 5, "a signal asks for nodes")]
+
+
+def test_if_nobody_speaks_nothing_goes():
+    assert result(says("predictive", Abstain("no data"))) == [("keep", 5, "no signal is calm")]
+    assert result() == [("keep", 5, "no signal is calm")]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "covered", "fits"),
+    [
+        (48.0, 5, True),  # 60 % on four, exactly ten below 70
+        (48.1, 5, False),
+        (30.0, 2, True),
+        (30.1, 2, False),
+        (1.0, 1, False),
+    ],
+)
+def test_the_rest_must_bear_the_load(cpu, covered, fits):
+    look = Look(now=NOON, covered=covered, capacity=covered)
+    found = result(says("cpu", Calm(reason="c"), cpu), look=look)
+    assert found[0][:2] == (("calm", covered - 1) if fits else ("projection", covered))
+
+
+def test_the_projection_says_its_figures():
+    look = Look(now=NOON, covered=2, capacity=2)
+    found = result(says("cpu", Calm(reason="c"), 40.0), says("memory", Calm(reason="m"), 45.0), look=look)
+    assert found == [
+        ("projection", 2, "CPU would be 80.0 % on 1 nodes, more than 60 %"),
+        ("projection", 2, "memory would be 90.0 % on 1 nodes, more than 65 %"),
+    ]
+    alone = Look(now=NOON, covered=1, capacity=1)
+    assert result(CPU, look=alone) == [("projection", 1, "no ready node would remain to carry CPU 20.0 %")]
+
+
+def test_projection_only_concerns_utilisation():
+    assert result(CPU, says("custom:queue", Calm(reason="q"), 1000.0))[0][0] == "calm"
+
+
+@pytest.mark.parametrize(
+    ("asked", "step", "left"),
+    [((), 3, 4), ((1,), 3, 4), ((3,), 3, 2), ((9,), 3, 2), ((3, 2), 3, 3), ((3,), 1, 4), ((0,), 3, 4)],
+)
+def test_rules_may_do_without_more_up_to_the_step(asked, step, left):
+    rules = [says(f"custom:{n}", Calm(reason="q", down=down)) for n, down in enumerate(asked)]
+    pods = says("pods", Calm(reason="p", down=9), 0.0)
+    assert result(CPU, pods, *rules, step=step)[0][1] == left
+
+
+@pytest.mark.parametrize(("cpu", "left"), [(24.0, 2), (24.1, 3), (36.1, 4)])
+def test_no_more_go_at_once_than_the_rest_can_bear(cpu, left):
+    rule = says("custom:q", Calm(reason="q", down=3))
+    assert result(says("cpu", Calm(reason="c"), cpu), rule, step=3)[0][:2] == ("calm", left)
+
+
+def test_never_below_zero():
+    assert result(says("custom:q", Calm(reason="q")), look=Look(now=NOON, covered=0, capacity=0)) == [("calm", 0, "q")]
+
+
+def test_these_are_floors_of_signals():
+    (bound,) = kept([CPU], LOOK, Reactive(), 1)
+    assert (bound.side, bound.rank) == (Side.FLOOR, Rank.SIGNAL)

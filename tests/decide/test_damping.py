@@ -1,0 +1,61 @@
+"""Cooldowns by direction: the table of decide/damping.py."""
+
+import pytest
+from builders import NOON, after
+
+from nodefleet.decide.damping import damping
+from nodefleet.domain.decision import Rank, Side
+from nodefleet.domain.memory import PoolMemory
+from nodefleet.domain.policy import Pool, Steps
+
+
+def bounds(grew=None, shrank=None, capacity=5, pool=Pool()):
+    memory = PoolMemory(
+        last_grow=None if grew is None else after(-grew), last_shrink=None if shrank is None else after(-shrank)
+    )
+    return {bound.source: bound for bound in damping(pool, memory, capacity, NOON)}
+
+
+@pytest.mark.parametrize(
+    ("grew", "shrank", "grows", "shrinks"),
+    [
+        (None, None, True, True),
+        (0, None, False, False),
+        (299, None, False, False),
+        (300, None, True, False),
+        (599, None, True, False),
+        (600, None, True, True),
+        (None, 0, True, False),
+        (None, 599, True, False),
+        (None, 600, True, True),
+        (900, 100, True, False),
+        (100, 900, False, False),
+    ],
+)
+def test_who_waits_after_what(grew, shrank, grows, shrinks):
+    found = bounds(grew, shrank)
+    assert ("cooldown" not in found, "cooldown-down" not in found) == (grows, shrinks)
+
+
+def test_growing_is_not_blocked_by_an_earlier_shrink():
+    assert "cooldown" not in bounds(shrank=10)
+
+
+def test_the_sentence_says_how_long_to_wait():
+    found = bounds(grew=120)
+    assert found["cooldown"].sentence == "cooldown: grew 120 s ago, 180 s left"
+    assert found["cooldown"].expires == after(180)
+    assert found["cooldown-down"].sentence == "cooldown: scaled 120 s ago, shrinking waits 480 s more"
+    assert found["cooldown-down"].expires == after(480)
+
+
+def test_a_cooldown_keeps_the_fleet_as_it_is():
+    found = bounds(grew=1, capacity=7)
+    assert (found["cooldown"].side, found["cooldown"].nodes, found["cooldown"].rank) == (Side.CEILING, 7, Rank.DAMPING)
+    assert (found["cooldown-down"].side, found["cooldown-down"].nodes) == (Side.FLOOR, 7)
+
+
+@pytest.mark.parametrize(("down", "capacity", "left"), [(1, 5, 4), (2, 5, 3), (3, 2, 0)])
+def test_at_most_the_step_goes_at_once(down, capacity, left):
+    found = bounds(capacity=capacity, pool=Pool(steps=Steps(down=down)))["step"]
+    assert (found.side, found.nodes, found.sentence) == (Side.FLOOR, left, f"at most {down} fewer at once")

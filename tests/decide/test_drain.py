@@ -1,0 +1,138 @@
+"""What becomes of each pod on a leaving node."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from nodefleet.decide.drain import Course, DrainReason, PodPlan, drain, ref, stuck
+from nodefleet.domain.operations import PodRef, Why
+from nodefleet.domain.policy import RemovalRules
+from nodefleet.domain.workload import Owner, Pod, PodPhase, Volume, VolumeKind
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+RULES = RemovalRules(stuck_after=timedelta(seconds=10))
+SCRATCH = (Volume(kind=VolumeKind.EMPTY_DIR, name="scratch"),)
+SAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
+DONE, FAILED = PodPhase.SUCCEEDED, PodPhase.FAILED
+
+
+def owned_by(kind: str, *, gone: bool = False) -> Owner:
+    return Owner(kind=kind, name="it", gone=gone)
+
+
+def pod(**changes) -> Pod:
+    return Pod(**({"name": "bar", "uid": "u1", "owner": owned_by("ReplicaSet")} | changes))
+
+
+def fate(one: Pod, why: Why = Why.VOLUNTARY, now: datetime = NOON) -> tuple[str, str]:
+    """The one list of the plan in which the pod is, and the reason."""
+    plan = drain([one], why, RULES, now)
+    lists = {"evict": plan.evict, "wait": plan.wait, "leave": plan.leave, "blocked": plan.blocked}
+    ((name, entry),) = [(name, entry) for name, entries in lists.items() for entry in entries]
+    assert entry.pod == ref(one)
+    assert name.startswith(entry.course.value)
+    return name, entry.reason.value
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"owner": owned_by("ReplicationController")}, ("evict", "managed")),
+        ({"owner": owned_by("ReplicaSet")}, ("evict", "managed")),
+        ({"owner": owned_by("StatefulSet")}, ("evict", "managed")),
+        ({"owner": owned_by("Widget")}, ("evict", "managed")),
+        ({"owner": owned_by("Job"), "volumes": SCRATCH}, ("evict", "managed")),
+        ({"owner": owned_by("Job"), "volumes": SCRATCH, "phase": DONE}, ("evict", "finished")),
+        ({"phase": PodPhase.PENDING}, ("evict", "managed")),
+        ({"ready": False}, ("evict", "managed")),
+        ({"owner": owned_by("DaemonSet")}, ("leave", "daemon")),
+        ({"owner": owned_by("DaemonSet"), "volumes": SCRATCH}, ("leave", "daemon")),
+        ({"owner": owned_by("DaemonSet"), "phase": DONE}, ("evict", "finished")),
+        ({"owner": owned_by("DaemonSet"), "phase": FAILED}, ("evict", "finished")),
+        ({"owner": owned_by("DaemonSet"), "deleted_at": NOON}, ("leave", "daemon")),
+        ({"owner": owned_by("DaemonSet", gone=True)}, ("evict", "orphaned-daemon")),
+        ({"owner": owned_by("DaemonSet", gone=True), "deleted_at": NOON}, ("wait", "terminating")),
+        ({"mirror": True}, ("leave", "mirror")),
+        ({"mirror": True, "owner": None}, ("leave", "mirror")),
+        ({"mirror": True, "phase": DONE}, ("leave", "mirror")),
+        ({"mirror": True, "deleted_at": NOON}, ("leave", "mirror")),
+        ({"owner": None}, ("blocked", "unmanaged")),
+        ({"owner": None, "volumes": SCRATCH}, ("blocked", "unmanaged")),
+        ({"owner": None, "volumes": SCRATCH, "phase": FAILED}, ("evict", "finished")),
+        ({"owner": None, "phase": PodPhase.PENDING}, ("blocked", "unmanaged")),
+        ({"owner": None, "deleted_at": NOON}, ("wait", "terminating")),
+        ({"owner": None, "annotations": SAFE}, ("evict", "marked-safe")),
+        ({"owner": owned_by("ReplicaSet", gone=True)}, ("blocked", "unmanaged")),
+        ({"owner": owned_by("ReplicaSet", gone=True), "phase": DONE}, ("evict", "finished")),
+        ({"phase": DONE, "deleted_at": NOON}, ("wait", "terminating")),
+    ],
+)
+def test_what_becomes_of_a_pod_when_we_remove_the_node_of_our_own_accord(change, expected):
+    assert fate(pod(**change)) == expected
+
+
+@pytest.mark.parametrize("why", [Why.INTERRUPTED, Why.SICK])
+@pytest.mark.parametrize("owner", [None, owned_by("ReplicaSet", gone=True)])
+def test_a_pod_without_a_controller_goes_when_the_node_is_lost_anyway(why, owner):
+    assert fate(pod(owner=owner), why) == ("evict", "unmanaged")
+
+
+@pytest.mark.parametrize("why", [Why.INTERRUPTED, Why.SICK])
+def test_a_lost_node_keeps_its_daemons_and_its_static_pods(why):
+    assert fate(pod(owner=owned_by("DaemonSet")), why) == ("leave", "daemon")
+    assert fate(pod(mirror=True), why) == ("leave", "mirror")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0, "wait"), (1, "wait"), (30, "wait"), (49, "wait"), (50, "wait"), (51, "leave"), (100, "leave")],
+)
+def test_a_terminating_pod_is_waited_for_until_its_grace_and_ten_seconds_are_over(seconds, expected):
+    one = pod(deleted_at=NOON, grace=timedelta(seconds=40))
+    assert fate(one, now=NOON + timedelta(seconds=seconds))[0] == expected
+
+
+def test_a_pod_long_deleted_is_left_before_anything_else_is_asked():
+    later = NOON + timedelta(hours=1)
+    assert fate(pod(deleted_at=NOON, owner=None), now=later) == ("leave", "stuck")
+    assert fate(pod(deleted_at=NOON, phase=DONE), now=later) == ("leave", "stuck")
+    assert fate(pod(deleted_at=NOON, owner=owned_by("DaemonSet")), now=later) == ("leave", "stuck")
+
+
+def test_a_pod_that_nobody_deleted_is_never_stuck():
+    assert not stuck(pod(), RULES, NOON + timedelta(days=365))
+
+
+@pytest.mark.parametrize(
+    ("pods", "done"),
+    [
+        ([], True),
+        ([pod(owner=owned_by("DaemonSet")), pod(mirror=True), pod(deleted_at=NOON - timedelta(hours=1))], True),
+        ([pod()], False),
+        ([pod(deleted_at=NOON)], False),
+        ([pod(owner=None)], False),
+        ([pod(phase=DONE)], False),
+    ],
+)
+def test_a_drain_is_done_when_only_pods_that_stay_are_left(pods, done):
+    assert drain(pods, Why.VOLUNTARY, RULES, NOON).done is done
+
+
+def test_a_plan_keeps_the_order_and_names_pods_by_their_identity():
+    pods = [pod(name="b", uid="2"), pod(name="d", mirror=True), pod(namespace="shop", name="a", uid="1")]
+    plan = drain(pods, Why.VOLUNTARY, RULES, NOON)
+    assert plan.to_evict == (
+        PodRef(namespace="default", name="b", uid="2"),
+        PodRef(namespace="shop", name="a", uid="1"),
+    )
+    assert plan.leave == (PodPlan(pod=ref(pods[1]), course=Course.LEAVE, reason=DrainReason.MIRROR),)
+
+
+def test_every_reason_reads_as_a_sentence():
+    said = {
+        reason: PodPlan(pod=ref(pod(namespace="shop")), course=Course.LEAVE, reason=reason).sentence
+        for reason in DrainReason
+    }
+    assert said[DrainReason.UNMANAGED] == "pod shop/bar has no controller: nobody would make it again"
+    assert said[DrainReason.STUCK] == "pod shop/bar is stuck terminating and no longer waited for"
+    assert len(set(said.values())) == len(DrainReason)

@@ -1,0 +1,195 @@
+"""How far a look is trusted, and what must not happen meanwhile."""
+
+from dataclasses import replace
+
+import pytest
+from builders import NOON, after, instance, look, node
+
+from nodefleet.decide.guard import doubts, safety, trusted
+from nodefleet.domain.decision import Count, Rank, Side
+from nodefleet.domain.fleet import workers
+from nodefleet.domain.memory import JoinTrouble, Level, Memory, PoolMemory
+from nodefleet.domain.observation import Pause
+from nodefleet.domain.operations import AlertKind
+from nodefleet.domain.policy import Limits, Policy, Pool
+from nodefleet.domain.readings import NOT_ASKED, Missing, Reading
+
+POLICY = Policy()
+POOL = Pool(limits=Limits(min=2, max=10))
+SEEN_ONCE = Memory(api_seen=True)
+
+
+def level(seen=None, memory=SEEN_ONCE, unreadable=()):
+    return trusted(seen or look(), memory, POLICY, unreadable)
+
+
+def test_everything_there_is_normal():
+    found = level()
+    assert (found.level, found.why, found.tells, found.recovered_at) == (Level.NORMAL, "", (), None)
+
+
+def test_missing_readings_degrade_and_people_are_told_once():
+    found = level(unreadable=("CPU of pool default unknown: timeout",))
+    assert found.level is Level.DEGRADED
+    assert [tell.alert for tell in found.tells] == [AlertKind.DEGRADED]
+    assert found.tells[0].text == (
+        "Level degraded: CPU of pool default unknown: timeout. Nothing is removed until it is back."
+    )
+    assert level(memory=Memory(level=Level.DEGRADED), unreadable=("x",)).tells == ()
+
+
+@pytest.mark.parametrize("part", ["instances", "kubernetes"])
+def test_without_ec2_or_kubernetes_the_level_is_partial(part):
+    found = level(replace(look(), **{part: Missing("timeout")}), unreadable=("CPU unknown",))
+    name = "EC2" if part == "instances" else "Kubernetes"
+    assert (found.level, found.why) == (Level.PARTIAL, f"{name} unknown: timeout")
+
+
+def test_getting_worse_is_told_again():
+    seen = replace(look(), kubernetes=Missing("timeout"))
+    assert [t.alert for t in level(seen, Memory(level=Level.DEGRADED)).tells] == [AlertKind.DEGRADED]
+
+
+@pytest.mark.parametrize("before", [Level.DEGRADED, Level.PARTIAL])
+def test_what_returns_is_in_recovery_first(before):
+    found = level(memory=Memory(level=before))
+    assert (found.level, found.recovered_at) == (Level.RECOVERY, NOON)
+    assert [tell.alert for tell in found.tells] == [AlertKind.RECOVERED]
+
+
+@pytest.mark.parametrize(("ago", "expected"), [(1, Level.RECOVERY), (599, Level.RECOVERY), (600, Level.NORMAL)])
+def test_recovery_lasts_ten_minutes(ago, expected):
+    found = level(memory=Memory(level=Level.RECOVERY, recovered_at=after(-ago)))
+    assert found.level is expected
+    assert found.recovered_at == (after(-ago) if expected is Level.RECOVERY else None)
+    assert found.tells == ()
+
+
+def bounds(seen=None, memory=SEEN_ONCE, unreadable=(), count=Count(ready=5, occupied=5), doubted=()):
+    seen = seen or look()
+    trust = trusted(seen, memory, POLICY, unreadable)
+    return safety(seen, memory, POLICY, POOL, count, trust, doubted)
+
+
+def as_pairs(found):
+    return [(bound.side, bound.nodes, bound.source) for bound in found]
+
+
+def test_normally_there_is_nothing_to_guard():
+    assert bounds() == []
+
+
+def test_partial_holds_in_both_directions():
+    found = bounds(replace(look(), kubernetes=Missing("timeout")))
+    assert as_pairs(found) == [(Side.FLOOR, 5, "level"), (Side.CEILING, 5, "level")]
+    assert found[0].sentence == "Kubernetes unknown: timeout: nothing is launched, drained or cleaned up"
+    assert {bound.rank for bound in found} == {Rank.SAFETY}
+
+
+def test_degraded_may_grow_and_not_shrink():
+    found = bounds(unreadable=("CPU unknown",))
+    assert as_pairs(found) == [(Side.FLOOR, 5, "level")]
+    assert found[0].sentence == "CPU unknown: no shrinking"
+
+
+def test_recovery_does_not_shrink_and_says_for_how_long():
+    found = bounds(memory=Memory(api_seen=True, level=Level.RECOVERY, recovered_at=after(-100)))
+    assert as_pairs(found) == [(Side.FLOOR, 5, "recovery")]
+    assert found[0].sentence == "data was missing until 11:58:20: no shrinking for 500 s"
+
+
+def test_doubts_do_not_shrink():
+    found = bounds(doubted=("w1 is not ready", "w2 is not ready"))
+    assert as_pairs(found) == [(Side.FLOOR, 5, "doubt")]
+    assert found[0].sentence == "w1 is not ready; w2 is not ready: no shrinking"
+
+
+def test_nothing_is_launched_before_the_api_server_was_seen_once():
+    seen = replace(look(), kubernetes=Missing("refused"))
+    assert (Side.CEILING, 5, "first-look") in as_pairs(bounds(seen, Memory()))
+    assert (Side.CEILING, 5, "first-look") not in as_pairs(bounds(seen))
+    assert (Side.CEILING, 5, "first-look") not in as_pairs(bounds(look(), Memory()))
+
+
+@pytest.mark.parametrize(("capacity", "ceiling"), [(5, 5), (1, 2)])
+def test_a_pause_holds_but_keeps_min(capacity, ceiling):
+    found = bounds(look(commands=(Pause(by="ada"),)), count=Count(ready=capacity, occupied=capacity))
+    assert as_pairs(found) == [(Side.FLOOR, capacity, "pause"), (Side.CEILING, ceiling, "pause")]
+
+
+@pytest.mark.parametrize(
+    ("pause", "holds"),
+    [
+        (Pause(until=after(1)), True),
+        (Pause(until=NOON), False),
+        (Pause(pool="default"), True),
+        (Pause(pool="gpu"), False),
+    ],
+)
+def test_which_pauses_are_in_force(pause, holds):
+    assert bool(bounds(look(commands=(pause,)))) is holds
+
+
+def test_a_pause_says_who_until_when_and_why():
+    found = bounds(look(commands=(Pause(by="ada", until=after(3600), reason="upgrade"),)))
+    assert found[0].sentence == "paused by ada until 2026-11-16 13:00: upgrade"
+    assert found[0].expires == after(3600)
+    assert bounds(look(commands=(Pause(by="ada"),)))[0].sentence == "paused by ada"
+
+
+@pytest.mark.parametrize(
+    ("failures", "next_probe", "booting", "ceiling", "sentence"),
+    [
+        (1, 60, 0, None, ""),
+        (2, 60, 0, 5, "2 nodes in a row did not join: next probe in 60 s"),
+        (2, 0, 0, 6, "2 nodes in a row did not join: one probe at a time"),
+        (3, 0, 1, 5, "3 nodes in a row did not join: waiting for the probe that is booting"),
+    ],
+)
+def test_after_failed_joins_one_probe_at_a_time(failures, next_probe, booting, ceiling, sentence):
+    trouble = JoinTrouble(failures=failures, delay=POOL.health.probe_first, next_probe=after(next_probe))
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(join_trouble=trouble)})
+    found = bounds(memory=memory, count=Count(ready=5 - booting, booting=booting, occupied=5))
+    assert as_pairs(found) == ([] if ceiling is None else [(Side.CEILING, ceiling, "probe")])
+    assert [bound.sentence for bound in found] == ([sentence] if sentence else [])
+
+
+def doubted(seen, counted=Missing("not asked for"), raw=NOT_ASKED, covered=3, tolerance=0):
+    return doubts(workers(seen, POLICY), counted, raw, covered, tolerance)
+
+
+@pytest.mark.parametrize(
+    ("seen", "sentence"),
+    [
+        (
+            look(1, instances=[instance(1)], nodes=[node(1, ready=False, ready_changed_at=after(-9))]),
+            "w001 is not ready",
+        ),
+        (
+            look(1, instances=[instance(1)], nodes=[node(1, ready=False, ready_changed_at=after(-900))]),
+            "w001 is unhealthy",
+        ),
+        (look(1, nodes=[node(1)]), "w001 is a node without a machine"),
+    ],
+)
+def test_workers_that_ec2_and_kubernetes_see_differently_are_doubtful(seen, sentence):
+    assert doubted(seen) == (sentence,)
+
+
+def test_a_kept_failure_is_no_doubt():
+    assert doubted(look(1, instances=[instance(1, failed=True)])) == ()
+
+
+@pytest.mark.parametrize(
+    ("seen_by_prometheus", "tolerance", "agrees"),
+    [(3, 0, True), (2, 0, False), (4, 0, False), (4, 1, True), (5, 1, False)],
+)
+def test_prometheus_must_see_as_many_workers(seen_by_prometheus, tolerance, agrees):
+    reading = Reading(seen_by_prometheus, NOON)
+    found = doubted(look(), reading, reading, tolerance=tolerance)
+    assert found == (() if agrees else (f"Prometheus sees {seen_by_prometheus} workers, Kubernetes 3",))
+
+
+def test_a_worker_count_that_was_asked_for_and_is_missing_is_a_doubt():
+    assert doubted(look(), Missing("timeout"), Missing("timeout")) == ("worker count unknown: timeout",)
+    assert doubted(look()) == ()

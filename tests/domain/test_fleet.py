@@ -1,0 +1,300 @@
+"""The table of phases is complete and readable, and workers are put together rightly."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import pytest
+
+from nodefleet.domain import fleet
+from nodefleet.domain.fleet import PHASES, Machine, Member, Phase, Under, expected, unseen_launches, workers
+from nodefleet.domain.machines import Instance, InstanceState, Market, Node, Notice, NoticeKind
+from nodefleet.domain.observation import ClusterView, Observation
+from nodefleet.domain.operations import Cleanup, Debris, Launch, Removal, Why
+from nodefleet.domain.policy import Policy, Pool, RemovalRules
+from nodefleet.domain.readings import Missing
+from nodefleet.domain.workload import Owner, Pod, PodPhase
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+POLICY = Policy()
+
+
+def ago(seconds: float) -> datetime:
+    return NOON - timedelta(seconds=seconds)
+
+
+def instance(**changes) -> Instance:
+    return replace(Instance(id="i-1", zone="a", launched_at=ago(3600)), **changes)
+
+
+def node(**changes) -> Node:
+    return replace(Node(name="w1", instance="i-1", ready_changed_at=ago(3000)), **changes)
+
+
+def removal(why=Why.VOLUNTARY, **changes) -> Removal:
+    base = Removal(
+        id="r", pool="default", instance="i-1", node="w1", why=why, reason="", started=ago(60), deadline=ago(-240)
+    )
+    return replace(base, **changes)
+
+
+def launch(**changes) -> Launch:
+    base = Launch(
+        id="l1",
+        pool="default",
+        zone="a",
+        market=Market.SPOT,
+        types=("t3.small",),
+        count=2,
+        template="lt",
+        template_version="1",
+        subnet="s",
+        reason="",
+        started=ago(10),
+        deadline=ago(-290),
+    )
+    return replace(base, **changes)
+
+
+def only(instances=(), nodes=(), pods=None, **changes):
+    seen = Observation(
+        at=NOON, instances=tuple(instances), kubernetes=ClusterView(nodes=tuple(nodes), pods=pods), **changes
+    )
+    found = workers(seen, POLICY)
+    assert len(found) == 1
+    return found[0]
+
+
+def test_every_combination_has_one_named_phase():
+    assert set(PHASES) == set(product(Machine, Member, Under))
+
+
+def test_every_row_of_the_table_is_needed():
+    used = set()
+    for seen in product(Machine, Member, Under):
+        words = tuple(each.value for each in seen)
+        used.add(
+            next(
+                i
+                for i, row in enumerate(fleet._TABLE)
+                if all(c in ("*", w) for c, w in zip(row[:3], words, strict=True))
+            )
+        )
+    assert used == set(range(len(fleet._TABLE)))
+
+
+@pytest.mark.parametrize(
+    ("machine", "member", "under", "phase"),
+    [
+        ("absent", "none", "launch", Phase.REQUESTED),
+        ("absent", "none", "nothing", Phase.GONE),
+        ("absent", "late", "launch", Phase.GONE),
+        ("absent", "ready", "nothing", Phase.ORPHANED),
+        ("absent", "sick", "cleanup", Phase.ORPHANED),
+        ("absent", "sick", "leaving", Phase.TERMINATING),
+        ("absent", "ready", "doomed", Phase.TERMINATING),
+        ("absent", "unready", "sick", Phase.TERMINATING),
+        ("ended", "none", "leaving", Phase.GONE),
+        ("ended", "late", "nothing", Phase.GONE),
+        ("ended", "unready", "nothing", Phase.ORPHANED),
+        ("ended", "unready", "doomed", Phase.TERMINATING),
+        ("ended", "ready", "leaving", Phase.TERMINATING),
+        ("ended", "sick", "sick", Phase.TERMINATING),
+        ("ending", "ready", "nothing", Phase.TERMINATING),
+        ("stopped", "ready", "leaving", Phase.STOPPED),
+        ("pending", "none", "launch", Phase.BOOTING),
+        ("pending", "none", "doomed", Phase.INTERRUPTED),
+        ("pending", "none", "leaving", Phase.CORDONED),
+        ("pending", "late", "sick", Phase.CORDONED),
+        ("pending", "ready", "launch", Phase.READY),
+        ("pending", "late", "nothing", Phase.JOIN_FAILED),
+        ("pending", "unready", "nothing", Phase.UNREADY),
+        ("pending", "sick", "nothing", Phase.UNHEALTHY),
+        ("running", "none", "nothing", Phase.BOOTING),
+        ("running", "late", "launch", Phase.JOIN_FAILED),
+        ("running", "ready", "nothing", Phase.READY),
+        ("running", "ready", "cleanup", Phase.READY),
+        ("running", "ready", "leaving", Phase.CORDONED),
+        ("running", "sick", "sick", Phase.CORDONED),
+        ("running", "ready", "doomed", Phase.INTERRUPTED),
+        ("running", "unready", "nothing", Phase.UNREADY),
+        ("running", "sick", "nothing", Phase.UNHEALTHY),
+    ],
+)
+def test_what_the_sightings_amount_to(machine, member, under, phase):
+    assert PHASES[Machine(machine), Member(member), Under(under)] is phase
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"),
+    [
+        (InstanceState.PENDING, Phase.READY),
+        (InstanceState.RUNNING, Phase.READY),
+        (InstanceState.STOPPING, Phase.STOPPED),
+        (InstanceState.STOPPED, Phase.STOPPED),
+        (InstanceState.SHUTTING_DOWN, Phase.TERMINATING),
+        (InstanceState.TERMINATED, Phase.ORPHANED),
+    ],
+)
+def test_each_instance_state_with_a_ready_node(state, phase):
+    assert only([instance(state=state)], [node()]).phase is phase
+
+
+@pytest.mark.parametrize(("age", "phase"), [(299, Phase.BOOTING), (300, Phase.JOIN_FAILED)])
+def test_a_node_has_until_the_join_limit(age, phase):
+    assert only([instance(launched_at=ago(age))]).phase is phase
+
+
+def test_the_join_clock_does_not_run_while_the_api_server_is_away():
+    seen = Observation(at=NOON, instances=(instance(),), kubernetes=Missing("timeout"))
+    assert workers(seen, POLICY)[0].phase is Phase.BOOTING
+
+
+def test_an_instance_marked_as_failed_stays_failed_even_while_the_api_server_is_away():
+    seen = Observation(at=NOON, instances=(instance(failed=True),), kubernetes=Missing("timeout"))
+    assert workers(seen, POLICY)[0].phase is Phase.JOIN_FAILED
+
+
+def test_ready_wins_over_join_failed():
+    assert only([instance(failed=True)], [node()]).phase is Phase.READY
+
+
+@pytest.mark.parametrize(
+    ("age", "since", "phase"),
+    [
+        (299, 200, Phase.BOOTING),
+        (3600, 299, Phase.UNREADY),
+        (3600, 300, Phase.UNHEALTHY),
+    ],
+)
+def test_a_node_that_is_not_ready(age, since, phase):
+    found = only([instance(launched_at=ago(age))], [node(ready=False, ready_changed_at=ago(since))])
+    assert found.phase is phase
+
+
+def test_a_node_that_does_not_say_since_when_it_is_not_ready_gets_its_time():
+    assert only([instance()], [node(ready=False, ready_changed_at=None)]).phase is Phase.UNREADY
+
+
+def test_an_orphaned_node_has_no_machine():
+    found = only([], [node()])
+    assert (found.phase, found.id, found.zone, found.occupies) == (Phase.ORPHANED, "w1", "", False)
+
+
+@pytest.mark.parametrize(
+    ("pods", "evicting", "phase"),
+    [
+        ((Pod(name="a", node="w1"),), False, Phase.CORDONED),
+        ((Pod(name="a", node="w1"),), True, Phase.DRAINING),
+        ((), True, Phase.DRAINED),
+        ((Pod(name="a", node="w2"), Pod(name="b", node=None)), True, Phase.DRAINED),
+        ((Pod(name="d", node="w1", owner=Owner(kind="DaemonSet", name="d")),), True, Phase.DRAINED),
+        ((Pod(name="m", node="w1", mirror=True),), True, Phase.DRAINED),
+        ((Pod(name="f", node="w1", phase=PodPhase.FAILED),), True, Phase.DRAINED),
+        (None, True, Phase.DRAINING),
+        (None, False, Phase.CORDONED),
+    ],
+)
+def test_how_far_a_leaving_node_is(pods, evicting, phase):
+    assert only([instance()], [node()], pods, operations=(removal(evicting=evicting),)).phase is phase
+
+
+def test_a_leaving_worker_without_a_node_is_drained():
+    assert only([instance()], operations=(removal(node=""),)).phase is Phase.DRAINED
+
+
+def test_a_cordon_without_our_mark_is_a_persons():
+    found = only([instance()], [node(cordoned=True)])
+    assert (found.phase, found.held_by_person, found.is_capacity, found.occupies) == (Phase.CORDONED, True, False, True)
+
+
+def test_our_own_cordon_without_an_operation_is_not_a_persons():
+    found = only([instance()], [node(cordoned=True, removal="r")])
+    assert (found.phase, found.held_by_person, found.is_capacity) == (Phase.CORDONED, False, False)
+
+
+def test_a_notice_dooms_a_worker_before_any_operation_is_open():
+    notice = Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=ago(5))
+    found = only([instance()], [node()], notices=(notice,))
+    assert (found.phase, found.notice, found.is_capacity, found.occupies) == (Phase.INTERRUPTED, notice, False, False)
+
+
+@pytest.mark.parametrize(("drain", "phase"), [(False, Phase.READY), (True, Phase.INTERRUPTED)])
+def test_a_rebalance_recommendation_is_followed_only_when_asked_for(drain, phase):
+    policy = Policy(pools=(Pool(removal=RemovalRules(drain_on_rebalance=drain)),))
+    notice = Notice(instance="i-1", kind=NoticeKind.REBALANCE, at=ago(5))
+    seen = Observation(at=NOON, instances=(instance(),), kubernetes=ClusterView(nodes=(node(),)), notices=(notice,))
+    assert workers(seen, policy)[0].phase is phase
+
+
+@pytest.mark.parametrize(
+    ("why", "phase"),
+    [(Why.VOLUNTARY, Phase.CORDONED), (Why.SICK, Phase.CORDONED), (Why.INTERRUPTED, Phase.INTERRUPTED)],
+)
+def test_each_kind_of_removal(why, phase):
+    assert only([instance()], [node()], operations=(removal(why),)).phase is phase
+
+
+def test_a_cleanup_is_found_by_the_nodes_name():
+    cleanup = Cleanup(
+        id="c", pool="default", debris=Debris.NODE, target="w1", reason="", first_seen=NOON, started=NOON, deadline=NOON
+    )
+    assert only([], [node()], operations=(cleanup,)).operation == cleanup
+
+
+def test_a_removal_of_a_node_without_machine_is_found_by_name():
+    assert only([], [node()], operations=(removal(instance=""),)).phase is Phase.TERMINATING
+
+
+def test_a_launch_is_open_on_the_instances_it_made():
+    found = only([instance(launched_at=ago(5))], operations=(launch(instances=("i-1",)),))
+    assert (found.phase, found.operation.id) == (Phase.BOOTING, "l1")
+
+
+def test_the_control_plane_and_foreign_nodes_are_not_workers():
+    seen = Observation(
+        at=NOON,
+        instances=(instance(id="i-m", worker=False),),
+        kubernetes=ClusterView(
+            nodes=(node(name="master", instance="i-m", control_plane=True), node(name="else", instance="x", pool=None))
+        ),
+    )
+    assert workers(seen, POLICY) == ()
+
+
+def test_a_node_of_ours_on_the_control_planes_machine_is_not_an_orphan():
+    seen = Observation(
+        at=NOON,
+        instances=(instance(id="i-m", worker=False),),
+        kubernetes=ClusterView(nodes=(node(instance="i-m"),)),
+    )
+    assert workers(seen, POLICY) == ()
+
+
+def test_without_ec2_there_are_no_workers_to_speak_of():
+    assert workers(Observation(at=NOON, instances=Missing("throttled")), POLICY) == ()
+
+
+def test_workers_come_in_the_order_of_their_ids():
+    seen = Observation(at=NOON, instances=(instance(id="i-2"), instance(id="i-1")))
+    assert [worker.id for worker in workers(seen, POLICY)] == ["i-1", "i-2"]
+
+
+def test_a_worker_has_its_nodes_name_or_its_own_id():
+    assert only([instance()], [node()]).name == "w1"
+    assert only([instance(launched_at=ago(1))]).name == "i-1"
+
+
+def test_a_launch_counts_what_it_asked_for_until_it_is_seen():
+    made = (instance(id="i-1", operation="l1"),)
+    assert unseen_launches((launch(),), (), "default") == 2
+    assert unseen_launches((launch(),), made, "default") == 1
+    assert unseen_launches((launch(),), made, "other") == 0
+    assert unseen_launches((launch(count=1),), (*made, instance(id="i-2", operation="l1")), "default") == 0
+    assert unseen_launches((removal(),), (), "default") == 0
+
+
+def test_an_answered_launch_counts_what_it_got():
+    assert expected(launch()) == 2
+    assert expected(launch(answered=True, instances=("i-1",))) == 1
+    assert expected(launch(answered=True)) == 0

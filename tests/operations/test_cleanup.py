@@ -1,0 +1,139 @@
+"""Debris is looked at again before it is destroyed, and only what the cleanup names is touched."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from nodefleet.domain.machines import InstanceState
+from nodefleet.domain.operations import AlertKind, Close, Debris, DeleteNode, Keep, Outcome, Tell, Terminate, Why
+from nodefleet.domain.policy import Budgets, Policy, Pool
+from nodefleet.operations.advance import advance
+from nodefleet.operations.progress import Progress
+from operation_builders import (
+    AWAY,
+    POLICY,
+    after,
+    cleanup,
+    closed,
+    effects,
+    instance,
+    look,
+    node,
+    removal,
+)
+
+NODE, INSTANCE = Debris.NODE, Debris.INSTANCE
+DEAD = node(ready=False)
+FAILED = instance(failed=True)
+
+
+def ended(outcome, detail):
+    return Progress(steps=(Close(operation="c1", outcome=outcome, detail=detail),))
+
+
+@pytest.mark.parametrize(
+    ("debris", "seen", "step"),
+    [
+        (NODE, look(120, nodes=[DEAD]), DeleteNode("w1")),
+        (NODE, look(120, [instance(state=InstanceState.TERMINATED)], [DEAD]), DeleteNode("w1")),
+        (NODE, look(599, nodes=[DEAD, node("w2")]), DeleteNode("w1")),
+        (INSTANCE, look(120, [FAILED]), Terminate("i-1", "its machine is gone")),
+        (INSTANCE, look(120, [instance()]), Terminate("i-1", "its machine is gone")),
+        (INSTANCE, look(120, [instance(state=InstanceState.STOPPED)]), Terminate("i-1", "its machine is gone")),
+        (INSTANCE, look(120, [instance(pool="gone"), instance("i-2")]), Terminate("i-1", "its machine is gone")),
+        (INSTANCE, look(120, [instance(pool="gone")], [DEAD]), Terminate("i-1", "its machine is gone")),
+    ],
+)
+def test_what_is_still_debris_is_destroyed_by_its_own_id(debris, seen, step):
+    operation = cleanup(debris, attempts=4)
+    assert advance(operation, seen, POLICY) == Progress(steps=(Keep(replace(operation, attempts=5)), step))
+
+
+@pytest.mark.parametrize("debris", Debris)
+def test_two_looks_must_be_far_enough_apart(debris):
+    def at(seconds):
+        seen = look(seconds, [FAILED] if debris is INSTANCE else [], [DEAD] if debris is NODE else [])
+        return advance(cleanup(debris), seen, POLICY)
+
+    assert at(119) == Progress()
+    assert len(effects(at(120))) == 1
+
+
+def test_how_far_apart_is_the_pools():
+    policy = Policy(pools=(Pool(budgets=Budgets(cleanup_after=timedelta(seconds=30))),))
+    assert advance(cleanup(), look(29, nodes=[DEAD]), policy) == Progress()
+    assert effects(advance(cleanup(), look(30, nodes=[DEAD]), policy)) == [DeleteNode("w1")]
+
+
+@pytest.mark.parametrize(
+    ("debris", "seen", "detail"),
+    [
+        (NODE, look(10), "node w1 is gone"),
+        (NODE, look(9999), "node w1 is gone"),
+        (INSTANCE, look(10), "instance i-1 is gone"),
+        (INSTANCE, look(10, [instance(state=InstanceState.TERMINATED)]), "instance i-1 is gone"),
+        (INSTANCE, look(10, kubernetes=AWAY), "instance i-1 is gone"),
+        (INSTANCE, look(9999, [instance(state=InstanceState.TERMINATED)], kubernetes=AWAY), "instance i-1 is gone"),
+    ],
+)
+def test_what_is_gone_is_done(debris, seen, detail):
+    assert advance(cleanup(debris), seen, POLICY) == ended(Outcome.DONE, detail)
+
+
+@pytest.mark.parametrize(
+    ("debris", "seen", "detail"),
+    [
+        (NODE, look(200, [instance()], [node()]), "node w1 is no debris: ready"),
+        (NODE, look(200, [instance()], [DEAD]), "node w1 is no debris: unhealthy"),
+        (
+            NODE,
+            look(200, nodes=[DEAD], operations=(removal(Why.SICK),)),
+            "node w1 is no debris: terminating",
+        ),
+        (NODE, look(200, nodes=[node(ready=False, control_plane=True)]), "node w1 is not ours to delete"),
+        (NODE, look(200, nodes=[node(ready=False, pool=None)]), "node w1 is not ours to delete"),
+        (INSTANCE, look(200, [FAILED], [node()]), "instance i-1 is the ready node w1"),
+        (INSTANCE, look(200, [instance(pool="gone")], [node()]), "instance i-1 is the ready node w1"),
+        (INSTANCE, look(200, [instance()], [DEAD]), "instance i-1 is no debris: unhealthy"),
+        (INSTANCE, look(200, [instance(launched_at=after(0))]), "instance i-1 is no debris: booting"),
+        (INSTANCE, look(200, [instance(worker=False)]), "instance i-1 is not ours to terminate"),
+    ],
+)
+def test_what_is_no_longer_debris_is_left_alone(debris, seen, detail):
+    assert advance(cleanup(debris), seen, POLICY) == ended(Outcome.CANCELLED, detail)
+
+
+@pytest.mark.parametrize(
+    ("debris", "seen"),
+    [
+        (NODE, look(9999, nodes=[DEAD], kubernetes=AWAY)),
+        (NODE, look(9999, nodes=[DEAD], instances=AWAY)),
+        (NODE, look(599, nodes=[node()])),  # ready: EC2's list may be wrong
+        (INSTANCE, look(9999, [FAILED], kubernetes=AWAY)),
+        (INSTANCE, look(9999, instances=AWAY)),
+        (INSTANCE, look(9999, [instance(state=InstanceState.SHUTTING_DOWN)])),
+    ],
+)
+def test_nothing_is_destroyed_and_no_deadline_passes_on_half_a_picture(debris, seen):
+    assert advance(cleanup(debris), seen, POLICY) == Progress()
+
+
+@pytest.mark.parametrize(
+    ("debris", "seen", "what"),
+    [
+        (NODE, look(600, nodes=[DEAD]), "node w1"),
+        (NODE, look(600, nodes=[node()]), "node w1"),
+        (INSTANCE, look(600, [FAILED]), "instance i-1"),
+    ],
+)
+def test_past_the_deadline_a_person_is_told(debris, seen, what):
+    text = f"{what} could not be cleaned up within 600 s (its machine is gone). Look at it and remove it by hand"
+    assert advance(cleanup(debris), seen, POLICY).steps == (
+        Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="default", text=text),
+        Close(operation="c1", outcome=Outcome.FAILED, detail=f"{what} is still there"),
+    )
+
+
+def test_a_cleanup_just_before_its_deadline_still_tries():
+    assert closed(advance(cleanup(), look(599, nodes=[DEAD]), POLICY)) is None

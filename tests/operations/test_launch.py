@@ -1,0 +1,404 @@
+"""A launch is sent until it is answered, adopts what is its own, and closes with what became of each instance."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from nodefleet.domain.machines import InstanceState, Market, Notice, NoticeKind
+from nodefleet.domain.operations import (
+    AlertKind,
+    Close,
+    Joined,
+    JoinFailed,
+    Keep,
+    MarkFailed,
+    Outcome,
+    SendLaunch,
+    Shortage,
+    Tell,
+)
+from nodefleet.domain.policy import MarketMix, Policy, Pool
+from nodefleet.operations.advance import advance
+from nodefleet.operations.launch import answered
+from nodefleet.operations.progress import Progress
+from operation_builders import (
+    AWAY,
+    NOON,
+    POLICY,
+    after,
+    closed,
+    effects,
+    instance,
+    kept,
+    launch,
+    look,
+    node,
+    removal,
+    told,
+)
+
+REQUEST = ("id", "pool", "zone", "market", "types", "count", "template", "template_version", "subnet", "max_price_usd")
+
+
+def fresh(identity="i-1", **changes):
+    return instance(identity, **{"launched_at": NOON, "operation": "l1"} | changes)
+
+
+def one(**changes):
+    """A launch of one instance that EC2 has answered and that was learned from."""
+    return launch(
+        **{"count": 1, "answered": True, "answered_at": NOON, "learned": True, "instances": ("i-1",)} | changes
+    )
+
+
+def ready(name="w1", seconds=80.0, **changes):
+    return node(name, **{"ready_changed_at": after(seconds)} | changes)
+
+
+# ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_new_launch_is_counted_stored_and_sent():
+    progress = advance(launch(), look(), POLICY)
+    counted = launch(attempts=1)
+    assert progress == Progress(steps=(Keep(counted), SendLaunch(counted)))
+
+
+def test_what_is_sent_again_is_the_same_request():
+    first, second = launch(), kept(advance(launch(), look(), POLICY))
+    again = effects(advance(second, look(100), POLICY))[0].launch
+    assert again.attempts == 2
+    assert all(getattr(again, name) == getattr(first, name) for name in REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "changes", "sent"),
+    [
+        (299, {}, True),
+        (300, {}, False),  # its caller's time is over
+        (0, {"kubernetes": AWAY}, False),
+        (0, {"instances": AWAY}, False),
+        (299, {"instances": (fresh(),)}, True),  # one of two: the answer is still wanted
+        (0, {"instances": (fresh(), fresh("i-2"))}, False),  # no more can come
+    ],
+)
+def test_a_launch_is_sent_only_while_its_answer_is_missing(seconds, changes, sent):
+    steps = effects(advance(launch(), look(seconds, **changes), POLICY))
+    assert [isinstance(step, SendLaunch) for step in steps] == [True] * sent
+
+
+def test_an_answered_launch_is_not_sent_again():
+    assert effects(advance(answered(launch(), ["i-1"], [], NOON), look(5), POLICY)) == []
+
+
+def test_the_answer_holds_what_ec2_gave_and_lacked():
+    after_answer = answered(launch(instances=("i-1",)), ["i-1", "i-2"], ["t3.small", "t3.small"], after(3))
+    assert after_answer == launch(answered=True, answered_at=after(3), instances=("i-1", "i-2"), shortage=("t3.small",))
+
+
+def test_instances_with_its_tag_are_adopted_though_the_answer_was_lost():
+    seen = look(20, [fresh("i-9"), fresh("i-3"), fresh("i-4", operation="l2"), fresh("i-5", worker=False)])
+    progress = advance(launch(count=3), seen, POLICY)
+    assert kept(progress).instances == ("i-3", "i-9")
+    assert not kept(progress).answered
+
+
+def test_once_all_that_was_asked_for_shows_it_counts_as_answered():
+    progress = advance(launch(), look(20, [fresh("i-1"), fresh("i-2")]), POLICY)
+    assert kept(progress).answered
+    assert kept(progress).attempts == 0
+    assert told(progress) == []
+
+
+@pytest.mark.parametrize(("seconds", "is_closed"), [(300, False), (419, False), (420, True)])
+def test_an_unanswered_launch_without_instances_fails_an_interval_after_its_deadline(seconds, is_closed):
+    progress = advance(launch(attempts=2), look(seconds), POLICY)
+    close = Close(operation="l1", outcome=Outcome.FAILED, detail="0 of 2 joined, EC2 never answered for 2")
+    assert progress == Progress(steps=(close,) if is_closed else ())
+
+
+def test_an_unanswered_launch_fails_in_time_though_kubernetes_is_away():
+    assert closed(advance(launch(), look(420, kubernetes=AWAY), POLICY)).outcome is Outcome.FAILED
+
+
+def test_an_unanswered_launch_never_closes_without_ec2s_word():
+    assert advance(launch(), look(9999, instances=AWAY), POLICY) == Progress()
+
+
+def test_what_shows_an_interval_after_the_deadline_is_all_there_is():
+    progress = advance(launch(), look(420, [fresh(launched_at=after(200))]), POLICY)
+    assert kept(progress) == launch(answered=True, instances=("i-1",))
+    progress = advance(kept(progress), look(430, [fresh(launched_at=after(200))], [ready()]), POLICY)
+    assert closed(progress).detail == "1 of 2 joined, EC2 never answered for 1"
+
+
+# ── what EC2 lacked ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_shortage_is_learned_and_told_once():
+    short = answered(launch(), ["i-1"], ["t3.small", "t3a.small"], NOON)
+    progress = advance(short, look(10, [fresh()]), POLICY)
+    assert progress.lessons == tuple(
+        Shortage(pool="default", type=name, zone="a", market=Market.SPOT, until=after(600))
+        for name in ("t3.small", "t3a.small")
+    )
+    assert progress.steps == (
+        Tell(
+            alert=AlertKind.NO_CAPACITY,
+            pool="default",
+            text="EC2 gave 1 of 2 spot nodes in a: no capacity for t3.small, t3a.small."
+            " If it stays so, give the pool more types or zones",
+        ),
+        Keep(replace(short, learned=True)),
+    )
+    assert advance(kept(progress), look(20, [fresh()]), POLICY) == Progress()
+
+
+def test_how_long_a_shortage_is_remembered_is_the_pools():
+    policy = Policy(pools=(Pool(market=MarketMix(remember_shortage=timedelta(seconds=60))),))
+    progress = advance(answered(launch(), [], ["t3.small"], after(5)), look(10), policy)
+    assert progress.lessons[0].until == after(65)
+
+
+def test_a_shortage_that_another_type_made_up_for_is_learned_but_not_told():
+    progress = advance(answered(launch(count=1), ["i-1"], ["t3.small"], NOON), look(10, [fresh()]), POLICY)
+    assert [lesson.type for lesson in progress.lessons] == ["t3.small"]
+    assert told(progress) == []
+
+
+def test_fewer_nodes_without_a_reason_are_told_too():
+    progress = advance(answered(launch(), ["i-1"], [], NOON), look(10, [fresh()]), POLICY)
+    assert progress.lessons == ()
+    assert told(progress)[0].text == (
+        "EC2 gave 1 of 2 spot nodes in a and no reason."
+        " If it stays so, look at the account's quota and the launch template"
+    )
+
+
+def test_a_launch_that_got_nothing_closes_at_once():
+    progress = advance(answered(launch(), [], ["t3.small"], NOON), look(1), POLICY)
+    assert closed(progress) == Close(operation="l1", outcome=Outcome.FAILED, detail="0 of 2 joined, 2 not given by EC2")
+    assert len(told(progress)) == len(progress.lessons) == 1
+
+
+# ── its instances ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_ready_node_has_joined():
+    progress = advance(one(), look(95, [fresh()], [ready()]), POLICY)
+    assert progress.lessons == (Joined(pool="default", instance="i-1", took=timedelta(seconds=80), at=after(95)),)
+    assert progress.steps == (Close(operation="l1", outcome=Outcome.DONE, detail="1 of 1 joined"),)
+
+
+def test_without_its_own_time_the_look_tells_how_long_joining_took():
+    progress = advance(one(), look(95, [fresh()], [ready(ready_changed_at=None)]), POLICY)
+    assert progress.lessons[0].took == timedelta(seconds=95)
+
+
+def test_a_node_that_joined_is_learned_once_while_others_boot():
+    seen = look(95, [fresh("i-1"), fresh("i-2")], [ready()])
+    progress = advance(one(count=2, instances=("i-1", "i-2")), seen, POLICY)
+    assert kept(progress).joined == ("i-1",)
+    assert [lesson.instance for lesson in progress.lessons] == ["i-1"]
+    assert advance(kept(progress), seen, POLICY) == Progress()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "changes", "fails"),
+    [
+        (299, {}, False),
+        (300, {}, True),
+        (300, {"kubernetes": AWAY}, False),
+        (300, {"instances": AWAY}, False),
+    ],
+)
+def test_an_instance_must_join_within_the_limit(seconds, changes, fails):
+    progress = advance(one(), look(seconds, **{"instances": (fresh(),)} | changes), POLICY)
+    assert [type(lesson) for lesson in progress.lessons] == [JoinFailed] * fails
+
+
+def test_a_failed_join_is_marked_told_and_learned_before_the_launch_closes():
+    progress = advance(one(), look(300, [fresh()]), POLICY)
+    assert progress == Progress(
+        steps=(
+            MarkFailed("i-1"),
+            Tell(
+                alert=AlertKind.JOIN_FAILED,
+                pool="default",
+                text="i-1 in a did not join within 300 s."
+                " It is marked: look at its console output and the K3s agent's log",
+            ),
+            Close(operation="l1", outcome=Outcome.FAILED, detail="0 of 1 joined, 1 did not join"),
+        ),
+        lessons=(JoinFailed(pool="default", instance="i-1", at=after(300)),),
+    )
+
+
+def test_the_mark_stands_before_the_state_that_would_hide_it():
+    seen = look(300, [fresh("i-1"), fresh("i-2", launched_at=after(100))])
+    progress = advance(one(count=2, instances=("i-1", "i-2")), seen, POLICY)
+    assert [type(step) for step in progress.steps] == [MarkFailed, Tell, Keep]
+    assert advance(kept(progress), seen, POLICY) == Progress()
+
+
+def test_ready_wins_over_join_failed():
+    seen = look(400, [fresh("i-1", failed=True), fresh("i-2", launched_at=after(200))], [ready(seconds=390)])
+    progress = advance(one(count=2, instances=("i-1", "i-2"), lost=("i-1",)), seen, POLICY)
+    assert kept(progress).joined == ("i-1",)
+    assert kept(progress).lost == ()
+    assert [type(lesson) for lesson in progress.lessons] == [Joined]
+
+
+def test_ready_wins_at_the_limit_and_long_after():
+    progress = advance(one(), look(900, [fresh(failed=True)], [ready(seconds=890)]), POLICY)
+    assert closed(progress).outcome is Outcome.DONE
+
+
+def test_a_marked_instance_is_not_given_up_while_kubernetes_is_away():
+    progress = advance(one(), look(400, [fresh(failed=True)], kubernetes=AWAY), POLICY)
+    assert closed(progress) is None
+    assert progress.lessons == ()
+
+
+SICK_SINCE = after(10)
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (
+            look(310, [fresh()], [node(ready=False, ready_changed_at=SICK_SINCE)]),
+            "joined, but its node never became ready. Look at what `kubectl describe node` says of it",
+        ),
+        (
+            look(50, [fresh(state=InstanceState.TERMINATED)]),
+            "ended before it joined. Look at its state transition reason in EC2",
+        ),
+        (
+            look(50, [fresh(state=InstanceState.SHUTTING_DOWN)]),
+            "ended before it joined. Look at its state transition reason in EC2",
+        ),
+        (
+            look(50, [fresh(state=InstanceState.STOPPED)]),
+            "ended before it joined. Look at its state transition reason in EC2",
+        ),
+        (
+            look(350, [fresh(state=InstanceState.TERMINATED)], [node(ready=False)]),
+            "ended before it joined. Look at its state transition reason in EC2",
+        ),
+        (
+            look(50, [fresh(state=InstanceState.TERMINATED)], kubernetes=AWAY),
+            "ended before it joined. Look at its state transition reason in EC2",
+        ),
+        (
+            look(120),
+            "was launched, but EC2 does not show it. Look for who terminated it or took its tags away",
+        ),
+    ],
+)
+def test_an_instance_that_is_lost_before_it_joined_is_learned_and_told(seen, words):
+    progress = advance(one(), seen, POLICY)
+    assert told(progress) == [Tell(alert=AlertKind.JOIN_FAILED, pool="default", text=f"i-1 in a {words}")]
+    assert progress.lessons == (JoinFailed(pool="default", instance="i-1", at=seen.at),)
+    assert effects(progress) == []
+    assert closed(progress).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        look(119),  # EC2 shows a new instance late
+        look(299, [fresh()]),
+        look(299, [fresh()], [node(ready=False, ready_changed_at=SICK_SINCE)]),
+        look(305, [fresh()], [node(ready=False, ready_changed_at=SICK_SINCE)]),  # not sick yet
+    ],
+)
+def test_a_booting_instance_is_waited_for(seen):
+    assert advance(one(), seen, POLICY) == Progress()
+
+
+def test_an_adopted_instance_that_vanishes_counts_from_the_start_of_its_launch():
+    adopted = one(answered_at=None, count=2, instances=("i-1", "i-2"))
+    assert advance(adopted, look(119), POLICY) == Progress()
+    assert len(advance(adopted, look(120), POLICY).lessons) == 2
+
+
+@pytest.mark.parametrize("state", [InstanceState.RUNNING, InstanceState.TERMINATED])
+def test_an_instance_that_ec2_takes_is_no_join_trouble(state):
+    notice = Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=NOON)
+    progress = advance(one(), look(60, [fresh(state=state)], notices=(notice,)), POLICY)
+    assert progress == Progress(
+        steps=(Close(operation="l1", outcome=Outcome.FAILED, detail="0 of 1 joined, 1 did not join"),)
+    )
+
+
+def test_a_node_that_is_ready_has_joined_even_if_ec2_takes_it():
+    notice = Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=NOON)
+    progress = advance(one(), look(95, [fresh()], [ready()], notices=(notice,)), POLICY)
+    assert closed(progress).outcome is Outcome.DONE
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_instance_that_a_removal_has_is_settled_in_silence(first):
+    taken = removal(node="")
+    operations = (taken, one()) if first else (one(), taken)
+    progress = advance(one(), look(60, [fresh()], operations=operations), POLICY)
+    assert progress.lessons == ()
+    assert told(progress) == []
+    assert closed(progress) is not None
+
+
+# ── the join clock ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def follow(operation, *looks):
+    """The launch after one look after the other, and the last look's progress."""
+    progress = Progress()
+    for seen in looks:
+        progress = advance(operation, replace(seen, operations=(operation,)), POLICY)
+        operation = next((step.operation for step in progress.steps if isinstance(step, Keep)), operation)
+    return operation, progress
+
+
+def away(seconds):
+    return look(seconds, [fresh()], kubernetes=AWAY)
+
+
+def booting(seconds):
+    return look(seconds, [fresh()])
+
+
+@pytest.mark.parametrize(("seconds", "fails"), [(460, False), (499, False), (500, True)])
+def test_the_join_clock_stands_still_while_the_api_server_is_silent(seconds, fails):
+    _, progress = follow(one(), booting(60), away(100), away(200), booting(300), booting(seconds))
+    assert (closed(progress) is not None) is fails
+
+
+def test_the_first_answer_after_a_silence_fails_nobody():
+    _, progress = follow(one(), away(100), booting(1000))
+    assert closed(progress) is None
+
+
+def test_silences_add_up():
+    operation, progress = follow(one(), away(100), booting(150), away(200), booting(250))
+    assert operation.silent == timedelta(seconds=100)
+    assert operation.silent_since is None
+    assert closed(progress) is None
+
+
+def test_the_beginning_of_a_silence_is_noted_once():
+    operation, progress = follow(one(), away(100), away(110))
+    assert operation.silent_since == after(100)
+    assert progress == Progress()
+
+
+def test_silence_before_there_is_an_instance_does_not_count():
+    operation, _ = follow(launch(), look(10, kubernetes=AWAY))
+    assert operation == launch()
+
+
+def test_a_launch_of_a_pool_that_the_policy_no_longer_has_still_ends():
+    progress = advance(one(pool="gone"), look(300, [fresh(pool="gone")]), POLICY)
+    assert closed(progress).outcome is Outcome.FAILED
+    assert progress.lessons[0].pool == "gone"

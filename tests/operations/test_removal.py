@@ -1,0 +1,676 @@
+"""A leaving node: what comes next in every situation, for each of the three reasons to leave."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from nodefleet.domain.machines import InstanceState
+from nodefleet.domain.operations import (
+    AlertKind,
+    Close,
+    Cordon,
+    DeleteNode,
+    DrainFailed,
+    Evict,
+    ForceDelete,
+    Keep,
+    Outcome,
+    PodRef,
+    Readmitted,
+    Tell,
+    Terminate,
+    Uncordon,
+    Why,
+)
+from nodefleet.domain.policy import Policy, Pool, RemovalRules
+from nodefleet.domain.workload import Owner, PodPhase
+from nodefleet.operations.advance import advance
+from nodefleet.operations.progress import Progress
+from nodefleet.operations.removal import cancelled
+from operation_builders import (
+    AWAY,
+    POLICY,
+    after,
+    budget,
+    closed,
+    cordoned,
+    effects,
+    instance,
+    interrupted,
+    kept,
+    look,
+    node,
+    pod,
+    removal,
+    told,
+)
+
+VOLUNTARY, INTERRUPTED, SICK = Why.VOLUNTARY, Why.INTERRUPTED, Why.SICK
+RUNNING = [instance()]
+SEEN = {"cordoned": True}  # our cordon was seen before
+ENDED = [instance(state=InstanceState.TERMINATED)]
+
+
+def leaving(why, **changes):
+    return interrupted(**changes) if why is INTERRUPTED else removal(why, **changes)
+
+
+def ref(name="web-1"):
+    return PodRef(namespace="default", name=name, uid=f"uid-{name}")
+
+
+def sick_if(why, **changes):
+    """The node as a removal for that reason finds it, with our cordon on it."""
+    return cordoned(ready=why is not SICK, **changes)
+
+
+def on_its_way(why, seconds=10.0, pods=(), **changes):
+    return look(seconds, RUNNING, [sick_if(why)], pods, **changes)
+
+
+# ── the way out, for every reason ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("why", Why)
+def test_first_it_is_cordoned_with_the_reason_on_the_node(why):
+    operation = leaving(why)
+    seen = look(0, RUNNING, [node(ready=why is not SICK)], [pod()])
+    assert advance(operation, seen, POLICY) == Progress(
+        steps=(Cordon(node="w1", removal="r1", reason="one node less", deadline=operation.deadline),)
+    )
+
+
+@pytest.mark.parametrize("why", Why)
+def test_an_older_cordon_of_ours_becomes_this_removals_own(why):
+    seen = look(0, RUNNING, [cordoned(removal="r0", ready=why is not SICK)], [pod()])
+    assert [type(step) for step in effects(advance(leaving(why), seen, POLICY))] == [Cordon]
+
+
+@pytest.mark.parametrize("why", Why)
+def test_then_its_pods_are_evicted(why):
+    pods = [pod("web-1"), pod("web-2"), pod("far-1", node="w2")]
+    progress = advance(leaving(why), on_its_way(why, pods=pods), POLICY)
+    assert progress == Progress(
+        steps=(
+            Keep(leaving(why, cordoned=True, evicting=True)),
+            Evict(node="w1", pods=(ref("web-1"), ref("web-2"))),
+        )
+    )
+
+
+@pytest.mark.parametrize("why", Why)
+def test_daemons_and_static_pods_stay(why):
+    stays = [pod("agent-1", owner=Owner(kind="DaemonSet", name="agent")), pod("static-1", mirror=True)]
+    progress = advance(leaving(why), on_its_way(why, pods=stays), POLICY)
+    assert effects(progress) == [Terminate("i-1", "one node less")]
+
+
+@pytest.mark.parametrize("why", Why)
+def test_only_what_budgets_allow_now_is_evicted(why):
+    pods = [pod("web-1"), pod("web-2"), pod("web-3", node="w2"), pod("db-1", owner=Owner(kind="Job", name="j"))]
+    progress = advance(leaving(why), on_its_way(why, pods=pods, budgets=[budget(needed="2")]), POLICY)
+    assert effects(progress) == [Evict(node="w1", pods=(ref("web-1"), ref("db-1")))]
+
+
+@pytest.mark.parametrize("why", Why)
+def test_when_no_pod_may_go_now_it_waits(why):
+    operation = leaving(why, cordoned=True)
+    seen = on_its_way(why, pods=[pod("web-1")], budgets=[budget()])
+    assert advance(operation, seen, POLICY) == Progress()
+
+
+@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize(("gone_for", "waits"), [(39, True), (40, True), (41, False)])
+def test_a_terminating_pod_is_waited_for_until_ten_seconds_past_its_grace(why, gone_for, waits):
+    seen = on_its_way(why, 60, pods=[pod(deleted_at=after(60 - gone_for))])
+    assert effects(advance(leaving(why), seen, POLICY)) == ([] if waits else [Terminate("i-1", "one node less")])
+
+
+@pytest.mark.parametrize("why", Why)
+def test_when_nothing_is_left_it_is_terminated_and_that_is_noted_first(why):
+    operation = leaving(why, **SEEN)
+    progress = advance(operation, on_its_way(why, 10), POLICY)
+    noted = replace(operation, terminating=True, asked_at=after(10), attempts=1)
+    assert progress == Progress(steps=(Keep(noted), Terminate("i-1", "one node less")))
+
+
+@pytest.mark.parametrize("why", Why)
+def test_ec2_is_asked_again_while_the_machine_still_runs(why):
+    asked = leaving(why, **SEEN, terminating=True, asked_at=after(10), attempts=1)
+    progress = advance(asked, on_its_way(why, 20), POLICY)
+    assert kept(progress) == replace(asked, attempts=2)
+    assert effects(progress) == [Terminate("i-1", "one node less")]
+
+
+@pytest.mark.parametrize("why", Why)
+def test_a_machine_that_shuts_down_is_waited_for(why):
+    seen = look(9999, [instance(state=InstanceState.SHUTTING_DOWN)], [sick_if(why)], [pod()])
+    assert advance(leaving(why, terminating=True, cancelled="wanted again"), seen, POLICY) == Progress()
+
+
+@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("machines", [[], ENDED, [instance("i-2")]])
+def test_when_the_machine_is_gone_its_node_is_deleted(why, machines):
+    seen = look(9999, machines, [sick_if(why), node("w2", instance="i-2")], [pod()])
+    assert advance(leaving(why), seen, POLICY) == Progress(steps=(DeleteNode("w1"),))
+
+
+@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("machines", [[], ENDED])
+def test_when_both_are_gone_it_is_done(why, machines):
+    close = Close(operation="r1", outcome=Outcome.DONE, detail="w1 is gone")
+    assert advance(leaving(why), look(10, machines), POLICY) == Progress(steps=(close,))
+
+
+@pytest.mark.parametrize("why", Why)
+def test_without_pods_or_a_node_object_a_running_machine_is_terminated(why):
+    assert effects(advance(leaving(why, **SEEN), look(10, RUNNING), POLICY)) == [Terminate("i-1", "one node less")]
+
+
+@pytest.mark.parametrize("why", Why)
+def test_pods_that_outlive_a_deleted_node_object_go_first(why):
+    progress = advance(leaving(why, **SEEN), look(10, RUNNING, pods=[pod()]), POLICY)
+    assert effects(progress) == [Evict(node="w1", pods=(ref(),))]
+
+
+@pytest.mark.parametrize("why", Why)
+def test_a_worker_that_never_joined_is_terminated_at_once(why):
+    unscheduled = pod(node=None, phase=PodPhase.PENDING)
+    progress = advance(leaving(why, node=""), look(0, RUNNING, pods=[unscheduled]), POLICY)
+    assert effects(progress) == [Terminate("i-1", "one node less")]
+
+
+def test_a_worker_that_joined_meanwhile_is_drained_under_its_new_name():
+    seen = look(0, RUNNING, [cordoned("late")], [pod(node="late")])
+    assert effects(advance(interrupted(node=""), seen, POLICY)) == [Evict(node="late", pods=(ref(),))]
+
+
+@pytest.mark.parametrize("why", Why)
+def test_a_worker_that_never_joined_is_done_without_kubernetes(why):
+    close = Close(operation="r1", outcome=Outcome.DONE, detail="i-1 is gone")
+    assert advance(leaving(why, node=""), look(0, ENDED, kubernetes=AWAY), POLICY) == Progress(steps=(close,))
+
+
+@pytest.mark.parametrize("why", Why)
+def test_a_name_that_another_machine_took_over_is_not_touched(why):
+    seen = look(10, [*ENDED, instance("i-2")], [node("w1", instance="i-2")], [pod()])
+    assert closed(advance(leaving(why), seen, POLICY)).outcome is Outcome.DONE
+
+
+@pytest.mark.parametrize("why", Why)
+def test_a_node_without_a_provider_id_is_known_by_its_name(why):
+    assert effects(advance(leaving(why), look(10, ENDED, [node(instance="")]), POLICY)) == [DeleteNode("w1")]
+
+
+@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize(
+    "seen",
+    [
+        look(9999, [instance(worker=False)], [node()], [pod()]),
+        look(9999, RUNNING, [node(control_plane=True)], [pod()]),
+        look(9999, RUNNING, [node(pool=None)], [pod()]),
+        look(9999, ENDED, [node(control_plane=True)]),
+        look(9999, instances=AWAY, nodes=[node(control_plane=True)], pods=[pod()]),
+        look(9999, [instance(worker=False)], kubernetes=AWAY),
+    ],
+)
+def test_what_is_not_a_worker_of_ours_is_never_touched(why, seen):
+    close = Close(operation="r1", outcome=Outcome.CANCELLED, detail="i-1 is not a worker of ours")
+    assert advance(leaving(why), seen, POLICY) == Progress(steps=(close,))
+
+
+# ── silence ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("missing", [{"kubernetes": AWAY}, {"pods": None}])
+@pytest.mark.parametrize("machines", [RUNNING, [instance(state=InstanceState.STOPPED)]])
+def test_without_kubernetes_nothing_happens_but_the_clock_stops(why, missing, machines):
+    seen = look(9999, **{"instances": machines, "nodes": [sick_if(why)]} | missing)
+    progress = advance(leaving(why, cancelled="wanted again"), seen, POLICY)
+    assert progress == Progress(steps=(Keep(leaving(why, cancelled="wanted again", silent_since=after(9999))),))
+    assert advance(kept(progress), replace(seen, at=after(10010)), POLICY) == Progress()
+
+
+@pytest.mark.parametrize("why", Why)
+def test_without_kubernetes_the_node_of_an_ended_machine_waits(why):
+    progress = advance(leaving(why), look(10, ENDED, kubernetes=AWAY), POLICY)
+    assert progress == Progress(steps=(Keep(leaving(why, silent_since=after(10))),))
+
+
+@pytest.mark.parametrize("why", Why)
+def test_an_ended_machines_node_goes_though_its_pods_are_not_known(why):
+    assert effects(advance(leaving(why), look(10, ENDED, [node()], None), POLICY)) == [DeleteNode("w1")]
+
+
+@pytest.mark.parametrize("why", [VOLUNTARY, SICK])
+def test_without_ec2_draining_pauses(why):
+    progress = advance(leaving(why), look(9999, AWAY, [sick_if(why)], [pod()]), POLICY)
+    assert progress == Progress(steps=(Keep(leaving(why, silent_since=after(9999))),))
+
+
+def test_without_ec2_a_doomed_node_is_still_drained_but_not_terminated():
+    assert effects(advance(interrupted(), look(0, AWAY, [node()], [pod()]), POLICY))[0].node == "w1"
+    assert effects(advance(interrupted(), look(5, AWAY, [cordoned()], [pod()]), POLICY)) == [
+        Evict(node="w1", pods=(ref(),))
+    ]
+    assert effects(advance(interrupted(), look(95, AWAY, [cordoned()], [pod()]), POLICY)) == [
+        ForceDelete(node="w1", pods=(ref(),))
+    ]
+    drained = advance(interrupted(**SEEN, silent_since=after(1)), look(9999, AWAY, [cordoned()]), POLICY)
+    assert drained == Progress()
+
+
+@pytest.mark.parametrize(("seconds", "gives_up"), [(400, False), (699, False), (700, True)])
+def test_a_deadline_does_not_pass_while_nobody_answers(seconds, gives_up):
+    slept = removal(**SEEN, silent=timedelta(seconds=100), silent_since=after(100))
+    woken = kept(advance(slept, on_its_way(VOLUNTARY, 400, [pod()]), POLICY))
+    assert woken.silent == timedelta(seconds=400)
+    progress = advance(woken, on_its_way(VOLUNTARY, seconds, [pod()]), POLICY)
+    assert (closed(progress) is not None) is gives_up
+
+
+def test_a_dead_node_is_not_terminated_because_of_a_silence():
+    slept = removal(SICK, **SEEN, silent_since=after(100))
+    seen = on_its_way(SICK, 400, [pod()], budgets=[budget()])
+    assert effects(advance(slept, seen, POLICY)) == []
+
+
+# ── voluntary ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def gave_up(seen, operation=None, policy=POLICY):
+    """The blocker's name and what people are told, of a removal that must be given up at this look."""
+    progress = advance(operation or removal(**SEEN), seen, policy)
+    (lesson,) = progress.lessons
+    uncordon, tell, close = progress.steps
+    assert uncordon == Uncordon("w1", "r1")
+    assert tell.alert is AlertKind.DRAIN_BLOCKED
+    assert close.outcome is Outcome.FAILED
+    assert close.detail in tell.text
+    assert tell.text.startswith("w1 could not be drained: ")
+    assert lesson == DrainFailed(pool="default", node="w1", blocker=lesson.blocker, at=seen.at)
+    return lesson.blocker, tell.text.removeprefix("w1 could not be drained: ")
+
+
+@pytest.mark.parametrize(("seconds", "gives_up"), [(299, False), (300, True)])
+def test_at_the_deadline_a_voluntary_drain_is_given_up(seconds, gives_up):
+    progress = advance(removal(**SEEN), on_its_way(VOLUNTARY, seconds, [pod()]), POLICY)
+    assert (closed(progress) is not None) is gives_up
+
+
+def test_a_budget_that_said_no_to_the_end_is_named():
+    pods = [pod("job-1", deleted_at=after(290)), pod("web-1")]
+    seen = on_its_way(VOLUNTARY, 300, pods, budgets=[budget()])
+    assert gave_up(seen) == (
+        "budget default/web",
+        (
+            "budget default/web allows 0 disruptions: 1 of 3 healthy, 3 needed, so pod default/web-1 is still there"
+            " after 300 s. It takes pods again."
+            " Give the workload one more replica, or let the budget allow a disruption"
+        ),
+    )
+
+
+def test_a_pod_that_does_not_end_is_named():
+    seen = on_its_way(VOLUNTARY, 300, [pod("web-2"), pod("web-1", deleted_at=after(290))])
+    assert gave_up(seen) == (
+        "pod default/web-1",
+        (
+            "2 pods are still there after 300 s; pod default/web-1 is terminating. It takes pods again."
+            " Look at why it does not end: a finalizer, a long grace, or a refused eviction"
+        ),
+    )
+
+
+def test_a_pod_whose_eviction_never_worked_is_named():
+    blocker, text = gave_up(on_its_way(VOLUNTARY, 300, [pod()]))
+    assert blocker == "pod default/web-1"
+    assert text.startswith("1 pod is still there after 300 s; pod default/web-1 is made again by its controller.")
+
+
+def test_a_node_that_never_shows_our_cordon_is_given_up():
+    progress = advance(removal(), look(300, RUNNING, [node()]), POLICY)
+    assert [lesson.blocker for lesson in progress.lessons] == ["cordon"]
+    assert effects(progress) == []
+    assert told(progress)[0].text == (
+        "w1 could not be drained: the node did not show our cordon after 300 s. It takes pods again."
+        " Look at the right to patch nodes, and at who takes the cordon off"
+    )
+
+
+def test_a_drained_node_goes_even_at_the_deadline():
+    assert effects(advance(removal(**SEEN), on_its_way(VOLUNTARY, 300), POLICY)) == [Terminate("i-1", "one node less")]
+
+
+def test_a_pod_that_nobody_would_make_again_blocks_at_once():
+    assert gave_up(on_its_way(VOLUNTARY, 1, [pod(), pod("alone", owner=None)])) == (
+        "pod default/alone",
+        (
+            "pod default/alone has no controller: nobody would make it again. It takes pods again."
+            ' Give it a controller, or annotate it node-fleet.io/safe-to-evict: "true"'
+        ),
+    )
+
+
+def test_several_budgets_on_a_pod_block_at_once():
+    budgets = [budget(needed="1"), budget("web-too", needed="1")]
+    pods = [pod("web-1"), pod("web-2", node="w2")]
+    assert gave_up(on_its_way(VOLUNTARY, 1, pods, budgets=budgets)) == (
+        "budgets default/web, default/web-too",
+        (
+            "pod default/web-1 is covered by 2 budgets (default/web, default/web-too), so it cannot be evicted."
+            " It takes pods again. Let only one budget select it"
+        ),
+    )
+
+
+def test_a_node_that_became_protected_is_given_up():
+    opted_out = cordoned(annotations={"node-fleet.io/scale-down-disabled": "true"})
+    assert gave_up(look(1, RUNNING, [opted_out], [pod()])) == (
+        "node w1 is annotated node-fleet.io/scale-down-disabled=true",
+        (
+            "node w1 is annotated node-fleet.io/scale-down-disabled=true. It takes pods again."
+            " It was not so when the removal began; take it back if the node may go after all"
+        ),
+    )
+
+
+def test_a_pod_that_became_protected_stops_the_drain_unless_it_goes_already():
+    marked = pod(annotations={"node-fleet.io/safe-to-evict": "false"})
+    assert gave_up(on_its_way(VOLUNTARY, 1, [marked]))[0] == "pod default/web-1 is marked as not safe to evict"
+    going = replace(marked, deleted_at=after(0))
+    assert advance(removal(**SEEN), on_its_way(VOLUNTARY, 1, [going]), POLICY) == Progress()
+
+
+@pytest.mark.parametrize("why", [INTERRUPTED, SICK])
+def test_nothing_protects_a_node_that_is_lost_anyway(why):
+    seen = on_its_way(why, 1, [pod(owner=None, annotations={"node-fleet.io/safe-to-evict": "false"})])
+    assert effects(advance(leaving(why), seen, POLICY)) == [Evict(node="w1", pods=(ref(),))]
+
+
+def test_after_a_crash_between_uncordoning_and_closing_the_failure_is_still_learned():
+    progress = advance(removal(**SEEN), look(310, RUNNING, [node()], [pod()]), POLICY)
+    assert [type(lesson) for lesson in progress.lessons] == [DrainFailed]
+    assert effects(progress) == []
+
+
+def called_back(why=VOLUNTARY, **changes):
+    return cancelled(removal(why, **SEEN, **changes), "pods wait")
+
+
+def test_the_first_reason_to_call_it_back_stays():
+    assert cancelled(removal(), "pods wait") == removal(cancelled="pods wait")
+    assert cancelled(called_back(), "again").cancelled == "pods wait"
+
+
+def test_a_removal_called_back_lets_the_node_in_and_counts_as_growth():
+    progress = advance(called_back(), on_its_way(VOLUNTARY, 400, [pod()]), POLICY)
+    assert progress == Progress(
+        steps=(
+            Uncordon("w1", "r1"),
+            Close(operation="r1", outcome=Outcome.CANCELLED, detail="pods wait"),
+        ),
+        lessons=(Readmitted(pool="default", node="w1", at=after(400)),),
+    )
+
+
+def test_called_back_before_its_cordon_there_is_nothing_to_take_off():
+    progress = advance(cancelled(removal(), "pods wait"), look(0, RUNNING, [node()]), POLICY)
+    assert [type(step) for step in progress.steps] == [Close]
+
+
+def test_called_back_a_persons_cordon_stays():
+    progress = advance(called_back(), look(0, RUNNING, [cordoned(removal="")]), POLICY)
+    assert [type(step) for step in progress.steps] == [Close]
+
+
+def test_called_back_too_late_it_goes_on():
+    asked = called_back(terminating=True, asked_at=after(5))
+    assert effects(advance(asked, on_its_way(VOLUNTARY, 10), POLICY)) == [Terminate("i-1", "one node less")]
+
+
+def test_a_machine_without_a_node_object_cannot_be_let_in():
+    assert effects(advance(called_back(), look(10, RUNNING), POLICY)) == [Terminate("i-1", "one node less")]
+
+
+def test_a_worker_that_never_joined_may_be_called_back():
+    assert closed(advance(called_back(node=""), look(10, RUNNING), POLICY)).detail == "pods wait"
+
+
+@pytest.mark.parametrize("seen_before", [True, False])
+def test_a_node_that_a_person_cordoned_is_theirs(seen_before):
+    progress = advance(removal(cordoned=seen_before), look(0, RUNNING, [cordoned(removal="")], [pod()]), POLICY)
+    close = Close(operation="r1", outcome=Outcome.CANCELLED, detail="a person cordoned w1: it is theirs")
+    assert progress == Progress(steps=(close,))
+
+
+@pytest.mark.parametrize("why", [INTERRUPTED, SICK])
+def test_a_persons_cordon_is_as_good_as_ours_on_a_lost_node(why):
+    seen = look(0, RUNNING, [cordoned(removal="", ready=why is not SICK)], [pod()])
+    progress = advance(leaving(why), seen, POLICY)
+    assert effects(progress) == [Evict(node="w1", pods=(ref(),))]
+    assert not kept(progress).cordoned
+
+
+@pytest.mark.parametrize(("taint", "steps"), [("", []), ("r1", [Uncordon("w1", "r1")])])
+def test_a_person_who_uncordons_has_the_last_word(taint, steps):
+    seen = look(50, RUNNING, [node(removal=taint)], [pod()])
+    progress = advance(removal(**SEEN), seen, POLICY)
+    assert effects(progress) == steps
+    assert told(progress) == [
+        Tell(
+            alert=AlertKind.READMITTED,
+            pool="default",
+            text="A person uncordoned w1 while it was drained (one node less): it stays",
+        )
+    ]
+    assert closed(progress) == Close(operation="r1", outcome=Outcome.CANCELLED, detail="a person uncordoned w1")
+    assert progress.lessons == (Readmitted(pool="default", node="w1", at=after(50)),)
+
+
+@pytest.mark.parametrize("why", [INTERRUPTED, SICK])
+def test_a_lost_node_is_cordoned_again(why):
+    seen = look(50, RUNNING, [node(ready=why is not SICK)], [pod()])
+    assert [type(step) for step in effects(advance(leaving(why, **SEEN), seen, POLICY))] == [Cordon]
+
+
+@pytest.mark.parametrize(
+    ("asked", "now", "gives_up"), [(10, 299, False), (10, 300, True), (290, 409, False), (290, 410, True)]
+)
+def test_a_machine_that_ec2_does_not_terminate_is_let_back_in(asked, now, gives_up):
+    operation = removal(**SEEN, terminating=True, asked_at=after(asked))
+    if not gives_up:
+        assert effects(advance(operation, on_its_way(VOLUNTARY, now), POLICY)) == [Terminate("i-1", "one node less")]
+        return
+    assert gave_up(on_its_way(VOLUNTARY, now), operation) == (
+        "instance i-1",
+        (
+            "EC2 was asked to terminate i-1 and has not done so. It takes pods again."
+            " Look for termination protection, and for the role's right to terminate it"
+        ),
+    )
+
+
+def test_without_the_time_of_asking_the_removals_start_counts():
+    operation = removal(**SEEN, terminating=True, deadline=after(0))
+    assert closed(advance(operation, on_its_way(VOLUNTARY, 119), POLICY)) is None
+    assert closed(advance(operation, on_its_way(VOLUNTARY, 120), POLICY)) is not None
+
+
+@pytest.mark.parametrize("why", [VOLUNTARY, SICK])
+def test_a_removal_yields_to_ec2_taking_the_same_machine(why):
+    doomed = interrupted(id="r2")
+    seen = on_its_way(why, 10, [pod()], operations=(removal(SICK, id="r0"), removal(why), doomed))
+    close = Close(operation="r1", outcome=Outcome.CANCELLED, detail="EC2 takes i-1: r2 goes on with it")
+    assert advance(removal(why), seen, POLICY) == Progress(steps=(close,))
+
+
+def test_a_removal_does_not_yield_for_another_machine():
+    seen = on_its_way(VOLUNTARY, 10, [pod()], operations=(interrupted(id="r2", instance="i-2"), removal()))
+    assert closed(advance(removal(), seen, POLICY)) is None
+
+
+def test_two_interrupted_removals_of_one_machine_do_not_yield_to_each_other():
+    seen = on_its_way(INTERRUPTED, 10, [pod()], operations=(interrupted(id="r2"), interrupted()))
+    assert closed(advance(interrupted(), seen, POLICY)) is None
+
+
+# ── interrupted ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("seconds", "changes", "forced"),
+    [(89, {}, False), (90, {}, True), (119, {"force_from": None}, False), (120, {"force_from": None}, True)],
+)
+def test_pods_on_a_doomed_node_are_deleted_by_force_in_the_end(seconds, changes, forced):
+    seen = on_its_way(INTERRUPTED, seconds, [pod()])
+    kind = ForceDelete if forced else Evict
+    assert effects(advance(interrupted(**changes), seen, POLICY)) == [kind(node="w1", pods=(ref(),))]
+
+
+def test_force_is_told_once_and_spares_nobody_who_has_to_go():
+    pods = [
+        pod("web-1"),
+        pod("web-2", deleted_at=after(80)),
+        pod("alone", owner=None),
+        pod("agent-1", owner=Owner(kind="DaemonSet", name="agent")),
+    ]
+    seen = on_its_way(INTERRUPTED, 90, pods, budgets=[budget()])
+    operation = interrupted(**SEEN)
+    progress = advance(operation, seen, POLICY)
+    after_it = replace(operation, evicting=True, forced=True)
+    delete = ForceDelete(node="w1", pods=(ref("web-1"), ref("alone"), ref("web-2")))
+    assert progress.steps == (
+        Tell(
+            alert=AlertKind.FORCED,
+            pool="default",
+            text="EC2 takes w1 at 12:02:00: 3 pods are deleted by force, first default/web-1",
+        ),
+        Keep(after_it),
+        delete,
+    )
+    assert advance(after_it, seen, POLICY).steps == (delete,)
+
+
+def test_late_on_cordon_and_force_go_together():
+    seen = look(95, RUNNING, [node()], [pod()])
+    assert [type(step) for step in effects(advance(interrupted(), seen, POLICY))] == [Cordon, ForceDelete]
+
+
+def test_a_drained_doomed_node_is_terminated_even_when_it_is_late():
+    progress = advance(interrupted(**SEEN), on_its_way(INTERRUPTED, 100), POLICY)
+    assert effects(progress) == [Terminate("i-1", "one node less")]
+
+
+@pytest.mark.parametrize("state", [InstanceState.RUNNING, InstanceState.PENDING])
+def test_a_node_that_ec2_did_not_take_is_let_back_in(state):
+    def at(seconds):
+        seen = look(seconds, [instance(state=state)], [cordoned()], [pod()])
+        return advance(interrupted(**SEEN, forced=True), seen, POLICY)
+
+    assert closed(at(1319)) is None
+    progress = at(1320)
+    assert progress == Progress(
+        steps=(
+            Uncordon("w1", "r1"),
+            Tell(
+                alert=AlertKind.READMITTED,
+                pool="default",
+                text="EC2 did not take i-1: 1200 s after its time it still runs. w1 takes pods again",
+            ),
+            Close(
+                operation="r1",
+                outcome=Outcome.CANCELLED,
+                detail="EC2 did not take it: it runs 1200 s after its time",
+            ),
+        )
+    )
+
+
+def test_how_late_is_a_false_alarm_is_the_pools():
+    policy = Policy(pools=(Pool(removal=RemovalRules(false_alarm_after=timedelta(seconds=5))),))
+    assert closed(advance(interrupted(), on_its_way(INTERRUPTED, 125, [pod()]), policy)) is not None
+
+
+def test_a_stopped_machine_was_taken():
+    stopped = look(5000, [instance(state=InstanceState.STOPPED)], [cordoned()], [pod()])
+    assert effects(advance(interrupted(forced=True), stopped, POLICY)) == [ForceDelete(node="w1", pods=(ref(),))]
+
+
+def test_a_machine_that_was_just_asked_to_end_is_no_false_alarm():
+    asked = interrupted(**SEEN, terminating=True, asked_at=after(1310))
+    assert effects(advance(asked, on_its_way(INTERRUPTED, 1320), POLICY)) == [Terminate("i-1", "one node less")]
+    assert closed(advance(asked, on_its_way(INTERRUPTED, 1430), POLICY)).outcome is Outcome.CANCELLED
+
+
+def test_an_interrupted_removal_is_not_called_back():
+    doomed = cancelled(interrupted(**SEEN), "pods wait")
+    assert effects(advance(doomed, on_its_way(INTERRUPTED, 10, [pod()]), POLICY)) == [Evict(node="w1", pods=(ref(),))]
+
+
+# ── sick ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_sick_node_that_is_ready_again_is_let_back_in():
+    progress = advance(removal(SICK, **SEEN), look(400, RUNNING, [cordoned()], [pod()]), POLICY)
+    assert progress == Progress(
+        steps=(
+            Uncordon("w1", "r1"),
+            Close(operation="r1", outcome=Outcome.CANCELLED, detail="ready again"),
+        )
+    )
+
+
+def test_a_worker_that_joins_after_all_is_let_in():
+    progress = advance(removal(SICK, node=""), look(10, RUNNING, [node("late")]), POLICY)
+    assert progress.steps == (Close(operation="r1", outcome=Outcome.CANCELLED, detail="ready again"),)
+
+
+def test_ready_again_too_late_it_goes_on():
+    asked = removal(SICK, **SEEN, terminating=True, asked_at=after(5))
+    assert effects(advance(asked, look(10, RUNNING, [cordoned()]), POLICY)) == [Terminate("i-1", "one node less")]
+
+
+def test_a_sick_removal_may_be_called_back():
+    progress = advance(called_back(SICK), on_its_way(SICK, 10, [pod()]), POLICY)
+    assert progress.steps == (
+        Uncordon("w1", "r1"),
+        Close(operation="r1", outcome=Outcome.CANCELLED, detail="pods wait"),
+    )
+    assert progress.lessons == ()
+
+
+@pytest.mark.parametrize(("seconds", "ends"), [(299, False), (300, True)])
+@pytest.mark.parametrize("name", ["w1", "w9"])
+def test_the_pods_of_a_dead_node_are_not_waited_for_past_the_deadline(seconds, ends, name):
+    seen = on_its_way(SICK, seconds, [pod(deleted_at=after(290))], budgets=[budget()])
+    progress = advance(removal(SICK, **SEEN, node=name), seen, POLICY)
+    assert effects(progress) == ([Terminate("i-1", "one node less")] if ends else [])
+
+
+def test_a_dead_node_that_cannot_be_cordoned_ends_at_the_deadline():
+    progress = advance(removal(SICK), look(300, RUNNING, [node(ready=False)], [pod()]), POLICY)
+    assert effects(progress) == [Terminate("i-1", "one node less")]
+
+
+def test_a_sick_machine_that_ec2_does_not_terminate_is_told():
+    asked = removal(SICK, **SEEN, terminating=True, asked_at=after(290))
+    assert closed(advance(asked, on_its_way(SICK, 409), POLICY)) is None
+    assert advance(asked, on_its_way(SICK, 410), POLICY) == Progress(
+        steps=(
+            Uncordon("w1", "r1"),
+            Tell(
+                alert=AlertKind.SICK,
+                pool="default",
+                text="Sick node w1 is still there: EC2 was asked to terminate i-1 and has not done so."
+                " Look for termination protection, and for the role's right to terminate it",
+            ),
+            Close(
+                operation="r1",
+                outcome=Outcome.FAILED,
+                detail="EC2 was asked to terminate i-1 and has not done so",
+            ),
+        )
+    )

@@ -1,0 +1,99 @@
+"""`nodefleet policy`: check a policy file, show what it amounts to, and describe it to editors."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nodefleet.adapters.policy import Loaded
+from nodefleet.adapters.policy.schema import schema as policy_schema
+from nodefleet.domain.plain import to_plain
+from nodefleet.domain.policy import Policy, Pool
+from nodefleet.domain.policy.presets import PRESETS
+from nodefleet.domain.policy.shape import Keys, Leaf, leaves, path_of
+from nodefleet_tools.cli.policy_file import policy_or_exit
+
+_ONE = {unit: unit.removesuffix("s") for unit in ("nodes", "days", "jobs", "pods", "growths", "readings", "runners")}
+
+app = typer.Typer(help="Check, show and describe the scaling policy.", no_args_is_help=True)
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="A policy file, YAML or JSON; - reads standard input.")],
+) -> None:
+    """Say what a policy does, or everything that is wrong with it (exit status 2)."""
+    for pool in policy_or_exit(file).policy.pools:
+        print(summary(pool))
+
+
+@app.command()
+def show(
+    file: Annotated[Path | None, typer.Argument(help="A policy file; without one, the defaults.")] = None,
+    preset: Annotated[str | None, typer.Option(help=f"Use this preset: {', '.join(PRESETS)}.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole policy as JSON.")] = False,
+) -> None:
+    """Show every value of a policy: what it is, where it comes from and what it is for."""
+    loaded = policy_or_exit(file, preset)
+    if as_json:
+        print(json.dumps(to_plain(loaded.policy, full=True), indent=2, ensure_ascii=False))
+        return
+    console = Console()
+    for heading, keys, parts in _sections(loaded):
+        table = Table(title=heading, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+        for column in ("setting", "value", "from", "why"):
+            table.add_column(column, header_style="dim", overflow="fold", no_wrap=column == "setting")
+        for leaf in parts:
+            origin = loaded.origins[path_of(leaf.keys)]
+            why = leaf.about.why if leaf.about else ""
+            table.add_row(*map(Text, (path_of(leaf.keys[len(keys) :]), worded(leaf), origin, why)))
+        console.print(table)
+        console.print()
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a policy file, for editors."""
+    print(json.dumps(policy_schema(), indent=2, ensure_ascii=False))
+
+
+def summary(pool: Pool) -> str:
+    """A pool in one line."""
+    cpu, memory, steps, market = pool.reactive.cpu, pool.reactive.memory, pool.steps, pool.market
+    rules = f"{len(pool.custom)} custom rule{'s' if len(pool.custom) > 1 else ''}" if pool.custom else "no custom rules"
+    dry = "; dry run: changes nothing" if pool.dry_run else ""
+    return (
+        f"{pool.name}: {pool.limits.min} to {pool.limits.max} nodes;"
+        f" grows by {steps.up} (urgent {steps.urgent}) above CPU {cpu.up:g} % or memory {memory.up:g} %,"
+        f" shrinks by {steps.down} below {cpu.down:g} % and {memory.down:g} %;"
+        f" {market.spot_percent:g} % Spot; {rules}{dry}"
+    )
+
+
+def worded(leaf: Leaf) -> str:
+    """A value with its unit, as a person says it."""
+    value: Any = leaf.value
+    if value is None or value in ((), {}):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    plain = to_plain(value)
+    text = f"{plain:g}" if isinstance(plain, float) else str(plain)
+    unit = leaf.about.unit if leaf.about and isinstance(value, int | float | timedelta) else ""
+    return f"{text} {_ONE.get(unit, unit) if value == 1 else unit}".strip()
+
+
+def _sections(loaded: Loaded) -> Iterator[tuple[str, Keys, list[Leaf]]]:
+    found = list(leaves(loaded.policy, Policy))
+    yield "cluster", (), [leaf for leaf in found if leaf.keys[0] != "pools"]
+    for index, pool in enumerate(loaded.policy.pools):
+        keys: Keys = ("pools", index)
+        yield f"pool {pool.name}", keys, [leaf for leaf in found if leaf.keys[:2] == keys]

@@ -1,0 +1,172 @@
+"""Reading a policy file: YAML or JSON, with everything that can go wrong said in one clear message."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+import yaml
+
+from nodefleet.adapters.policy import Loaded, load
+from nodefleet.domain.plain import Plain
+from nodefleet.domain.policy.shape import Keys, path_of
+from nodefleet.domain.problems import Problem, RefusedError, shown
+
+STANDARD_INPUT = "-"
+REFUSED = 2  # the exit status
+
+
+class UnreadableError(Exception):
+    """A file that cannot be read at all, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    data: Plain
+    problems: tuple[Problem, ...]  # keys that are written twice: a parser would drop one and say nothing
+
+
+def policy_or_exit(path: Path | None, preset: str | None = None) -> Loaded:
+    """The policy in a file (all defaults without one); everything that is wrong goes to stderr, and the status is 2."""
+    name = "standard input" if str(path) == STANDARD_INPUT else str(path or "policy")
+    try:
+        return read_policy(path, preset)
+    except UnreadableError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+    except RefusedError as error:
+        print(_listed(name, error.problems), file=sys.stderr)
+    raise typer.Exit(REFUSED)
+
+
+def read_policy(path: Path | None, preset: str | None = None) -> Loaded:
+    """The policy in a file, or an UnreadableError, or a RefusedError. A preset given here replaces the file's."""
+    content = parsed(_text(path), is_json=path.suffix == ".json") if path else Content(data={}, problems=())
+    data = content.data
+    if preset is not None and isinstance(data, dict | None):
+        data = {**(data or {}), "preset": preset}
+    try:
+        loaded = load(data)
+    except RefusedError as error:
+        raise RefusedError([*content.problems, *error.problems]) from None
+    if content.problems:
+        raise RefusedError(content.problems)
+    return loaded
+
+
+def _listed(name: str, problems: tuple[Problem, ...]) -> str:
+    count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
+    return "\n".join([f"{name}: {count}", *map(_block, problems)])
+
+
+def _block(problem: Problem) -> str:
+    value = "" if problem.value is None else f": {shown(problem.value)}"
+    return f"\n  {problem.path}{value}\n    wrong: {problem.wrong}\n    right: {problem.right}"
+
+
+def _text(path: Path) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
+        return raw.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise UnreadableError("there is no such file") from None
+    except IsADirectoryError:
+        raise UnreadableError("is a directory; name a file in it") from None
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}") from None
+
+
+def parsed(text: str, *, is_json: bool = False) -> Content:
+    """The plain data in a text, or an UnreadableError with line and column."""
+    return _parsed_json(text) if is_json else _parsed_yaml(text)
+
+
+# ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Table(dict[str, Any]):
+    """A JSON object that knows which of its keys were there before."""
+
+    twice: tuple[str, ...] = ()
+
+
+def _table(pairs: list[tuple[str, Any]]) -> _Table:
+    table = _Table(pairs)
+    names = [name for name, _ in pairs]
+    table.twice = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+    return table
+
+
+def _parsed_json(text: str) -> Content:
+    try:
+        data = json.loads(text, object_pairs_hook=_table)
+    except json.JSONDecodeError as error:
+        raise UnreadableError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise UnreadableError("is nested too deeply") from None
+    return Content(data=data, problems=tuple(_twice_in_json(data, ())))
+
+
+def _twice_in_json(data: Plain, keys: Keys) -> Iterator[Problem]:
+    for name in data.twice if isinstance(data, _Table) else ():
+        yield _twice((*keys, name), data[name], "")
+    parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, each in parts:
+        yield from _twice_in_json(each, (*keys, key))
+
+
+def _twice(keys: Keys, value: Plain, lines: str) -> Problem:
+    return Problem(path=path_of(keys), value=value, wrong=f"is written more than once{lines}", right="keep one of them")
+
+
+# ── YAML ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _parsed_yaml(text: str) -> Content:
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        problems = tuple(_twice_in_yaml(node, (), ())) if node else ()
+        data = loader.construct_document(node) if node else None
+    except yaml.MarkedYAMLError as error:
+        _refuse(error)
+    except yaml.YAMLError as error:
+        raise UnreadableError(f"is not YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:  # a date such as 2026-13-01
+        raise UnreadableError(f"has a value that YAML cannot read: {error}; put it in quotes") from None
+    except RecursionError:
+        raise UnreadableError("is nested too deeply") from None
+    return Content(data=data, problems=problems)
+
+
+def _refuse(error: yaml.MarkedYAMLError) -> NoReturn:
+    mark = error.problem_mark or error.context_mark
+    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    advice = "; put a text that begins with * in quotes" if "alias" in str(error.context) else ""
+    raise UnreadableError(f"{where}{', '.join(filter(None, (error.context, error.problem)))}{advice}") from None
+
+
+def _twice_in_yaml(node: yaml.Node, keys: Keys, above: tuple[int, ...]) -> Iterator[Problem]:
+    if id(node) in above:
+        raise UnreadableError(f"line {node.start_mark.line + 1}: {path_of(keys)} contains itself")
+    above = (*above, id(node))
+    if isinstance(node, yaml.MappingNode):
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            line = key.start_mark.line + 1
+            if name in lines and name != "<<":
+                yield _twice((*keys, name), _scalar(value), f", in line {lines[name]} and in line {line}")
+            lines.setdefault(name, line)
+            yield from _twice_in_yaml(value, (*keys, name), above)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _twice_in_yaml(value, (*keys, index), above)
+
+
+def _scalar(node: yaml.Node) -> str | None:
+    return node.value if isinstance(node, yaml.ScalarNode) else None
