@@ -114,6 +114,7 @@ def test_how_a_budget_stands(limit, replicas, ready, unready, status):
 def test_a_stray_pod_without_a_controller_counts_as_healthy_but_asks_for_nothing():
     pods = web_pods((3,), ready=3, naked=1)
     assert allowance(budget(min_available="34%"), pods) == stands(2, 4, 2, 3)
+    assert allowance(budget(min_available="34%"), reversed(pods)) == stands(2, 4, 2, 3)
 
 
 def test_a_controller_is_counted_once_by_uid_and_without_one_by_kind_and_name():
@@ -183,6 +184,7 @@ def test_why_a_budget_allows_nothing_whatever_the_health_of_its_pods(limit, owne
         (stands(2, 4, 2, 3), stands(1, 3, 2, 3)),
         (stands(1, 2, 2, 3), stands(1, 2, 2, 3)),  # as many, but fewer healthy
         (stands(1, 5, 2, 5), stands(1, 3, 2, 3)),
+        (stands(1, 3, 3, 3), stands(1, 3, 3, 3)),  # as many, but more needed
     ],
 )
 def test_the_smaller_of_our_own_and_the_clusters_figure_counts(cluster, status):

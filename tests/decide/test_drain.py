@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodefleet.decide.drain import Course, DrainReason, PodPlan, drain, ref, stuck
+from nodefleet.decide.drain import Course, DrainReason, PodPlan, drain, ref, stuck, unmanaged
 from nodefleet.domain.operations import PodRef, Why
 from nodefleet.domain.policy import RemovalRules
 from nodefleet.domain.workload import Owner, Pod, PodPhase, Volume, VolumeKind
@@ -128,11 +128,35 @@ def test_a_plan_keeps_the_order_and_names_pods_by_their_identity():
     assert plan.leave == (PodPlan(pod=ref(pods[1]), course=Course.LEAVE, reason=DrainReason.MIRROR),)
 
 
-def test_every_reason_reads_as_a_sentence():
-    said = {
-        reason: PodPlan(pod=ref(pod(namespace="shop")), course=Course.LEAVE, reason=reason).sentence
-        for reason in DrainReason
-    }
-    assert said[DrainReason.UNMANAGED] == "pod shop/bar has no controller: nobody would make it again"
-    assert said[DrainReason.STUCK] == "pod shop/bar is stuck terminating and no longer waited for"
-    assert len(set(said.values())) == len(DrainReason)
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (DrainReason.STUCK, "is stuck terminating and no longer waited for"),
+        (DrainReason.DAEMON, "belongs to a daemonset and stays with its node"),
+        (DrainReason.MIRROR, "is a static pod and stays with its node"),
+        (DrainReason.TERMINATING, "is terminating"),
+        (DrainReason.FINISHED, "has finished"),
+        (DrainReason.ORPHANED_DAEMON, "belonged to a daemonset that is gone"),
+        (DrainReason.MANAGED, "is made again by its controller"),
+        (DrainReason.MARKED_SAFE, "has no controller and is marked as safe to evict"),
+        (DrainReason.UNMANAGED, "has no controller: nobody would make it again"),
+    ],
+)
+def test_every_reason_reads_as_a_sentence(reason, words):
+    plan = PodPlan(pod=ref(pod(namespace="shop")), course=Course.LEAVE, reason=reason)
+    assert plan.sentence == f"pod shop/bar {words}"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, False),
+        ({"owner": None}, True),
+        ({"owner": owned_by("ReplicaSet", gone=True)}, True),
+        ({"owner": owned_by("DaemonSet", gone=True)}, False),
+        ({"owner": None, "mirror": True}, False),
+        ({"owner": None, "phase": DONE}, False),
+    ],
+)
+def test_unmanaged_is_who_should_run_elsewhere_and_would_not(change, expected):
+    assert unmanaged(pod(**change)) is expected

@@ -262,6 +262,7 @@ def test_the_leftover_of_a_deleted_daemonset_is_evicted_so_its_budget_counts():
     leftover = pod(owner=replace(DAEMON, gone=True), volumes=HOST_PATH)
     assert reason(leftover, budgets=[NONE_ALLOWED]) is StayReason.BUDGET
     assert reason(replace(leftover, owner=DAEMON), budgets=[NONE_ALLOWED]) is None
+    assert reason(replace(leftover, mirror=True), budgets=[NONE_ALLOWED]) is None
 
 
 def test_a_persons_word_is_given_before_the_rules_of_caution_whatever_the_order_of_pods():

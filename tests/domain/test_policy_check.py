@@ -63,13 +63,17 @@ def test_the_defaults_hold():
         (of(limits=Limits(min=-1)), "pools[0].limits.min: -1 is less than 0; write at least 0 (nodes)"),
         (
             of(steps=Steps(down=0)),
-            "pools[0].steps.down: 0 is less than 1; write at least 1 (nodes);"
-            " to stop scaling for a while, use `nodefleet pause`",
+            (
+                "pools[0].steps.down: 0 is less than 1; write at least 1 (nodes);"
+                " to stop scaling for a while, use `nodefleet pause`"
+            ),
         ),
         (
             of(market=MarketMix(max_price_usd=0)),
-            "pools[0].market.max_price_usd: 0 is not more than 0; write more than 0 (USD/h);"
-            " for On-Demand only set spot_percent: 0",
+            (
+                "pools[0].market.max_price_usd: 0 is not more than 0; write more than 0 (USD/h);"
+                " for On-Demand only set spot_percent: 0"
+            ),
         ),
         (
             of(reactive=Reactive(cpu=Utilisation(up=101))),
@@ -162,8 +166,10 @@ POOLS_THAT_CLASH = [
     ),
     (
         Pool(predictive=Predictive(min_days=8)),
-        "predictive.min_days: 8 is more than pools[0].predictive.history_days (7);"
-        " no more days can be asked for than are kept",
+        (
+            "predictive.min_days: 8 is more than pools[0].predictive.history_days (7);"
+            " no more days can be asked for than are kept"
+        ),
     ),
     (
         Pool(market=MarketMix(on_demand_base=11)),
@@ -171,18 +177,24 @@ POOLS_THAT_CLASH = [
     ),
     (
         Pool(health=Health(probe_first=seconds(601))),
-        "health.probe_first: 601 is more than pools[0].health.probe_longest (600);"
-        " the pause grows from first to longest",
+        (
+            "health.probe_first: 601 is more than pools[0].health.probe_longest (600);"
+            " the pause grows from first to longest"
+        ),
     ),
     (
         Pool(removal=RemovalRules(retry_first=seconds(7201))),
-        "removal.retry_first: 7201 is more than pools[0].removal.retry_longest (7200);"
-        " the pause grows from first to longest",
+        (
+            "removal.retry_first: 7201 is more than pools[0].removal.retry_longest (7200);"
+            " the pause grows from first to longest"
+        ),
     ),
     (
         Pool(removal=RemovalRules(force_after=seconds(120))),
-        "removal.force_after: 120 is not less than pools[0].removal.notice (120);"
-        " pods must be forced out before EC2 takes the node",
+        (
+            "removal.force_after: 120 is not less than pools[0].removal.notice (120);"
+            " pods must be forced out before EC2 takes the node"
+        ),
     ),
     (
         Pool(market=MarketMix(types=())),
@@ -190,14 +202,18 @@ POOLS_THAT_CLASH = [
     ),
     (
         Pool(labels={"node-role.kubernetes.io/worker": "true"}),
-        "labels.node-role.kubernetes.io/worker: 'true' is a label that a node may not give itself:"
-        " the K3s agent would not start; use a label of your own, such as example.com/role",
+        (
+            "labels.node-role.kubernetes.io/worker: 'true' is a label that a node may not give itself:"
+            " the K3s agent would not start; use a label of your own, such as example.com/role"
+        ),
     ),
     # sustain
     (
         Pool(sustain=Sustain(down=Score(half_life=seconds(30), window=seconds(3600)))),
-        "sustain.down.threshold: 2.0 is never reached: readings 120 s apart score 1.07 at most;"
-        " write less than 1.07, or a longer half_life or window",
+        (
+            "sustain.down.threshold: 2.0 is never reached: readings 120 s apart score 1.07 at most;"
+            " write less than 1.07, or a longer half_life or window"
+        ),
     ),
     (
         Pool(sustain=Sustain(up=Score(threshold=1, window=seconds(119)))),
@@ -205,8 +221,10 @@ POOLS_THAT_CLASH = [
     ),
     (
         rule(Threshold(name="t", reading="q", sustain=Sustain(up=Score(threshold=9))), q=UP),
-        "custom[0].sustain.up.threshold: 9 is never reached: readings 120 s apart score 2.99 at most;"
-        " write less than 2.99, or a longer half_life or window",
+        (
+            "custom[0].sustain.up.threshold: 9 is never reached: readings 120 s apart score 2.99 at most;"
+            " write less than 2.99, or a longer half_life or window"
+        ),
     ),
     # windows
     (
@@ -215,8 +233,10 @@ POOLS_THAT_CLASH = [
     ),
     (
         window(lasting=seconds(119)),
-        "windows[0].lasting: 119 is less than interval (120);"
-        " a window between two looks is never seen; make it longer than the interval",
+        (
+            "windows[0].lasting: 119 is less than interval (120);"
+            " a window between two looks is never seen; make it longer than the interval"
+        ),
     ),
     (
         window(min=5, max=4),
@@ -231,8 +251,10 @@ POOLS_THAT_CLASH = [
     (watch(2), f"readings.r.period: 2 is not a period that CloudWatch has; {PERIODS}"),
     (
         watch(300),
-        "readings.r.period: 300 puts readings further apart than 240 s (trust.gap × interval): none ever lasts;"
-        " write 240 s or less, or a longer interval",
+        (
+            "readings.r.period: 300 puts readings further apart than 240 s (trust.gap × interval): none ever lasts;"
+            " write 240 s or less, or a longer interval"
+        ),
     ),
     (
         rule(Threshold(name="t", reading="queue")),
@@ -252,8 +274,10 @@ POOLS_THAT_CLASH = [
     ),
     (
         rule(JobDemand(name="t", jobs="q", shrink_below=1.5), q=UP),
-        "custom[0].shrink_below: 1.5 is not less than pools[0].custom[0].grow_above (1.5);"
-        " there must be a dead zone between shrinking and growing",
+        (
+            "custom[0].shrink_below: 1.5 is not less than pools[0].custom[0].grow_above (1.5);"
+            " there must be a dead zone between shrinking and growing"
+        ),
     ),
     (
         rule(

@@ -51,6 +51,14 @@ def test_what_is_still_debris_is_destroyed_by_its_own_id(debris, seen, step):
 
 
 @pytest.mark.parametrize("debris", Debris)
+def test_what_other_workers_are_does_not_matter(debris):
+    other, its_node = instance("i-0"), node("w0", instance="i-0")
+    machines = [other, FAILED] if debris is INSTANCE else [other]
+    members = [its_node, DEAD] if debris is NODE else [its_node]
+    assert len(effects(advance(cleanup(debris), look(120, machines, members), POLICY))) == 1
+
+
+@pytest.mark.parametrize("debris", Debris)
 def test_two_looks_must_be_far_enough_apart(debris):
     def at(seconds):
         seen = look(seconds, [FAILED] if debris is INSTANCE else [], [DEAD] if debris is NODE else [])

@@ -18,7 +18,7 @@ from nodefleet.domain.operations import (
     Shortage,
     Tell,
 )
-from nodefleet.domain.policy import MarketMix, Policy, Pool
+from nodefleet.domain.policy import Health, MarketMix, Policy, Pool
 from nodefleet.operations.advance import advance
 from nodefleet.operations.launch import answered
 from nodefleet.operations.progress import Progress
@@ -191,6 +191,19 @@ def test_a_ready_node_has_joined():
     assert progress.steps == (Close(operation="l1", outcome=Outcome.DONE, detail="1 of 1 joined"),)
 
 
+def test_what_is_learned_while_the_answer_is_missing_is_not_lost():
+    progress = advance(launch(), look(95, [fresh()], [ready()]), POLICY)
+    assert [type(step) for step in progress.steps] == [Keep, SendLaunch]
+    assert [type(lesson) for lesson in progress.lessons] == [Joined]
+
+
+def test_an_instance_that_joined_before_does_not_hide_the_next():
+    seen = look(95, [fresh("i-1"), fresh("i-2")], [ready(), ready("w2", instance="i-2")])
+    progress = advance(one(count=2, instances=("i-1", "i-2"), joined=("i-1",)), seen, POLICY)
+    assert [lesson.instance for lesson in progress.lessons] == ["i-2"]
+    assert closed(progress).detail == "2 of 2 joined"
+
+
 def test_without_its_own_time_the_look_tells_how_long_joining_took():
     progress = advance(one(), look(95, [fresh()], [ready(ready_changed_at=None)]), POLICY)
     assert progress.lessons[0].took == timedelta(seconds=95)
@@ -233,6 +246,12 @@ def test_a_failed_join_is_marked_told_and_learned_before_the_launch_closes():
         ),
         lessons=(JoinFailed(pool="default", instance="i-1", at=after(300)),),
     )
+
+
+def test_the_limit_is_the_pools():
+    policy = Policy(pools=(Pool(health=Health(join_limit=timedelta(seconds=30))),))
+    assert told(advance(one(), look(29, [fresh()]), policy)) == []
+    assert "did not join within 30 s." in told(advance(one(), look(30, [fresh()]), policy))[0].text
 
 
 def test_the_mark_stands_before_the_state_that_would_hide_it():

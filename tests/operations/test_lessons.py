@@ -99,6 +99,12 @@ def test_people_are_told_of_a_pools_trouble_only_when_it_grows():
     assert join_backoffs(thrice, Memory(pools={"default": PoolMemory()}), POLICY) == ()
 
 
+def test_from_which_failed_join_on_people_are_told_is_the_pools():
+    policy = Policy(pools=(Pool(health=Health(failed_joins=1)),))
+    once = learn(NOTHING, [join_failed()], policy, NOON)
+    assert len(join_backoffs(NOTHING, once, policy)) == 1
+
+
 def test_a_pool_without_trouble_does_not_hide_another_ones():
     batch = JoinFailed(pool="batch", instance="i-1", at=NOON)
     memory = learn(Memory(pools={"a": PoolMemory()}), [batch, batch], POLICY, NOON)
@@ -136,6 +142,13 @@ def test_the_pauses_between_drains_are_the_pools():
     policy = Policy(pools=(Pool(removal=rules),))
     assert pool_after([drain_failed()], policy=policy).backoffs == (backoff(1, 10),)
     assert pool_after([drain_failed()] * 2, policy=policy).backoffs == (backoff(2, 15),)
+
+
+def test_how_long_a_backoff_outlives_its_end_is_the_pools():
+    policy = Policy(pools=(Pool(removal=RemovalRules(retry_longest=timedelta(seconds=15))),))
+    known = PoolMemory(backoffs=(backoff(1, 10),))
+    assert pool_after([], known, after(24), policy).backoffs == (backoff(1, 10),)
+    assert pool_after([], known, after(25), policy).backoffs == ()
 
 
 @pytest.mark.parametrize(("seconds", "known"), [(600, True), (7799, True), (7800, False)])

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.operations import (
     AlertKind,
@@ -218,6 +219,13 @@ def test_a_node_without_a_provider_id_is_known_by_its_name(why):
 def test_what_is_not_a_worker_of_ours_is_never_touched(why, seen):
     close = Close(operation="r1", outcome=Outcome.CANCELLED, detail="i-1 is not a worker of ours")
     assert advance(leaving(why), seen, POLICY) == Progress(steps=(close,))
+
+
+def test_a_caller_that_knows_the_workers_need_not_have_them_derived_again():
+    opted_out = cordoned(annotations={"node-fleet.io/scale-down-disabled": "true"})
+    seen = look(1, RUNNING, [opted_out], [pod()])
+    assert closed(advance(removal(), seen, POLICY, workers(seen, POLICY))) is not None
+    assert closed(advance(removal(), seen, POLICY, ())) is None
 
 
 # ── silence ──────────────────────────────────────────────────────────────────────────────────────────────────────

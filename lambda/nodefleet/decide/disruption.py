@@ -48,9 +48,7 @@ class _Allowance:
 
 
 def covers(budget: Budget, pod: Pod) -> bool:
-    if budget.selector is None or budget.namespace != pod.namespace:
-        return False
-    return matches(budget.selector, pod.labels)
+    return budget.selector is not None and budget.namespace == pod.namespace and matches(budget.selector, pod.labels)
 
 
 def healthy(pod: Pod) -> bool:
@@ -122,9 +120,8 @@ class Ledger:
                 return self._answer_of(budget, pod, used)
             case several:
                 keys = tuple(budget.key for budget in several)
-                sentence = (
-                    f"pod {pod.key} is covered by {len(keys)} budgets ({', '.join(keys)}), so it cannot be evicted"
-                )
+                held = f"{len(keys)} budgets ({', '.join(keys)})"
+                sentence = f"pod {pod.key} is covered by {held}, so it cannot be evicted"
                 return Refused(pod=pod, why=Refusal.SEVERAL_BUDGETS, budgets=keys, sentence=sentence)
 
     def _answer_of(self, budget: Budget, pod: Pod, used: Counter[str]) -> Verdict:
@@ -189,8 +186,7 @@ def _nothing_left(budget: Budget, allowed: _Allowance, used: int) -> str:
         return f"{promise}, and pods before this one use {used}"
     if allowed.trouble:
         return f"{promise}: {allowed.trouble}"
-    healthy_now = f"{status.current_healthy} of {status.expected_pods} healthy"
-    return f"{promise}: {healthy_now}, {status.desired_healthy} needed"
+    return f"{promise}: {status.current_healthy} of {status.expected_pods} healthy, {status.desired_healthy} needed"
 
 
 def _allowance(budget: Budget, covered: Sequence[Pod]) -> _Allowance:
@@ -248,9 +244,7 @@ def _nothing(covered: Sequence[Pod], trouble: str) -> _Allowance:
 
 def _status(covered: Sequence[Pod], *, needed: int, expected: int) -> BudgetStatus:
     current = sum(healthy(pod) for pod in covered)
+    allowed = max(0, current - needed) if expected > 0 else 0
     return BudgetStatus(
-        disruptions_allowed=max(0, current - needed) if expected > 0 else 0,
-        current_healthy=current,
-        desired_healthy=needed,
-        expected_pods=expected,
+        disruptions_allowed=allowed, current_healthy=current, desired_healthy=needed, expected_pods=expected
     )

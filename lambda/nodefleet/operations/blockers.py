@@ -82,7 +82,7 @@ def _too_late(leaving: Leaving) -> Blocker | None:
     after = f"after {seconds(leaving.removal.deadline - leaving.removal.started)}"
     for refused in _refusals(leaving):
         return Blocker(
-            name=f"budget {', '.join(refused.budgets)}",
+            name=f"budget {refused.budgets[0]}",
             sentence=f"{refused.sentence}, so pod {refused.pod.key} is still there {after}",
             remedy="Give the workload one more replica, or let the budget allow a disruption",
         )

@@ -18,6 +18,7 @@ Without EC2's list nothing moves. Without Kubernetes nothing is destroyed and no
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.machines import Instance, InstanceState
@@ -48,6 +49,8 @@ def advance_cleanup(cleanup: Cleanup, seen: Observation, policy: Policy, fleet: 
             return _node(cleanup, seen, policy, fleet)
         case Debris.INSTANCE:
             return _instance(cleanup, seen, seen.instances, policy, fleet)
+        case _:
+            assert_never(cleanup.debris)
 
 
 def _node(cleanup: Cleanup, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:

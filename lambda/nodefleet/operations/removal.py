@@ -28,6 +28,7 @@ First match wins; the steps of each look are read off the world again, so each i
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.machines import InstanceState
@@ -40,6 +41,7 @@ from nodefleet.domain.operations import (
     DrainFailed,
     Evict,
     ForceDelete,
+    Keep,
     Lesson,
     Outcome,
     Readmitted,
@@ -87,6 +89,8 @@ def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: 
             return _interrupted(removal, leaving)
         case Why.SICK:
             return _sick(removal, leaving)
+        case _:
+            assert_never(removal.why)
 
 
 def _is_worker(removal: Removal, seen: Observation) -> bool:
@@ -198,7 +202,7 @@ def _terminated(before: Removal, leaving: Leaving) -> Progress:
     after = replace(
         leaving.removal, terminating=True, asked_at=removal.asked_at or leaving.now, attempts=removal.attempts + 1
     )
-    return Progress(steps=(*kept(before, after), Terminate(leaving.instance.id, removal.reason)))
+    return Progress(steps=(Keep(after), Terminate(leaving.instance.id, removal.reason)))
 
 
 def _gave_up(leaving: Leaving, found: Blocker) -> Progress:

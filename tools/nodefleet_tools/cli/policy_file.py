@@ -37,7 +37,7 @@ def policy_or_exit(path: Path | None, preset: str | None = None) -> Loaded:
     except UnreadableError as error:
         print(f"{name}: {error}", file=sys.stderr)
     except RefusedError as error:
-        print(_listed(name, error.problems), file=sys.stderr)
+        print(problem_list(name, error.problems), file=sys.stderr)
     raise typer.Exit(REFUSED)
 
 
@@ -56,7 +56,7 @@ def read_policy(path: Path | None, preset: str | None = None) -> Loaded:
     return loaded
 
 
-def _listed(name: str, problems: tuple[Problem, ...]) -> str:
+def problem_list(name: str, problems: tuple[Problem, ...]) -> str:
     count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
     return "\n".join([f"{name}: {count}", *map(_block, problems)])
 

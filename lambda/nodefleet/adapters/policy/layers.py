@@ -74,7 +74,7 @@ class Layers:
         for key in keys[:-1]:
             holder = holder[key]
         holder[keys[-1]] = value
-        for inside in nodes(value):
+        for inside in _nodes(value):
             self.traces[*keys, *inside] = Trace(origin, places.get((*source, *inside)))
 
     def _forget(self, keys: Keys) -> None:
@@ -82,10 +82,9 @@ class Layers:
         self.broken = {at for at in self.broken if at[: len(keys)] != keys}
 
 
-def nodes(value: Plain) -> Iterator[Keys]:
-    """The keys of everything in a plain value, itself first."""
+def _nodes(value: Plain) -> Iterator[Keys]:
     yield ()
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in parts:
-        for inside in nodes(each):
+        for inside in _nodes(each):
             yield (key, *inside)

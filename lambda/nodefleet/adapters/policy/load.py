@@ -15,7 +15,7 @@ from nodefleet.adapters.policy.form import (
     PRESET,
     SHARED_PARTS,
 )
-from nodefleet.adapters.policy.layers import Layers, nodes
+from nodefleet.adapters.policy.layers import Layers
 from nodefleet.adapters.policy.schedule import schedule_clashes
 from nodefleet.adapters.policy.sound import Sound, sound
 from nodefleet.domain.plain import Plain, decode, from_plain, to_plain
@@ -86,7 +86,8 @@ def _lay_preset(layers: Layers, chooser: Sound, under: Keys) -> None:
     layers.lay(Sound(value=PRESETS[name].overrides, places={}), SHARED_PARTS, f"preset {name}", under)
     if (PRESET,) in chooser.broken:
         # Whatever a preset could have said is not known.
-        layers.broken |= {(*under, *keys) for preset in PRESETS.values() for keys in nodes(preset.overrides) if keys}
+        said = [(section, key) for each in PRESETS.values() for section, keys in each.overrides.items() for key in keys]
+        layers.broken |= {(*under, *keys) for keys in said}
 
 
 def _is_unsure(clash: Clash, layers: Layers) -> bool:

@@ -1,15 +1,17 @@
 """Nodes that are alike, so that whether a pod may go there at all is asked once for many.
 
-Two nodes are alike when they have the same taints and the same values of all labels that pods have asked for so far.
-When a pod asks for a label that nobody has asked for yet, the classes are told apart anew.
+Two nodes are alike when they have the same taints and the same values of all labels that pods have asked for so far,
+be it to run there or to be near or far from others. Only the host label is left out: it would make every node a class
+of its own. When a pod asks for a label that nobody has asked for yet, the classes are told apart anew.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from nodefleet.decide.scheduling.first_fit import FirstFit
 from nodefleet.decide.scheduling.fits import labels_asked_for, why_not
+from nodefleet.decide.scheduling.neighbours import Demand, unmet
 from nodefleet.decide.scheduling.places import NodeModel, Place
-from nodefleet.domain.workload import ZONE_LABEL, Pod, Rules
+from nodefleet.domain.workload import HOST_LABEL, ZONE_LABEL, Pod, Rules
 
 
 class Classes:
@@ -23,9 +25,15 @@ class Classes:
         self._rules: dict[int, Rules] = {}
         self._group()
 
-    def first(self, pod: Pod, suits: Callable[[Place], bool], start: int) -> Place | None:
+    def first(self, pod: Pod, demands: Sequence[Demand], suits: Callable[[Place], bool], start: int) -> Place | None:
         """The first place from rank `start` on that is in an admitting class, has enough room, and suits."""
-        fitting = [tree.first(pod.requests, suits, start) for tree in self._classes_admitting(pod)]
+        for_classes = [demand for demand in demands if demand.topology != HOST_LABEL]
+        self._tell_apart_by(demand.topology for demand in for_classes)
+        fitting = [
+            tree.first(pod.requests, suits, start)
+            for tree in self._classes_admitting(pod)
+            if unmet(for_classes, tree.sample) is None
+        ]
         return min((place for place in fitting if place), key=lambda place: place.index, default=None)
 
     def append(self, place: Place) -> None:

@@ -21,6 +21,14 @@ class Demand:
     otherwise: str  # what is wrong with a domain that it does not allow
 
 
+def unmet(demands: Iterable[Demand], node: NodeModel) -> str | None:
+    """What is wrong with the domains that the node is in."""
+    for demand in demands:
+        if not demand.allows(node.labels.get(demand.topology)):
+            return demand.otherwise
+    return None
+
+
 class Neighbours:
     def __init__(self, everyone: Callable[[], Iterable[tuple[Pod, NodeModel]]]) -> None:
         self._everyone = everyone  # asked at most once, for who is there already

@@ -9,7 +9,7 @@ from functools import partial
 
 from nodefleet.decide.scheduling.classes import Classes, zones_asked_for
 from nodefleet.decide.scheduling.fits import asks_by_name, names_asked_for, shortage, why_not
-from nodefleet.decide.scheduling.neighbours import Demand, Neighbours
+from nodefleet.decide.scheduling.neighbours import Demand, Neighbours, unmet
 from nodefleet.decide.scheduling.places import NodeModel, Place
 from nodefleet.domain.workload import HOST_LABEL, Pod
 
@@ -102,11 +102,11 @@ class Room:
             return self._first_named(pod, demands)
         suits = _suits(pod, demands)
         if pod.rules.affinity or pod.rules.spread:
-            return self._classes.first(pod, suits, start=0)
+            return self._classes.first(pod, demands, suits, start=0)
         # Room only shrinks until something is rolled back: what did not fit a pod like this does not fit the next one.
         # (For affinity and spread that is not so: a place may open when a neighbour arrives.)
         shape = self._shape(pod)
-        found = self._classes.first(pod, suits, start=self._start_for.get(shape, 0))
+        found = self._classes.first(pod, demands, suits, start=self._start_for.get(shape, 0))
         self._start_for[shape] = found.index if found else len(self._places)
         return found
 
@@ -125,7 +125,7 @@ class Room:
     def _why_not(self, pod: Pod, place: Place, demands: list[Demand]) -> str | None:
         if self._classes.is_closed(place):
             return "the node is about to leave"
-        return why_not(pod, place.node) or shortage(pod, place) or _unmet(demands, place.node)
+        return why_not(pod, place.node) or shortage(pod, place) or unmet(demands, place.node)
 
     def _shape(self, pod: Pod) -> Hashable:
         """Two pods of one shape fit the same places."""
@@ -190,11 +190,4 @@ def _needs_a_place(pod: Pod) -> bool:
 def _suits(pod: Pod, demands: list[Demand]) -> Callable[[Place], bool]:
     """What a place must satisfy besides its class and its free CPU, memory and slot."""
     asked, ports = pod.requests, pod.rules.host_ports
-    return lambda place: place.has_the_rest(asked) and place.has_ports(ports) and not _unmet(demands, place.node)
-
-
-def _unmet(demands: list[Demand], node: NodeModel) -> str | None:
-    for demand in demands:
-        if not demand.allows(node.labels.get(demand.topology)):
-            return demand.otherwise
-    return None
+    return lambda place: place.has_the_rest(asked) and place.has_ports(ports) and not unmet(demands, place.node)

@@ -9,7 +9,7 @@ from nodefleet.domain.plain import nearest
 from nodefleet.domain.policy.cluster import Policy
 from nodefleet.domain.policy.demand import CloudWatch, JobDemand, readings_of
 from nodefleet.domain.policy.pool import Pool
-from nodefleet.domain.policy.settings import Readings, Score, Sustain, highest_score
+from nodefleet.domain.policy.settings import Score, Sustain, highest_score
 from nodefleet.domain.policy.shape import Keys, value_at
 from nodefleet.domain.problems import Problem
 
@@ -108,11 +108,8 @@ def _unique(policy: Policy, names: list[Keys]) -> Iterator[Clash]:
 
 def _sustain(policy: Policy, sustain: Sustain, at: Keys) -> Iterator[Clash]:
     for direction, lasting in (("up", sustain.up), ("down", sustain.down)):
-        match lasting:
-            case Score():
-                yield from _score(policy, lasting, (*at, direction))
-            case Readings():
-                pass
+        if isinstance(lasting, Score):
+            yield from _score(policy, lasting, (*at, direction))
 
 
 def _score(policy: Policy, lasting: Score, at: Keys) -> Iterator[Clash]:

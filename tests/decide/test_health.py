@@ -1,0 +1,247 @@
+"""Interrupted, sick, failed and orphaned workers."""
+
+import pytest
+from builders import NOON, after, instance, look, node
+from operation_builders import cleanup, removal
+
+from nodefleet.decide.capacity import counted
+from nodefleet.decide.health import cleanups, doomed, left_behind, sick, too_many_sick, voluntary
+from nodefleet.domain.fleet import workers
+from nodefleet.domain.machines import Notice, NoticeKind
+from nodefleet.domain.memory import Loss
+from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Tell, Why
+from nodefleet.domain.policy import Budgets, Health, Limits, Policy, Pool
+
+POOL = Pool(limits=Limits(min=2, max=10))
+
+
+def fleet(seen, pool=POOL):
+    return workers(seen, Policy(pools=(pool,)))
+
+
+def doom(number, at=after(-5), kind=NoticeKind.SPOT_INTERRUPTION):
+    return Notice(instance=f"i-{number:03}", kind=kind, at=at)
+
+
+def ill(number):
+    return node(number, ready=False, ready_changed_at=after(-600))
+
+
+def removals(steps):
+    return [step.operation for step in steps if isinstance(step, Open | Keep) and isinstance(step.operation, Removal)]
+
+
+def tells(steps):
+    return [step.alert for step in steps if isinstance(step, Tell)]
+
+
+# ── interrupted ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_doomed_worker_gets_a_removal_in_a_hurry():
+    seen = look(2, notices=(doom(1),), cluster="shop", run="7")
+    opened, told = doomed(fleet(seen), POOL, seen)
+    assert opened == Open(
+        Removal(
+            id="shop-f7-20261116T120000-interrupted-i-001",
+            pool="default",
+            instance="i-001",
+            node="w001",
+            why=Why.INTERRUPTED,
+            reason="EC2 takes it: spot-interruption at 11:59:55",
+            started=NOON,
+            deadline=after(115),
+            force_from=after(85),
+        )
+    )
+    assert told.alert is AlertKind.INTERRUPTED
+    assert told.text == "w001 (b): EC2 takes it: spot-interruption at 11:59:55. It is drained now and replaced."
+
+
+def test_all_doomed_workers_are_handled_at_once():
+    seen = look(3, notices=(doom(0), doom(2)))
+    assert [each.instance for each in removals(doomed(fleet(seen), POOL, seen))] == ["i-000", "i-002"]
+
+
+def test_a_voluntary_removal_becomes_an_interrupted_one():
+    leaving = removal(instance="i-001", node="w001", evicting=True, cancelled="load came back")
+    seen = look(2, notices=(doom(1),), operations=(leaving,))
+    kept, _ = doomed(fleet(seen), POOL, seen)
+    assert isinstance(kept, Keep)
+    changed = kept.operation
+    assert (changed.id, changed.why, changed.evicting, changed.cancelled) == (leaving.id, Why.INTERRUPTED, True, "")
+    assert (changed.deadline, changed.force_from) == (after(115), after(85))
+
+
+def test_an_interrupted_removal_that_is_open_is_left_alone():
+    leaving = removal(instance="i-001", node="w001", why=Why.INTERRUPTED)
+    seen = look(2, notices=(doom(1),), operations=(leaving,))
+    assert doomed(fleet(seen), POOL, seen) == []
+
+
+def test_an_interrupted_worker_whose_notice_is_gone_is_left_to_its_removal():
+    leaving = removal(instance="i-001", node="w001", why=Why.INTERRUPTED)
+    seen = look(2, operations=(leaving,))
+    assert doomed(fleet(seen), POOL, seen) == []
+
+
+def test_a_worker_without_a_node_can_be_doomed_too():
+    seen = look(1, instances=[instance(5, launched_at=after(-10))], notices=(doom(5),))
+    assert [(each.instance, each.node) for each in removals(doomed(fleet(seen), POOL, seen))] == [("i-005", "")]
+
+
+# ── sick ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sick_steps(seen, losses=(), pool=POOL):
+    everyone = fleet(seen, pool)
+    return sick(everyone, pool, counted(everyone, seen, "default"), losses, seen)
+
+
+def one_of(total, sick_numbers=(9,), **changes):
+    return look(
+        total - len(sick_numbers),
+        instances=[instance(n) for n in sick_numbers],
+        nodes=[ill(n) for n in sick_numbers],
+        **changes,
+    )
+
+
+def test_a_sick_worker_whose_replacement_is_there_is_removed():
+    steps = sick_steps(one_of(4))
+    (opened,) = removals(steps)
+    assert (opened.instance, opened.why, opened.deadline) == ("i-009", Why.SICK, after(300))
+    assert opened.reason == "not ready for 300 s or more"
+    assert tells(steps) == [AlertKind.SICK]
+    assert steps[1].text == "w009 is not ready for 300 s or more; it is removed."
+
+
+def test_healthy_fleets_have_nothing_to_do():
+    assert sick_steps(look(4)) == []
+
+
+def test_a_sick_worker_is_replaced_first():
+    waiting = (Loss(worker="i-009", at=NOON, cause="unhealthy"),)
+    assert sick_steps(one_of(4), waiting) == []
+
+
+def test_it_stays_while_the_replacement_boots():
+    booting = instance(5, launched_at=after(-10))
+    seen = look(3, instances=[instance(9), booting], nodes=[ill(9)])
+    assert sick_steps(seen) == []
+
+
+def test_it_stays_while_there_are_fewer_than_min():
+    pool = Pool(limits=Limits(min=4, max=10))
+    assert sick_steps(one_of(4), pool=pool) == []
+
+
+def test_at_max_it_must_go_first():
+    pool = Pool(limits=Limits(min=2, max=4))
+    waiting = (Loss(worker="i-009", at=NOON, cause="unhealthy"),)
+    steps = sick_steps(one_of(4), waiting, pool)
+    assert [each.instance for each in removals(steps)] == ["i-009"]
+    assert steps[1].text.endswith("it is removed first, because max is reached.")
+
+
+@pytest.mark.parametrize(("total", "ill_ones", "many"), [(3, 1, False), (2, 1, True), (6, 2, False), (5, 2, True)])
+def test_more_than_a_third_is_the_master_or_the_network(total, ill_ones, many):
+    seen = one_of(total, tuple(range(20, 20 + ill_ones)))
+    assert too_many_sick(fleet(seen), POOL) is many
+    assert (tells(sick_steps(seen)) == [AlertKind.MANY_SICK]) is many
+
+
+def test_many_sick_ones_are_named():
+    (told,) = sick_steps(one_of(3, (20, 21)))
+    assert told.text == (
+        "2 of 3 workers are not ready (w020, w021). None is replaced: look at the master and the network first."
+    )
+
+
+def test_one_at_a_time():
+    seen = one_of(9, (20, 21))
+    assert [each.instance for each in removals(sick_steps(seen))] == ["i-020"]
+    under_way = removal(instance="i-020", node="w020", why=Why.SICK)
+    seen = one_of(9, (20, 21), operations=(under_way,))
+    assert removals(sick_steps(seen)) == []
+
+
+def test_more_at_a_time_if_the_budget_says_so():
+    pool = Pool(budgets=Budgets(sick=2))
+    assert len(removals(sick_steps(one_of(9, (20, 21)), pool=pool))) == 2
+
+
+# ── left behind ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cleaned(seen, suspects, pool=POOL):
+    return cleanups(fleet(seen, pool), pool, suspects, seen)
+
+
+def test_an_orphaned_node_is_cleaned_up_after_a_second_look():
+    seen = look(5, nodes=[node(8)], cluster="shop", run="7")
+    assert cleaned(seen, {"w008": after(-119)}) == []
+    (opened,) = cleaned(seen, {"w008": after(-120)})
+    assert opened == Open(
+        Cleanup(
+            id="shop-f7-20261116T120000-cleanup-w008",
+            pool="default",
+            debris=Debris.NODE,
+            target="w008",
+            reason="its machine is gone",
+            first_seen=after(-120),
+            started=NOON,
+            deadline=after(300),
+        )
+    )
+
+
+def test_failed_joins_are_kept_up_to_the_limit_and_the_oldest_go():
+    failed = [instance(n, launched_at=after(-1000 - n), failed=True) for n in (7, 8)]
+    seen = look(5, instances=failed)
+    assert left_behind(fleet(seen), POOL) == [(next(w for w in fleet(seen) if w.id == "i-008"), Debris.INSTANCE)]
+    (opened,) = cleaned(seen, {"i-008": after(-200)})
+    assert (opened.operation.target, opened.operation.debris) == ("i-008", Debris.INSTANCE)
+    assert opened.operation.reason == "it never joined, and enough failures are kept"
+
+
+@pytest.mark.parametrize(("keep", "left"), [(0, 2), (1, 1), (2, 0), (5, 0)])
+def test_how_many_failures_are_kept(keep, left):
+    seen = look(5, instances=[instance(n, failed=True) for n in (7, 8)])
+    assert len(left_behind(fleet(seen), Pool(health=Health(keep_failed=keep)))) == left
+
+
+def test_an_open_cleanup_is_not_opened_again():
+    seen = look(5, nodes=[node(8)], operations=(cleanup(target="w008", debris=Debris.NODE),))
+    assert cleaned(seen, {"w008": after(-900)}) == []
+
+
+@pytest.mark.parametrize(
+    ("total", "orphans", "person"),
+    [(5, 1, False), (5, 2, True), (10, 2, False), (10, 3, True), (0, 1, False), (0, 2, True)],
+)
+def test_much_cleanup_is_for_a_person(total, orphans, person):
+    numbers = range(20, 20 + orphans)
+    seen = look(total, nodes=[node(n) for n in numbers])
+    steps = cleaned(seen, {f"w{n:03}": after(-900) for n in numbers})
+    assert (tells(steps) == [AlertKind.CLEANUP_NEEDS_PERSON]) is person
+    assert len([step for step in steps if isinstance(step, Open)]) == (0 if person else orphans)
+
+
+def test_what_needs_a_person_is_named():
+    seen = look(5, nodes=[node(20), node(21)])
+    (told,) = cleaned(seen, {"w020": NOON, "w021": NOON})
+    assert told.text == (
+        "2 workers look left behind (w020, w021), more than the 1 that are cleaned up unasked. "
+        "Look at them and remove them by hand."
+    )
+
+
+# ── of our own will ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_voluntary_removal_ends_by_its_deadline():
+    seen = look(2)
+    opened = voluntary(fleet(seen)[1], POOL, seen, "calm").operation
+    assert (opened.why, opened.reason, opened.started, opened.deadline) == (Why.VOLUNTARY, "calm", NOON, after(300))
+    assert (opened.instance, opened.node, opened.pool, opened.force_from) == ("i-001", "w001", "default", None)

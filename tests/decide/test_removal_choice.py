@@ -1,0 +1,222 @@
+"""Who leaves, in which order, and why everybody else stays."""
+
+import pytest
+from builders import NOON, TARGET, after, instance, look, node, pod
+from operation_builders import removal
+
+from nodefleet.decide.case import Case
+from nodefleet.decide.removal import choose, not_asked, ranked
+from nodefleet.decide.scene import Scene
+from nodefleet.domain.decision import StayReason
+from nodefleet.domain.fleet import workers
+from nodefleet.domain.machines import Notice, NoticeKind
+from nodefleet.domain.memory import NOTHING_KNOWN, Backoff
+from nodefleet.domain.observation import LaunchTarget
+from nodefleet.domain.policy import Budgets, Policy, Pool
+from nodefleet.domain.resources import Resources
+from nodefleet.domain.workload import Budget, Owner, Selector
+
+FULL = Resources(cpu=2000)
+
+
+def setting(seen, pool=Pool(), backoffs=()):
+    policy = Policy(pools=(pool,))
+    everyone = workers(seen, policy)
+    case = Case.of(pool, policy, seen, NOTHING_KNOWN, everyone)
+    return everyone, Scene(seen, policy, everyone).ground(case, backoffs)
+
+
+def chosen(seen, number=1, pool=Pool(), backoffs=()):
+    everyone, ground = setting(seen, pool, backoffs)
+    return choose(everyone, pool, number, ground)
+
+
+def names(leaving):
+    return [worker.name for worker in leaving.chosen]
+
+
+def reasons(leaving):
+    return {stay.worker: stay.reason for stay in leaving.stays}
+
+
+def detail(leaving, worker):
+    return next(stay.detail for stay in leaving.stays if stay.worker == worker)
+
+
+def order(seen):
+    everyone, ground = setting(seen)
+    return [worker.name for worker in ranked(everyone, ground)]
+
+
+def test_the_zone_with_the_most_nodes_goes_first():
+    assert order(look([0, 2, 4, 1], pods=[], idle={"w001": 99.0}))[-1] == "w001"
+
+
+def test_then_the_idlest():
+    assert order(look([0, 2, 4], pods=[], idle={"w000": 10.0, "w002": 90.0, "w004": 50.0})) == ["w002", "w004", "w000"]
+
+
+def test_then_the_one_with_the_fewest_pods_that_have_to_move():
+    daemon = pod("d-1", "w002", owner=Owner(kind="DaemonSet", name="d"))
+    assert order(look([0, 2, 4], pods=[pod("a-1", "w000"), pod("a-2", "w000"), pod("a-3", "w004"), daemon])) == [
+        "w002",
+        "w004",
+        "w000",
+    ]
+
+
+def test_then_by_name():
+    assert order(look([4, 0, 2], pods=[])) == ["w000", "w002", "w004"]
+
+
+def test_the_first_leaves_and_the_others_are_outranked():
+    found = chosen(look([0, 2, 4], pods=[]))
+    assert names(found) == ["w000"]
+    assert reasons(found) == {
+        "w000": StayReason.CHOSEN,
+        "w002": StayReason.OUTRANKED,
+        "w004": StayReason.OUTRANKED,
+    }
+    assert detail(found, "w002") == "w000 goes first"
+    assert detail(found, "w000") == "leaves now"
+
+
+def test_a_protected_node_is_passed_over():
+    found = chosen(look([0, 2, 4], pods=[pod("solo", "w000", owner=None)], idle={"w000": 99.0}))
+    assert names(found) == ["w002"]
+    assert reasons(found)["w000"] is StayReason.UNMANAGED_POD
+
+
+def test_a_node_whose_pods_fit_nowhere_stays():
+    pods = [pod("big-1", "w000", requests=Resources(cpu=1500)), pod("big-2", "w002", requests=Resources(cpu=1500))]
+    found = chosen(look([0, 2], pods=pods))
+    assert names(found) == []
+    assert reasons(found) == {"w000": StayReason.NOWHERE_TO_GO, "w002": StayReason.NOWHERE_TO_GO}
+    assert detail(found, "w000") == "default/big-1 fits on no other node"
+    assert found.obstacle == (
+        "no node can leave (w000: default/big-1 fits on no other node; w002: default/big-2 fits on no other node)"
+    )
+
+
+def test_a_failed_try_leaves_no_trace_for_the_next_one():
+    pods = [
+        pod("a-1", "w000", requests=Resources(cpu=1000)),
+        pod("a-2", "w000", requests=Resources(cpu=1000)),
+        pod("b-1", "w002", requests=Resources(cpu=1000)),
+        pod("c-1", "w004", requests=Resources(cpu=1000)),
+        pod("c-2", "w004", requests=Resources(cpu=500)),
+    ]
+    # w000's two fit only half; b-1 fits on w004? no: 1500 taken. Nobody can leave.
+    assert names(chosen(look([0, 2, 4], pods=pods, idle={"w000": 99.0}))) == []
+
+
+def test_a_blocking_budget_keeps_the_node():
+    budget = Budget(name="web", selector=Selector(labels={"app": "web"}), min_available="2")
+    pods = [pod("web-1", "w000"), pod("web-2", "w001")]
+    found = chosen(look(3, pods=pods, budgets=(budget,), idle={"w000": 99.0}))
+    assert reasons(found)["w000"] is StayReason.BUDGET
+    assert names(found) == ["w002"]
+
+
+def test_a_node_that_backs_off_stays():
+    backoffs = (Backoff(node="w000", blocker="x", failures=1, until=after(60)),)
+    found = chosen(look([0, 2], pods=[]), backoffs=backoffs)
+    assert (names(found), reasons(found)["w000"]) == (["w002"], StayReason.BACKING_OFF)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "leaves"),
+    [
+        ([0, 2, 1], ["w000"]),  # a, a, b: one of a's
+        ([0, 1], ["w000"]),  # one each: with fewer nodes than zones a zone must be left anyway
+    ],
+)
+def test_zones_are_left_only_when_there_are_too_few_nodes(numbers, leaves):
+    assert names(chosen(look(numbers, pods=[]))) == leaves
+
+
+def test_the_last_of_its_zone_stays_while_all_zones_could_be_covered():
+    full = [pod(f"x-{n}", f"w{n:03}", owner=None) for n in (0, 2)]
+    found = chosen(look([0, 2, 1], pods=full))
+    assert names(found) == []
+    assert reasons(found)["w001"] is StayReason.LAST_OF_ZONE
+    assert detail(found, "w001") == "the last worker of b, and 2 could still cover 2 zones"
+
+
+def test_with_a_single_zone_there_is_nothing_to_cover():
+    seen = look([1], pods=[], targets=(LaunchTarget(subnets={"b": "s"}),))
+    assert names(chosen(seen)) == ["w001"]
+
+
+def test_without_a_launch_target_the_zones_in_use_count():
+    full = [pod(f"x-{n}", f"w{n:03}", owner=None) for n in (0, 2)]
+    assert reasons(chosen(look([0, 2, 1], pods=full, targets=())))["w001"] is StayReason.LAST_OF_ZONE
+
+
+def test_without_pod_objects_nobody_leaves():
+    found = chosen(look(3))
+    assert names(found) == []
+    assert set(reasons(found).values()) == {StayReason.PODS_UNKNOWN}
+
+
+def test_one_at_a_time():
+    leaving = removal(instance="i-004", node="w004")
+    found = chosen(look([0, 2, 4], pods=[], operations=(leaving,)))
+    assert names(found) == []
+    assert reasons(found) == {
+        "w000": StayReason.ONE_AT_A_TIME,
+        "w002": StayReason.ONE_AT_A_TIME,
+        "w004": StayReason.NOT_READY,
+    }
+    assert detail(found, "w000") == "1 already on the way out"
+
+
+def test_several_at_a_time_if_budget_and_room_allow():
+    pool = Pool(budgets=Budgets(removals=2))
+    assert names(chosen(look([0, 2, 4, 6], pods=[]), 3, pool)) == ["w000", "w002"]
+    assert names(chosen(look([0, 2, 4, 6], pods=[]), 1, pool)) == ["w000"]
+
+
+def test_the_second_to_leave_may_not_rely_on_the_first():
+    pods = [pod(f"a-{n}", f"w{n:03}", requests=Resources(cpu=1000)) for n in (0, 2, 4)]
+    found = chosen(look([0, 2, 4], pods=pods), 2, Pool(budgets=Budgets(removals=2)))
+    assert names(found) == ["w000"]
+    assert set(reasons(found).values()) == {StayReason.CHOSEN, StayReason.NOWHERE_TO_GO}
+
+
+def test_several_at_a_time_count_each_zone_anew():
+    pool = Pool(budgets=Budgets(removals=3))
+    seen = look([0, 2, 1, 3], pods=[], targets=(TARGET,))
+    found = chosen(seen, 3, pool)
+    # after one of each zone has gone, two are left for two zones: the third may go only by leaving a zone
+    assert len(found.chosen) == 3
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (look(1, instances=[instance(9, launched_at=after(-5))], pods=[]), StayReason.NOT_READY),
+        (look(1, instances=[instance(9)], nodes=[node(9, cordoned=True)], pods=[]), StayReason.CORDONED_BY_PERSON),
+        (
+            look(
+                1,
+                instances=[instance(9)],
+                nodes=[node(9)],
+                pods=[],
+                notices=(Notice(instance="i-009", kind=NoticeKind.SPOT_INTERRUPTION, at=NOON),),
+            ),
+            StayReason.NOT_READY,
+        ),
+    ],
+)
+def test_who_is_no_candidate(seen, reason):
+    everyone, _ = setting(seen)
+    for found in (chosen(seen, 2, Pool(budgets=Budgets(removals=2))), not_asked(everyone)):
+        assert [stay.reason for stay in found.stays if "9" in stay.worker] == [reason]
+
+
+def test_when_nobody_asks_everybody_stays_for_that_reason():
+    everyone, _ = setting(look(2, pods=[]))
+    found = not_asked(everyone)
+    assert (found.chosen, set(reasons(found).values())) == ((), {StayReason.NOT_ASKED})
+    assert found.obstacle == "no node can leave"
