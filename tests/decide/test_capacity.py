@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from builders import NOON, after, instance, look, node
-from operation_builders import launch, removal
 
+from builders import NOON, after, instance, look, node
 from nodefleet.decide.capacity import counted, covered, membership
 from nodefleet.domain.decision import Count
 from nodefleet.domain.fleet import workers
@@ -14,6 +13,7 @@ from nodefleet.domain.memory import Loss
 from nodefleet.domain.operations import Why
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing, Reading
+from operation_builders import launch, removal
 
 POLICY = Policy()
 

@@ -1,8 +1,8 @@
 """Shrinking is AND, and projected."""
 
 import pytest
-from builders import NOON
 
+from builders import NOON
 from nodefleet.decide.consent import kept
 from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Look, Opinion, Settling, Steady, Veto, Waiting
 from nodefleet.domain.decision import Rank, Side

@@ -1,8 +1,8 @@
 """Cooldowns by direction: the table of decide/damping.py."""
 
 import pytest
-from builders import NOON, after
 
+from builders import NOON, after
 from nodefleet.decide.damping import damping
 from nodefleet.domain.decision import Rank, Side
 from nodefleet.domain.memory import PoolMemory

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from builders import NOON, after, look
-from operation_builders import removal
 
+from builders import NOON, after, look
 from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.placement import Ask
 from nodefleet.domain.fleet import workers
@@ -13,6 +12,7 @@ from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import NOTHING_KNOWN, PoolMemory
 from nodefleet.domain.operations import AlertKind, CancelRemoval, Launch, Open, Purpose, Shortage, Tell, Why
 from nodefleet.domain.policy import MarketMix, Policy, Pool
+from operation_builders import removal
 
 POLICY = Policy()
 POOL = Pool()

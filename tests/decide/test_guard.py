@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from builders import NOON, after, instance, look, node
 
+from builders import NOON, after, instance, look, node
 from nodefleet.decide.guard import doubts, safety, trusted
 from nodefleet.domain.decision import Count, Rank, Side
 from nodefleet.domain.fleet import workers

@@ -1,9 +1,8 @@
 """Interrupted, sick, failed and orphaned workers."""
 
 import pytest
-from builders import NOON, after, instance, look, node
-from operation_builders import cleanup, removal
 
+from builders import NOON, after, instance, look, node
 from nodefleet.decide.capacity import counted
 from nodefleet.decide.health import cleanups, doomed, left_behind, sick, too_many_sick, voluntary
 from nodefleet.domain.fleet import workers
@@ -11,6 +10,7 @@ from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Tell, Why
 from nodefleet.domain.policy import Budgets, Health, Limits, Policy, Pool
+from operation_builders import cleanup, removal
 
 POOL = Pool(limits=Limits(min=2, max=10))
 

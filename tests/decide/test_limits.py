@@ -1,8 +1,8 @@
 """Min, max, windows, commands and replacements as bounds."""
 
 import pytest
-from builders import NOON, after, look
 
+from builders import NOON, after, look
 from nodefleet.decide.limits import commands, limits, replacements, windows
 from nodefleet.domain.decision import Count, Rank, Side
 from nodefleet.domain.memory import Loss

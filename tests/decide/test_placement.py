@@ -1,10 +1,10 @@
 """Zones balanced, markets by formula, shortages avoided."""
 
 import pytest
-from builders import NOON, after, instance, look, node
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import NOON, after, instance, look, node
 from nodefleet.decide.placement import ANY, Ask, Placed, on_demand_share, place
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import Market

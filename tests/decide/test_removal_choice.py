@@ -1,9 +1,8 @@
 """Who leaves, in which order, and why everybody else stays."""
 
 import pytest
-from builders import NOON, TARGET, after, instance, look, node, pod
-from operation_builders import removal
 
+from builders import NOON, TARGET, after, instance, look, node, pod
 from nodefleet.decide.case import Case
 from nodefleet.decide.removal import choose, not_asked, ranked
 from nodefleet.decide.scene import Scene
@@ -15,6 +14,7 @@ from nodefleet.domain.observation import LaunchTarget
 from nodefleet.domain.policy import Budgets, Policy, Pool
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import Budget, Owner, Selector
+from operation_builders import removal
 
 FULL = Resources(cpu=2000)
 

@@ -1,10 +1,10 @@
 """How many nodes unschedulable pods buy."""
 
 import pytest
-from builders import NOON
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import NOON
 from nodefleet.decide.signals.votes import Calm, Floor, Look, Steady
 from nodefleet.decide.sizing import Unschedulable, pods_opinion
 from nodefleet.domain.policy import Pool

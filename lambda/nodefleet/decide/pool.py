@@ -18,7 +18,7 @@ from nodefleet.decide.removal import Leaving, choose, not_asked
 from nodefleet.decide.scene import Scene
 from nodefleet.decide.waiting import Waiting, waiting_for
 from nodefleet.domain.decision import Action, Bound, PoolDecision, Rank
-from nodefleet.domain.memory import Memory, PoolMemory
+from nodefleet.domain.memory import Loss, Memory, PoolMemory
 from nodefleet.domain.operations import AlertKind, Step, Tell
 
 
@@ -56,7 +56,7 @@ def decide_pool(this: Case, scene: Scene, whole: Memory, trust: guard.Trusted) -
     else:
         reason = explain.held(this.count.capacity, settled, bounds, heard.opinions)
         course = _hold(this, reason, memory)
-    decision = _decision(this, heard, bounds, settled, course)
+    decision = _decision(this, heard, bounds, settled, course, who.losses)
     return Result(
         decision=decision,
         memory=_tidied(course.memory, this),
@@ -175,8 +175,10 @@ def _hold(this: Case, reason: str, memory: PoolMemory) -> _Course:
     )
 
 
-def _decision(this: Case, heard: Heard, bounds: Sequence[Bound], settled: Settled, course: _Course) -> PoolDecision:
-    pool, seen, memory = this.pool, this.seen, course.memory
+def _decision(
+    this: Case, heard: Heard, bounds: Sequence[Bound], settled: Settled, course: _Course, lost: Sequence[Loss]
+) -> PoolDecision:
+    pool, seen = this.pool, this.seen
     return PoolDecision(
         pool=pool.name,
         action=course.action,
@@ -188,9 +190,9 @@ def _decision(this: Case, heard: Heard, bounds: Sequence[Bound], settled: Settle
         votes=explain.votes(heard.opinions),
         plan=(
             *health.doomed(this.workers, pool, seen),
-            *health.sick(this.workers, pool, this.count, memory.losses, seen),
+            *health.sick(this.workers, pool, this.count, lost, seen),
             *course.steps,
-            *health.cleanups(this.workers, pool, memory.suspects, seen),
+            *health.cleanups(this.workers, pool, course.memory.suspects, seen),
             *heard.tells,
             *_at_max(this, settled),
         ),

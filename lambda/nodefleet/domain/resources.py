@@ -1,9 +1,11 @@
 """How much a pod asks for and a node has, in the units Kubernetes schedules by."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
+_QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<suffix>[A-Za-z]*)")
 _SUFFIXES = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),
@@ -68,9 +70,7 @@ def total(parts: Iterable[Resources]) -> Resources:
 
 def quantity(text: str) -> Decimal:
     """A Kubernetes quantity as a number: "500m" → 0.5, "2Gi" → 2147483648, "1e3" → 1000."""
-    digits = text.rstrip("EKMGTPiknum")
-    suffix = text[len(digits) :]
-    try:
-        return Decimal(digits) * _SUFFIXES[suffix]
-    except (InvalidOperation, KeyError):
-        raise ValueError(f"{text!r} is not a quantity; write for example 500m, 2 or 1Gi") from None
+    match = _QUANTITY.fullmatch(text)
+    if match is None or match["suffix"] not in _SUFFIXES:
+        raise ValueError(f"{text!r} is not a quantity; write for example 500m, 2 or 1Gi")
+    return Decimal(match["number"]) * _SUFFIXES[match["suffix"]]

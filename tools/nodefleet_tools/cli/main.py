@@ -2,7 +2,7 @@
 
 import typer
 
-from nodefleet_tools.cli import policy
+from nodefleet_tools.cli import decide, demo, policy
 
 app = typer.Typer(
     help="node-fleet: a serverless autoscaler for K3s on AWS.",
@@ -11,6 +11,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command(name="decide")(decide.decide)
+app.command(name="demo")(demo.demo)
 app.add_typer(policy.app, name="policy")
 
 

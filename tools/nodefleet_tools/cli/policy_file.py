@@ -43,7 +43,7 @@ def policy_or_exit(path: Path | None, preset: str | None = None) -> Loaded:
 
 def read_policy(path: Path | None, preset: str | None = None) -> Loaded:
     """The policy in a file, or an UnreadableError, or a RefusedError. A preset given here replaces the file's."""
-    content = parsed(_text(path), is_json=path.suffix == ".json") if path else Content(data={}, problems=())
+    content = parsed(text_of(path), is_json=path.suffix == ".json") if path else Content(data={}, problems=())
     data = content.data
     if preset is not None and isinstance(data, dict | None):
         data = {**(data or {}), "preset": preset}
@@ -66,7 +66,7 @@ def _block(problem: Problem) -> str:
     return f"\n  {problem.path}{value}\n    wrong: {problem.wrong}\n    right: {problem.right}"
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
     try:
         raw = sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
         return raw.decode("utf-8-sig")

@@ -1,0 +1,585 @@
+"""Whole decisions: a look, a memory and a policy in, an explained plan out."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from builders import NOON, after, calm_for, instance, look, node, only, pod, waiting
+from nodefleet.decide.engine import decide
+from nodefleet.domain.decision import Action, StayReason
+from nodefleet.domain.machines import InstanceState, Market, Notice, NoticeKind
+from nodefleet.domain.memory import JoinTrouble, Level, Loss, Memory, PodGrant, PoolMemory
+from nodefleet.domain.observation import ActiveWindow, Pause, Scale
+from nodefleet.domain.operations import (
+    AlertKind,
+    CancelRemoval,
+    Cleanup,
+    Launch,
+    Open,
+    Purpose,
+    Removal,
+    Shortage,
+    Tell,
+    Why,
+)
+from nodefleet.domain.policy import (
+    Budgets,
+    JobDemand,
+    Limits,
+    MarketMix,
+    Policy,
+    Pool,
+    Predictive,
+    Prometheus,
+    Steps,
+    Threshold,
+)
+from nodefleet.domain.readings import Missing, PoolReadings, Reading
+from nodefleet.domain.resources import Resources
+from nodefleet.domain.workload import Budget, Owner, Selector
+from operation_builders import launch, removal
+
+POLICY = Policy()
+KNOWN = Memory(api_seen=True)
+QUIET = {"cpu": 20.0, "memory": 30.0, "pods": ()}
+
+
+def with_pool(**changes):
+    return Policy(pools=(Pool(**changes),))
+
+
+def opened(decision, kind):
+    return [
+        step.operation for step in only(decision).plan if isinstance(step, Open) and isinstance(step.operation, kind)
+    ]
+
+
+def alerts(decision):
+    return [step.alert for step in only(decision).plan if isinstance(step, Tell)]
+
+
+def bought(decision):
+    return sum(each.count for each in opened(decision, Launch))
+
+
+def doom(number, at=NOON):
+    return Notice(instance=f"i-{number:03}", kind=NoticeKind.SPOT_INTERRUPTION, at=at)
+
+
+# ── growing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_high_reading_waits_for_a_second():
+    decision = decide(look(cpu=82), KNOWN, POLICY)
+    assert only(decision).action is Action.HOLD
+    assert "CPU 82.0 % > 70 %, 1 of 2 readings: waiting for a second" in only(decision).reason
+
+
+def test_two_high_readings_an_interval_apart_grow_by_one():
+    memory = decide(look(cpu=82), KNOWN, POLICY).memory
+    decision = decide(look(cpu=85, at=after(120)), memory, POLICY)
+    assert (only(decision).action, only(decision).target, bought(decision)) == (Action.GROW, 4, 1)
+    assert only(decision).reason == "Growing 3 → 4: CPU 85.0 % > 70 %, 2 of 2 readings"
+    assert decision.memory.pool("default").last_grow == after(120)
+
+
+def test_two_looks_at_one_minute_are_one_reading():
+    memory = decide(look(cpu=82), KNOWN, POLICY).memory
+    assert only(decide(look(cpu=85, at=after(10)), memory, POLICY)).action is Action.HOLD
+
+
+def test_below_min_all_missing_ones_come_at_once_and_start_no_cooldown():
+    decision = decide(look(0), KNOWN, with_pool(limits=Limits(min=4)))
+    assert (bought(decision), decision.memory.pool("default").last_grow) == (4, None)
+    assert {each.purpose for each in opened(decision, Launch)} == {Purpose.RESTORE}
+    assert only(decision).reason == "Growing 0 → 4: min is 4, 0 are there"
+
+
+def test_min_ignores_a_cooldown():
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-10))})
+    assert bought(decide(look(1), memory, POLICY)) == 1
+
+
+def test_never_past_max_and_people_are_told():
+    decision = decide(look(4, pending=9), KNOWN, with_pool(limits=Limits(max=5)))
+    assert (only(decision).target, bought(decision)) == (5, 1)
+    assert alerts(decision) == [AlertKind.AT_MAX]
+    assert "though pods asks for 6" in only(decision).reason
+
+
+def test_at_max_it_says_so():
+    decision = decide(look(5, pending=1), KNOWN, with_pool(limits=Limits(max=5)))
+    assert (only(decision).action, bought(decision)) == (Action.HOLD, 0)
+    assert only(decision).reason == (
+        "Holding 5: 1 pod unschedulable: 5 + 1 nodes (asks for 6), but max is 5, 5 are there"
+    )
+    told = next(step for step in only(decision).plan if isinstance(step, Tell))
+    assert told.text == (
+        "At max: 1 pod unschedulable: 5 + 1 nodes (asks for 6), but max is 5. Consider a higher limits.max."
+    )
+
+
+def test_a_draining_node_leaves_less_room_below_max():
+    leaving = removal(instance="i-004", node="w004", terminating=True)
+    decision = decide(look(5, pending=9, operations=(leaving,)), KNOWN, with_pool(limits=Limits(max=5)))
+    assert bought(decision) == 0
+
+
+def test_an_interrupted_node_leaves_room_for_its_replacement():
+    decision = decide(look(5, notices=(doom(4),)), KNOWN, with_pool(limits=Limits(min=5, max=5)))
+    assert bought(decision) == 1
+
+
+def test_a_cooldown_holds_pods_too_and_says_how_long():
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-100))})
+    decision = decide(look(pending=3), memory, POLICY)
+    assert only(decision).action is Action.HOLD
+    assert only(decision).reason.endswith("but cooldown: grew 100 s ago, 200 s left")
+    assert [each.by for each in only(decision).overruled] == ["cooldown"]
+
+
+def test_growth_is_not_held_by_an_earlier_shrink():
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_shrink=after(-10))})
+    assert bought(decide(look(pending=3), memory, POLICY)) == 1
+
+
+def test_pods_that_fit_on_booting_nodes_buy_nothing():
+    booting = [instance(8, launched_at=after(-30))]
+    decision = decide(look(pods=[waiting("web-1")], instances=booting), KNOWN, POLICY)
+    assert bought(decision) == 0
+    assert "room for all" in only(decision).reason
+
+
+def test_a_repeated_look_buys_nothing_twice():
+    seen = look(pods=[waiting(f"web-{n}", requests=Resources(cpu=1900)) for n in range(9)])
+    full = replace(seen, kubernetes=replace(seen.kubernetes, pods=(*seen.kubernetes.pods, *_fill(3))))
+    first = decide(full, KNOWN, POLICY)
+    assert bought(first) == 2
+    again = decide(replace(full, operations=tuple(opened(first, Launch))), replace(first.memory, pools={}), POLICY)
+    assert bought(again) == 0
+
+
+def _fill(number):
+    return [pod(f"full-{n}", f"w{n:03}", requests=Resources(cpu=1900)) for n in range(number)]
+
+
+def test_pods_that_no_node_can_hold_buy_nothing_and_are_reported():
+    giant = waiting("giant-1", requests=Resources(cpu=64000))
+    decision = decide(look(pods=[giant]), KNOWN, POLICY)
+    assert (bought(decision), only(decision).action) == (0, Action.HOLD)
+    (told,) = decision.tells
+    assert told.alert is AlertKind.CANNOT_HOLD
+    assert "default/giant-1" in told.text
+
+
+def test_our_own_cordon_is_undone_before_buying():
+    leaving = removal(instance="i-002", node="w002")
+    decision = decide(look(3, pending=1, operations=(leaving,)), KNOWN, POLICY)
+    assert CancelRemoval(operation=leaving.id, reason=only(decision).reason) in only(decision).plan
+    assert bought(decision) == 0
+    assert decision.memory.pool("default").last_grow == NOON
+
+
+def test_nothing_can_be_had_so_nothing_grows_and_no_cooldown_starts():
+    nothing = tuple(
+        Shortage(pool="default", type="t3.small", zone=zone, market=market, until=after(60))
+        for zone in "ab"
+        for market in Market
+    )
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(shortages=nothing)})
+    decision = decide(look(pending=1), memory, with_pool(market=MarketMix(types=("t3.small",))))
+    assert only(decision).action is Action.HOLD
+    assert alerts(decision) == [AlertKind.NO_CAPACITY]
+    assert decision.memory.pool("default").last_grow is None
+    assert "lack capacity" in only(decision).reason
+
+
+# ── shrinking ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def calm_look(number=5, looks=4, policy=POLICY, **changes):
+    """The fifth quiet look, and the memory of the four before it."""
+    memory, at = calm_for(looks, policy, workers=number, **{**QUIET, **changes})
+    return look(number, at=at, **{**QUIET, **changes}), memory
+
+
+def test_five_quiet_readings_let_one_node_go():
+    seen, memory = calm_look()
+    decision = decide(seen, memory, POLICY)
+    assert (only(decision).action, only(decision).target) == (Action.SHRINK, 4)
+    (leaving,) = opened(decision, Removal)
+    assert (leaving.why, leaving.node) == (Why.VOLUNTARY, "w000")
+    assert only(decision).reason == (
+        "Shrinking 5 → 4: CPU 20.0 % < 30 %, 5 of 5 readings; memory 30.0 % < 50 %, 5 of 5 readings; "
+        "0 pods unschedulable; w000 leaves"
+    )
+    after_it = decision.memory.pool("default")
+    assert (after_it.last_shrink, after_it.last_grow) == (seen.at, None)
+    assert "i-000" not in after_it.members
+
+
+def test_four_quiet_readings_are_not_enough():
+    seen, memory = calm_look(looks=3)
+    decision = decide(seen, memory, POLICY)
+    assert only(decision).action is Action.HOLD
+    assert "4 of 5 readings" in only(decision).reason
+
+
+def test_never_below_min():
+    seen, memory = calm_look(2)
+    decision = decide(seen, memory, POLICY)
+    assert only(decision).action is Action.HOLD
+    assert only(decision).reason.endswith("but min is 2, 2 are there")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cpu": 30.0},
+        {"memory": 50.0},
+        {"cpu": Missing("timeout")},
+        {"memory": Missing("timeout")},
+        {"pods": (waiting("web-1"),)},
+    ],
+)
+def test_any_one_thing_keeps_the_fleet(changes):
+    seen, memory = calm_look()
+    last = look(5, at=seen.at, **{**QUIET, **changes})
+    assert only(decide(last, memory, POLICY)).action is not Action.SHRINK
+
+
+def test_a_stale_reading_does_not_shrink():
+    seen, memory = calm_look()
+    last = look(5, at=seen.at, **{**QUIET, "cpu": Reading(20, seen.at - timedelta(seconds=301))})
+    decision = decide(last, memory, POLICY)
+    assert (only(decision).action, decision.level) == (Action.HOLD, Level.DEGRADED)
+
+
+def test_shrinking_waits_after_any_scaling():
+    seen, memory = calm_look()
+    scaled = replace(memory.pool("default"), last_grow=seen.at - timedelta(seconds=599))
+    decision = decide(seen, replace(memory, pools={"default": scaled}), POLICY)
+    assert only(decision).reason.endswith("but cooldown: scaled 599 s ago, shrinking waits 1 s more")
+
+
+def test_when_no_node_can_leave_it_says_why():
+    seen, memory = calm_look(pods=tuple(pod(f"x-{n}", f"w{n:03}", owner=None) for n in range(5)))
+    decision = decide(seen, memory, POLICY)
+    assert only(decision).action is Action.HOLD
+    assert "4 would do" in only(decision).reason
+    assert "but no node can leave (w000:" in only(decision).reason
+    assert {stay.reason for stay in only(decision).stays} == {StayReason.UNMANAGED_POD}
+    assert decision.memory.pool("default").last_shrink is None
+
+
+def test_above_max_shrinks_without_waiting():
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-1))})
+    decision = decide(look(6, cpu=50, pods=()), memory, with_pool(limits=Limits(max=5)))
+    assert (only(decision).action, only(decision).target) == (Action.SHRINK, 5)
+    assert only(decision).reason == "Shrinking 6 → 5: max is 5, 6 are there; w000 leaves"
+
+
+def test_a_removal_under_way_is_the_only_one():
+    seen, memory = calm_look(6)
+    busy = replace(seen, operations=(removal(instance="i-005", node="w005"),))
+    decision = decide(busy, memory, POLICY)
+    assert only(decision).action is Action.HOLD
+    assert StayReason.ONE_AT_A_TIME in {stay.reason for stay in only(decision).stays}
+
+
+# ── people and windows ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_persons_size_is_followed_without_waiting():
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-1))})
+    decision = decide(look(3, commands=(Scale(nodes=7, by="ada", until=after(60)),)), memory, POLICY)
+    assert bought(decision) == 4
+    assert only(decision).reason == "Growing 3 → 7: ada asked for 7 until 2026-11-16 12:01"
+
+
+def test_a_persons_smaller_size_removes_one_at_a_time():
+    decision = decide(look(5, pods=(), commands=(Scale(nodes=2, by="ada", until=after(60)),)), KNOWN, POLICY)
+    assert (only(decision).action, only(decision).target, len(opened(decision, Removal))) == (Action.SHRINK, 4, 1)
+    assert "ada asked for 2" in only(decision).reason
+
+
+def test_a_person_cannot_leave_min_and_max():
+    assert bought(decide(look(3, commands=(Scale(nodes=99, until=after(60)),)), KNOWN, POLICY)) == 7
+    low = decide(look(2, pods=(), commands=(Scale(nodes=0, until=after(60)),)), KNOWN, POLICY)
+    assert only(low).action is Action.HOLD
+
+
+def test_a_pause_holds_but_min_is_kept():
+    paused = {"commands": (Pause(by="ada"),)}
+    assert only(decide(look(3, pending=9, **paused), KNOWN, POLICY)).action is Action.HOLD
+    assert bought(decide(look(1, pending=9, **paused), KNOWN, POLICY)) == 1
+    seen, memory = calm_look()
+    assert only(decide(replace(seen, **paused), memory, POLICY)).action is Action.HOLD
+
+
+def test_a_window_opens_with_all_its_nodes():
+    window = ActiveWindow(name="sale", until=after(3600), min=8)
+    decision = decide(look(3, windows=(window,)), KNOWN, POLICY)
+    assert bought(decision) == 5
+
+
+# ── losses, sickness, debris ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_lost_node_is_replaced_at_once_without_a_cooldown():
+    before = Memory(
+        api_seen=True, pools={"default": PoolMemory(members=("i-000", "i-001", "i-002"), last_grow=after(-9))}
+    )
+    decision = decide(look(3, notices=(doom(2),)), before, POLICY)
+    (replacement,) = opened(decision, Launch)
+    assert (replacement.purpose, replacement.count) == (Purpose.RESTORE, 1)
+    memory = decision.memory.pool("default")
+    assert (memory.losses, memory.last_grow, memory.members) == ((), after(-9), ("i-000", "i-001"))
+    assert [each.why for each in opened(decision, Removal)] == [Why.INTERRUPTED]
+    assert only(decision).reason == "Growing 2 → 3: 1 lost: i-002 (interrupted)"
+
+
+def test_a_replacement_that_holds_min_is_on_demand():
+    before = Memory(api_seen=True, pools={"default": PoolMemory(members=("i-000", "i-001", "i-002"))})
+    above_min = decide(look(3, notices=(doom(2),)), before, POLICY)
+    holds_min = decide(look(3, notices=(doom(2),)), before, with_pool(limits=Limits(min=3)))
+    assert [each.market for each in opened(above_min, Launch)] == [Market.SPOT]
+    assert [each.market for each in opened(holds_min, Launch)] == [Market.ON_DEMAND]
+
+
+def test_a_loss_that_cannot_be_replaced_yet_is_not_forgotten():
+    trouble = JoinTrouble(failures=3, delay=timedelta(seconds=60), next_probe=after(60))
+    before = Memory(
+        api_seen=True, pools={"default": PoolMemory(members=("i-000", "i-001", "i-009"), join_trouble=trouble)}
+    )
+    decision = decide(look(3), before, POLICY)
+    assert bought(decision) == 0
+    assert decision.memory.pool("default").losses == (Loss(worker="i-009", at=NOON, cause="gone"),)
+
+
+def test_a_loss_that_nobody_misses_is_not_replaced():
+    seen, memory = calm_look(5)
+    fewer = look(4, at=seen.at, **QUIET)
+    decision = decide(fewer, memory, POLICY)
+    assert bought(decision) == 0
+    assert decision.memory.pool("default").losses == ()
+
+
+def test_one_probe_at_a_time_after_failed_joins():
+    trouble = JoinTrouble(failures=2, delay=timedelta(seconds=60), next_probe=NOON)
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(join_trouble=trouble)})
+    assert bought(decide(look(0), memory, POLICY)) == 1
+
+
+def test_a_sick_node_is_replaced_and_then_removed():
+    sick = {"instances": [instance(3)], "nodes": [node(3, ready=False, ready_changed_at=after(-400))]}
+    before = Memory(api_seen=True, pools={"default": PoolMemory(members=("i-000", "i-001", "i-002", "i-003"))})
+    first = decide(look(3, **sick), before, POLICY)
+    assert (bought(first), opened(first, Removal)) == (1, [])
+    second = decide(look(range(4, 8), **sick), first.memory, POLICY)
+    # the replacement is ready, so the sick one may go
+    assert [each.why for each in opened(second, Removal)] == [Why.SICK]
+
+
+def test_when_many_are_sick_nothing_is_replaced():
+    sick = [3, 4, 5]
+    before = Memory(api_seen=True, pools={"default": PoolMemory(members=tuple(f"i-{n:03}" for n in range(6)))})
+    seen = look(
+        3,
+        instances=[instance(n) for n in sick],
+        nodes=[node(n, ready=False, ready_changed_at=after(-400)) for n in sick],
+    )
+    decision = decide(seen, before, POLICY)
+    assert (bought(decision), opened(decision, Removal)) == (0, [])
+    assert AlertKind.MANY_SICK in alerts(decision)
+
+
+def test_an_orphaned_node_is_remembered_first_and_cleaned_up_later():
+    seen = look(3, nodes=[node(8)])
+    first = decide(seen, KNOWN, POLICY)
+    assert (opened(first, Cleanup), first.memory.pool("default").suspects) == ([], {"w008": NOON})
+    second = decide(replace(seen, at=after(120)), first.memory, POLICY)
+    assert [each.target for each in opened(second, Cleanup)] == ["w008"]
+    assert second.memory.pool("default").suspects == {"w008": NOON}
+
+
+def test_what_is_no_longer_left_behind_is_no_suspect():
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(suspects={"w008": after(-500)})})
+    assert decide(look(3), memory, POLICY).memory.pool("default").suspects == {}
+
+
+def test_a_worker_of_an_unknown_pool_is_left_to_a_person():
+    seen = look(
+        3,
+        instances=[
+            instance(9, pool="old", launched_at=after(-9)),
+            instance(8, pool="old", state=InstanceState.TERMINATED),
+        ],
+    )
+    decision = decide(seen, KNOWN, POLICY)
+    assert [tell.text for tell in decision.tells] == [
+        "No pool of the policy owns i-009 (pool old). Name the pool again, or remove them by hand."
+    ]
+
+
+# ── levels ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("part", ["instances", "kubernetes"])
+def test_without_ec2_or_kubernetes_nothing_is_done_and_nothing_is_learned(part):
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(members=("i-000",), last_grow=after(-999))})
+    decision = decide(replace(look(1, pending=9), **{part: Missing("timeout")}), memory, POLICY)
+    assert (decision.level, only(decision).action, only(decision).plan) == (Level.PARTIAL, Action.HOLD, ())
+    assert decision.memory.pool("default") == memory.pool("default")
+    assert [tell.alert for tell in decision.tells] == [AlertKind.DEGRADED]
+    assert "timeout" in only(decision).reason
+
+
+def test_degraded_still_grows_for_pods():
+    decision = decide(look(pending=1, cpu=Missing("timeout")), KNOWN, POLICY)
+    assert (decision.level, bought(decision)) == (Level.DEGRADED, 1)
+
+
+def test_a_pool_without_nodes_is_not_degraded():
+    assert decide(look(0, cpu=Missing("no data"), memory=Missing("no data")), KNOWN, POLICY).level is Level.NORMAL
+
+
+def test_the_api_server_is_remembered_once_it_answered():
+    assert decide(look(), Memory(), POLICY).memory.api_seen is True
+    away = replace(look(), kubernetes=Missing("x"))
+    assert decide(away, Memory(), POLICY).memory.api_seen is False
+    assert decide(away, KNOWN, POLICY).memory.api_seen is True
+
+
+def test_recovery_grows_but_does_not_shrink():
+    seen, memory = calm_look()
+    down = replace(memory, level=Level.DEGRADED)
+    decision = decide(seen, down, POLICY)
+    assert (decision.level, only(decision).action) == (Level.RECOVERY, Action.HOLD)
+    assert decision.memory.recovered_at == seen.at
+    assert bought(decide(look(5, at=seen.at, pending=1), down, POLICY)) == 1
+
+
+# ── what helps and what does not ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_rule_that_nodes_do_not_help_loses_its_vote():
+    rule = Threshold(name="slow", reading="p95", limit=500)
+    policy = with_pool(custom=(rule,), readings={"p95": Prometheus(query="x")}, limits=Limits(min=2, max=10))
+    memory, size, at, sizes = KNOWN, 3, NOON, []
+    for _ in range(30):
+        decision = decide(look(size, at=at, custom={"p95": 900.0}), memory, policy)
+        memory, size, at = decision.memory, only(decision).target, at + policy.interval
+        sizes.append(size)
+    assert max(sizes) == 5
+    assert memory.pool("default").grants[0].lost
+
+
+def test_a_pod_that_got_its_node_and_still_waits_buys_no_more():
+    stuck = waiting("web-1", requests=Resources(cpu=1900))
+    grants = (PodGrant(uid="web-1", at=after(-400)),)
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(pod_grants=grants)})
+    fresh_node = [node(3, ready_changed_at=after(-200))]
+    seen = look(3, pods=[stuck, *_fill(4)], instances=[instance(3)], nodes=fresh_node)
+    decision = decide(seen, memory, POLICY)
+    assert (bought(decision), alerts(decision)) == (0, [AlertKind.NO_BENEFIT])
+    assert "1 pods got a node and still wait (web-1)" in only(decision).plan[0].text
+    assert alerts(decide(replace(seen, at=after(60)), decision.memory, POLICY)) == []
+
+
+def test_only_pods_whose_node_was_bought_are_remembered():
+    pods = [waiting(f"web-{n}", requests=Resources(cpu=1900)) for n in range(9)]
+    decision = decide(look(pods=[*pods, *_fill(3)]), KNOWN, POLICY)
+    assert (bought(decision), len(decision.memory.pool("default").pod_grants)) == (2, 2)
+
+
+# ── more than one pool ───────────────────────────────────────────────────────────────────────────────────────────
+
+JOBS = Pool(
+    name="jobs",
+    limits=Limits(min=0, max=5),
+    custom=(JobDemand(name="runners", jobs="jobs"),),
+    readings={"jobs": Prometheus(query="x")},
+    predictive=Predictive(enabled=False),
+)
+
+
+def test_each_pool_decides_for_itself():
+    policy = Policy(pools=(Pool(), JOBS))
+    seen = look(3)
+    seen = replace(seen, readings={**seen.readings, "jobs": PoolReadings(custom={"jobs": Reading(4, NOON)})})
+    memory = decide(seen, KNOWN, policy).memory
+    second = replace(
+        look(3, at=after(120)),
+        readings={**seen.readings, "jobs": PoolReadings(custom={"jobs": Reading(4, after(120))})},
+        targets=(*seen.targets, replace(seen.targets[0], pool="jobs")),
+    )
+    default, jobs = decide(second, memory, policy).pools
+    assert (default.action, jobs.action, jobs.target) == (Action.HOLD, Action.GROW, 2)
+    assert {step.operation.pool for step in jobs.plan if isinstance(step, Open)} == {"jobs"}
+
+
+def test_the_memory_of_a_pool_that_is_gone_is_dropped():
+    memory = Memory(api_seen=True, pools={"old": PoolMemory(), "default": PoolMemory()})
+    assert set(decide(look(), memory, POLICY).memory.pools) == {"default"}
+
+
+def test_dry_run_decides_the_same_and_is_marked():
+    wet, dry = (only(decide(look(pending=1), KNOWN, with_pool(dry_run=flag))) for flag in (False, True))
+    assert replace(dry, dry_run=False) == wet
+    assert (wet.dry_run, dry.dry_run) == (False, True)
+
+
+# ── looking again ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (look(), ""),
+        (look(pending=3), "1 nodes are booting for 3 pods"),
+        (look(pending=3, instances=[instance(8, launched_at=after(-9))]), "1 nodes are booting for 3 pods"),
+        (look(pods=[waiting("web-1")]), "1 pods are about to find a place"),
+        (look(operations=(removal(instance="i-002", node="w002"),)), "1 node is on the way out"),
+        (look(operations=(launch(),)), ""),
+    ],
+)
+def test_when_another_look_could_change_something(seen, why):
+    assert decide(seen, KNOWN, POLICY).look_again == why
+
+
+def test_looking_again_does_not_help_in_a_cooldown_or_at_max():
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-1))})
+    assert decide(look(pending=1), memory, POLICY).look_again == ""
+    assert decide(look(3, pending=1), KNOWN, with_pool(limits=Limits(max=3))).look_again == ""
+
+
+def test_a_node_that_begins_to_leave_is_looked_at_again():
+    seen, memory = calm_look()
+    assert decide(seen, memory, POLICY).look_again == "1 node is on the way out"
+
+
+# ── the memory stays small ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_over_is_forgotten():
+    past = Shortage(pool="default", type="t", zone="a", market=Market.SPOT, until=NOON)
+    still = replace(past, until=after(1))
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(shortages=(past, still))})
+    assert decide(look(), memory, POLICY).memory.pool("default").shortages == (still,)
+
+
+def test_steps_are_figures_of_the_policy():
+    policy = with_pool(steps=Steps(up=3, urgent=4, down=1), limits=Limits(max=20), budgets=Budgets())
+    assert bought(decide(look(pending=1), KNOWN, policy)) == 3
+    assert bought(decide(look(pending=6), KNOWN, policy)) == 4
+
+
+def test_a_budget_that_allows_nothing_keeps_all_of_its_nodes():
+    budget = Budget(name="web", selector=Selector(labels={"app": "web"}), max_unavailable="0")
+    four = Owner(kind="ReplicaSet", name="web", uid="rs", replicas=4)
+    pods = tuple(pod(f"web-{n}", f"w{n:03}", owner=four) for n in range(4))
+    seen, memory = calm_look(4, pods=pods, budgets=(budget,))
+    decision = decide(seen, memory, POLICY)
+    assert {stay.reason for stay in only(decision).stays} == {StayReason.BUDGET}

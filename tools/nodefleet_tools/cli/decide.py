@@ -1,0 +1,62 @@
+"""`nodefleet decide`: what would be decided on a look that stands in a file, and why."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from nodefleet.decide import engine
+from nodefleet.domain.plain import to_plain
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.problems import RefusedError
+from nodefleet_tools.cli.policy_file import REFUSED, STANDARD_INPUT, UnreadableError, policy_or_exit, problem_list
+from nodefleet_tools.cli.show_decision import show
+from nodefleet_tools.observation_file import read_question
+from nodefleet_tools.shorthand import Question
+
+
+def decide(
+    file: Annotated[
+        Path, typer.Argument(help="An observation or its shorthand, YAML or JSON; - reads standard input.")
+    ],
+    policy: Annotated[Path | None, typer.Option(help="A policy file; without one, the defaults.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The complete decision as JSON, and nothing else.")] = False,
+    expand: Annotated[
+        bool,
+        typer.Option("--expand", help="Only show the complete observation that the shorthand stands for, as JSON."),
+    ] = False,
+) -> None:
+    """Say what would be done on this look, and why. Nothing is changed anywhere."""
+    if str(file) == str(policy) == STANDARD_INPUT:
+        _refuse("standard input: holds one file; name the observation or the policy by its path")
+    question, rules = _question_or_exit(file, policy_or_exit(policy).policy)
+    if expand:
+        _print_json(to_plain(question))
+        return
+    decision = engine.decide(question.observation, question.memory, rules)
+    if as_json:
+        _print_json(to_plain(decision))
+    else:
+        show(decision, rules, Console(highlight=False))
+
+
+def _question_or_exit(file: Path, policy: Policy) -> tuple[Question, Policy]:
+    name = "standard input" if str(file) == STANDARD_INPUT else str(file)
+    try:
+        return read_question(file, policy)
+    except UnreadableError as error:
+        _refuse(f"{name}: {error}")
+    except RefusedError as error:
+        _refuse(problem_list(name, error.problems))
+
+
+def _refuse(message: str) -> NoReturn:
+    print(message, file=sys.stderr)
+    raise typer.Exit(REFUSED)
+
+
+def _print_json(plain: object) -> None:
+    print(json.dumps(plain, indent=2, ensure_ascii=False))

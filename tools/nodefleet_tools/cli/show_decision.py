@@ -1,0 +1,107 @@
+"""A decision on a page: what happens, why, who had a say, what is planned, and why the others stay."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from nodefleet.decide.bounds import settle
+from nodefleet.domain.decision import Action, Bound, Count, Decision, PoolDecision, Side
+from nodefleet.domain.policy import Policy
+from nodefleet_tools.cli.plan_words import sentence, stay_lines
+
+STYLES = {Action.GROW: "bold green", Action.SHRINK: "bold yellow", Action.HOLD: "bold cyan"}
+_INDENT = 2
+
+
+def show(decision: Decision, policy: Policy, console: Console) -> None:
+    for pool in decision.pools:
+        _pool(pool, console)
+    for tell in decision.tells:
+        console.print(Text(f"Cluster: {sentence(tell)}"))
+    console.print(Text(f"Level: {decision.level.value}"))
+    console.print(Text(f"Next look: {_next_look(decision, policy)}"))
+
+
+def headline(pool: PoolDecision) -> str:
+    """GROW 3 → 5, or HOLD 3."""
+    word, before = pool.action.name, pool.count.capacity
+    return f"{word} {before}" if pool.target == before else f"{word} {before} → {pool.target}"
+
+
+def side(bound: Bound) -> str:
+    return f"≥ {bound.nodes}" if bound.side is Side.FLOOR else f"≤ {bound.nodes}"
+
+
+def _pool(pool: PoolDecision, console: Console) -> None:
+    dry = "  (dry run: nothing of it is carried out)" if pool.dry_run else ""
+    console.print(Text.assemble((f"{pool.pool}: ", "bold"), (headline(pool), STYLES[pool.action]), dry))
+    _paragraphs(console, "", [pool.reason])
+    _paragraphs(console, "Workers", [_counted(pool.count)])
+    _paragraphs(console, "Signals", pool.votes or ["none was heard"])
+    _heading(console, "Bounds, the strongest last: it has the last word")
+    console.print(Padding(_bounds(pool), (0, 0, 0, 2 * _INDENT), expand=False))
+    _paragraphs(console, "Plan", [f"- {sentence(step)}" for step in pool.plan] or ["nothing to do"])
+    _heading(console, "Who stays, and why")
+    console.print(Padding(_stays(pool), (0, 0, 0, 2 * _INDENT), expand=False))
+    console.print()
+
+
+def _counted(count: Count) -> str:
+    besides = {
+        "leaving": count.leaving,
+        "taken by EC2": count.interrupted,
+        "failed": count.failed,
+    }
+    parts = [f"{count.ready} ready", f"{count.booting} booting"]
+    parts += [f"{number} {what}" for what, number in besides.items() if number]
+    return f"{', '.join(parts)}; {count.occupied} count against max"
+
+
+def _bounds(pool: PoolDecision) -> Table:
+    settled = settle(pool.bounds)
+    overruled = {each.bound: each.by for each in pool.overruled}
+    table = _table("rank", "nodes", "from", "because")
+    for bound in sorted(pool.bounds, key=lambda bound: bound.rank):
+        because = Text(bound.sentence)
+        if bound is settled.by:
+            because.append(f" (sets the target: {settled.target})", "bold")
+        elif bound in overruled:
+            because.append(f" (overruled by {overruled[bound]})", "italic")
+        table.add_row(Text(bound.rank.name.lower()), Text(side(bound)), Text(bound.source), because)
+    return table
+
+
+def _stays(pool: PoolDecision) -> Table:
+    table = _table()
+    for who, why in stay_lines(pool.stays):
+        table.add_row(Text(who), Text(why))
+    if not pool.stays:
+        table.add_row(Text("there are no workers"))
+    return table
+
+
+def _next_look(decision: Decision, policy: Policy) -> str:
+    if decision.look_again:
+        return f"in {policy.burst.every.total_seconds():g} s, because {decision.look_again}"
+    return f"in {policy.interval.total_seconds():g} s, with the next tick"
+
+
+def _heading(console: Console, words: str) -> None:
+    console.print(Padding(Text(words, "bold"), (1, 0, 0, _INDENT), expand=False))
+
+
+def _paragraphs(console: Console, words: str, lines: Iterable[str]) -> None:
+    if words:
+        _heading(console, words)
+    for line in lines:
+        console.print(Padding(Text(line), (0, 0, 0, 2 * _INDENT if words else _INDENT), expand=False))
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=bool(columns), pad_edge=False)
+    for column in columns:
+        table.add_column(column, header_style="dim", overflow="fold")
+    return table
