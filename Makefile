@@ -3,10 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-PURE   := nodefleet.domain nodefleet.decide nodefleet.operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test demo format lint types contracts unit coverage bench mutants lock schema clean
+.PHONY: help setup test demo format lint types contracts unit coverage bench mutants lock schema diagrams clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,7 +40,7 @@ bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/decide.py
 
 mutants: setup ## do the tests notice? mutation tests of decide and operations (long)
-	@$(BIN)/python tests/mutants.py
+	@$(BIN)/python tests/mutants.py $(ONLY)
 
 schema: setup ## write the JSON Schema of the policy for editors
 	@$(BIN)/nodefleet policy schema > docs/policy.schema.json
@@ -50,6 +49,10 @@ lock: setup ## resolve requirements.in into pinned versions (needs network)
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet uv
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes -o requirements.txt requirements.in
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes -c requirements.txt -o layers/requirements.txt layers/requirements.in
+
+diagrams: ## render diagrams/*.dot (needs graphviz)
+	@command -v dot >/dev/null || { echo "graphviz is missing: apt-get install graphviz"; exit 1; }
+	@for source in diagrams/*.dot; do dot -Tsvg "$$source" -o "$${source%.dot}.svg"; done
 
 clean: ## remove the environment and everything generated
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants build *.egg-info .coverage

@@ -23,7 +23,7 @@ from nodefleet.domain.readings import Missing, PoolReadings, Reading
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import Budget, Owner, Selector, Volume, VolumeKind
 
-SETTINGS = settings(max_examples=75, deadline=None)
+SETTINGS = settings()
 STATES = st.sampled_from(
     ["ready", "ready", "ready", "booting", "failed", "unready", "sick", "cordoned", "doomed", "orphan", "ending"]
 )

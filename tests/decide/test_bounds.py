@@ -39,6 +39,13 @@ def test_ranks_stand_in_the_order_of_the_design():
     assert [rank.name for rank in sorted(Rank)] == ["SIGNAL", "DAMPING", "WINDOW", "PERSON", "LIMIT", "SAFETY"]
 
 
+def test_a_bound_that_changes_nothing_gets_no_credit():
+    settled = settle(
+        [floor(5, "pods", Rank.SIGNAL, ""), ceiling(5, "max", Rank.LIMIT, ""), floor(5, "late", Rank.SAFETY, "")]
+    )
+    assert settled.by.source == "pods"
+
+
 def test_whoever_did_not_get_what_it_asked_for_is_named_with_the_winner():
     wanting, cap = floor(7, "cpu", Rank.SIGNAL, "busy"), ceiling(5, "cooldown", Rank.DAMPING, "wait")
     settled = settle([wanting, cap, floor(2, "min", Rank.LIMIT, "")])

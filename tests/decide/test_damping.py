@@ -58,4 +58,5 @@ def test_a_cooldown_keeps_the_fleet_as_it_is():
 @pytest.mark.parametrize(("down", "capacity", "left"), [(1, 5, 4), (2, 5, 3), (3, 2, 0)])
 def test_at_most_the_step_goes_at_once(down, capacity, left):
     found = bounds(capacity=capacity, pool=Pool(steps=Steps(down=down)))["step"]
-    assert (found.side, found.nodes, found.sentence) == (Side.FLOOR, left, f"at most {down} fewer at once")
+    assert (found.side, found.nodes, found.rank) == (Side.FLOOR, left, Rank.DAMPING)
+    assert found.sentence == f"at most {down} fewer at once"

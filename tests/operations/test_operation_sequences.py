@@ -238,7 +238,12 @@ def test_an_interrupted_removal_ends_whether_ec2_takes_the_node_or_not(rough, ta
 @settings(deadline=None)
 def test_a_sick_node_ends_though_its_pods_cannot(rough, budgets):
     world = leaves(removal(Why.SICK), PODS, budgets, ready=False)
-    assert end_of(world, rough).outcome is Outcome.DONE
+    close = end_of(world, rough)
+    if close.outcome is Outcome.FAILED:  # runs died before they could ask EC2: another removal will
+        assert close.detail == "EC2 was asked to terminate i-1 and has not done so"
+        assert world.nodes["w1"] == node(ready=False)
+        return
+    assert close.outcome is Outcome.DONE
     assert world.nodes == {}
     assert world.pods == {}
 

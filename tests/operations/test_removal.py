@@ -170,9 +170,15 @@ def test_without_pods_or_a_node_object_a_running_machine_is_terminated(why):
 
 
 @pytest.mark.parametrize("why", Why)
-def test_pods_that_outlive_a_deleted_node_object_go_first(why):
-    progress = advance(leaving(why, **SEEN), look(10, RUNNING, pods=[pod()]), POLICY)
-    assert effects(progress) == [Evict(node="w1", pods=(ref(),))]
+@pytest.mark.parametrize("seconds", [10, 295])
+def test_pods_that_outlive_a_deleted_node_object_are_waited_for(why, seconds):
+    assert advance(leaving(why, **SEEN), look(seconds, RUNNING, pods=[pod()]), POLICY) == Progress()
+
+
+@pytest.mark.parametrize("why", Why)
+def test_pods_under_a_name_that_another_machine_took_over_are_not_its_own(why):
+    seen = look(10, [*RUNNING, instance("i-2")], [node("w1", instance="i-2")], [pod()])
+    assert effects(advance(leaving(why, **SEEN), seen, POLICY)) == [Terminate("i-1", "one node less")]
 
 
 @pytest.mark.parametrize("why", Why)
@@ -499,6 +505,14 @@ def test_a_machine_that_ec2_does_not_terminate_is_let_back_in(asked, now, gives_
             " Look for termination protection, and for the role's right to terminate it"
         ),
     )
+
+
+@pytest.mark.parametrize("why", [VOLUNTARY, SICK])
+def test_the_time_to_end_stands_still_in_a_silence_too(why):
+    asked = leaving(why, **SEEN, terminating=True, asked_at=after(290), silent_since=after(300))
+    woken = kept(advance(asked, on_its_way(why, 1000), POLICY))
+    assert closed(advance(woken, on_its_way(why, 1109), POLICY)) is None
+    assert closed(advance(woken, on_its_way(why, 1110), POLICY)) is not None
 
 
 def test_without_the_time_of_asking_the_removals_start_counts():

@@ -1,6 +1,8 @@
 """Reading what was seen from a file: a complete observation with its memory, or the shorthand for simple questions."""
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
+from datetime import date
 from pathlib import Path
 
 from nodefleet.domain.observation import Observation
@@ -17,12 +19,14 @@ _MEMORY = "memory"
 def read_question(path: Path, policy: Policy) -> tuple[Question, Policy]:
     """What a file asks and the policy to answer it by, or an UnreadableError, or a RefusedError."""
     content = _content(text_of(path), path.suffix)
+    problems = [*content.problems]
     try:
         question = _question(content.data, policy)
     except RefusedError as error:
-        raise RefusedError([*content.problems, *error.problems]) from None
-    if content.problems:
-        raise RefusedError(content.problems)
+        problems += error.problems
+        raise RefusedError(_worded(problems)) from None
+    if problems:
+        raise RefusedError(problems)
     return question
 
 
@@ -42,14 +46,39 @@ def _question(data: Plain, policy: Policy) -> tuple[Question, Policy]:
         raise RefusedError([Problem(path="(top level)", value=data, wrong="is not a table of names", right=right)])
     if _OBSERVATION in data or isinstance(data.get(_MEMORY), dict):
         return from_plain(Question, data), policy
-    try:
-        return expanded(shorthand_from(data), policy)
-    except RefusedError as error:
-        raise RefusedError([_pointed_out(problem) for problem in error.problems]) from None
+    return expanded(shorthand_from(data), policy)
 
 
-def _pointed_out(problem: Problem) -> Problem:
-    """A part of a complete observation that stands at the top level."""
-    if problem.wrong != "is an unknown key" or problem.path not in {each.name for each in fields(Observation)}:
-        return problem
-    return replace(problem, right=f"in a complete observation it belongs under {_OBSERVATION}:")
+# ── how problems are told ────────────────────────────────────────────────────────────────────────────────────────
+
+_PARTS = {each.name for each in fields(Observation)}
+_NEEDED = {
+    "nodes": "write how many workers are ready, for example nodes: 3",
+    _OBSERVATION: f"put what was seen under {_OBSERVATION}:",
+}
+
+
+def _worded(problems: Sequence[Problem]) -> list[Problem]:
+    """The codec's problems in the words of this file. Next to an unknown key it is plain why `nodes` is missing."""
+    unknown = any(_is_unknown(problem) for problem in problems)
+    return [
+        _told(problem) for problem in problems if not (unknown and _is_missing(problem) and problem.path == "nodes")
+    ]
+
+
+def _told(problem: Problem) -> Problem:
+    value = str(problem.value) if isinstance(problem.value, date) else problem.value  # as YAML reads a time
+    right = problem.right
+    if _is_missing(problem):
+        right = _NEEDED.get(problem.path, right)
+    elif _is_unknown(problem) and problem.path in _PARTS:
+        right = f"in a complete observation it belongs under {_OBSERVATION}:"
+    return replace(problem, value=value, right=right)
+
+
+def _is_missing(problem: Problem) -> bool:
+    return problem.wrong == "is missing"
+
+
+def _is_unknown(problem: Problem) -> bool:
+    return problem.wrong == "is an unknown key"

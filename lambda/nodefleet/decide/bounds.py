@@ -37,8 +37,9 @@ def settle(bounds: Sequence[Bound]) -> Settled:
         lowest = min((b for b in bounds if b.rank is rank and b.side is Side.CEILING), key=_nodes, default=None)
         if lowest is not None and lowest.nodes < target:
             target, by = lowest.nodes, lowest
-    winner = by.source if by else "nobody"
-    unmet = tuple(Overruled(bound=bound, by=winner) for bound in bounds if not is_met(bound, target))
+    if by is None:
+        return Settled(target=0, by=None, overruled=())
+    unmet = tuple(Overruled(bound=bound, by=by.source) for bound in bounds if not is_met(bound, target))
     return Settled(target=target, by=by, overruled=unmet)
 
 

@@ -32,8 +32,8 @@ class Leaving:
         cls, removal: Removal, seen: Observation, view: ClusterView, pods: tuple[Pod, ...], policy: Policy
     ) -> "Leaving":
         node = node_of(removal, view)
-        name = node.name if node else removal.node
         rules = rules_of(policy, removal.pool).removal
+        name = node.name if node else _free_name(removal, view)
         own = tuple(pod for pod in pods if name and pod.node == name)
         plan = drain(own, removal.why, rules, seen.at)
         going = frozenset(plan.to_evict)
@@ -79,10 +79,14 @@ class Leaving:
     def ends(self) -> bool:
         """EC2 was asked to terminate it, and may still be doing so."""
         asked_at = self.removal.asked_at or self.removal.started
-        return self.removal.terminating and self.now < max(self.deadline, asked_at + self.interval)
+        done_by = asked_at + self.interval + silence(self.removal, self.now)
+        return self.removal.terminating and self.now < max(self.deadline, done_by)
 
     @property
     def may_go(self) -> tuple[PodRef, ...]:
+        """What is evicted now. Without the Node nobody can tell whose pods these are, and Kubernetes deletes them."""
+        if self.node is None:
+            return ()
         return tuple(ref(verdict.pod) for verdict in self.verdicts if isinstance(verdict, Permitted))
 
     @property
@@ -110,3 +114,8 @@ def node_of(removal: Removal, view: ClusterView) -> Node | None:
         if removal.node and node.name == removal.node and node.instance in ("", removal.instance):
             return node
     return None
+
+
+def _free_name(removal: Removal, view: ClusterView) -> str:
+    """The name its Node had, unless that is another machine's by now."""
+    return "" if any(node.name == removal.node for node in view.nodes) else removal.node

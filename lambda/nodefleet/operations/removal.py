@@ -20,7 +20,8 @@ First match wins; the steps of each look are read off the world again, so each i
     past `force_from`, pods left                         -               forced, told    -
     past the deadline, pods left                         -               -               terminated [3]
     pods left                                            evicted as budgets allow now; the rest waits
-    no pods left, or no Node at all                      terminated      terminated      terminated
+    pods left, but no Node object                        waited for: Kubernetes deletes them itself
+    no pods left, with or without a Node                 terminated      terminated      terminated
 
 [1] without EC2 only; it is never terminated or closed then. [2] see `blockers`. [3] a dead node's pods cannot end.
 "Let back in" takes off our own cordon only. Once EC2 was asked to terminate it there is no way back.
@@ -146,7 +147,7 @@ def _interrupted(before: Removal, leaving: Leaving) -> Progress:
             f"EC2 did not take {removal.instance}: {late} after its time it still runs. {leaving.name} takes pods again"
         )
         return _let_in(leaving, Outcome.CANCELLED, f"EC2 did not take it: it runs {late} after its time", text)
-    if leaving.left and leaving.now >= (removal.force_from or removal.deadline):
+    if leaving.node and leaving.left and leaving.now >= (removal.force_from or removal.deadline):
         return _forced(before, leaving)
     return _emptied(before, leaving)
 

@@ -272,7 +272,7 @@ def plain_of(standing, there):
     return PlainScheduler(list(standing), {name: list(sitting) for name, sitting in there.items()})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(cluster=clusters(), coming=some_pods("p", 1, 8))
 def test_the_same_pods_go_to_the_same_nodes(cluster, coming):
     room, plain = room_of(*cluster), plain_of(*cluster)
@@ -280,7 +280,7 @@ def test_the_same_pods_go_to_the_same_nodes(cluster, coming):
         assert room.place(pod) == plain.place(pod)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data(), cluster=clusters(), extra=nodes(most=2, prefix="new"), coming=some_pods("p", 1, 5))
 def test_after_a_try_that_was_undone_everything_is_as_before(data, cluster, extra, coming):
     tried = data.draw(some_pods("tried", 0, 5))
@@ -301,7 +301,7 @@ def test_after_a_try_that_was_undone_everything_is_as_before(data, cluster, extr
         assert room.place(pod) == plain.place(pod)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(cluster=clusters(), extra=nodes(most=2, prefix="new"), first=some_pods("p", 0, 4), then=some_pods("q", 1, 4))
 def test_a_node_that_is_added_counts_like_one_that_was_there(cluster, extra, first, then):
     room, plain = room_of(*cluster), plain_of(*cluster)
@@ -316,7 +316,7 @@ def test_a_node_that_is_added_counts_like_one_that_was_there(cluster, extra, fir
         assert room.place(pod) == plain.place(pod)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data(), cluster=clusters(least=1))
 def test_a_node_can_go_if_a_plain_scheduler_settles_all_its_pods_elsewhere(data, cluster):
     standing, there = cluster

@@ -38,14 +38,12 @@ def side(bound: Bound) -> str:
 def _pool(pool: PoolDecision, console: Console) -> None:
     dry = "  (dry run: nothing of it is carried out)" if pool.dry_run else ""
     console.print(Text.assemble((f"{pool.pool}: ", "bold"), (headline(pool), STYLES[pool.action]), dry))
-    _paragraphs(console, "", [pool.reason])
-    _paragraphs(console, "Workers", [_counted(pool.count)])
-    _paragraphs(console, "Signals", pool.votes or ["none was heard"])
-    _heading(console, "Bounds, the strongest last: it has the last word")
-    console.print(Padding(_bounds(pool), (0, 0, 0, 2 * _INDENT), expand=False))
-    _paragraphs(console, "Plan", [f"- {sentence(step)}" for step in pool.plan] or ["nothing to do"])
-    _heading(console, "Who stays, and why")
-    console.print(Padding(_stays(pool), (0, 0, 0, 2 * _INDENT), expand=False))
+    console.print(Padding(Text(pool.reason), (0, 0, 0, _INDENT), expand=False))
+    _section(console, "Workers", _lines([_counted(pool.count)]))
+    _section(console, "Signals", _lines(pool.votes or ["none was heard"]))
+    _section(console, "Bounds, the strongest last: it has the last word", _bounds(pool))
+    _section(console, "Plan", _lines([sentence(step) for step in pool.plan] or ["nothing to do"], bullet="-"))
+    _section(console, "Who stays, and why", _stays(pool))
     console.print()
 
 
@@ -89,15 +87,17 @@ def _next_look(decision: Decision, policy: Policy) -> str:
     return f"in {policy.interval.total_seconds():g} s, with the next tick"
 
 
-def _heading(console: Console, words: str) -> None:
-    console.print(Padding(Text(words, "bold"), (1, 0, 0, _INDENT), expand=False))
+def _section(console: Console, heading: str, content: Table) -> None:
+    console.print()
+    console.print(Padding(Text(heading, "bold"), (0, 0, 0, _INDENT), expand=False))
+    console.print(Padding(content, (0, 0, 0, 2 * _INDENT), expand=False))
 
 
-def _paragraphs(console: Console, words: str, lines: Iterable[str]) -> None:
-    if words:
-        _heading(console, words)
+def _lines(lines: Iterable[str], bullet: str = "") -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0))
     for line in lines:
-        console.print(Padding(Text(line), (0, 0, 0, 2 * _INDENT if words else _INDENT), expand=False))
+        table.add_row(*[Text(cell) for cell in (bullet, line) if cell])
+    return table
 
 
 def _table(*columns: str) -> Table:

@@ -1,0 +1,95 @@
+"""Do the tests notice? Mutates `decide` and `operations` and says which changes no test saw.
+
+    make mutants                       everything (an hour or two)
+    make mutants ONLY=decide/bounds    one module, or several
+
+mutmut wants sources under src/, so a copy is staged in build/. Property tests run with few examples there. Survivors
+that are known, each with its reason, are listed in tests/mutants_known.txt; new ones make this fail.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STAGE = ROOT / "build" / "mutants"
+LOG = STAGE.with_suffix(".log")
+KNOWN = ROOT / "tests" / "mutants_known.txt"
+PACKAGES = ("decide", "operations")
+WANTED_PERCENT = 85
+CONFIG = """
+[tool.pytest.ini_options]
+pythonpath = ["src", "tools", "tests"]
+addopts = "-q --import-mode=importlib -p no:cacheprovider"
+
+[tool.mutmut]
+source_paths = [{sources}]
+pytest_add_cli_args_test_selection = [{tests}]
+also_copy = ["src", "tools", "tests"]
+"""
+_RESULT = re.compile(r"^\s*(?P<mutant>\S+): (?P<status>.+)$")
+
+
+def stage(only: list[str]) -> None:
+    shutil.rmtree(STAGE, ignore_errors=True)
+    leave = shutil.ignore_patterns("__pycache__")
+    for source, target in (("lambda/nodefleet", "src/nodefleet"), ("tools", "tools"), ("tests", "tests")):
+        shutil.copytree(ROOT / source, STAGE / target, ignore=leave)
+    sources = [f"src/nodefleet/{name}" for name in only or PACKAGES]
+    sources = [path if (STAGE / path).is_dir() else f"{path}.py" for path in sources]
+    tests = ["tests/decide", "tests/operations"]
+    quoted = {
+        name: ", ".join(f'"{each}"' for each in found) for name, found in (("sources", sources), ("tests", tests))
+    }
+    (STAGE / "pyproject.toml").write_text(CONFIG.format(**quoted))
+
+
+def run(children: int) -> None:
+    command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(children)]
+    environment = {**os.environ, "HYPOTHESIS_PROFILE": "mutants"}
+    if sys.stdout.isatty():
+        subprocess.run(command, cwd=STAGE, env=environment, check=True)  # noqa: S603  # our own tool
+        return
+    print(f"running mutmut; its progress is in {LOG.relative_to(ROOT)}", flush=True)  # noqa: T201
+    with LOG.open("w") as log:
+        subprocess.run(command, cwd=STAGE, env=environment, check=True, stdout=log, stderr=log)  # noqa: S603
+
+
+def results() -> dict[str, str]:
+    command = [str(Path(sys.executable).with_name("mutmut")), "results", "--all", "true"]
+    text = subprocess.run(command, cwd=STAGE, check=True, capture_output=True, text=True).stdout  # noqa: S603
+    return {match["mutant"]: match["status"] for match in map(_RESULT.match, text.splitlines()) if match}
+
+
+def known() -> set[str]:
+    lines = KNOWN.read_text().splitlines() if KNOWN.exists() else []
+    return {line.split(maxsplit=1)[0] for line in lines if line and not line.startswith("#")}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+    parser.add_argument("only", nargs="*", help="modules below nodefleet, for example decide/bounds")
+    parser.add_argument("--children", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    stage(options.only)
+    run(options.children)
+    found = results()
+    counts = Counter(found.values())
+    survived = sorted(mutant for mutant, status in found.items() if status in ("survived", "no tests"))
+    tested = sum(counts.values())
+    killed = tested - len(survived)
+    percent = 100 * killed / tested if tested else 0.0
+    print(f"{killed} of {tested} mutants noticed: {percent:.1f} % ({dict(counts)})")  # noqa: T201
+    new = [mutant for mutant in survived if mutant not in known()]
+    for mutant in new:
+        print(f"  not noticed: {mutant}   (see `mutmut show {mutant}` in {STAGE.relative_to(ROOT)})")  # noqa: T201
+    return 0 if percent >= WANTED_PERCENT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
