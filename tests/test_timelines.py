@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 import pytest
-from builders import only
 
+from builders import only
 from nodefleet.domain.decision import Action
 from nodefleet.domain.machines import Market
 from nodefleet.domain.operations import Launch, Open, Purpose, Removal, Why
@@ -61,7 +61,7 @@ def test_the_flash_sale_has_no_other_rows():
 def test_the_first_reading_above_the_limit_waits_for_a_second_and_the_pods_do_not():
     decided = only(SALE["20:04"].decision)
     assert "cpu: waiting, CPU 82.0 % > 70 %, 1 of 2 readings: waiting for a second" in decided.votes
-    assert [bound.nodes for bound in decided.bounds if bound.source == "pods"] == [5]
+    assert max(bound.nodes for bound in decided.bounds if bound.source == "pods") == 5
 
 
 def test_the_cooldown_overrules_both_the_cpu_and_the_pods():

@@ -40,8 +40,12 @@ def test_everyone_who_is_against_it_is_named():
     assert [source for source, *_ in result(says("a", Steady("s")), CPU, says("b", Veto("v")))] == ["a", "b"]
 
 
-def test_a_floor_keeps_the_fleet():
-    assert result(CPU, MEMORY, says("pods", Floor(nodes=3, reason="r"))) == [("keep", 5, "a signal asks for nodes")]
+def test_a_signal_that_asks_for_nodes_is_not_calm():
+    assert result(CPU, MEMORY, says("pods", Floor(nodes=3, reason="r"))) == [("pods", 5, "r")]
+
+
+def test_a_forecast_has_no_say_beyond_its_own_floor():
+    assert result(CPU, MEMORY, says("predictive", Floor(nodes=3, reason="r")))[0][:2] == ("calm", 4)
 
 
 def test_if_nobody_speaks_nothing_goes():
@@ -56,7 +60,6 @@ def test_if_nobody_speaks_nothing_goes():
         (48.1, 5, False),
         (30.0, 2, True),
         (30.1, 2, False),
-        (1.0, 1, False),
     ],
 )
 def test_the_rest_must_bear_the_load(cpu, covered, fits):
@@ -72,8 +75,13 @@ def test_the_projection_says_its_figures():
         ("projection", 2, "CPU would be 80.0 % on 1 nodes, more than 60 %"),
         ("projection", 2, "memory would be 90.0 % on 1 nodes, more than 65 %"),
     ]
-    alone = Look(now=NOON, covered=1, capacity=1)
-    assert result(CPU, look=alone) == [("projection", 1, "no ready node would remain to carry CPU 20.0 %")]
+    booting = Look(now=NOON, covered=1, capacity=2)
+    assert result(CPU, look=booting) == [("projection", 2, "no ready node would remain to carry CPU 20.0 %")]
+
+
+def test_the_last_node_may_go_when_everybody_is_calm():
+    """Where min is 0; elsewhere the limit keeps it, and in any case its pods must fit elsewhere."""
+    assert result(CPU, MEMORY, look=Look(now=NOON, covered=1, capacity=1))[0][:2] == ("calm", 0)
 
 
 def test_projection_only_concerns_utilisation():

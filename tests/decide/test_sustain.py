@@ -117,6 +117,11 @@ def test_a_time_is_measured_between_samples(rows, held, progress):
     assert (result.held, result.progress) == (held, progress)
 
 
+def test_a_time_remembers_only_the_last_counted_sample():
+    result = along(*[(120 * n, True) for n in range(10)], lasting=FIVE_MINUTES)
+    assert result.breaches == Breaches(times=(after(1080),), since=NOON, last=after(1080))
+
+
 def test_no_time_at_all_holds_at_once_but_only_beyond_the_limit():
     assert (along((0, True), lasting=timedelta(0)).held, along((0, True), lasting=timedelta(0)).progress) == (
         True,

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from nodefleet.decide.bounds import floor
-from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Look, Opinion
+from nodefleet.decide.signals.predictive import SIGNAL as FORECAST  # its floor speaks for itself
+from nodefleet.decide.signals.votes import Abstain, Calm, Look, Opinion
 from nodefleet.domain.decision import Bound, Rank
 from nodefleet.domain.policy import Reactive
 
@@ -15,10 +16,10 @@ def kept(opinions: Sequence[Opinion], look: Look, reactive: Reactive, step: int)
     against = [
         floor(look.capacity, opinion.signal, Rank.SIGNAL, opinion.vote.reason)
         for opinion in opinions
-        if not isinstance(opinion.vote, Calm | Abstain | Floor)
+        if not isinstance(opinion.vote, Calm | Abstain) and opinion.signal != FORECAST
     ]
-    if against or any(isinstance(opinion.vote, Floor) for opinion in opinions):
-        return against or [floor(look.capacity, "keep", Rank.SIGNAL, "a signal asks for nodes")]
+    if against:
+        return against
     calm = [opinion for opinion in opinions if isinstance(opinion.vote, Calm)]
     if not calm:
         return [floor(look.capacity, "keep", Rank.SIGNAL, "no signal is calm")]
@@ -42,6 +43,8 @@ def _agreed(calm: Sequence[Opinion], step: int) -> int:
 
 def _too_much(opinions: Sequence[Opinion], look: Look, reactive: Reactive, down: int) -> list[str]:
     """Readings that would come too close to their growth threshold on the nodes that remain."""
+    if look.capacity <= down:
+        return []  # the last one goes only where min is 0, and only if its pods fit elsewhere
     remaining = look.covered - down
     thresholds = {"cpu": ("CPU", reactive.cpu.up), "memory": ("memory", reactive.memory.up)}
     found = []

@@ -38,12 +38,12 @@ class NewNode:
     @property
     def zones(self) -> tuple[str, ...]:
         """Zones where each of these types would do."""
-        fitting = Counter(each.zone for each in self.templates if each.type in self.types and self._would_do(each))
-        return tuple(sorted(zone for zone, number in fitting.items() if number == len(self.types)))
+        types = self.types
+        fitting = Counter(each.zone for each in self.templates if each.type in types and self._would_do(each))
+        return tuple(sorted(zone for zone, number in fitting.items() if number == len(types)))
 
     def _would_do(self, template: Template) -> bool:
-        asked, free = total(pod.requests for pod in self.pods), template.free
-        enough = asked.cpu <= free.cpu and asked.memory <= free.memory and len(self.pods) <= free.pods
+        enough = template.empty.has(total(pod.requests for pod in self.pods)) and len(self.pods) <= template.free.pods
         return enough and all(template.can_hold(pod) for pod in self.pods)
 
 

@@ -1,8 +1,9 @@
 """What is under way, and what comes next for it. Pure: resuming after a crash is advancing once more.
 
 advance    the one way in: the next steps of any operation
-launch     from a request to ready nodes
-removal    from a cordon to a machine that is gone, or back
+launch     from a request to ready nodes; joining says what became of each instance
+removal    from a cordon to a machine that is gone, or back; leaving is what a look shows, blockers what is in the way
 cleanup    what was left behind
 lessons    what their course teaches the memory
+progress   what one look at an operation comes to, and in which order its steps are taken
 """

@@ -24,7 +24,7 @@ First match wins; the steps of each look are read off the world again, so each i
     no pods left, with or without a Node                 terminated      terminated      terminated
 
 [1] without EC2 only; it is never terminated or closed then. [2] see `blockers`. [3] a dead node's pods cannot end.
-"Let back in" takes off our own cordon only. Once EC2 was asked to terminate it there is no way back.
+"Let back in" takes off our own cordon only. Once EC2 was asked to terminate it, only EC2 not doing so lets it back in.
 """
 
 from collections.abc import Sequence
@@ -201,7 +201,10 @@ def _terminated(before: Removal, leaving: Leaving) -> Progress:
     if leaving.instance is None:
         return Progress(steps=kept(before, removal))
     after = replace(
-        leaving.removal, terminating=True, asked_at=removal.asked_at or leaving.now, attempts=removal.attempts + 1
+        removal,
+        terminating=True,
+        asked_at=removal.asked_at if removal.terminating else leaving.now,
+        attempts=removal.attempts + 1,
     )
     return Progress(steps=(Keep(after), Terminate(leaving.instance.id, removal.reason)))
 

@@ -295,6 +295,18 @@ def test_a_new_node_opens_a_domain_until_it_is_taken_back():
     assert room.place(replica) == "w1"
 
 
+def test_a_new_node_that_the_pod_does_not_want_opens_no_domain_and_leaves_without_a_trace():
+    in_a = NodeTerm(labels=(Requirement(key=ZONE_LABEL, values=("a",)),))
+    room = Room(nodes(w1="a"), [pod("web-0", on="w1")])
+    replicas = [pod(f"web-{number}", node_terms=(in_a,), **evenly("web")) for number in (1, 2)]
+    assert room.place(replicas[0]) == "w1"
+    mark = room.mark()
+    room.add(*nodes(w9="b"))
+    assert room.place(replicas[1]) == "w1"
+    room.roll_back(mark)
+    assert room.place(replicas[1]) == "w1"
+
+
 def test_everything_counts_that_was_placed_before_anyone_asked():
     room = Room(THREE)
     assert room.place(pod("web-0")) == "w1"

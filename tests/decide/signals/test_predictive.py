@@ -160,6 +160,15 @@ def test_the_hour_after_a_busy_one_is_decided_anew():
     assert (forecast.nodes, forecast.hour) == (5, on(16, 10))
 
 
+def test_with_one_node_ready_it_looks_too():
+    assert said(WEEK, on(16, 8, 50), covered=1)[0].nodes == 2
+
+
+def test_seconds_do_not_shift_the_hour():
+    odd = on(16, 8, 50) + timedelta(seconds=17, microseconds=250)
+    assert said(WEEK, odd)[1] == AT_NINE
+
+
 def test_the_running_hour_keeps_its_floor_while_the_next_is_calm_unknown_or_smaller():
     upheld = (Floor(nodes=4, reason=NINE, expires=on(16, 10)), AT_NINE)
     assert said(WEEK + hours([0.3] * 7, hour=10, first=9), on(16, 9, 50), AT_NINE, covered=4) == upheld

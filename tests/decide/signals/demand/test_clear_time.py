@@ -80,6 +80,10 @@ def test_the_peak_and_the_time_of_day_are_used_when_they_are_named():
     assert isinstance(ask(named, seen(50, 1, multiplier=1)).vote, Veto)
 
 
+def test_without_a_peak_nothing_is_kept_warm():
+    assert "need 0 workers" in ask(rule(warm_percent=100), seen(0)).vote.reason
+
+
 def test_a_multiplier_of_zero_is_not_a_missing_one():
     assert words([ask(rule(multiplier="daytime"), seen(20, 0, multiplier=0), look(covered=1))]) == ["Settling"]
 

@@ -19,7 +19,7 @@ def rule(quantity=Q.QUEUE, **changed):
     [(Q.QUEUE, 100, 30), (Q.LATENCY, 500, 250), (Q.RATE, 1000, 500), (Q.ERRORS, 5, 2.5)],
 )
 def test_each_quantity_has_the_pools_target_and_its_share_of_calm(quantity, limit, calm):
-    values = (limit + 0.1, limit, calm + 0.1, calm)
+    values = (limit + 0.01, limit, calm + 0.01, calm)
     assert words([ask(rule(quantity), {"reading": value}) for value in values]) == ["Floor", "Steady", "Steady", "Calm"]
 
 
