@@ -279,7 +279,7 @@ def test_growing_and_then_the_same_readings_does_not_shrink(seen, memory, policy
                 members.append(node(number, ready_changed_at=after(90)))
                 number += 1
     remembered = decision.memory
-    for minutes in range(2, 12, 2):
+    for minutes in range(2, 10, 2):
         at = after(60 * minutes)
         readings = {name: _at(each, at) for name, each in seen.readings.items()}
         view = replace(seen.kubernetes, nodes=(*seen.kubernetes.nodes, *members))

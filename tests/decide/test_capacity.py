@@ -149,3 +149,9 @@ def test_a_loss_is_counted_once_and_kept_until_it_is_made_up_for():
 def test_a_lost_worker_that_is_back_is_no_loss_any_more():
     known = (Loss(worker="i-001", at=after(-60), cause="unhealthy"),)
     assert lost(look(2), (), known).losses == ()
+
+
+@pytest.mark.parametrize(("expires", "kept"), [(1, True), (0, False)])
+def test_what_is_owed_is_owed_until_it_expires(expires, kept):
+    owed = (Loss(worker="launch/1", at=after(-60), cause="not given by EC2", expires=after(expires)),)
+    assert bool(lost(look(2), (), owed).losses) is kept

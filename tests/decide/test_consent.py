@@ -41,7 +41,8 @@ def test_everyone_who_is_against_it_is_named():
 
 
 def test_a_signal_that_asks_for_nodes_is_not_calm():
-    assert result(CPU, MEMORY, says("pods", Floor(nodes=3, reason="r"))) == [("pods", 5, "r")]
+    asking = (says("pods", Floor(nodes=3, reason="r")), says("custom:q", Floor(nodes=3, reason="r")))
+    assert result(CPU, MEMORY, *asking) == [("keep", 5, "not calm: pods, custom:q")]
 
 
 def test_a_forecast_has_no_say_beyond_its_own_floor():

@@ -38,6 +38,9 @@ from nodefleet.domain.policy import (
 from nodefleet.domain.readings import Missing, PoolReadings, Reading
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import Budget, Owner, Selector
+from nodefleet.operations.advance import advance
+from nodefleet.operations.launch import answered
+from nodefleet.operations.lessons import learn
 from operation_builders import launch, removal
 
 POLICY = Policy()
@@ -209,14 +212,14 @@ def test_five_quiet_readings_let_one_node_go():
     decision = decide(seen, memory, POLICY)
     assert (only(decision).action, only(decision).target) == (Action.SHRINK, 4)
     (leaving,) = opened(decision, Removal)
-    assert (leaving.why, leaving.node) == (Why.VOLUNTARY, "w000")
+    assert (leaving.why, leaving.node) == (Why.VOLUNTARY, "w002")
     assert only(decision).reason == (
         "Shrinking 5 → 4: CPU 20.0 % < 30 %, 5 of 5 readings; memory 30.0 % < 50 %, 5 of 5 readings; "
-        "0 pods unschedulable; w000 leaves"
+        "0 pods unschedulable; w002 leaves"
     )
     after_it = decision.memory.pool("default")
     assert (after_it.last_shrink, after_it.last_grow) == (seen.at, None)
-    assert "i-000" not in after_it.members
+    assert "i-002" not in after_it.members
 
 
 def test_four_quiet_readings_are_not_enough():
@@ -277,7 +280,7 @@ def test_above_max_shrinks_without_waiting():
     memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-1))})
     decision = decide(look(6, cpu=50, pods=()), memory, with_pool(limits=Limits(max=5)))
     assert (only(decision).action, only(decision).target) == (Action.SHRINK, 5)
-    assert only(decision).reason == "Shrinking 6 → 5: max is 5, 6 are there; w000 leaves"
+    assert only(decision).reason == "Shrinking 6 → 5: max is 5, 6 are there; w001 leaves"
 
 
 def test_a_removal_under_way_is_the_only_one():
@@ -364,6 +367,27 @@ def test_a_loss_that_nobody_misses_is_not_replaced():
     decision = decide(fewer, memory, POLICY)
     assert bought(decision) == 0
     assert decision.memory.pool("default").losses == ()
+
+
+def test_what_ec2_did_not_give_as_spot_is_bought_on_demand_without_waiting():
+    """A launch is opened, EC2 answers with nothing, the lesson is learned, and the next look decides."""
+    first = decide(look(3, pending=1), KNOWN, POLICY)
+    (asked,) = opened(first, Launch)
+    short = answered(asked, [], list(asked.types), NOON)
+    progress = advance(short, look(3, at=after(5), operations=(short,)), POLICY)
+    memory = learn(first.memory, progress.lessons, POLICY, after(5))
+    nothing_in_b = decide(look(3, at=after(10), pending=1), memory, POLICY)
+    (again,) = opened(nothing_in_b, Launch)
+    assert (asked.zone, asked.market, again.zone, again.market) == ("b", Market.SPOT, "a", Market.SPOT)
+    assert nothing_in_b.memory.pool("default").losses == ()
+    everywhere = tuple(
+        Shortage(pool="default", type=name, zone=zone, market=Market.SPOT, until=after(600))
+        for name in asked.types
+        for zone in "ab"
+    )
+    pool = replace(memory.pool("default"), shortages=everywhere)
+    fallback = decide(look(3, at=after(10), pending=1), replace(memory, pools={"default": pool}), POLICY)
+    assert [each.market for each in opened(fallback, Launch)] == [Market.ON_DEMAND]
 
 
 def test_one_probe_at_a_time_after_failed_joins():

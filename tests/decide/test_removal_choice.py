@@ -1,5 +1,7 @@
 """Who leaves, in which order, and why everybody else stays."""
 
+from dataclasses import replace
+
 import pytest
 
 from builders import NOON, TARGET, after, instance, look, node, pod
@@ -8,25 +10,25 @@ from nodefleet.decide.removal import choose, not_asked, ranked
 from nodefleet.decide.scene import Scene
 from nodefleet.domain.decision import StayReason
 from nodefleet.domain.fleet import workers
-from nodefleet.domain.machines import Notice, NoticeKind
+from nodefleet.domain.machines import Market, Notice, NoticeKind
 from nodefleet.domain.memory import NOTHING_KNOWN, Backoff
 from nodefleet.domain.observation import LaunchTarget
-from nodefleet.domain.policy import Budgets, Policy, Pool
+from nodefleet.domain.policy import Budgets, MarketMix, Policy, Pool
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import Budget, Owner, Selector
 from operation_builders import removal
 
-FULL = Resources(cpu=2000)
+ANY_MARKET = Pool(market=MarketMix(on_demand_base=0))
 
 
-def setting(seen, pool=Pool(), backoffs=()):
+def setting(seen, pool=ANY_MARKET, backoffs=()):
     policy = Policy(pools=(pool,))
     everyone = workers(seen, policy)
     case = Case.of(pool, policy, seen, NOTHING_KNOWN, everyone)
     return everyone, Scene(seen, policy, everyone).ground(case, backoffs)
 
 
-def chosen(seen, number=1, pool=Pool(), backoffs=()):
+def chosen(seen, number=1, pool=ANY_MARKET, backoffs=()):
     everyone, ground = setting(seen, pool, backoffs)
     return choose(everyone, pool, number, ground)
 
@@ -143,6 +145,30 @@ def test_the_last_of_its_zone_stays_while_all_zones_could_be_covered():
     assert detail(found, "w001") == "the last worker of b, and 2 could still cover 2 zones"
 
 
+@pytest.mark.parametrize(
+    ("base", "leaves"),
+    [(0, "w000"), (1, "w002"), (2, "w002")],
+)
+def test_the_on_demand_base_stays_while_there_is_spot(base, leaves):
+    found = chosen(look([0, 2, 4], pods=[]), pool=Pool(market=MarketMix(on_demand_base=base)))
+    assert names(found) == [leaves]
+    if base:
+        assert reasons(found)["w000"] is StayReason.ON_DEMAND_BASE
+        assert detail(found, "w000") == f"one of 1 On-Demand workers, and the base is {base}"
+
+
+def test_on_demand_beyond_the_base_may_leave():
+    two = {"instances": [instance(6, market=Market.ON_DEMAND)], "nodes": [node(6)]}
+    found = chosen(look([0, 2, 4], pods=[], **two), 2, Pool(budgets=Budgets(removals=2)))
+    assert names(found) == ["w000", "w002"]  # of the two On-Demand ones w000 may go; then w006 is the base
+    assert reasons(found)["w006"] is StayReason.OUTRANKED
+
+
+def test_where_all_are_on_demand_there_is_no_base_to_keep():
+    alone = {"instances": [instance(6, market=Market.ON_DEMAND)], "nodes": [node(6)]}
+    assert names(chosen(look([0], pods=[], **alone), pool=Pool(market=MarketMix(on_demand_base=2)))) == ["w000"]
+
+
 def test_with_a_single_zone_there_is_nothing_to_cover():
     seen = look([1], pods=[], targets=(LaunchTarget(subnets={"b": "s"}),))
     assert names(chosen(seen)) == ["w001"]
@@ -172,20 +198,20 @@ def test_one_at_a_time():
 
 
 def test_several_at_a_time_if_budget_and_room_allow():
-    pool = Pool(budgets=Budgets(removals=2))
+    pool = replace(ANY_MARKET, budgets=Budgets(removals=2))
     assert names(chosen(look([0, 2, 4, 6], pods=[]), 3, pool)) == ["w000", "w002"]
     assert names(chosen(look([0, 2, 4, 6], pods=[]), 1, pool)) == ["w000"]
 
 
 def test_the_second_to_leave_may_not_rely_on_the_first():
     pods = [pod(f"a-{n}", f"w{n:03}", requests=Resources(cpu=1000)) for n in (0, 2, 4)]
-    found = chosen(look([0, 2, 4], pods=pods), 2, Pool(budgets=Budgets(removals=2)))
+    found = chosen(look([0, 2, 4], pods=pods), 2, replace(ANY_MARKET, budgets=Budgets(removals=2)))
     assert names(found) == ["w000"]
     assert set(reasons(found).values()) == {StayReason.CHOSEN, StayReason.NOWHERE_TO_GO}
 
 
 def test_several_at_a_time_count_each_zone_anew():
-    pool = Pool(budgets=Budgets(removals=3))
+    pool = replace(ANY_MARKET, budgets=Budgets(removals=3))
     seen = look([0, 2, 1, 3], pods=[], targets=(TARGET,))
     found = chosen(seen, 3, pool)
     # after one of each zone has gone, two are left for two zones: the third may go only by leaving a zone
@@ -211,7 +237,7 @@ def test_several_at_a_time_count_each_zone_anew():
 )
 def test_who_is_no_candidate(seen, reason):
     everyone, _ = setting(seen)
-    for found in (chosen(seen, 2, Pool(budgets=Budgets(removals=2))), not_asked(everyone)):
+    for found in (chosen(seen, 2, replace(ANY_MARKET, budgets=Budgets(removals=2))), not_asked(everyone)):
         assert [stay.reason for stay in found.stays if "9" in stay.worker] == [reason]
 
 

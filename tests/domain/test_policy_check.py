@@ -127,6 +127,10 @@ def test_a_value_that_has_no_limits_or_is_not_there_is_fine():
     assert out_of_limits(-5, About(unit="", why="")) is None
 
 
+def test_a_limit_without_a_unit_is_told_without_one():
+    assert out_of_limits(0, About(unit="", why="", at_least=1)) == ("is less than 1", "write at least 1")
+
+
 # ── values that do not go together ───────────────────────────────────────────────────────────────────────────────
 
 

@@ -16,6 +16,7 @@ from nodefleet.domain.operations import (
     Outcome,
     SendLaunch,
     Shortage,
+    Shortfall,
     Tell,
 )
 from nodefleet.domain.policy import Health, MarketMix, Policy, Pool
@@ -139,9 +140,10 @@ def test_what_shows_an_interval_after_the_deadline_is_all_there_is():
 def test_a_shortage_is_learned_and_told_once():
     short = answered(launch(), ["i-1"], ["t3.small", "t3a.small"], NOON)
     progress = advance(short, look(10, [fresh()]), POLICY)
-    assert progress.lessons == tuple(
-        Shortage(pool="default", type=name, zone="a", market=Market.SPOT, until=after(600))
-        for name in ("t3.small", "t3a.small")
+    assert progress.lessons == (
+        Shortage(pool="default", type="t3.small", zone="a", market=Market.SPOT, until=after(600)),
+        Shortage(pool="default", type="t3a.small", zone="a", market=Market.SPOT, until=after(600)),
+        Shortfall(pool="default", launch="l1", missing=1, at=NOON),
     )
     assert progress.steps == (
         Tell(
@@ -169,7 +171,7 @@ def test_a_shortage_that_another_type_made_up_for_is_learned_but_not_told():
 
 def test_fewer_nodes_without_a_reason_are_told_too():
     progress = advance(answered(launch(), ["i-1"], [], NOON), look(10, [fresh()]), POLICY)
-    assert progress.lessons == ()
+    assert progress.lessons == (Shortfall(pool="default", launch="l1", missing=1, at=NOON),)
     assert told(progress)[0].text == (
         "EC2 gave 1 of 2 spot nodes in a and no reason."
         " If it stays so, look at the account's quota and the launch template"
@@ -179,7 +181,7 @@ def test_fewer_nodes_without_a_reason_are_told_too():
 def test_a_launch_that_got_nothing_closes_at_once():
     progress = advance(answered(launch(), [], ["t3.small"], NOON), look(1), POLICY)
     assert closed(progress) == Close(operation="l1", outcome=Outcome.FAILED, detail="0 of 2 joined, 2 not given by EC2")
-    assert len(told(progress)) == len(progress.lessons) == 1
+    assert (len(told(progress)), len(progress.lessons)) == (1, 2)
 
 
 # ── its instances ────────────────────────────────────────────────────────────────────────────────────────────────

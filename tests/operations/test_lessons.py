@@ -5,8 +5,17 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.domain.machines import Market
-from nodefleet.domain.memory import Backoff, JoinTrouble, Memory, PoolMemory
-from nodefleet.domain.operations import AlertKind, DrainFailed, Joined, JoinFailed, Readmitted, Shortage, Tell
+from nodefleet.domain.memory import Backoff, JoinTrouble, Loss, Memory, PoolMemory
+from nodefleet.domain.operations import (
+    AlertKind,
+    DrainFailed,
+    Joined,
+    JoinFailed,
+    Readmitted,
+    Shortage,
+    Shortfall,
+    Tell,
+)
 from nodefleet.domain.policy import Health, Policy, Pool, RemovalRules
 from nodefleet.operations.lessons import join_backoffs, learn
 from operation_builders import NOON, POLICY, after
@@ -164,6 +173,22 @@ def test_a_readmitted_node_counts_as_growth(before, expected):
     known = PoolMemory(last_grow=None if before is None else after(before))
     learned = pool_after([Readmitted(pool="default", node="w1", at=after(50))], known)
     assert learned == PoolMemory(last_grow=after(expected))
+
+
+def shortfall(missing=2, seconds=0.0):
+    return Shortfall(pool="default", launch="l1", missing=missing, at=after(seconds))
+
+
+def test_what_ec2_did_not_give_is_owed_until_the_cooldown_is_over():
+    assert pool_after([shortfall()]).losses == tuple(
+        Loss(worker=f"l1/{number}", at=NOON, cause="not given by EC2", expires=after(300)) for number in (1, 2)
+    )
+
+
+def test_what_is_owed_is_owed_once_however_often_it_is_learned():
+    known = PoolMemory(losses=(Loss(worker="i-9", at=NOON, cause="gone"),))
+    again = pool_after([shortfall(1), shortfall(1)], known)
+    assert [loss.worker for loss in again.losses] == ["i-9", "l1/1"]
 
 
 def test_each_pool_learns_its_own():

@@ -54,7 +54,7 @@ def membership(workers: Sequence[Worker], before: Sequence[str], losses: Sequenc
     by_id = {worker.id: worker for worker in workers}
     members = tuple(worker.id for worker in workers if worker.is_capacity)
     present = frozenset(members)
-    open_losses = [loss for loss in losses if loss.worker not in present]
+    open_losses = [loss for loss in losses if loss.worker not in present and (not loss.expires or now < loss.expires)]
     known = {loss.worker for loss in open_losses}
     for identity in before:
         worker = by_id.get(identity)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nodefleet.decide.bounds import floor
 from nodefleet.decide.signals.predictive import SIGNAL as FORECAST  # its floor speaks for itself
-from nodefleet.decide.signals.votes import Abstain, Calm, Look, Opinion
+from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Look, Opinion
 from nodefleet.domain.decision import Bound, Rank
 from nodefleet.domain.policy import Reactive
 
@@ -13,11 +13,15 @@ _ONE_AT_A_TIME = ("cpu", "memory", "pods")  # only custom rules can tell how man
 
 def kept(opinions: Sequence[Opinion], look: Look, reactive: Reactive, step: int) -> list[Bound]:
     """Floors that keep the fleet as it is; if nobody objects, one that lets it shrink by the agreed number."""
+    speaking = [opinion for opinion in opinions if opinion.signal != FORECAST]
     against = [
         floor(look.capacity, opinion.signal, Rank.SIGNAL, opinion.vote.reason)
-        for opinion in opinions
-        if not isinstance(opinion.vote, Calm | Abstain) and opinion.signal != FORECAST
+        for opinion in speaking
+        if not isinstance(opinion.vote, Calm | Abstain | Floor)
     ]
+    asking = [opinion.signal for opinion in speaking if isinstance(opinion.vote, Floor)]
+    if asking:
+        against.append(floor(look.capacity, "keep", Rank.SIGNAL, f"not calm: {', '.join(asking)}"))
     if against:
         return against
     calm = [opinion for opinion in opinions if isinstance(opinion.vote, Calm)]

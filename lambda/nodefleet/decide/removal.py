@@ -14,6 +14,7 @@ from nodefleet.decide.protection import Protected, protection
 from nodefleet.decide.scheduling.room import Room
 from nodefleet.domain.decision import Stay, StayReason
 from nodefleet.domain.fleet import Phase, Worker
+from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import Backoff
 from nodefleet.domain.operations import Removal, Why
 from nodefleet.domain.policy import Pool
@@ -54,7 +55,7 @@ def choose(workers: Sequence[Worker], pool: Pool, number: int, ground: Ground) -
     """Up to `number` workers that may leave now, within the budget of removals at a time."""
     stays = {worker.id: unfit for worker in workers if (unfit := _unfit(worker))}
     candidates = [worker for worker in workers if worker.id not in stays]
-    per_zone = Counter(worker.zone for worker in candidates)
+    left = _Left(candidates)
     under_way = sum(_leaves_by_choice(worker) for worker in workers)
     free = min(number, pool.budgets.removals - under_way)
     chosen: list[Worker] = []
@@ -62,10 +63,10 @@ def choose(workers: Sequence[Worker], pool: Pool, number: int, ground: Ground) -
         if len(chosen) >= free:
             stays[worker.id] = _behind(worker, chosen, under_way)
             continue
-        kept = _protected(worker, pool, per_zone, ground)
+        kept = _protected(worker, pool, left, ground)
         if kept is None:
             chosen.append(worker)
-            per_zone[worker.zone] -= 1
+            left.remove(worker)
         else:
             stays[worker.id] = _stay(worker, kept.reason, kept.sentence)
     for worker in chosen:
@@ -86,17 +87,38 @@ def ranked(workers: Iterable[Worker], ground: Ground) -> list[Worker]:
     return sorted(everyone, key=order)
 
 
-def _protected(worker: Worker, pool: Pool, per_zone: Counter[str], ground: Ground) -> Protected | None:
+class _Left:
+    """Who would remain, counted so that each candidate is judged without looking at all others."""
+
+    def __init__(self, workers: Iterable[Worker]) -> None:
+        everyone = list(workers)
+        self.per_zone = Counter(worker.zone for worker in everyone)
+        self.per_market = Counter(_market(worker) for worker in everyone)
+
+    def remove(self, worker: Worker) -> None:
+        self.per_zone[worker.zone] -= 1
+        self.per_market[_market(worker)] -= 1
+
+
+def _market(worker: Worker) -> Market | None:
+    return worker.instance.market if worker.instance else None
+
+
+def _protected(worker: Worker, pool: Pool, left: _Left, ground: Ground) -> Protected | None:
     if ground.pods is None:
         return Protected(reason=StayReason.PODS_UNKNOWN, sentence="its pods are not known")
-    others = per_zone.total() - 1
-    if per_zone[worker.zone] == 1 and others >= ground.zones > 1:
+    others = left.per_zone.total() - 1
+    if left.per_zone[worker.zone] == 1 and others >= ground.zones > 1:
         sentence = f"the last worker of {worker.zone}, and {others} could still cover {ground.zones} zones"
         return Protected(reason=StayReason.LAST_OF_ZONE, sentence=sentence)
     own = ground.pods.get(worker.name, ())
     kept = protection(worker, own, ground.ledger, pool.removal, ground.backoffs, ground.now)
     if kept is not None:
         return kept
+    base, on_demand = pool.market.on_demand_base, left.per_market[Market.ON_DEMAND]
+    if _market(worker) is Market.ON_DEMAND and on_demand <= base and left.per_market[Market.SPOT]:
+        sentence = f"one of {on_demand} On-Demand workers, and the base is {base}"
+        return Protected(reason=StayReason.ON_DEMAND_BASE, sentence=sentence)
     homeless = ground.room.vacate(worker.name)
     if homeless is not None:
         sentence = f"{homeless.key} fits on no other node"

@@ -81,6 +81,7 @@ class Loss:
     worker: str
     at: datetime
     cause: str
+    expires: datetime | None = None  # after this whoever still needs it asks again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

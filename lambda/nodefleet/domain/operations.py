@@ -246,6 +246,16 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """EC2 gave fewer than asked for: the rest is still owed, and does not wait for a cooldown."""
+
+    pool: str
+    launch: str
+    missing: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinFailed:
     pool: str
     instance: str
@@ -277,7 +287,7 @@ class Readmitted:
     at: datetime
 
 
-Lesson: TypeAlias = Shortage | JoinFailed | Joined | DrainFailed | Readmitted
+Lesson: TypeAlias = Shortage | Shortfall | JoinFailed | Joined | DrainFailed | Readmitted
 
 Step: TypeAlias = (
     Open

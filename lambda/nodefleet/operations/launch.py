@@ -21,7 +21,7 @@ from datetime import datetime
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.machines import Instance
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import AlertKind, Close, Keep, Launch, Outcome, SendLaunch, Shortage, Tell
+from nodefleet.domain.operations import AlertKind, Close, Keep, Launch, Outcome, SendLaunch, Shortage, Shortfall, Tell
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.operations.joining import followed
@@ -79,9 +79,13 @@ def _lacking(launch: Launch, policy: Policy) -> tuple[Launch, Progress]:
         Shortage(pool=launch.pool, type=name, zone=launch.zone, market=launch.market, until=until)
         for name in launch.shortage
     )
-    short = len(launch.instances) < launch.count
-    steps = (Tell(alert=AlertKind.NO_CAPACITY, pool=launch.pool, text=_short(launch)),) if short else ()
-    return replace(launch, learned=True), Progress(steps=steps, lessons=lessons)
+    missing = launch.count - len(launch.instances)
+    learned = replace(launch, learned=True)
+    if missing <= 0:
+        return learned, Progress(lessons=lessons)
+    owed = Shortfall(pool=launch.pool, launch=launch.id, missing=missing, at=launch.answered_at)
+    tell = Tell(alert=AlertKind.NO_CAPACITY, pool=launch.pool, text=_short(launch))
+    return learned, Progress(steps=(tell,), lessons=(*lessons, owed))
 
 
 def _short(launch: Launch) -> str:

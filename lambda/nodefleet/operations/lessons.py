@@ -4,12 +4,12 @@ Trouble that repeats is asked about ever more rarely, up to a limit; a success o
 over is forgotten, so the memory stays small.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from nodefleet.domain.memory import NOTHING_KNOWN, Backoff, JoinTrouble, Memory, PoolMemory
+from nodefleet.domain.memory import NOTHING_KNOWN, Backoff, JoinTrouble, Loss, Memory, PoolMemory
 from nodefleet.domain.operations import (
     AlertKind,
     DrainFailed,
@@ -18,6 +18,7 @@ from nodefleet.domain.operations import (
     Lesson,
     Readmitted,
     Shortage,
+    Shortfall,
     Tell,
 )
 from nodefleet.domain.policy import Health, Policy, Pool, RemovalRules
@@ -53,6 +54,8 @@ def _learned(known: PoolMemory, lesson: Lesson, rules: Pool) -> PoolMemory:
     match lesson:
         case Shortage():
             return replace(known, shortages=_with_shortage(known.shortages, lesson))
+        case Shortfall():
+            return replace(known, losses=_with_owed(known.losses, lesson, rules))
         case JoinFailed(at=at):
             return replace(known, join_trouble=_more_trouble(known.join_trouble, at, rules.health))
         case Joined():
@@ -68,6 +71,23 @@ def _learned(known: PoolMemory, lesson: Lesson, rules: Pool) -> PoolMemory:
 def _with_shortage(shortages: Iterable[Shortage], new: Shortage) -> tuple[Shortage, ...]:
     others = [old for old in shortages if (old.type, old.zone, old.market) != (new.type, new.zone, new.market)]
     return (*others, new)
+
+
+def _with_owed(losses: Sequence[Loss], shortfall: Shortfall, rules: Pool) -> tuple[Loss, ...]:
+    """What EC2 did not give is made up for like what it took: at once, on another market or in another zone.
+
+    Only until the cooldown of the growth is over: then a signal that still needs it asks by itself.
+    """
+    owed = {
+        f"{shortfall.launch}/{number}": Loss(
+            worker=f"{shortfall.launch}/{number}",
+            at=shortfall.at,
+            cause="not given by EC2",
+            expires=shortfall.at + rules.cooldown.up,
+        )
+        for number in range(1, shortfall.missing + 1)
+    }
+    return (*(loss for loss in losses if loss.worker not in owed), *owed.values())
 
 
 def _more_trouble(trouble: JoinTrouble | None, at: datetime, health: Health) -> JoinTrouble:

@@ -6,7 +6,7 @@ import pytest
 
 from builders import CATALOG, GIB, SMALL, TARGET, after, instance, look, node, pod
 from nodefleet.decide.scheduling.standing import coming, room_of, zones_in_use
-from nodefleet.decide.scheduling.templates import KUBELET_PODS, knowledge, refusal, templates
+from nodefleet.decide.scheduling.templates import ANY_STORAGE, KUBELET_PODS, knowledge, refusal, templates
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState, InstanceType, Market, Notice, NoticeKind
 from nodefleet.domain.observation import LaunchTarget
@@ -124,7 +124,13 @@ def test_what_a_node_of_the_type_offers_is_learned_from_the_smallest_ready_one()
 
 def test_what_one_pool_learned_is_not_taken_for_another():
     other = node(0, pool="other", allocatable=replace(SMALL, cpu=1))
-    assert templates(POOL, look(0, pods=[], nodes=[other]))[0].free == SMALL
+    assert templates(POOL, look(0, pods=[], nodes=[other]))[0].free == replace(SMALL, storage=ANY_STORAGE)
+
+
+def test_a_catalogue_that_does_not_know_the_disk_does_not_keep_pods_away():
+    offer = InstanceType(name="t3.small", resources=Resources(cpu=1))
+    free = templates(POOL, look(0, pods=[], catalog=(offer,)))[0].free
+    assert (free.storage, free.pods) == (ANY_STORAGE, KUBELET_PODS)
 
 
 def test_the_type_is_taken_from_the_instance_and_else_from_the_label():

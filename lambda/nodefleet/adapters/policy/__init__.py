@@ -1,6 +1,7 @@
 """From a policy file's parsed content to a checked policy.
 
-form       the file's own shape: preset, what holds for all pools, the pools; what is sound in it and what is not
+form       the shape of a file: preset, what holds for the cluster and for all pools, the pools
+sound      what can be used of it, and what cannot
 layers     defaults, preset, file and pool laid over each other, with a note of where each value came from
 load       the two together, and the checks: a policy, or every problem at once
 schedule   cron and time zones: which windows are open now

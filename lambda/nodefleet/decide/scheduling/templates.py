@@ -22,6 +22,7 @@ OS_LABEL = "kubernetes.io/os"
 ARCH_LABEL = "kubernetes.io/arch"
 REGION_LABEL = "topology.kubernetes.io/region"
 
+ANY_STORAGE = 1 << 60  # the disk is the launch template's, so the catalogue may not know it
 KUBELET_PODS = 110  # what a kubelet takes unless it is told otherwise; EC2 does not know it
 
 _GRAVITON = re.compile(r"a1\.|[a-z]+[0-9]+[a-z]*g")  # t4g, m7gd, is4gen; not g5, whose g is the family
@@ -99,7 +100,9 @@ class Knowledge:
         if (pool.name, type_) in self.learned:
             return self.learned[pool.name, type_].allocatable
         offered = self.catalog.get(type_)
-        return replace(offered, pods=offered.pods or KUBELET_PODS) if offered else None
+        if offered is None:
+            return None
+        return replace(offered, pods=offered.pods or KUBELET_PODS, storage=offered.storage or ANY_STORAGE)
 
 
 def knowledge(seen: Observation) -> Knowledge:
