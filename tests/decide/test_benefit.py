@@ -9,7 +9,8 @@ from nodefleet.domain.memory import Grant, PodGrant
 from nodefleet.domain.policy import Benefit
 from signal_builders import NOON, after, look
 
-PROOF = Proof(benefit=Benefit(), settle=timedelta(seconds=300))
+TWO = Benefit(custom=2)
+PROOF = Proof(benefit=TWO, settle=timedelta(seconds=300))
 SHOP = "custom:shop"
 GRANT = Grant(signal=SHOP, value=1000, at=NOON, nodes=4, strikes=1)  # one more without effect and it is lost
 
@@ -31,7 +32,7 @@ def test_a_reading_that_fell_by_less_than_five_percent_did_not_improve(value, lo
 
 
 def test_what_counts_as_improvement_is_the_policys():
-    proof = replace(PROOF, benefit=Benefit(improvement_percent=50))
+    proof = replace(PROOF, benefit=replace(TWO, improvement_percent=50))
     assert is_lost(GRANT, asks(501), proof=proof)
     assert not is_lost(GRANT, asks(500), proof=proof)
 
@@ -49,8 +50,10 @@ def test_nothing_is_judged_before_the_nodes_had_time_to_take_load(seconds, lost)
 @pytest.mark.parametrize(
     ("signal", "strikes", "benefit", "lost"),
     [
-        (SHOP, 0, Benefit(), False),
-        (SHOP, 1, Benefit(), True),
+        (SHOP, 1, Benefit(), False),
+        (SHOP, 2, Benefit(), True),
+        (SHOP, 0, TWO, False),
+        (SHOP, 1, TWO, True),
         (SHOP, 9, Benefit(custom=0), False),
         ("memory", 1, Benefit(), False),
         ("memory", 2, Benefit(), True),

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from builders import only
 from nodefleet.decide.engine import decide
-from nodefleet.decide.signals.demand.threshold import CALM_PERCENT
 from nodefleet.decide.signals.votes import Vote
 from nodefleet.domain.decision import Action, Rank, StayReason
 from nodefleet.domain.fleet import COUNTS_AS_CAPACITY, DOES_NOT_OCCUPY, PHASES, Machine, Member, Phase, Under
@@ -28,9 +27,10 @@ from nodefleet.domain.policy import (
     QueueAndLatency,
     Score,
     Sustain,
+    Targets,
     Threshold,
 )
-from nodefleet.domain.policy.demand import DemandRule, Quantity
+from nodefleet.domain.policy.demand import DemandRule
 from nodefleet.domain.policy.shape import leaves, path_of
 from nodefleet_tools.cli import main
 from nodefleet_tools.cli.policy import worded
@@ -144,10 +144,10 @@ def test_every_demand_rule_stands_with_its_figures():
     clear = ClearTime(name="", queue="", running="", job_seconds="")
     jobs = JobDemand(name="", jobs="")
     assert Threshold(name="", reading="").calm_percent is None
-    others = {CALM_PERCENT[each] for each in Quantity if each is not Quantity.QUEUE}
+    others = {Targets().calm_percent}
     expected = {
         "threshold": [
-            f"≤ {CALM_PERCENT[Quantity.QUEUE]:g} % of the limit for a queue",
+            f"≤ {Targets().calm_queue_percent:g} % of the limit for a queue",
             *[f"{p:g} % for" for p in others],
         ],
         "queue-and-latency": [

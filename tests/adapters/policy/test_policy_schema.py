@@ -126,7 +126,7 @@ def test_a_field_has_its_unit_its_default_its_limits_and_its_hint():
         "type": "number",
         "minimum": 0,
         "maximum": 100,
-        "description": "30 points of headroom for a spike (%)",
+        "description": "headroom for a spike while a new node boots (%)",
         "default": 70,
     }
     cooldown = SCHEMA["$defs"]["Cooldown"]["properties"]["up"]

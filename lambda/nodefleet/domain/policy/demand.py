@@ -63,7 +63,7 @@ class Threshold:
     quantity: Quantity = setting(Quantity.QUEUE, "", "decides the target and how far below it the fleet may shrink")
     limit: float | None = setting(None, "of the reading", "none takes the pool's target for this quantity", above=0)
     calm_percent: float | None = setting(
-        None, PERCENT, "shrink at or below this share of the limit; none is 30 for a queue, 50 otherwise"
+        None, PERCENT, "shrink at or below this share of the limit; none takes the pool's"
     )
     sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
 

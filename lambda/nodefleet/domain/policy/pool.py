@@ -25,7 +25,7 @@ class Limits:
 class Utilisation:
     """Between the two the fleet keeps its size."""
 
-    up: float = setting(70, PERCENT, "30 points of headroom for a spike")
+    up: float = setting(70, PERCENT, "headroom for a spike while a new node boots")
     down: float = setting(30, PERCENT, "far from `up`, so that one node less does not call it back")
 
 
@@ -79,13 +79,15 @@ class Targets:
     p95_ms: float = setting(500, "ms", "what a visitor accepts", above=0)
     rate: float = setting(1000, "requests/s", "what the present fleet is meant for", above=0)
     errors_percent: float = setting(5, PERCENT, "of requests; more is an outage for someone")
+    calm_queue_percent: float = setting(30, PERCENT, "shrink when a queue is at most this share of its target")
+    calm_percent: float = setting(50, PERCENT, "the same for latency, rate and errors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benefit:
     """A signal that keeps asking though new nodes change nothing loses its vote until it clears."""
 
-    custom: int = setting(2, "growths", "a slow database must not buy nodes to the limit; 0 never", at_least=0)
+    custom: int = setting(3, "growths", "a slow database must not buy nodes to the limit; 0 never", at_least=0)
     memory: int = setting(3, "growths", "each new node may fill itself; 0 never", at_least=0)
     cpu: int = setting(0, "growths", "never: a saturated CPU cannot show that it was helped", at_least=0)
     pods: int = setting(1, "growths", "a pod that got a node and still waits is stuck on something else", at_least=0)

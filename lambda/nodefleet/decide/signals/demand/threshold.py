@@ -4,25 +4,15 @@ The reading is what the measured nodes achieve together, so the floor is a step 
 part of the step, and a repeat buys nothing twice.
 """
 
-from collections.abc import Mapping
-
 from nodefleet.decide.signals.verdict import Above, Below, Between, Finding, Zone, figure
 from nodefleet.decide.signals.votes import Look
 from nodefleet.domain.policy import Pool, Targets, Threshold
 from nodefleet.domain.policy.demand import Quantity
 
-# What `calm_percent: none` stands for: a queue must nearly be empty, the others only far from their limit.
-CALM_PERCENT: Mapping[Quantity, float] = {
-    Quantity.QUEUE: 30,
-    Quantity.LATENCY: 50,
-    Quantity.RATE: 50,
-    Quantity.ERRORS: 50,
-}
-
 
 def found(rule: Threshold, value: float, look: Look, pool: Pool) -> Finding:
     limit = _target(rule.quantity, pool.targets) if rule.limit is None else rule.limit
-    percent = CALM_PERCENT[rule.quantity] if rule.calm_percent is None else rule.calm_percent
+    percent = _calm_percent(rule.quantity, pool.targets) if rule.calm_percent is None else rule.calm_percent
     calm = limit * percent / 100
     zone: Zone = Between()
     compared = f"between {figure(calm)} and {figure(limit)}"
@@ -45,3 +35,8 @@ def _target(quantity: Quantity, targets: Targets) -> float:
             return targets.rate
         case Quantity.ERRORS:
             return targets.errors_percent
+
+
+def _calm_percent(quantity: Quantity, targets: Targets) -> float:
+    """A queue must nearly be empty, the others only far from their limit."""
+    return targets.calm_queue_percent if quantity is Quantity.QUEUE else targets.calm_percent
