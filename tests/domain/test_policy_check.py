@@ -314,7 +314,7 @@ def test_what_does_not_go_together_in_a_pool(pool, problem):
         window(min=4, max=4),
         watch(60),
         watch(240),
-        watch(30),
+        *map(watch, (1, 5, 10, 20, 30)),
         rule(JobDemand(name="t", jobs="q", shrink_below=1.49), q=UP),
         rule(Threshold(name="a", reading="q"), Threshold(name="b", reading="q"), q=UP),
         rule(Threshold(name="a", reading="q", sustain=Sustain()), q=UP),
@@ -333,8 +333,10 @@ def test_equal_windows_of_one_pool_are_told_apart_by_name():
 
 @pytest.mark.parametrize("name", ["Web", "a b", "-a", "a-", "a_b", "ä", "a" * 64])
 def test_a_pool_name_must_be_fit_for_a_node_label(name):
-    [problem] = said_of(of(name=name))
-    assert "cannot be a node label; write lower-case letters, digits and dashes, 63 at most" in problem
+    [problem] = check(of(name=name))
+    assert (problem.path, problem.value) == ("pools[0].name", name)
+    assert problem.wrong == "cannot be a node label"
+    assert problem.right == "write lower-case letters, digits and dashes, 63 at most"
 
 
 @pytest.mark.parametrize("name", ["a", "web-1", "1", "a" * 63])

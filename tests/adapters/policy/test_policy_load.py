@@ -276,6 +276,10 @@ def test_a_wrong_value_is_not_held_against_its_neighbours():
     assert places({"limits": {"min": 20, "max": 0}}) == ["limits.max"]
     assert places({"interval": "soon", "sustain": {"up": {"kind": "score", "threshold": 9}}}) == ["interval"]
     assert places({"sustain": {"up": {"kind": "score", "threshold": 9, "half_life": 0}}}) == ["sustain.up.half_life"]
+    slow = {"m": {"kind": "cloud-watch", "namespace": "n", "metric": "m", "period": 300}}
+    assert places({"interval": "soon", "readings": slow}) == ["interval"]
+    assert places({"trust": {"gap": 0}, "readings": slow}) == ["trust.gap"]
+    assert places({"trust": {"gap": 2}, "readings": slow}) == ["readings.m.period"]
     assert places({"market": {"types": [5]}}) == ["market.types[0]"]
     assert places({"pools": [5]}) == ["pools[0]"]
 
