@@ -1,8 +1,8 @@
 """Small operations, machines, nodes and pods around noon, for tests of what is under way."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
+from builders import NOON, after
 from nodefleet.domain.machines import Instance, Market, Node
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import Cleanup, Close, Debris, Keep, Launch, Operation, Removal, Step, Tell, Why
@@ -11,13 +11,8 @@ from nodefleet.domain.readings import Missing
 from nodefleet.domain.workload import Budget, Owner, Pod, Selector
 from nodefleet.operations.progress import Progress
 
-NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 POLICY = Policy()
 AWAY = Missing("connection refused")
-
-
-def after(seconds: float) -> datetime:
-    return NOON + timedelta(seconds=seconds)
 
 
 def instance(identity: str = "i-1", **changes) -> Instance:

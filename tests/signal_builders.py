@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
+from builders import after
 from nodefleet.decide.inputs import custom_name
 from nodefleet.decide.signals.custom import opinions
 from nodefleet.decide.signals.votes import Floor, Look, Opinion
@@ -13,14 +14,9 @@ from nodefleet.domain.policy import Pool, Readings, Sustain, Trust
 from nodefleet.domain.policy.demand import DemandRule, readings_of
 from nodefleet.domain.readings import PoolReadings, Reading, Sample
 
-NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
 TRUST = Trust()
 PACE = Pace(interval=timedelta(seconds=120), spacing=0.75, gap=2.0)
 AT_ONCE = Sustain(up=Readings(count=1), down=Readings(count=1))
-
-
-def after(seconds: float) -> datetime:
-    return NOON + timedelta(seconds=seconds)
 
 
 def look(seconds: float = 0, *, covered: int = 3, capacity: int | None = None) -> Look:

@@ -3,11 +3,12 @@ from datetime import timedelta
 
 import pytest
 
+from builders import NOON, after
 from nodefleet.decide.benefit import Proof, granted, judged, muted, pods_granted, pods_judged
 from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Opinion, Settling, Steady, Veto, Waiting
 from nodefleet.domain.memory import Grant, PodGrant
 from nodefleet.domain.policy import Benefit
-from signal_builders import NOON, after, look
+from signal_builders import look
 
 TWO = Benefit(custom=2)
 PROOF = Proof(benefit=TWO, settle=timedelta(seconds=300))

@@ -3,12 +3,13 @@ from math import inf, nan
 
 import pytest
 
+from builders import NOON, after
 from nodefleet.decide.inputs import Cached, custom_name, fresh, remembered, upheld
 from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Opinion, Settling, Steady, Veto, Waiting
 from nodefleet.domain.memory import Breaches
 from nodefleet.domain.policy import Trust
 from nodefleet.domain.readings import Missing, PoolReadings, Reading
-from signal_builders import NOON, TRUST, after
+from signal_builders import TRUST
 
 GONE = Missing("connection refused")
 LAST = Reading(80, after(-120))

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import NOON, after
 from nodefleet.decide.sustain import NO_BREACHES, HowLong, Lasted, Pace, lasted
 from nodefleet.domain.memory import Breaches
 from nodefleet.domain.policy import Policy, Readings, Score, Trust
 from nodefleet.domain.readings import Reading
-from signal_builders import NOON, PACE, after
+from signal_builders import PACE
 
 TWO = Readings(count=2)
 SCORE = Score(threshold=2.0, half_life=timedelta(seconds=120), window=timedelta(seconds=600))

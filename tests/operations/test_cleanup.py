@@ -5,23 +5,13 @@ from datetime import timedelta
 
 import pytest
 
+from builders import after
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.operations import AlertKind, Close, Debris, DeleteNode, Keep, Outcome, Tell, Terminate, Why
 from nodefleet.domain.policy import Budgets, Policy, Pool
 from nodefleet.operations.advance import advance
 from nodefleet.operations.progress import Progress
-from operation_builders import (
-    AWAY,
-    POLICY,
-    after,
-    cleanup,
-    closed,
-    effects,
-    instance,
-    look,
-    node,
-    removal,
-)
+from operation_builders import AWAY, POLICY, cleanup, closed, effects, instance, look, node, removal
 
 NODE, INSTANCE = Debris.NODE, Debris.INSTANCE
 DEAD = node(ready=False)

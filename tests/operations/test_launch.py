@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from builders import NOON, after
 from nodefleet.domain.machines import InstanceState, Market, Notice, NoticeKind
 from nodefleet.domain.operations import (
     AlertKind,
@@ -23,21 +24,7 @@ from nodefleet.domain.policy import Health, MarketMix, Policy, Pool
 from nodefleet.operations.advance import advance
 from nodefleet.operations.launch import answered
 from nodefleet.operations.progress import Progress
-from operation_builders import (
-    AWAY,
-    NOON,
-    POLICY,
-    after,
-    closed,
-    effects,
-    instance,
-    kept,
-    launch,
-    look,
-    node,
-    removal,
-    told,
-)
+from operation_builders import AWAY, POLICY, closed, effects, instance, kept, launch, look, node, removal, told
 
 REQUEST = ("id", "pool", "zone", "market", "types", "count", "template", "template_version", "subnet", "max_price_usd")
 

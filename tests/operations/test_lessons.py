@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from builders import NOON, after
 from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import Backoff, JoinTrouble, Loss, Memory, PoolMemory
 from nodefleet.domain.operations import (
@@ -18,7 +19,7 @@ from nodefleet.domain.operations import (
 )
 from nodefleet.domain.policy import Health, Policy, Pool, RemovalRules
 from nodefleet.operations.lessons import join_backoffs, learn
-from operation_builders import NOON, POLICY, after
+from operation_builders import POLICY
 
 NOTHING = Memory()
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from builders import after
 from nodefleet.domain.machines import Instance, InstanceState, Node, Notice, NoticeKind
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import (
@@ -24,7 +25,7 @@ from nodefleet.domain.operations import (
 from nodefleet.domain.policy import RemovalRules
 from nodefleet.domain.workload import Owner, Pod, PodPhase
 from nodefleet.operations.advance import advance
-from operation_builders import AWAY, POLICY, after, budget, cleanup, closed, effects, launch, removal, told
+from operation_builders import AWAY, POLICY, budget, cleanup, closed, effects, launch, removal, told
 
 SECONDS = st.sampled_from([0, 10, 89, 90, 119, 120, 299, 300, 310, 420, 600, 1320, 5000])
 PAST = st.sampled_from([-3600, -400, -10, 0])

@@ -6,6 +6,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import NOON, after
 from nodefleet.domain.machines import Instance, InstanceState, Node
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import (
@@ -26,20 +27,7 @@ from nodefleet.domain.operations import (
 )
 from nodefleet.operations.advance import advance
 from nodefleet.operations.launch import answered
-from operation_builders import (
-    AWAY,
-    NOON,
-    POLICY,
-    after,
-    budget,
-    cleanup,
-    instance,
-    interrupted,
-    launch,
-    node,
-    pod,
-    removal,
-)
+from operation_builders import AWAY, POLICY, budget, cleanup, instance, interrupted, launch, node, pod, removal
 
 TICK = timedelta(seconds=30)
 CLEAN_TICKS = 80  # longer than every deadline, margin and false alarm together

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from builders import after
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.operations import (
@@ -32,7 +33,6 @@ from nodefleet.operations.removal import cancelled
 from operation_builders import (
     AWAY,
     POLICY,
-    after,
     budget,
     closed,
     cordoned,

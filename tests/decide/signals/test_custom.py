@@ -2,13 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import NOON, after
 from nodefleet.decide.signals.custom import opinions
 from nodefleet.decide.signals.votes import Floor, Veto
 from nodefleet.domain.memory import Breaches
 from nodefleet.domain.policy import ClearTime, JobDemand, PerWorkerQueue, Pool, QueueAndLatency, Threshold
 from nodefleet.domain.policy.demand import readings_of
 from nodefleet.domain.readings import Missing, PoolReadings, Reading
-from signal_builders import AT_ONCE, NOON, PACE, TRUST, after, ask, ask_along, floor_of, look, words
+from signal_builders import AT_ONCE, PACE, TRUST, ask, ask_along, floor_of, look, words
 
 RULES = {
     "threshold": Threshold(name="shop", reading="orders", sustain=AT_ONCE),

@@ -2,13 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import NOON, after
 from nodefleet.decide.inputs import Cached
 from nodefleet.decide.signals.reactive import utilisation
 from nodefleet.decide.signals.votes import Calm, Floor, Settling, Steady, Veto, Waiting
 from nodefleet.domain.memory import Breaches
 from nodefleet.domain.policy import Reactive, Readings, Score, Steps, Sustain
 from nodefleet.domain.readings import Missing, Reading
-from signal_builders import AT_ONCE, NOON, PACE, after, floor_of, look, words
+from signal_builders import AT_ONCE, PACE, floor_of, look, words
 
 CPU, MEMORY = Reactive().cpu, Reactive().memory
 

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import after
 from nodefleet.decide.signals.demand.clear_time import desired
 from nodefleet.decide.signals.votes import Calm, Floor, Settling, Steady, Veto
 from nodefleet.domain.policy import ClearTime, Limits, Pool, Readings, Sustain
 from nodefleet.domain.readings import Missing, Reading
-from signal_builders import after, ask, ask_along, floor_of, look, words
+from signal_builders import ask, ask_along, floor_of, look, words
 
 
 def rule(**changed):

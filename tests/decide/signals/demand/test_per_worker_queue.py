@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import after
 from nodefleet.decide.signals.votes import Calm, Floor, Settling, Steady, Waiting
 from nodefleet.domain.policy import PerWorkerQueue
 from nodefleet.domain.readings import Reading
-from signal_builders import AT_ONCE, after, ask, ask_along, floor_of, look, words
+from signal_builders import AT_ONCE, ask, ask_along, floor_of, look, words
 
 
 def rule(**changed):
