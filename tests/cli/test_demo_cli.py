@@ -76,6 +76,8 @@ def test_the_closing_lines_sum_up_what_was_played(page):
 
 def test_colours_are_for_terminals(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     page = CliRunner().invoke(main.app, ["demo"]).stdout
     assert re.search(r"\x1b\[[0-9;]*32m[^\x1b]*GROW 3 → 5", page)

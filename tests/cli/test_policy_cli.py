@@ -117,7 +117,7 @@ def test_standard_input_is_read(file):
         ("a.yaml", "? [a]\n: b", "line 1, column 3: while constructing a mapping, found unhashable key"),
         ("a.yaml", "[" * 5000, "is nested too deeply"),
         ("a.yaml", b"a: \xff", "is not UTF-8 text (byte 3); save it as UTF-8"),
-        ("a.json", '{"limits": {"max": 8,}}', "line 1, column 22: "),
+        ("a.json", '{"limits": {"max" 8}}', "line 1, column 19: "),
         ("a.json", "[" * 200_000, "is nested too deeply"),
     ],
 )
