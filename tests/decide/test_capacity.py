@@ -62,6 +62,12 @@ def test_a_launch_that_is_not_seen_yet_is_booting_capacity():
     assert count(seen) == Count(ready=2, booting=2, occupied=4)
 
 
+def test_what_a_launch_has_made_is_not_counted_twice():
+    made = instance(7, launched_at=after(-10), operation="l1")
+    seen = look(2, instances=[made], operations=(launch(count=2),))
+    assert count(seen) == Count(ready=2, booting=2, occupied=4)
+
+
 def test_only_launches_of_the_own_pool_count():
     seen = look(2, operations=(launch(pool="gpu", count=2),))
     assert count(seen) == Count(ready=2, occupied=2)

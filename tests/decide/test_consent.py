@@ -85,6 +85,14 @@ def test_the_last_node_may_go_when_everybody_is_calm():
     assert result(CPU, MEMORY, look=Look(now=NOON, covered=1, capacity=1))[0][:2] == ("calm", 0)
 
 
+def test_the_projection_names_what_would_be():
+    look = Look(now=NOON, covered=3, capacity=3)
+    rule = says("custom:queue", Calm(reason="q"), 5.0)
+    assert result(rule, says("cpu", Calm(reason="c"), 50.0), look=look) == [
+        ("projection", 3, "CPU would be 75.0 % on 2 nodes, more than 60 %")
+    ]
+
+
 def test_projection_only_concerns_utilisation():
     assert result(CPU, says("custom:queue", Calm(reason="q"), 1000.0))[0][0] == "calm"
 
@@ -110,5 +118,8 @@ def test_never_below_zero():
 
 
 def test_these_are_floors_of_signals():
-    (bound,) = kept([CPU], LOOK, Reactive(), 1)
-    assert (bound.side, bound.rank) == (Side.FLOOR, Rank.SIGNAL)
+    busy = says("cpu", Calm(reason="c"), 99.0)
+    cases = ([CPU], [], [says("x", Steady("s"))], [says("x", Floor(nodes=1, reason="r"))], [busy])
+    found = [bound for opinions in cases for bound in kept(opinions, LOOK, Reactive(), 1)]
+    assert {bound.source for bound in found} == {"calm", "keep", "x", "projection"}
+    assert {(bound.side, bound.rank) for bound in found} == {(Side.FLOOR, Rank.SIGNAL)}

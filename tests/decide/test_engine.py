@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from builders import NOON, after, calm_for, instance, look, node, only, pod, waiting
+from builders import CATALOG, GIB, NOON, after, calm_for, instance, look, node, only, pod, waiting
 from nodefleet.decide.engine import decide
 from nodefleet.domain.decision import Action, StayReason
-from nodefleet.domain.machines import InstanceState, Market, Notice, NoticeKind
-from nodefleet.domain.memory import JoinTrouble, Level, Loss, Memory, PodGrant, PoolMemory
+from nodefleet.domain.machines import InstanceState, InstanceType, Market, Notice, NoticeKind
+from nodefleet.domain.memory import HourLoad, JoinTrouble, Level, Loss, Memory, PodGrant, PoolMemory
 from nodefleet.domain.observation import ActiveWindow, Pause, Scale
 from nodefleet.domain.operations import (
     AlertKind,
@@ -37,7 +37,7 @@ from nodefleet.domain.policy import (
 )
 from nodefleet.domain.readings import Missing, PoolReadings, Reading
 from nodefleet.domain.resources import Resources
-from nodefleet.domain.workload import Budget, Owner, Selector
+from nodefleet.domain.workload import Budget, Owner, Selector, Volume, VolumeKind
 from nodefleet.operations.advance import advance
 from nodefleet.operations.launch import answered
 from nodefleet.operations.lessons import learn
@@ -584,16 +584,6 @@ def test_a_node_that_begins_to_leave_is_looked_at_again():
     assert decide(seen, memory, POLICY).look_again == "1 node is on the way out"
 
 
-# ── the memory stays small ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_what_is_over_is_forgotten():
-    past = Shortage(pool="default", type="t", zone="a", market=Market.SPOT, until=NOON)
-    still = replace(past, until=after(1))
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(shortages=(past, still))})
-    assert decide(look(), memory, POLICY).memory.pool("default").shortages == (still,)
-
-
 def test_steps_are_figures_of_the_policy():
     policy = with_pool(steps=Steps(up=3, urgent=4, down=1), limits=Limits(max=20), budgets=Budgets())
     assert bought(decide(look(pending=1), KNOWN, policy)) == 3
@@ -607,3 +597,212 @@ def test_a_budget_that_allows_nothing_keeps_all_of_its_nodes():
     seen, memory = calm_look(4, pods=pods, budgets=(budget,))
     decision = decide(seen, memory, POLICY)
     assert {stay.reason for stay in only(decision).stays} == {StayReason.BUDGET}
+
+
+# ── what is remembered, and used ─────────────────────────────────────────────────────────────────────────────────
+
+
+def pool_memory(decision):
+    return decision.memory.pool("default")
+
+
+def test_the_profile_is_learned_from_what_is_read():
+    (hour,) = pool_memory(decide(look(4, cpu=50), KNOWN, POLICY)).profile
+    assert (hour.day, hour.hour, hour.load) == ("2026-11-16", 12, 2.0)
+
+
+def test_a_busy_hour_to_come_is_met_and_its_floor_lasts_through_it():
+    days = tuple(
+        HourLoad(day=f"2026-11-{day}", hour=13, load=3.0, samples=9, last=after(-86400)) for day in (12, 13, 14, 15)
+    )
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(profile=days)})
+    at = NOON.replace(minute=50)
+    decision = decide(look(3, at=at), memory, POLICY)
+    assert (only(decision).action, only(decision).target) == (Action.GROW, 4)
+    bound = next(each for each in only(decision).bounds if each.source == "predictive")
+    assert (bound.nodes, bound.expires) == (4, NOON.replace(hour=14))
+    assert pool_memory(decision).forecast.nodes == 4
+    later = decide(look(5, at=NOON.replace(hour=13, minute=30)), decision.memory, POLICY)
+    assert ("predictive", 4) in {(each.source, each.nodes) for each in only(later).bounds}
+    over = decide(look(5, at=NOON.replace(hour=14)), later.memory, POLICY)
+    assert "predictive" not in {each.source for each in only(over).bounds}
+    assert pool_memory(over).forecast is None
+
+
+def test_the_last_good_readings_are_remembered_and_may_uphold_growth():
+    memory = decide(look(cpu=82), KNOWN, POLICY).memory
+    assert {name: each.value for name, each in memory.pool("default").cached.items()} == {"cpu": 82.0, "memory": 60.0}
+    memory = decide(look(cpu=85, memory=60, at=after(120)), memory, POLICY).memory
+    cooled = replace(memory, pools={"default": replace(memory.pool("default"), last_grow=None)})
+    decision = decide(look(cpu=Missing("timeout"), at=after(200)), cooled, POLICY)
+    assert (decision.level, bought(decision)) == (Level.DEGRADED, 1)
+    assert "last good reading" in only(decision).reason
+
+
+def test_the_last_good_memory_reading_may_uphold_growth_too():
+    memory = decide(look(memory=80), KNOWN, POLICY).memory
+    memory = decide(look(memory=81, at=after(120)), memory, POLICY).memory
+    cooled = replace(memory, pools={"default": replace(memory.pool("default"), last_grow=None)})
+    assert bought(decide(look(memory=Missing("timeout"), at=after(200)), cooled, POLICY)) == 1
+
+
+def test_busy_cpu_makes_waiting_pods_urgent_even_from_the_cache():
+    cached = PoolMemory(cached={"cpu": Reading(90, after(-60))})
+    memory = Memory(api_seen=True, pools={"default": cached})
+    assert bought(decide(look(cpu=Missing("x"), pending=1), memory, POLICY)) == 2
+    assert bought(decide(look(cpu=90, pending=1), KNOWN, POLICY)) == 2
+
+
+def test_the_level_is_remembered():
+    memory = decide(look(cpu=Missing("timeout")), KNOWN, POLICY).memory
+    assert memory.level is Level.DEGRADED
+    assert decide(look(at=after(120)), memory, POLICY).memory.level is Level.RECOVERY
+
+
+def test_who_asked_is_remembered_with_what_it_read():
+    memory = decide(look(cpu=82), KNOWN, POLICY).memory
+    grants = pool_memory(decide(look(cpu=85, at=after(120)), memory, POLICY)).grants
+    assert [(each.signal, each.value, each.nodes, each.at) for each in grants] == [("cpu", 85.0, 4, after(120))]
+
+
+def test_pods_that_are_only_counted_are_remembered_as_a_signal():
+    grants = pool_memory(decide(look(pending=2), KNOWN, POLICY)).grants
+    assert [(each.signal, each.value) for each in grants] == [("pods", 2.0)]
+    one_by_one = pool_memory(decide(look(pods=[waiting("web-1"), *_fill(3)]), KNOWN, POLICY))
+    assert (one_by_one.grants, [each.uid for each in one_by_one.pod_grants]) == ((), ["web-1"])
+    assert one_by_one.pod_grants[0].at == NOON
+
+
+def test_a_floor_that_asks_for_no_more_than_there_is_gets_no_grant():
+    booting = [instance(7, launched_at=after(-30)), instance(8, launched_at=after(-30))]
+    first = decide(look(cpu=82, instances=booting), KNOWN, POLICY)
+    seen = look(cpu=85, at=after(120), instances=booting, commands=(Scale(nodes=7, until=after(900)),))
+    decision = decide(seen, first.memory, POLICY)
+    assert (bought(decision), pool_memory(decision).grants) == (2, ())
+
+
+def test_a_signal_that_lost_its_vote_is_reported_once():
+    rule = Threshold(name="slow", reading="p95", limit=500)
+    policy = with_pool(custom=(rule,), readings={"p95": Prometheus(query="x")})
+    memory, size, at, told = KNOWN, 3, NOON, []
+    for _ in range(30):
+        decision = decide(look(size, at=at, custom={"p95": 900.0}), memory, policy)
+        told += [step for step in only(decision).plan if isinstance(step, Tell)]
+        memory, size, at = decision.memory, only(decision).target, at + policy.interval
+    (lost,) = told
+    assert (lost.alert, lost.pool) == (AlertKind.NO_BENEFIT, "default")
+    assert lost.text.startswith("custom:slow: p95 900 > 500")
+
+
+# ── doubts, and what else must reach the decision ────────────────────────────────────────────────────────────────
+
+
+def with_count(seen, value):
+    readings = {"default": replace(seen.readings["default"], nodes=value)}
+    return replace(seen, readings=readings)
+
+
+@pytest.mark.parametrize(("value", "action"), [(5, Action.SHRINK), (4, Action.HOLD), (Missing("timeout"), Action.HOLD)])
+def test_sources_that_disagree_do_not_shrink(value, action):
+    seen, memory = calm_look()
+    counted = Reading(value, seen.at) if isinstance(value, int) else value
+    assert only(decide(with_count(seen, counted), memory, POLICY)).action is action
+
+
+def test_a_stale_worker_count_does_not_shrink():
+    seen, memory = calm_look()
+    stale = Reading(5, seen.at - timedelta(seconds=301))
+    assert only(decide(with_count(seen, stale), memory, POLICY)).action is Action.HOLD
+
+
+def test_how_far_counts_may_differ_is_the_policys():
+    seen, memory = calm_look()
+    tolerant = replace(POLICY, trust=replace(POLICY.trust, count_tolerance=1))
+    assert only(decide(with_count(seen, Reading(4, seen.at)), memory, tolerant)).action is Action.SHRINK
+
+
+def test_rules_may_give_back_more_than_one_up_to_the_step():
+    rule = JobDemand(name="runners", jobs="jobs", step_down=3)
+    policy = with_pool(
+        custom=(rule,), readings={"jobs": Prometheus(query="x")}, steps=Steps(down=2), budgets=Budgets(removals=5)
+    )
+    seen, memory = calm_look(8, policy=policy, custom={"jobs": 0.0})
+    decision = decide(seen, memory, policy)
+    assert (only(decision).target, len(opened(decision, Removal))) == (6, 2)
+    assert {each.reason for each in opened(decision, Removal)} == {only(decision).reason}
+
+
+def test_a_pod_that_is_bound_to_a_zone_gets_its_node_there():
+    tied = waiting("db-1", volumes=(Volume(kind=VolumeKind.CLAIM, zones=("a",)),), requests=Resources(cpu=1900))
+    (new,) = opened(decide(look(pods=[tied, *_fill(3)]), KNOWN, POLICY), Launch)
+    assert new.zone == "a"  # though b has fewer
+
+
+def test_a_pod_that_only_a_big_type_holds_gets_that_type():
+    big = InstanceType(name="t3.large", resources=Resources(cpu=4000, memory=8 * GIB, pods=30))
+    policy = with_pool(market=MarketMix(types=("t3.small", "t3.large")))
+    seen = look(pods=[waiting("big-1", requests=Resources(cpu=3000)), *_fill(3)], catalog=(*CATALOG, big))
+    (new,) = opened(decide(seen, KNOWN, policy), Launch)
+    assert new.types == ("t3.large",)
+
+
+def test_a_decision_carries_everything_it_rests_on():
+    decision = decide(look(3, pending=1, cluster="shop"), KNOWN, POLICY)
+    pool = only(decision)
+    assert (decision.at, decision.cluster, pool.pool) == (NOON, "shop", "default")
+    assert (pool.count.ready, pool.count.occupied) == (3, 3)
+    assert [vote.split(":")[0] for vote in pool.votes] == ["cpu", "memory", "pods", "predictive"]
+    assert {"cpu", "memory", "keep", "pods", "step", "min", "max"} == {bound.source for bound in pool.bounds}
+
+
+def test_a_blind_decision_carries_what_it_can():
+    seen = replace(look(3), kubernetes=Missing("refused"))
+    decision = decide(seen, Memory(), with_pool(dry_run=True))
+    pool = only(decision)
+    assert (pool.pool, pool.dry_run, pool.target) == ("default", True, pool.count.capacity)
+    assert {bound.source for bound in pool.bounds} == {"level", "first-look"}
+    assert len(pool.stays) == 3
+    assert pool.reason == (
+        f"Holding {pool.count.capacity}: Kubernetes unknown: refused: nothing is launched, drained or cleaned up"
+    )
+
+
+def test_what_concerns_the_whole_cluster_names_no_pool():
+    giant = waiting("giant-1", requests=Resources(cpu=64000))
+    strays = [instance(n, pool="old", launched_at=after(-9)) for n in (8, 9)]
+    decision = decide(look(pods=[giant], instances=strays), KNOWN, POLICY)
+    assert {(tell.alert, tell.pool) for tell in decision.tells} == {
+        (AlertKind.CANNOT_HOLD, ""),
+        (AlertKind.CLEANUP_NEEDS_PERSON, ""),
+    }
+    assert "i-008 (pool old), i-009 (pool old)" in "".join(tell.text for tell in decision.tells)
+
+
+def test_being_overruled_by_something_else_than_max_is_no_alert():
+    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-1))})
+    assert alerts(decide(look(pending=1), memory, POLICY)) == []
+
+
+def test_at_max_names_the_pool():
+    decision = decide(look(5, pending=1), KNOWN, with_pool(limits=Limits(max=5)))
+    assert [step.pool for step in only(decision).plan if isinstance(step, Tell)] == ["default"]
+
+
+def test_a_pool_that_nothing_was_read_of_is_decided_all_the_same():
+    seen = replace(look(0), readings={})
+    assert bought(decide(seen, KNOWN, POLICY)) == 2
+
+
+def test_every_pool_may_have_its_own_reason_to_look_again():
+    policy = Policy(pools=(Pool(), replace(JOBS, name="jobs")))
+    leaving = (
+        removal(id="a", instance="i-002", node="w002"),
+        removal(id="b", pool="jobs", instance="i-009", node="w009"),
+    )
+    seen = look(3, instances=[instance(9, pool="jobs")], nodes=[node(9, pool="jobs")], operations=leaving)
+    assert decide(seen, KNOWN, policy).look_again == "1 node is on the way out; 1 node is on the way out"
+
+
+def test_several_leaving_nodes_are_counted():
+    leaving = tuple(removal(id=f"r{n}", instance=f"i-{n:03}", node=f"w{n:03}") for n in (1, 2))
+    assert decide(look(4, operations=leaving), KNOWN, POLICY).look_again == "2 nodes are on the way out"

@@ -45,6 +45,36 @@ def test_without_ec2_or_kubernetes_the_level_is_partial(part):
     assert (found.level, found.why) == (Level.PARTIAL, f"{name} unknown: timeout")
 
 
+def test_everything_that_is_missing_is_named():
+    assert level(unreadable=("CPU unknown", "memory unknown")).why == "CPU unknown; memory unknown"
+    both = replace(look(), instances=Missing("throttled"), kubernetes=Missing("refused"))
+    assert level(both).why == "EC2 unknown: throttled; Kubernetes unknown: refused"
+
+
+def test_what_is_told_concerns_no_single_pool():
+    (worse,) = level(unreadable=("x",)).tells
+    (better,) = level(memory=Memory(level=Level.DEGRADED)).tells
+    assert (worse.pool, better.pool) == ("", "")
+    assert better.text == "Everything is readable again; shrinking waits a while."
+
+
+def test_every_guard_has_the_highest_rank():
+    away = replace(look(commands=(Pause(by="ada"),)), kubernetes=Missing("x"))
+    trouble = JoinTrouble(failures=9, delay=POOL.health.probe_first, next_probe=after(60))
+    unseen = Memory(pools={"default": PoolMemory(join_trouble=trouble)})
+    found = [
+        *bounds(away, unseen, doubted=("d",)),
+        *bounds(away, unseen, count=Count(ready=4, booting=1, occupied=5)),
+        *bounds(unreadable=("x",), doubted=("d",)),
+        *bounds(memory=replace(unseen, level=Level.RECOVERY, recovered_at=NOON)),
+    ]
+    assert {bound.source for bound in found} == {"level", "doubt", "first-look", "pause", "probe", "recovery"}
+    assert {bound.rank for bound in found} == {Rank.SAFETY}
+    assert all(bound.sentence for bound in found)
+    first = next(bound for bound in found if bound.source == "first-look")
+    assert first.sentence == "the API server has never answered: nothing is launched"
+
+
 def test_getting_worse_is_told_again():
     seen = replace(look(), kubernetes=Missing("timeout"))
     assert [t.alert for t in level(seen, Memory(level=Level.DEGRADED)).tells] == [AlertKind.DEGRADED]
@@ -133,7 +163,8 @@ def test_which_pauses_are_in_force(pause, holds):
 def test_a_pause_says_who_until_when_and_why():
     found = bounds(look(commands=(Pause(by="ada", until=after(3600), reason="upgrade"),)))
     assert found[0].sentence == "paused by ada until 2026-11-16 13:00: upgrade"
-    assert found[0].expires == after(3600)
+    assert found[1].sentence == found[0].sentence
+    assert found[1].expires == found[0].expires == after(3600)
     assert bounds(look(commands=(Pause(by="ada"),)))[0].sentence == "paused by ada"
 
 

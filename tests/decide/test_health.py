@@ -6,7 +6,7 @@ from builders import NOON, after, instance, look, node
 from nodefleet.decide.capacity import counted
 from nodefleet.decide.health import cleanups, doomed, left_behind, sick, too_many_sick, voluntary
 from nodefleet.domain.fleet import workers
-from nodefleet.domain.machines import Notice, NoticeKind
+from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Tell, Why
 from nodefleet.domain.policy import Budgets, Health, Limits, Policy, Pool
@@ -54,7 +54,7 @@ def test_a_doomed_worker_gets_a_removal_in_a_hurry():
             force_from=after(85),
         )
     )
-    assert told.alert is AlertKind.INTERRUPTED
+    assert (told.alert, told.pool) == (AlertKind.INTERRUPTED, "default")
     assert told.text == "w001 (b): EC2 takes it: spot-interruption at 11:59:55. It is drained now and replaced."
 
 
@@ -71,6 +71,7 @@ def test_a_voluntary_removal_becomes_an_interrupted_one():
     changed = kept.operation
     assert (changed.id, changed.why, changed.evicting, changed.cancelled) == (leaving.id, Why.INTERRUPTED, True, "")
     assert (changed.deadline, changed.force_from) == (after(115), after(85))
+    assert changed.reason == "EC2 takes it: spot-interruption at 11:59:55"
 
 
 def test_an_interrupted_removal_that_is_open_is_left_alone():
@@ -82,6 +83,17 @@ def test_an_interrupted_removal_that_is_open_is_left_alone():
 def test_an_interrupted_worker_whose_notice_is_gone_is_left_to_its_removal():
     leaving = removal(instance="i-001", node="w001", why=Why.INTERRUPTED)
     seen = look(2, operations=(leaving,))
+    assert doomed(fleet(seen), POOL, seen) == []
+
+
+def test_one_that_is_handled_already_does_not_hide_the_next():
+    leaving = removal(instance="i-000", node="w000", why=Why.INTERRUPTED)
+    seen = look(3, notices=(doom(0), doom(2)), operations=(leaving,))
+    assert [each.instance for each in removals(doomed(fleet(seen), POOL, seen))] == ["i-002"]
+
+
+def test_a_machine_that_ec2_has_taken_needs_no_removal_any_more():
+    seen = look(1, instances=[instance(5, state=InstanceState.SHUTTING_DOWN)], nodes=[node(5)], notices=(doom(5),))
     assert doomed(fleet(seen), POOL, seen) == []
 
 
@@ -114,6 +126,11 @@ def test_a_sick_worker_whose_replacement_is_there_is_removed():
     assert opened.reason == "not ready for 300 s or more"
     assert tells(steps) == [AlertKind.SICK]
     assert steps[1].text == "w009 is not ready for 300 s or more; it is removed."
+    assert (steps[1].pool, opened.started, opened.pool) == ("default", NOON, "default")
+
+
+def test_exactly_min_besides_it_is_enough():
+    assert len(removals(sick_steps(one_of(4), pool=Pool(limits=Limits(min=3, max=10))))) == 1
 
 
 def test_healthy_fleets_have_nothing_to_do():
@@ -153,6 +170,7 @@ def test_more_than_a_third_is_the_master_or_the_network(total, ill_ones, many):
 
 def test_many_sick_ones_are_named():
     (told,) = sick_steps(one_of(3, (20, 21)))
+    assert told.pool == "default"
     assert told.text == (
         "2 of 3 workers are not ready (w020, w021). None is replaced: look at the master and the network first."
     )
@@ -196,6 +214,12 @@ def test_an_orphaned_node_is_cleaned_up_after_a_second_look():
     )
 
 
+def test_a_node_is_meant_by_its_name_even_while_ec2_still_lists_its_machine():
+    seen = look(5, instances=[instance(8, state=InstanceState.TERMINATED)], nodes=[node(8)])
+    (opened,) = cleaned(seen, {"i-008": after(-120)})
+    assert (opened.operation.debris, opened.operation.target) == (Debris.NODE, "w008")
+
+
 def test_failed_joins_are_kept_up_to_the_limit_and_the_oldest_go():
     failed = [instance(n, launched_at=after(-1000 - n), failed=True) for n in (7, 8)]
     seen = look(5, instances=failed)
@@ -231,6 +255,7 @@ def test_much_cleanup_is_for_a_person(total, orphans, person):
 def test_what_needs_a_person_is_named():
     seen = look(5, nodes=[node(20), node(21)])
     (told,) = cleaned(seen, {"w020": NOON, "w021": NOON})
+    assert told.pool == "default"
     assert told.text == (
         "2 workers look left behind (w020, w021), more than the 1 that are cleaned up unasked. "
         "Look at them and remove them by hand."

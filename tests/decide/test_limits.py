@@ -35,12 +35,14 @@ def test_limits_say_their_figures():
     assert least.sentence == "min is 2, 1 are there"
     assert most.sentence == "max is 10, 3 are there, 2 of them are no capacity"
     assert limits(POOL, Count(ready=1, occupied=1))[1].sentence == "max is 10, 1 are there"
+    assert limits(POOL, Count(ready=1, occupied=2))[1].sentence == "max is 10, 2 are there, 1 of them are no capacity"
+    assert (least.source, most.source) == ("min", "max")
 
 
 def test_losses_are_made_up_for():
     losses = (Loss(worker="i-1", at=NOON, cause="interrupted"), Loss(worker="i-2", at=NOON, cause="gone"))
     (bound,) = replacements(losses, 3)
-    assert (bound.nodes, bound.rank, bound.side) == (5, Rank.LIMIT, Side.FLOOR)
+    assert (bound.nodes, bound.rank, bound.side, bound.source) == (5, Rank.LIMIT, Side.FLOOR, "replace")
     assert bound.sentence == "2 lost: i-1 (interrupted), i-2 (gone)"
     assert replacements((), 3) == []
 
@@ -56,6 +58,7 @@ def test_a_window_gives_its_bounds_while_it_is_open():
         after(60),
     )
     assert (high.side, high.nodes, high.rank) == (Side.CEILING, 6, Rank.WINDOW)
+    assert (high.source, high.expires) == (low.source, low.expires)
     assert low.sentence == "window lunch wants at least 4 until 2026-11-16 12:01"
     assert high.sentence == "window lunch wants at most 6 until 2026-11-16 12:01"
 
@@ -89,6 +92,7 @@ def test_a_persons_size_is_floor_and_ceiling_until_it_expires():
     low, high = commands(seen, "default")
     assert (low.nodes, low.side, high.nodes, high.side) == (6, Side.FLOOR, 6, Side.CEILING)
     assert low.rank is high.rank is Rank.PERSON
+    assert (low.source, high.source) == ("person", "person")
     assert low.sentence == "ada asked for 6 until 2026-11-16 14:00: sale"
     assert low.expires == high.expires == after(7200)
 

@@ -164,6 +164,16 @@ def test_on_demand_beyond_the_base_may_leave():
     assert reasons(found)["w006"] is StayReason.OUTRANKED
 
 
+def test_each_one_that_leaves_changes_what_is_left():
+    more = {"instances": [instance(6, market=Market.ON_DEMAND)], "nodes": [node(6)]}
+    pool = Pool(market=MarketMix(on_demand_base=1), budgets=Budgets(removals=4))
+    found = chosen(look([0, 2], pods=[], **more), 4, pool)
+    assert names(found) == ["w000", "w002", "w006"]  # once the Spot worker is gone there is no base to keep
+    pods = [pod("x-1", "w002", owner=None)]
+    two_zones = chosen(look([0, 2, 1, 3], pods=pods), 3, replace(ANY_MARKET, budgets=Budgets(removals=3)))
+    assert names(two_zones) == ["w000", "w001", "w003"]
+
+
 def test_where_all_are_on_demand_there_is_no_base_to_keep():
     alone = {"instances": [instance(6, market=Market.ON_DEMAND)], "nodes": [node(6)]}
     assert names(chosen(look([0], pods=[], **alone), pool=Pool(market=MarketMix(on_demand_base=2)))) == ["w000"]
@@ -172,6 +182,17 @@ def test_where_all_are_on_demand_there_is_no_base_to_keep():
 def test_with_a_single_zone_there_is_nothing_to_cover():
     seen = look([1], pods=[], targets=(LaunchTarget(subnets={"b": "s"}),))
     assert names(chosen(seen)) == ["w001"]
+
+
+def test_a_worker_outside_the_only_zone_is_not_the_last_of_anything():
+    seen = look([0, 2, 1], pods=[], targets=(LaunchTarget(subnets={"a": "s"}),), idle={"w001": 99.0})
+    full = [pod(f"x-{n}", f"w{n:03}", owner=None) for n in (0, 2)]
+    seen = replace(seen, kubernetes=replace(seen.kubernetes, pods=tuple(full)))
+    assert names(chosen(seen)) == ["w001"]
+
+
+def test_a_worker_whose_idle_time_is_not_known_counts_as_busy():
+    assert order(look([0, 2], pods=[], idle={"w002": 0.5})) == ["w002", "w000"]
 
 
 def test_without_a_launch_target_the_zones_in_use_count():
@@ -183,6 +204,7 @@ def test_without_pod_objects_nobody_leaves():
     found = chosen(look(3))
     assert names(found) == []
     assert set(reasons(found).values()) == {StayReason.PODS_UNKNOWN}
+    assert detail(found, "w000") == "its pods are not known"
 
 
 def test_one_at_a_time():
@@ -238,7 +260,10 @@ def test_several_at_a_time_count_each_zone_anew():
 def test_who_is_no_candidate(seen, reason):
     everyone, _ = setting(seen)
     for found in (chosen(seen, 2, replace(ANY_MARKET, budgets=Budgets(removals=2))), not_asked(everyone)):
-        assert [stay.reason for stay in found.stays if "9" in stay.worker] == [reason]
+        (stay,) = [stay for stay in found.stays if "9" in stay.worker]
+        assert stay.reason is reason
+        assert stay.phase is next(worker.phase for worker in everyone if worker.name == stay.worker)
+        assert stay.detail == ("cordoned by a person" if reason is StayReason.CORDONED_BY_PERSON else "")
 
 
 def test_when_nobody_asks_everybody_stays_for_that_reason():

@@ -8,6 +8,7 @@ from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Look, Opinion
 from nodefleet.domain.decision import Bound, Rank
 from nodefleet.domain.policy import Reactive
 
+CALM = "calm"  # the source of the floor that lets the fleet shrink
 _ONE_AT_A_TIME = ("cpu", "memory", "pods")  # only custom rules can tell how many they could do without
 
 
@@ -34,7 +35,7 @@ def kept(opinions: Sequence[Opinion], look: Look, reactive: Reactive, step: int)
     if too_much:
         return [floor(look.capacity, "projection", Rank.SIGNAL, sentence) for sentence in too_much]
     sentence = "; ".join(opinion.vote.reason for opinion in calm)
-    return [floor(max(0, look.capacity - down), "calm", Rank.SIGNAL, sentence)]
+    return [floor(max(0, look.capacity - down), CALM, Rank.SIGNAL, sentence)]
 
 
 def _agreed(calm: Sequence[Opinion], step: int) -> int:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from nodefleet.decide.bounds import Settled
+from nodefleet.decide.bounds import Settled, is_met
+from nodefleet.decide.consent import CALM
 from nodefleet.decide.signals.votes import Abstain, Floor, Opinion, Waiting
-from nodefleet.domain.decision import Bound, Rank, Side
+from nodefleet.domain.decision import Bound, Side
 
 
 def grown(capacity: int, settled: Settled) -> str:
@@ -25,11 +26,10 @@ def held(capacity: int, settled: Settled, bounds: Sequence[Bound], opinions: Seq
     wanted = _unmet_floor(settled)
     if wanted is not None:
         return f"Holding {capacity}: {wanted.sentence} (asks for {wanted.nodes}), but {_sentence(settled)}"
-    fewer = min((b for b in bounds if b.rank is Rank.SIGNAL), key=lambda bound: bound.nodes, default=None)
-    all_agree = fewer is not None and all(b.nodes < capacity for b in bounds if b.rank is Rank.SIGNAL)
-    if fewer is not None and all_agree:
-        return f"Holding {capacity}: {fewer.sentence}, but {_sentence(settled)}"
-    return f"Holding {capacity}: {_said(opinions) or _sentence(settled)}"
+    calm = _calm(bounds)
+    if calm is not None:
+        return f"Holding {capacity}: {calm.sentence}, but {_sentence(settled)}"
+    return f"Holding {capacity}: {_said(opinions)}"
 
 
 def votes(opinions: Sequence[Opinion]) -> tuple[str, ...]:
@@ -47,10 +47,13 @@ def _said(opinions: Sequence[Opinion]) -> str:
 
 def _why_fewer(settled: Settled, bounds: Sequence[Bound]) -> str:
     """A ceiling that pushes the fleet down, or the signals that agree."""
-    if settled.by is not None and settled.by.side is Side.CEILING:
-        return settled.by.sentence
-    calm = next((bound.sentence for bound in bounds if bound.source == "calm"), "")
-    return calm or _sentence(settled)
+    calm = _calm(bounds)
+    return calm.sentence if calm is not None and is_met(calm, settled.target) else _sentence(settled)
+
+
+def _calm(bounds: Sequence[Bound]) -> Bound | None:
+    """The agreement of all signals that fewer would do."""
+    return next((bound for bound in bounds if bound.source == CALM), None)
 
 
 def _unmet_floor(settled: Settled) -> Bound | None:

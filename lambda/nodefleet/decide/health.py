@@ -83,14 +83,13 @@ def sick(workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[L
 def left_behind(workers: Sequence[Worker], pool: Pool) -> list[tuple[Worker, Debris]]:
     """Nodes without a machine, and machines that failed to join and are not kept for a person."""
     orphans = [(worker, Debris.NODE) for worker in workers if worker.phase is Phase.ORPHANED]
-    failed = [worker for worker in workers if worker.phase is Phase.JOIN_FAILED]
-    failed.sort(key=_age)
-    surplus = failed[: max(0, len(failed) - pool.health.keep_failed)]
-    return orphans + [(worker, Debris.INSTANCE) for worker in surplus]
-
-
-def _age(worker: Worker) -> tuple[str, str]:
-    return (worker.instance.launched_at.isoformat() if worker.instance else "", worker.id)
+    failed = [
+        (worker.instance.launched_at, worker.id, worker)
+        for worker in workers
+        if worker.phase is Phase.JOIN_FAILED and worker.instance
+    ]
+    oldest = sorted(failed)[: max(0, len(failed) - pool.health.keep_failed)]
+    return orphans + [(worker, Debris.INSTANCE) for _, _, worker in oldest]
 
 
 def cleanups(workers: Sequence[Worker], pool: Pool, suspects: Mapping[str, datetime], seen: Observation) -> list[Step]:
@@ -132,7 +131,7 @@ def _removal(
     return Removal(
         id=operation_id(seen, why.value, worker.id),
         pool=worker.pool,
-        instance=worker.instance.id if worker.instance else "",
+        instance=worker.id,
         node=worker.node.name if worker.node else "",
         why=why,
         reason=reason,

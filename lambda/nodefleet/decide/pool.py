@@ -9,7 +9,7 @@ from nodefleet.decide.bounds import Settled, floor, settle
 from nodefleet.decide.burst import look_again
 from nodefleet.decide.capacity import Membership, membership
 from nodefleet.decide.case import Case
-from nodefleet.decide.consent import kept
+from nodefleet.decide.consent import CALM, kept
 from nodefleet.decide.damping import damping
 from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.hearing import Heard, after_growth, hear
@@ -59,7 +59,7 @@ def decide_pool(this: Case, scene: Scene, whole: Memory, trust: guard.Trusted) -
     decision = _decision(this, heard, bounds, settled, course, who.losses)
     return Result(
         decision=decision,
-        memory=_tidied(course.memory, this),
+        memory=course.memory,
         look_again=look_again(this, waiting, settled, decision.plan),
     )
 
@@ -85,7 +85,7 @@ def _membership(this: Case, keep: Sequence[Bound]) -> Membership:
     """Who is capacity, and whose loss has to be made up for."""
     before = this.before
     who = membership(this.workers, before.members, before.losses, this.seen.at)
-    could_spare_one = keep[0].source == "calm"
+    could_spare_one = keep[0].source == CALM
     if could_spare_one or health.too_many_sick(this.workers, this.pool):
         return replace(who, losses=())
     return who
@@ -216,13 +216,3 @@ def _at_max(this: Case, settled: Settled) -> list[Tell]:
     asked = max(wanting, key=lambda bound: bound.nodes)
     text = f"At max: {asked.sentence} (asks for {asked.nodes}), but max is {most}. Consider a higher limits.max."
     return [Tell(alert=AlertKind.AT_MAX, pool=this.pool.name, text=text)]
-
-
-def _tidied(memory: PoolMemory, this: Case) -> PoolMemory:
-    """What is over is forgotten, so that the memory stays small."""
-    now = this.seen.at
-    return replace(
-        memory,
-        shortages=tuple(short for short in memory.shortages if now < short.until),
-        backoffs=tuple(each for each in memory.backoffs if now < each.until + this.pool.removal.retry_longest),
-    )

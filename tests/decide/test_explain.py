@@ -1,0 +1,91 @@
+"""Reasons as people read them."""
+
+import pytest
+
+from builders import NOON
+from nodefleet.decide import explain
+from nodefleet.decide.bounds import Settled, ceiling, floor, settle
+from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Opinion, Steady, Waiting
+from nodefleet.domain.decision import Rank
+
+CPU = floor(5, "cpu", Rank.SIGNAL, "CPU is busy")
+PODS = floor(7, "pods", Rank.SIGNAL, "pods wait")
+KEEP = floor(4, "memory", Rank.SIGNAL, "memory is steady")
+CALM = floor(3, "calm", Rank.SIGNAL, "all is calm")
+MIN = floor(4, "min", Rank.LIMIT, "min is 4")
+MAX = ceiling(6, "max", Rank.LIMIT, "max is 6")
+
+
+def test_growing_says_who_asked():
+    assert explain.grown(4, settle([CPU, KEEP])) == "Growing 4 → 5: CPU is busy"
+
+
+def test_growing_less_than_asked_says_who_asked_for_more():
+    assert explain.grown(4, settle([CPU, PODS, MAX])) == "Growing 4 → 6: max is 6, though pods asks for 7"
+
+
+def test_of_several_that_are_overruled_the_highest_speaks():
+    most = floor(9, "custom:q", Rank.SIGNAL, "queue is long")
+    for order in ([PODS, most, MAX], [most, PODS, MAX]):
+        assert explain.grown(4, settle(order)).endswith("though custom:q asks for 9")
+
+
+def test_shrinking_says_who_agreed_and_who_leaves():
+    settled = settle([CALM])
+    assert explain.shrunk(4, settled, [CALM], ["w1", "w2"]) == "Shrinking 4 → 3: all is calm; w1, w2 leaves"
+
+
+def test_shrinking_for_a_limit_says_which():
+    bounds = [floor(8, "cpu", Rank.SIGNAL, "busy"), MAX]
+    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 6: max is 6; w1 leaves"
+
+
+def test_a_limit_speaks_before_a_calm_that_wanted_less_change():
+    bounds = [floor(7, "calm", Rank.SIGNAL, "all is calm"), MAX]
+    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 6: max is 6; w1 leaves"
+
+
+def test_nobody_can_leave():
+    assert explain.stuck(4, settle([CALM]), [CALM], "no node can leave") == (
+        "Holding 4: 3 would do (all is calm), but no node can leave"
+    )
+
+
+def test_holding_against_a_floor_says_who_asked_and_who_said_no():
+    bounds = [KEEP, PODS, ceiling(4, "cooldown", Rank.DAMPING, "cooldown: wait")]
+    assert explain.held(4, settle(bounds), bounds, []) == "Holding 4: pods wait (asks for 7), but cooldown: wait"
+
+
+def test_holding_against_calm_says_who_said_no():
+    bounds = [CALM, MIN]
+    assert explain.held(4, settle(bounds), bounds, []) == "Holding 4: all is calm, but min is 4"
+
+
+def test_holding_says_what_the_signals_say_those_that_wait_first():
+    opinions = [
+        Opinion(signal="memory", vote=Steady("memory is steady")),
+        Opinion(signal="predictive", vote=Abstain("no data")),
+        Opinion(signal="cpu", vote=Waiting("CPU waits")),
+    ]
+    assert explain.held(4, settle([KEEP]), [KEEP], opinions) == "Holding 4: CPU waits; memory is steady"
+
+
+def test_holding_names_those_that_ask_first():
+    opinions = [
+        Opinion(signal="a", vote=Calm(reason="a is calm")),
+        Opinion(signal="b", vote=Floor(nodes=3, reason="b asks")),
+    ]
+    assert explain.held(4, settle([KEEP]), [KEEP], opinions) == "Holding 4: b asks; a is calm"
+
+
+def test_without_any_bound_it_says_that_nothing_asks():
+    nothing = Settled(target=0, by=None, overruled=())
+    assert explain.stuck(1, nothing, [], "x") == "Holding 1: 0 would do (nothing asks for more than 0), but x"
+
+
+@pytest.mark.parametrize(
+    ("vote", "word"),
+    [(Waiting("r"), "waiting"), (Calm(reason="r"), "calm"), (Floor(nodes=1, reason="r", expires=NOON), "floor")],
+)
+def test_each_vote_is_said_with_its_kind(vote, word):
+    assert explain.votes([Opinion(signal="cpu", vote=vote)]) == (f"cpu: {word}, r",)
