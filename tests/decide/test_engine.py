@@ -21,6 +21,7 @@ from nodefleet.domain.operations import (
     Removal,
     Shortage,
     Tell,
+    Uncordon,
     Why,
 )
 from nodefleet.domain.policy import (
@@ -445,6 +446,11 @@ def test_a_worker_of_an_unknown_pool_is_left_to_a_person():
     assert [tell.text for tell in decision.tells] == [
         "No pool of the policy owns i-009 (pool old). Name the pool again, or remove them by hand."
     ]
+
+
+def test_a_forgotten_cordon_is_undone():
+    marked = {"instances": [instance(9)], "nodes": [node(9, cordoned=True, removal="r9")]}
+    assert Uncordon("w009", "r9") in only(decide(look(3, **marked), KNOWN, POLICY)).plan
 
 
 # ── levels ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,11 +4,11 @@ import pytest
 
 from builders import NOON, after, instance, look, node
 from nodefleet.decide.capacity import counted
-from nodefleet.decide.health import cleanups, doomed, left_behind, sick, too_many_sick, voluntary
+from nodefleet.decide.health import cleanups, doomed, forgotten, left_behind, sick, too_many_sick, voluntary
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
 from nodefleet.domain.memory import Loss
-from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Tell, Why
+from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Tell, Uncordon, Why
 from nodefleet.domain.policy import Budgets, Health, Limits, Policy, Pool
 from operation_builders import cleanup, removal
 
@@ -260,6 +260,33 @@ def test_what_needs_a_person_is_named():
         "2 workers look left behind (w020, w021), more than the 1 that are cleaned up unasked. "
         "Look at them and remove them by hand."
     )
+
+
+# ── forgotten ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_our_own_cordon_without_an_operation_is_undone():
+    """The table was restored from an old backup, say: the mark on the node is all that is left."""
+    seen = look(2, instances=[instance(9)], nodes=[node(9, cordoned=True, removal="r9")])
+    uncordon, told = forgotten(fleet(seen), POOL)
+    assert uncordon == Uncordon("w009", "r9")
+    assert (told.alert, told.pool) == (AlertKind.READMITTED, "default")
+    assert told.text == "w009 was cordoned by r9, which is no longer open. It is let back in."
+
+
+@pytest.mark.parametrize(
+    ("changes", "around"),
+    [
+        ({"cordoned": True}, {}),  # a person's
+        ({}, {}),
+        ({"cordoned": True, "removal": "r1"}, {"operations": (removal(instance="i-009", node="w009"),)}),
+        ({"cordoned": True, "removal": "r1"}, {"notices": (doom(9),)}),
+        ({"cordoned": True, "removal": "r1", "ready": False, "ready_changed_at": after(-9)}, {}),
+    ],
+)
+def test_other_cordons_are_left_alone(changes, around):
+    seen = look(2, instances=[instance(9)], nodes=[node(9, **changes)], **around)
+    assert forgotten(fleet(seen), POOL) == []
 
 
 # ── of our own will ──────────────────────────────────────────────────────────────────────────────────────────────

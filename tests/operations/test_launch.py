@@ -410,3 +410,9 @@ def test_a_launch_of_a_pool_that_the_policy_no_longer_has_still_ends():
     progress = advance(one(pool="gone"), look(300, [fresh(pool="gone")]), POLICY)
     assert closed(progress).outcome is Outcome.FAILED
     assert progress.lessons[0].pool == "gone"
+
+
+def test_the_token_fits_ec2_and_differs_with_the_id():
+    long = launch(id="a-cluster-with-a-long-name-f12345-20261116T120000-launch-default-ap-southeast-1a-on-demand-0")
+    assert len(long.token) == 64
+    assert long.token == replace(long, attempts=3).token != launch().token

@@ -15,7 +15,7 @@ from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.machines import Notice
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Step, Tell, Why
+from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Step, Tell, Uncordon, Why
 from nodefleet.domain.policy import Pool
 
 
@@ -48,6 +48,17 @@ def _hurried(worker: Worker, notice: Notice, pool: Pool, seen: Observation) -> R
     else:
         removal = _removal(worker, Why.INTERRUPTED, reason, seen.at, deadline, seen)
     return replace(removal, force_from=force_from)
+
+
+def forgotten(workers: Sequence[Worker], pool: Pool) -> list[Step]:
+    """Let nodes back in that carry our own cordon while no operation is open on them: nobody else would."""
+    steps: list[Step] = []
+    for worker in workers:
+        node = worker.node
+        if worker.phase is Phase.CORDONED and worker.operation is None and node and node.removal:
+            text = f"{node.name} was cordoned by {node.removal}, which is no longer open. It is let back in."
+            steps += [Uncordon(node.name, node.removal), Tell(alert=AlertKind.READMITTED, pool=pool.name, text=text)]
+    return steps
 
 
 def too_many_sick(workers: Sequence[Worker], pool: Pool) -> bool:

@@ -190,6 +190,7 @@ def _decision(
         votes=explain.votes(heard.opinions),
         plan=(
             *health.doomed(this.workers, pool, seen),
+            *health.forgotten(this.workers, pool),
             *health.sick(this.workers, pool, this.count, lost, seen),
             *course.steps,
             *health.cleanups(this.workers, pool, course.memory.suspects, seen),

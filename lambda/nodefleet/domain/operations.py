@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from hashlib import sha256
 from typing import TypeAlias
 
 from nodefleet.domain.machines import Market
@@ -19,7 +20,7 @@ class Purpose(Enum):
 class Launch:
     """One CreateFleet request, frozen: it is sent again byte for byte until its answer is known."""
 
-    id: str  # also the ClientToken
+    id: str
     pool: str
     zone: str
     market: Market
@@ -43,6 +44,11 @@ class Launch:
     silent: timedelta = timedelta(0)  # how long the API server has not answered so far
     silent_since: datetime | None = None  # it does not answer now
     attempts: int = 0
+
+    @property
+    def token(self) -> str:
+        """The ClientToken: EC2 takes 64 characters, and an id may be longer."""
+        return sha256(self.id.encode()).hexdigest()
 
 
 class Why(Enum):
