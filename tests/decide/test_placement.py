@@ -117,6 +117,11 @@ def test_without_zones_nothing_can_be_placed():
     assert placed(2, zones=()).missing == 2
 
 
+def test_one_that_cannot_be_placed_does_not_hide_the_next():
+    found = placed(2, fleet(0), asks=[Ask(zones=("x",)), ANY])
+    assert (summary(found), found.missing) == ([("b", SPOT, 1)], 1)
+
+
 def test_pods_may_ask_for_a_zone_and_a_type():
     found = placed(1, fleet(1), asks=[Ask(zones=("b",), types=("big",))])
     assert found.launches == (Placed(zone="b", market=ON_DEMAND, types=("big",), count=1),)

@@ -195,6 +195,12 @@ def test_a_worker_whose_idle_time_is_not_known_counts_as_busy():
     assert order(look([0, 2], pods=[], idle={"w002": 0.5})) == ["w002", "w000"]
 
 
+def test_zones_that_the_pool_could_use_count_even_while_they_are_empty():
+    three = LaunchTarget(subnets={"a": "s", "b": "s", "c": "s"})
+    full = [pod(f"x-{n}", f"w{n:03}", owner=None) for n in (0, 2)]
+    assert names(chosen(look([0, 2, 1], pods=full, targets=(three,)))) == ["w001"]
+
+
 def test_without_a_launch_target_the_zones_in_use_count():
     full = [pod(f"x-{n}", f"w{n:03}", owner=None) for n in (0, 2)]
     assert reasons(chosen(look([0, 2, 1], pods=full, targets=())))["w001"] is StayReason.LAST_OF_ZONE

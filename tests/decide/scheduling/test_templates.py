@@ -174,6 +174,16 @@ def test_pods_that_have_finished_or_whose_daemonset_is_gone_will_not_be_there():
     assert free_with(orphan, daemon("done-1", phase=PodPhase.FAILED)) == SMALL
 
 
+def test_the_name_of_the_node_a_daemon_sits_on_is_not_asked_of_a_new_one():
+    terms = (
+        NodeTerm(
+            labels=(Requirement(key="kubernetes.io/arch", values=("amd64",)),),
+            fields=(Requirement(key="metadata.name", values=("w000",)),),
+        ),
+    )
+    assert free_with(daemon("intel-1", rules=Rules(node_terms=terms))).cpu == 1900
+
+
 def test_a_daemonset_that_does_not_want_such_a_node_takes_nothing():
     picky = daemon("gpu-1", rules=Rules(node_selector={"gpu": "yes"}))
     assert free_with(picky) == SMALL
@@ -368,6 +378,11 @@ def test_a_control_plane_takes_pods_that_tolerate_it():
 def test_without_ec2_the_nodes_word_counts():
     seen = look(0, pods=[], nodes=[node(0), node(1, ready=False), node(2, cordoned=True)])
     assert fills(standing(replace(seen, instances=Missing("EC2 is away")))[0]) == ["w000"]
+
+
+def test_every_worker_of_a_zone_counts():
+    seen = look([0, 2, 4, 1], pods=[])
+    assert zones_in_use(workers(seen, POLICY), ()) == {"default": {"a": 3, "b": 1}}
 
 
 def test_a_cordoned_or_failed_worker_does_not_count_for_its_zone():
