@@ -25,7 +25,10 @@ from nodefleet.domain.workload import Budget, Owner, Selector, Volume, VolumeKin
 
 SETTINGS = settings()
 STATES = st.sampled_from(
-    ["ready", "ready", "ready", "booting", "failed", "unready", "sick", "cordoned", "doomed", "orphan", "ending"]
+    [
+        *["ready"] * 3,
+        *["booting", "failed", "unready", "sick", "cordoned", "doomed", "unlisted", "orphan", "ending"],
+    ]
 )
 PERCENT = st.floats(0, 100, allow_nan=False)
 
@@ -60,8 +63,10 @@ def _worker(number, state):
             member = node(number, cordoned=True)
         case "doomed":
             notice = Notice(instance=machine.id, kind=NoticeKind.SPOT_INTERRUPTION, at=after(-20))
-        case "orphan":
+        case "unlisted":
             machine = None
+        case "orphan":
+            machine, member = None, node(number, ready=False, ready_changed_at=after(-60))
         case "ending":
             machine = instance(number, state=InstanceState.SHUTTING_DOWN)
     return machine, member, notice
@@ -377,7 +382,7 @@ def test_the_memory_stays_bounded(seen, memory, policy):
 def test_new_nodes_keep_the_on_demand_base(seen, memory, policy):
     decision = decide(seen, memory, policy)
     staying = [w for w in workers(seen, policy) if w.is_capacity]
-    have = sum(w.instance.market is Market.ON_DEMAND for w in staying)
+    have = sum(w.instance is not None and w.instance.market is Market.ON_DEMAND for w in staying)
     new = [s.operation for s in only(decision).plan if isinstance(s, Open) and isinstance(s.operation, Launch)]
     if new and not any(isinstance(step, CancelRemoval) for step in only(decision).plan):
         assert have + sum(each.count for each in new if each.market is Market.ON_DEMAND) >= 1

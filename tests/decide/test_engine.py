@@ -421,12 +421,25 @@ def test_when_many_are_sick_nothing_is_replaced():
 
 
 def test_an_orphaned_node_is_remembered_first_and_cleaned_up_later():
-    seen = look(3, nodes=[node(8)])
+    seen = look(3, nodes=[node(8, ready=False, ready_changed_at=after(-60))])
     first = decide(seen, KNOWN, POLICY)
-    assert (opened(first, Cleanup), first.memory.pool("default").suspects) == ([], {"w008": NOON})
+    assert (opened(first, Cleanup), first.memory.pool("default").suspects) == ([], {"i-008": NOON})
     second = decide(replace(seen, at=after(120)), first.memory, POLICY)
     assert [each.target for each in opened(second, Cleanup)] == ["w008"]
-    assert second.memory.pool("default").suspects == {"w008": NOON}
+    assert second.memory.pool("default").suspects == {"i-008": NOON}
+
+
+def test_a_list_that_lacks_a_page_neither_loses_nor_buys_nor_removes_anything():
+    """EC2 lists none of five workers, Kubernetes shows them all ready."""
+    seen, memory = calm_look()
+    blank = replace(seen, instances=())
+    decision = decide(blank, memory, POLICY)
+    assert (only(decision).action, only(decision).count.capacity, only(decision).count.occupied) == (Action.HOLD, 5, 5)
+    assert only(decision).plan == ()
+    assert decision.memory.pool("default").losses == ()
+    assert "w000 is not listed by EC2" in only(decision).reason
+    full = decide(replace(look(5, pending=9), instances=()), KNOWN, with_pool(limits=Limits(max=5)))
+    assert bought(full) == 0
 
 
 def test_what_is_no_longer_left_behind_is_no_suspect():

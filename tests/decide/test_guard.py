@@ -200,7 +200,8 @@ def doubted(seen, counted=Missing("not asked for"), raw=NOT_ASKED, covered=3, to
             look(1, instances=[instance(1)], nodes=[node(1, ready=False, ready_changed_at=after(-900))]),
             "w001 is unhealthy",
         ),
-        (look(1, nodes=[node(1)]), "w001 is a node without a machine"),
+        (look(1, nodes=[node(1)]), "w001 is not listed by EC2"),
+        (look(1, nodes=[node(1, ready=False)]), "w001 is a node without a machine"),
     ],
 )
 def test_workers_that_ec2_and_kubernetes_see_differently_are_doubtful(seen, sentence):

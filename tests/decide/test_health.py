@@ -23,6 +23,10 @@ def doom(number, at=after(-5), kind=NoticeKind.SPOT_INTERRUPTION):
     return Notice(instance=f"i-{number:03}", kind=kind, at=at)
 
 
+def dead(number):
+    return node(number, ready=False, ready_changed_at=after(-60))
+
+
 def ill(number):
     return node(number, ready=False, ready_changed_at=after(-600))
 
@@ -197,12 +201,12 @@ def cleaned(seen, suspects, pool=POOL):
 
 
 def test_an_orphaned_node_is_cleaned_up_after_a_second_look():
-    seen = look(5, nodes=[node(8)], cluster="shop", run="7")
-    assert cleaned(seen, {"w008": after(-119)}) == []
-    (opened,) = cleaned(seen, {"w008": after(-120)})
+    seen = look(5, nodes=[dead(8)], cluster="shop", run="7")
+    assert cleaned(seen, {"i-008": after(-119)}) == []
+    (opened,) = cleaned(seen, {"i-008": after(-120)})
     assert opened == Open(
         Cleanup(
-            id="shop-f7-20261116T120000-cleanup-w008",
+            id="shop-f7-20261116T120000-cleanup-i-008",
             pool="default",
             debris=Debris.NODE,
             target="w008",
@@ -236,8 +240,12 @@ def test_how_many_failures_are_kept(keep, left):
 
 
 def test_an_open_cleanup_is_not_opened_again():
-    seen = look(5, nodes=[node(8)], operations=(cleanup(target="w008", debris=Debris.NODE),))
-    assert cleaned(seen, {"w008": after(-900)}) == []
+    seen = look(5, nodes=[dead(8)], operations=(cleanup(target="w008", debris=Debris.NODE),))
+    assert cleaned(seen, {"i-008": after(-900)}) == []
+
+
+def test_a_ready_node_is_not_left_behind_though_ec2_does_not_list_it():
+    assert left_behind(fleet(look(5, nodes=[node(8)])), POOL) == []
 
 
 @pytest.mark.parametrize(
@@ -246,15 +254,15 @@ def test_an_open_cleanup_is_not_opened_again():
 )
 def test_much_cleanup_is_for_a_person(total, orphans, person):
     numbers = range(20, 20 + orphans)
-    seen = look(total, nodes=[node(n) for n in numbers])
-    steps = cleaned(seen, {f"w{n:03}": after(-900) for n in numbers})
+    seen = look(total, nodes=[dead(n) for n in numbers])
+    steps = cleaned(seen, {f"i-{n:03}": after(-900) for n in numbers})
     assert (tells(steps) == [AlertKind.CLEANUP_NEEDS_PERSON]) is person
     assert len([step for step in steps if isinstance(step, Open)]) == (0 if person else orphans)
 
 
 def test_what_needs_a_person_is_named():
-    seen = look(5, nodes=[node(20), node(21)])
-    (told,) = cleaned(seen, {"w020": NOON, "w021": NOON})
+    seen = look(5, nodes=[dead(20), dead(21)])
+    (told,) = cleaned(seen, {"i-020": NOON, "i-021": NOON})
     assert told.pool == "default"
     assert told.text == (
         "2 workers look left behind (w020, w021), more than the 1 that are cleaned up unasked. "

@@ -13,7 +13,7 @@ from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import Cleanup, Debris, Launch, Removal, Why
 from nodefleet.domain.policy import Policy, Pool, RemovalRules
 from nodefleet.domain.readings import Missing
-from nodefleet.domain.workload import Owner, Pod, PodPhase
+from nodefleet.domain.workload import ZONE_LABEL, Owner, Pod, PodPhase
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 POLICY = Policy()
@@ -89,10 +89,15 @@ def test_every_row_of_the_table_is_needed():
         ("absent", "none", "launch", Phase.REQUESTED),
         ("absent", "none", "nothing", Phase.GONE),
         ("absent", "late", "launch", Phase.GONE),
-        ("absent", "ready", "nothing", Phase.ORPHANED),
+        ("absent", "unready", "nothing", Phase.ORPHANED),
+        ("absent", "ready", "nothing", Phase.UNLISTED),
+        ("absent", "ready", "cleanup", Phase.UNLISTED),
+        ("absent", "ready", "leaving", Phase.CORDONED),
+        ("absent", "ready", "sick", Phase.CORDONED),
+        ("absent", "ready", "doomed", Phase.INTERRUPTED),
         ("absent", "sick", "cleanup", Phase.ORPHANED),
         ("absent", "sick", "leaving", Phase.TERMINATING),
-        ("absent", "ready", "doomed", Phase.TERMINATING),
+        ("absent", "unready", "doomed", Phase.TERMINATING),
         ("absent", "unready", "sick", Phase.TERMINATING),
         ("ended", "none", "leaving", Phase.GONE),
         ("ended", "late", "nothing", Phase.GONE),
@@ -177,8 +182,15 @@ def test_a_node_that_does_not_say_since_when_it_is_not_ready_gets_its_time():
 
 
 def test_an_orphaned_node_has_no_machine():
-    found = only([], [node()])
-    assert (found.phase, found.id, found.zone, found.occupies) == (Phase.ORPHANED, "w1", "", False)
+    found = only([], [node(ready=False)])
+    assert (found.phase, found.id, found.zone, found.occupies) == (Phase.ORPHANED, "i-1", "", False)
+    assert only([], [node(ready=False, instance="")]).id == "w1"
+
+
+def test_a_ready_node_lives_whether_ec2_lists_it_or_not():
+    found = only([], [node(labels={ZONE_LABEL: "b"})])
+    assert (found.phase, found.id, found.zone) == (Phase.UNLISTED, "i-1", "b")
+    assert (found.is_capacity, found.occupies) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +255,7 @@ def test_a_cleanup_is_found_by_the_nodes_name():
 
 
 def test_a_removal_of_a_node_without_machine_is_found_by_name():
-    assert only([], [node()], operations=(removal(instance=""),)).phase is Phase.TERMINATING
+    assert only([], [node(ready=False)], operations=(removal(instance=""),)).phase is Phase.TERMINATING
 
 
 def test_a_launch_is_open_on_the_instances_it_made():

@@ -107,7 +107,7 @@ def test_what_is_no_longer_debris_is_left_alone(debris, seen, detail):
     [
         (NODE, look(9999, nodes=[DEAD], kubernetes=AWAY)),
         (NODE, look(9999, nodes=[DEAD], instances=AWAY)),
-        (NODE, look(599, nodes=[node()])),  # ready: EC2's list may be wrong
+        (NODE, look(599, [instance(state=InstanceState.TERMINATED)], [node()])),  # it will notice soon
         (INSTANCE, look(9999, [FAILED], kubernetes=AWAY)),
         (INSTANCE, look(9999, instances=AWAY)),
         (INSTANCE, look(9999, [instance(state=InstanceState.SHUTTING_DOWN)])),
@@ -121,7 +121,7 @@ def test_nothing_is_destroyed_and_no_deadline_passes_on_half_a_picture(debris, s
     ("debris", "seen", "what"),
     [
         (NODE, look(600, nodes=[DEAD]), "node w1"),
-        (NODE, look(600, nodes=[node()]), "node w1"),
+        (NODE, look(600, [instance(state=InstanceState.TERMINATED)], [node()]), "node w1"),
         (INSTANCE, look(600, [FAILED]), "instance i-1"),
     ],
 )
@@ -131,6 +131,11 @@ def test_past_the_deadline_a_person_is_told(debris, seen, what):
         Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="default", text=text),
         Close(operation="c1", outcome=Outcome.FAILED, detail=f"{what} is still there"),
     )
+
+
+def test_a_ready_node_is_no_debris_though_ec2_does_not_list_its_machine():
+    detail = "node w1 is no debris: unlisted"
+    assert advance(cleanup(), look(599, nodes=[node()]), POLICY) == ended(Outcome.CANCELLED, detail)
 
 
 def test_a_cleanup_just_before_its_deadline_still_tries():

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from builders import after
+from builders import NOON, after
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.operations import (
@@ -25,7 +25,7 @@ from nodefleet.domain.operations import (
     Uncordon,
     Why,
 )
-from nodefleet.domain.policy import Policy, Pool, RemovalRules
+from nodefleet.domain.policy import Budgets, Policy, Pool, RemovalRules
 from nodefleet.domain.workload import Owner, PodPhase
 from nodefleet.operations.advance import advance
 from nodefleet.operations.progress import Progress
@@ -151,17 +151,45 @@ def test_a_machine_that_shuts_down_is_waited_for(why):
 
 
 @pytest.mark.parametrize("why", Why)
-@pytest.mark.parametrize("machines", [[], ENDED, [instance("i-2")]])
-def test_when_the_machine_is_gone_its_node_is_deleted(why, machines):
-    seen = look(9999, machines, [sick_if(why), node("w2", instance="i-2")], [pod()])
+def test_when_the_machine_is_gone_its_node_is_deleted(why):
+    seen = look(9999, ENDED, [sick_if(why), node("w2", instance="i-2")], [pod()])
     assert advance(leaving(why), seen, POLICY) == Progress(steps=(DeleteNode("w1"),))
 
 
 @pytest.mark.parametrize("why", Why)
-@pytest.mark.parametrize("machines", [[], ENDED])
-def test_when_both_are_gone_it_is_done(why, machines):
+@pytest.mark.parametrize("machines", [[], [instance("i-2")]])
+def test_a_machine_that_ec2_does_not_list_is_gone_when_a_second_look_agrees(why, machines):
+    """A list may lack a page: nothing is deleted on the word of one."""
+    dead = [node(ready=False, ready_changed_at=NOON), node("w2", instance="i-2")]
+    first = advance(leaving(why), look(10, machines, dead, [pod()]), POLICY)
+    assert first == Progress(steps=(Keep(leaving(why, unlisted_since=after(10))),))
+    assert advance(kept(first), look(129, machines, dead, [pod()]), POLICY) == Progress()
+    assert advance(kept(first), look(130, machines, dead, [pod()]), POLICY) == Progress(steps=(DeleteNode("w1"),))
+
+
+@pytest.mark.parametrize("why", Why)
+def test_a_ready_node_is_not_deleted_though_ec2_does_not_list_its_machine(why):
+    assert advance(leaving(why, unlisted_since=NOON), look(9999, [], [node()], [pod()]), POLICY) == Progress()
+
+
+@pytest.mark.parametrize("why", Why)
+def test_a_machine_that_is_listed_again_was_never_gone(why):
+    before = leaving(why, unlisted_since=NOON)
+    seen = look(60, [instance(state=InstanceState.SHUTTING_DOWN)], [sick_if(why)], [pod()])
+    assert kept(advance(before, seen, POLICY)).unlisted_since is None
+
+
+def test_how_long_a_machine_may_be_unlisted_is_the_pools():
+    policy = Policy(pools=(Pool(budgets=Budgets(cleanup_after=timedelta(seconds=60))),))
+    seen = look(60, [], [node(ready=False)], [])
+    assert effects(advance(leaving(Why.VOLUNTARY, unlisted_since=NOON), seen, policy)) == [DeleteNode("w1")]
+
+
+@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize(("machines", "since"), [([], after(-120)), (ENDED, None)])
+def test_when_both_are_gone_it_is_done(why, machines, since):
     close = Close(operation="r1", outcome=Outcome.DONE, detail="w1 is gone")
-    assert advance(leaving(why), look(10, machines), POLICY) == Progress(steps=(close,))
+    assert advance(leaving(why, unlisted_since=since), look(10, machines), POLICY) == Progress(steps=(close,))
 
 
 @pytest.mark.parametrize("why", Why)

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodefleet.domain.decision import Count
-from nodefleet.domain.fleet import LEAVES, Phase, Worker, unseen_launches
+from nodefleet.domain.fleet import LEAVES, READY_OR_NEARLY, Phase, Worker, unseen_launches
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import Removal, Why
 from nodefleet.domain.readings import Missing, Reading, Sample
 
-_READY = (Phase.READY, Phase.UNREADY)
 _FAILED = (Phase.JOIN_FAILED, Phase.UNHEALTHY)
 
 
@@ -19,7 +18,7 @@ def counted(workers: Sequence[Worker], seen: Observation, pool: str) -> Count:
     instances = () if isinstance(seen.instances, Missing) else seen.instances
     unseen = unseen_launches(seen.operations, instances, pool)
     return Count(
-        ready=sum(worker.is_capacity and worker.phase in _READY for worker in workers),
+        ready=sum(worker.is_capacity and worker.phase in READY_OR_NEARLY for worker in workers),
         booting=sum(worker.is_capacity and worker.phase is Phase.BOOTING for worker in workers) + unseen,
         leaving=sum(worker.phase in LEAVES for worker in workers),
         interrupted=sum(worker.phase is Phase.INTERRUPTED for worker in workers),
@@ -30,7 +29,7 @@ def counted(workers: Sequence[Worker], seen: Observation, pool: str) -> Count:
 
 def covered(workers: Sequence[Worker], sample: Sample) -> int:
     """Ready workers that were there when the reading was taken: what it says, it says of them."""
-    ready = [worker for worker in workers if worker.is_capacity and worker.phase in _READY]
+    ready = [worker for worker in workers if worker.is_capacity and worker.phase in READY_OR_NEARLY]
     if not isinstance(sample, Reading):
         return len(ready)
     return sum(_was_ready(worker, sample.at) for worker in ready)

@@ -20,6 +20,7 @@ from nodefleet.domain.readings import NOT_ASKED, Missing, Reading, Sample
 _DOUBTFUL = {
     Phase.UNREADY: "not ready",
     Phase.UNHEALTHY: "unhealthy",
+    Phase.UNLISTED: "not listed by EC2",
     Phase.ORPHANED: "a node without a machine",
 }
 

@@ -16,6 +16,7 @@ from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import Launch, Operation, Removal, Why, silence
 from nodefleet.domain.policy import Health, Policy, Pool
 from nodefleet.domain.readings import Missing
+from nodefleet.domain.workload import ZONE_LABEL
 
 
 class Phase(Enum):
@@ -32,6 +33,7 @@ class Phase(Enum):
     UNHEALTHY = "unhealthy"
     INTERRUPTED = "interrupted"
     STOPPED = "stopped"
+    UNLISTED = "unlisted"  # ready, though EC2 does not list it: a list may lack a page, a ready node does not lie
     ORPHANED = "orphaned"  # a Node whose machine is gone
 
 
@@ -76,6 +78,10 @@ _TABLE: tuple[tuple[str, str, str, Phase], ...] = (
     ("absent", "none", "launch", Phase.REQUESTED),
     ("absent", "none", _ANY, Phase.GONE),
     ("absent", "late", _ANY, Phase.GONE),
+    ("absent", "ready", "leaving", Phase.CORDONED),
+    ("absent", "ready", "sick", Phase.CORDONED),
+    ("absent", "ready", "doomed", Phase.INTERRUPTED),
+    ("absent", "ready", _ANY, Phase.UNLISTED),
     ("absent", _ANY, "leaving", Phase.TERMINATING),  # our own removal: its Node is deleted by that
     ("absent", _ANY, "doomed", Phase.TERMINATING),
     ("absent", _ANY, "sick", Phase.TERMINATING),
@@ -116,7 +122,8 @@ PHASES: Mapping[tuple[Machine, Member, Under], Phase] = {
     seen: _first_match(*seen) for seen in product(Machine, Member, Under)
 }
 
-COUNTS_AS_CAPACITY = frozenset({Phase.READY, Phase.UNREADY, Phase.BOOTING})
+READY_OR_NEARLY = frozenset({Phase.READY, Phase.UNREADY, Phase.UNLISTED})
+COUNTS_AS_CAPACITY = READY_OR_NEARLY | {Phase.BOOTING}
 LEAVES = frozenset({Phase.CORDONED, Phase.DRAINING, Phase.DRAINED, Phase.TERMINATING})
 DOES_NOT_OCCUPY = frozenset({Phase.INTERRUPTED, Phase.TERMINATING, Phase.STOPPED, Phase.ORPHANED, Phase.GONE})
 
@@ -133,7 +140,7 @@ _UNDER = {Why.VOLUNTARY: Under.LEAVING, Why.INTERRUPTED: Under.DOOMED, Why.SICK:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    id: str  # the instance id; the node's name if there is no instance
+    id: str  # the instance id; the node's name if that names no instance
     pool: str
     phase: Phase
     instance: Instance | None = None
@@ -143,7 +150,9 @@ class Worker:
 
     @property
     def zone(self) -> str:
-        return self.instance.zone if self.instance else ""
+        if self.instance:
+            return self.instance.zone
+        return self.node.labels.get(ZONE_LABEL, "") if self.node else ""
 
     @property
     def name(self) -> str:
@@ -161,7 +170,8 @@ class Worker:
     @property
     def occupies(self) -> bool:
         """It counts against max: a machine that exists and that EC2 does not take away by itself."""
-        return self.instance is not None and self.phase not in DOES_NOT_OCCUPY
+        exists = self.instance is not None or (self.node is not None and self.node.ready)
+        return exists and self.phase not in DOES_NOT_OCCUPY
 
 
 def workers(seen: Observation, policy: Policy) -> tuple[Worker, ...]:
@@ -239,7 +249,7 @@ class _Sight:
         )
 
     def worker(self, instance: Instance | None, node: Node | None) -> Worker:
-        identity = instance.id if instance else node.name if node else ""
+        identity = instance.id if instance else (node.instance or node.name) if node else ""
         pool = instance.pool if instance else (node.pool or "") if node else ""
         rules = self.policy.pool(pool) or Pool()
         operation = self.open_on.get(identity) or (self.open_on.get(node.name) if node else None)

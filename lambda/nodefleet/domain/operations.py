@@ -74,6 +74,7 @@ class Removal:
     evicting: bool = False  # the first eviction was asked for
     terminating: bool = False  # EC2 was asked to terminate it
     asked_at: datetime | None = None  # when that was first asked
+    unlisted_since: datetime | None = None  # EC2 does not list the machine: it is believed gone after a second look
     forced: bool = False  # people were told that pods are deleted by force
     cancelled: str = ""  # a reason: it is let back in
     silent: timedelta = timedelta(0)  # how long the API server has not answered so far

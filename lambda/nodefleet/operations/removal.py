@@ -6,6 +6,8 @@ First match wins; the steps of each look are read off the world again, so each i
     an interrupted removal has the same machine          cancelled       -               cancelled
     EC2 or Kubernetes does not answer                    clock stands    drains on [1]   clock stands
     the machine or node is not a worker of ours          cancelled       cancelled       cancelled
+    EC2 does not list the machine, for less than 120 s   waits           waits           waits
+    the same, and its node is ready                      waits           waits           waits
     the machine is gone, its Node is not                 Node deleted    Node deleted    Node deleted
     both are gone                                        done            done            done
     shutting down                                        waits           waits           waits
@@ -56,7 +58,7 @@ from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.operations.blockers import Blocker, blocker, not_terminated
 from nodefleet.operations.leaving import Leaving, instance_of, is_ours, node_of
-from nodefleet.operations.progress import Progress, kept, pods_are, seconds, with_silence
+from nodefleet.operations.progress import Progress, kept, pods_are, rules_of, seconds, with_silence
 
 
 def cancelled(removal: Removal, reason: str) -> Removal:
@@ -72,11 +74,14 @@ def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: 
     view = None if isinstance(seen.kubernetes, Missing) else seen.kubernetes
     unseen = isinstance(seen.instances, Missing)
     pods = view.pods if view else None
-    noted = with_silence(removal, seen.at, silent=unseen or pods is None)
+    noted = with_silence(replace(removal, unlisted_since=None), seen.at, silent=unseen or pods is None)
     waiting = Progress(steps=kept(removal, noted))
 
     instance = instance_of(removal, seen)
-    if not unseen and (instance is None or instance.state is InstanceState.TERMINATED):
+    if not unseen and instance is None:
+        noted = replace(noted, unlisted_since=removal.unlisted_since or seen.at)
+        return _unlisted(removal, noted, seen, view, policy)
+    if not unseen and instance and instance.state is InstanceState.TERMINATED:
         return _forgotten(removal, view) or waiting
     if instance and instance.state is InstanceState.SHUTTING_DOWN:
         return waiting
@@ -106,6 +111,17 @@ def _doomed(removal: Removal, seen: Observation) -> Removal | None:
         if isinstance(other, Removal) and other.why is Why.INTERRUPTED and other.instance == removal.instance:
             return other
     return None
+
+
+def _unlisted(before: Removal, noted: Removal, seen: Observation, view: ClusterView | None, policy: Policy) -> Progress:
+    """EC2 does not list the machine. A list may lack a page, so it is gone only when a second look agrees and the
+    node is not ready."""
+    node = node_of(noted, view) if view else None
+    since = noted.unlisted_since or seen.at
+    agreed = seen.at - since >= rules_of(policy, noted.pool).budgets.cleanup_after
+    if agreed and not (node and node.ready):
+        return _forgotten(noted, view) or Progress(steps=kept(before, noted))
+    return Progress(steps=kept(before, noted))
 
 
 def _forgotten(removal: Removal, view: ClusterView | None) -> Progress | None:

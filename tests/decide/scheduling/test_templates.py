@@ -354,7 +354,8 @@ def test_daemons_take_their_share_of_a_node_that_boots():
             {"notices": (Notice(instance="i-000", kind=NoticeKind.SPOT_INTERRUPTION, at=after(-5)),)},
             "the node is interrupted",
         ),
-        ({}, {"instances": ()}, "the node is orphaned"),
+        ({"ready": False}, {"instances": ()}, "the node is orphaned"),
+        ({}, {"instances": ()}, None),  # ready, though EC2 does not list it
         ({"pool": None, "ready": False}, {}, "the node is not ready"),
         ({"pool": None, "cordoned": True}, {}, "the node is cordoned"),
         ({"pool": None}, {}, None),

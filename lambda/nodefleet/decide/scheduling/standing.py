@@ -90,7 +90,7 @@ def _unseen(seen: Observation) -> Iterator[tuple[Launch, int]]:
 
 def _model(node: Node, phase: Phase | None) -> NodeModel:
     """`phase` is none for what is not ours, and for all nodes while EC2 does not answer."""
-    if phase not in (None, Phase.READY, Phase.CORDONED):
+    if phase not in (None, Phase.READY, Phase.UNLISTED, Phase.CORDONED):
         closed = f"the node is {phase.value}"
     else:
         closed = "" if node.ready else "the node is not ready"
