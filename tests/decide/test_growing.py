@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import NOON, after, look
+from builders import NOON, after, look, pod
 from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.placement import Ask
 from nodefleet.domain.fleet import workers
@@ -89,8 +89,6 @@ def test_what_is_still_missing_after_that_is_bought():
 
 
 def test_no_more_come_back_than_are_needed_and_the_least_progressed_first():
-    from builders import pod  # noqa: PLC0415
-
     seen = look(
         4, pods=[pod("a-1", "w002"), pod("a-2", "w003")], operations=(leaving(1), leaving(2, evicting=True), leaving(3))
     )

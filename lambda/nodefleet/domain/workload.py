@@ -76,11 +76,14 @@ class Toleration:
     effect: Effect | None = None  # none tolerates every effect
 
 
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  # what an unset hostIP means to the scheduler; nothing listens here
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPort:
     port: int
     protocol: str = "TCP"
-    address: str = "0.0.0.0"  # noqa: S104  # what an unset hostIP means to the scheduler; nothing listens here
+    address: str = EVERY_ADDRESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

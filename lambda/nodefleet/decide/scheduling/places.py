@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nodefleet.domain.resources import NOTHING, Resources
-from nodefleet.domain.workload import HostPort, Pod, Taint
-
-_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  # what an unset hostIP means to the scheduler; nothing listens here
+from nodefleet.domain.workload import EVERY_ADDRESS, HostPort, Pod, Taint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,4 +88,4 @@ def _clash(one: HostPort, other: HostPort) -> bool:
     """The same port of one protocol, and an address in common."""
     if one.port != other.port or one.protocol != other.protocol:
         return False
-    return one.address == other.address or _EVERY_ADDRESS in (one.address, other.address)
+    return one.address == other.address or EVERY_ADDRESS in (one.address, other.address)
