@@ -45,6 +45,11 @@ def test_a_limit_speaks_before_a_calm_that_wanted_less_change():
     assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 6: max is 6; w1 leaves"
 
 
+def test_the_reason_for_fewer_is_calm_even_where_a_limit_says_how_many():
+    bounds = [floor(3, "calm", Rank.SIGNAL, "all is calm"), floor(5, "min", Rank.LIMIT, "min is 5")]
+    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 5: all is calm; w1 leaves"
+
+
 def test_nobody_can_leave():
     assert explain.stuck(4, settle([CALM]), [CALM], "no node can leave") == (
         "Holding 4: 3 would do (all is calm), but no node can leave"

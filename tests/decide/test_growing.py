@@ -131,6 +131,18 @@ def test_no_capacity_anywhere_is_told_and_nothing_grows():
     assert (growth.nodes, growth.obstacle) == (0, text)
 
 
+def test_all_types_that_lack_capacity_are_named():
+    nothing = tuple(
+        Shortage(pool="default", type=name, zone=zone, market=market, until=after(60))
+        for name in ("t3.small", "t3a.small")
+        for zone in "ab"
+        for market in Market
+    )
+    pool = Pool(market=MarketMix(types=("t3.small", "t3a.small")))
+    growth = grown(look(2), 1, pool=pool, memory=PoolMemory(shortages=nothing))
+    assert "but t3.small, t3a.small lack capacity in a, b." in growth.obstacle
+
+
 def test_without_subnets_nothing_can_be_launched():
     growth = grown(replace(look(2), targets=()), 2)
     assert growth.obstacle == (
