@@ -190,6 +190,12 @@ def test_without_ec2_or_kubernetes_nothing_is_done_and_nothing_is_learned(part):
     assert "timeout" in only(decision).reason
 
 
+def test_who_cannot_be_read_is_named_among_the_bounds():
+    decision = decide(look(cpu=Missing("timeout"), memory=Missing("timeout")), KNOWN, POLICY)
+    assert {"cpu", "memory"} <= {bound.source for bound in only(decision).bounds}
+    assert only(decision).votes[0] == "cpu: veto, CPU unknown: timeout"
+
+
 def test_degraded_still_grows_for_pods():
     decision = decide(look(pending=1, cpu=Missing("timeout")), KNOWN, POLICY)
     assert (decision.level, bought(decision)) == (Level.DEGRADED, 1)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from builders import NOON, after, instance, look, only, pod, waiting
+from builders import NOON, after, instance, look, node, only, pod, waiting
 from decisions import (
     KNOWN,
     POLICY,
@@ -56,6 +56,15 @@ def test_two_high_readings_an_interval_apart_grow_by_one():
     assert (only(decision).action, only(decision).target, bought(decision)) == (Action.GROW, 4, 1)
     assert only(decision).reason == "Growing 3 → 4: CPU 85.0 % > 70 %, 2 of 2 readings"
     assert decision.memory.pool("default").last_grow == after(120)
+
+
+def test_a_node_that_joined_after_the_reading_is_not_covered_by_it():
+    """The floor is a step above those that were measured, so the newcomer is part of the step."""
+    newcomer = {"instances": [instance(7)], "nodes": [node(7, ready_changed_at=after(121))]}
+    memory = decide(look(cpu=82), KNOWN, POLICY).memory
+    seen = look(3, cpu=Reading(85, after(120)), memory=Reading(60, after(120)), at=after(125), **newcomer)
+    decision = decide(seen, memory, POLICY)
+    assert (only(decision).count.capacity, bought(decision)) == (4, 0)
 
 
 def test_two_looks_at_one_minute_are_one_reading():
@@ -231,7 +240,7 @@ def test_when_no_node_can_leave_it_says_why():
     seen, memory = calm_look(pods=tuple(pod(f"x-{n}", f"w{n:03}", owner=None) for n in range(5)))
     decision = decide(seen, memory, POLICY)
     assert only(decision).action is Action.HOLD
-    assert "4 would do" in only(decision).reason
+    assert only(decision).reason.startswith("Holding 5: 4 would do (CPU 20.0 %")
     assert "but no node can leave (w000:" in only(decision).reason
     assert {stay.reason for stay in only(decision).stays} == {StayReason.UNMANAGED_POD}
     assert decision.memory.pool("default").last_shrink is None

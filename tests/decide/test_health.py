@@ -282,6 +282,12 @@ def test_our_own_cordon_without_an_operation_is_undone():
     assert told.text == "w009 was cordoned by r9, which is no longer open. It is let back in."
 
 
+def test_every_forgotten_cordon_is_undone():
+    marked = [node(n, cordoned=True, removal=f"r{n}") for n in (8, 9)]
+    seen = look(2, instances=[instance(8), instance(9)], nodes=marked)
+    assert [step.node for step in forgotten(fleet(seen), POOL) if isinstance(step, Uncordon)] == ["w008", "w009"]
+
+
 @pytest.mark.parametrize(
     ("changes", "around"),
     [

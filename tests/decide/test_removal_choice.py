@@ -174,6 +174,19 @@ def test_each_one_that_leaves_changes_what_is_left():
     assert names(two_zones) == ["w000", "w001", "w003"]
 
 
+def test_zones_are_counted_anew_after_each_one_that_leaves():
+    found = chosen(look([0, 2, 1, 3, 5], pods=[]), 4, replace(ANY_MARKET, budgets=Budgets(removals=4)))
+    assert names(found) == ["w001", "w003", "w000", "w002"]
+    assert reasons(found)["w005"] is StayReason.LAST_OF_ZONE  # when its turn came, two were left besides it
+
+
+def test_markets_are_counted_anew_after_each_one_that_leaves():
+    two = {"instances": [instance(2, market=Market.ON_DEMAND)], "nodes": [node(2)]}
+    found = chosen(look([0, 4, 6], pods=[], **two), 2, Pool(budgets=Budgets(removals=2)))
+    assert names(found) == ["w000", "w004"]
+    assert reasons(found)["w002"] is StayReason.ON_DEMAND_BASE
+
+
 def test_where_all_are_on_demand_there_is_no_base_to_keep():
     alone = {"instances": [instance(6, market=Market.ON_DEMAND)], "nodes": [node(6)]}
     assert names(chosen(look([0], pods=[], **alone), pool=Pool(market=MarketMix(on_demand_base=2)))) == ["w000"]

@@ -17,7 +17,7 @@ from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.domain.resources import Resources
-from nodefleet.domain.workload import Rules, Taint, Toleration, Volume, VolumeKind
+from nodefleet.domain.workload import ZONE_LABEL, PodTerm, Rules, Selector, Taint, Toleration, Volume, VolumeKind
 
 POLICY = Policy()
 BIG = Resources(cpu=1900)
@@ -57,11 +57,17 @@ def test_where_nobody_knows_what_a_node_holds_only_the_number_counts():
     assert found(seen).unschedulable == Unschedulable(count=1, nodes=None)
 
 
-def test_pods_that_neighbours_keep_off_every_node_have_no_vote_and_are_told():
+def test_a_pod_whose_data_is_on_a_full_node_buys_nothing():
     tied = waiting("db-1", volumes=(Volume(kind=VolumeKind.LOCAL, node="w000"),), requests=BIG)
     waits = found(look(pods=[tied, *filled(3)]))
-    assert waits.unschedulable.count == 0
-    assert waits.new == ()
+    assert (waits.unschedulable.count, waits.new) == (0, ())
+
+
+def test_pods_that_neighbours_keep_off_every_node_have_no_vote_and_are_told():
+    lonely = PodTerm(topology=ZONE_LABEL, selector=Selector(labels={"app": "elsewhere"}))
+    waits = found(look(pods=[waiting("web-1", rules=Rules(affinity=(lonely,)), requests=BIG), *filled(3)]))
+    assert waits.unschedulable == Unschedulable(count=0, nodes=0, without_vote=1)
+    assert [(tell.alert, tell.pool) for tell in waits.tells] == [(AlertKind.CANNOT_HOLD, "default")]
 
 
 def test_stuck_pods_are_remembered_without_a_vote_and_told_once():

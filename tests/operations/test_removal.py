@@ -179,6 +179,15 @@ def test_a_machine_that_is_listed_again_was_never_gone(why):
     assert kept(advance(before, seen, POLICY)).unlisted_since is None
 
 
+@pytest.mark.parametrize("why", Why)
+def test_without_kubernetes_an_unlisted_machine_is_only_noted(why):
+    before = leaving(why)
+    first = kept(advance(before, look(10, [], kubernetes=AWAY), POLICY))
+    assert (first.unlisted_since, first.silent_since) == (after(10), after(10))
+    again = advance(first, look(9999, [], kubernetes=AWAY), POLICY)
+    assert (effects(again), closed(again)) == ([], None)
+
+
 def test_how_long_a_machine_may_be_unlisted_is_the_pools():
     policy = Policy(pools=(Pool(budgets=Budgets(cleanup_after=timedelta(seconds=60))),))
     seen = look(60, [], [node(ready=False)], [])

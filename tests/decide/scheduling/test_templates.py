@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import CATALOG, GIB, SMALL, TARGET, after, instance, look, node, pod
+from builders import CATALOG, GIB, SMALL, TARGET, after, instance, look, node, pod, waiting
 from nodefleet.decide.scheduling.standing import coming, room_of, zones_in_use
 from nodefleet.decide.scheduling.templates import ANY_STORAGE, KUBELET_PODS, knowledge, refusal, templates
 from nodefleet.domain.fleet import workers
@@ -379,6 +379,15 @@ def test_a_control_plane_takes_pods_that_tolerate_it():
 def test_without_ec2_the_nodes_word_counts():
     seen = look(0, pods=[], nodes=[node(0), node(1, ready=False), node(2, cordoned=True)])
     assert fills(standing(replace(seen, instances=Missing("EC2 is away")))[0]) == ["w000"]
+
+
+@pytest.mark.parametrize(("phase", "free"), [(PodPhase.RUNNING, 1500), (PodPhase.SUCCEEDED, 2000)])
+def test_only_pods_that_still_run_take_room_on_a_node_that_boots(phase, free):
+    early = pod("web-1", "w007", phase=phase)
+    young = {"instances": [instance(7, launched_at=after(-30))], "nodes": [node(7, ready=False)]}
+    room, _, _ = standing(look(0, pods=[early], **young))
+    assert room.place(waiting("fits-1", requests=Resources(cpu=free))) == "w007"
+    assert room.place(waiting("more-1", requests=Resources(cpu=1))) is None
 
 
 def test_every_worker_of_a_zone_counts():
