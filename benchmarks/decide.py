@@ -90,11 +90,11 @@ def calm_memory() -> Memory:
     """Ten quiet minutes lie behind us."""
     times = tuple(NOW - timedelta(minutes=2 * ago) for ago in range(5, 0, -1))
     calm = Breaches(times=times, since=times[0], last=times[-1])
-    return Memory(api_seen=True, pools={"default": PoolMemory(breaches={"cpu:down": calm, "memory:down": calm})})
+    return Memory(pools={"default": PoolMemory(breaches={"cpu:down": calm, "memory:down": calm})})
 
 
 def growing(nodes: int) -> tuple[Observation, Memory]:
-    return cluster(nodes, unschedulable=0.05, cpu_each=200, cpu=85, memory=60), Memory(api_seen=True)
+    return cluster(nodes, unschedulable=0.05, cpu_each=200, cpu=85, memory=60), Memory()
 
 
 def shrinking(nodes: int) -> tuple[Observation, Memory]:

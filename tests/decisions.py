@@ -19,7 +19,7 @@ from nodefleet.domain.policy import (
 from nodefleet.domain.resources import Resources
 
 POLICY = Policy()
-KNOWN = Memory(api_seen=True)
+KNOWN = Memory()
 QUIET = {"cpu": 20.0, "memory": 30.0, "pods": ()}
 
 

@@ -166,7 +166,7 @@ def memories(draw):
         members=tuple(f"i-{n:03}" for n in range(draw(st.integers(0, 7)))),
         losses=losses,
     )
-    return Memory(api_seen=True, pools={"default": pool})
+    return Memory(pools={"default": pool})
 
 
 def launched(decision: Decision) -> int:

@@ -43,9 +43,7 @@ from nodefleet.operations.lessons import learn
 
 
 def test_a_lost_node_is_replaced_at_once_without_a_cooldown():
-    before = Memory(
-        api_seen=True, pools={"default": PoolMemory(members=("i-000", "i-001", "i-002"), last_grow=after(-9))}
-    )
+    before = Memory(pools={"default": PoolMemory(members=("i-000", "i-001", "i-002"), last_grow=after(-9))})
     decision = decide(look(3, notices=(doom(2),)), before, POLICY)
     (replacement,) = opened(decision, Launch)
     assert (replacement.purpose, replacement.count) == (Purpose.RESTORE, 1)
@@ -56,7 +54,7 @@ def test_a_lost_node_is_replaced_at_once_without_a_cooldown():
 
 
 def test_a_replacement_that_holds_min_is_on_demand():
-    before = Memory(api_seen=True, pools={"default": PoolMemory(members=("i-000", "i-001", "i-002"))})
+    before = Memory(pools={"default": PoolMemory(members=("i-000", "i-001", "i-002"))})
     above_min = decide(look(3, notices=(doom(2),)), before, POLICY)
     holds_min = decide(look(3, notices=(doom(2),)), before, with_pool(limits=Limits(min=3)))
     assert [each.market for each in opened(above_min, Launch)] == [Market.SPOT]
@@ -65,9 +63,7 @@ def test_a_replacement_that_holds_min_is_on_demand():
 
 def test_a_loss_that_cannot_be_replaced_yet_is_not_forgotten():
     trouble = JoinTrouble(failures=3, delay=timedelta(seconds=60), next_probe=after(60))
-    before = Memory(
-        api_seen=True, pools={"default": PoolMemory(members=("i-000", "i-001", "i-009"), join_trouble=trouble)}
-    )
+    before = Memory(pools={"default": PoolMemory(members=("i-000", "i-001", "i-009"), join_trouble=trouble)})
     decision = decide(look(3), before, POLICY)
     assert bought(decision) == 0
     assert decision.memory.pool("default").losses == (Loss(worker="i-009", at=NOON, cause="gone"),)
@@ -104,13 +100,13 @@ def test_what_ec2_did_not_give_as_spot_is_bought_on_demand_without_waiting():
 
 def test_one_probe_at_a_time_after_failed_joins():
     trouble = JoinTrouble(failures=2, delay=timedelta(seconds=60), next_probe=NOON)
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(join_trouble=trouble)})
+    memory = Memory(pools={"default": PoolMemory(join_trouble=trouble)})
     assert bought(decide(look(0), memory, POLICY)) == 1
 
 
 def test_a_sick_node_is_replaced_and_then_removed():
     sick = {"instances": [instance(3)], "nodes": [node(3, ready=False, ready_changed_at=after(-400))]}
-    before = Memory(api_seen=True, pools={"default": PoolMemory(members=("i-000", "i-001", "i-002", "i-003"))})
+    before = Memory(pools={"default": PoolMemory(members=("i-000", "i-001", "i-002", "i-003"))})
     first = decide(look(3, **sick), before, POLICY)
     assert (bought(first), opened(first, Removal)) == (1, [])
     second = decide(look(range(4, 8), **sick), first.memory, POLICY)
@@ -120,7 +116,7 @@ def test_a_sick_node_is_replaced_and_then_removed():
 
 def test_when_many_are_sick_nothing_is_replaced():
     sick = [3, 4, 5]
-    before = Memory(api_seen=True, pools={"default": PoolMemory(members=tuple(f"i-{n:03}" for n in range(6)))})
+    before = Memory(pools={"default": PoolMemory(members=tuple(f"i-{n:03}" for n in range(6)))})
     seen = look(
         3,
         instances=[instance(n) for n in sick],
@@ -154,7 +150,7 @@ def test_a_list_that_lacks_a_page_neither_loses_nor_buys_nor_removes_anything():
 
 
 def test_what_is_no_longer_left_behind_is_no_suspect():
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(suspects={"w008": after(-500)})})
+    memory = Memory(pools={"default": PoolMemory(suspects={"w008": after(-500)})})
     assert decide(look(3), memory, POLICY).memory.pool("default").suspects == {}
 
 
@@ -182,7 +178,7 @@ def test_a_forgotten_cordon_is_undone():
 
 @pytest.mark.parametrize("part", ["instances", "kubernetes"])
 def test_without_ec2_or_kubernetes_nothing_is_done_and_nothing_is_learned(part):
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(members=("i-000",), last_grow=after(-999))})
+    memory = Memory(pools={"default": PoolMemory(members=("i-000",), last_grow=after(-999))})
     decision = decide(replace(look(1, pending=9), **{part: Missing("timeout")}), memory, POLICY)
     assert (decision.level, only(decision).action, only(decision).plan) == (Level.PARTIAL, Action.HOLD, ())
     assert decision.memory.pool("default") == memory.pool("default")
@@ -205,11 +201,11 @@ def test_a_pool_without_nodes_is_not_degraded():
     assert decide(look(0, cpu=Missing("no data"), memory=Missing("no data")), KNOWN, POLICY).level is Level.NORMAL
 
 
-def test_the_api_server_is_remembered_once_it_answered():
-    assert decide(look(), Memory(), POLICY).memory.api_seen is True
-    away = replace(look(), kubernetes=Missing("x"))
-    assert decide(away, Memory(), POLICY).memory.api_seen is False
-    assert decide(away, KNOWN, POLICY).memory.api_seen is True
+def test_nothing_is_launched_before_the_api_server_has_been_seen():
+    """A new deployment: no worker yet, and the master is still starting."""
+    decision = decide(replace(look(0), kubernetes=Missing("refused")), Memory(), POLICY)
+    assert (bought(decision), only(decision).plan) == (0, ())
+    assert bought(decide(look(0), decision.memory, POLICY)) == 2
 
 
 def test_recovery_grows_but_does_not_shrink():

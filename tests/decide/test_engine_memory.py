@@ -46,7 +46,7 @@ def test_a_rule_that_nodes_do_not_help_loses_its_vote():
 def test_a_pod_that_got_its_node_and_still_waits_buys_no_more():
     stuck = waiting("web-1", requests=Resources(cpu=1900))
     grants = (PodGrant(uid="web-1", at=after(-400)),)
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(pod_grants=grants)})
+    memory = Memory(pools={"default": PoolMemory(pod_grants=grants)})
     fresh_node = [node(3, ready_changed_at=after(-200))]
     seen = look(3, pods=[stuck, *filled(4)], instances=[instance(3)], nodes=fresh_node)
     decision = decide(seen, memory, POLICY)
@@ -73,7 +73,7 @@ def test_a_busy_hour_to_come_is_met_and_its_floor_lasts_through_it():
     days = tuple(
         HourLoad(day=f"2026-11-{day}", hour=13, load=3.0, samples=9, last=after(-86400)) for day in (12, 13, 14, 15)
     )
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(profile=days)})
+    memory = Memory(pools={"default": PoolMemory(profile=days)})
     at = NOON.replace(minute=50)
     decision = decide(look(3, at=at), memory, POLICY)
     assert (only(decision).action, only(decision).target) == (Action.GROW, 4)
@@ -106,7 +106,7 @@ def test_the_last_good_memory_reading_may_uphold_growth_too():
 
 def test_busy_cpu_makes_waiting_pods_urgent_even_from_the_cache():
     cached = PoolMemory(cached={"cpu": Reading(90, after(-60))})
-    memory = Memory(api_seen=True, pools={"default": cached})
+    memory = Memory(pools={"default": cached})
     assert bought(decide(look(cpu=Missing("x"), pending=1), memory, POLICY)) == 2
     assert bought(decide(look(cpu=90, pending=1), KNOWN, POLICY)) == 2
 

@@ -62,7 +62,7 @@ def test_each_pool_decides_for_itself():
 
 
 def test_the_memory_of_a_pool_that_is_gone_is_dropped():
-    memory = Memory(api_seen=True, pools={"old": PoolMemory(), "default": PoolMemory()})
+    memory = Memory(pools={"old": PoolMemory(), "default": PoolMemory()})
     assert set(decide(look(), memory, POLICY).memory.pools) == {"default"}
 
 
@@ -91,7 +91,7 @@ def test_when_another_look_could_change_something(seen, why):
 
 
 def test_looking_again_does_not_help_in_a_cooldown_or_at_max():
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-1))})
+    memory = Memory(pools={"default": PoolMemory(last_grow=after(-1))})
     assert decide(look(pending=1), memory, POLICY).look_again == ""
     assert decide(look(3, pending=1), KNOWN, with_pool(limits=Limits(max=3))).look_again == ""
 
@@ -182,7 +182,7 @@ def test_a_blind_decision_carries_what_it_can():
     decision = decide(seen, Memory(), with_pool(dry_run=True))
     pool = only(decision)
     assert (pool.pool, pool.dry_run, pool.target) == ("default", True, pool.count.capacity)
-    assert {bound.source for bound in pool.bounds} == {"level", "first-look"}
+    assert {bound.source for bound in pool.bounds} == {"level"}
     assert len(pool.stays) == 3
     assert pool.reason == (
         f"Holding {pool.count.capacity}: Kubernetes unknown: refused: nothing is launched, drained or cleaned up"
@@ -201,7 +201,7 @@ def test_what_concerns_the_whole_cluster_names_no_pool():
 
 
 def test_being_overruled_by_something_else_than_max_is_no_alert():
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-1))})
+    memory = Memory(pools={"default": PoolMemory(last_grow=after(-1))})
     assert alerts(decide(look(pending=1), memory, POLICY)) == []
 
 

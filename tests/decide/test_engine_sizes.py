@@ -80,7 +80,7 @@ def test_below_min_all_missing_ones_come_at_once_and_start_no_cooldown():
 
 
 def test_min_ignores_a_cooldown():
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-10))})
+    memory = Memory(pools={"default": PoolMemory(last_grow=after(-10))})
     assert bought(decide(look(1), memory, POLICY)) == 1
 
 
@@ -115,7 +115,7 @@ def test_an_interrupted_node_leaves_room_for_its_replacement():
 
 
 def test_a_cooldown_holds_pods_too_and_says_how_long():
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-100))})
+    memory = Memory(pools={"default": PoolMemory(last_grow=after(-100))})
     decision = decide(look(pending=3), memory, POLICY)
     assert only(decision).action is Action.HOLD
     assert only(decision).reason.endswith("but cooldown: grew 100 s ago, 200 s left")
@@ -123,7 +123,7 @@ def test_a_cooldown_holds_pods_too_and_says_how_long():
 
 
 def test_growth_is_not_held_by_an_earlier_shrink():
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_shrink=after(-10))})
+    memory = Memory(pools={"default": PoolMemory(last_shrink=after(-10))})
     assert bought(decide(look(pending=3), memory, POLICY)) == 1
 
 
@@ -166,7 +166,7 @@ def test_nothing_can_be_had_so_nothing_grows_and_no_cooldown_starts():
         for zone in "ab"
         for market in Market
     )
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(shortages=nothing)})
+    memory = Memory(pools={"default": PoolMemory(shortages=nothing)})
     decision = decide(look(pending=1), memory, with_pool(market=MarketMix(types=("t3.small",))))
     assert only(decision).action is Action.HOLD
     assert alerts(decision) == [AlertKind.NO_CAPACITY]
@@ -247,7 +247,7 @@ def test_when_no_node_can_leave_it_says_why():
 
 
 def test_above_max_shrinks_without_waiting():
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-1))})
+    memory = Memory(pools={"default": PoolMemory(last_grow=after(-1))})
     decision = decide(look(6, cpu=50, pods=()), memory, with_pool(limits=Limits(max=5)))
     assert (only(decision).action, only(decision).target) == (Action.SHRINK, 5)
     assert only(decision).reason == "Shrinking 6 → 5: max is 5, 6 are there; w001 leaves"
@@ -265,7 +265,7 @@ def test_a_removal_under_way_is_the_only_one():
 
 
 def test_a_persons_size_is_followed_without_waiting():
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(last_grow=after(-1))})
+    memory = Memory(pools={"default": PoolMemory(last_grow=after(-1))})
     decision = decide(look(3, commands=(Scale(nodes=7, by="ada", until=after(60)),)), memory, POLICY)
     assert bought(decision) == 4
     assert only(decision).reason == "Growing 3 → 7: ada asked for 7 until 2026-11-16 12:01"

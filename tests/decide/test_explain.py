@@ -32,7 +32,7 @@ def test_of_several_that_are_overruled_the_highest_speaks():
 
 def test_shrinking_says_who_agreed_and_who_leaves():
     settled = settle([CALM])
-    assert explain.shrunk(4, settled, [CALM], ["w1", "w2"]) == "Shrinking 4 → 3: all is calm; w1, w2 leaves"
+    assert explain.shrunk(4, settled, [CALM], ["w1", "w2"]) == "Shrinking 4 → 3: all is calm; w1, w2 leave"
 
 
 def test_shrinking_for_a_limit_says_which():

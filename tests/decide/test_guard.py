@@ -16,7 +16,7 @@ from nodefleet.domain.readings import NOT_ASKED, Missing, Reading
 
 POLICY = Policy()
 POOL = Pool(limits=Limits(min=2, max=10))
-SEEN_ONCE = Memory(api_seen=True)
+SEEN_ONCE = Memory()
 
 
 def level(seen=None, memory=SEEN_ONCE, unreadable=()):
@@ -68,11 +68,9 @@ def test_every_guard_has_the_highest_rank():
         *bounds(unreadable=("x",), doubted=("d",)),
         *bounds(memory=replace(unseen, level=Level.RECOVERY, recovered_at=NOON)),
     ]
-    assert {bound.source for bound in found} == {"level", "doubt", "first-look", "pause", "probe", "recovery"}
+    assert {bound.source for bound in found} == {"level", "doubt", "pause", "probe", "recovery"}
     assert {bound.rank for bound in found} == {Rank.SAFETY}
     assert all(bound.sentence for bound in found)
-    first = next(bound for bound in found if bound.source == "first-look")
-    assert first.sentence == "the API server has never answered: nothing is launched"
 
 
 def test_getting_worse_is_told_again():
@@ -123,7 +121,7 @@ def test_degraded_may_grow_and_not_shrink():
 
 
 def test_recovery_does_not_shrink_and_says_for_how_long():
-    found = bounds(memory=Memory(api_seen=True, level=Level.RECOVERY, recovered_at=after(-100)))
+    found = bounds(memory=Memory(level=Level.RECOVERY, recovered_at=after(-100)))
     assert as_pairs(found) == [(Side.FLOOR, 5, "recovery")]
     assert found[0].sentence == "data was missing until 11:58:20: no shrinking for 500 s"
 
@@ -132,13 +130,6 @@ def test_doubts_do_not_shrink():
     found = bounds(doubted=("w1 is not ready", "w2 is not ready"))
     assert as_pairs(found) == [(Side.FLOOR, 5, "doubt")]
     assert found[0].sentence == "w1 is not ready; w2 is not ready: no shrinking"
-
-
-def test_nothing_is_launched_before_the_api_server_was_seen_once():
-    seen = replace(look(), kubernetes=Missing("refused"))
-    assert (Side.CEILING, 5, "first-look") in as_pairs(bounds(seen, Memory()))
-    assert (Side.CEILING, 5, "first-look") not in as_pairs(bounds(seen))
-    assert (Side.CEILING, 5, "first-look") not in as_pairs(bounds(look(), Memory()))
 
 
 @pytest.mark.parametrize(("capacity", "ceiling"), [(5, 5), (1, 2)])
@@ -179,7 +170,7 @@ def test_a_pause_says_who_until_when_and_why():
 )
 def test_after_failed_joins_one_probe_at_a_time(failures, next_probe, booting, ceiling, sentence):
     trouble = JoinTrouble(failures=failures, delay=POOL.health.probe_first, next_probe=after(next_probe))
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(join_trouble=trouble)})
+    memory = Memory(pools={"default": PoolMemory(join_trouble=trouble)})
     found = bounds(memory=memory, count=Count(ready=5 - booting, booting=booting, occupied=5))
     assert as_pairs(found) == ([] if ceiling is None else [(Side.CEILING, ceiling, "probe")])
     assert [bound.sentence for bound in found] == ([sentence] if sentence else [])

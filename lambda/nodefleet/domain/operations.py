@@ -225,7 +225,6 @@ class AlertKind(Enum):
     CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
     DEGRADED = "degraded"
     RECOVERED = "recovered"
-    NOTHING_REMOVABLE = "nothing-removable"
     READMITTED = "readmitted"  # a node that was to leave stays after all, and not by our doing
 
 
