@@ -5,7 +5,19 @@ from dataclasses import replace
 from builders import NOON, after
 from nodefleet.domain.machines import Instance, Market, Node
 from nodefleet.domain.observation import ClusterView, Observation
-from nodefleet.domain.operations import Cleanup, Close, Debris, Keep, Launch, Operation, Removal, Step, Tell, Why
+from nodefleet.domain.operations import (
+    Cleanup,
+    Close,
+    Debris,
+    Keep,
+    Launch,
+    Operation,
+    Refusal,
+    Removal,
+    Step,
+    Tell,
+    Why,
+)
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.domain.workload import Budget, Owner, Pod, Selector
@@ -13,6 +25,11 @@ from nodefleet.operations.progress import Progress
 
 POLICY = Policy()
 AWAY = Missing("connection refused")
+
+
+def lacking(*types: str) -> list[Refusal]:
+    """EC2 had no capacity for these."""
+    return [Refusal(type=name) for name in types]
 
 
 def instance(identity: str = "i-1", **changes) -> Instance:

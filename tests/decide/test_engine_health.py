@@ -26,6 +26,7 @@ from nodefleet.domain.operations import (
     Cleanup,
     Launch,
     Purpose,
+    Refusal,
     Removal,
     Shortage,
     Uncordon,
@@ -81,7 +82,7 @@ def test_what_ec2_did_not_give_as_spot_is_bought_on_demand_without_waiting():
     """A launch is opened, EC2 answers with nothing, the lesson is learned, and the next look decides."""
     first = decide(look(3, pending=1), KNOWN, POLICY)
     (asked,) = opened(first, Launch)
-    short = answered(asked, [], list(asked.types), NOON)
+    short = answered(asked, [], [Refusal(type=name) for name in asked.types], NOON)
     progress = advance(short, look(3, at=after(5), operations=(short,)), POLICY)
     memory = learn(first.memory, progress.lessons, POLICY, after(5))
     nothing_in_b = decide(look(3, at=after(10), pending=1), memory, POLICY)

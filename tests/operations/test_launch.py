@@ -15,6 +15,8 @@ from nodefleet.domain.operations import (
     Keep,
     MarkFailed,
     Outcome,
+    Refusal,
+    RefusalKind,
     SendLaunch,
     Shortage,
     Shortfall,
@@ -24,7 +26,20 @@ from nodefleet.domain.policy import Health, MarketMix, Policy, Pool
 from nodefleet.operations.advance import advance
 from nodefleet.operations.launch import answered
 from nodefleet.operations.progress import Progress
-from operation_builders import AWAY, POLICY, closed, effects, instance, kept, launch, look, node, removal, told
+from operation_builders import (
+    AWAY,
+    POLICY,
+    closed,
+    effects,
+    instance,
+    kept,
+    lacking,
+    launch,
+    look,
+    node,
+    removal,
+    told,
+)
 
 REQUEST = ("id", "pool", "zone", "market", "types", "count", "template", "template_version", "subnet", "max_price_usd")
 
@@ -81,8 +96,10 @@ def test_an_answered_launch_is_not_sent_again():
 
 
 def test_the_answer_holds_what_ec2_gave_and_lacked():
-    after_answer = answered(launch(instances=("i-1",)), ["i-1", "i-2"], ["t3.small", "t3.small"], after(3))
-    assert after_answer == launch(answered=True, answered_at=after(3), instances=("i-1", "i-2"), shortage=("t3.small",))
+    after_answer = answered(launch(instances=("i-1",)), ["i-1", "i-2"], lacking("t3.small", "t3.small"), after(3))
+    assert after_answer == launch(
+        answered=True, answered_at=after(3), instances=("i-1", "i-2"), refusals=(Refusal(type="t3.small"),)
+    )
 
 
 def test_instances_with_its_tag_are_adopted_though_the_answer_was_lost():
@@ -125,7 +142,7 @@ def test_what_shows_an_interval_after_the_deadline_is_all_there_is():
 
 
 def test_a_shortage_is_learned_and_told_once():
-    short = answered(launch(), ["i-1"], ["t3.small", "t3a.small"], NOON)
+    short = answered(launch(), ["i-1"], lacking("t3.small", "t3a.small"), NOON)
     progress = advance(short, look(10, [fresh()]), POLICY)
     assert progress.lessons == (
         Shortage(pool="default", type="t3.small", zone="a", market=Market.SPOT, until=after(600)),
@@ -146,12 +163,12 @@ def test_a_shortage_is_learned_and_told_once():
 
 def test_how_long_a_shortage_is_remembered_is_the_pools():
     policy = Policy(pools=(Pool(market=MarketMix(remember_shortage=timedelta(seconds=60))),))
-    progress = advance(answered(launch(), [], ["t3.small"], after(5)), look(10), policy)
+    progress = advance(answered(launch(), [], lacking("t3.small"), after(5)), look(10), policy)
     assert progress.lessons[0].until == after(65)
 
 
 def test_a_shortage_that_another_type_made_up_for_is_learned_but_not_told():
-    progress = advance(answered(launch(count=1), ["i-1"], ["t3.small"], NOON), look(10, [fresh()]), POLICY)
+    progress = advance(answered(launch(count=1), ["i-1"], lacking("t3.small"), NOON), look(10, [fresh()]), POLICY)
     assert [lesson.type for lesson in progress.lessons] == ["t3.small"]
     assert told(progress) == []
 
@@ -165,8 +182,40 @@ def test_fewer_nodes_without_a_reason_are_told_too():
     )
 
 
+@pytest.mark.parametrize(
+    ("refusal", "alert", "said"),
+    [
+        (
+            Refusal(type="t3.small", kind=RefusalKind.QUOTA, code="VcpuLimitExceeded"),
+            AlertKind.QUOTA,
+            "the account's quota is reached for t3.small (VcpuLimitExceeded). Ask AWS for a higher quota",
+        ),
+        (
+            Refusal(type="t3.small", kind=RefusalKind.PERMISSION, remedy="Make the Spot service-linked role"),
+            AlertKind.PERMISSION,
+            "the autoscaler may not launch t3.small. Make the Spot service-linked role",
+        ),
+        (
+            Refusal(type="t3.small", kind=RefusalKind.INVALID),
+            AlertKind.LAUNCH_INVALID,
+            "the request is invalid for t3.small. Look at the launch template",
+        ),
+    ],
+)
+def test_people_are_told_who_can_do_something_about_a_refusal(refusal, alert, said):
+    progress = advance(answered(launch(), [], [refusal], NOON), look(1), POLICY)
+    assert [tell.alert for tell in told(progress)] == [alert]
+    assert said in told(progress)[0].text
+
+
+def test_refusals_of_several_kinds_are_told_apart():
+    refusals = [Refusal(type="t3.small"), Refusal(type="t3a.small", kind=RefusalKind.QUOTA)]
+    progress = advance(answered(launch(), [], refusals, NOON), look(1), POLICY)
+    assert [tell.alert for tell in told(progress)] == [AlertKind.NO_CAPACITY, AlertKind.QUOTA]
+
+
 def test_a_launch_that_got_nothing_closes_at_once():
-    progress = advance(answered(launch(), [], ["t3.small"], NOON), look(1), POLICY)
+    progress = advance(answered(launch(), [], lacking("t3.small"), NOON), look(1), POLICY)
     assert closed(progress) == Close(operation="l1", outcome=Outcome.FAILED, detail="0 of 2 joined, 2 not given by EC2")
     assert (len(told(progress)), len(progress.lessons)) == (1, 2)
 

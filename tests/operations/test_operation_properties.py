@@ -17,6 +17,7 @@ from nodefleet.domain.operations import (
     ForceDelete,
     Keep,
     MarkFailed,
+    Refusal,
     SendLaunch,
     Terminate,
     Uncordon,
@@ -114,7 +115,7 @@ launches = st.builds(
     answered=st.booleans(),
     answered_at=st.sampled_from([None, after(0)]),
     instances=st.sampled_from([(), ("i-1",), ("i-1", "i-2"), ("i-cp",)]),
-    shortage=st.sampled_from([(), ("t3.small",)]),
+    refusals=st.sampled_from([(), (Refusal(type="t3.small"),)]),
     silent_since=st.sampled_from([None, after(-50)]),
 )
 cleanups = st.builds(

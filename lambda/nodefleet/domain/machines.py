@@ -78,4 +78,5 @@ class Notice:
 class InstanceType:
     name: str
     resources: Resources  # what the type offers before the node's own reserve
-    hourly_usd: float | None = None
+    hourly_usd: float | None = None  # On-Demand
+    spot_usd: float | None = None  # what Spot costs now, on the mean over zones

@@ -16,6 +16,25 @@ class Purpose(Enum):
     RESTORE = "restore"  # min, or a node that was lost
 
 
+class RefusalKind(Enum):
+    """Why EC2 did not give a type, sorted by who can do something about it."""
+
+    CAPACITY = "capacity"  # EC2 has none, or not at our price: another type, zone or market may
+    QUOTA = "quota"  # the account may not have more: a person asks AWS for a higher quota
+    PERMISSION = "permission"  # our role may not: a person mends the role
+    INVALID = "invalid"  # the request can never work: a person mends the template, the subnet or the policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """One instance type that a launch did not get in its zone and market."""
+
+    type: str
+    kind: RefusalKind = RefusalKind.CAPACITY
+    code: str = ""  # EC2's own word for it
+    remedy: str = ""  # what a person can do; empty: what is generally done about this kind
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One CreateFleet request, frozen: it is sent again byte for byte until its answer is known."""
@@ -36,7 +55,7 @@ class Launch:
     deadline: datetime  # nobody sends it any more after this
     answered: bool = False  # EC2 answered: what it gave is all there will be
     instances: tuple[str, ...] = ()  # what EC2 said it launched
-    shortage: tuple[str, ...] = ()  # types that lacked capacity in this zone and market
+    refusals: tuple[Refusal, ...] = ()  # types that EC2 did not give in this zone and market
     answered_at: datetime | None = None
     learned: bool = False  # what lacked capacity has been said
     joined: tuple[str, ...] = ()  # instances that became ready nodes
@@ -218,6 +237,9 @@ class AlertKind(Enum):
     FORCED = "forced"
     INTERRUPTED = "interrupted"
     NO_CAPACITY = "no-capacity"
+    QUOTA = "quota"
+    PERMISSION = "permission"
+    LAUNCH_INVALID = "launch-invalid"
     MANY_SICK = "many-sick"
     SICK = "sick"
     CANNOT_HOLD = "cannot-hold"  # pods that no node can hold

@@ -7,7 +7,7 @@ the launch's tag is its own, even when EC2's answer was lost: nothing is bought 
     no answer, before the deadline               sent again, byte for byte; not while Kubernetes is silent
     no answer, but all that was asked for shows  counts as answered
     no answer, an interval past the deadline     nobody can send it any more: what shows is all there is
-    answered, less than asked                    what lacked capacity is learned and told, once
+    answered, less than asked                    what was refused is learned and told, once, by its kind
     answered, every instance settled             closed: done if all that was asked for joined, else failed
 
 What becomes of each instance is in `joining`.
@@ -21,21 +21,52 @@ from datetime import datetime
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.machines import Instance
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import AlertKind, Close, Keep, Launch, Outcome, SendLaunch, Shortage, Shortfall, Tell
+from nodefleet.domain.operations import (
+    AlertKind,
+    Close,
+    Keep,
+    Launch,
+    Outcome,
+    Refusal,
+    RefusalKind,
+    SendLaunch,
+    Shortage,
+    Shortfall,
+    Tell,
+)
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.operations.joining import followed
 from nodefleet.operations.progress import NOTHING_YET, Progress, kept, rules_of, with_silence
 
+_GENERALLY = {
+    RefusalKind.CAPACITY: "If it stays so, give the pool more types or zones",
+    RefusalKind.QUOTA: "Ask AWS for a higher quota, or lower limits.max",
+    RefusalKind.PERMISSION: "Mend the autoscaler's role; `nodefleet doctor` names what it lacks",
+    RefusalKind.INVALID: "Look at the launch template, its subnet and the pool's types",
+}
+_ALERTS = {
+    RefusalKind.CAPACITY: AlertKind.NO_CAPACITY,
+    RefusalKind.QUOTA: AlertKind.QUOTA,
+    RefusalKind.PERMISSION: AlertKind.PERMISSION,
+    RefusalKind.INVALID: AlertKind.LAUNCH_INVALID,
+}
+_WORDS = {
+    RefusalKind.CAPACITY: "no capacity for",
+    RefusalKind.QUOTA: "the account's quota is reached for",
+    RefusalKind.PERMISSION: "the autoscaler may not launch",
+    RefusalKind.INVALID: "the request is invalid for",
+}
 
-def answered(launch: Launch, instances: Sequence[str], shortages: Sequence[str], at: datetime) -> Launch:
-    """The launch after EC2's answer: these instances, and these types that lacked capacity."""
+
+def answered(launch: Launch, instances: Sequence[str], refusals: Sequence[Refusal], at: datetime) -> Launch:
+    """The launch after EC2's answer: these instances, and these types that it did not give."""
     return replace(
         launch,
         answered=True,
         answered_at=at,
         instances=_with(launch.instances, instances),
-        shortage=_with((), shortages),
+        refusals=tuple({refusal.type: refusal for refusal in refusals}.values()),
     )
 
 
@@ -76,24 +107,33 @@ def _lacking(launch: Launch, policy: Policy) -> tuple[Launch, Progress]:
     remember = rules_of(policy, launch.pool).market.remember_shortage
     until = launch.answered_at + remember
     lessons = tuple(
-        Shortage(pool=launch.pool, type=name, zone=launch.zone, market=launch.market, until=until)
-        for name in launch.shortage
+        Shortage(pool=launch.pool, type=refusal.type, zone=launch.zone, market=launch.market, until=until)
+        for refusal in launch.refusals
     )
     missing = launch.count - len(launch.instances)
     learned = replace(launch, learned=True)
     if missing <= 0:
         return learned, Progress(lessons=lessons)
     owed = Shortfall(pool=launch.pool, launch=launch.id, missing=missing, at=launch.answered_at)
-    tell = Tell(alert=AlertKind.NO_CAPACITY, pool=launch.pool, text=_short(launch))
-    return learned, Progress(steps=(tell,), lessons=(*lessons, owed))
+    return learned, Progress(steps=_short(launch), lessons=(*lessons, owed))
 
 
-def _short(launch: Launch) -> str:
+def _short(launch: Launch) -> tuple[Tell, ...]:
+    """What people are told, by who can do something about it."""
     given = f"EC2 gave {len(launch.instances)} of {launch.count} {launch.market.value} nodes in {launch.zone}"
-    if launch.shortage:
-        lacked = ", ".join(launch.shortage)
-        return f"{given}: no capacity for {lacked}. If it stays so, give the pool more types or zones"
-    return f"{given} and no reason. If it stays so, look at the account's quota and the launch template"
+    if not launch.refusals:
+        text = f"{given} and no reason. If it stays so, look at the account's quota and the launch template"
+        return (Tell(alert=AlertKind.NO_CAPACITY, pool=launch.pool, text=text),)
+    told = []
+    for kind in RefusalKind:
+        of_kind = [refusal for refusal in launch.refusals if refusal.kind is kind]
+        if of_kind:
+            lacked = ", ".join(refusal.type for refusal in of_kind)
+            codes = ", ".join(sorted({refusal.code for refusal in of_kind if refusal.code}))
+            remedy = next((refusal.remedy for refusal in of_kind if refusal.remedy), _GENERALLY[kind])
+            text = f"{given}: {_WORDS[kind]} {lacked}{f' ({codes})' if codes else ''}. {remedy}"
+            told.append(Tell(alert=_ALERTS[kind], pool=launch.pool, text=text))
+    return tuple(told)
 
 
 def _closed(launch: Launch) -> Close:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from nodefleet.decide.scheduling.fits import shortage, why_not
 from nodefleet.decide.scheduling.places import NodeModel, Place
 from nodefleet.domain.machines import Node
+from nodefleet.domain.names import POOL_LABEL
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.readings import Missing
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod, Rules
 
-POOL_LABEL = "node-fleet.io/pool"
 OS_LABEL = "kubernetes.io/os"
 ARCH_LABEL = "kubernetes.io/arch"
 REGION_LABEL = "topology.kubernetes.io/region"

@@ -23,6 +23,9 @@ class Trust:
     recovery_hold: timedelta = setting(
         timedelta(seconds=600), SECONDS, "no shrinking after parts were missing", at_least=0
     )
+    clock_skew: timedelta = setting(
+        timedelta(seconds=5), SECONDS, "clocks may differ this much; an expired lease is taken over only then", above=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,19 @@ class Burst:
 
     every: timedelta = setting(timedelta(seconds=10), SECONDS, "as often as a node or a drain changes", above=0)
     budget: timedelta = setting(timedelta(seconds=110), SECONDS, "of each tick, so that runs do not overlap", above=0)
+    reserve: timedelta = setting(
+        timedelta(seconds=15), SECONDS, "a step that could outlive the run by this much is not begun", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Messages:
+    """How often people hear of the same thing."""
+
+    remind_after: timedelta = setting(timedelta(hours=6), SECONDS, "what is still so is said again after this", above=0)
+    over_after: timedelta = setting(
+        timedelta(minutes=15), SECONDS, "what was not so for this long is news when it comes back", at_least=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +60,7 @@ class Policy:
     )
     trust: Trust = field(default_factory=Trust)
     burst: Burst = field(default_factory=Burst)
+    messages: Messages = field(default_factory=Messages)
     pools: tuple[Pool, ...] = (Pool(),)
 
     def pool(self, name: str) -> Pool | None:

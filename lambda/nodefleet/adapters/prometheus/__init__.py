@@ -1,0 +1,1 @@
+"""Prometheus, all queries of a look at once."""

@@ -1,0 +1,1 @@
+"""Slack: events as messages that a tired person understands."""

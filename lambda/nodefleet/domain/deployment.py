@@ -1,0 +1,19 @@
+"""Where a cluster's parts are: what the deployment tells the functions, and nothing that is secret."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nodefleet.domain.observation import LaunchTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    cluster: str
+    api_server: str = ""  # https://10.0.1.10:6443; empty: from KUBECONFIG
+    api_secret: str = ""  # Secrets Manager: {"token": …, "ca": "-----BEGIN CERTIFICATE-----…"}
+    prometheus: str = ""  # http://10.0.1.10:9090
+    prometheus_secret: str = ""  # Secrets Manager: {"username": …, "password": …} or {"token": …}; empty: no login
+    targets: tuple[LaunchTarget, ...] = ()  # one for each pool
+    prices: Mapping[str, float] = field(default_factory=dict)  # USD/h On-Demand by type, in this region
+    dashboard: str = ""  # links for people
+    logs: str = ""

@@ -1,0 +1,59 @@
+"""What people are told: one event for each thing that happened, with its figures and what to do about it.
+
+Events are stored with what they tell of, in one transaction; a message is made of each of them later and elsewhere,
+so that nothing here waits for a messenger.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from nodefleet.domain.memory import Level
+
+
+class EventKind(Enum):
+    """Every AlertKind is one of these, by its value."""
+
+    SCALE_UP = "scale-up"
+    SCALE_DOWN = "scale-down"
+    AT_MAX = "at-max"
+    JOIN_FAILED = "join-failed"
+    JOIN_BACKOFF = "join-backoff"
+    DRAIN_BLOCKED = "drain-blocked"
+    FORCED = "forced"
+    INTERRUPTED = "interrupted"
+    NO_CAPACITY = "no-capacity"
+    QUOTA = "quota"
+    PERMISSION = "permission"
+    LAUNCH_INVALID = "launch-invalid"
+    MANY_SICK = "many-sick"
+    SICK = "sick"
+    CANNOT_HOLD = "cannot-hold"
+    NO_BENEFIT = "no-benefit"
+    CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
+    DEGRADED = "degraded"
+    RECOVERED = "recovered"
+    READMITTED = "readmitted"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    SCALED_BY_PERSON = "scaled-by-person"
+    POLICY_CHANGED = "policy-changed"
+    POLICY_REFUSED = "policy-refused"
+    ALARM = "alarm"  # of CloudWatch
+    REPORT = "report"  # weekly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    id: str  # the same when the same thing is recorded twice
+    at: datetime
+    cluster: str
+    kind: EventKind
+    pool: str = ""  # empty: the whole cluster
+    text: str  # what and why, with figures, and what to do
+    nodes: int | None = None  # how many workers the pool has now
+    change: int = 0  # nodes more or fewer
+    usd_per_day: float | None = None  # what the change costs (+) or saves (-); none: not known
+    details: tuple[str, ...] = ()  # what else was seen, a sentence each
+    level: Level = Level.NORMAL
+    dry: bool = False  # nothing was done: it would have been

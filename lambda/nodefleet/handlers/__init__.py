@@ -1,0 +1,7 @@
+"""What Lambda calls. Each handler is a few lines over `wiring`.
+
+reconcile      the schedule, Alertmanager's alerts and people: one cluster's run
+interruption   what EC2 says of its instances
+notify         events and alarms to Slack
+report         the week in figures
+"""

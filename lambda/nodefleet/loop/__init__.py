@@ -1,0 +1,12 @@
+"""One cluster's cycle: observe, decide, carry out, record; safe to kill at any line.
+
+run            under one lease: look, and look again while that could change something or somebody woke us
+observe        everything one look sees, with what is missing named
+cycle          one look: what is under way first, then the decision, then the steps
+carry_out      the steps, each checked again right before it acts
+aftermath      what a look would show after a step that was just taken
+said           what people are told: each thing once
+usage          what an hour used and cost
+record         the audit: decisions, figures, the log line
+doomed         nodes that EC2 takes are drained without waiting for the lease
+"""

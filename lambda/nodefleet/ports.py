@@ -1,0 +1,282 @@
+"""What the loop needs of the world, in its own words. Adapters give it, and so does the simulation.
+
+Every call may raise UnavailableError or DeniedError (see errors) unless it says otherwise, and each is safe to
+repeat. Only what the loop decides on passes here: no part of these decides anything.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Protocol, TypeVar
+
+from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.events import Event
+from nodefleet.domain.journal import Journal, Usage
+from nodefleet.domain.machines import Instance, InstanceType, Node, Notice
+from nodefleet.domain.metrics import Metric
+from nodefleet.domain.observation import ActiveWindow, ClusterView, Pause, Scale
+from nodefleet.domain.operations import Cordon, Launch, Operation, PodRef, Refusal
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.readings import PoolReadings
+from nodefleet.domain.records import DecisionRecord, PolicyVersion
+from nodefleet.domain.workload import Pod
+
+T = TypeVar("T")
+
+# ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Time(Protocol):
+    def now(self) -> datetime: ...
+
+    def left(self) -> timedelta:
+        """Until this run is stopped from outside."""
+        ...
+
+    def sleep(self, duration: timedelta) -> None: ...
+
+
+class Together(Protocol):
+    """Does several independent things at once and gives their results in order; each result is a value or an error."""
+
+    def __call__(self, *calls: Callable[[], T]) -> list[T | Exception]: ...
+
+
+# ── EC2 ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What EC2 said to a launch. Fewer instances than asked for is normal."""
+
+    instances: tuple[str, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Cloud(Protocol):
+    def instances(self) -> tuple[Instance, ...]:
+        """All instances that carry the cluster's tag, control plane and recently terminated ones included. All pages,
+        or an error: a list with a gap would look like lost machines."""
+        ...
+
+    def instance(self, identity: str) -> Instance | None:
+        """One of the cluster's instances as it is now; none if EC2 does not know it or it is not the cluster's."""
+        ...
+
+    def catalog(self, types: Sequence[str]) -> tuple[InstanceType, ...]:
+        """What these types offer and cost. Kept for hours."""
+        ...
+
+    def launch(self, launch: Launch) -> Answer:
+        """Send the frozen request with its token. The same launch sent again gives the same instances.
+
+        What EC2 refuses for good is in the answer; an error means that the answer is not known."""
+        ...
+
+    def terminate(self, instance: str) -> None: ...
+
+    def mark_failed(self, instance: str) -> None:
+        """Tag it as failed to join."""
+        ...
+
+
+# ── Kubernetes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Eviction(Enum):
+    EVICTED = "evicted"
+    GONE = "gone"  # not there any more, or another pod has its name
+    REFUSED = "refused"  # a budget says no for now
+    SEVERAL_BUDGETS = "several-budgets"  # Kubernetes evicts no pod that several budgets cover
+    WAITS = "waits"  # its namespace is being deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evicted:
+    result: Eviction
+    detail: str = ""  # the API server's own words
+
+
+class Cluster(Protocol):
+    def view(self) -> ClusterView:
+        """Nodes, pods and budgets: complete, or an error."""
+        ...
+
+    def node(self, name: str) -> Node | None:
+        """One node as it is now."""
+        ...
+
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        """The pods of one node as they are now."""
+        ...
+
+    def cordon(self, cordon: Cordon, instance: str) -> None:
+        """Unschedulable, tainted and annotated in one patch. ChangedError if it is not `instance`'s node any more, not
+        a worker, or cordoned by a person. A cordon of our own is overwritten."""
+        ...
+
+    def uncordon(self, node: str, removal: str) -> None:
+        """Take off the cordon if it is this removal's; otherwise nothing happens."""
+        ...
+
+    def evict(self, pod: PodRef) -> Evicted: ...
+
+    def delete_pod(self, pod: PodRef) -> None:
+        """By force: no grace, no budget. Only the pod with this uid."""
+        ...
+
+    def delete_node(self, node: str, instance: str) -> None:
+        """Delete the Node object. ChangedError if it belongs to another instance by now, or is ready."""
+        ...
+
+    def note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
+        """An Event on the Node, for `kubectl describe node`. The same one again only counts up."""
+        ...
+
+
+# ── readings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Gauges(Protocol):
+    def read(self, policy: Policy, now: datetime, within: timedelta) -> Mapping[str, PoolReadings]:
+        """All readings of all pools, by pool. Never raises: what could not be read is Missing with its cause."""
+        ...
+
+
+# ── state ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    owner: str
+    fence: int  # only grows
+    expires: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Another run has the lease."""
+
+    owner: str
+    expires: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Everything in the table that a look needs, read at one go and consistently."""
+
+    fence: int = 0  # of the lease, whoever has it
+    wake: int = 0  # how often somebody urgent has come so far
+    journal: Journal = field(default_factory=Journal)
+    operations: tuple[Operation, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    commands: tuple[Pause | Scale, ...] = ()
+    policy: PolicyVersion | None = None  # in force
+    declared: PolicyVersion | None = None  # what the stack says it should be
+    deployment: Deployment | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What is written together or not at all."""
+
+    journal: Journal | None = None
+    seed: Mapping[str, Any] = field(default_factory=dict)  # last_scale_time, last_scale_action, node_count
+    put: tuple[Operation, ...] = ()
+    drop: tuple[str, ...] = ()  # operations by id
+    events: tuple[Event, ...] = ()
+    decision: DecisionRecord | None = None
+    retire: tuple[Notice, ...] = ()
+    expired: tuple[Pause | Scale, ...] = ()
+    usage: tuple[Usage, ...] = ()  # hours that are over
+    policy: PolicyVersion | None = None  # a new version, in force from now on
+
+
+class Store(Protocol):
+    """One cluster's records."""
+
+    def wake(self) -> None:
+        """Somebody urgent came: whoever holds the lease looks again before it lets go."""
+        ...
+
+    def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | Held:
+        """The lease, if it is free or expired for longer than `skew`."""
+        ...
+
+    def release(self, lease: Lease, wake: int | None) -> bool:
+        """Let go. False, and not let go, if somebody woke us since `wake`; none lets go whatever came."""
+        ...
+
+    def state(self) -> State: ...
+
+    def commit(self, lease: Lease, changes: Changes) -> None:
+        """All of it or nothing, and only while the lease is ours; LostLeaseError otherwise."""
+        ...
+
+    def record(self, notice: Notice) -> None:
+        """Append what EC2 said. Needs no lease."""
+        ...
+
+    def order(self, command: Pause | Scale, event: Event) -> None:
+        """What a person wants from now on. It takes the place of the same kind of command for the same pool."""
+        ...
+
+    def withdraw(self, command: Pause | Scale, event: Event) -> None: ...
+
+    def tell(self, event: Event) -> None:
+        """Append an event that comes from nowhere else, such as the weekly report. Once, by its id."""
+        ...
+
+
+class History(Protocol):
+    """What was recorded earlier, newest first. For people, not for the loop."""
+
+    def decisions(self, limit: int, before: datetime | None = None) -> tuple[DecisionRecord, ...]: ...
+
+    def events(self, since: datetime, until: datetime) -> tuple[Event, ...]: ...
+
+    def usage(self, since: datetime, until: datetime) -> tuple[Usage, ...]: ...
+
+    def policies(self) -> tuple[PolicyVersion, ...]: ...
+
+    def apply(self, version: PolicyVersion, event: Event) -> None:
+        """Put a new policy version in force; ChangedError if somebody else made that number meanwhile."""
+        ...
+
+
+class Archive(Protocol):
+    """Big things, by their name."""
+
+    def keep(self, key: str, content: bytes) -> None: ...
+
+    def fetch(self, key: str) -> bytes: ...
+
+
+# ── policy and people ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Policies(Protocol):
+    """What needs a library to understand a policy. Never raises UnavailableError."""
+
+    def read(self, data: Any) -> Policy:
+        """The policy that a file's content stands for; RefusedError with every problem otherwise."""
+        ...
+
+    def windows(self, policy: Policy, now: datetime) -> tuple[ActiveWindow, ...]: ...
+
+    def utc_offset(self, policy: Policy, now: datetime) -> timedelta: ...
+
+
+class Telemetry(Protocol):
+    """What alarms and readers of logs see. Never raises."""
+
+    def metric(self, metric: Metric, value: float) -> None: ...
+
+    def line(self, message: str, **fields: Any) -> None: ...
+
+    def warn(self, message: str, **fields: Any) -> None: ...
+
+    def calls(self) -> int:
+        """How many calls to AWS and Kubernetes were made so far in this run."""
+        ...

@@ -1,0 +1,1 @@
+"""The week in figures, and what could be better. Pure."""
