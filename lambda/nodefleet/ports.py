@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.events import Event
@@ -21,8 +21,6 @@ from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import PoolReadings
 from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.domain.workload import Pod
-
-T = TypeVar("T")
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -40,7 +38,7 @@ class Time(Protocol):
 class Together(Protocol):
     """Does several independent things at once and gives their results in order; each result is a value or an error."""
 
-    def __call__(self, *calls: Callable[[], T]) -> list[T | Exception]: ...
+    def __call__(self, *calls: Callable[[], Any]) -> list[Any]: ...
 
 
 # ── EC2 ──────────────────────────────────────────────────────────────────────────────────────────────────────────

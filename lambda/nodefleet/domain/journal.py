@@ -58,4 +58,5 @@ class Journal:
     memory: Memory = field(default_factory=Memory)
     said: Mapping[str, Said] = field(default_factory=dict)  # what people have been told and is still so, by its key
     usage: Usage | None = None  # the hour that is running
-    refused_policy: str = ""  # digest of a declared policy that was refused and told
+    adopted_policy: str = ""  # digest of the declared policy that was last taken up
+    refused_policy: str = ""  # digest of the one that was refused and told

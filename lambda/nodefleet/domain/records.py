@@ -6,6 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from nodefleet.domain.decision import Decision
+from nodefleet.domain.memory import Memory
+from nodefleet.domain.observation import Observation
+from nodefleet.domain.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +23,15 @@ class PolicyVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """All that a decision rests on: asked again, it is decided the same."""
+
+    observation: Observation
+    memory: Memory
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRecord:
     """One look's decision, small enough to be kept for each. With the archived question it replays."""
 
@@ -28,8 +40,7 @@ class DecisionRecord:
     cluster: str
     fence: int
     policy: int  # version number
-    digest: str  # of the question: observation, memory and policy
-    archived: str = ""  # where the question is kept; empty: only its digest is
+    archived: str = ""  # where the question is kept; empty: nothing came of it, and `figures` are all there is
     decision: Decision  # without its memory; shortened when it is long, which `cut` says
     cut: bool = False
     outcome: str = ""  # digest of the whole decision: a replay must give the same

@@ -1,0 +1,148 @@
+"""What is to be written: collected, and written in one transaction before the next step that rests on it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from nodefleet.domain.decision import Decision
+from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.journal import Journal
+from nodefleet.domain.machines import Notice
+from nodefleet.domain.memory import Memory
+from nodefleet.domain.observation import Observation, Pause, Scale
+from nodefleet.domain.operations import Close, Joined, JoinFailed, Lesson, Operation, Outcome, Removal, Tell, Why
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.records import DecisionRecord, PolicyVersion
+from nodefleet.loop.said import Saying
+from nodefleet.loop.usage import price_of
+from nodefleet.operations.lessons import join_backoffs, learn
+from nodefleet.ports import Changes, Lease, Store
+
+_DAY_HOURS = 24
+
+
+class Book:
+    def __init__(self, store: Store, lease: Lease, journal: Journal, policy: Policy, seen: Observation) -> None:
+        self._store = store
+        self._lease = lease
+        self._policy = policy
+        self._seen = seen
+        self._written = journal
+        self._pending = Changes()
+        self.journal = journal
+        self.saying = Saying.since(journal.said, seen.cluster, seen.at, policy.messages)
+        self.operations: dict[str, Operation] = {each.id: each for each in seen.operations}
+        self.events: list[Event] = []  # of this look, written or not
+        self.joins: list[float] = []  # how many seconds each node took that joined
+        self.failures = 0
+        self.removed = 0
+
+    @property
+    def memory(self) -> Memory:
+        return self.journal.memory
+
+    # ── operations ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, operation: Operation) -> None:
+        self.operations[operation.id] = operation
+        others = tuple(each for each in self._pending.put if each.id != operation.id)
+        self._pending = replace(self._pending, put=(*others, operation))
+
+    def close(self, close: Close) -> None:
+        operation = self.operations.pop(close.operation, None)
+        others = tuple(each for each in self._pending.put if each.id != close.operation)
+        self._pending = replace(self._pending, put=others, drop=(*self._pending.drop, close.operation))
+        if operation is None:
+            return
+        if close.outcome is Outcome.FAILED:
+            self.failures += 1
+        if isinstance(operation, Removal):
+            self._removal_over(operation, close)
+
+    def _removal_over(self, removal: Removal, close: Close) -> None:
+        if removal.why is Why.VOLUNTARY and close.outcome is Outcome.DONE:
+            self.removed += 1
+            self.happened(self._scale_down(removal))
+        if removal.why is Why.INTERRUPTED and close.outcome is Outcome.CANCELLED:
+            self.retire(notice for notice in self._seen.notices if notice.instance == removal.instance)
+
+    def _scale_down(self, removal: Removal) -> Event:
+        name = removal.node or removal.instance
+        text = f"{name} was drained and removed. {removal.reason}"
+        event = self.saying.made(EventKind.SCALE_DOWN, removal.pool, text)
+        return replace(event, change=-1, usd_per_day=self._saved(removal.instance))
+
+    def _saved(self, identity: str) -> float | None:
+        machines = self._seen.instances if isinstance(self._seen.instances, tuple) else ()
+        prices = {kind.name: kind for kind in self._seen.catalog}
+        for instance in machines:
+            if instance.id == identity:
+                hourly = price_of(instance.type, instance.market, prices)
+                return None if hourly is None else -hourly * _DAY_HOURS
+        return None
+
+    def learn(self, lessons: Iterable[Lesson]) -> None:
+        """Lessons go into the same transaction as the operation that taught them."""
+        lessons = tuple(lessons)
+        before = self.memory
+        after = learn(before, lessons, self._policy, self._seen.at)
+        self.journal = replace(self.journal, memory=after)
+        self.joins += [lesson.took.total_seconds() for lesson in lessons if isinstance(lesson, Joined)]
+        self.failures += sum(isinstance(lesson, JoinFailed) for lesson in lessons)
+        for tell in join_backoffs(before, after, self._policy):
+            self.tell(tell)
+
+    # ── what people hear ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def tell(self, tell: Tell, *, dry: bool = False) -> None:
+        """Once, however often it is said."""
+        event = self.saying.event(EventKind(tell.alert.value), tell.pool, tell.text)
+        if event:
+            self.happened(replace(event, dry=dry))
+
+    def news(self, kind: EventKind, pool: str, text: str) -> None:
+        event = self.saying.event(kind, pool, text)
+        if event:
+            self.happened(event)
+
+    def happened(self, event: Event) -> None:
+        self.events.append(event)
+        self._pending = replace(self._pending, events=(*self._pending.events, event))
+
+    # ── the rest ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def decided(self, decision: Decision) -> None:
+        self.journal = replace(self.journal, memory=decision.memory)
+
+    def audit(self, record: DecisionRecord) -> None:
+        self._pending = replace(self._pending, decision=record)
+
+    def retire(self, notices: Iterable[Notice]) -> None:
+        self._pending = replace(self._pending, retire=(*self._pending.retire, *notices))
+
+    @property
+    def retired(self) -> tuple[Notice, ...]:
+        return self._pending.retire
+
+    def expire(self, commands: Iterable[Pause | Scale]) -> None:
+        self._pending = replace(self._pending, expired=tuple(commands))
+
+    def adopt(self, version: PolicyVersion) -> None:
+        self.journal = replace(self.journal, adopted_policy=version.digest, refused_policy="")
+        self._pending = replace(self._pending, policy=version)
+
+    def refuse(self, version: PolicyVersion) -> None:
+        self.journal = replace(self.journal, refused_policy=version.digest)
+
+    def finish(self, changes: Changes) -> None:
+        """The last words of a look: usage, and the figures that the seed's attributes show."""
+        self._pending = replace(self._pending, usage=changes.usage, seed=changes.seed)
+
+    def flush(self) -> None:
+        """Write what is pending, under the fence."""
+        self.journal = replace(self.journal, said=dict(self.saying.said))
+        changed = self.journal != self._written
+        changes = replace(self._pending, journal=self.journal if changed else None)
+        if changes == Changes():
+            return
+        self._store.commit(self._lease, changes)
+        self._written, self._pending = self.journal, Changes()

@@ -1,0 +1,279 @@
+"""The steps, each checked again right before it acts.
+
+A step that fails holds back the rest of its operation until the next look; other operations go on. Nothing is begun
+that may not finish within the run or the lease. What a step rests on is written before it acts.
+"""
+
+from collections import Counter
+from typing import assert_never
+
+from nodefleet.decide.drain import drain
+from nodefleet.domain.events import EventKind
+from nodefleet.domain.machines import InstanceState
+from nodefleet.domain.observation import Observation
+from nodefleet.domain.operations import (
+    CancelRemoval,
+    Cleanup,
+    Close,
+    Cordon,
+    DeleteNode,
+    DrainFailed,
+    Evict,
+    ForceDelete,
+    Keep,
+    Launch,
+    MarkFailed,
+    Open,
+    Operation,
+    PodRef,
+    Removal,
+    SendLaunch,
+    Step,
+    Tell,
+    Terminate,
+    Uncordon,
+    Why,
+)
+from nodefleet.domain.policy import Policy
+from nodefleet.errors import ChangedError, DeniedError, LostLeaseError, NodeFleetError, UnavailableError
+from nodefleet.loop.aftermath import aftermath
+from nodefleet.loop.book import Book
+from nodefleet.loop.parts import Parts
+from nodefleet.operations.launch import answered
+from nodefleet.operations.progress import Progress, rules_of
+from nodefleet.operations.removal import cancelled
+from nodefleet.ports import Eviction, Lease
+
+_ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
+
+
+class OutOfTimeError(NodeFleetError):
+    """What is left of the run is too little to begin something new. The next run goes on."""
+
+
+class Hands:
+    """Carries out steps under a lease. `seen` follows what was done."""
+
+    def __init__(self, parts: Parts, lease: Lease, policy: Policy, seen: Observation, book: Book) -> None:
+        self._parts = parts
+        self._lease = lease
+        self._policy = policy
+        self._book = book
+        self.seen = seen
+        self.did: list[str] = []
+        self.failures = 0
+        self.given = 0  # instances that EC2 gave
+        self.short = False  # … and it gave fewer than asked for
+        self.unfinished = False  # there was no time for everything
+        self.evictions: Counter[str] = Counter()
+
+    def early(self, operation: Operation, progress: Progress) -> tuple[Step, ...]:
+        """Take the steps up to the first that must wait until every node that has to be cordoned is. Gives the rest."""
+        lessons = progress.lessons
+        for index, step in enumerate(progress.steps):
+            match step:
+                case Keep(newer):
+                    self._book.put(newer)
+                    self._book.learn(lessons)
+                    lessons = ()
+                case Close():
+                    self._book.close(step)
+                    self._book.learn(lessons)
+                    lessons = ()
+                case Tell():
+                    self._book.tell(step)
+                case Evict() | ForceDelete() | Terminate():
+                    self._book.learn(lessons)
+                    return progress.steps[index:]
+                case _:
+                    current = self._book.operations.get(operation.id, operation)
+                    if not self.take(current, step):
+                        return ()
+        self._book.learn(lessons)
+        return ()
+
+    def late(self, identity: str, steps: tuple[Step, ...]) -> None:
+        """Take the rest of an operation's steps, if it is still open."""
+        for step in steps:
+            operation = self._book.operations.get(identity)
+            if operation is None or not self.take(operation, step):
+                return
+
+    def take(self, operation: Operation | None, step: Step) -> bool:
+        """Whether it was done. What it rests on is written first."""
+        try:
+            self._may_begin()
+        except OutOfTimeError as error:
+            self.unfinished = True
+            self._parts.telemetry.line(str(error), step=type(step).__name__)
+            return False
+        self._book.flush()
+        try:
+            self._do(operation, step)
+        except ChangedError as error:
+            self._parts.telemetry.line(f"Not done, the next look decides anew: {error}", step=type(step).__name__)
+            return False
+        except (UnavailableError, DeniedError) as error:
+            self._failed(operation, step, error)
+            return False
+        self.seen = aftermath(self.seen, step)
+        return True
+
+    def _failed(self, operation: Operation | None, step: Step, error: UnavailableError | DeniedError) -> None:
+        self.failures += 1
+        self._parts.telemetry.warn(f"Failed: {error}", step=type(step).__name__)
+        if isinstance(error, DeniedError):
+            self._book.news(EventKind.PERMISSION, operation.pool if operation else "", str(error))
+
+    def _may_begin(self) -> None:
+        reserve = self._policy.burst.reserve
+        if self._parts.time.now() >= self._lease.expires:
+            raise LostLeaseError("the lease has expired: another run may act by now")
+        if self._parts.time.left() < reserve:
+            raise OutOfTimeError(f"Less than {reserve.total_seconds():.0f} s left: the next run goes on")
+
+    def _do(self, operation: Operation | None, step: Step) -> None:
+        match step:
+            case SendLaunch(launch):
+                self._launch(launch)
+            case Cordon():
+                self._cordon(operation, step)
+            case Uncordon(node, removal):
+                self._parts.cluster.uncordon(node, removal)
+                self._note(node, "NodeFleetUncordoned", "takes pods again")
+                self.did.append(f"let {node} back in")
+            case Evict():
+                self._evict(operation, step)
+            case ForceDelete():
+                for pod in step.pods:
+                    self._parts.cluster.delete_pod(pod)
+                    self.evictions["forced"] += 1
+                self.did.append(f"deleted {len(step.pods)} pods on {step.node} by force")
+            case Terminate(identity, reason):
+                self._terminate(operation, identity, reason)
+            case DeleteNode(node):
+                self._delete_node(operation, node)
+            case MarkFailed(identity):
+                self._parts.cloud.mark_failed(identity)
+                self.did.append(f"marked {identity} as failed to join")
+            case Open() | Keep() | Close() | CancelRemoval() | Tell():
+                raise AssertionError(f"{type(step).__name__} is written, not carried out")
+            case _:
+                assert_never(step)
+
+    # ── one by one ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _launch(self, launch: Launch) -> None:
+        now = self._parts.time.now()
+        if now >= launch.deadline:
+            raise ChangedError(f"{launch.id} is too old to be sent")
+        answer = self._parts.cloud.launch(launch)
+        self._book.put(answered(launch, answer.instances, answer.refusals, self._parts.time.now()))
+        self.given += len(answer.instances)
+        if len(answer.instances) < launch.count:
+            self.short = True
+            self.failures += 1
+        asked = f"asked EC2 for {launch.count} {launch.market.value} in {launch.zone}"
+        self.did.append(f"{asked}: got {', '.join(answer.instances) or 'none'}")
+
+    def _cordon(self, operation: Operation | None, step: Cordon) -> None:
+        instance = operation.instance if isinstance(operation, Removal) else ""
+        self._parts.cluster.cordon(step, instance)
+        self._note(step.node, "NodeFleetLeaving", f"leaves: {step.reason}. Drained until {step.deadline:%H:%M:%S} UTC")
+        self.did.append(f"cordoned {step.node}")
+
+    def _evict(self, operation: Operation | None, step: Evict) -> None:
+        if not isinstance(operation, Removal):
+            raise ChangedError(f"the removal of {step.node} is over")
+        self._still_leaving(operation, step.node)
+        results: Counter[str] = Counter()
+        for pod in step.pods:
+            evicted = self._parts.cluster.evict(pod)
+            results[evicted.result.value] += 1
+            if evicted.result is Eviction.REFUSED:
+                self._refused(step.node, pod, evicted.detail)
+            if evicted.result is Eviction.SEVERAL_BUDGETS:
+                self._several_budgets(operation, step.node, pod, evicted.detail)
+                break
+        self.evictions.update(results)
+        words = ", ".join(f"{count} {result}" for result, count in sorted(results.items()))
+        self.did.append(f"evicted from {step.node}: {words}")
+
+    def _still_leaving(self, removal: Removal, name: str) -> None:
+        node = self._parts.cluster.node(name)
+        if node is None or (removal.instance and node.instance not in ("", removal.instance)):
+            raise ChangedError(f"{name} is not the node it was")
+        ours = node.removal == removal.id
+        if not node.cordoned or (removal.why is Why.VOLUNTARY and not ours):
+            raise ChangedError(f"{name} is not cordoned by {removal.id} any more")
+
+    def _refused(self, node: str, pod: PodRef, detail: str) -> None:
+        message = f"waits for {pod.namespace}/{pod.name}: {detail or 'its budget says no'}"
+        if self._book.saying.is_news(f"note|{node}|{pod.uid}"):
+            self._note(node, "NodeFleetDrainWaits", message, warning=True)
+
+    def _several_budgets(self, removal: Removal, node: str, pod: PodRef, detail: str) -> None:
+        """It can never be evicted: the node is let back in, and people are told."""
+        blocker = f"several budgets cover {pod.namespace}/{pod.name}"
+        self._book.put(cancelled(removal, blocker))
+        self._book.learn([DrainFailed(pool=removal.pool, node=node, blocker=blocker, at=self.seen.at)])
+        text = f"{node} cannot be drained: {blocker} ({detail}). Leave one budget for each pod."
+        self._book.news(EventKind.DRAIN_BLOCKED, removal.pool, text)
+        self._note(node, "NodeFleetDrainBlocked", text, warning=True)
+
+    def _terminate(self, operation: Operation | None, identity: str, reason: str) -> None:
+        instance = self._parts.cloud.instance(identity)
+        if instance is None or instance.state in _ENDING:
+            return
+        if not instance.worker:
+            raise ChangedError(f"{identity} is not a worker")
+        match operation:
+            case Removal():
+                self._is_empty(operation)
+            case Cleanup():
+                pass  # its own look saw it as debris twice, the second time just now
+            case _:
+                raise ChangedError(f"nothing that is open wants {identity} terminated")
+        self._parts.cloud.terminate(identity)
+        self.did.append(f"terminated {identity}: {reason}")
+
+    def _is_empty(self, removal: Removal) -> None:
+        """Nothing on it has to move. A sick node's pods cannot end, and EC2 takes an interrupted one anyway."""
+        if not removal.node or removal.why is Why.SICK:
+            return self._is_sick(removal)
+        node = self._parts.cluster.node(removal.node)
+        if node is None:
+            return None
+        self._still_leaving(removal, removal.node)
+        rules = rules_of(self._policy, removal.pool).removal
+        pods = self._parts.cluster.pods_on(removal.node)
+        if not drain(pods, removal.why, rules, self._parts.time.now()).done:
+            raise ChangedError(f"{removal.node} holds pods that have to move")
+        return None
+
+    def _is_sick(self, removal: Removal) -> None:
+        node = self._parts.cluster.node(removal.node) if removal.node else None
+        if node is not None and node.ready and node.instance == removal.instance:
+            raise ChangedError(f"{removal.node} is ready again")
+
+    def _delete_node(self, operation: Operation | None, name: str) -> None:
+        node = self._parts.cluster.node(name)
+        if node is None:
+            return
+        wanted = operation.instance if isinstance(operation, Removal) else node.instance
+        instance = self._parts.cloud.instance(wanted) if wanted else None
+        if instance is not None and instance.state is not InstanceState.TERMINATED:
+            raise ChangedError(f"the machine of {name} is {instance.state.value}")
+        self._parts.cluster.delete_node(name, wanted)
+        self.did.append(f"deleted node {name}")
+
+    def _note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
+        note(self._parts, node, reason, message, warning=warning)
+
+
+def note(parts: Parts, node: str, reason: str, message: str, *, warning: bool = False) -> None:
+    """An event on the node. What is said of a step must not make the step fail."""
+    try:
+        parts.cluster.note(node, reason, message, warning=warning)
+    except NodeFleetError as error:
+        parts.telemetry.line(f"No event on {node}: {error}")

@@ -1,0 +1,320 @@
+"""One look: what is under way goes on first, then it is decided, then the steps are taken, then it is recorded.
+
+All nodes that have to be cordoned are cordoned, and all launches are sent, before the first pod is evicted: a pod must
+not land on the next doomed node. What is opened in a look is begun in the same look.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from nodefleet.decide.engine import decide
+from nodefleet.domain.decision import Action, Decision, PoolDecision, StayReason
+from nodefleet.domain.events import EventKind
+from nodefleet.domain.fleet import workers
+from nodefleet.domain.machines import InstanceState, Notice
+from nodefleet.domain.memory import Memory
+from nodefleet.domain.observation import Observation
+from nodefleet.domain.operations import (
+    CancelRemoval,
+    Keep,
+    Launch,
+    Open,
+    Operation,
+    Removal,
+    Step,
+    Tell,
+    Uncordon,
+)
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.readings import Missing
+from nodefleet.domain.records import DecisionRecord, Question
+from nodefleet.errors import LostLeaseError, NodeFleetError, UnavailableError
+from nodefleet.loop.book import Book
+from nodefleet.loop.carry_out import Hands, note
+from nodefleet.loop.governing import Governing, governing
+from nodefleet.loop.observe import observe
+from nodefleet.loop.parts import Parts
+from nodefleet.loop.record import is_eventful, recorded
+from nodefleet.loop.usage import counted, price_of
+from nodefleet.operations.advance import advance
+from nodefleet.operations.removal import cancelled
+from nodefleet.ports import Changes, Lease, State
+
+_FORGET_NOTICE = timedelta(days=1)
+_FORGET_UNKNOWN = timedelta(hours=1)
+_DAY_HOURS = 24
+_NOTES = 10  # events on nodes in one look: a big fleet must not flood the API server
+_OUR_BUSINESS = frozenset(
+    {StayReason.NOT_ASKED, StayReason.CHOSEN, StayReason.OUTRANKED, StayReason.ONE_AT_A_TIME, StayReason.NOT_READY}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What came of a look."""
+
+    policy: Policy
+    seen: Observation
+    decision: Decision
+    again: str = ""  # why another look could change something
+    at_once: bool = False  # … and there is no need to wait for it
+    did: tuple[str, ...] = ()
+    failures: int = 0
+    given: int = 0
+    removed: int = 0
+    joins: tuple[float, ...] = ()  # seconds
+    evictions: dict[str, int]
+
+
+def look(parts: Parts, lease: Lease, state: State) -> Look:
+    rules = governing(state, parts.policies, parts.history, parts.time.now())
+    policy = rules.policy
+    seen = observe(parts, state, policy, lease.fence, within=policy.burst.every)
+    book = Book(parts.store, lease, state.journal, policy, seen)
+    hands = Hands(parts, lease, policy, seen, book)
+    try:
+        return _looked(parts, rules, book, hands, lease)
+    except (LostLeaseError, UnavailableError):
+        raise  # nothing can be written any more
+    except Exception:
+        book.flush()  # what was done is recorded, whatever went wrong then
+        raise
+
+
+def _looked(parts: Parts, rules: Governing, book: Book, hands: Hands, lease: Lease) -> Look:
+    policy = rules.policy
+    _govern(book, rules)
+    late = _advance(hands, book, policy, hands.seen.operations)
+    _tidy(book, hands.seen)
+    asked = _asked(hands, book)
+    question = Question(observation=asked, memory=book.memory, policy=policy)
+    decision = decide(asked, book.memory, policy)
+    book.decided(decision)
+    begun = _write(book, decision, asked)
+    record, content = recorded(
+        question,
+        decision,
+        fence=lease.fence,
+        version=rules.version,
+        did=hands.did,
+        eventful=is_eventful(decision) or bool(hands.did),
+    )
+    book.audit(record)
+    for step in begun.uncordons:
+        hands.take(None, step)
+    fresh = [book.operations[identity] for identity in begun.operations if identity in book.operations]
+    late |= _advance(hands, book, policy, fresh)
+    for identity, steps in late.items():
+        hands.late(identity, steps)
+    _explain_stays(parts, book, decision)
+    _finish(parts, book, hands, decision, question, record, content, rules.version)
+    return Look(
+        policy=policy,
+        seen=asked,
+        decision=decision,
+        again="EC2 gave fewer than asked for" if hands.short else decision.look_again,
+        at_once=hands.short,
+        did=tuple(hands.did),
+        failures=hands.failures + book.failures,
+        given=hands.given,
+        removed=book.removed,
+        joins=tuple(book.joins),
+        evictions=dict(hands.evictions),
+    )
+
+
+# ── before the decision ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _govern(book: Book, rules: Governing) -> None:
+    if rules.adopted:
+        book.adopt(rules.adopted)
+    if rules.refused:
+        book.refuse(rules.refused)
+    for kind, text in rules.news:
+        book.news(kind, "", text)
+
+
+def _advance(hands: Hands, book: Book, policy: Policy, operations: Iterable[Operation]) -> dict[str, tuple[Step, ...]]:
+    """Each operation a step further. Gives what has to wait until all cordons are set."""
+    seen = replace(hands.seen, operations=tuple(book.operations.values()))
+    fleet = workers(seen, policy)
+    late = {}
+    for operation in operations:
+        pool = policy.pool(operation.pool)
+        if pool and pool.dry_run:
+            continue  # it waits until the pool is no longer dry
+        late[operation.id] = hands.early(operation, advance(operation, seen, policy, fleet))
+    return late
+
+
+def _tidy(book: Book, seen: Observation) -> None:
+    """Let go of notices that are over and of commands that have ended."""
+    open_on = {each.instance for each in book.operations.values() if isinstance(each, Removal)}
+    book.retire(notice for notice in seen.notices if _is_over(notice, seen, open_on))
+    book.expire(command for command in seen.commands if command.until is not None and command.until <= seen.at)
+
+
+def _is_over(notice: Notice, seen: Observation, open_on: set[str]) -> bool:
+    age = seen.at - notice.at
+    if isinstance(seen.instances, Missing) or notice.instance in open_on:
+        return False
+    instance = next((it for it in seen.instances if it.id == notice.instance), None)
+    if instance is None:
+        return age >= _FORGET_UNKNOWN
+    return instance.state is InstanceState.TERMINATED or age >= _FORGET_NOTICE
+
+
+def _asked(hands: Hands, book: Book) -> Observation:
+    """The look as the decision sees it: after what was just done."""
+    retired = {notice.instance for notice in book.retired}
+    return replace(
+        hands.seen,
+        operations=tuple(book.operations.values()),
+        notices=tuple(notice for notice in hands.seen.notices if notice.instance not in retired),
+    )
+
+
+# ── the plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    operations: tuple[str, ...]  # opened or changed by the plan, to be begun now
+    uncordons: tuple[Uncordon, ...]
+
+
+def _write(book: Book, decision: Decision, seen: Observation) -> _Begun:
+    """Write the plan down. A dry pool's is only told."""
+    operations: list[str] = []
+    uncordons: list[Uncordon] = []
+    for pool in decision.pools:
+        _tell_of_scaling(book, pool, seen)
+        for step in pool.plan:
+            match step:
+                case Tell():
+                    book.tell(step, dry=pool.dry_run)
+                case _ if pool.dry_run:
+                    continue
+                case Open(operation) | Keep(operation):
+                    book.put(operation)
+                    operations.append(operation.id)
+                case CancelRemoval():
+                    removal = book.operations.get(step.operation)
+                    if isinstance(removal, Removal):
+                        book.put(cancelled(removal, step.reason))
+                        operations.append(removal.id)
+                case Uncordon():
+                    uncordons.append(step)
+                case _:
+                    raise AssertionError(f"a plan does not hold {type(step).__name__}")
+    for tell in decision.tells:
+        book.tell(tell)
+    return _Begun(operations=tuple(dict.fromkeys(operations)), uncordons=tuple(uncordons))
+
+
+def _tell_of_scaling(book: Book, pool: PoolDecision, seen: Observation) -> None:
+    if pool.action is Action.GROW:
+        kind = EventKind.SCALE_UP
+    elif pool.action is Action.SHRINK and pool.dry_run:
+        kind = EventKind.SCALE_DOWN  # otherwise it is told when the node is gone
+    else:
+        return
+    # A dry pool decides the same again and again: nothing comes of it.
+    event = book.saying.event(kind, pool.pool, pool.reason) if pool.dry_run else None
+    if event is None and pool.dry_run:
+        return
+    event = event or book.saying.made(kind, pool.pool, pool.reason)
+    book.happened(
+        replace(
+            event,
+            nodes=pool.target,
+            change=pool.target - pool.count.capacity,
+            usd_per_day=_cost(pool, seen),
+            details=pool.votes,
+            level=book.memory.level,
+            dry=pool.dry_run,
+        )
+    )
+
+
+def _cost(pool: PoolDecision, seen: Observation) -> float | None:
+    """USD a day that the launches of a plan add at most: the dearest of each launch's types."""
+    catalog = {kind.name: kind for kind in seen.catalog}
+    launches = [step.operation for step in pool.plan if isinstance(step, Open) and isinstance(step.operation, Launch)]
+    total = 0.0
+    for launch in launches:
+        prices = [price_of(name, launch.market, catalog) for name in launch.types]
+        known = [price for price in prices if price is not None]
+        if not known:
+            return None
+        total += max(known) * launch.count * _DAY_HOURS
+    return total if launches else None
+
+
+# ── after it ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _explain_stays(parts: Parts, book: Book, decision: Decision) -> None:
+    """Why a node cannot leave, on the node itself, for whoever describes it."""
+    told = 0
+    for pool in decision.pools:
+        for stay in pool.stays:
+            if stay.reason in _OUR_BUSINESS or told >= _NOTES:
+                continue
+            if book.saying.is_news(f"stay|{stay.worker}|{stay.reason.value}"):
+                note(parts, stay.worker, "NodeFleetStays", f"cannot leave: {stay.detail or stay.reason.value}")
+                told += 1
+
+
+def _finish(
+    parts: Parts,
+    book: Book,
+    hands: Hands,
+    decision: Decision,
+    question: Question,
+    record: DecisionRecord,
+    content: bytes | None,
+    version: int,
+) -> None:
+    """Usage, the archive, and what was done, in one last transaction."""
+    if hands.did and content is None:
+        record, content = recorded(
+            question, decision, fence=record.fence, version=version, did=hands.did, eventful=True
+        )
+    archived = record.archived
+    if content is not None:
+        archived = _archived(parts, record.archived, content)
+    final = replace(record, did=tuple(hands.did), archived=archived)
+    if final != record or hands.did:
+        book.audit(final)
+    usage = counted(book.journal.usage, question.observation, decision, book.events, question.policy)
+    book.journal = replace(book.journal, usage=usage.running)
+    book.finish(Changes(usage=usage.over, seed=_seed(decision, book.memory)))
+    book.flush()
+
+
+def _archived(parts: Parts, key: str, content: bytes) -> str:
+    """Where it is kept. Scaling does not fail for want of an archive."""
+    try:
+        parts.archive.keep(key, content)
+    except NodeFleetError as error:
+        parts.telemetry.warn(f"The look could not be archived, so this decision cannot be replayed: {error}")
+        return ""
+    return key
+
+
+def _seed(decision: Decision, memory: Memory) -> dict[str, object]:
+    """The attributes that the system's first description names."""
+    times = [
+        (at, action)
+        for pool in memory.pools.values()
+        for at, action in ((pool.last_grow, "scale_up"), (pool.last_shrink, "scale_down"))
+        if at is not None
+    ]
+    seed: dict[str, object] = {"node_count": sum(pool.count.capacity for pool in decision.pools)}
+    if times:
+        at, action = max(times)
+        seed |= {"last_scale_time": at.isoformat(), "last_scale_action": action}
+    return seed

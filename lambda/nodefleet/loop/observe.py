@@ -1,0 +1,73 @@
+"""Everything one look sees, asked for at once. What does not answer is Missing with its cause, never empty."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TypeVar
+
+from nodefleet.domain.machines import Instance, InstanceType, Node, Notice
+from nodefleet.domain.names import notice_in
+from nodefleet.domain.observation import ClusterView, Observation
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.readings import Missing
+from nodefleet.errors import DeniedError, UnavailableError
+from nodefleet.loop.parts import Parts
+from nodefleet.ports import State
+
+T = TypeVar("T")
+
+
+def observe(parts: Parts, state: State, policy: Policy, fence: int, within: timedelta) -> Observation:
+    """One look. `within` is how long the readings may take."""
+    now = parts.time.now()
+    types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
+    machines, view, readings = parts.together(
+        lambda: (parts.cloud.instances(), parts.cloud.catalog(types)),
+        parts.cluster.view,
+        lambda: parts.gauges.read(policy, now, within),
+    )
+    ec2: tuple[tuple[Instance, ...], tuple[InstanceType, ...]] | Missing = _known(machines)
+    kubernetes: ClusterView | Missing = _known(view)
+    if isinstance(readings, Exception):
+        raise readings  # it never raises: this is a fault of ours
+    return Observation(
+        at=now,
+        cluster=parts.cluster_id,
+        run=str(fence),
+        instances=ec2 if isinstance(ec2, Missing) else ec2[0],
+        kubernetes=kubernetes,
+        readings=readings,
+        operations=state.operations,
+        notices=_notices(state.notices, kubernetes),
+        commands=state.commands,
+        windows=parts.policies.windows(policy, now),
+        targets=state.deployment.targets if state.deployment else (),
+        catalog=() if isinstance(ec2, Missing) else ec2[1],
+        utc_offset=parts.policies.utc_offset(policy, now),
+    )
+
+
+def _known(got: T | Exception) -> T | Missing:
+    match got:
+        case UnavailableError() | DeniedError():
+            return Missing(str(got))
+        case Exception():
+            raise got
+        case _:
+            return got
+
+
+def _notices(recorded: Iterable[Notice], kubernetes: ClusterView | Missing) -> tuple[Notice, ...]:
+    """What EC2 said. A node that was drained while nothing could be recorded tells it itself."""
+    nodes: tuple[Node, ...] = () if isinstance(kubernetes, Missing) else kubernetes.nodes
+    on_nodes = [notice for node in nodes if (notice := notice_in(node.removal))]
+    first: dict[str, Notice] = {}
+    for notice in (*on_nodes, *recorded):
+        known = first.get(notice.instance)
+        if known is None or _weight(notice) > _weight(known):
+            first[notice.instance] = notice
+    return tuple(first[instance] for instance in sorted(first))
+
+
+def _weight(notice: Notice) -> tuple[bool, float]:
+    """A recommendation weighs less than a warning; of two warnings the earlier one counts."""
+    return (notice.kind.value != "rebalance", -notice.at.timestamp())

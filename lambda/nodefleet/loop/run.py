@@ -1,0 +1,151 @@
+"""One run: under one lease, look, and look again while that could change something or somebody woke us.
+
+A run that finds the lease held leaves at once. Whoever is urgent says so on the lease first, and the holder does not
+let go before it has looked again, so no wake-up is lost.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from nodefleet.domain.decision import Decision
+from nodefleet.domain.memory import Level
+from nodefleet.domain.metrics import Metric
+from nodefleet.domain.policy import Policy
+from nodefleet.errors import LostLeaseError, NodeFleetError
+from nodefleet.loop.cycle import Look, look
+from nodefleet.loop.governing import governing
+from nodefleet.loop.parts import Parts
+from nodefleet.loop.record import LEVELS, MAJOR, bill, figures, mean, sentence
+from nodefleet.ports import Held, Lease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of a run."""
+
+    held: Held | None = None  # another run was at work
+    looks: int = 0
+    decision: Decision | None = None  # the last one
+    did: tuple[str, ...] = ()
+    awake: bool = False  # somebody woke us and there was no time left to look again: the next run does
+
+
+def run(parts: Parts, *, owner: str, urgent: bool = False) -> Ran:
+    """One cluster's run. Raises after the lease is released and what was done is recorded."""
+    started = parts.time.now()
+    parts.telemetry.metric(Metric.INVOCATIONS, 1)
+    try:
+        if urgent:
+            parts.store.wake()
+        policy = _policy(parts)
+        lease = _acquire(parts, owner, policy)
+    except NodeFleetError:
+        parts.telemetry.metric(Metric.LEVEL, MAJOR)
+        raise
+    if isinstance(lease, Held):
+        parts.telemetry.metric(Metric.LEASE_HELD, 1)
+        parts.telemetry.line("Another run is at work", owner=lease.owner, until=lease.expires.isoformat())
+        return Ran(held=lease)
+    try:
+        ran = _looks(parts, lease, started)
+    except LostLeaseError:
+        raise  # there is nothing to let go of
+    except BaseException:
+        _let_go(parts, lease)
+        raise
+    took = (parts.time.now() - started).total_seconds()
+    parts.telemetry.metric(Metric.DURATION, took)
+    parts.telemetry.metric(Metric.CALLS, parts.telemetry.calls())
+    return ran
+
+
+def _policy(parts: Parts) -> Policy:
+    """For the lease only: each look reads it anew."""
+    return governing(parts.store.state(), parts.policies, parts.history, parts.time.now()).policy
+
+
+def _acquire(parts: Parts, owner: str, policy: Policy) -> Lease | Held:
+    """Never for longer than this run can last, so that nobody has to wait for one that died."""
+    now = parts.time.now()
+    until = now + min(policy.lease, parts.time.left() + policy.trust.clock_skew)
+    return parts.store.acquire(owner, now, until, policy.trust.clock_skew)
+
+
+def _looks(parts: Parts, lease: Lease, started: datetime) -> Ran:
+    did: tuple[str, ...] = ()
+    looks = 0
+    while True:
+        state = parts.store.state()
+        if state.fence != lease.fence:
+            raise LostLeaseError(f"another run holds the cluster: fence {state.fence}, ours was {lease.fence}")
+        came = look(parts, lease, state)
+        looks += 1
+        did += came.did
+        _report(parts, came, looks, started)
+        pause = timedelta(0) if came.at_once else came.policy.burst.every
+        may_go_on = _has_time(parts, came.policy, started, pause)
+        if came.again and may_go_on:
+            parts.time.sleep(pause)
+            continue
+        if parts.store.release(lease, state.wake):
+            return Ran(looks=looks, decision=came.decision, did=did)
+        if not _has_time(parts, came.policy, started, timedelta(0)):
+            parts.store.release(lease, None)
+            parts.telemetry.line("Somebody woke this run, and its time is up: the next run looks again")
+            return Ran(looks=looks, decision=came.decision, did=did, awake=True)
+
+
+def _has_time(parts: Parts, policy: Policy, started: datetime, pause: timedelta) -> bool:
+    """For a pause and a look: within this run's share of the tick, and before it is stopped from outside."""
+    needed = pause + policy.burst.reserve
+    used = parts.time.now() - started
+    return used + pause < policy.burst.budget and parts.time.left() > needed
+
+
+def _let_go(parts: Parts, lease: Lease) -> None:
+    try:
+        parts.store.release(lease, None)
+    except NodeFleetError as error:
+        parts.telemetry.warn(f"The lease could not be released; it expires at {lease.expires:%H:%M:%S} UTC: {error}")
+
+
+def _report(parts: Parts, came: Look, looks: int, started: datetime) -> None:
+    """The metrics, and the line that a person reads."""
+    decision, seen, telemetry = came.decision, came.seen, parts.telemetry
+    if decision.level is not Level.PARTIAL:
+        telemetry.metric(Metric.CURRENT_NODE_COUNT, sum(pool.count.capacity for pool in decision.pools))
+        telemetry.metric(Metric.PENDING_PODS, figures(seen, decision)["unschedulable_pods"])
+    for metric, name in ((Metric.CPU, "cpu"), (Metric.MEMORY, "memory")):
+        value = mean(seen, decision, name)
+        if value is not None:
+            telemetry.metric(metric, value)
+    for metric, count in (
+        (Metric.SCALE_UPS, came.given),
+        (Metric.SCALE_DOWNS, came.removed),
+        (Metric.FAILURES, came.failures),
+        (Metric.LEVEL, LEVELS[decision.level]),
+        (Metric.EVICTIONS, sum(came.evictions.values())),
+    ):
+        telemetry.metric(metric, count)
+    for seconds in came.joins:
+        telemetry.metric(Metric.JOIN_LATENCY, seconds)
+    costs = bill(seen)
+    if costs:
+        telemetry.metric(Metric.HOURLY_COST, costs.hourly_usd)
+        telemetry.metric(Metric.SPOT_SHARE, costs.spot_percent)
+    at_max = any(over.by == "max" for pool in decision.pools for over in pool.overruled)
+    telemetry.metric(Metric.AT_MAX, float(at_max))
+    telemetry.line(
+        sentence(decision),
+        look=looks,
+        level=decision.level.value,
+        votes={pool.pool: pool.votes for pool in decision.pools},
+        did=came.did,
+        evictions=came.evictions,
+        joins=came.joins,
+        failures=came.failures,
+        look_again=came.again,
+        figures=figures(seen, decision),
+        calls=telemetry.calls(),
+        seconds=round((parts.time.now() - started).total_seconds(), 2),
+    )

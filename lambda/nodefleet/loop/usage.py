@@ -1,0 +1,152 @@
+"""What an hour used and cost, for the weekly report. Time that nobody watched is not counted as anything."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+
+from nodefleet.domain.decision import Decision, PoolDecision
+from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.journal import PoolUsage, Usage
+from nodefleet.domain.machines import Instance, InstanceState, InstanceType, Market
+from nodefleet.domain.observation import ClusterView, Observation
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.readings import NOTHING_READ, Missing, Reading
+from nodefleet.domain.resources import NOTHING
+
+_HOUR = timedelta(hours=1)
+_PAID = (InstanceState.PENDING, InstanceState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    running: Usage
+    over: tuple[Usage, ...] = ()  # hours that are complete
+
+
+def counted(
+    before: Usage | None, seen: Observation, decision: Decision, events: Sequence[Event], policy: Policy
+) -> Counted:
+    """The usage up to this look. What the last look saw is taken to have lasted until now, unless that was long ago."""
+    now = seen.at
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    watched = _watched(before, now, policy)
+    over: tuple[Usage, ...] = ()
+    if before is None or before.hour != hour:
+        over = (before,) if before else ()
+        before = Usage(hour=hour, last=now)
+        watched = min(watched, now - hour)
+    pools = dict(before.pools)
+    for pool in decision.pools:
+        so_far = pools.get(pool.pool, PoolUsage())
+        used = _used(pool, seen, policy, watched.total_seconds())
+        pools[pool.pool] = _sum(so_far, _with_events(used, events, pool.pool))
+    return Counted(running=Usage(hour=hour, last=now, pools=pools), over=over)
+
+
+def _watched(before: Usage | None, now: datetime, policy: Policy) -> timedelta:
+    since = now - before.last if before else timedelta(0)
+    return since if timedelta(0) <= since <= policy.trust.gap * policy.interval else timedelta(0)
+
+
+def _used(pool: PoolDecision, seen: Observation, policy: Policy, seconds: float) -> PoolUsage:
+    machines = [] if isinstance(seen.instances, Missing) else [it for it in seen.instances if _is_paid(it, pool.pool)]
+    spot = sum(it.market is Market.SPOT for it in machines)
+    prices = {kind.name: kind for kind in seen.catalog}
+    hourly = [price_of(it.type, it.market, prices) for it in machines]
+    readings = seen.readings.get(pool.pool, NOTHING_READ)
+    cpu, memory = _percent(readings.cpu), _percent(readings.memory)
+    requested = _requested(seen, pool.pool)
+    rules = policy.pool(pool.pool)
+    at_max = rules is not None and pool.count.occupied >= rules.limits.max
+    types: dict[str, float] = {}
+    for it in machines:
+        types[it.type] = types.get(it.type, 0.0) + seconds
+    return PoolUsage(
+        spot_seconds=spot * seconds,
+        on_demand_seconds=(len(machines) - spot) * seconds,
+        usd=sum(price for price in hourly if price is not None) * seconds / _HOUR.total_seconds(),
+        unpriced_seconds=hourly.count(None) * seconds,
+        types=types,
+        watched_seconds=seconds,
+        cpu_seconds=(cpu or 0.0) * seconds,
+        cpu_known=seconds if cpu is not None else 0.0,
+        memory_seconds=(memory or 0.0) * seconds,
+        memory_known=seconds if memory is not None else 0.0,
+        requested_cpu_seconds=(requested[0] if requested else 0.0) * seconds,
+        requested_memory_seconds=(requested[1] if requested else 0.0) * seconds,
+        requested_known=seconds if requested else 0.0,
+        most_nodes=pool.count.capacity,
+        fewest_nodes=pool.count.capacity,
+        at_max_seconds=seconds if at_max else 0.0,
+        waiting_pod_seconds=unschedulable(seen) * seconds,
+    )
+
+
+def _is_paid(instance: Instance, pool: str) -> bool:
+    return instance.worker and instance.pool == pool and instance.state in _PAID
+
+
+def price_of(name: str, market: Market, catalog: Mapping[str, InstanceType]) -> float | None:
+    """USD an hour. Spot without a known price counts as On-Demand, which it does not exceed."""
+    kind = catalog.get(name)
+    if kind is None:
+        return None
+    return kind.spot_usd if market is Market.SPOT and kind.spot_usd is not None else kind.hourly_usd
+
+
+def unschedulable(seen: Observation) -> int:
+    match seen.kubernetes:
+        case ClusterView(pods=None) as view:
+            return sum(view.unschedulable.values())
+        case ClusterView(pods=pods):
+            return sum(pod.unschedulable_since is not None for pod in pods or ())
+        case _:
+            return 0
+
+
+def _percent(sample: Reading | Missing) -> float | None:
+    return sample.value if isinstance(sample, Reading) else None
+
+
+def _requested(seen: Observation, pool: str) -> tuple[float, float] | None:
+    """How much of the pool's ready nodes pods asked for, in percent of CPU and memory."""
+    view = seen.kubernetes
+    if isinstance(view, Missing) or view.pods is None:
+        return None
+    nodes = {node.name: node for node in view.nodes if node.pool == pool and node.ready}
+    has = sum((node.allocatable for node in nodes.values()), NOTHING)
+    asked = sum((pod.requests for pod in view.pods if pod.node in nodes and not pod.finished), NOTHING)
+    if not has.cpu or not has.memory:
+        return None
+    return 100 * asked.cpu / has.cpu, 100 * asked.memory / has.memory
+
+
+def _with_events(used: PoolUsage, events: Sequence[Event], pool: str) -> PoolUsage:
+    own = [event for event in events if event.pool == pool and not event.dry]
+    kinds = Counter(event.kind for event in own)
+    return replace(
+        used,
+        scale_ups=sum(event.change for event in own if event.kind is EventKind.SCALE_UP),
+        scale_downs=sum(-event.change for event in own if event.kind is EventKind.SCALE_DOWN),
+        interruptions=kinds[EventKind.INTERRUPTED],
+        join_failures=kinds[EventKind.JOIN_FAILED],
+        drain_failures=kinds[EventKind.DRAIN_BLOCKED],
+        no_capacity=kinds[EventKind.NO_CAPACITY],
+    )
+
+
+def _sum(one: PoolUsage, other: PoolUsage) -> PoolUsage:
+    added = {field.name: getattr(one, field.name) for field in fields(PoolUsage)}
+    for name, value in added.items():
+        more = getattr(other, name)
+        match name:
+            case "most_nodes":
+                added[name] = max(value, more)
+            case "fewest_nodes":
+                added[name] = more if value is None else min(value, more)
+            case "types":
+                added[name] = {kind: value.get(kind, 0.0) + more.get(kind, 0.0) for kind in {*value, *more}}
+            case _:
+                added[name] = value + more
+    return PoolUsage(**added)

@@ -1,0 +1,48 @@
+"""Who starts a run, and for which cluster."""
+
+import json
+
+import pytest
+
+from nodefleet.adapters.aws.wakeups import Wakeup, wakeups
+from nodefleet.errors import MalformedError
+
+BOTH = ("shop", "blog")
+
+
+def sns(message="{}", **attributes):
+    values = {name: {"Type": "String", "Value": value} for name, value in attributes.items()}
+    return {"EventSource": "aws:sns", "Sns": {"Message": message, "MessageAttributes": values}}
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        ({"cluster": "shop"}, [Wakeup(cluster="shop")]),
+        ({"cluster": "shop", "urgent": True}, [Wakeup(cluster="shop", urgent=True)]),
+        ({"cluster": "shop", "urgent": "no"}, [Wakeup(cluster="shop")]),
+        ({"Records": [sns(cluster="blog")]}, [Wakeup(cluster="blog", urgent=True)]),
+        ({"Records": [sns(json.dumps({"cluster": "shop"}))]}, [Wakeup(cluster="shop", urgent=True)]),
+        ({"Records": [sns(cluster="blog"), sns(cluster="blog")]}, [Wakeup(cluster="blog", urgent=True)]),
+    ],
+)
+def test_an_event_says_which_cluster_and_how_urgent(event, expected):
+    assert list(wakeups(event, BOTH)) == expected
+
+
+@pytest.mark.parametrize(
+    "event", [{"source": "aws.events"}, {"Records": [sns("pods wait")]}, {"Records": [sns("[1]")]}]
+)
+def test_an_event_without_a_name_means_the_only_cluster_there_is(event):
+    assert [wakeup.cluster for wakeup in wakeups(event, ("shop",))] == ["shop"]
+    with pytest.raises(MalformedError, match="several: shop, blog"):
+        wakeups(event, BOTH)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [None, [], "shop", {}, {"cluster": "bank"}, {"cluster": 7}, {"Records": []}, {"Records": {}}, {"Records": [7]}],
+)
+def test_what_cannot_be_understood_is_malformed(event):
+    with pytest.raises(MalformedError):
+        wakeups(event, BOTH)

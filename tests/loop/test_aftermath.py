@@ -1,0 +1,74 @@
+"""What a look would show after a step."""
+
+from datetime import timedelta
+
+import pytest
+
+from builders import NOON, look, pod
+from nodefleet.domain.machines import InstanceState
+from nodefleet.domain.operations import (
+    AlertKind,
+    Cordon,
+    DeleteNode,
+    Evict,
+    ForceDelete,
+    MarkFailed,
+    PodRef,
+    Tell,
+    Terminate,
+    Uncordon,
+)
+from nodefleet.domain.readings import Missing
+from nodefleet.loop.aftermath import aftermath
+
+WEB = PodRef(namespace="default", name="web-1", uid="web-1")
+CORDON = Cordon(node="w001", removal="r1", reason="calm", deadline=NOON + timedelta(minutes=5))
+
+
+def seen():
+    return look(3, pods=[pod("web-1", "w001"), pod("web-2", "w001")])
+
+
+def named(observation, name):
+    return next((node for node in observation.kubernetes.nodes if node.name == name), None)
+
+
+def test_a_cordoned_node_shows_whose_cordon_it_is():
+    after = aftermath(seen(), CORDON)
+    assert (named(after, "w001").cordoned, named(after, "w001").removal) == (True, "r1")
+    assert not named(after, "w000").cordoned
+
+
+@pytest.mark.parametrize(("removal", "cordoned"), [("r1", False), ("r2", True)])
+def test_only_our_own_cordon_comes_off(removal, cordoned):
+    after = aftermath(aftermath(seen(), CORDON), Uncordon("w001", removal))
+    assert named(after, "w001").cordoned is cordoned
+
+
+def test_a_deleted_node_is_not_there():
+    assert named(aftermath(seen(), DeleteNode("w001")), "w001") is None
+
+
+@pytest.mark.parametrize("step", [Evict(node="w001", pods=(WEB,)), ForceDelete(node="w001", pods=(WEB,))])
+def test_an_evicted_pod_is_on_its_way_out(step):
+    pods = {each.name: each.deleted_at for each in aftermath(seen(), step).kubernetes.pods}
+    assert pods == {"web-1": NOON, "web-2": None}
+
+
+def test_a_terminated_machine_shuts_down_and_a_marked_one_is_marked():
+    machines = {each.id: each for each in aftermath(seen(), Terminate("i-001", "calm")).instances}
+    assert machines["i-001"].state is InstanceState.SHUTTING_DOWN
+    assert machines["i-000"].state is InstanceState.RUNNING
+    assert next(each for each in aftermath(seen(), MarkFailed("i-002")).instances if each.id == "i-002").failed
+
+
+@pytest.mark.parametrize("step", [CORDON, Terminate("i-001", "x"), Evict(node="w001", pods=(WEB,))])
+def test_what_is_missing_stays_missing(step):
+    blind = look(1, instances=(), kubernetes=Missing("timeout"))
+    blind = type(blind)(at=NOON, instances=Missing("timeout"), kubernetes=Missing("timeout"))
+    assert aftermath(blind, step) == blind
+
+
+def test_what_only_is_written_changes_nothing_that_is_seen():
+    tell = Tell(alert=AlertKind.AT_MAX, pool="default", text="x")
+    assert aftermath(seen(), tell) == seen()
