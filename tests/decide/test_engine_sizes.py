@@ -295,3 +295,10 @@ def test_a_window_opens_with_all_its_nodes():
     window = ActiveWindow(name="sale", until=after(3600), min=8)
     decision = decide(look(3, windows=(window,)), KNOWN, POLICY)
     assert bought(decision) == 5
+
+
+def test_a_fleet_above_max_does_not_ask_for_a_higher_one():
+    """Whoever would rather keep what is there does not lack anything."""
+    decision = decide(look(12, cpu=50), KNOWN, with_pool(limits=Limits(min=2, max=10)))
+    assert only(decision).action is Action.SHRINK or "max is 10" in only(decision).reason
+    assert AlertKind.AT_MAX not in alerts(decision)

@@ -13,6 +13,7 @@ from nodefleet.domain.memory import Level, Memory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import AlertKind, Tell
 from nodefleet.domain.policy import Policy
+from nodefleet.domain.wording import some
 
 
 def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
@@ -53,6 +54,6 @@ def _strays(fleet: Iterable[Worker], policy: Policy) -> list[Tell]:
     strays = [worker for worker in fleet if policy.pool(worker.pool) is None and worker.occupies]
     if not strays:
         return []
-    names = ", ".join(f"{worker.name} (pool {worker.pool})" for worker in strays)
+    names = some(f"{worker.name} (pool {worker.pool})" for worker in strays)
     text = f"No pool of the policy owns {names}. Name the pool again, or remove them by hand."
     return [Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="", text=text)]

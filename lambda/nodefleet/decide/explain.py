@@ -6,6 +6,7 @@ from nodefleet.decide.bounds import Settled, is_met
 from nodefleet.decide.consent import CALM
 from nodefleet.decide.signals.votes import Abstain, Floor, Opinion, Waiting
 from nodefleet.domain.decision import Bound, Side
+from nodefleet.domain.wording import some
 
 
 def grown(capacity: int, settled: Settled) -> str:
@@ -15,7 +16,7 @@ def grown(capacity: int, settled: Settled) -> str:
 
 
 def shrunk(capacity: int, settled: Settled, bounds: Sequence[Bound], leaving: Sequence[str]) -> str:
-    who = f"{', '.join(leaving)} {'leaves' if len(leaving) == 1 else 'leave'}"
+    who = f"{some(leaving)} {'leaves' if len(leaving) == 1 else 'leave'}"
     return f"Shrinking {capacity} → {settled.target}: {_why_fewer(settled, bounds)}; {who}"
 
 

@@ -17,6 +17,7 @@ from nodefleet.domain.observation import Observation, Pause
 from nodefleet.domain.operations import AlertKind, Tell
 from nodefleet.domain.policy import Health, Policy, Pool
 from nodefleet.domain.readings import NOT_ASKED, Missing, Reading, Sample
+from nodefleet.domain.wording import some
 
 _DOUBTFUL = {
     Phase.UNREADY: "not ready",
@@ -84,7 +85,7 @@ def safety(
         )
         bounds.append(floor(now, "recovery", Rank.SAFETY, sentence))
     if doubts:
-        bounds.append(floor(now, "doubt", Rank.SAFETY, f"{'; '.join(doubts)}: no shrinking"))
+        bounds.append(floor(now, "doubt", Rank.SAFETY, f"{some(doubts, '; ')}: no shrinking"))
     bounds += _paused(seen, pool, now)
     bounds += _probing(memory.pool(pool.name).join_trouble, pool.health, count, seen.at)
     return bounds

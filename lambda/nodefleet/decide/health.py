@@ -17,6 +17,7 @@ from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Step, Tell, Uncordon, Why
 from nodefleet.domain.policy import Pool
+from nodefleet.domain.wording import some
 
 
 def voluntary(worker: Worker, pool: Pool, seen: Observation, reason: str) -> Open:
@@ -70,7 +71,7 @@ def sick(workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[L
     """Open removals for sick workers whose replacement is there, or for which max leaves no room."""
     ill = [worker for worker in workers if worker.phase is Phase.UNHEALTHY]
     if ill and too_many_sick(workers, pool):
-        names = ", ".join(worker.name for worker in ill)
+        names = some(worker.name for worker in ill)
         total = sum(worker.occupies for worker in workers)
         text = (
             f"{len(ill)} of {total} workers are not ready ({names}). None is replaced: "
@@ -110,7 +111,7 @@ def cleanups(workers: Sequence[Worker], pool: Pool, suspects: Mapping[str, datet
     fleet = sum(worker.occupies for worker in workers)
     allowed = max(budgets.cleanup_least, int(budgets.cleanup_percent * fleet / 100))
     if len(left) > allowed:
-        names = ", ".join(worker.name for worker, _ in left)
+        names = some(worker.name for worker, _ in left)
         text = (
             f"{len(left)} workers look left behind ({names}), more than the {allowed} that are cleaned up unasked. "
             "Look at them and remove them by hand."

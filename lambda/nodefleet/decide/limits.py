@@ -7,6 +7,7 @@ from nodefleet.domain.decision import Bound, Count, Rank
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation, Scale
 from nodefleet.domain.policy import Pool
+from nodefleet.domain.wording import some
 
 
 def limits(pool: Pool, count: Count) -> list[Bound]:
@@ -24,7 +25,7 @@ def limits(pool: Pool, count: Count) -> list[Bound]:
 def replacements(losses: Sequence[Loss], capacity: int) -> list[Bound]:
     if not losses:
         return []
-    names = ", ".join(f"{loss.worker} ({loss.cause})" for loss in losses)
+    names = some(f"{loss.worker} ({loss.cause})" for loss in losses)
     return [floor(capacity + len(losses), "replace", Rank.LIMIT, f"{len(losses)} lost: {names}")]
 
 

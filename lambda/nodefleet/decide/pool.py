@@ -211,7 +211,8 @@ def _suspects(this: Case) -> dict[str, datetime]:
 def _at_max(this: Case, settled: Settled) -> list[Tell]:
     """People should know when the limit keeps the fleet from what it needs."""
     most = this.pool.limits.max
-    wanting = [each.bound for each in settled.overruled if each.by == "max" and each.bound.nodes > settled.target]
+    least = max(settled.target, this.count.capacity)  # whoever only wants to keep what is there asks for no more
+    wanting = [each.bound for each in settled.overruled if each.by == "max" and each.bound.nodes > least]
     if not wanting:
         return []
     asked = max(wanting, key=lambda bound: bound.nodes)

@@ -18,6 +18,7 @@ from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import Backoff
 from nodefleet.domain.operations import Removal, Why
 from nodefleet.domain.policy import Pool
+from nodefleet.domain.wording import some
 from nodefleet.domain.workload import Pod
 
 
@@ -43,7 +44,7 @@ class Leaving:
     def obstacle(self) -> str:
         """Why nobody leaves, in words."""
         told = [f"{stay.worker}: {stay.detail}" for stay in self.stays if stay.detail]
-        return "no node can leave" + (f" ({'; '.join(told)})" if told else "")
+        return "no node can leave" + (f" ({some(told, '; ')})" if told else "")
 
 
 def not_asked(workers: Iterable[Worker]) -> Leaving:

@@ -12,6 +12,7 @@ from nodefleet.domain.fleet import Phase
 from nodefleet.domain.memory import PodGrant
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import AlertKind, Tell
+from nodefleet.domain.wording import some
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def cannot_hold(pods: Iterable[tuple[str, str]], pool: str) -> list[Tell]:
     listed = [f"{key}: {why}" for key, why in pods]
     if not listed:
         return []
-    text = f"{len(listed)} pods fit on no node that could be launched; {'; '.join(listed)}. Change them or the pool."
+    text = f"{len(listed)} pods fit on no node that could be launched; {some(listed, '; ')}. Change them or the pool."
     return [Tell(alert=AlertKind.CANNOT_HOLD, pool=pool, text=text)]
 
 
@@ -88,7 +89,7 @@ def _stuck(this: Case, grants: Iterable[PodGrant]) -> list[Tell]:
     if not newly:
         return []
     text = (
-        f"{len(newly)} pods got a node and still wait ({', '.join(newly)}): they buy no more. "
+        f"{len(newly)} pods got a node and still wait ({some(newly)}): they buy no more. "
         "See their events for what keeps them."
     )
     return [Tell(alert=AlertKind.NO_BENEFIT, pool=this.pool.name, text=text)]

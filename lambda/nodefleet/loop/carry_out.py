@@ -35,7 +35,14 @@ from nodefleet.domain.operations import (
     Why,
 )
 from nodefleet.domain.policy import Policy
-from nodefleet.errors import ChangedError, DeniedError, LostLeaseError, NodeFleetError, UnavailableError
+from nodefleet.errors import (
+    ChangedError,
+    DeniedError,
+    LostLeaseError,
+    MisconfiguredError,
+    NodeFleetError,
+    UnavailableError,
+)
 from nodefleet.loop.aftermath import aftermath
 from nodefleet.loop.book import Book
 from nodefleet.loop.parts import Parts
@@ -113,13 +120,13 @@ class Hands:
         except ChangedError as error:
             self._parts.telemetry.line(f"Not done, the next look decides anew: {error}", step=type(step).__name__)
             return False
-        except (UnavailableError, DeniedError) as error:
+        except (UnavailableError, DeniedError, MisconfiguredError) as error:
             self._failed(operation, step, error)
             return False
         self.seen = aftermath(self.seen, step)
         return True
 
-    def _failed(self, operation: Operation | None, step: Step, error: UnavailableError | DeniedError) -> None:
+    def _failed(self, operation: Operation | None, step: Step, error: NodeFleetError) -> None:
         self.failures += 1
         self._parts.telemetry.warn(f"Failed: {error}", step=type(step).__name__)
         if isinstance(error, DeniedError):

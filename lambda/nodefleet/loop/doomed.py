@@ -15,7 +15,7 @@ from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import Cordon, Evict, ForceDelete, Removal, Step, Why
 from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.readings import Missing
-from nodefleet.errors import ChangedError, DeniedError, NodeFleetError, UnavailableError
+from nodefleet.errors import ChangedError, DeniedError, MisconfiguredError, NodeFleetError, UnavailableError
 from nodefleet.loop.aftermath import aftermath
 from nodefleet.loop.carry_out import note
 from nodefleet.loop.governing import governing
@@ -71,7 +71,7 @@ def _recorded(parts: Parts, notices: Sequence[Notice]) -> NodeFleetError | None:
         for notice in notices:
             parts.store.record(notice)
         parts.store.wake()
-    except (UnavailableError, DeniedError) as error:
+    except (UnavailableError, DeniedError, MisconfiguredError) as error:
         parts.telemetry.warn(f"The notice could not be recorded, draining all the same: {error}")
         return error
     return None
@@ -94,7 +94,7 @@ def _tried(parts: Parts, notices: Sequence[Notice], policy: Policy) -> Drained:
         return Drained()
     try:
         return drain_doomed(parts, notices, policy)
-    except (UnavailableError, DeniedError) as error:
+    except (UnavailableError, DeniedError, MisconfiguredError) as error:
         parts.telemetry.warn(f"The doomed nodes could not be drained yet: {error}")
         return Drained(left=1)
 

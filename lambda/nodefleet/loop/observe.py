@@ -9,7 +9,7 @@ from nodefleet.domain.names import notice_in
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
-from nodefleet.errors import DeniedError, UnavailableError
+from nodefleet.errors import NodeFleetError
 from nodefleet.loop.parts import Parts
 from nodefleet.ports import State
 
@@ -48,7 +48,7 @@ def observe(parts: Parts, state: State, policy: Policy, fence: int, within: time
 
 def _known(got: T | Exception) -> T | Missing:
     match got:
-        case UnavailableError() | DeniedError():
+        case NodeFleetError():
             return Missing(str(got))
         case Exception():
             raise got

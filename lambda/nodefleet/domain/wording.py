@@ -1,0 +1,12 @@
+"""Words for people. A list in a sentence is cut: a fleet of a thousand must not make a sentence of a thousand names."""
+
+from collections.abc import Iterable
+
+_MOST = 5
+
+
+def some(items: Iterable[str], between: str = ", ", most: int = _MOST) -> str:
+    """The first few, and how many more there are."""
+    listed = list(items)
+    more = len(listed) - most
+    return between.join(listed[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,13 @@
+"""Lists in sentences."""
+
+import pytest
+
+from nodefleet.domain.wording import some
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, ""), (1, "a"), (5, "a, b, c, d, e"), (6, "a, b, c, d, e and 1 more"), (9, "a, b, c, d, e and 4 more")],
+)
+def test_a_list_is_cut_after_a_few(count, words):
+    assert some("abcdefghij"[:count]) == words
