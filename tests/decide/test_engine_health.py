@@ -216,3 +216,11 @@ def test_recovery_grows_but_does_not_shrink():
     assert (decision.level, only(decision).action) == (Level.RECOVERY, Action.HOLD)
     assert decision.memory.recovered_at == seen.at
     assert bought(decide(look(5, at=seen.at, pending=1), down, POLICY)) == 1
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(299, Level.NORMAL), (300, Level.DEGRADED)])
+def test_workers_that_are_just_ready_need_not_be_readable_yet(seconds, level):
+    """The first nodes of a new cluster must not begin their life with an alarm."""
+    young = [node(number, ready_changed_at=after(-seconds)) for number in range(2)]
+    seen = look(0, instances=[instance(0), instance(1)], nodes=young, cpu=Missing("no series"))
+    assert decide(seen, Memory(), POLICY).level is level

@@ -53,8 +53,8 @@ class Case:
 
     @property
     def unreadable(self) -> tuple[str, ...]:
-        """Readings that should be there and are not. Without ready workers there is nothing to measure."""
-        if not self.look.covered:
+        """Readings that should be there and are not. A worker that is just ready has not been measured yet."""
+        if not any(map(self._is_measurable, self.workers)):
             return ()
         both = {"CPU": self.cpu, "memory": self.memory}
         return tuple(
@@ -62,3 +62,9 @@ class Case:
             for name, got in both.items()
             if not isinstance(got, Reading)
         )
+
+    def _is_measurable(self, worker: Worker) -> bool:
+        if not worker.is_capacity or worker.node is None or not worker.node.ready:
+            return False
+        since = worker.node.ready_changed_at
+        return since is None or self.seen.at - since >= self.policy.trust.stale_after

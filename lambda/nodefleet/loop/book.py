@@ -35,6 +35,7 @@ class Book:
         self.joins: list[float] = []  # how many seconds each node took that joined
         self.failures = 0
         self.removed = 0
+        self.retired: tuple[Notice, ...] = ()  # in this look, written or not
 
     @property
     def memory(self) -> Memory:
@@ -117,11 +118,9 @@ class Book:
         self._pending = replace(self._pending, decision=record)
 
     def retire(self, notices: Iterable[Notice]) -> None:
-        self._pending = replace(self._pending, retire=(*self._pending.retire, *notices))
-
-    @property
-    def retired(self) -> tuple[Notice, ...]:
-        return self._pending.retire
+        over = tuple(notices)
+        self.retired += over
+        self._pending = replace(self._pending, retire=(*self._pending.retire, *over))
 
     def expire(self, commands: Iterable[Pause | Scale]) -> None:
         self._pending = replace(self._pending, expired=tuple(commands))

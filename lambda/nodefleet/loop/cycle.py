@@ -85,9 +85,11 @@ def look(parts: Parts, lease: Lease, state: State) -> Look:
 def _looked(parts: Parts, rules: Governing, book: Book, hands: Hands, lease: Lease) -> Look:
     policy = rules.policy
     _govern(book, rules)
-    late = _advance(hands, book, policy, hands.seen.operations)
     _tidy(book, hands.seen)
-    asked = _asked(hands, book)
+    hands.seen = _without_retired(hands.seen, book)
+    late = _advance(hands, book, policy, hands.seen.operations)
+    hands.seen = _without_retired(hands.seen, book)
+    asked = replace(hands.seen, operations=tuple(book.operations.values()))
     question = Question(observation=asked, memory=book.memory, policy=policy)
     decision = decide(asked, book.memory, policy)
     book.decided(decision)
@@ -166,14 +168,10 @@ def _is_over(notice: Notice, seen: Observation, open_on: set[str]) -> bool:
     return instance.state is InstanceState.TERMINATED or age >= _FORGET_NOTICE
 
 
-def _asked(hands: Hands, book: Book) -> Observation:
-    """The look as the decision sees it: after what was just done."""
-    retired = {notice.instance for notice in book.retired}
-    return replace(
-        hands.seen,
-        operations=tuple(book.operations.values()),
-        notices=tuple(notice for notice in hands.seen.notices if notice.instance not in retired),
-    )
+def _without_retired(seen: Observation, book: Book) -> Observation:
+    """What is over is not seen any more, though its node may still say it."""
+    over = {notice.instance for notice in book.retired}
+    return replace(seen, notices=tuple(notice for notice in seen.notices if notice.instance not in over))
 
 
 # ── the plan ─────────────────────────────────────────────────────────────────────────────────────────────────────

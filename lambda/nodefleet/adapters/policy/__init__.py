@@ -5,6 +5,7 @@ sound      what can be used of it, and what cannot
 layers     defaults, preset, file and pool laid over each other, with a note of where each value came from
 load       the two together, and the checks: a policy, or every problem at once
 schedule   cron and time zones: which windows are open now
+reader     the same for the loop, each text read once
 schema     the same shape as JSON Schema, for editors
 """
 

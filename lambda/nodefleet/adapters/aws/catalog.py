@@ -1,0 +1,122 @@
+"""What instance types offer and cost. It changes over months, so it is asked every few hours and kept between runs.
+
+A catalogue that cannot be had anew is served as it was. Prices are for people to read: lacking ones stop nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from statistics import fmean
+from typing import Any
+
+from nodefleet.adapters.aws.failures import calling
+from nodefleet.adapters.aws.prices import on_demand
+from nodefleet.domain.machines import InstanceType
+from nodefleet.domain.resources import Resources
+from nodefleet.errors import DeniedError, NodeFleetError, UnavailableError
+
+KEPT = timedelta(hours=6)
+SOON = timedelta(minutes=10)  # when something was lacking
+
+_AT_ONCE = 100  # values that EC2 takes in one filter
+_LINUX = "Linux/UNIX"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Copy:
+    types: tuple[InstanceType, ...]
+    good_until: datetime
+
+
+class Catalog:
+    def __init__(
+        self,
+        client: Callable[[], Any],
+        prices: Mapping[str, float],
+        clock: Callable[[], datetime],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._prices = prices
+        self._clock = clock
+        self._warn = warn
+        self._copies: dict[frozenset[str], _Copy] = {}
+
+    def of(self, types: Sequence[str]) -> tuple[InstanceType, ...]:
+        """By name. A type that this region does not have is left out, and said."""
+        wanted, now = frozenset(types), self._clock()
+        copy = self._copies.get(wanted)
+        if copy is None or now >= copy.good_until:
+            copy = self._copies[wanted] = self._renewed(wanted, copy, now)
+        return copy.types
+
+    def _renewed(self, wanted: frozenset[str], old: _Copy | None, now: datetime) -> _Copy:
+        try:
+            return self._asked(sorted(wanted), now)
+        except NodeFleetError as problem:
+            if old is None:
+                raise
+            self._warn(f"The catalogue of instance types is served as it was: {problem}")
+            return replace(old, good_until=now + SOON)
+
+    def _asked(self, wanted: Sequence[str], now: datetime) -> _Copy:
+        offers = dict(self._offers(wanted))
+        unknown = [name for name in wanted if name not in offers]
+        if unknown:
+            self._warn(f"EC2 does not offer {', '.join(unknown)} in this region. Take them out of the policy's types")
+        spot = self._spot(sorted(offers), now)
+        listed = {**on_demand(self._client().meta.region_name), **self._prices} if offers else {}
+        types = tuple(
+            InstanceType(name=name, resources=offers[name], hourly_usd=listed.get(name), spot_usd=spot.get(name))
+            for name in sorted(offers)
+        )
+        return _Copy(types=types, good_until=now + (SOON if offers and not spot else KEPT))
+
+    def _offers(self, wanted: Sequence[str]) -> Iterator[tuple[str, Resources]]:
+        """Asked for by filter: by name one unknown type would refuse them all."""
+        for start in range(0, len(wanted), _AT_ONCE):
+            names = list(wanted[start : start + _AT_ONCE])
+            with calling("EC2"):
+                pages = self._client().get_paginator("describe_instance_types")
+                for page in pages.paginate(Filters=[{"Name": "instance-type", "Values": names}]):
+                    yield from (_offer(raw) for raw in page.get("InstanceTypes") or [])
+
+    def _spot(self, names: Sequence[str], now: datetime) -> Mapping[str, float]:
+        """What Spot costs now by type, on the mean over zones; nothing if EC2 does not say."""
+        if not names:
+            return {}
+        try:
+            with calling("EC2"):
+                pages = self._client().get_paginator("describe_spot_price_history")
+                asked = pages.paginate(InstanceTypes=list(names), ProductDescriptions=[_LINUX], StartTime=now)
+                return _means(entry for page in asked for entry in page.get("SpotPriceHistory") or [])
+        except (UnavailableError, DeniedError) as problem:
+            self._warn(f"Spot prices are not known: {problem}")
+            return {}
+
+
+def _offer(raw: Mapping[str, Any]) -> tuple[str, Resources]:
+    try:
+        resources = Resources(
+            cpu=1000 * int(raw["VCpuInfo"]["DefaultVCpus"]), memory=int(raw["MemoryInfo"]["SizeInMiB"]) << 20
+        )
+        return str(raw["InstanceType"]), resources
+    except (KeyError, TypeError, ValueError) as problem:
+        raise UnavailableError("EC2", f"DescribeInstanceTypes: a type cannot be read: {problem!r}") from problem
+
+
+def _means(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """The mean over zones of each zone's latest price."""
+    latest: dict[tuple[str, str], tuple[datetime, float]] = {}
+    for entry in entries:
+        try:
+            place, price = (str(entry["InstanceType"]), str(entry["AvailabilityZone"])), float(entry["SpotPrice"])
+        except (KeyError, TypeError, ValueError):
+            continue  # a price that cannot be read is not known
+        at = entry.get("Timestamp") or datetime.min.replace(tzinfo=UTC)
+        if place not in latest or at > latest[place][0]:
+            latest[place] = (at, price)
+    by_type: dict[str, list[float]] = {}
+    for (name, _), (_, price) in latest.items():
+        by_type.setdefault(name, []).append(price)
+    return {name: fmean(prices) for name, prices in by_type.items()}

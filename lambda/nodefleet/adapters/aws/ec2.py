@@ -1,0 +1,177 @@
+"""One cluster's machines in EC2, found by its tag.
+
+Everything that acts on a machine names it by id and looks at it once more right before: it must carry the cluster's
+tag and be a worker. IAM says the same; a mistake in one of the two does no harm.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from botocore.exceptions import ClientError  # type: ignore[import-untyped]
+
+from nodefleet.adapters.aws import launching
+from nodefleet.adapters.aws.catalog import Catalog
+from nodefleet.adapters.aws.failures import calling, code_of, said_in
+from nodefleet.adapters.aws.session import Session
+from nodefleet.domain.machines import Instance, InstanceState, InstanceType, Market
+from nodefleet.domain.names import (
+    ROLE_WORKER,
+    STATUS_JOIN_FAILED,
+    TAG_CAPACITY,
+    TAG_CLUSTER,
+    TAG_OPERATION,
+    TAG_POOL,
+    TAG_ROLE,
+    TAG_STATUS,
+)
+from nodefleet.domain.operations import Launch
+from nodefleet.errors import ChangedError, DeniedError, UnavailableError
+from nodefleet.ports import Answer
+
+PAGE = 500  # EC2 gives up to 1,000; smaller pages answer within the read timeout
+
+_GOING = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
+_LOG = logging.getLogger(__name__)
+
+
+class Ec2:
+    """ports.Cloud for one cluster. Made once and kept, so that the catalogue is kept."""
+
+    def __init__(
+        self,
+        session: Session,
+        cluster: str,
+        prices: Mapping[str, float],
+        clock: Callable[[], datetime],
+        warn: Callable[[str], None] = _LOG.warning,
+    ) -> None:
+        self._session = session
+        self._cluster = cluster
+        self._catalog = Catalog(self._client, prices, clock, warn)
+
+    def instances(self) -> tuple[Instance, ...]:
+        ours = [{"Name": f"tag:{TAG_CLUSTER}", "Values": [self._cluster]}]
+        with calling("EC2"):
+            pages = self._client().get_paginator("describe_instances")
+            found = {
+                raw["InstanceId"]: _decoded(raw)
+                for page in pages.paginate(Filters=ours, PaginationConfig={"PageSize": PAGE})
+                for raw in _instances_in(page)
+                if self._is_ours(raw)  # a filter's value may hold wildcards
+            }
+        return tuple(found.values())
+
+    def instance(self, identity: str) -> Instance | None:
+        raw = self._described(identity)
+        return _decoded(raw) if raw and self._is_ours(raw) else None
+
+    def catalog(self, types: Sequence[str]) -> tuple[InstanceType, ...]:
+        return self._catalog.of(types)
+
+    def launch(self, launch: Launch) -> Answer:
+        with calling("EC2"):
+            try:
+                response = self._client().create_fleet(**launching.request(launch, self._cluster))
+            except ClientError as problem:
+                refused = launching.refused(launch, code_of(problem), said_in(problem))
+                if refused is None:
+                    raise
+                return refused
+        return launching.answer(launch, response)
+
+    def terminate(self, instance: str) -> None:
+        current = self._own_worker(instance, "terminated")
+        if current is None or current.state in _GOING:
+            return
+        with calling("EC2"):
+            try:
+                self._client().terminate_instances(InstanceIds=[instance])
+            except ClientError as problem:
+                if code_of(problem) == "OperationNotPermitted":
+                    remedy = "Take off its termination protection, or terminate it by hand"
+                    raise DeniedError("EC2", f"{instance} may not be terminated", remedy) from problem
+                if not _is_unknown(problem):
+                    raise
+
+    def mark_failed(self, instance: str) -> None:
+        current = self._own_worker(instance, "tagged")
+        if current is None or current.failed:
+            return
+        status = {"Key": TAG_STATUS, "Value": STATUS_JOIN_FAILED}
+        with calling("EC2"):
+            try:
+                self._client().create_tags(Resources=[instance], Tags=[status])
+            except ClientError as problem:
+                if not _is_unknown(problem):
+                    raise
+
+    def _client(self) -> Any:
+        return self._session.client("ec2")
+
+    def _own_worker(self, identity: str, to_be: str) -> Instance | None:
+        """The worker as it is now; none if EC2 does not know it. An error for every other machine."""
+        raw = self._described(identity)
+        if raw is None:
+            return None
+        if not self._is_ours(raw):
+            raise ChangedError(f"{identity} was to be {to_be}, but does not carry {TAG_CLUSTER}={self._cluster}")
+        current = _decoded(raw)
+        if not current.worker:
+            remedy = f"If it is one, tag it {TAG_ROLE}={ROLE_WORKER}; the control plane is never touched"
+            raise DeniedError("EC2", f"{identity} was to be {to_be}, but is not a worker", remedy)
+        return current
+
+    def _described(self, identity: str) -> Mapping[str, Any] | None:
+        with calling("EC2"):
+            try:
+                page = self._client().describe_instances(InstanceIds=[identity])
+            except ClientError as problem:
+                if _is_unknown(problem):
+                    return None
+                raise
+        return next((raw for raw in _instances_in(page) if raw.get("InstanceId") == identity), None)
+
+    def _is_ours(self, raw: Mapping[str, Any]) -> bool:
+        return _tags(raw).get(TAG_CLUSTER) == self._cluster
+
+
+def _is_unknown(problem: ClientError) -> bool:
+    """EC2 does not know the id, or it is none."""
+    return code_of(problem).lower() in ("invalidinstanceid.notfound", "invalidinstanceid.malformed")
+
+
+def _instances_in(page: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [raw for reservation in page.get("Reservations") or [] for raw in reservation.get("Instances") or []]
+
+
+def _tags(raw: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in raw.get("Tags") or []}
+
+
+def _decoded(raw: Mapping[str, Any]) -> Instance:
+    tags = _tags(raw)
+    try:
+        return Instance(
+            id=str(raw["InstanceId"]),
+            pool=tags.get(TAG_POOL, ""),
+            state=InstanceState(raw["State"]["Name"]),
+            zone=str(raw["Placement"]["AvailabilityZone"]),
+            type=str(raw["InstanceType"]),
+            market=_market(raw, tags),
+            launched_at=raw["LaunchTime"],
+            operation=tags.get(TAG_OPERATION, ""),
+            worker=tags.get(TAG_ROLE) == ROLE_WORKER,
+            failed=tags.get(TAG_STATUS) == STATUS_JOIN_FAILED,
+        )
+    except (KeyError, TypeError, ValueError) as problem:
+        # A machine left out would look like a lost one.
+        cause = f"DescribeInstances: {raw.get('InstanceId', 'an instance')} cannot be read: {problem!r}"
+        raise UnavailableError("EC2", cause) from problem
+
+
+def _market(raw: Mapping[str, Any], tags: Mapping[str, str]) -> Market:
+    """EC2 names no lifecycle for On-Demand; the tag we launched it with then tells the same."""
+    lifecycle = raw.get("InstanceLifecycle") or tags.get(TAG_CAPACITY)
+    return Market.SPOT if lifecycle == Market.SPOT.value else Market.ON_DEMAND

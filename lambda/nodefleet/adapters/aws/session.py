@@ -1,0 +1,135 @@
+"""How AWS is called, for all services alike: who waits how long, who is asked again, and by which address.
+
+A run has two minutes, so a call that hangs is worse than one that fails: connecting is given up early, reading soon
+after, and a call is repeated a few times at most, with botocore's own jitter. The clients are made when they are first
+needed, because making one takes longer than calling it.
+"""
+
+import os
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from threading import Lock, local
+from typing import Any
+
+from nodefleet.adapters.aws.failures import calling
+
+CONNECT_SECONDS = 2
+READ_SECONDS = 10
+ATTEMPTS = 3  # the first try included
+POOL = 16  # calls at the same time
+
+# A service's name in botocore → its name for people, and for its variable AWS_ENDPOINT_URL_….
+PARTS = {
+    "ec2": "EC2",
+    "dynamodb": "DynamoDB",
+    "s3": "S3",
+    "sqs": "SQS",
+    "cloudwatch": "CloudWatch",
+    "secretsmanager": "Secrets Manager",
+    "sts": "STS",
+    "iam": "IAM",
+    "lambda": "Lambda",
+}
+
+# The functions' subnets have no NAT gateway: IPv6 is their way out (November 2026).
+# DynamoDB is not here: it is reached by IPv4 through its free gateway endpoint.
+# SQS is not here: its ordinary address answers by IPv6 too.
+DUALSTACK = frozenset({"ec2", "s3", "secretsmanager", "cloudwatch", "sts"})
+DUALSTACK_VARIABLE = "NODEFLEET_DUALSTACK"  # instead of the above: "ec2,s3", or "none"
+
+_RESOLUTION = timedelta(seconds=1)  # of the Date header
+
+
+class Session:
+    """Makes each service's client once, counts the calls, and compares AWS's clock with ours."""
+
+    def __init__(self, clock: Callable[[], datetime], region: str | None = None) -> None:
+        self._clock = clock
+        self._region = region  # none: as the environment says
+        self._boto: Any = None
+        self._clients: dict[str, Any] = {}
+        self._making = Lock()  # making clients is not safe in threads; using them is
+        self._counting = Lock()
+        self._calls = 0
+        self._skew: timedelta | None = None
+        self._sent = local()
+
+    def client(self, service: str) -> Any:
+        """The service's client, by its name in botocore: "ec2", "dynamodb", "secretsmanager"."""
+        with self._making:
+            if service not in self._clients:
+                with calling(part(service)):
+                    self._clients[service] = self._made(service)
+            return self._clients[service]
+
+    def calls(self) -> int:
+        """How many requests were sent so far, every retry included."""
+        return self._calls
+
+    def skew(self) -> timedelta | None:
+        """How far AWS's clock is certainly ahead of ours (negative: behind), by the latest answer; none before the
+        first one. The header counts in seconds and an answer takes its time: what these explain is no skew."""
+        return self._skew
+
+    def _made(self, service: str) -> Any:
+        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415  # slow to import, and not every run needs it
+        from botocore.config import Config  # type: ignore[import-untyped]  # noqa: PLC0415
+
+        if self._boto is None:
+            self._boto = boto3.Session(region_name=self._region)
+        profile = self._boto._session.get_scoped_config()  # noqa: SLF001  # boto3 shows it nowhere else
+        config = Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            max_pool_connections=POOL,
+            tcp_keepalive=True,
+            use_dualstack_endpoint=_dualstack(service, redirected={"endpoint_url", "services"} & {*profile}),
+            user_agent_extra="node-fleet",
+        )
+        client = self._boto.client(service, config=config)
+        client.meta.events.register_first("before-send", self._count)  # whoever answers first ends the event
+        client.meta.events.register("response-received", self._compare)
+        return client
+
+    def _count(self, **_: Any) -> None:
+        self._sent.at = self._clock()
+        with self._counting:
+            self._calls += 1
+
+    def _compare(self, response_dict: dict[str, Any] | None, **_: Any) -> None:
+        said = (response_dict or {}).get("headers", {}).get("date")
+        sent = getattr(self._sent, "at", None)
+        if said is None or sent is None:
+            return
+        try:
+            at = parsedate_to_datetime(said)
+        except (ValueError, OverflowError):
+            return  # a proxy's own idea of a date says nothing about AWS
+        if at.tzinfo is not None:
+            self._skew = _certain_skew(at, sent, self._clock())
+
+
+def part(service: str) -> str:
+    """The service's name for people."""
+    return PARTS.get(service, service)
+
+
+def _certain_skew(said: datetime, sent: datetime, received: datetime) -> timedelta:
+    if said > received:
+        return said - received
+    if said + _RESOLUTION < sent:
+        return said + _RESOLUTION - sent
+    return timedelta(0)
+
+
+def _dualstack(service: str, *, redirected: object) -> bool | None:
+    """Whether to use the dual-stack address; none leaves it to AWS_USE_DUALSTACK_ENDPOINT."""
+    variable = "AWS_ENDPOINT_URL_" + part(service).upper().replace(" ", "_").replace("-", "_")
+    if redirected or os.environ.get("AWS_ENDPOINT_URL") or os.environ.get(variable):
+        return False  # an address that somebody gave is used as it is
+    chosen = os.environ.get(DUALSTACK_VARIABLE)
+    if chosen is not None:
+        return service in {name.strip().lower() for name in chosen.split(",")}
+    return None if "AWS_USE_DUALSTACK_ENDPOINT" in os.environ else service in DUALSTACK

@@ -1,0 +1,209 @@
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from botocore.exceptions import ConnectTimeoutError
+
+from builders import NOON
+from ec2_fakes import Clock, Reply, aws_environment, wired
+from nodefleet.adapters.aws.session import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS, Session, part
+from nodefleet.errors import MisconfiguredError
+
+__all__ = ["aws_environment"]
+pytestmark = pytest.mark.usefixtures("aws_environment")
+
+NO_QUEUES = Reply(200, "{}")
+BUSY = Reply(400, '{"__type": "com.amazonaws.sqs#RequestThrottled"}')
+NO_INSTANCES = "<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>"
+
+
+def session() -> Session:
+    return Session(Clock())
+
+
+def address(service: str) -> str:
+    return session().client(service).meta.endpoint_url
+
+
+def asked(made: Session, date: str | None = None, *, takes: timedelta = timedelta(0), clock: Clock | None = None):
+    headers = {} if date is None else {"Date": date}
+    ends = clock or Clock()
+    wired(made, "sqs", Reply(200, "{}", headers, lambda: ends.passes(seconds=takes.total_seconds())))
+    made.client("sqs").list_queues()
+
+
+# ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_hanging_call_is_given_up_soon_and_repeated_a_few_times_at_most():
+    config = session().client("ec2").meta.config
+    assert (config.connect_timeout, config.read_timeout) == (CONNECT_SECONDS, READ_SECONDS)
+    assert config.retries == {"mode": "standard", "total_max_attempts": ATTEMPTS}
+
+
+def test_a_client_is_made_once_even_by_many_threads():
+    made = session()
+    with ThreadPoolExecutor(4) as threads:
+        clients = list(threads.map(lambda _: made.client("sqs"), range(8)))
+    assert len({id(client) for client in clients}) == 1
+
+
+def test_a_missing_region_says_what_to_set(aws_environment):
+    aws_environment.delenv("AWS_DEFAULT_REGION")
+    with pytest.raises(MisconfiguredError, match=r"EC2: You must specify a region\. Set .*AWS_REGION"):
+        session().client("ec2")
+
+
+def test_a_profile_that_does_not_exist_says_so(aws_environment):
+    aws_environment.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(MisconfiguredError, match=r"profile \(nobody\) could not be found"):
+        session().client("ec2")
+
+
+def test_a_region_can_be_given():
+    assert Session(Clock(), "eu-west-1").client("ec2").meta.region_name == "eu-west-1"
+
+
+def test_services_have_names_for_people():
+    assert (part("secretsmanager"), part("dynamodb"), part("pricing")) == ("Secrets Manager", "DynamoDB", "pricing")
+
+
+# ── addresses ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("service", "url"),
+    [
+        ("ec2", "https://ec2.us-east-1.api.aws"),
+        ("secretsmanager", "https://secretsmanager.us-east-1.api.aws"),
+        ("s3", "https://s3.dualstack.us-east-1.amazonaws.com"),
+        ("cloudwatch", "https://monitoring.us-east-1.api.aws"),
+        ("dynamodb", "https://dynamodb.us-east-1.amazonaws.com"),
+        ("sqs", "https://sqs.us-east-1.amazonaws.com"),
+    ],
+)
+def test_without_a_nat_gateway_services_are_reached_by_ipv6_or_a_gateway_endpoint(service, url):
+    assert address(service) == url
+
+
+def test_the_deployment_may_say_which_services_have_dual_stack_addresses(aws_environment):
+    aws_environment.setenv("NODEFLEET_DUALSTACK", "DynamoDB, sqs")
+    assert address("ec2") == "https://ec2.us-east-1.amazonaws.com"
+    assert address("dynamodb") == "https://dynamodb.us-east-1.api.aws"
+    aws_environment.setenv("NODEFLEET_DUALSTACK", "none")
+    assert address("ec2") == "https://ec2.us-east-1.amazonaws.com"
+
+
+def test_botocore_own_setting_is_left_alone(aws_environment):
+    aws_environment.setenv("AWS_USE_DUALSTACK_ENDPOINT", "false")
+    assert address("ec2") == "https://ec2.us-east-1.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("variable", "service", "call"),
+    [
+        ("AWS_ENDPOINT_URL", "ec2", "describe_instances"),
+        ("AWS_ENDPOINT_URL_EC2", "ec2", "describe_instances"),
+        ("AWS_ENDPOINT_URL_SECRETS_MANAGER", "secretsmanager", "list_secrets"),
+        ("AWS_ENDPOINT_URL_S3", "s3", "list_buckets"),
+    ],
+)
+def test_an_address_that_somebody_gave_is_used_as_it_is(aws_environment, variable, service, call):
+    aws_environment.setenv(variable, "http://127.0.0.1:5000")
+    aws_environment.setenv("AWS_USE_DUALSTACK_ENDPOINT", "true")  # botocore refuses to have both
+    made = session()
+    wire = wired(made, service, Reply(200, "{}" if service == "secretsmanager" else NO_INSTANCES))
+    getattr(made.client(service), call)()
+    assert wire.sent[0].url.startswith("http://127.0.0.1:5000/")
+
+
+def test_an_address_for_one_service_does_not_move_the_others(aws_environment):
+    aws_environment.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:8000")
+    assert address("dynamodb") == "http://127.0.0.1:8000"
+    assert address("ec2") == "https://ec2.us-east-1.api.aws"
+
+
+def test_an_address_in_the_profile_is_used_as_it_is(aws_environment, tmp_path):
+    (tmp_path / "config").write_text("[default]\nendpoint_url = http://127.0.0.1:5001\n")
+    made = session()
+    wire = wired(made, "ec2", Reply(200, NO_INSTANCES))
+    made.client("ec2").describe_instances()
+    assert wire.sent[0].url.startswith("http://127.0.0.1:5001")
+
+
+# ── counting ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_request_counts_retries_too():
+    made = session()
+    wired(
+        made,
+        "sqs",
+        BUSY,
+        ConnectTimeoutError(endpoint_url="https://sqs"),
+        NO_QUEUES,
+        NO_QUEUES,
+    )
+    made.client("sqs").list_queues()
+    assert made.calls() == 3
+    made.client("sqs").list_queues()
+    assert made.calls() == 4
+
+
+def test_a_call_is_tried_three_times_and_no_more():
+    made = session()
+    wire = wired(made, "sqs", *[BUSY] * 9)
+    with pytest.raises(made.client("sqs").exceptions.ClientError):
+        made.client("sqs").list_queues()
+    assert len(wire.sent) == made.calls() == 3
+
+
+def test_calls_of_all_services_count_together():
+    made = session()
+    wired(made, "secretsmanager", Reply(200, "{}"))
+    wired(made, "sqs", NO_QUEUES)
+    made.client("secretsmanager").list_secrets()
+    made.client("sqs").list_queues()
+    assert made.calls() == 2
+
+
+# ── the clock ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_nothing_is_said_of_the_clock_before_an_answer_or_without_its_date():
+    made = session()
+    assert made.skew() is None
+    asked(made)
+    assert made.skew() is None
+
+
+@pytest.mark.parametrize(
+    "date", ["yesterday", "Mon, 16 Nov 99999999999999999999 12:00:00 GMT", "Mon, 16 Nov 2026 12:00:00 -0000", ""]
+)
+def test_a_date_that_is_none_says_nothing_of_the_clock(date):
+    made = session()
+    asked(made, date)
+    assert made.skew() is None
+
+
+@pytest.mark.parametrize(
+    ("date", "skew"),
+    [
+        ("Mon, 16 Nov 2026 12:00:00 GMT", 0),
+        ("Mon, 16 Nov 2026 11:59:59 GMT", 0),  # the header leaves out what is less than a second
+        ("Mon, 16 Nov 2026 11:59:50 GMT", -9),
+        ("Mon, 16 Nov 2026 12:00:07 GMT", 7),
+    ],
+)
+def test_the_clock_differs_by_what_the_header_and_the_way_cannot_explain(date, skew):
+    made = session()
+    asked(made, date)
+    assert made.skew() == timedelta(seconds=skew)
+
+
+def test_the_time_that_an_answer_takes_is_no_skew():
+    clock = Clock()
+    made = Session(clock)
+    asked(made, "Mon, 16 Nov 2026 12:00:04 GMT", takes=timedelta(seconds=5), clock=clock)
+    assert made.skew() == timedelta(0)
+    assert clock() == NOON + timedelta(seconds=5)

@@ -1,0 +1,67 @@
+"""The Cloud port over the simulated EC2. It refuses what the role's statements refuse, and says so to the guard."""
+
+from collections.abc import Sequence
+
+from nodefleet.domain.machines import Instance, InstanceType
+from nodefleet.domain.operations import Launch
+from nodefleet.errors import ChangedError, DeniedError, UnavailableError
+from nodefleet.ports import Answer
+from nodefleet_tools.sim.ec2 import Ec2
+from nodefleet_tools.sim.hooks import Run
+from nodefleet_tools.sim.invariants import Guard, Rule
+from nodefleet_tools.sim.machines import Machine
+
+
+class SimCloud:
+    def __init__(self, ec2: Ec2, guard: Guard, run: Run) -> None:
+        self._ec2 = ec2
+        self._guard = guard
+        self._run = run
+
+    def instances(self) -> tuple[Instance, ...]:
+        machines = self._ec2.machines.values()
+        return tuple(self._ec2.as_seen(machine) for machine in machines if self._ec2.listed(machine))
+
+    def instance(self, identity: str) -> Instance | None:
+        machine = self._ec2.machines.get(identity)
+        return self._ec2.as_seen(machine) if machine and self._ec2.listed(machine) else None
+
+    def catalog(self, types: Sequence[str]) -> tuple[InstanceType, ...]:
+        known = self._ec2.shop.types
+        return tuple(known[name] for name in sorted(set(types)) if name in known)
+
+    def launch(self, launch: Launch) -> Answer:
+        before = set(self._ec2.machines)
+        answer = self._ec2.launch(launch, self._run.name)
+        if answer is None:
+            self._guard.broken(self._run, Rule.TOKEN, f"launch {launch.id} was sent again with other parameters")
+            raise UnavailableError("EC2", f"IdempotentParameterMismatch for launch {launch.id}")
+        made = [machine for machine in self._ec2.machines.values() if machine.id not in before]
+        self._guard.launched(self._run, launch, made)
+        return answer
+
+    def terminate(self, instance: str) -> None:
+        machine = self._ours(instance, "terminate")
+        if machine is None:
+            return
+        self._guard.terminated(self._run, machine)
+        self._ec2.end(machine)
+
+    def mark_failed(self, instance: str) -> None:
+        machine = self._ours(instance, "tag")
+        if machine is not None:
+            self._guard.needs_lease(self._run, f"tag {instance}")
+            machine.failed = True
+
+    def _ours(self, instance: str, verb: str) -> Machine | None:
+        """A worker of the cluster; none if EC2 does not know it, or not yet."""
+        machine = self._ec2.machines.get(instance)
+        if machine is None or not self._ec2.known(machine):
+            return None
+        if not (machine.ours and machine.worker):
+            self._guard.broken(self._run, Rule.FORBIDDEN, f"tried to {verb} {instance}, which is not a worker of ours")
+        if not machine.ours:
+            raise ChangedError(f"{instance} does not carry the cluster's tag")
+        if not machine.worker:
+            raise DeniedError("EC2", f"may not {verb} {instance}", "The control plane is never touched")
+        return machine

@@ -1,0 +1,119 @@
+"""The Cluster port over the simulated API server, with the conditions that its patches carry."""
+
+from dataclasses import replace
+
+from nodefleet.domain.machines import Node
+from nodefleet.domain.names import LEAVING_TAINT, REASON_ANNOTATION, REMOVAL_ANNOTATION
+from nodefleet.domain.observation import ClusterView
+from nodefleet.domain.operations import Cordon, PodRef
+from nodefleet.domain.workload import Budget, Pod, Taint
+from nodefleet.errors import ChangedError
+from nodefleet.ports import Evicted, Eviction
+from nodefleet_tools.sim.budgets import ruling, status
+from nodefleet_tools.sim.hooks import Run
+from nodefleet_tools.sim.invariants import Guard, Rule
+from nodefleet_tools.sim.kube import Kube, Note
+from nodefleet_tools.sim.kubelets import Kubelets
+from nodefleet_tools.sim.nodes import Nodes
+
+_OURS = (REMOVAL_ANNOTATION, REASON_ANNOTATION)
+
+
+class SimCluster:
+    def __init__(self, kube: Kube, kubelets: Kubelets, nodes: Nodes, guard: Guard, run: Run) -> None:
+        self._kube = kube
+        self._kubelets = kubelets
+        self._nodes = nodes
+        self._guard = guard
+        self._run = run
+
+    def view(self) -> ClusterView:
+        pods = tuple(self._kube.pods.values())
+        return ClusterView(nodes=tuple(self._kube.nodes.values()), pods=pods, budgets=self._budgets(pods))
+
+    def node(self, name: str) -> Node | None:
+        return self._kube.nodes.get(name)
+
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        return tuple(self._kube.pods_on(node))
+
+    def cordon(self, cordon: Cordon, instance: str) -> None:
+        node = self._kube.nodes.get(cordon.node)
+        if node is None or node.instance != instance:
+            raise ChangedError(f"node {cordon.node} is not {instance}'s any more")
+        if node.control_plane or node.pool is None:
+            self._guard.broken(self._run, Rule.FORBIDDEN, f"tried to cordon {node.name}, which is not a worker of ours")
+            raise ChangedError(f"node {node.name} is not a worker")
+        if node.cordoned and not node.removal:
+            raise ChangedError(f"a person cordoned node {node.name}")
+        self._guard.cordoned(self._run, node)
+        taint = Taint(key=LEAVING_TAINT, value=cordon.deadline.strftime("%Y-%m-%dT%H.%M.%SZ"))
+        self._kube.put_node(
+            replace(
+                node,
+                cordoned=True,
+                removal=cordon.removal,
+                taints=(*_without_ours(node), taint),
+                annotations={
+                    **node.annotations,
+                    REMOVAL_ANNOTATION: cordon.removal,
+                    REASON_ANNOTATION: cordon.reason,
+                },
+            )
+        )
+
+    def uncordon(self, node: str, removal: str) -> None:
+        there = self._kube.nodes.get(node)
+        if there is None or not removal or there.removal != removal:
+            return
+        self._guard.uncordoned(self._run, there)
+        annotations = {key: value for key, value in there.annotations.items() if key not in _OURS}
+        self._kube.put_node(
+            replace(there, cordoned=False, removal="", taints=_without_ours(there), annotations=annotations)
+        )
+
+    def evict(self, pod: PodRef) -> Evicted:
+        there = self._pod(pod)
+        if there is None:
+            return Evicted(result=Eviction.GONE)
+        pods = tuple(self._kube.pods.values())
+        found = ruling(there, tuple(self._kube.budgets.values()), pods)
+        if found.answer.result is not Eviction.EVICTED:
+            return found.answer
+        if pod.namespace in self._kube.closing:
+            return Evicted(result=Eviction.WAITS, detail=f"namespace {pod.namespace} is being terminated")
+        self._kubelets.delete(there)
+        self._guard.evicted(self._run, there, found.budget)
+        return found.answer
+
+    def delete_pod(self, pod: PodRef) -> None:
+        there = self._pod(pod)
+        if there is not None:
+            self._guard.forced(self._run, there)
+            self._kubelets.delete_by_force(there)
+
+    def delete_node(self, node: str, instance: str) -> None:
+        there = self._kube.nodes.get(node)
+        if there is None:
+            return
+        if there.control_plane or there.pool is None:
+            self._guard.broken(self._run, Rule.FORBIDDEN, f"tried to delete node {node}, which is not a worker of ours")
+            raise ChangedError(f"node {node} is not a worker")
+        if there.instance != instance or there.ready:
+            raise ChangedError(f"node {node} is {'ready' if there.ready else f'{there.instance} by now'}")
+        self._guard.node_deleted(self._run, there)
+        self._nodes.delete(node)
+
+    def note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
+        self._kube.note(Note(node=node, reason=reason, message=message, warning=warning))
+
+    def _pod(self, ref: PodRef) -> Pod | None:
+        there = self._kube.pods.get(f"{ref.namespace}/{ref.name}")
+        return there if there is not None and there.uid == ref.uid else None
+
+    def _budgets(self, pods: tuple[Pod, ...]) -> tuple[Budget, ...]:
+        return tuple(replace(budget, status=status(budget, pods)) for budget in self._kube.budgets.values())
+
+
+def _without_ours(node: Node) -> tuple[Taint, ...]:
+    return tuple(taint for taint in node.taints if taint.key != LEAVING_TAINT)

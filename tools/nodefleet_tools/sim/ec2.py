@@ -1,0 +1,212 @@
+"""EC2's machines: launched, running, taken away, terminated, forgotten.
+
+Reads are eventually consistent: a new machine shows only after a while, and a change of state shows late, as much as a
+test asks for. A token is kept with the request that it came with, so the same request never launches twice.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import TypeAlias
+
+from nodefleet.domain.machines import Instance, InstanceState, Market, Notice, NoticeKind
+from nodefleet.domain.operations import Launch, Refusal, RefusalKind
+from nodefleet.ports import Answer
+from nodefleet_tools.sim.clock import Clock
+from nodefleet_tools.sim.machines import CloudSettings, Machine
+from nodefleet_tools.sim.shop import QUOTA, Shop
+
+NOTICE = timedelta(seconds=120)  # what EC2 gives before it takes a Spot machine
+
+Listener: TypeAlias = Callable[[Machine], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """A request that was answered, by its token."""
+
+    request: tuple[object, ...]
+    answer: Answer
+
+
+class Ec2:
+    def __init__(self, clock: Clock, shop: Shop, settings: CloudSettings, seed: str) -> None:
+        self.clock = clock
+        self.shop = shop
+        self.settings = settings
+        self.machines: dict[str, Machine] = {}
+        self.listeners: list[Listener] = []  # told of every change of state
+        self.interruptions: list[Notice] = []  # everything that EC2 announced
+        self.subnets: dict[str, str] = {}  # subnet → zone
+        self.templates: set[str] = set()
+        self._seed = seed
+        self._tokens: dict[str, _Sent] = {}
+        self._launched = 0
+
+    # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def listed(self, machine: Machine) -> bool:
+        return machine.ours and self.known(machine)
+
+    def known(self, machine: Machine) -> bool:
+        """EC2 answers to its id: not right after it was made, and not for long after it ended."""
+        now = self.clock.now
+        since, state = machine.states[-1]
+        forgotten = state is InstanceState.TERMINATED and now - since > timedelta(seconds=self.settings.listed_for)
+        return machine.shows_from <= now and not forgotten
+
+    def as_seen(self, machine: Machine) -> Instance:
+        return machine.as_seen(self.clock.now - timedelta(seconds=self.settings.read_lag))
+
+    def live_workers(self, pool: str | None = None) -> list[Machine]:
+        return [
+            machine
+            for machine in self.machines.values()
+            if machine.live and machine.ours and machine.worker and pool in (None, machine.pool)
+        ]
+
+    def cost(self) -> float:
+        """USD for all workers so far."""
+        now = self.clock.now
+        workers = (machine for machine in self.machines.values() if machine.ours and machine.worker)
+        return sum(
+            machine.hourly_usd * ((machine.ended_at or now) - machine.launched_at).total_seconds() / 3600
+            for machine in workers
+        )
+
+    # ── launching ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def launch(self, launch: Launch, by: str) -> Answer | None:
+        """The answer to a request; none if its token came with other parameters before."""
+        request = _request(launch)
+        sent = self._tokens.get(launch.token)
+        if sent is None:
+            sent = self._tokens[launch.token] = _Sent(request=request, answer=self._fulfilled(launch, by))
+        return sent.answer if sent.request == request else None
+
+    def _fulfilled(self, launch: Launch, by: str) -> Answer:
+        if launch.template not in self.templates:
+            return _invalid(launch, "InvalidLaunchTemplateId.NotFound")
+        if self.subnets.get(launch.subnet) != launch.zone:
+            return _invalid(launch, "InvalidSubnetID.NotFound")
+        made: list[str] = []
+        refused: dict[str, Refusal] = {}
+        ranked = self.shop.ranked(launch.types, launch.zone, launch.market)
+        while len(made) < launch.count:
+            name = next((each for each in ranked if self._obtainable(each, launch, refused)), None)
+            if name is None:
+                break
+            self.shop.sell((name, launch.zone, launch.market))
+            machine = self.start(
+                pool=launch.pool, zone=launch.zone, type_=name, market=launch.market, operation=launch.id, by=by
+            )
+            made.append(machine.id)
+        return Answer(instances=tuple(made), refusals=tuple(refused.values()))
+
+    def _obtainable(self, name: str, launch: Launch, refused: dict[str, Refusal]) -> bool:
+        if name in refused:
+            return False
+        refusal = self.shop.refusal((name, launch.zone, launch.market), launch.max_price_usd)
+        if refusal is None and self.shop.quota is not None and len(self.live_workers()) >= self.shop.quota:
+            refusal = Refusal(type=name, kind=RefusalKind.QUOTA, code=QUOTA[launch.market])
+        if refusal:
+            refused[name] = refusal
+        return refusal is None
+
+    def start(
+        self,
+        *,
+        pool: str,
+        zone: str,
+        type_: str,
+        market: Market,
+        by: str,
+        operation: str = "",
+        worker: bool = True,
+        ours: bool = True,
+        age: timedelta | None = None,
+    ) -> Machine:
+        """A new machine. One with an age runs already."""
+        self._launched += 1
+        identity = f"i-{self._launched:08x}"
+        now = self.clock.now
+        born = now - (age or timedelta(0))
+        random = self._random(identity, "boot")
+        machine = self.machines[identity] = Machine(
+            id=identity,
+            pool=pool,
+            zone=zone,
+            type=type_,
+            market=market,
+            launched_at=born,
+            shows_from=born + timedelta(seconds=random.uniform(*self.settings.shows_in)),
+            operation=operation,
+            worker=worker,
+            ours=ours,
+            by=by,
+            hourly_usd=self.shop.price((type_, zone, market)) or 0.0,
+            states=[(born, InstanceState.PENDING if age is None else InstanceState.RUNNING)],
+        )
+        if age is None:
+            boots_in = random.uniform(*self.settings.boots_in)
+            self.clock.after(
+                boots_in, lambda: self._becomes(machine, InstanceState.RUNNING, only_from=InstanceState.PENDING)
+            )
+        return machine
+
+    # ── ending ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def end(self, machine: Machine) -> None:
+        """It shuts down, and is terminated some time later."""
+        if machine.state in (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED):
+            return
+        self._becomes(machine, InstanceState.SHUTTING_DOWN)
+        ends_in = self._random(machine.id, "end").uniform(*self.settings.ends_in)
+        self.clock.after(ends_in, lambda: self._becomes(machine, InstanceState.TERMINATED))
+
+    def stop(self, machine: Machine) -> None:
+        self._becomes(machine, InstanceState.STOPPED)
+
+    def announce(self, machine: Machine, kind: NoticeKind = NoticeKind.SPOT_INTERRUPTION) -> Notice:
+        """EC2 says that it takes a machine, or may; a Spot interruption takes it two minutes later."""
+        notice = Notice(instance=machine.id, kind=kind, at=self.clock.now)
+        self.interruptions.append(notice)
+        if kind is not NoticeKind.REBALANCE:
+            machine.doomed_at = self.clock.now
+        if kind is NoticeKind.SPOT_INTERRUPTION:
+            self.clock.at(self.clock.now + NOTICE, lambda: self.end(machine))
+        return notice
+
+    def _becomes(self, machine: Machine, state: InstanceState, *, only_from: InstanceState | None = None) -> None:
+        if machine.state is state or (only_from and machine.state is not only_from):
+            return
+        machine.states.append((self.clock.now, state))
+        for listener in self.listeners:
+            listener(machine)
+
+    def _random(self, identity: str, purpose: str) -> Random:
+        # One stream for each machine and purpose: what happens to one does not change another's fate.
+        return Random(f"{self._seed}/{identity}/{purpose}")  # noqa: S311  # repeatable on purpose
+
+
+def _invalid(launch: Launch, code: str) -> Answer:
+    remedy = "Look at the launch template, its subnet and the pool's types"
+    refusals = (Refusal(type=name, kind=RefusalKind.INVALID, code=code, remedy=remedy) for name in launch.types)
+    return Answer(refusals=tuple(refusals))
+
+
+def _request(launch: Launch) -> tuple[object, ...]:
+    """What is sent to EC2 of a launch. The rest of it is ours and changes as it goes on."""
+    return (
+        launch.id,
+        launch.pool,
+        launch.zone,
+        launch.market,
+        launch.types,
+        launch.count,
+        launch.template,
+        launch.template_version,
+        launch.subnet,
+        launch.max_price_usd,
+    )

@@ -1,0 +1,70 @@
+"""A machine of EC2: what it is, what became of it when, and how somebody with an old view sees it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from nodefleet.domain.machines import Instance, InstanceState, Market
+
+PERSON = "a person"
+SETUP = "set-up"
+LIVE = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+
+Range: TypeAlias = tuple[float, float]  # seconds, from … to
+
+
+@dataclass(slots=True, kw_only=True)
+class Machine:
+    id: str
+    pool: str
+    zone: str
+    type: str
+    market: Market
+    launched_at: datetime
+    shows_from: datetime
+    operation: str = ""
+    worker: bool = True
+    ours: bool = True  # carries the cluster's tag
+    failed: bool = False
+    by: str = SETUP  # who launched it: a run's name, or PERSON
+    doomed_at: datetime | None = None  # when EC2 said that it takes it
+    hourly_usd: float = 0.0
+    states: list[tuple[datetime, InstanceState]] = field(default_factory=list)
+
+    @property
+    def state(self) -> InstanceState:
+        return self.states[-1][1]
+
+    @property
+    def live(self) -> bool:
+        return self.state in LIVE
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it stopped costing money."""
+        return next((at for at, state in self.states if state not in LIVE), None)
+
+    def as_seen(self, at: datetime) -> Instance:
+        """What EC2 says of it to somebody whose view is of this moment."""
+        past = [state for since, state in self.states if since <= at]
+        return Instance(
+            id=self.id,
+            pool=self.pool,
+            state=past[-1] if past else self.states[0][1],
+            zone=self.zone,
+            type=self.type,
+            market=self.market,
+            launched_at=self.launched_at,
+            operation=self.operation,
+            worker=self.worker,
+            failed=self.failed,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class CloudSettings:
+    boots_in: Range = (10.0, 25.0)  # pending → running
+    ends_in: Range = (20.0, 45.0)  # shutting-down → terminated
+    shows_in: Range = (0.0, 0.0)  # until a new machine is listed
+    read_lag: float = 0.0  # how late a change of state shows
+    listed_for: float = 3600.0  # after it was terminated

@@ -1,0 +1,154 @@
+"""What Prometheus scraped, and the Gauges port over it.
+
+The reading lags as the real one does: CPU is a rate over five minutes of samples, a node that is gone stays in it until
+its samples are too old, a new one counts from its second sample on, and the sample's time is that of the last scrape.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from nodefleet.domain.machines import Node
+from nodefleet.domain.policy import Policy, Pool
+from nodefleet.domain.readings import Missing, PoolReadings, Reading, Sample
+from nodefleet.domain.workload import PodPhase
+from nodefleet_tools.sim.clock import Clock
+from nodefleet_tools.sim.kube import Kube, Traits
+from nodefleet_tools.sim.kubelets import Kubelets
+
+SCRAPE = 30.0  # seconds
+WINDOW = timedelta(minutes=5)
+_SYSTEM_CPU = 0.03  # of a node, for the kubelet and the system
+_SYSTEM_MEMORY = 0.2
+_PERCENT = 100.0
+_NO_SERIES = Missing("the query gave no series")
+
+
+@dataclass(slots=True)
+class _Series:
+    """One node's samples: time, seconds of CPU used so far as a share of the node, memory share."""
+
+    pool: str
+    samples: deque[tuple[datetime, float, float]] = field(default_factory=deque)
+
+    def rate(self) -> float | None:
+        """CPU used, as a share of the node, over the samples there are."""
+        if len(self.samples) < 2:  # noqa: PLR2004  # a rate needs two
+            return None
+        (first, before, _), (last, after, _) = self.samples[0], self.samples[-1]
+        return (after - before) / (last - first).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What one running pod uses of its node: shares of it, times how much its kind uses now."""
+
+    traits: Traits
+    cpu: float
+    memory: float
+
+
+class Prometheus:
+    def __init__(self, clock: Clock, kube: Kube, kubelets: Kubelets) -> None:
+        self.frozen = False  # it answers, but scrapes nothing new
+        self.fixed: dict[tuple[str, str], Callable[[], float]] = {}  # (pool, "cpu" or "memory") instead of the load
+        self.custom: dict[tuple[str, str], Callable[[], float]] = {}  # (pool, reading), sampled at each scrape
+        self.missing: dict[tuple[str, str], str] = {}  # (pool, reading or "cpu", "memory", "nodes") → cause
+        self.scraped_at: datetime | None = None
+        self._clock = clock
+        self._kube = kube
+        self._kubelets = kubelets
+        self._series: dict[str, _Series] = {}
+        self._up: dict[str, str] = {}  # nodes that answered the last scrape, with their pool
+        self._sampled: dict[tuple[str, str], float] = {}
+        self._uses: dict[str, list[_Use]] = {}
+        self._version = -1
+        clock.every(SCRAPE, self._scrape)
+
+    # ── scraping ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _scrape(self) -> None:
+        if self.frozen:
+            return
+        now = self.scraped_at = self._clock.now
+        targets = [node for node in self._kube.nodes.values() if node.pool and node.name in self._kubelets.alive]
+        self._up = {node.name: node.pool or "" for node in targets}
+        for node in targets:
+            cpu, memory = self.use(node)
+            series = self._series.setdefault(node.name, _Series(pool=node.pool or ""))
+            used = series.samples[-1][1] + cpu * SCRAPE if series.samples else 0.0
+            series.samples.append((now, used, memory))
+        for name, series in list(self._series.items()):
+            while series.samples and now - series.samples[0][0] > WINDOW:
+                series.samples.popleft()
+            if not series.samples:
+                del self._series[name]
+        self._sampled = {key: measure() for key, measure in {**self.fixed, **self.custom}.items()}
+
+    def use(self, node: Node) -> tuple[float, float]:
+        """The shares of CPU and memory that are in use on a node now."""
+        if self._version != self._kube.version:
+            self._uses = {each.name: self._uses_of(each) for each in self._kube.nodes.values()}
+            self._version = self._kube.version
+        uses = self._uses[node.name]
+        cpu = _SYSTEM_CPU + sum(use.cpu * use.traits.cpu_use for use in uses)
+        memory = _SYSTEM_MEMORY + (1 - _SYSTEM_MEMORY) * sum(use.memory * use.traits.memory_use for use in uses)
+        return min(1.0, cpu), min(1.0, memory)
+
+    def _uses_of(self, node: Node) -> list[_Use]:
+        offered = node.allocatable
+        return [
+            _Use(self._kube.traits_of(pod), pod.requests.cpu / offered.cpu, pod.requests.memory / offered.memory)
+            for pod in self._kube.pods_on(node.name)
+            if pod.phase is PodPhase.RUNNING
+        ]
+
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def readings(self, pool: Pool) -> PoolReadings:
+        name = pool.name
+        rates = {node: rate for node, rate in self._rates(name) if rate is not None}
+        memory = [self._series[node].samples[-1][2] for node, of in self._up.items() if of == name]
+        return PoolReadings(
+            cpu=self._sample(name, "cpu", _mean(rates.values())),
+            memory=self._sample(name, "memory", _mean(memory)),
+            nodes=self._sample(name, "nodes", float(len(memory)) if memory else None),
+            custom={reading: self._sample(name, reading, None) for reading in pool.readings},
+            idle={node: _PERCENT * (1 - rate) for node, rate in sorted(rates.items())},
+        )
+
+    def _rates(self, pool: str) -> Iterable[tuple[str, float | None]]:
+        return ((name, series.rate()) for name, series in self._series.items() if series.pool == pool)
+
+    def _sample(self, pool: str, name: str, value: float | None) -> Sample:
+        if (pool, name) in self.missing:
+            return Missing(self.missing[pool, name])
+        value = self._sampled.get((pool, name), value)
+        if value is None or self.scraped_at is None:
+            return _NO_SERIES
+        return Reading(value, self.scraped_at)
+
+
+class SimGauges:
+    def __init__(self, prometheus: Prometheus, outage: Callable[[], str]) -> None:
+        self._prometheus = prometheus
+        self._outage = outage  # why nothing answers; empty: it does
+
+    def read(self, policy: Policy, now: datetime, within: timedelta) -> Mapping[str, PoolReadings]:  # noqa: ARG002  # the port's
+        cause = self._outage()
+        if cause:
+            return {pool.name: _nothing(pool, cause) for pool in policy.pools}
+        return {pool.name: self._prometheus.readings(pool) for pool in policy.pools}
+
+
+def _nothing(pool: Pool, cause: str) -> PoolReadings:
+    missing = Missing(cause)
+    return PoolReadings(
+        cpu=missing, memory=missing, nodes=missing, custom=dict.fromkeys(pool.readings, missing), idle={}
+    )
+
+
+def _mean(shares: Iterable[float]) -> float | None:
+    values = list(shares)
+    return _PERCENT * sum(values) / len(values) if values else None

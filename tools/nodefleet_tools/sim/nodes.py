@@ -1,0 +1,170 @@
+"""Nodes: a running machine joins after a while, a silent one is not ready after 40 s and stays until it is deleted.
+
+K3s's own cloud controller believes that every machine exists, so nobody but the autoscaler or a person deletes a Node.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from random import Random
+
+from nodefleet.domain.machines import InstanceState, Node
+from nodefleet.domain.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LABEL
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.resources import Resources
+from nodefleet.domain.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Effect, Pod, Taint
+from nodefleet_tools.sim.ec2 import Ec2
+from nodefleet_tools.sim.kube import Kube
+from nodefleet_tools.sim.kubelets import Kubelets
+from nodefleet_tools.sim.machines import Machine
+
+NOT_READY = Taint(key="node.kubernetes.io/not-ready")
+UNREACHABLE = (
+    Taint(key="node.kubernetes.io/unreachable"),
+    Taint(key="node.kubernetes.io/unreachable", effect=Effect.NO_EXECUTE),
+)
+_ALL_OF_NOT_READY = frozenset({NOT_READY, *UNREACHABLE})
+_STORAGE = 20 << 30
+_PODS = 110
+_SYSTEM_SHARE = 10  # one part in so many of the memory is not for pods
+
+
+class Nodes:
+    def __init__(self, kube: Kube, kubelets: Kubelets, ec2: Ec2, seed: str) -> None:
+        self.policy = Policy()
+        self._kube = kube
+        self._kubelets = kubelets
+        self._ec2 = ec2
+        self._clock = kube.clock
+        self._seed = seed
+        self._silent_since: dict[str, datetime] = {}
+        ec2.listeners.append(self._machine_changed)
+
+    # ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def join_now(self, machine: Machine, *, since: timedelta) -> Node:
+        """A node that has been there for a while: for setting the scene."""
+        at = self._clock.now - since
+        node = replace(self._model(machine), ready=True, ready_changed_at=at, created_at=at)
+        self._kubelets.alive.add(node.name)
+        self._kube.put_node(node)
+        return node
+
+    def _machine_changed(self, machine: Machine) -> None:
+        if machine.state is InstanceState.RUNNING and machine.ours:
+            self._plan_join(machine)
+        elif machine.state in (InstanceState.SHUTTING_DOWN, InstanceState.STOPPED, InstanceState.TERMINATED):
+            node = self._kube.node_of(machine.id)
+            if node is not None:
+                self.silence(node.name)
+
+    def _plan_join(self, machine: Machine) -> None:
+        settings = self._kube.settings
+        random = Random(f"{self._seed}/{machine.id}/join")  # noqa: S311  # repeatable on purpose
+        fate = random.random()
+        if fate < settings.never_joins:
+            return
+        late = fate < settings.never_joins + settings.joins_late
+        joins_in = random.uniform(*(settings.late_in if late else settings.joins_in))
+        ready_in = random.uniform(*settings.ready_in)
+        self._clock.after(joins_in, lambda: self._registered(machine, ready_in))
+
+    def _registered(self, machine: Machine, ready_in: float) -> None:
+        if machine.state is not InstanceState.RUNNING:
+            return
+        now = self._clock.now
+        node = replace(self._model(machine), ready=False, ready_changed_at=now, created_at=now)
+        self._kube.put_node(replace(node, taints=(*node.taints, NOT_READY)))
+        self._kubelets.alive.add(node.name)
+        self._clock.after(ready_in, lambda: self._set_ready(node.name, machine.id))
+
+    def _set_ready(self, name: str, instance: str) -> None:
+        node = self._kube.nodes.get(name)
+        if node is not None and node.instance == instance and name in self._kubelets.alive and not node.ready:
+            taints = tuple(taint for taint in node.taints if taint not in _ALL_OF_NOT_READY)
+            self._kube.put_node(replace(node, ready=True, ready_changed_at=self._clock.now, taints=taints))
+            self._kubelets.report(name, ready=True)
+
+    # ── falling silent ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def silence(self, name: str, *, for_seconds: float | None = None) -> None:
+        """Its kubelet stops, for good or for a while; the API server notices later."""
+        if name not in self._kubelets.alive:
+            return
+        self._kubelets.fell_silent(name)
+        since = self._silent_since[name] = self._clock.now
+        self._clock.after(self._kube.settings.heartbeat, lambda: self._missed(name, since))
+        if for_seconds is not None:
+            self._clock.after(for_seconds, lambda: self.revive(name))
+
+    def revive(self, name: str) -> None:
+        node = self._kube.nodes.get(name)
+        machine = self._ec2.machines.get(node.instance) if node else None
+        if node is None or (machine is not None and not machine.live):
+            return
+        self._kubelets.answers_again(name)
+        self._set_ready(name, node.instance)
+
+    def _missed(self, name: str, since: datetime) -> None:
+        node = self._kube.nodes.get(name)
+        if node is None or name in self._kubelets.alive or not node.ready or since != self._silent_since[name]:
+            return
+        at = self._clock.now
+        self._kube.put_node(replace(node, ready=False, ready_changed_at=at, taints=(*node.taints, *UNREACHABLE)))
+        self._kubelets.report(name, ready=False)
+        self._clock.after(self._kube.settings.evicts_after, lambda: self._give_up_pods(name))
+
+    def _give_up_pods(self, name: str) -> None:
+        node = self._kube.nodes.get(name)
+        since = timedelta(seconds=self._kube.settings.evicts_after)
+        if node is None or node.ready or node.ready_changed_at is None:
+            return
+        if self._clock.now - node.ready_changed_at >= since:
+            for pod in self._kube.pods_on(name):
+                if not _stays_for_ever(pod):
+                    self._kubelets.delete(pod)
+
+    # ── leaving ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def delete(self, name: str) -> None:
+        """Its pods are cleared away some time after it."""
+        self._kubelets.fell_silent(name)
+        self._kube.drop_node(name)
+        self._clock.after(self._kube.settings.orphans_after, lambda: self._clear_orphans(name))
+
+    def _clear_orphans(self, name: str) -> None:
+        if name not in self._kube.nodes:
+            for pod in self._kube.pods_on(name):
+                self._kube.drop_pod(pod)
+
+    # ── what a machine is as a node ──────────────────────────────────────────────────────────────────────────────
+
+    def _model(self, machine: Machine) -> Node:
+        kind = self._ec2.shop.types[machine.type]
+        pool = self.policy.pool(machine.pool)
+        name = f"{'worker' if machine.worker else 'server'}-{machine.id.removeprefix('i-')}"
+        labels = {HOST_LABEL: name, ZONE_LABEL: machine.zone, TYPE_LABEL: machine.type, "kubernetes.io/os": "linux"}
+        if machine.worker:
+            labels |= {POOL_LABEL: machine.pool, CAPACITY_LABEL: machine.market.value, **(pool.labels if pool else {})}
+        else:
+            labels |= dict.fromkeys(CONTROL_PLANE_LABELS, "true")
+        offered = kind.resources
+        return Node(
+            name=name,
+            pool=machine.pool if machine.worker else None,
+            instance=machine.id,
+            control_plane=not machine.worker,
+            labels=labels,
+            taints=(pool.taints if pool else ()) if machine.worker else (Taint(key=CONTROL_PLANE_LABELS[0]),),
+            allocatable=Resources(
+                cpu=offered.cpu,
+                memory=offered.memory - offered.memory // _SYSTEM_SHARE,
+                storage=_STORAGE,
+                pods=_PODS,
+                extended=offered.extended,
+            ),
+        )
+
+
+def _stays_for_ever(pod: Pod) -> bool:
+    """Daemonset pods and static ones tolerate a node that does not answer."""
+    return pod.is_daemon or pod.mirror or pod.finished

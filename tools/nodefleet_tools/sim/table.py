@@ -1,0 +1,132 @@
+"""One cluster's records as a table would hold them: JSON text made by the codec, by kind and key.
+
+So nothing gets in that a real table could not hold, and nothing that is read shares memory with what was written.
+"""
+
+import json
+import zlib
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.events import Event
+from nodefleet.domain.journal import Journal
+from nodefleet.domain.machines import Notice
+from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
+from nodefleet.domain.plain import from_plain, kind_of, to_plain
+from nodefleet.domain.records import DecisionRecord, PolicyVersion
+from nodefleet.ports import Lease, State
+from nodefleet_tools.sim.clock import Clock
+
+T = TypeVar("T")
+
+_TTL = {"decision": timedelta(days=30), "event": timedelta(days=30), "usage": timedelta(days=400)}
+_POLICY_DIGITS = 6
+_LONG = 100_000  # bytes
+_OPERATIONS = {kind_of(cls): cls for cls in (Launch, Removal, Cleanup)}
+_COMMANDS = {kind_of(cls): cls for cls in (Pause, Scale)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Item:
+    text: str
+    expires: datetime | None = None
+
+
+class Table:
+    """The items, by kind of record and key. Expired ones go when somebody next reads their kind: a TTL is lazy."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.items: dict[str, dict[str, _Item]] = defaultdict(dict)
+        self.lease: Lease | None = None
+        self.fence = 0
+        self.wake = 0
+        self.seed: dict[str, Any] = {}
+
+    def put(self, kind: str, key: str, value: Any, *, type_: str = "") -> int:
+        """Store it, and say how many bytes it takes; long ones are compressed."""
+        plain = to_plain(value)
+        text = json.dumps({"kind": type_, "value": plain} if type_ else plain, sort_keys=True, allow_nan=False)
+        ttl = _TTL.get(kind)
+        self.items[kind][key] = _Item(text=text, expires=self.clock.now + ttl if ttl else None)
+        return len(text) if len(text) < _LONG else len(zlib.compress(text.encode()))
+
+    def put_policy(self, version: PolicyVersion, kind: str = "policy") -> int:
+        return self.put(kind, _policy_key(version) if kind == "policy" else "", version)
+
+    def drop(self, kind: str, key: str) -> None:
+        self.items[kind].pop(key, None)
+
+    def has(self, kind: str, key: str) -> bool:
+        return key in self.items[kind]
+
+    def stored(self, kind: str) -> list[Any]:
+        """What there is of a kind, plain, by key."""
+        if kind in _TTL:
+            live = {key: item for key, item in self.items[kind].items() if not self._is_over(item)}
+            self.items[kind] = live
+        held = self.items[kind]
+        return [json.loads(held[key].text) for key in sorted(held)]
+
+    def all(self, kind: str, cls: type[T]) -> list[T]:
+        return [from_plain(cls, plain) for plain in self.stored(kind)]
+
+    def either(self, kind: str, classes: dict[str, type[Any]]) -> list[Any]:
+        return [from_plain(classes[each["kind"]], each["value"]) for each in self.stored(kind)]
+
+    def _is_over(self, item: _Item) -> bool:
+        return item.expires is not None and item.expires < self.clock.now
+
+    @property
+    def size(self) -> int:
+        """In bytes, as far as the texts go."""
+        return sum(len(item.text) for held in self.items.values() for item in held.values())
+
+    # ── for setting the scene, and for looking at what came of it ────────────────────────────────────────────────
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        return tuple(self.either("operation", _OPERATIONS))
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return tuple(self.all("event", Event))
+
+    @property
+    def decisions(self) -> tuple[DecisionRecord, ...]:
+        return tuple(self.all("decision", DecisionRecord))
+
+    @property
+    def policies(self) -> list[PolicyVersion]:
+        """By number. A policy's data is plain already, whatever it holds."""
+        return [_policy(plain) for plain in self.stored("policy")]
+
+    def state(self) -> State:
+        return State(
+            fence=self.fence,
+            wake=self.wake,
+            journal=next(iter(self.all("journal", Journal)), Journal()),
+            operations=self.operations,
+            notices=tuple(self.all("notice", Notice)),
+            commands=tuple(self.either("command", _COMMANDS)),
+            policy=next(reversed(self.policies), None),
+            declared=next(map(_policy, self.stored("declared")), None),
+            deployment=next(iter(self.all("deployment", Deployment)), None),
+        )
+
+
+def _policy(plain: dict[str, Any]) -> PolicyVersion:
+    return PolicyVersion(**{**plain, "at": from_plain(datetime, plain["at"])})
+
+
+def _policy_key(version: PolicyVersion) -> str:
+    return f"{version.number:0{_POLICY_DIGITS}}"
+
+
+def stamp(at: datetime) -> str:
+    """A time whose texts sort as the times do."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"

@@ -1,0 +1,280 @@
+"""All of it together: a cluster on EC2 with its API server, its metrics and its table, and ports on it for each run.
+
+world = World(seed=1, policy={"limits": {"min": 2, "max": 6}})
+world.add_workers(2)
+world.deploy("shop", replicas=4, cpu=500)
+world.settle()
+parts = world.parts("run-1")
+… the loop runs with these parts …
+assert not world.violations
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from nodefleet.adapters.policy.reader import PolicyReader, digest_of
+from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.machines import Instance, Market, Node, Notice, NoticeKind
+from nodefleet.domain.observation import LaunchTarget
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.records import PolicyVersion
+from nodefleet.domain.resources import Resources
+from nodefleet.domain.workload import Budget, Pod, Selector
+from nodefleet.loop.parts import Parts
+from nodefleet_tools.sim.clock import Clock, SimTime
+from nodefleet_tools.sim.cloud import SimCloud
+from nodefleet_tools.sim.cluster import SimCluster
+from nodefleet_tools.sim.ec2 import Ec2
+from nodefleet_tools.sim.faults import Faults
+from nodefleet_tools.sim.hooks import Hook, Run, Sequential, hooked
+from nodefleet_tools.sim.invariants import Guard, Violation
+from nodefleet_tools.sim.kube import Kube, KubeSettings, Traits
+from nodefleet_tools.sim.kubelets import Kubelets
+from nodefleet_tools.sim.load import Load
+from nodefleet_tools.sim.machines import SETUP, CloudSettings, Machine
+from nodefleet_tools.sim.metrics import Prometheus, SimGauges
+from nodefleet_tools.sim.nodes import Nodes
+from nodefleet_tools.sim.people import Person
+from nodefleet_tools.sim.scheduler import Scheduler
+from nodefleet_tools.sim.shop import Shop
+from nodefleet_tools.sim.sinks import Line, Measured, SimArchive, SimTelemetry
+from nodefleet_tools.sim.store import SimStore
+from nodefleet_tools.sim.table import Table
+from nodefleet_tools.sim.workloads import Controllers, Kind, Workload
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+ZONES = ("us-east-1a", "us-east-1b")
+LAMBDA_LIMIT = timedelta(seconds=120)
+_BEFORE = timedelta(minutes=10)  # time for what was set up to come to rest before the start
+_AGE = timedelta(days=1)
+_MIB = 1 << 20
+_GAUGES = "gauges"
+
+
+class World:
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        start: datetime = NOON,
+        name: str = "shop",
+        policy: Mapping[str, Any] | None = None,
+        zones: Sequence[str] = ZONES,
+        cloud: CloudSettings | None = None,
+        kubernetes: KubeSettings | None = None,
+        founded: bool = True,
+    ) -> None:
+        self.seed, self.start, self.name, self.zones = seed, start, name, tuple(zones)
+        self.clock = Clock(start - _BEFORE)
+        self.faults = Faults(self.clock)
+        self.guard = Guard(self)
+        self.shop = Shop()
+        self.ec2 = Ec2(self.clock, self.shop, cloud or CloudSettings(), str(seed))
+        self.kube = Kube(self.clock, kubernetes or KubeSettings())
+        self.kubelets = Kubelets(self.kube)
+        self.nodes = Nodes(self.kube, self.kubelets, self.ec2, str(seed))
+        self.controllers = Controllers(self.kube, self.kubelets)
+        self.kube.reconcilers += [self.controllers.reconcile, Scheduler(self.kube, self.kubelets).reconcile]
+        self.load = Load(self.clock, self.kube, self.controllers)
+        self.prometheus = Prometheus(self.clock, self.kube, self.kubelets)
+        self.table = Table(self.clock)
+        self.archive = SimArchive()
+        self.policies = PolicyReader()  # the shipped one: it needs no world
+        self.person = Person(self.ec2, self.kube, self.kubelets, self.nodes, self.guard)
+        self.lines: list[Line] = []
+        self.metrics: list[Measured] = []
+        self.runs: dict[str, Run] = {}
+        if founded:
+            self._found()
+        self.enforce(policy or {})
+
+    # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now
+
+    def settle(self) -> None:
+        """Let everything that was set up come to rest: from here on it is `start`."""
+        self.clock.advance_to(self.start)
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(timedelta(seconds=seconds))
+
+    # ── a run ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def parts(
+        self,
+        owner: str = "run-1",
+        *,
+        limit: timedelta = LAMBDA_LIMIT,
+        skew: timedelta = timedelta(0),
+        hooks: Sequence[Hook] = (),
+    ) -> Parts:
+        """Ports for one run that is stopped after `limit`, whose clock is wrong by `skew`."""
+        run = Run(name=owner, limit=self.now + limit, hooks=list(hooks))
+        self.runs[owner] = run
+        store = SimStore(self.table, self.guard, run)
+        return Parts(
+            cluster_id=self.name,
+            time=hooked(SimTime(self.clock, run, skew), "time", run, self.faults),
+            store=hooked(store, "store", run, self.faults),
+            history=hooked(store, "history", run, self.faults),
+            cloud=hooked(SimCloud(self.ec2, self.guard, run), "cloud", run, self.faults),
+            cluster=hooked(
+                SimCluster(self.kube, self.kubelets, self.nodes, self.guard, run), "cluster", run, self.faults
+            ),
+            gauges=hooked(
+                SimGauges(self.prometheus, lambda: self.faults.away.get(_GAUGES, "")), _GAUGES, run, self.faults
+            ),
+            archive=hooked(self.archive, "archive", run, self.faults),
+            policies=hooked(self.policies, "policies", run, self.faults),
+            telemetry=hooked(SimTelemetry(run, self.lines, self.metrics), "telemetry", run, self.faults),
+            together=Sequential(),
+        )
+
+    def away(self, port: str, cause: str = "timed out", *, for_seconds: float | None = None) -> None:
+        """A part does not answer: cloud, cluster, store (with its history), archive or gauges."""
+        self.faults.away |= dict.fromkeys(_together(port), cause)
+        if for_seconds is not None:
+            self.clock.after(for_seconds, lambda: self.back(port))
+
+    def back(self, port: str) -> None:
+        for each in _together(port):
+            self.faults.away.pop(each, None)
+
+    # ── setting the scene ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _found(self) -> None:
+        """The control plane, and a machine that is somebody else's."""
+        self.server = self.ec2.start(
+            pool="", zone=self.zones[0], type_="t3.medium", market=Market.ON_DEMAND, by=SETUP, worker=False, age=_AGE
+        )
+        self.nodes.join_now(self.server, since=_AGE)
+        self.foreign = self.ec2.start(
+            pool="", zone=self.zones[0], type_="m5.large", market=Market.ON_DEMAND, by=SETUP, ours=False, age=_AGE
+        )
+
+    def enforce(self, data: Mapping[str, Any]) -> PolicyVersion:
+        """Put this policy (as a file holds it) in force, and deploy its pools."""
+        version = _version(len(self.table.policies) + 1, data, self.now)
+        self.policy = self.nodes.policy = self.policies.read(version.data)
+        self.table.put_policy(version)
+        subnets = {zone: f"subnet-{zone}" for zone in self.zones}
+        self.ec2.subnets = {subnet: zone for zone, subnet in subnets.items()}
+        targets = tuple(
+            LaunchTarget(pool=pool.name, template=f"lt-{pool.name}", template_version="1", subnets=subnets)
+            for pool in self.policy.pools
+        )
+        self.ec2.templates = {target.template for target in targets}
+        prices = {kind.name: kind.hourly_usd for kind in self.shop.types.values() if kind.hourly_usd is not None}
+        self.table.put("deployment", "", Deployment(cluster=self.name, targets=targets, prices=prices))
+        return version
+
+    def declare(self, data: Mapping[str, Any]) -> PolicyVersion:
+        """What the stack says the policy should be."""
+        version = _version(0, data, self.now)
+        self.table.put_policy(version, "declared")
+        return version
+
+    def add_workers(
+        self, number: int, *, pool: str = "default", market: Market | None = None, type_: str = "t3.small"
+    ) -> list[Machine]:
+        """Workers that have been there for a day. Zones take turns; the first is On-Demand, the others are Spot."""
+        made = []
+        for index in range(number):
+            of = market or (Market.SPOT if self.ec2.live_workers(pool) else Market.ON_DEMAND)
+            zone = self.zones[index % len(self.zones)]
+            machine = self.ec2.start(pool=pool, zone=zone, type_=type_, market=of, by=SETUP, age=_AGE)
+            self.nodes.join_now(machine, since=_AGE)
+            made.append(machine)
+        return made
+
+    def deploy(
+        self,
+        name: str,
+        *,
+        kind: Kind = Kind.DEPLOYMENT,
+        replicas: int = 1,
+        cpu: int = 100,
+        memory: int = 128,
+        traits: Traits | None = None,
+        **pod: Any,
+    ) -> Workload:
+        """A workload whose pods ask for `cpu` millicores and `memory` MiB; `pod` is what else they are like."""
+        template = Pod(
+            **{"name": name, "labels": {"app": name}, "requests": Resources(cpu=cpu, memory=memory * _MIB), **pod}
+        )
+        return self.controllers.add(
+            Workload(
+                name=name,
+                kind=kind,
+                namespace=template.namespace,
+                replicas=replicas,
+                template=template,
+                traits=traits or Traits(),
+            )
+        )
+
+    def protect(
+        self, app: str, *, min_available: str | None = None, max_unavailable: str | None = None, **budget: Any
+    ) -> Budget:
+        """A disruption budget over the pods of a workload."""
+        made = Budget(
+            name=f"{app}-pdb",
+            selector=Selector(labels={"app": app}),
+            min_available=min_available,
+            max_unavailable=max_unavailable,
+            **budget,
+        )
+        self.kube.budgets[made.key] = made
+        self.kube.changed()
+        return made
+
+    def interrupt(self, instance: str, kind: NoticeKind = NoticeKind.SPOT_INTERRUPTION) -> Notice:
+        """EC2 announces that it takes a machine; the answer is what the interruption handler gets to hear."""
+        return self.ec2.announce(self.ec2.machines[instance], kind)
+
+    # ── looking at it ────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def violations(self) -> list[Violation]:
+        return self.guard.violations
+
+    def workers(self, pool: str = "default") -> list[Machine]:
+        """Pending and running."""
+        return self.ec2.live_workers(pool)
+
+    def ready_nodes(self, pool: str = "default") -> list[Node]:
+        return [node for node in self.kube.nodes.values() if node.pool == pool and node.ready and not node.cordoned]
+
+    def waiting_pods(self) -> list[Pod]:
+        return [pod for pod in self.kube.unbound() if pod.unschedulable_since is not None]
+
+    def node_of(self, machine: Machine | Instance) -> Node:
+        node = self.kube.node_of(machine.id)
+        if node is None:
+            raise LookupError(f"{machine.id} has not joined")
+        return node
+
+    def most(self, pool: str) -> int:
+        """The pool's max. A run that began before a new policy may still go by the one before."""
+        versions = self.table.policies
+        recent = [each for each in versions[:-1] if self.now - versions[-1].at <= LAMBDA_LIMIT][-1:] + versions[-1:]
+        return max((_max_of(self.policies.read(each.data), pool) for each in recent), default=0)
+
+
+def _together(port: str) -> tuple[str, ...]:
+    """The ports that one part serves."""
+    return ("store", "history") if port == "store" else (port,)
+
+
+def _max_of(policy: Policy, pool: str) -> int:
+    rules = policy.pool(pool)
+    return rules.limits.max if rules else 0
+
+
+def _version(number: int, data: Mapping[str, Any], at: datetime) -> PolicyVersion:
+    plain = dict(data)
+    return PolicyVersion(number=number, source="stack", at=at, data=plain, digest=digest_of(plain))
