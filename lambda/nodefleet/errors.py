@@ -4,6 +4,7 @@ NodeFleetError
 ├── UnavailableError      a part did not answer, or not in time; whether it did what was asked is not known
 │   └── ThrottledError    it answered that it is asked too often
 ├── DeniedError           we may not; says what to mend
+│   └── LoginRefusedError who we say we are is not accepted: the login may have been renewed meanwhile
 ├── ChangedError          what was to be acted upon is no longer what it was: leave it, and look again
 ├── LostLeaseError        another run may act by now; this one acts no more
 ├── MalformedError        something from outside cannot be understood; trying again does not help
@@ -34,6 +35,10 @@ class DeniedError(NodeFleetError):
         self.part = part
         self.cause = cause
         self.remedy = remedy
+
+
+class LoginRefusedError(DeniedError):
+    pass
 
 
 class ChangedError(NodeFleetError):

@@ -1,1 +1,353 @@
-"""The one place where adapters meet the loop. Every part can be replaced by another, such as the simulation's."""
+"""The one place where adapters meet the loop. Every part can be replaced by another, such as the simulation's.
+
+A warm function keeps what is dear to make (clients, connections, the catalogue of types) from run to run. Libraries are
+imported where they are needed: `notify` never loads the Kubernetes client.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from nodefleet.adapters.machine_time import LambdaTime, utc_now
+from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.telemetry import LambdaTelemetry
+from nodefleet.adapters.together import Threads
+from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.machines import InstanceType
+from nodefleet.domain.metrics import Metric
+from nodefleet.domain.policy import Policy
+from nodefleet.errors import MalformedError, MisconfiguredError, UnavailableError
+from nodefleet.loop.governing import governing
+from nodefleet.loop.parts import Parts
+from nodefleet.ports import Archive, Cloud, Gauges, History, Store, Telemetry
+from nodefleet.settings import BUCKET, SLACK, Settings, settings_in
+
+if TYPE_CHECKING:
+    from nodefleet.adapters.aws.secrets import Secrets
+    from nodefleet.adapters.aws.session import Session
+    from nodefleet.adapters.k8s.late import LateCluster
+    from nodefleet.adapters.policy.reader import PolicyReader
+    from nodefleet.adapters.prometheus.client import Prometheus
+    from nodefleet.adapters.slack.notifier import Notifier
+
+KEPT_FOR = timedelta(hours=1)  # then a changed deployment is noticed by a warm function too
+
+
+@cache
+def settings() -> Settings:
+    return settings_in(os.environ)
+
+
+def now() -> datetime:
+    return utc_now()
+
+
+def owner(context: Any) -> str:
+    """Who holds the lease: this invocation."""
+    return str(context.aws_request_id)
+
+
+# ── what all clusters of a function share ────────────────────────────────────────────────────────────────────────
+
+
+class Voice:
+    """Speaks through the telemetry of whichever run is under way."""
+
+    def __init__(self) -> None:
+        self.telemetry: Telemetry | None = None
+
+    def __call__(self, message: str) -> None:
+        if self.telemetry:
+            self.telemetry.warn(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    session: "Session"
+    secrets: "Secrets"
+    policies: "PolicyReader"
+    redact: Redactor
+    voice: Voice
+
+
+@cache
+def shared() -> Shared:
+    from nodefleet.adapters.aws.secrets import Secrets  # noqa: PLC0415
+    from nodefleet.adapters.aws.session import Session  # noqa: PLC0415
+    from nodefleet.adapters.policy.reader import PolicyReader  # noqa: PLC0415
+
+    session, redact = Session(utc_now), Redactor()
+    secrets = Secrets(lambda: session.client("secretsmanager"), learn=redact.learn)
+    return Shared(session, secrets, PolicyReader(), redact, Voice())
+
+
+# ── one cluster ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a warm function keeps of a cluster."""
+
+    cloud: Cloud
+    cluster: "LateCluster"
+    gauges: Gauges
+    made: datetime
+
+
+@dataclass(slots=True)
+class _Warm:
+    clusters: dict[str, Kept] = field(default_factory=dict)
+
+
+_WARM = _Warm()
+
+
+def forget() -> None:
+    """As after a cold start. For tests, and for a process whose environment changes."""
+    _WARM.clusters.clear()
+    settings.cache_clear()
+    shared.cache_clear()
+
+
+def store_of(cluster: str) -> Store:
+    from nodefleet.adapters.aws.state.store import DynamoStore  # noqa: PLC0415
+
+    return DynamoStore(shared().session.client("dynamodb"), settings().table, cluster, shared().voice)
+
+
+def history_of(cluster: str) -> History:
+    from nodefleet.adapters.aws.state.history import DynamoHistory  # noqa: PLC0415
+
+    return DynamoHistory(shared().session.client("dynamodb"), settings().table, cluster, shared().voice)
+
+
+def archive() -> Archive:
+    from nodefleet.adapters.aws.archive import S3Archive  # noqa: PLC0415
+
+    bucket = settings().bucket
+    return S3Archive(shared().session.client("s3"), bucket) if bucket else NoArchive()
+
+
+class NoArchive:
+    """There is no bucket: looks are not kept, and a decision cannot be replayed."""
+
+    def keep(self, key: str, content: bytes) -> None:
+        raise UnavailableError("S3", f"no bucket for {key} ({len(content)} bytes): set {BUCKET}")
+
+    def fetch(self, key: str) -> bytes:
+        raise UnavailableError("S3", f"no bucket to fetch {key} from: set {BUCKET}")
+
+
+def kept(cluster: str, store: Store) -> Kept:
+    known = _WARM.clusters.get(cluster)
+    if known and utc_now() - known.made < KEPT_FOR:
+        return known
+    try:
+        deployment = store.state().deployment
+    except UnavailableError as error:
+        # A doomed node is drained all the same: its cluster's login has a name that needs no record.
+        shared().voice(f"The deployment's record cannot be read, going by names: {error}")
+        return made(Deployment(cluster=cluster))
+    fresh = made(deployment or Deployment(cluster=cluster))
+    if deployment:
+        _WARM.clusters[cluster] = fresh
+    return fresh
+
+
+def made(deployment: Deployment) -> Kept:
+    from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
+
+    common = shared()
+    return Kept(
+        cloud=Ec2(common.session, deployment.cluster, deployment.prices, utc_now, common.voice),
+        cluster=_kubernetes(deployment),
+        gauges=_gauges(deployment),
+        made=utc_now(),
+    )
+
+
+def _kubernetes(deployment: Deployment) -> "LateCluster":
+    from nodefleet.adapters.k8s.late import Connected, LateCluster  # noqa: PLC0415
+    from nodefleet.adapters.logins import ApiLogin  # noqa: PLC0415
+
+    secrets = shared().secrets
+    secret = deployment.api_secret or settings().api_secret(deployment.cluster)
+
+    def connect() -> Connected:
+        from nodefleet.adapters.k8s.cluster import KubernetesCluster  # noqa: PLC0415  # loads the client
+
+        login = secrets.login(secret, ApiLogin)
+        server = deployment.api_server or login.server
+        if not server:
+            raise MisconfiguredError(f"Nobody says where the API server is: put its address into secret {secret}")
+        return KubernetesCluster.at(server, login.token, login.ca)
+
+    return LateCluster(connect, lambda: secrets.refresh(secret))
+
+
+def _gauges(deployment: Deployment) -> Gauges:
+    from nodefleet.adapters.aws.cloudwatch import CloudWatchMetrics  # noqa: PLC0415
+    from nodefleet.adapters.aws.sqs import SqsQueues  # noqa: PLC0415
+    from nodefleet.adapters.gauges import Sources  # noqa: PLC0415
+
+    common = shared()
+    return Sources(
+        prometheus=_prometheus(deployment),
+        sqs=SqsQueues(lambda: common.session.client("sqs")),
+        cloudwatch=CloudWatchMetrics(lambda: common.session.client("cloudwatch")),
+        warn=common.voice,
+    )
+
+
+def _prometheus(deployment: Deployment) -> "Prometheus | None":
+    from nodefleet.adapters.logins import MetricsLogin  # noqa: PLC0415
+    from nodefleet.adapters.prometheus.client import Prometheus  # noqa: PLC0415
+
+    secret, secrets = deployment.prometheus_secret, shared().secrets
+    if not deployment.prometheus:
+        return None
+    if not secret:
+        return Prometheus(deployment.prometheus)
+    return Prometheus(
+        deployment.prometheus, lambda: secrets.login(secret, MetricsLogin), lambda: secrets.refresh(secret)
+    )
+
+
+# ── what the handlers ask for ────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def parts(cluster: str, context: Any) -> Iterator[Parts]:
+    """Everything one run needs. Its metrics are written when it is over, however it ended."""
+    with speaking(cluster, context) as telemetry:
+        store = store_of(cluster)
+        warm = kept(cluster, store)
+        telemetry.calls = _since_now(warm)
+        yield Parts(
+            cluster_id=cluster,
+            time=LambdaTime(context),
+            store=store,
+            history=history_of(cluster),
+            cloud=warm.cloud,
+            cluster=warm.cluster,
+            gauges=warm.gauges,
+            archive=archive(),
+            policies=shared().policies,
+            telemetry=telemetry,
+            together=Threads(),
+        )
+
+
+def _since_now(warm: Kept) -> Callable[[], int]:
+    def calls() -> int:
+        return shared().session.calls() + warm.cluster.calls
+
+    before = calls()
+    return lambda: calls() - before
+
+
+@contextmanager
+def speaking(cluster: str, context: Any) -> Iterator[LambdaTelemetry]:
+    """The telemetry of one invocation, flushed at its end."""
+    common = shared()
+    telemetry = LambdaTelemetry(
+        cluster=cluster,
+        run=owner(context),
+        calls=common.session.calls,
+        redact=common.redact,
+        opt_in=settings().opt_in,
+    )
+    common.voice.telemetry = telemetry
+    try:
+        yield telemetry
+    finally:
+        common.voice.telemetry = None
+        telemetry.flush()
+
+
+def set_aside(event: Any, error: MalformedError, context: Any) -> dict[str, Any]:
+    """What cannot be understood is acknowledged, so that it does not come again for ever, and said."""
+    with speaking("", context) as telemetry:
+        telemetry.metric(Metric.MALFORMED, 1)
+        telemetry.warn(f"Set aside: {error}", event=str(event)[:500])
+    return {"ignored": str(error)}
+
+
+def owners_of(instances: Sequence[str]) -> tuple[str, ...]:
+    """The clusters of this deployment that these instances belong to. While EC2 does not say, all of them look."""
+    from nodefleet.adapters.aws.owners import clusters_of  # noqa: PLC0415
+
+    clusters = settings().clusters
+    try:
+        tagged = clusters_of(shared().session, instances)
+    except UnavailableError:
+        return clusters
+    return tuple(cluster for cluster in clusters if cluster in tagged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reporter:
+    """What the weekly report is made of."""
+
+    store: Store
+    history: History
+    policy: Policy
+    catalog: tuple[InstanceType, ...]
+    now: datetime
+    telemetry: Telemetry
+
+
+@contextmanager
+def reporter(cluster: str, context: Any) -> Iterator[Reporter]:
+    from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
+
+    with speaking(cluster, context) as telemetry:
+        store, history = store_of(cluster), history_of(cluster)
+        state = store.state()
+        policy = governing(state, shared().policies, history, utc_now()).policy
+        prices = state.deployment.prices if state.deployment else {}
+        types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
+        yield Reporter(
+            store=store,
+            history=history,
+            policy=policy,
+            catalog=_catalog(Ec2(shared().session, cluster, prices, utc_now, shared().voice), types),
+            now=utc_now(),
+            telemetry=telemetry,
+        )
+
+
+def _catalog(cloud: Cloud, types: Sequence[str]) -> tuple[InstanceType, ...]:
+    try:
+        return cloud.catalog(types)
+    except UnavailableError as error:
+        shared().voice(f"Without what types offer the report advises less: {error}")
+        return ()
+
+
+@contextmanager
+def notifier(context: Any) -> Iterator["Notifier"]:
+    from nodefleet.adapters.aws.sent import SentTable  # noqa: PLC0415
+    from nodefleet.adapters.aws.state.items import event_in  # noqa: PLC0415
+    from nodefleet.adapters.logins import SlackHook  # noqa: PLC0415
+    from nodefleet.adapters.slack import notifier as slack  # noqa: PLC0415
+    from nodefleet.adapters.slack.sheets import Links  # noqa: PLC0415
+
+    if not settings().slack_secret:
+        raise MisconfiguredError(f"{SLACK} is not set: name the secret that holds Slack's webhook")
+    common = shared()
+    with speaking("", context) as telemetry:
+        yield slack.notifier(
+            hook=common.secrets.login(settings().slack_secret, SlackHook),
+            # A retry comes with the same request id, and must not take back the claim of one that still runs.
+            sent=SentTable(common.session, settings().table, f"{owner(context)}-{uuid4().hex}"),
+            event_in=event_in,
+            links=lambda cluster: Links.of(store_of(cluster).state().deployment),
+            time=LambdaTime(context),
+            telemetry=telemetry,
+        )

@@ -51,7 +51,7 @@ def test_a_pod_that_got_its_node_and_still_waits_buys_no_more():
     seen = look(3, pods=[stuck, *filled(4)], instances=[instance(3)], nodes=fresh_node)
     decision = decide(seen, memory, POLICY)
     assert (bought(decision), alerts(decision)) == (0, [AlertKind.NO_BENEFIT])
-    assert "1 pods got a node and still wait (web-1)" in only(decision).plan[0].text
+    assert "1 pod got a node and still waits (web-1)" in only(decision).plan[0].text
     assert alerts(decide(replace(seen, at=after(60)), decision.memory, POLICY)) == []
 
 

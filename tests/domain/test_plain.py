@@ -11,6 +11,7 @@ import pytest
 
 from nodefleet.domain.plain import decode, from_plain, kind_of, nearest, to_plain, where
 from nodefleet.domain.problems import Problem, RefusedError, shown
+from nodefleet.domain.records import PolicyVersion
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
@@ -212,3 +213,10 @@ def test_long_values_are_cut(length, shown_length):
     text = shown("x" * length)
     assert len(text) == shown_length
     assert text.endswith("…") is (length > 58)
+
+
+def test_what_is_plain_already_passes_as_it_is():
+    written = {"limits": {"min": 2}, "pools": [{"name": "a", "weights": [1, 2.5, None, True]}]}
+    version = PolicyVersion(number=1, source="ann", at=NOON, data=written, digest="d")
+    assert to_plain(version)["data"] == written
+    assert from_plain(PolicyVersion, to_plain(version)) == version

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodefleet.domain.wording import some
+from nodefleet.domain.wording import counted, some
 
 
 @pytest.mark.parametrize(
@@ -11,3 +11,8 @@ from nodefleet.domain.wording import some
 )
 def test_a_list_is_cut_after_a_few(count, words):
     assert some("abcdefghij"[:count]) == words
+
+
+@pytest.mark.parametrize(("number", "words"), [(0, "0 pods fit"), (1, "1 pod fits"), (2, "2 pods fit")])
+def test_one_is_not_many(number, words):
+    assert counted(number, "pod fits", "pods fit") == words

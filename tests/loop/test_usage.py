@@ -65,6 +65,8 @@ def test_an_hour_that_is_over_is_handed_on_and_the_next_begins_at_its_start():
     assert [usage.hour for usage in after_hour.over] == [NOON - timedelta(hours=1)]
     assert after_hour.running.hour == NOON
     assert after_hour.running.pools["default"].watched_seconds == 60
+    (over,) = after_hour.over
+    assert (over.last, over.pools["default"].watched_seconds) == (NOON, 60)
 
 
 def test_a_clock_that_goes_back_counts_nothing():
@@ -77,7 +79,14 @@ def test_requests_are_a_share_of_what_ready_nodes_have():
     used = two_looks(pods=pods)
     assert used.requested_cpu_seconds / used.requested_known == pytest.approx(25)
     assert used.requested_memory_seconds / used.requested_known == pytest.approx(50)
-    assert used.waiting_pod_seconds == 120
+
+
+def test_waiting_pods_are_counted_for_the_whole_cluster():
+    first = count(None, look(3, pods=[waiting("web-2")])).running
+    assert (
+        count(first, look(3, at=after(120), pods=[waiting("web-2")])).running.pools["default"].waiting_pod_seconds
+        == 120
+    )
 
 
 def test_time_at_max_is_counted():
@@ -93,12 +102,11 @@ def test_events_are_counted_but_not_dry_ones():
     assert (used.scale_ups, used.scale_downs, used.interruptions, used.join_failures) == (2, 1, 1, 0)
 
 
-def test_ec2_without_an_answer_counts_no_machine():
-    used = two_looks(instances=())
-    assert used.spot_seconds > 0
+def test_time_in_which_ec2_does_not_answer_is_not_counted_as_a_fleet_of_none():
     first = count(None, look(3)).running
     blind = replace(look(3, at=after(120)), instances=Missing("throttled"))
-    assert count(first, blind).running.pools["default"].spot_seconds == 0
+    used = count(first, blind).running.pools["default"]
+    assert (used.spot_seconds, used.watched_seconds) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from nodefleet.domain.fleet import Phase
 from nodefleet.domain.memory import PodGrant
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import AlertKind, Tell
-from nodefleet.domain.wording import some
+from nodefleet.domain.wording import counted, some
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,8 @@ def cannot_hold(pods: Iterable[tuple[str, str]], pool: str) -> list[Tell]:
     listed = [f"{key}: {why}" for key, why in pods]
     if not listed:
         return []
-    text = f"{len(listed)} pods fit on no node that could be launched; {some(listed, '; ')}. Change them or the pool."
+    fit = counted(len(listed), "pod fits", "pods fit")
+    text = f"{fit} on no node that could be launched; {some(listed, '; ')}. Change the pods or the pool."
     return [Tell(alert=AlertKind.CANNOT_HOLD, pool=pool, text=text)]
 
 
@@ -88,8 +89,6 @@ def _stuck(this: Case, grants: Iterable[PodGrant]) -> list[Tell]:
     newly = sorted(grant.uid for grant in grants if grant.lost and grant.uid not in known)
     if not newly:
         return []
-    text = (
-        f"{len(newly)} pods got a node and still wait ({some(newly)}): they buy no more. "
-        "See their events for what keeps them."
-    )
+    wait = counted(len(newly), "pod got a node and still waits", "pods got a node and still wait")
+    text = f"{wait} ({some(newly)}): no more is bought for that. See the pods' events for what keeps them."
     return [Tell(alert=AlertKind.NO_BENEFIT, pool=this.pool.name, text=text)]

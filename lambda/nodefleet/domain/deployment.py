@@ -9,8 +9,8 @@ from nodefleet.domain.observation import LaunchTarget
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     cluster: str
-    api_server: str = ""  # https://10.0.1.10:6443; empty: from KUBECONFIG
-    api_secret: str = ""  # Secrets Manager: {"token": …, "ca": "-----BEGIN CERTIFICATE-----…"}
+    api_server: str = ""  # https://10.0.1.10:6443; empty: as the secret says
+    api_secret: str = ""  # Secrets Manager: {"server": …, "token": …, "ca": …}; empty: <prefix>/<cluster>/kubernetes
     prometheus: str = ""  # http://10.0.1.10:9090
     prometheus_secret: str = ""  # Secrets Manager: {"username": …, "password": …} or {"token": …}; empty: no login
     targets: tuple[LaunchTarget, ...] = ()  # one for each pool

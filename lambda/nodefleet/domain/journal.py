@@ -34,11 +34,11 @@ class PoolUsage:
     requested_known: float = 0.0
     most_nodes: int = 0
     fewest_nodes: int | None = None
-    at_max_seconds: float = 0.0
-    waiting_pod_seconds: float = 0.0  # unschedulable pods × seconds
+    at_max_seconds: float = 0.0  # as large as max, whether or not more was wanted
+    waiting_pod_seconds: float = 0.0  # unschedulable pods of the whole cluster × seconds: whose they are is not known
     scale_ups: int = 0
     scale_downs: int = 0
-    interruptions: int = 0
+    interruptions: int = 0  # these five count what people were told of, and the same thing is told once
     join_failures: int = 0
     drain_failures: int = 0
     no_capacity: int = 0

@@ -311,7 +311,13 @@ def _decode_duration(data: Plain, path: Path, problems: list[Problem]) -> Any:
     return _wrong(path, data, "is not a duration", "write seconds as a number, or 90s, 5m, 2h, 7d", problems)
 
 
+def _decode_anything(data: Plain, _path: Path, _problems: list[Problem]) -> Any:
+    """What is plain already, such as a policy as somebody wrote it."""
+    return data
+
+
 _SCALARS: Mapping[Any, Decode] = {
+    Any: _decode_anything,
     int: _decode_int,
     float: _decode_float,
     bool: _decode_bool,

@@ -33,6 +33,7 @@ class Book:
         self.operations: dict[str, Operation] = {each.id: each for each in seen.operations}
         self.events: list[Event] = []  # of this look, written or not
         self.joins: list[float] = []  # how many seconds each node took that joined
+        self.drains: list[float] = []  # how many seconds each removal took that is over
         self.failures = 0
         self.removed = 0
         self.retired: tuple[Notice, ...] = ()  # in this look, written or not
@@ -62,6 +63,7 @@ class Book:
     def _removal_over(self, removal: Removal, close: Close) -> None:
         if removal.why is Why.VOLUNTARY and close.outcome is Outcome.DONE:
             self.removed += 1
+            self.drains.append((self._seen.at - removal.started).total_seconds())
             self.happened(self._scale_down(removal))
         if removal.why is Why.INTERRUPTED and close.outcome is Outcome.CANCELLED:
             self.retire(notice for notice in self._seen.notices if notice.instance == removal.instance)
@@ -98,7 +100,7 @@ class Book:
         """Once, however often it is said."""
         event = self.saying.event(EventKind(tell.alert.value), tell.pool, tell.text)
         if event:
-            self.happened(replace(event, dry=dry))
+            self.happened(replace(event, dry=dry, level=self.memory.level))
 
     def news(self, kind: EventKind, pool: str, text: str) -> None:
         event = self.saying.event(kind, pool, text)

@@ -63,7 +63,8 @@ class Look:
     failures: int = 0
     given: int = 0
     removed: int = 0
-    joins: tuple[float, ...] = ()  # seconds
+    joins: tuple[float, ...] = ()  # seconds that each took
+    drains: tuple[float, ...] = ()
     evictions: dict[str, int]
 
 
@@ -122,6 +123,7 @@ def _looked(parts: Parts, rules: Governing, book: Book, hands: Hands, lease: Lea
         given=hands.given,
         removed=book.removed,
         joins=tuple(book.joins),
+        drains=tuple(book.drains),
         evictions=dict(hands.evictions),
     )
 

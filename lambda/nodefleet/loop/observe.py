@@ -20,12 +20,14 @@ def observe(parts: Parts, state: State, policy: Policy, fence: int, within: time
     """One look. `within` is how long the readings may take."""
     now = parts.time.now()
     types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
-    machines, view, readings = parts.together(
-        lambda: (parts.cloud.instances(), parts.cloud.catalog(types)),
+    machines, offers, view, readings = parts.together(
+        parts.cloud.instances,
+        lambda: parts.cloud.catalog(types),
         parts.cluster.view,
         lambda: parts.gauges.read(policy, now, within),
     )
-    ec2: tuple[tuple[Instance, ...], tuple[InstanceType, ...]] | Missing = _known(machines)
+    instances: tuple[Instance, ...] | Missing = _known(machines)
+    catalog: tuple[InstanceType, ...] | Missing = _known(offers)
     kubernetes: ClusterView | Missing = _known(view)
     if isinstance(readings, Exception):
         raise readings  # it never raises: this is a fault of ours
@@ -33,7 +35,7 @@ def observe(parts: Parts, state: State, policy: Policy, fence: int, within: time
         at=now,
         cluster=parts.cluster_id,
         run=str(fence),
-        instances=ec2 if isinstance(ec2, Missing) else ec2[0],
+        instances=instances,
         kubernetes=kubernetes,
         readings=readings,
         operations=state.operations,
@@ -41,7 +43,7 @@ def observe(parts: Parts, state: State, policy: Policy, fence: int, within: time
         commands=state.commands,
         windows=parts.policies.windows(policy, now),
         targets=state.deployment.targets if state.deployment else (),
-        catalog=() if isinstance(ec2, Missing) else ec2[1],
+        catalog=_catalog(parts, catalog),
         utc_offset=parts.policies.utc_offset(policy, now),
     )
 
@@ -54,6 +56,14 @@ def _known(got: T | Exception) -> T | Missing:
             raise got
         case _:
             return got
+
+
+def _catalog(parts: Parts, found: tuple[InstanceType, ...] | Missing) -> tuple[InstanceType, ...]:
+    """Without it nodes that have joined still tell what their type holds, and min is still restored."""
+    if isinstance(found, Missing):
+        parts.telemetry.warn(f"What instance types offer is not known: {found.cause}")
+        return ()
+    return found
 
 
 def _notices(recorded: Iterable[Notice], kubernetes: ClusterView | Missing) -> tuple[Notice, ...]:

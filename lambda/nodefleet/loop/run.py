@@ -127,8 +127,9 @@ def _report(parts: Parts, came: Look, looks: int, started: datetime) -> None:
         (Metric.EVICTIONS, sum(came.evictions.values())),
     ):
         telemetry.metric(metric, count)
-    for seconds in came.joins:
-        telemetry.metric(Metric.JOIN_LATENCY, seconds)
+    for metric, times in ((Metric.JOIN_LATENCY, came.joins), (Metric.DRAIN_TIME, came.drains)):
+        for seconds in times:
+            telemetry.metric(metric, seconds)
     costs = bill(seen)
     if costs:
         telemetry.metric(Metric.HOURLY_COST, costs.hourly_usd)
@@ -143,6 +144,7 @@ def _report(parts: Parts, came: Look, looks: int, started: datetime) -> None:
         did=came.did,
         evictions=came.evictions,
         joins=came.joins,
+        drains=came.drains,
         failures=came.failures,
         look_again=came.again,
         figures=figures(seen, decision),

@@ -30,22 +30,34 @@ def counted(
     """The usage up to this look. What the last look saw is taken to have lasted until now, unless that was long ago."""
     now = seen.at
     hour = now.replace(minute=0, second=0, microsecond=0)
-    watched = _watched(before, now, policy)
+    watched = _watched(before, seen, policy)
     over: tuple[Usage, ...] = ()
     if before is None or before.hour != hour:
-        over = (before,) if before else ()
-        before = Usage(hour=hour, last=now)
-        watched = min(watched, now - hour)
-    pools = dict(before.pools)
+        this_hour = min(watched, now - hour)
+        if before:
+            over = (_with(before, before.hour + _HOUR, seen, decision, policy, watched - this_hour),)
+        before, watched = Usage(hour=hour, last=now), this_hour
+    running = _with(before, now, seen, decision, policy, watched)
+    pools = {name: _with_events(used, events, name) for name, used in running.pools.items()}
+    return Counted(running=replace(running, pools=pools), over=over)
+
+
+def _with(
+    usage: Usage, last: datetime, seen: Observation, decision: Decision, policy: Policy, watched: timedelta
+) -> Usage:
+    """The usage and this much more of it, by what is seen now."""
+    seconds = watched.total_seconds()
+    pools = dict(usage.pools)
     for pool in decision.pools:
-        so_far = pools.get(pool.pool, PoolUsage())
-        used = _used(pool, seen, policy, watched.total_seconds())
-        pools[pool.pool] = _sum(so_far, _with_events(used, events, pool.pool))
-    return Counted(running=Usage(hour=hour, last=now, pools=pools), over=over)
+        pools[pool.pool] = _sum(pools.get(pool.pool, PoolUsage()), _used(pool, seen, policy, seconds))
+    return replace(usage, last=last, pools=pools)
 
 
-def _watched(before: Usage | None, now: datetime, policy: Policy) -> timedelta:
-    since = now - before.last if before else timedelta(0)
+def _watched(before: Usage | None, seen: Observation, policy: Policy) -> timedelta:
+    """Time that nobody looked is not counted, and neither is time in which EC2 did not say what runs."""
+    if before is None or isinstance(seen.instances, Missing):
+        return timedelta(0)
+    since = seen.at - before.last
     return since if timedelta(0) <= since <= policy.trust.gap * policy.interval else timedelta(0)
 
 
@@ -127,12 +139,12 @@ def _with_events(used: PoolUsage, events: Sequence[Event], pool: str) -> PoolUsa
     kinds = Counter(event.kind for event in own)
     return replace(
         used,
-        scale_ups=sum(event.change for event in own if event.kind is EventKind.SCALE_UP),
-        scale_downs=sum(-event.change for event in own if event.kind is EventKind.SCALE_DOWN),
-        interruptions=kinds[EventKind.INTERRUPTED],
-        join_failures=kinds[EventKind.JOIN_FAILED],
-        drain_failures=kinds[EventKind.DRAIN_BLOCKED],
-        no_capacity=kinds[EventKind.NO_CAPACITY],
+        scale_ups=used.scale_ups + sum(event.change for event in own if event.kind is EventKind.SCALE_UP),
+        scale_downs=used.scale_downs + sum(-event.change for event in own if event.kind is EventKind.SCALE_DOWN),
+        interruptions=used.interruptions + kinds[EventKind.INTERRUPTED],
+        join_failures=used.join_failures + kinds[EventKind.JOIN_FAILED],
+        drain_failures=used.drain_failures + kinds[EventKind.DRAIN_BLOCKED],
+        no_capacity=used.no_capacity + kinds[EventKind.NO_CAPACITY],
     )
 
 

@@ -1,1 +1,11 @@
-"""Slack: events as messages that a tired person understands."""
+"""Slack: events as messages that a tired person understands.
+
+text        what may stand in a message: escaped, within Slack's lengths, mentioning nobody
+blocks      Slack's own form of a message, within its limits
+words       a headline for each kind of event, and what to do about it
+meanings    what our alarms mean, and what to do about them
+sheets      a letter as a sheet: what happened, the figures, what to do
+webhook     sends to Slack, and says what its answers mean
+messenger   letters become messages
+notifier    all of it, wired
+"""

@@ -1,0 +1,14 @@
+"""One cluster's records in one DynamoDB table: the lease, what a look needs, and what was recorded.
+
+keys          what each record is called, and why the lease sorts first
+attributes    DynamoDB's own form of values and expressions
+codec         what a record holds, as JSON in one attribute, readable across versions
+items         each record as it stands in the table, with what a person wants to read there
+table         the calls; a write that met another one is tried again
+writing       several records together or not at all, in as few transactions as they fit into
+lease         who may act
+reading       everything that a look needs, of one query
+commit        what a look leaves behind
+store         ports.Store
+history       ports.History
+"""

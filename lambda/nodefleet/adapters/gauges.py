@@ -1,0 +1,230 @@
+"""All readings of a look: Prometheus, SQS and CloudWatch asked at the same time, under one deadline.
+
+What two pools ask alike is asked once. Never raises: whatever is not there in time, or is wrong, is Missing with its
+cause, and the decision treats it as unknown.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from nodefleet.adapters.aws.cloudwatch import CloudWatchMetrics
+from nodefleet.adapters.aws.sqs import SqsQueues
+from nodefleet.adapters.prometheus.answer import Result, by_node, number
+from nodefleet.adapters.prometheus.client import Prometheus
+from nodefleet.adapters.prometheus.promql import for_pool
+from nodefleet.adapters.together import Threads
+from nodefleet.domain.policy import Policy, Pool, demand
+from nodefleet.domain.readings import Missing, PoolReadings, Reading, Sample
+
+_NO_PROMETHEUS = Missing("no Prometheus is known: give its address in the deployment, or in PROMETHEUS_URL")
+_NO_AWS = Missing("AWS is not asked for readings here")
+_NOTHING_SCRAPED = Missing("Prometheus has scraped nothing for minutes: whatever it answers is out of date")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Heard:
+    """What came back, or a part of it."""
+
+    queries: Mapping[str, Result | Missing] = field(default_factory=dict)  # by PromQL
+    queues: Mapping[str, Mapping[str, Sample]] = field(default_factory=dict)  # by URL and attribute
+    metrics: Sequence[tuple[demand.CloudWatch, Sample]] = ()
+
+    def __or__(self, other: "_Heard") -> "_Heard":
+        return _Heard(
+            queries={**self.queries, **other.queries},
+            queues={**self.queues, **other.queues},
+            metrics=(*self.metrics, *other.metrics),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """One thing to ask, and what stands for its answer if there is none."""
+
+    part: str
+    ask: Callable[[], _Heard]
+    unanswered: Callable[[Missing], _Heard]
+
+
+def _unheard(_: str) -> None:
+    """Nobody listens to warnings."""
+
+
+class Sources:
+    """`ports.Gauges` on the real sources. One that is not given is Missing where the policy reads it."""
+
+    def __init__(
+        self,
+        *,
+        prometheus: Prometheus | None = None,
+        sqs: SqsQueues | None = None,
+        cloudwatch: CloudWatchMetrics | None = None,
+        warn: Callable[[str], None] = _unheard,
+        threads: Threads | None = None,
+    ) -> None:
+        self._prometheus = prometheus
+        self._sqs = sqs
+        self._cloudwatch = cloudwatch
+        self._warn = warn
+        self._warned: set[str] = set()
+        self._threads = threads or Threads()
+
+    def read(self, policy: Policy, now: datetime, within: timedelta) -> Mapping[str, PoolReadings]:
+        askings = [*self._of_prometheus(policy, within), *self._of_aws(policy, now)]
+        results = self._threads.within(within, [each.ask for each in askings])
+        heard = _Heard()
+        for asking, result in zip(askings, results, strict=True):
+            heard |= _or_lost(asking, result, within)
+        look = _Look(heard=heard, now=now, trusted_for=policy.trust.stale_after, newest=self._newest())
+        return {pool.name: self._pool(pool, look) for pool in policy.pools}
+
+    def _newest(self) -> str:
+        return self._prometheus.newest if self._prometheus else ""
+
+    def _of_prometheus(self, policy: Policy, within: timedelta) -> Iterator[_Asking]:
+        asked = {for_pool(query, pool.name) for pool in policy.pools for query in _queries(pool)}
+        texts = {each for each in asked if isinstance(each, str)}
+        deadline = time.monotonic() + within.total_seconds()
+        for query in sorted(texts | {self._newest()} if self._newest() else texts):
+            yield _query(self._prometheus, query, deadline)
+
+    def _of_aws(self, policy: Policy, now: datetime) -> Iterator[_Asking]:
+        sources = [source for pool in policy.pools for source in pool.readings.values()]
+        queues: dict[str, set[str]] = {}
+        metrics: list[demand.CloudWatch] = []
+        for source in sources:
+            match source:
+                case demand.Sqs():
+                    queues.setdefault(source.queue_url, set()).add(source.attribute)
+                case demand.CloudWatch() if source not in metrics:
+                    metrics.append(source)
+                case _:
+                    pass
+        for url, attributes in queues.items():
+            yield _queue(self._sqs, url, sorted(attributes), now)
+        if metrics:
+            yield _metrics(self._cloudwatch, metrics, now, policy.trust.stale_after)
+
+    def _pool(self, pool: Pool, look: "_Look") -> PoolReadings:
+        return PoolReadings(
+            cpu=look.sample(pool.queries.cpu, pool.name),
+            memory=look.sample(pool.queries.memory, pool.name),
+            nodes=look.sample(pool.queries.nodes, pool.name),
+            custom={name: look.reading(source, pool.name) for name, source in pool.readings.items()},
+            idle=self._idle(pool, look),
+        )
+
+    def _idle(self, pool: Pool, look: "_Look") -> Mapping[str, float]:
+        """It only orders who leaves first, so nothing waits for it; but somebody should know."""
+        got = look.answer(pool.queries.idle, pool.name)
+        found = got if isinstance(got, Missing) else by_node(got)
+        if not isinstance(found, Missing):
+            return found
+        message = f"pool {pool.name}: how idle each node is cannot be read: {found.cause}"
+        if message not in self._warned:  # a burst looks many times
+            self._warned.add(message)
+            self._warn(message)
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What was heard, as readings with their sample times."""
+
+    heard: _Heard
+    now: datetime
+    trusted_for: timedelta
+    newest: str  # the query that tells how old Prometheus's samples are
+
+    def reading(self, source: demand.Source, pool: str) -> Sample:
+        match source:
+            case demand.Prometheus():
+                return self.sample(source.query, pool)
+            case demand.Sqs():
+                return self.heard.queues[source.queue_url][source.attribute]
+            case demand.CloudWatch():
+                return next(sample for asked, sample in self.heard.metrics if asked == source)
+
+    def sample(self, query: str, pool: str) -> Sample:
+        got = self.answer(query, pool)
+        value = got if isinstance(got, Missing) else number(got)
+        age = self._age()
+        if isinstance(value, Missing):
+            return value
+        return age if isinstance(age, Missing) else Reading(value, self.now - age)
+
+    def answer(self, query: str, pool: str) -> Result | Missing:
+        text = for_pool(query, pool)
+        got = text if isinstance(text, Missing) else self.heard.queries[text]
+        if isinstance(got, Missing) or got.evaluated is None:
+            return got
+        apart = abs(got.evaluated - self.now)
+        if apart <= self.trusted_for:
+            return got
+        return Missing(
+            f"Prometheus's clock and ours are {apart.total_seconds():.0f} s apart, so a reading cannot be dated: "
+            "set both by NTP"
+        )
+
+    def _age(self) -> timedelta | Missing:
+        """Of the newest sample that Prometheus has, by its own clock."""
+        if not self.newest:
+            return timedelta(0)
+        got = self.heard.queries[self.newest]
+        if isinstance(got, Missing):
+            return Missing(f"how old the reading is cannot be told: {got.cause}")
+        seconds = number(got) if got.series else _NOTHING_SCRAPED
+        return seconds if isinstance(seconds, Missing) else timedelta(seconds=max(0.0, seconds))
+
+
+def _queries(pool: Pool) -> Iterator[str]:
+    yield from (pool.queries.cpu, pool.queries.memory, pool.queries.nodes, pool.queries.idle)
+    yield from (source.query for source in pool.readings.values() if isinstance(source, demand.Prometheus))
+
+
+def _query(prometheus: Prometheus | None, query: str, deadline: float) -> _Asking:
+    def ask() -> _Heard:
+        # What had to wait for a thread has less time left.
+        left = timedelta(seconds=deadline - time.monotonic())
+        return told(prometheus.ask(query, left) if prometheus else _NO_PROMETHEUS)
+
+    def told(got: Result | Missing) -> _Heard:
+        return _Heard(queries={query: got})
+
+    return _Asking("Prometheus", ask, told)
+
+
+def _queue(sqs: SqsQueues | None, url: str, attributes: Sequence[str], now: datetime) -> _Asking:
+    def ask() -> _Heard:
+        return _Heard(queues={url: sqs.read(url, attributes, now)}) if sqs else unanswered(_NO_AWS)
+
+    def unanswered(missing: Missing) -> _Heard:
+        return _Heard(queues={url: dict.fromkeys(attributes, missing)})
+
+    return _Asking("SQS", ask, unanswered)
+
+
+def _metrics(
+    cloudwatch: CloudWatchMetrics | None, sources: Sequence[demand.CloudWatch], now: datetime, back: timedelta
+) -> _Asking:
+    def ask() -> _Heard:
+        if cloudwatch is None:
+            return unanswered(_NO_AWS)
+        return _Heard(metrics=[*zip(sources, cloudwatch.read(sources, now, back), strict=True)])
+
+    def unanswered(missing: Missing) -> _Heard:
+        return _Heard(metrics=[(source, missing) for source in sources])
+
+    return _Asking("CloudWatch", ask, unanswered)
+
+
+def _or_lost(asking: _Asking, result: _Heard | Exception, within: timedelta) -> _Heard:
+    return asking.unanswered(_lost(asking.part, result, within)) if isinstance(result, Exception) else result
+
+
+def _lost(part: str, problem: Exception, within: timedelta) -> Missing:
+    if isinstance(problem, TimeoutError):
+        return Missing(f"{part} gave no answer within {within.total_seconds():.3g} s")
+    return Missing(f"{part} could not be asked: {type(problem).__name__}: {problem}")

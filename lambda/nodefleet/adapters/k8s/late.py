@@ -1,0 +1,90 @@
+"""The Cluster port that connects when it is first asked, and anew when its login is refused.
+
+A token is rotated while a warm function keeps the old one. And a login that cannot be had must not keep a run from
+starting: it is Kubernetes that is away then.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Protocol, TypeVar
+
+from nodefleet.domain.machines import Node
+from nodefleet.domain.observation import ClusterView
+from nodefleet.domain.operations import Cordon, PodRef
+from nodefleet.domain.workload import Pod
+from nodefleet.errors import LoginRefusedError
+from nodefleet.ports import Cluster, Evicted
+
+T = TypeVar("T")
+
+
+class Connected(Cluster, Protocol):
+    @property
+    def calls(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class LateCluster:
+    def __init__(self, connect: Callable[[], Connected], refresh: Callable[[], None]) -> None:
+        """`connect` may raise MisconfiguredError, DeniedError or UnavailableError; `refresh` says that a login was
+        refused."""
+        self._connect = connect
+        self._refresh = refresh
+        self._cluster: Connected | None = None
+        self._connecting = Lock()
+        self._calls = 0  # of connections that are closed
+
+    @property
+    def calls(self) -> int:
+        return self._calls + (self._cluster.calls if self._cluster else 0)
+
+    def view(self) -> ClusterView:
+        return self._asked(lambda cluster: cluster.view())
+
+    def node(self, name: str) -> Node | None:
+        return self._asked(lambda cluster: cluster.node(name))
+
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        return self._asked(lambda cluster: cluster.pods_on(node))
+
+    def cordon(self, cordon: Cordon, instance: str) -> None:
+        self._asked(lambda cluster: cluster.cordon(cordon, instance))
+
+    def uncordon(self, node: str, removal: str) -> None:
+        self._asked(lambda cluster: cluster.uncordon(node, removal))
+
+    def evict(self, pod: PodRef) -> Evicted:
+        return self._asked(lambda cluster: cluster.evict(pod))
+
+    def delete_pod(self, pod: PodRef) -> None:
+        self._asked(lambda cluster: cluster.delete_pod(pod))
+
+    def delete_node(self, node: str, instance: str) -> None:
+        self._asked(lambda cluster: cluster.delete_node(node, instance))
+
+    def note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
+        self._asked(lambda cluster: cluster.note(node, reason, message, warning=warning))
+
+    def _asked(self, ask: Callable[[Connected], T]) -> T:
+        """A call that was refused for its login did nothing, so it can be made again."""
+        cluster = self._connected()
+        try:
+            return ask(cluster)
+        except LoginRefusedError:
+            self._drop(cluster)
+            return ask(self._connected())
+
+    def _connected(self) -> Connected:
+        with self._connecting:
+            if self._cluster is None:
+                self._cluster = self._connect()
+            return self._cluster
+
+    def _drop(self, refused: Connected) -> None:
+        with self._connecting:
+            if self._cluster is refused:  # otherwise another thread was quicker
+                self._refresh()
+                self._calls += refused.calls
+                refused.close()
+                self._cluster = None

@@ -1,0 +1,54 @@
+"""One look at the cluster: nodes, pods and budgets, and of the rest only what some pod needs.
+
+Nodes come before pods: a pod on a node that is not in the list is harmless, a node that looks empty because its pods
+were read too early is not. What pods belong to comes after them, so that it is there if it exists at all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
+
+from nodefleet.adapters.k8s.budgets import budget_from
+from nodefleet.adapters.k8s.calls import Api
+from nodefleet.adapters.k8s.decoding import digested, listed
+from nodefleet.adapters.k8s.nodes import node_from
+from nodefleet.adapters.k8s.owners import Named, named, owners_of
+from nodefleet.adapters.k8s.pods import Draft, draft, finished
+from nodefleet.adapters.k8s.resources import BUDGETS, NAMESPACES, NODES, PODS, Request
+from nodefleet.adapters.k8s.shapes import BudgetShape, NamespaceShape, NodeShape, PodShape, labels_of
+from nodefleet.adapters.k8s.templates import Templates
+from nodefleet.adapters.k8s.volumes import Claims, claims_in
+from nodefleet.domain.machines import Node
+from nodefleet.domain.observation import ClusterView
+from nodefleet.domain.workload import HOST_LABEL, Pod
+
+
+def view(api: Api) -> ClusterView:
+    nodes = tuple(digested(api, NODES.list(), NodeShape, node_from))
+    pods = _pods(api, PODS.list(), nodes)
+    budgets = tuple(digested(api, BUDGETS.list(), BudgetShape, budget_from))
+    return ClusterView(nodes=nodes, pods=pods, budgets=budgets)
+
+
+def pods_on(api: Api, node: str) -> tuple[Pod, ...]:
+    return _pods(api, PODS.list(fieldSelector=f"spec.nodeName={node}"), ())
+
+
+def _pods(api: Api, request: Request, nodes: Sequence[Node]) -> tuple[Pod, ...]:
+    templates = Templates(cache(partial(_namespaces, api)))
+    drafts = digested(api, request, PodShape, lambda shape: draft(shape, templates))
+    mattering = [each for each in drafts if each.matters]
+    owners = owners_of(api, _controllers(mattering))
+    claims = claims_in(api, _names_of_hosts(nodes)) if any(each.claims for each in mattering) else Claims()
+    return tuple([finished(each, owners, claims) for each in drafts])
+
+
+def _controllers(drafts: Iterable[Draft]) -> Iterable[Named]:
+    return (named(each.controller, each.pod.namespace, each.pod.labels) for each in drafts if each.controller)
+
+
+def _names_of_hosts(nodes: Iterable[Node]) -> Mapping[str, str]:
+    return {name: node.name for node in nodes for name in (node.name, node.labels.get(HOST_LABEL, node.name))}
+
+
+def _namespaces(api: Api) -> Mapping[str, Mapping[str, str]]:
+    return {each.metadata.name: labels_of(each.metadata) for each in listed(api, NAMESPACES.list(), NamespaceShape)}

@@ -1,0 +1,94 @@
+"""Who we are to the API server, to Prometheus and to Slack. Secrets never show in a repr.
+
+What is wrong with a login is found when it is made, and told without showing it. Otherwise the first to complain is
+the HTTP library, which quotes the header it was given.
+"""
+
+import re
+from base64 import b64encode
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from nodefleet.errors import MisconfiguredError
+
+_HEADER = re.compile(r"[\x21-\x7e]+")  # what may stand in a header: no spaces, no line ends
+_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
+_SLACK = re.compile(r"https://hooks\.slack(-gov)?\.com/[\x21-\x7e]+")
+_LOOPBACK = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/[\x21-\x7e]*)?")  # for tests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiLogin:
+    """A ServiceAccount's token, and the certificate authority that the API server must be known to. The address is
+    there for when the deployment's record cannot be read: a doomed node is drained even then."""
+
+    SHAPE: ClassVar[str] = '{"server": "https://…:6443", "token": "…", "ca": "-----BEGIN CERTIFICATE-----…"}'
+
+    token: str = field(repr=False)
+    ca: str = field(repr=False)
+    server: str = ""
+
+    def __post_init__(self) -> None:
+        _require_header(self.token, "token")
+        if _CERTIFICATE not in self.ca:
+            raise MisconfiguredError("ca is not a certificate in PEM form")
+
+    def secrets(self) -> tuple[str, ...]:
+        return (self.token,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsLogin:
+    """Basic or bearer, as the Prometheus wants it."""
+
+    SHAPE: ClassVar[str] = '{"username": "…", "password": "…"} or {"token": "…"}'
+
+    username: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.token and (self.username or self.password):
+            raise MisconfiguredError("token and username are both there: only one can be used")
+        if self.token:
+            _require_header(self.token, "token")
+        elif not self.username or not self.password:
+            lacking = "username" if self.password else "password" if self.username else "token"
+            raise MisconfiguredError(f"{lacking} is missing")
+        elif ":" in self.username:
+            raise MisconfiguredError("username has a colon, which basic authentication cannot carry")
+
+    def header(self) -> str:
+        """For Authorization."""
+        return f"Bearer {self.token}" if self.token else f"Basic {self._basic()}"
+
+    def secrets(self) -> tuple[str, ...]:
+        return (self.token,) if self.token else (self.password, self._basic())
+
+    def _basic(self) -> str:
+        return b64encode(f"{self.username}:{self.password}".encode()).decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackHook:
+    """An incoming webhook. Whoever has the address can write into the channel."""
+
+    SHAPE: ClassVar[str] = '{"url": "https://hooks.slack.com/services/…"}'
+
+    url: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not _SLACK.fullmatch(self.url) and not _LOOPBACK.fullmatch(self.url):
+            raise MisconfiguredError("url is not an incoming webhook of Slack (https://hooks.slack.com/…)")
+
+    def secrets(self) -> tuple[str, ...]:
+        return (self.url,)
+
+
+Login: TypeAlias = ApiLogin | MetricsLogin | SlackHook
+
+
+def _require_header(value: str, name: str) -> None:
+    if not _HEADER.fullmatch(value):
+        what = "has characters that no HTTP header can carry" if value else "is empty"
+        raise MisconfiguredError(f"{name} {what}")

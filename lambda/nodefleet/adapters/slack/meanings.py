@@ -1,0 +1,78 @@
+"""What our alarms mean, and what to do about them.
+
+An alarm's name contains one of these keys: `node-fleet-dev-no-invocation`, `shop-at-max-web`. Whoever makes the alarms
+takes the keys from here. Any other alarm is told by its own description.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    says: str
+    todo: str
+
+
+MEANINGS: Mapping[str, Meaning] = {
+    "scaling-failures": Meaning(
+        says="Launches, joins or drains fail again and again.",
+        todo="Look at the messages before this one: each failure says what would mend it.",
+    ),
+    "cpu-high": Meaning(
+        says="The workers' CPU is nearly used up.",
+        todo="See whether nodes are being added. If not, look for at max, quota or capacity messages.",
+    ),
+    "memory-high": Meaning(
+        says="The workers' memory is nearly used up: pods may be killed.",
+        todo="See whether nodes are being added. If not, look for at max, quota or capacity messages.",
+    ),
+    "at-max": Meaning(
+        says="The fleet has stood at its limit for a while and more is wanted.",
+        todo="Raise `limits.max`, or find out what asks for so much.",
+    ),
+    "join-failure": Meaning(
+        says="A launched machine did not become a node.",
+        todo="Look at its console output, the join token, and the way to the master.",
+    ),
+    "no-invocation": Meaning(
+        says="The autoscaler does not run: nothing grows, shrinks or heals. What runs in the cluster goes on running.",
+        todo="Act now: look at the schedule, and at the reconcile function's errors and throttles.",
+    ),
+    "dead-letters": Meaning(
+        says="Something was tried several times and given up: it lies in the dead-letter queue.",
+        todo="Read what lies there and the function's log of that time. Delete it when it is settled.",
+    ),
+    "prometheus-unavailable": Meaning(
+        says="Prometheus does not answer: the fleet grows by pods and requests only, and does not shrink.",
+        todo="Look at the Prometheus pod and at the master's disk and memory.",
+    ),
+    "near-time-limit": Meaning(
+        says="A run took nearly all of its time without a reason to.",
+        todo="Look at which part answers slowly in the log: EC2, Kubernetes or Prometheus.",
+    ),
+    "throttles": Meaning(
+        says="AWS throttles the functions: runs start late or not at all.",
+        todo="Look at what else uses up the account's Lambda concurrency.",
+    ),
+    "pool-saturated": Meaning(
+        says="A pool is nearly full.",
+        todo="See whether nodes are being added. If not, look for at max, quota or capacity messages.",
+    ),
+    "queue-growing": Meaning(
+        says="A queue grows faster than it is worked off.",
+        todo="See whether nodes are being added, and whether the workers make use of them.",
+    ),
+    "latency-high": Meaning(
+        says="Answers are much slower than the target.",
+        todo="See whether nodes are being added. If they do not help, look at what the application waits for.",
+    ),
+}
+
+
+def meaning_of(alarm: str) -> Meaning | None:
+    """By the longest key that stands in the name as a word of its own."""
+    words = re.sub(r"[^a-z0-9]+", "-", alarm.lower())
+    found = [key for key in MEANINGS if f"-{key}-" in f"-{words}-"]
+    return MEANINGS[max(found, key=len)] if found else None

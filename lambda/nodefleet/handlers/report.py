@@ -1,0 +1,29 @@
+"""The week in figures, every Monday. The week is the policy's: in its time zone."""
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from nodefleet import wiring
+from nodefleet.adapters.aws.wakeups import wakeups
+from nodefleet.errors import MalformedError
+from nodefleet.reporting.period import last_week
+from nodefleet.reporting.weekly import weekly_report
+from nodefleet.reporting.words import report_event
+
+
+def handler(event: Any, context: Any) -> dict[str, Any]:
+    try:
+        asked = wakeups(event, wiring.settings().clusters)
+    except MalformedError as error:
+        return wiring.set_aside(event, error, context)
+    return {"told": [_told(wakeup.cluster, context) for wakeup in asked]}
+
+
+def _told(cluster: str, context: Any) -> str:
+    with wiring.reporter(cluster, context) as by:
+        week = last_week(by.now, ZoneInfo(by.policy.time_zone))
+        usage, events = by.history.usage(week.start, week.end), by.history.events(week.start, week.end)
+        told = report_event(weekly_report(cluster, week, usage, events, by.policy, by.catalog), by.now)
+        by.store.tell(told)
+        by.telemetry.line(told.text, report=told.id, details=list(told.details))
+    return told.id

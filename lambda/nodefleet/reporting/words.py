@@ -1,0 +1,207 @@
+"""The report in sentences: a headline, a line for each subject, and an event that carries both to people."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from textwrap import fill
+
+from nodefleet.domain.events import Event, EventKind
+from nodefleet.reporting.amounts import hours, number, percent, some, times, usd
+from nodefleet.reporting.case import Recommendation
+from nodefleet.reporting.coverage import coverage
+from nodefleet.reporting.pool_words import Line, compared_with, pool_lines
+from nodefleet.reporting.weekly import WeeklyReport
+
+_HALF_A_CENT = 0.005
+_WIDTH = 110
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+# What goes wrong, in the words of the report. The first three are counted hour by hour.
+_COUNTED = {
+    "join_failures": "nodes that did not join",
+    "drain_failures": "drains that were blocked",
+    "no_capacity": "launches that EC2 had no capacity for",
+}
+_TOLD = {
+    EventKind.QUOTA: "quota reached",
+    EventKind.PERMISSION: "permission missing",
+    EventKind.LAUNCH_INVALID: "launches refused as invalid",
+    EventKind.SICK: "sick nodes replaced",
+    EventKind.MANY_SICK: "many nodes sick at once",
+    EventKind.FORCED: "pods deleted by force",
+    EventKind.CANNOT_HOLD: "pods that no node can hold",
+    EventKind.NO_BENEFIT: "growth that changed nothing",
+    EventKind.CLEANUP_NEEDS_PERSON: "cleanup left to a person",
+    EventKind.DEGRADED: "parts not readable",
+    EventKind.POLICY_REFUSED: "policies refused",
+    EventKind.ALARM: "alarms",
+}
+
+
+def report_event(report: WeeklyReport, now: datetime) -> Event:
+    """The same id for the same cluster and week, so that it is told once."""
+    return Event(
+        id=f"report/{report.cluster}/{report.period.name}",
+        at=now,
+        cluster=report.cluster,
+        kind=EventKind.REPORT,
+        text=headline(report),
+        details=tuple(str(line) for line in lines(report)),
+    )
+
+
+def plain(report: WeeklyReport, width: int = _WIDTH) -> str:
+    """For a terminal."""
+    shown = list(lines(report))
+    column = max(len(line.label) for line in shown) + 2
+    body = (_wrapped(f"{line.says}.", width, line.label.ljust(column)) for line in shown)
+    return "\n".join((_wrapped(f"{report.cluster}: {headline(report)}", width), "", *body))
+
+
+def _wrapped(text: str, width: int, label: str = "") -> str:
+    """No percent sign begins a line."""
+    kept = text.replace(" %", f"{_NO_BREAK}%")
+    return fill(kept, width, initial_indent=label, subsequent_indent=" " * len(label)).replace(_NO_BREAK, " ")
+
+
+def headline(report: WeeklyReport) -> str:
+    period, watched = report.period.words, report.record.watched
+    if not report.record.hours:
+        return (
+            f"{period}: the autoscaler did not run. Not one hour was recorded. See that its schedule is on; "
+            "`nodefleet doctor` names what else is wrong."
+        )
+    if not watched:
+        return (
+            f"{period}: the autoscaler ran and could look at nothing for longer than a moment. "
+            "`nodefleet doctor` names what is wrong."
+        )
+    so_much = f"{number(report.node_hours)} node-hours for {_cost(report)}{_against_fixed(report)}"
+    if watched < report.thresholds.enough_hours:
+        return (
+            f"{period}: only {number(watched)} of {report.period.hours} h were watched, too little to judge: {so_much}."
+        )
+    partly = report.watched_percent < report.thresholds.whole_percent
+    seen = f" {percent(report.watched_percent)} of it was watched." if partly else ""
+    return f"{period}: {so_much}.{seen} {_summary(report)}"
+
+
+def lines(report: WeeklyReport) -> Iterator[Line]:
+    watched = report.record.watched
+    yield Line(about="Watched", says=coverage(report.record, report.period))
+    if watched:
+        yield from _fleet(report, watched)
+        waited = report.record.waiting_pod_hours
+        yield Line(
+            about="Waiting",
+            says=f"pods waited {number(waited)} pod-hours for a node" if waited else "no pod waited for a node",
+        )
+    yield from _people(report)
+    yield Line(about="Failures", says=_failures(report))
+    if watched:
+        yield from _recommendations(report)
+
+
+# ── the fleet ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _cost(report: WeeklyReport) -> str:
+    unpriced = [pool for pool in report.pools if pool.week.unpriced_percent]
+    if not unpriced:
+        return usd(report.usd)
+    return f"at least {usd(report.usd)}" if report.usd else "an unknown price"
+
+
+def _against_fixed(report: WeeklyReport) -> str:
+    found = report.comparisons
+    if not found:
+        return ""
+    at_most = any(each.lower_bound for each in found)
+    difference = compared_with(report.saved_usd, report.fixed_usd, at_most=at_most)
+    ran = sum(1 for pool in report.pools if pool.week.node_hours)
+    only = f" ({len(found)} of {ran} pools compared)" if len(found) < ran else ""
+    return f", {difference} a fixed fleet as large as the peak{only}"
+
+
+def _summary(report: WeeklyReport) -> str:
+    found = report.advice.recommendations
+    if not report.is_judged:
+        return "No recommendations yet."
+    if not found:
+        return "Nothing needs doing."
+    worth = found[0].usd_per_month or 0.0
+    which = ", the first" if len(found) > 1 else ","
+    saving = f"{which} worth up to {usd(worth)} a month" if worth >= _HALF_A_CENT else ""
+    return f"{some(len(found), 'recommendation')}{saving}."
+
+
+def _fleet(report: WeeklyReport, watched: float) -> Iterator[Line]:
+    if len(report.pools) == 1:
+        yield from pool_lines(report.pools[0], watched, "")
+        return
+    together = f"{number(report.node_hours)} node-hours for {_cost(report)}{_against_fixed(report)}"
+    yield Line(about="Together", says=together)
+    dearest = sorted(report.pools, key=lambda pool: -pool.usd)
+    shown = dearest[: report.thresholds.most_pools]
+    for pool in report.pools:
+        if pool in shown:
+            yield from pool_lines(pool, watched, pool.name)
+    rest = dearest[len(shown) :]
+    if rest:
+        used = number(sum(pool.week.node_hours for pool in rest))
+        cost = usd(sum(pool.usd for pool in rest))
+        yield Line(about="Others", says=f"{some(len(rest), 'more pool')} with {used} node-hours for {cost}")
+
+
+# ── what happened ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _people(report: WeeklyReport) -> Iterator[Line]:
+    happened = report.happened
+    said = []
+    if report.policy_changed_at is not None:
+        count = times(happened[EventKind.POLICY_CHANGED])
+        said.append(f"the policy changed {count}, last {report.period.local(report.policy_changed_at)}")
+    if happened[EventKind.PAUSED]:
+        said.append(f"scaling was paused {times(happened[EventKind.PAUSED])}")
+    if happened[EventKind.SCALED_BY_PERSON]:
+        said.append(f"the size was set by hand {times(happened[EventKind.SCALED_BY_PERSON])}")
+    if said:
+        yield Line(about="People", says="; ".join(said))
+
+
+def _failures(report: WeeklyReport) -> str:
+    counted = {words: sum(pool.week.count(field) for pool in report.pools) for field, words in _COUNTED.items()}
+    counted |= {words: report.happened[kind] for kind, words in _TOLD.items()}
+    found = [f"{words}: {count:,}" for words, count in counted.items() if count]
+    return ", ".join(found) or "none was recorded"
+
+
+# ── what to do ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _recommendations(report: WeeklyReport) -> Iterator[Line]:
+    several = len(report.pools) > 1
+    for number_, each in enumerate(report.advice.recommendations, start=1):
+        yield Line(about=f"Recommendation {number_}", says=_advised(each), pool=each.pool if several else "")
+    about = "Recommendations"
+    if report.advice.left_out:
+        yield Line(about=about, says=f"{report.advice.left_out} more of less value are left out")
+    young = [pool for pool in report.pools if pool.in_policy and pool.judged_hours < report.thresholds.enough_hours]
+    since = "since the policy changed" if report.policy_changed_at else "so far"
+    for pool in young:
+        enough = f"{report.thresholds.enough_hours:g} h are needed"
+        says = f"none yet: {hours(pool.judged_hours)} were watched {since}, {enough}"
+        yield Line(about=about, says=says, pool=pool.name if several else "")
+    if report.is_judged and not report.advice.recommendations:
+        yield Line(about=about, says="nothing needs doing" if not young else "nothing else needs doing")
+
+
+def _advised(each: Recommendation) -> str:
+    worth = each.usd_per_month or 0.0
+    money = ""
+    if worth >= _HALF_A_CENT:
+        money = f"alone it saves up to {usd(worth)} a month"
+    elif worth <= -_HALF_A_CENT:
+        money = f"it costs up to {usd(-worth)} a month"
+    outcome = "; ".join(filter(None, (each.effect, money)))
+    return f"{each.do}: {each.because}" + (f". {outcome[0].upper()}{outcome[1:]}" if outcome else "")

@@ -1,0 +1,56 @@
+"""What the environment tells the functions. Nothing in it is secret; all that is missing is named at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nodefleet.domain.metrics import Metric
+from nodefleet.domain.plain import nearest
+from nodefleet.errors import MisconfiguredError
+
+TABLE = "NODEFLEET_TABLE"  # the state table's name
+CLUSTERS = "NODEFLEET_CLUSTERS"  # the clusters that this deployment serves: "shop,blog"
+BUCKET = "NODEFLEET_BUCKET"  # where looks are archived; empty: nowhere
+SECRETS = "NODEFLEET_SECRETS"  # what the names of secrets begin with
+METRICS = "NODEFLEET_METRICS"  # metrics beyond the default ones: "HourlyCost,SpotShare"
+SLACK = "NODEFLEET_SLACK_SECRET"  # the secret with Slack's webhook; only `notify` needs it
+
+_PREFIX = "node-fleet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    table: str
+    clusters: tuple[str, ...]
+    bucket: str = ""
+    secrets: str = _PREFIX
+    opt_in: tuple[Metric, ...] = ()
+    slack_secret: str = ""
+
+    def api_secret(self, cluster: str) -> str:
+        """Where a cluster's Kubernetes login is, if its deployment does not say so."""
+        return f"{self.secrets}/{cluster}/kubernetes"
+
+
+def settings_in(environment: Mapping[str, str]) -> Settings:
+    def value(name: str) -> str:
+        return environment.get(name, "").strip()
+
+    missing = [name for name in (TABLE, CLUSTERS) if not value(name)]
+    metrics = _list(value(METRICS))
+    known = {metric.value: metric for metric in Metric}
+    unknown = [f"{METRICS}: no metric {name}, {nearest(name, list(known))}" for name in metrics if name not in known]
+    problems = [f"{name} is not set" for name in missing] + unknown
+    if problems:
+        raise MisconfiguredError(f"The environment lacks something: {'; '.join(problems)}")
+    return Settings(
+        table=value(TABLE),
+        clusters=_list(value(CLUSTERS)),
+        bucket=value(BUCKET),
+        secrets=value(SECRETS) or _PREFIX,
+        opt_in=tuple(known[name] for name in metrics),
+        slack_secret=value(SLACK),
+    )
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

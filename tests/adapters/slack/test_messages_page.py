@@ -1,0 +1,70 @@
+"""docs/messages.md shows the messages as they are; `.venv/bin/python tests/message_preview.py` writes its examples."""
+
+import re
+
+import pytest
+
+from message_examples import SPECIAL
+from message_preview import PAGE, examples, indented, on_the_page, rewritten
+from nodefleet.adapters.slack.meanings import MEANINGS
+from nodefleet.adapters.slack.webhook import REMEDIES
+from nodefleet.adapters.slack.words import SIGNS
+from nodefleet.domain.events import EventKind
+from nodefleet.notifying.limits import Limits
+from nodefleet.notifying.weight import STANDS_OUT
+
+TEXT = PAGE.read_text()
+NAMES = sorted({kind.value for kind in EventKind} | set(SPECIAL))
+
+
+def rows(*header):
+    lines = TEXT.splitlines()
+    start = lines.index(f"| {' | '.join(header)} |") + 2
+    end = next(
+        place for place in range(start, len(lines) + 1) if place == len(lines) or not lines[place].startswith("|")
+    )
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:end]]
+
+
+def section(name):
+    return re.split(r"^###? ", TEXT.split(f"### {name}\n")[1], flags=re.MULTILINE)[0]
+
+
+def test_every_kind_and_form_has_its_section_once():
+    assert sorted(re.findall(r"^### (.+)$", TEXT, re.MULTILINE)) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_example_is_what_the_code_makes(name):
+    assert indented(on_the_page(TEXT)[name]) == indented(examples()[name])
+
+
+def test_writing_the_page_anew_changes_nothing():
+    assert rewritten(TEXT, examples()) == TEXT
+
+
+def test_the_signs_are_the_code_s():
+    assert [row[0] for row in rows("sign", "means")] == list(SIGNS.values())
+
+
+def test_the_table_of_alarms_is_the_code_s():
+    assert rows("alarm", "means", "what to do") == [[key, each.says, each.todo] for key, each in MEANINGS.items()]
+
+
+def test_the_figures_are_the_code_s():
+    limits = Limits()
+    assert f"More than {limits.alone} messages" in section("many of a kind")
+    assert f"up to {limits.shown_outstanding} are told" in section("many of a kind")
+    assert f"at most {limits.letters} messages" in section("much at once")
+    assert f"for {limits.old_after.total_seconds() / 3600:g} hours" in section("older events")
+
+
+def test_the_important_kinds_are_the_code_s():
+    (listed,) = re.findall(r"important kinds \(([^)]*)\)", section("many of a kind"))
+    assert set(re.split(r",\s+", listed)) == {kind.value for kind in STANDS_OUT}
+
+
+def test_the_errors_of_slack_are_ones_that_the_code_knows():
+    codes = re.findall(r"Slack: ([a-z]+_[a-z_]+)", " ".join(row[0] for row in rows("in the log", "what to do")))
+    assert codes
+    assert set(codes) <= set(REMEDIES)

@@ -1,0 +1,126 @@
+"""The weekly report as Lambda calls it: which week, told once, errors not swallowed."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from nodefleet import wiring
+from nodefleet.domain.events import EventKind
+from nodefleet.domain.policy import Policy
+from nodefleet.errors import MalformedError, UnavailableError
+from nodefleet.handlers.report import handler
+from week_builders import CATALOG, MONDAY, NINE, hours, told, used
+
+BERLIN_MONDAY = datetime(2026, 11, 16, 8, 0, 30, tzinfo=UTC)  # nine o'clock there
+
+
+@dataclass
+class Table:
+    """A history and a store that keeps each event once."""
+
+    hours: tuple = ()
+    happened: tuple = ()
+    broken: bool = False
+    asked: list = field(default_factory=list)
+    events: dict = field(default_factory=dict)
+
+    def usage(self, since, until):
+        self.asked.append((since, until))
+        return tuple(each for each in self.hours if since <= each.hour < until)
+
+    def events_between(self, since, until):
+        self.asked.append((since, until))
+        return tuple(each for each in self.happened if since <= each.at < until)
+
+    def tell(self, event):
+        if self.broken:
+            raise UnavailableError("DynamoDB", "timed out")
+        self.events.setdefault(event.id, event)
+
+
+@pytest.fixture
+def deployed(monkeypatch):
+    """A deployment of two clusters with a table each; gives what it recorded and told."""
+    tables = {"shop": Table(hours=hours((168, used(4, 2))), happened=(told(EventKind.QUOTA),)), "blog": Table()}
+    said, aside = [], []
+    clock = {"now": NINE, "policy": Policy()}
+
+    @contextmanager
+    def reporter(cluster, context):
+        table = tables[cluster]
+        yield SimpleNamespace(
+            history=SimpleNamespace(usage=table.usage, events=table.events_between),
+            store=table,
+            policy=clock["policy"],
+            catalog=CATALOG,
+            now=clock["now"],
+            telemetry=SimpleNamespace(line=lambda message, **fields: said.append((message, fields))),
+        )
+
+    def set_aside(event, error, context):
+        aside.append(error)
+        return {"set_aside": str(error)}
+
+    monkeypatch.setattr(wiring, "reporter", reporter)
+    monkeypatch.setattr(wiring, "set_aside", set_aside)
+    monkeypatch.setattr(wiring, "settings", lambda: SimpleNamespace(clusters=tuple(tables)))
+    return SimpleNamespace(tables=tables, said=said, aside=aside, clock=clock)
+
+
+def test_the_schedule_tells_one_cluster_its_week(deployed):
+    assert handler({"cluster": "shop"}, None) == {"told": ["report/shop/2026-W46"]}
+    (event,) = deployed.tables["shop"].events.values()
+    assert event.kind is EventKind.REPORT
+    assert event.text.startswith("Week 2026-W46 (2026-11-09 to 2026-11-15): 1,008 node-hours for USD 12.10")
+    assert "Failures: quota reached: 1." in event.details
+    assert deployed.tables["blog"].events == {}
+
+
+def test_the_log_has_the_report_too(deployed):
+    handler({"cluster": "shop"}, None)
+    ((message, fields),) = deployed.said
+    (event,) = deployed.tables["shop"].events.values()
+    assert (message, fields["report"], fields["details"]) == (event.text, event.id, list(event.details))
+
+
+def test_a_second_delivery_tells_nothing_new(deployed):
+    handler({"cluster": "shop"}, None)
+    handler({"cluster": "shop"}, None)
+    assert len(deployed.tables["shop"].events) == 1
+
+
+def test_the_week_is_the_policy_s_time_zone_s(deployed):
+    deployed.clock.update(now=BERLIN_MONDAY, policy=Policy(time_zone="Europe/Berlin"))
+    handler({"cluster": "shop"}, None)
+    start, end = datetime(2026, 11, 8, 23, tzinfo=UTC), datetime(2026, 11, 15, 23, tzinfo=UTC)
+    assert deployed.tables["shop"].asked == [(start, end)] * 2
+
+
+def test_a_cluster_that_never_ran_hears_of_it(deployed):
+    handler({"cluster": "blog"}, None)
+    (event,) = deployed.tables["blog"].events.values()
+    assert "the autoscaler did not run" in event.text
+
+
+@pytest.mark.parametrize("event", [None, {}, {"cluster": "nowhere"}, {"cluster": ["shop"]}, {"source": "aws.events"}])
+def test_an_event_that_names_no_cluster_is_set_aside_and_not_retried(deployed, event):
+    assert "set_aside" in handler(event, None)
+    (error,) = deployed.aside
+    assert isinstance(error, MalformedError)
+
+
+def test_a_table_that_does_not_answer_fails_the_run_so_that_it_is_tried_again(deployed):
+    deployed.tables["shop"].broken = True
+    with pytest.raises(UnavailableError):
+        handler({"cluster": "shop"}, None)
+    assert deployed.said == []
+
+
+def test_hours_of_other_weeks_are_not_in_it(deployed):
+    deployed.tables["shop"].hours = hours((400, used(4, 2)), start=MONDAY)
+    handler({"cluster": "shop"}, None)
+    (event,) = deployed.tables["shop"].events.values()
+    assert "1,008 node-hours" in event.text

@@ -1,0 +1,71 @@
+"""A message as text, made from the very blocks that Slack gets, and the page that shows one of each kind.
+
+.venv/bin/python tests/message_preview.py          writes the examples into docs/messages.md anew
+"""
+
+import re
+import sys
+from html import unescape
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+PAGE = Path(__file__).parents[1] / "docs" / "messages.md"
+_EXAMPLE = re.compile(r"(### (.+)\n(?:.*\n)*?\n    )(?:.+\n(?:    .+\n)*)")
+_WIDTH = 100
+
+
+def preview(message: dict[str, Any]) -> str:
+    """What a reader in UTC sees, roughly: a line for each block, links as their words."""
+    return "\n".join(fill(line, _WIDTH) for block in message["blocks"] for line in _lines(block))
+
+
+def _lines(block: dict[str, Any]) -> list[str]:
+    match block:
+        case {"type": "section", "fields": fields}:
+            return [" · ".join(_shown(field["text"]).replace("\n", ": ") for field in fields)]
+        case {"type": "context", "elements": elements}:
+            return [" ".join(_shown(element["text"]) for element in elements)]
+        case {"text": {"text": text}}:
+            return _shown(text).splitlines()
+        case _:
+            raise AssertionError(f"no preview of {block}")
+
+
+def _shown(text: str) -> str:
+    text = re.sub(r"<!date\^[^|]*\|([^>]*)>", r"\1", text)
+    text = re.sub(r"<[^|>]*\|([^>]*)>", r"[\1]", text)
+    return unescape(re.sub(r"\*([^*\n]+)\*", r"\1", text))
+
+
+def examples() -> dict[str, str]:
+    from message_examples import LINKS, OF_A_KIND, SPECIAL, single  # noqa: PLC0415
+    from nodefleet.adapters.slack.blocks import payload  # noqa: PLC0415
+    from nodefleet.adapters.slack.sheets import sheet  # noqa: PLC0415
+    from nodefleet.notifying.limits import Limits  # noqa: PLC0415
+
+    letters = {kind.value: single(each) for kind, each in OF_A_KIND.items()} | dict(SPECIAL)
+    return {name: preview(payload(sheet(letter, LINKS, Limits()))) for name, letter in letters.items()}
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def on_the_page(page: str) -> dict[str, str]:
+    """The first indented example under each heading."""
+    return {
+        match[2]: "\n".join(line[4:] for line in match[0][len(match[1]) - 4 :].splitlines())
+        for match in _EXAMPLE.finditer(page)
+    }
+
+
+def rewritten(page: str, shown: dict[str, str]) -> str:
+    return _EXAMPLE.sub(lambda match: match[1][:-4] + indented(shown.get(match[2], "?")), page)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print("\n\n".join(f"### {name}\n\n{text}" for name, text in examples().items()))  # noqa: T201
+    else:
+        PAGE.write_text(rewritten(PAGE.read_text(), examples()))
