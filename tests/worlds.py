@@ -22,15 +22,19 @@ class Cluster:
         self.ticks = 0
         self.began = world.now
 
-    def tick(self, *hooks: Hook) -> Ran | None:
+    def tick(self, *hooks: Hook, limit: timedelta = TICK) -> Ran | None:
         """The next run of the schedule; none if it was killed."""
         self.ticks += 1
         self.world.clock.advance_to(max(self.world.now, self.began + self.ticks * TICK))
-        return self.run(f"tick-{self.ticks}", *hooks)
+        return self.run(f"tick-{self.ticks}", *hooks, limit=limit)
 
-    def run(self, owner: str, *hooks: Hook, urgent: bool = False) -> Ran | None:
+    def look(self, *hooks: Hook) -> Ran | None:
+        """The next run, with time for one look only."""
+        return self.tick(*hooks, limit=timedelta(seconds=24))
+
+    def run(self, owner: str, *hooks: Hook, urgent: bool = False, limit: timedelta = TICK) -> Ran | None:
         try:
-            return run(self.world.parts(owner, hooks=hooks), owner=owner, urgent=urgent)
+            return run(self.world.parts(owner, hooks=hooks, limit=limit), owner=owner, urgent=urgent)
         except KilledError:
             return None
 
@@ -42,12 +46,12 @@ class Cluster:
         except KilledError:
             return None
 
-    def until(self, reached: Callable[[], bool], ticks: int = 60) -> int:
+    def until(self, reached: Callable[[], bool], *hooks: Hook, ticks: int = 60) -> int:
         """Ticks until something is so; the count of those that it took."""
         for number in range(ticks):
             if reached():
                 return number
-            self.tick()
+            self.tick(*hooks)
         assert reached(), f"not reached within {ticks} ticks"
         return ticks
 

@@ -5,6 +5,7 @@ that may not finish within the run or the lease. What a step rests on is written
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import assert_never
 
 from nodefleet.decide.drain import drain
@@ -119,12 +120,18 @@ class Hands:
             self._do(operation, step)
         except ChangedError as error:
             self._parts.telemetry.line(f"Not done, the next look decides anew: {error}", step=type(step).__name__)
+            self._not_asked(operation)
             return False
         except (UnavailableError, DeniedError, MisconfiguredError) as error:
             self._failed(operation, step, error)
             return False
         self.seen = aftermath(self.seen, step)
         return True
+
+    def _not_asked(self, operation: Operation | None) -> None:
+        """EC2 was to be asked to terminate it for the first time, and was not: it may still be let back in at once."""
+        if isinstance(operation, Removal) and operation.terminating and operation.asked_at == self.seen.at:
+            self._book.put(replace(operation, terminating=False, asked_at=None))
 
     def _failed(self, operation: Operation | None, step: Step, error: NodeFleetError) -> None:
         self.failures += 1
