@@ -89,15 +89,15 @@ class TableWorld:
     def write(self, item: Mapping[str, Any]) -> None:
         self.client.send("put_item", {"TableName": self.table, "Item": item})
 
+    def forget(self, record: str, cluster: str = "shop") -> None:
+        """Somebody deletes a record by hand."""
+        key = {PARTITION: {"S": cluster}, SORT: {"S": record}}
+        self.client.send("delete_item", {"TableName": self.table, "Key": key})
+
     def item(self, record: str, cluster: str = "shop") -> dict[str, Any]:
         key = {PARTITION: {"S": cluster}, SORT: {"S": record}}
         answer = self.client.send("get_item", {"TableName": self.table, "Key": key, "ConsistentRead": True})
         return answer.get("Item", {})
-
-    def records(self) -> list[str]:
-        """The names of all records of all clusters."""
-        answer = self.client.send("scan", {"TableName": self.table, "ConsistentRead": True})
-        return sorted(item[SORT]["S"] for item in answer["Items"])
 
     def change(self, record: str, **attributes: Mapping[str, Any]) -> None:
         """Somebody edits a record by hand."""

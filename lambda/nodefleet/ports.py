@@ -209,7 +209,8 @@ class Store(Protocol):
     def state(self) -> State: ...
 
     def commit(self, lease: Lease, changes: Changes) -> None:
-        """All of it or nothing, and only while the lease is ours; LostLeaseError otherwise."""
+        """All of it or nothing, and only while the lease is ours; LostLeaseError otherwise. ChangedError if somebody
+        else made the new policy's number meanwhile."""
         ...
 
     def record(self, notice: Notice) -> None:

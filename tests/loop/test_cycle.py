@@ -31,7 +31,7 @@ def test_every_archived_decision_is_decided_the_same_again():
     cluster.world.deploy("sale", replicas=6, cpu=900)
     cluster.calm(8)
     archived = [record for record in cluster.world.table.decisions if record.archived]
-    assert len(archived) >= 3
+    assert len(archived) >= 2
     for record in archived:
         question = unpacked(cluster.world.archive.kept[record.archived])
         again = decide(question.observation, question.memory, question.policy)

@@ -18,9 +18,9 @@ from nodefleet.errors import UnavailableError
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
-_TRIES = 3
-_PAUSES = (0.1, 0.4)  # seconds between tries
+_PAUSES = (0.1, 0.4)  # seconds between three tries
 _CHUNK = 1 << 18
+_IDLE = 30.0  # seconds: a function that was frozen since cannot know whether its connection still leads anywhere
 _FINE = range(200, 300)
 
 
@@ -48,7 +48,6 @@ class Answer:
     status: int
     body: bytes
     date: str = ""  # by the server's clock
-    retry_after: str = ""
 
     @property
     def fine(self) -> bool:
@@ -71,11 +70,12 @@ class Api:
         self._client = client
         self._limits = limits or Limits()
         self._pause = pause
+        self._used = 0.0  # when a request was last sent
         self.calls = 0  # sent so far
 
     def ask(self, request: Request) -> Answer:
         """The answer, whatever its status is. UnavailableError if there is none."""
-        for pause in _PAUSES[: _TRIES - 1]:
+        for pause in _PAUSES:
             try:
                 return self._send(request)
             except _BrokenError as error:
@@ -112,6 +112,7 @@ class Api:
 
         connect, read = self._seconds(request)
         until = time.monotonic() + read
+        self._leave_old_connections()
         self.calls += 1
         try:
             response = self._client.call_api(*self._serialized(request), _request_timeout=(connect, read)).response
@@ -129,13 +130,13 @@ class Api:
             raise _BrokenError(_cause(error), arrived=True) from error
         except (ApiException, exceptions.HTTPError) as error:
             _unavailable(request, _cause(error))
-        headers = response.headers
-        return Answer(
-            status=response.status,
-            body=body,
-            date=headers.get("Date", ""),
-            retry_after=headers.get("Retry-After", ""),
-        )
+        return Answer(status=response.status, body=body, date=response.headers.get("Date", ""))
+
+    def _leave_old_connections(self) -> None:
+        now = time.time()
+        if now - self._used > _IDLE:
+            self._client.close()  # only those that are not in use; new ones are made as needed
+        self._used = now
 
     def _serialized(self, request: Request) -> tuple[Any, ...]:
         return self._client.param_serialize(

@@ -36,13 +36,12 @@ def from_kubeconfig(path: str | None = None, context: str | None = None) -> Clie
     the usual place."""
     from kubernetes.client.configuration import Configuration  # noqa: PLC0415
     from kubernetes.config import kube_config  # noqa: PLC0415
-    from kubernetes.config.config_exception import ConfigException  # noqa: PLC0415
 
     configuration = Configuration()
     load: Any = kube_config.load_kube_config
     try:
         load(config_file=path, context=context, client_configuration=configuration)
-    except ConfigException as error:
+    except Exception as error:  # its parser, its plugins and the loader each have errors of their own
         raise MisconfiguredError(f"The kubeconfig cannot be used: {error}") from error
     return _client(configuration)
 

@@ -5,6 +5,7 @@ import pytest
 from builders import NOON, after
 from contracts.store_contract import event, record, take, version
 from nodefleet.adapters.aws.state import keys
+from nodefleet.errors import ChangedError
 from nodefleet.ports import Changes
 
 
@@ -71,3 +72,14 @@ def test_an_event_that_was_told_before_does_not_keep_a_policy_from_coming_into_f
     table.store().tell(event())
     table.history().apply(version(), event())
     assert table.store().state().policy == version()
+
+
+def test_a_version_is_never_overwritten_even_if_none_is_in_force(on_moto):
+    """Somebody deleted the one in force by hand."""
+    on_moto.history().apply(version(1), event("e1"))
+    on_moto.forget(keys.POLICY)
+    with pytest.raises(ChangedError):
+        on_moto.history().apply(version(1, "bob"), event("e2"))
+    assert on_moto.history().policies() == (version(1),)
+    on_moto.history().apply(version(1), event("e1"))
+    assert on_moto.store().state().policy == version(1)

@@ -1,10 +1,13 @@
 """A look's state, and what is done about records that cannot be read."""
 
+import json
+
 import pytest
 
 from builders import after
 from contracts.store_contract import event, journal, notice, take, version
 from nodefleet.adapters.aws.state import keys
+from nodefleet.adapters.aws.state.items import declared_item, deployment_item
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.observation import Pause, Scale
 from nodefleet.errors import MalformedError
@@ -131,3 +134,15 @@ def test_a_rolled_back_version_goes_on_with_what_the_newer_one_left(full):
     assert "placement_group" in full.warnings[0]
     store.commit(take(store), Changes(put=(launch(attempts=1),)))
     assert store.state().operations == (launch(attempts=1), removal())
+
+
+def test_what_the_stack_writes_is_text_however_long(on_moto):
+    """Its tool writes JSON, which has no bytes."""
+    declared = version(0, "stack", data={"pools": [{"name": f"pool-{number}"} for number in range(1000)]})
+    deployment = Deployment(cluster="shop", prices={f"t{number}.small": 0.02 for number in range(1000)})
+    for item in (declared_item("shop", declared), deployment_item("shop", deployment)):
+        assert len(item["body"]["S"]) > 10_000
+        assert json.loads(json.dumps(item)) == item
+    on_moto.declare(declared, deployment)
+    state = on_moto.store().state()
+    assert (state.declared, state.deployment) == (declared, deployment)

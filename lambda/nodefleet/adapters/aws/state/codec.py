@@ -33,13 +33,14 @@ _READABLE = 4_000  # bytes that stay as text
 _UNKNOWN = "is an unknown key"  # the codec's words for it
 
 
-def packed(plain: Plain) -> str | bytes:
+def packed(plain: Plain, readable: int = _READABLE) -> str | bytes:
+    """As text up to so many bytes, compressed above."""
     try:
         written = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         encoded = written.encode()
     except ValueError as problem:  # not a number, or half a character
         raise MalformedError(f"this cannot be stored: {problem}") from problem
-    return written if len(encoded) <= _READABLE else zlib.compress(encoded)
+    return written if len(encoded) <= readable else zlib.compress(encoded)
 
 
 def unpacked(attribute: Attribute) -> Plain:

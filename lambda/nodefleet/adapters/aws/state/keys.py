@@ -25,8 +25,9 @@ OPERATIONS = "state#operation#"
 ORDERS = "state#order#"
 PAUSES = f"{ORDERS}pause#"
 POLICY = "state#policy"
-STACK_DEPLOYMENT = "state#stack#deployment"
-STACK_POLICY = "state#stack#policy"
+STACK = "state#stack#"
+STACK_DEPLOYMENT = f"{STACK}deployment"
+STACK_POLICY = f"{STACK}policy"
 
 # ── what was recorded ────────────────────────────────────────────────────────────────────────────────────────────
 DECISIONS = "decision#"
