@@ -5,7 +5,7 @@ imported where they are needed: `notify` never loads the Kubernetes client.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,9 +21,10 @@ from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.machines import InstanceType
 from nodefleet.domain.metrics import Metric
 from nodefleet.domain.policy import Policy
-from nodefleet.errors import MalformedError, MisconfiguredError, UnavailableError
+from nodefleet.errors import MalformedError, MisconfiguredError, NodeFleetError, UnavailableError
 from nodefleet.loop.governing import governing
 from nodefleet.loop.parts import Parts
+from nodefleet.loop.run import Ran
 from nodefleet.ports import Archive, Cloud, Gauges, History, Store, Telemetry
 from nodefleet.settings import BUCKET, SLACK, Settings, settings_in
 
@@ -149,7 +150,10 @@ def kept(cluster: str, store: Store) -> Kept:
         return known
     try:
         deployment = store.state().deployment
-    except UnavailableError as error:
+    except NodeFleetError as error:
+        if known:
+            shared().voice(f"The deployment's record cannot be read, going by what it was: {error}")
+            return known
         # A doomed node is drained all the same: its cluster's login has a name that needs no record.
         shared().voice(f"The deployment's record cannot be read, going by names: {error}")
         return made(Deployment(cluster=cluster))
@@ -270,6 +274,24 @@ def speaking(cluster: str, context: Any) -> Iterator[LambdaTelemetry]:
         telemetry.flush()
 
 
+def all_of(runs: Mapping[str, Callable[[], Ran]]) -> dict[str, Any]:
+    """What Lambda is answered. One cluster's trouble does not keep the others from their runs: it is raised at the end,
+    so that the alarm fires and the event comes again."""
+    said, errors = [], []
+    for cluster, go in runs.items():
+        try:
+            ran = go()
+        except Exception as error:  # noqa: BLE001  # raised below
+            errors.append(error)
+            continue
+        said.append({"cluster": cluster, "held": bool(ran.held), "looks": ran.looks, "did": list(ran.did)})
+    if len(errors) > 1:
+        raise ExceptionGroup("several clusters' runs failed", errors)
+    if errors:
+        raise errors[0]
+    return {"runs": said}
+
+
 def set_aside(event: Any, error: MalformedError, context: Any) -> dict[str, Any]:
     """What cannot be understood is acknowledged, so that it does not come again for ever, and said."""
     with speaking("", context) as telemetry:
@@ -285,7 +307,7 @@ def owners_of(instances: Sequence[str]) -> tuple[str, ...]:
     clusters = settings().clusters
     try:
         tagged = clusters_of(shared().session, instances)
-    except UnavailableError:
+    except NodeFleetError:
         return clusters
     return tuple(cluster for cluster in clusters if cluster in tagged)
 

@@ -205,14 +205,20 @@ def test_a_negative_age_is_none():
 # ── idle ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_idle_that_cannot_be_read_is_told_once_and_holds_nothing_up():
+def test_idle_that_cannot_be_read_is_told_once_until_it_is_well_and_holds_nothing_up():
     told: list[str] = []
     with prometheus({**ANSWERS, "idle": one(5)}) as server:
         gauges = Sources(prometheus=Prometheus(server.address), warn=told.append)
         for _ in range(3):
             got = gauges.read(Policy(pools=(WEB,)), NOON, SOON)["web"]
             assert (got.idle, got.cpu) == ({}, Reading(71, SAMPLED))
-    (warning,) = told
+        server.answer = ANSWERS.get
+        assert gauges.read(Policy(pools=(WEB,)), NOON, SOON)["web"].idle == {"w1": 20, "w2": 90}
+        assert len(told) == 1
+        server.answer = lambda _: one(5)
+        gauges.read(Policy(pools=(WEB,)), NOON, SOON)
+    warning, again = told
+    assert again == warning  # it was well in between, so it is news
     assert warning.startswith(
         "pool web: how idle each node is cannot be read: the query gives series without the label"
     )

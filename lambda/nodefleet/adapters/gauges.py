@@ -68,7 +68,7 @@ class Sources:
         self._sqs = sqs
         self._cloudwatch = cloudwatch
         self._warn = warn
-        self._warned: set[str] = set()
+        self._warned: dict[str, str] = {}  # by pool, so that a burst or a warm function does not repeat itself
         self._threads = threads or Threads()
 
     def read(self, policy: Policy, now: datetime, within: timedelta) -> Mapping[str, PoolReadings]:
@@ -121,11 +121,11 @@ class Sources:
         got = look.answer(pool.queries.idle, pool.name)
         found = got if isinstance(got, Missing) else by_node(got)
         if not isinstance(found, Missing):
+            self._warned.pop(pool.name, None)
             return found
-        message = f"pool {pool.name}: how idle each node is cannot be read: {found.cause}"
-        if message not in self._warned:  # a burst looks many times
-            self._warned.add(message)
-            self._warn(message)
+        if self._warned.get(pool.name) != found.cause:
+            self._warned[pool.name] = found.cause
+            self._warn(f"pool {pool.name}: how idle each node is cannot be read: {found.cause}")
         return {}
 
 

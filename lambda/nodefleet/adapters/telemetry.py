@@ -205,7 +205,7 @@ def _logger(stream: IO[str], redact: Redactor) -> Logger:
     logger.structure_logs(service=None, sampling_rate=None)
     handler, formatter = logger.registered_handler, logger.registered_formatter
     if isinstance(handler, logging.StreamHandler) and isinstance(formatter, _Lines):
-        handler.setStream(stream)
+        handler.stream = stream  # not setStream, which flushes the last one: that may be closed by now
         formatter.redact = redact
     for other in logging.getLogger().handlers:  # Lambda's own, which takes what libraries log
         other.addFilter(redact)

@@ -12,7 +12,7 @@ from datetime import datetime
 from nodefleet.decide.naming import operation_id
 from nodefleet.domain.decision import Count
 from nodefleet.domain.fleet import Phase, Worker
-from nodefleet.domain.machines import Notice
+from nodefleet.domain.machines import InstanceState, Notice
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Step, Tell, Uncordon, Why
@@ -105,23 +105,33 @@ def left_behind(workers: Sequence[Worker], pool: Pool) -> list[tuple[Worker, Deb
 
 
 def cleanups(workers: Sequence[Worker], pool: Pool, suspects: Mapping[str, datetime], seen: Observation) -> list[Step]:
-    """Open cleanups for what two looks agree on. `suspects` says since when each of them is one."""
+    """Open cleanups for what two looks agree on. `suspects` says since when each of them is one.
+
+    Much of it at once may be a list with a gap, and is for a person to look at. A Node whose machine EC2 itself shows
+    as terminated is none of that: nothing can be lost any more.
+    """
     left = left_behind(workers, pool)
     budgets = pool.budgets
     fleet = sum(worker.occupies for worker in workers)
     allowed = max(budgets.cleanup_least, int(budgets.cleanup_percent * fleet / 100))
-    if len(left) > allowed:
-        names = some(worker.name for worker, _ in left)
+    told: list[Step] = []
+    doubtful = [worker for worker, _ in left if not _is_certainly_gone(worker)]
+    if len(doubtful) > allowed:
         text = (
-            f"{len(left)} workers look left behind ({names}), more than the {allowed} that are cleaned up unasked. "
-            "Look at them and remove them by hand."
+            f"{len(doubtful)} workers look left behind ({some(worker.name for worker in doubtful)}), more than the"
+            f" {allowed} that are cleaned up unasked. Look at them and remove them by hand."
         )
-        return [Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=pool.name, text=text)]
-    return [
+        told.append(Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=pool.name, text=text))
+        left = [(worker, kind) for worker, kind in left if _is_certainly_gone(worker)]
+    return told + [
         Open(_cleanup(worker, kind, pool, suspects[worker.id], seen))
         for worker, kind in left
         if seen.at - suspects[worker.id] >= budgets.cleanup_after and not isinstance(worker.operation, Cleanup)
     ]
+
+
+def _is_certainly_gone(worker: Worker) -> bool:
+    return worker.instance is not None and worker.instance.state is InstanceState.TERMINATED
 
 
 def _cleanup(worker: Worker, kind: Debris, pool: Pool, first_seen: datetime, seen: Observation) -> Cleanup:

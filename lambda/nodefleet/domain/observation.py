@@ -66,7 +66,7 @@ class Scale:
 class Observation:
     at: datetime
     cluster: str = "default"
-    run: str = "0"  # the fencing number of this run; it makes operation ids unique
+    run: str = "0"  # the fencing number of this run and the number of its look: they make operation ids unique
     instances: tuple[Instance, ...] | Missing = ()
     kubernetes: ClusterView | Missing = field(default_factory=ClusterView)
     readings: Mapping[str, PoolReadings] = field(default_factory=dict)  # by pool

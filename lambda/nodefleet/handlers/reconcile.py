@@ -1,11 +1,12 @@
 """One cluster's run: by the schedule, by an alert, or by hand."""
 
+from functools import partial
 from typing import Any
 
 from nodefleet import wiring
-from nodefleet.adapters.aws.wakeups import wakeups
+from nodefleet.adapters.aws.wakeups import Wakeup, wakeups
 from nodefleet.errors import MalformedError
-from nodefleet.loop.run import run
+from nodefleet.loop.run import Ran, run
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
@@ -14,9 +15,9 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
         asked = wakeups(event, settings.clusters)
     except MalformedError as error:
         return wiring.set_aside(event, error, context)
-    said = []
-    for wakeup in asked:
-        with wiring.parts(wakeup.cluster, context) as parts:
-            ran = run(parts, owner=wiring.owner(context), urgent=wakeup.urgent)
-        said.append({"cluster": wakeup.cluster, "held": bool(ran.held), "looks": ran.looks, "did": list(ran.did)})
-    return {"runs": said}
+    return wiring.all_of({wakeup.cluster: partial(_ran, wakeup, context) for wakeup in asked})
+
+
+def _ran(wakeup: Wakeup, context: Any) -> Ran:
+    with wiring.parts(wakeup.cluster, context) as parts:
+        return run(parts, owner=wiring.owner(context), urgent=wakeup.urgent)

@@ -68,10 +68,11 @@ class Look:
     evictions: dict[str, int]
 
 
-def look(parts: Parts, lease: Lease, state: State) -> Look:
+def look(parts: Parts, lease: Lease, state: State, number: int = 1) -> Look:
+    """The run's look of this number: it makes names unique within the run."""
     rules = governing(state, parts.policies, parts.history, parts.time.now())
     policy = rules.policy
-    seen = observe(parts, state, policy, lease.fence, within=policy.burst.every)
+    seen = observe(parts, state, policy, f"{lease.fence}.{number}", within=policy.burst.every)
     book = Book(parts.store, lease, state.journal, policy, seen)
     hands = Hands(parts, lease, policy, seen, book)
     try:

@@ -16,7 +16,7 @@ from nodefleet.ports import State
 T = TypeVar("T")
 
 
-def observe(parts: Parts, state: State, policy: Policy, fence: int, within: timedelta) -> Observation:
+def observe(parts: Parts, state: State, policy: Policy, run: str, within: timedelta) -> Observation:
     """One look. `within` is how long the readings may take."""
     now = parts.time.now()
     types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
@@ -34,7 +34,7 @@ def observe(parts: Parts, state: State, policy: Policy, fence: int, within: time
     return Observation(
         at=now,
         cluster=parts.cluster_id,
-        run=str(fence),
+        run=run,
         instances=instances,
         kubernetes=kubernetes,
         readings=readings,

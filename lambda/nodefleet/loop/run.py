@@ -78,8 +78,8 @@ def _looks(parts: Parts, lease: Lease, started: datetime) -> Ran:
         state = parts.store.state()
         if state.fence != lease.fence:
             raise LostLeaseError(f"another run holds the cluster: fence {state.fence}, ours was {lease.fence}")
-        came = look(parts, lease, state)
         looks += 1
+        came = look(parts, lease, state, looks)
         did += came.did
         _report(parts, came, looks, started)
         pause = timedelta(0) if came.at_once else came.policy.burst.every

@@ -6,7 +6,8 @@ refusals      what the server says no to, in our words
 resources     the kinds of objects, and requests about them
 permissions   what our role must allow
 decoding      from bytes to shapes, page by page
-shapes        the server's objects, cut down to what is needed
+shapes, pod_shapes
+              the server's objects, cut down to what is needed
 view          one look: what is read always, and what only if a pod needs it
 nodes, pods, owners, volumes, budgets
               each as the domain knows it

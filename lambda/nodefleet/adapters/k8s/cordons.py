@@ -109,8 +109,6 @@ def _write(api: Api, name: str, judged: Callable[[Found | None], Request | None]
         answer = api.ask(request)
         if answer.fine:
             return
-        if answer.status == HTTPStatus.NOT_FOUND and request.verb == "delete":
-            return
         if answer.status not in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
             raise refusal(request, answer.status, answer.body)
     raise ChangedError(f"node {name} changes faster than it can be written")

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from nodefleet.adapters.k8s.owners import Owners
+from nodefleet.adapters.k8s.pod_shapes import PodShape, VolumeShape
 from nodefleet.adapters.k8s.refusals import PART
-from nodefleet.adapters.k8s.shapes import Meta, PodShape, Reference, VolumeShape, condition
+from nodefleet.adapters.k8s.shapes import Meta, Reference, condition
 from nodefleet.adapters.k8s.templates import Templates
 from nodefleet.adapters.k8s.volumes import Claim, Claims
 from nodefleet.domain.workload import DO_NOT_DISRUPT, SAFE_TO_EVICT, Pod, PodPhase, Volume, VolumeKind

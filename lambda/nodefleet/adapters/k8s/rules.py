@@ -3,20 +3,20 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from nodefleet.adapters.k8s.selecting import (
-    MATCHES_NOTHING,
-    effect_named,
-    node_terms,
-    selector_of,
-    selector_or_nothing,
-)
-from nodefleet.adapters.k8s.shapes import (
+from nodefleet.adapters.k8s.pod_shapes import (
     Affinity,
     ContainerShape,
     PodAffinity,
     PodAffinityTerm,
     SpreadShape,
     TolerationShape,
+)
+from nodefleet.adapters.k8s.selecting import (
+    MATCHES_NOTHING,
+    effect_named,
+    node_terms,
+    selector_of,
+    selector_or_nothing,
 )
 from nodefleet.decide.scheduling.selectors import matches
 from nodefleet.domain.workload import (

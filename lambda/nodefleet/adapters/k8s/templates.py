@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from nodefleet.adapters.k8s.pod_shapes import Affinity, ContainerShape, PodSpec, SpreadShape, TolerationShape
 from nodefleet.adapters.k8s.rules import (
     Namespaces,
     host_ports,
@@ -18,7 +19,7 @@ from nodefleet.adapters.k8s.rules import (
     spread_constraints,
     tolerations,
 )
-from nodefleet.adapters.k8s.shapes import STRINGS, Affinity, ContainerShape, PodSpec, SpreadShape, TolerationShape
+from nodefleet.adapters.k8s.shapes import STRINGS
 from nodefleet.domain.requests import Container, effective_requests, resources_from
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import Rules

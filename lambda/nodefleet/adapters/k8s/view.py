@@ -12,9 +12,10 @@ from nodefleet.adapters.k8s.calls import Api
 from nodefleet.adapters.k8s.decoding import digested, listed
 from nodefleet.adapters.k8s.nodes import node_from
 from nodefleet.adapters.k8s.owners import Named, named, owners_of
+from nodefleet.adapters.k8s.pod_shapes import PodShape
 from nodefleet.adapters.k8s.pods import Draft, draft, finished
 from nodefleet.adapters.k8s.resources import BUDGETS, NAMESPACES, NODES, PODS, Request
-from nodefleet.adapters.k8s.shapes import BudgetShape, NamespaceShape, NodeShape, PodShape, labels_of
+from nodefleet.adapters.k8s.shapes import BudgetShape, NamespaceShape, NodeShape, labels_of
 from nodefleet.adapters.k8s.templates import Templates
 from nodefleet.adapters.k8s.volumes import Claims, claims_in
 from nodefleet.domain.machines import Node

@@ -178,10 +178,17 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queries:
-    """PromQL for this pool's workers. `$pool` stands for the pool's name."""
+    """PromQL for this pool's workers. `$pool` stands for the pool's name.
+
+    CPU is a share of the time of all modes. A rate over five minutes is too low for a node that is younger than that,
+    idle time and all time alike: against the clock a new node would read busy and call for the next one.
+    """
 
     cpu: str = setting(
-        '100 * (1 - avg(rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m])))',
+        (
+            '100 * (1 - sum(rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m]))'
+            ' / sum(rate(node_cpu_seconds_total{role="worker",pool="$pool"}[5m])))'
+        ),
         "",
         "mean CPU of the workers, in percent",
     )
@@ -195,7 +202,10 @@ class Queries:
     )
     nodes: str = setting('count(up{job="node",role="worker",pool="$pool"} == 1)', "", "workers that Prometheus sees")
     idle: str = setting(
-        '100 * avg by (node) (rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m]))',
+        (
+            '100 * sum by (node) (rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m]))'
+            ' / sum by (node) (rate(node_cpu_seconds_total{role="worker",pool="$pool"}[5m]))'
+        ),
         "",
         "CPU idle percent by node: the idlest leaves first",
     )

@@ -1,13 +1,14 @@
 """What records are called."""
 
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
 from builders import NOON, after
 from contracts.store_contract import notice
 from nodefleet.adapters.aws.state import keys
-from nodefleet.adapters.aws.state.items import keyed
+from nodefleet.adapters.aws.state.items import SEED, keyed
 from nodefleet.domain.observation import Pause, Scale
 from nodefleet.errors import MalformedError
 
@@ -80,3 +81,11 @@ def test_a_name_that_dynamodb_would_refuse_is_refused_with_a_reason():
 
 def test_a_time_without_microseconds_is_not_shorter():
     assert len(keys.stamp(datetime(2026, 1, 1, tzinfo=NOON.tzinfo))) == len(keys.stamp(after(0.1)))
+
+
+def test_the_page_for_people_names_every_record_and_every_name_of_the_first_description():
+    page = (Path(__file__).parents[4] / "docs" / "state.md").read_text(encoding="utf-8")
+    kinds = (keys.LEASE, *OTHERS_OF_A_LOOK, keys.DECISIONS, keys.EVENTS, keys.POLICIES, keys.TOLD, keys.USAGE)
+    assert [kind for kind in kinds if f"`{kind}" not in page] == []
+    seed = ("scaling_in_progress", "lock_acquired_at", *SEED, keys.PARTITION, keys.SORT, keys.TTL)
+    assert [name for name in seed if f"`{name}`" not in page] == []

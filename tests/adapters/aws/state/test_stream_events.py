@@ -11,7 +11,7 @@ from builders import NOON, after
 from contracts.store_contract import event, take
 from dynamo_tables import LOCAL
 from nodefleet.adapters.aws.state import keys
-from nodefleet.adapters.aws.state.recorded import event_in, event_item
+from nodefleet.adapters.aws.state.items import event_in, event_item
 from nodefleet.domain.events import EventKind
 from nodefleet.domain.memory import Level
 from nodefleet.errors import MalformedError

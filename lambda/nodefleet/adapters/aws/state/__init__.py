@@ -3,8 +3,7 @@
 keys          what each record is called, and why the lease sorts first
 attributes    DynamoDB's own form of values and expressions
 codec         what a record holds, as JSON in one attribute, readable across versions
-items         what a look needs, as it stands in the table, with what a person wants to read there
-recorded      events, decisions and usage, likewise; an event out of the table's stream
+items         each record as it stands in the table, with what a person wants to read there
 table         the calls; a write that met another one is tried again
 writing       several records together or not at all, in as few transactions as they fit into
 lease         who may act
@@ -12,4 +11,5 @@ reading       everything that a look needs, of one query
 commit        what a look leaves behind
 store         ports.Store
 history       ports.History
+deploying     where a cluster's parts are, for those who have no stack that writes it
 """

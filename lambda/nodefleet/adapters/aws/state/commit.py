@@ -10,7 +10,7 @@ events, decision, usage
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nodefleet.adapters.aws.state import items, keys, recorded
+from nodefleet.adapters.aws.state import items, keys
 from nodefleet.adapters.aws.state.attributes import Scalar
 from nodefleet.adapters.aws.state.writing import Refused, Unit, Writer, unit
 from nodefleet.domain.events import Event
@@ -35,11 +35,8 @@ def units_of(changes: Changes, writer: Writer) -> list[Unit]:
         *(unit(writer.delete(key)) for key in dict.fromkeys(map(keys.notice_key, changes.retire))),
         *(_expired(command, writer) for command in {keys.order_key(it): it for it in changes.expired}.values()),
         *(event_unit(event, writer) for event in {event.id: event for event in changes.events}.values()),
-        *([unit(writer.put(recorded.decision_item(cluster, changes.decision)))] if changes.decision else []),
-        *(
-            unit(writer.put(recorded.usage_item(cluster, hour)))
-            for hour in {it.hour: it for it in changes.usage}.values()
-        ),
+        *([unit(writer.put(items.decision_item(cluster, changes.decision)))] if changes.decision else []),
+        *(unit(writer.put(items.usage_item(cluster, hour))) for hour in {it.hour: it for it in changes.usage}.values()),
     ]
 
 
@@ -47,7 +44,7 @@ def event_unit(event: Event, writer: Writer) -> Unit:
     """Stored once by its id, whenever it comes again. The record itself is named by its time, so that people can ask
     for a day; its id therefore has a record of its own, and who cannot make that one comes second."""
     cluster = writer.table.cluster
-    return unit(writer.put(recorded.told_item(cluster, event), _NEW), writer.put(recorded.event_item(cluster, event)))
+    return unit(writer.put(items.told_item(cluster, event), _NEW), writer.put(items.event_item(cluster, event)))
 
 
 def policy_unit(version: PolicyVersion, writer: Writer) -> Unit:

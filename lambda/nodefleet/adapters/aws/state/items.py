@@ -1,27 +1,36 @@
-"""What a look needs, as it stands in the table: the whole of it, and beside that what a person wants to read there."""
+"""Each record as it stands in the table: the whole of it, and beside that what a person who looks wants to read."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from nodefleet.adapters.aws.state import keys
-from nodefleet.adapters.aws.state.attributes import Item, Scalar, attributes
-from nodefleet.adapters.aws.state.codec import BODY, FORMAT, VERSION, packed, tagged
+from nodefleet.adapters.aws.state.attributes import Item, Scalar, attributes, is_item, text, typed
+from nodefleet.adapters.aws.state.codec import BODY, FORMAT, VERSION, held, packed, tagged
+from nodefleet.domain.decision import Decision, PoolDecision
 from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.journal import Journal
+from nodefleet.domain.events import Event
+from nodefleet.domain.journal import Journal, Usage
 from nodefleet.domain.machines import Notice
+from nodefleet.domain.memory import Memory
 from nodefleet.domain.observation import Pause, Scale
 from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.domain.plain import Plain, kind_of, to_plain
-from nodefleet.domain.records import PolicyVersion
+from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.errors import MalformedError
 
 KEEP_OVER = timedelta(days=1)  # notices, and commands that have ended
+KEEP_RECORDS = timedelta(days=30)  # events and decisions
+KEEP_USAGE = timedelta(days=35)  # a month, and the week that a report is about
 
 LARGEST_BODY = 350_000  # bytes; DynamoDB takes 400 KB for a record, and a person wants to read some of it
 LONGEST_KEY = 1024  # bytes
+_LARGEST_EVENT = 50_000  # bytes of JSON
+_LARGEST_DECISION = 100_000
+_FEW = 40  # of a long list, when a record is shortened
 _LONGEST_TEXT = 1_000  # characters of a readable attribute; the whole text is in the body
 
 Readable: TypeAlias = Mapping[str, Scalar | None]
@@ -35,9 +44,9 @@ def keyed(cluster: str, record: str) -> Item:
     return {keys.PARTITION: {"S": cluster}, keys.SORT: {"S": record}}
 
 
-def made(cluster: str, record: str, plain: Plain, readable: Readable, forget: datetime | None = None) -> Item:
+def _made(cluster: str, record: str, plain: Plain, readable: Readable, forget: datetime | None = None) -> Item:
     """A record: the whole of it, what a person reads, and when DynamoDB may delete it."""
-    shown = {name: short(value) if isinstance(value, str) else value for name, value in readable.items()}
+    shown = {name: _short(value) if isinstance(value, str) else value for name, value in readable.items()}
     whole = {BODY: _packed(record, plain), VERSION: FORMAT, keys.TTL: forget and int(forget.timestamp())}
     return {**attributes({**shown, **whole}), **keyed(cluster, record)}
 
@@ -53,7 +62,7 @@ def _packed(record: str, plain: Plain) -> str | bytes:
     return body
 
 
-def short(words: str) -> str:
+def _short(words: str) -> str:
     return words if len(words) <= _LONGEST_TEXT else f"{words[: _LONGEST_TEXT - 1]}…"
 
 
@@ -87,12 +96,12 @@ def operation_item(cluster: str, operation: Operation) -> Item:
         "started": operation.started,
         "deadline": operation.deadline,
     }
-    return made(cluster, keys.operation_key(operation.id), tagged(operation), readable)
+    return _made(cluster, keys.operation_key(operation.id), tagged(operation), readable)
 
 
 def notice_item(cluster: str, notice: Notice) -> Item:
     readable: Readable = {"instance": notice.instance, "kind": notice.kind.value, "at": notice.at}
-    return made(cluster, keys.notice_key(notice), to_plain(notice), readable, notice.at + KEEP_OVER)
+    return _made(cluster, keys.notice_key(notice), to_plain(notice), readable, notice.at + KEEP_OVER)
 
 
 def order_item(cluster: str, command: Pause | Scale) -> Item:
@@ -106,7 +115,7 @@ def order_item(cluster: str, command: Pause | Scale) -> Item:
         "digest": digest(command),
     }
     forget = None if command.until is None else command.until + KEEP_OVER
-    return made(cluster, keys.order_key(command), tagged(command), readable, forget)
+    return _made(cluster, keys.order_key(command), tagged(command), readable, forget)
 
 
 def digest(command: Pause | Scale) -> str:
@@ -122,7 +131,7 @@ def policy_item(cluster: str, version: PolicyVersion, record: str) -> Item:
         "at": version.at,
         "digest": version.digest,
     }
-    return made(cluster, record, version.data, readable)
+    return _made(cluster, record, version.data, readable)
 
 
 def declared_item(cluster: str, version: PolicyVersion) -> Item:
@@ -132,4 +141,107 @@ def declared_item(cluster: str, version: PolicyVersion) -> Item:
 
 def deployment_item(cluster: str, deployment: Deployment) -> Item:
     """What the stack writes to say where the cluster's parts are."""
-    return made(cluster, keys.STACK_DEPLOYMENT, to_plain(deployment), {"api_server": deployment.api_server})
+    return _made(cluster, keys.STACK_DEPLOYMENT, to_plain(deployment), {"api_server": deployment.api_server})
+
+
+# ── what was recorded ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def event_item(cluster: str, event: Event) -> Item:
+    event = _fitting_event(event)
+    readable: Readable = {
+        "id": event.id,
+        "at": event.at,
+        "kind": event.kind.value,
+        "pool": event.pool,
+        "text": event.text,
+        "nodes": event.nodes,
+        "change": event.change,
+        "usd_per_day": None if event.usd_per_day is None else round(event.usd_per_day, 4),
+        "level": event.level.value,
+        "dry": event.dry,
+    }
+    return _made(cluster, keys.event_key(event.at, event.id), to_plain(event), readable, event.at + KEEP_RECORDS)
+
+
+def told_item(cluster: str, event: Event) -> Item:
+    """Stands for the event's id: whoever cannot make it comes second."""
+    forget = typed(int((event.at + KEEP_RECORDS).timestamp()))
+    return {**keyed(cluster, keys.told_key(event.id)), "at": typed(event.at), keys.TTL: forget}
+
+
+def event_in(image: Any) -> Event:
+    """The event in a record of the table's stream (NEW_IMAGE); MalformedError if there is none."""
+    if not is_item(image) or not text(image, keys.SORT).startswith(keys.EVENTS):
+        raise MalformedError(f"this record of the stream holds no event: filter the stream to {keys.EVENTS}…")
+    event: Event = held(Event, image, lambda _: None)
+    return event
+
+
+def _fitting_event(event: Event) -> Event:
+    if len(json.dumps(to_plain(event))) <= _LARGEST_EVENT:
+        return event
+    details = tuple(_short(detail) for detail in event.details[:_FEW])
+    left = len(event.details) - len(details)
+    more = (f"… and {left} more",) if left else ()
+    return replace(event, text=_short(event.text), details=(*details, *more))
+
+
+def decision_item(cluster: str, record: DecisionRecord) -> Item:
+    record = _fitting_decision(record)
+    pools = record.decision.pools
+    readable: Readable = {
+        "at": record.at,
+        "fence": record.fence,
+        "policy": record.policy,
+        "action": _by_pool(pools, [pool.action.value for pool in pools]),
+        "nodes": sum(pool.count.capacity for pool in pools),
+        "target": sum(pool.target for pool in pools),
+        "reason": _by_pool(pools, [pool.reason for pool in pools]),
+        "did": "; ".join(record.did),
+        "archived": record.archived,
+        "dry": record.dry,
+    }
+    forget = record.at + KEEP_RECORDS
+    return _made(cluster, keys.decision_key(record.at, record.id), to_plain(record), readable, forget)
+
+
+def _by_pool(pools: Sequence[PoolDecision], words: Sequence[str]) -> str:
+    if len(pools) == 1:
+        return words[0]
+    return " | ".join(f"{pool.pool}: {word}" for pool, word in zip(pools, words, strict=True))
+
+
+def _fitting_decision(record: DecisionRecord) -> DecisionRecord:
+    """Whoever records a decision keeps it short; should one be too long all the same, its core is better than none."""
+    if len(json.dumps(to_plain(record))) <= _LARGEST_DECISION:
+        return record
+    core = Decision(
+        at=record.decision.at,
+        cluster=record.decision.cluster,
+        level=record.decision.level,
+        pools=tuple(
+            PoolDecision(
+                pool=pool.pool,
+                action=pool.action,
+                count=pool.count,
+                target=pool.target,
+                reason=_short(pool.reason),
+                dry_run=pool.dry_run,
+            )
+            for pool in record.decision.pools
+        ),
+        memory=Memory(),
+        look_again=_short(record.decision.look_again),
+    )
+    return replace(record, decision=core, did=tuple(map(_short, record.did[:_FEW])), cut=True)
+
+
+def usage_item(cluster: str, usage: Usage) -> Item:
+    pools = usage.pools.values()
+    readable: Readable = {
+        "hour": usage.hour,
+        "node_hours": round(sum(pool.spot_seconds + pool.on_demand_seconds for pool in pools) / 3600, 3),
+        "usd": round(sum(pool.usd for pool in pools), 4),
+    }
+    return _made(cluster, keys.usage_key(usage.hour), to_plain(usage), readable, usage.hour + KEEP_USAGE)

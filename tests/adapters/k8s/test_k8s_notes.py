@@ -1,0 +1,83 @@
+"""Events on nodes."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from fake_api_certificates import authority
+from fake_api_objects import failure
+from fake_api_server import TOKEN, FakeApiServer
+from nodefleet.adapters.k8s import KubernetesCluster
+from nodefleet.adapters.k8s.connection import to_server
+from nodefleet.errors import DeniedError, UnavailableError
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+LATER = datetime(2026, 11, 16, 12, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def times() -> list[datetime]:
+    return [NOON, LATER]
+
+
+@pytest.fixture
+def cluster(server: FakeApiServer, times: list[datetime]) -> KubernetesCluster:
+    return KubernetesCluster(to_server(server.url, TOKEN, authority().ca), now=lambda: times.pop(0))
+
+
+@pytest.fixture(autouse=True)
+def _closed(cluster: KubernetesCluster):
+    yield
+    cluster.close()
+
+
+def test_an_event_is_where_kubectl_describe_looks_for_it(server: FakeApiServer, cluster: KubernetesCluster):
+    cluster.note("w1", "NodeFleetDrainWaits", "waits for default/web-1", warning=True)
+    ((namespace, name),) = server.objects.stored["events"]
+    event = server.objects.find("events", name, namespace)
+    assert namespace == "default"
+    assert name.startswith("w1.")
+    assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "w1", "uid": "w1"}
+    assert (event["reason"], event["type"]) == ("NodeFleetDrainWaits", "Warning")
+    assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-11-16T12:00:00Z", "2026-11-16T12:00:00Z")
+    assert event["source"] == {"component": "node-fleet"}
+
+
+def test_the_same_again_moves_only_its_last_time(server: FakeApiServer, cluster: KubernetesCluster):
+    cluster.note("w1", "NodeFleetDrainWaits", "waits")
+    cluster.note("w1", "NodeFleetDrainWaits", "waits")
+    (event,) = server.objects.stored["events"].values()
+    assert event["count"] == 2
+    assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-11-16T12:00:00Z", "2026-11-16T12:02:00Z")
+
+
+@pytest.mark.parametrize("other", [("w2", "A", "m"), ("w1", "B", "m"), ("w1", "A", "n")])
+def test_what_differs_is_another_event(server: FakeApiServer, cluster: KubernetesCluster, other: tuple[str, str, str]):
+    cluster.note("w1", "A", "m")
+    cluster.note(*other)
+    assert len(server.objects.stored["events"]) == 2
+
+
+def test_long_words_are_cut(server: FakeApiServer, cluster: KubernetesCluster):
+    cluster.note("w" * 300, "R" * 300, "m" * 3000)
+    ((_, name),) = server.objects.stored["events"]
+    (event,) = server.objects.stored["events"].values()
+    assert len(name) == 253
+    assert len(event["reason"]) == 128
+    assert (len(event["message"]), event["message"][-1]) == (1024, "…")
+
+
+def test_an_event_that_was_forgotten_in_between_is_an_error_that_can_be_repeated(
+    server: FakeApiServer, cluster: KubernetesCluster
+):
+    server.trouble("create", "events", reply=failure(409, "AlreadyExists", "there already"))
+    with pytest.raises(UnavailableError, match="get events default/w1"):
+        cluster.note("w1", "A", "m")
+    cluster.note("w1", "A", "m")
+    assert len(server.objects.stored["events"]) == 1
+
+
+def test_what_cannot_be_noted_is_an_error(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.denied.add(("create", "events"))
+    with pytest.raises(DeniedError, match="Allow create on events"):
+        cluster.note("w1", "A", "m")

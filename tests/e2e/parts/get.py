@@ -1,0 +1,29 @@
+"""Build and download parts without starting them, and say what each took: `python -m e2e.parts.get [name …]`."""
+
+import argparse
+import sys
+
+from .needed import MissingToolError, say
+from .recipes import RECIPES
+from .store import BuildFailedError, record
+
+
+def main() -> int:
+    names = [each.name for each in RECIPES]
+    parser = argparse.ArgumentParser(prog="e2e.parts.get", description="Build and download parts into the cache.")
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(names))
+    wanted = parser.parse_args().parts or names
+    if unknown := sorted(set(wanted) - set(names)):
+        parser.error(f"no such part: {', '.join(unknown)}. There are: {', '.join(names)}")
+    try:
+        for recipe in RECIPES:
+            if recipe.name in wanted:
+                sys.stdout.write(f"{record(recipe)}\n")
+    except (MissingToolError, BuildFailedError) as problem:
+        say(str(problem))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
