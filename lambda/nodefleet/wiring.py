@@ -25,7 +25,7 @@ from nodefleet.errors import MalformedError, MisconfiguredError, NodeFleetError,
 from nodefleet.loop.governing import governing
 from nodefleet.loop.parts import Parts
 from nodefleet.loop.run import Ran
-from nodefleet.ports import Archive, Cloud, Gauges, History, Store, Telemetry
+from nodefleet.ports import Archive, Cloud, Gauges, History, Store, Telemetry, Time
 from nodefleet.settings import BUCKET, SLACK, Settings, settings_in
 
 if TYPE_CHECKING:
@@ -56,15 +56,20 @@ def owner(context: Any) -> str:
 # ── what all clusters of a function share ────────────────────────────────────────────────────────────────────────
 
 
-class Voice:
-    """Speaks through the telemetry of whichever run is under way."""
+class Present:
+    """The run that is under way: what a warm part needs to know of it."""
 
     def __init__(self) -> None:
         self.telemetry: Telemetry | None = None
+        self.time: Time | None = None
 
-    def __call__(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         if self.telemetry:
             self.telemetry.warn(message)
+
+    def left(self) -> timedelta:
+        """No call takes longer than what is left of the run, and so of its lease."""
+        return self.time.left() if self.time else timedelta.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Shared:
     secrets: "Secrets"
     policies: "PolicyReader"
     redact: Redactor
-    voice: Voice
+    present: Present
 
 
 @cache
@@ -84,7 +89,7 @@ def shared() -> Shared:
 
     session, redact = Session(utc_now), Redactor()
     secrets = Secrets(lambda: session.client("secretsmanager"), learn=redact.learn)
-    return Shared(session, secrets, PolicyReader(), redact, Voice())
+    return Shared(session, secrets, PolicyReader(), redact, Present())
 
 
 # ── one cluster ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,13 +123,13 @@ def forget() -> None:
 def store_of(cluster: str) -> Store:
     from nodefleet.adapters.aws.state.store import DynamoStore  # noqa: PLC0415
 
-    return DynamoStore(shared().session.client("dynamodb"), settings().table, cluster, shared().voice)
+    return DynamoStore(shared().session.client("dynamodb"), settings().table, cluster, shared().present.warn)
 
 
 def history_of(cluster: str) -> History:
     from nodefleet.adapters.aws.state.history import DynamoHistory  # noqa: PLC0415
 
-    return DynamoHistory(shared().session.client("dynamodb"), settings().table, cluster, shared().voice)
+    return DynamoHistory(shared().session.client("dynamodb"), settings().table, cluster, shared().present.warn)
 
 
 def archive() -> Archive:
@@ -152,10 +157,10 @@ def kept(cluster: str, store: Store) -> Kept:
         deployment = store.state().deployment
     except NodeFleetError as error:
         if known:
-            shared().voice(f"The deployment's record cannot be read, going by what it was: {error}")
+            shared().present.warn(f"The deployment's record cannot be read, going by what it was: {error}")
             return known
         # A doomed node is drained all the same: its cluster's login has a name that needs no record.
-        shared().voice(f"The deployment's record cannot be read, going by names: {error}")
+        shared().present.warn(f"The deployment's record cannot be read, going by names: {error}")
         return made(Deployment(cluster=cluster))
     fresh = made(deployment or Deployment(cluster=cluster))
     if deployment:
@@ -168,7 +173,7 @@ def made(deployment: Deployment) -> Kept:
 
     common = shared()
     return Kept(
-        cloud=Ec2(common.session, deployment.cluster, deployment.prices, utc_now, common.voice),
+        cloud=Ec2(common.session, deployment.cluster, deployment.prices, utc_now, common.present.warn),
         cluster=_kubernetes(deployment),
         gauges=_gauges(deployment),
         made=utc_now(),
@@ -183,13 +188,14 @@ def _kubernetes(deployment: Deployment) -> "LateCluster":
     secret = deployment.api_secret or settings().api_secret(deployment.cluster)
 
     def connect() -> Connected:
+        from nodefleet.adapters.k8s.calls import Limits  # noqa: PLC0415
         from nodefleet.adapters.k8s.cluster import KubernetesCluster  # noqa: PLC0415  # loads the client
 
         login = secrets.login(secret, ApiLogin)
         server = deployment.api_server or login.server
         if not server:
             raise MisconfiguredError(f"Nobody says where the API server is: put its address into secret {secret}")
-        return KubernetesCluster.at(server, login.token, login.ca)
+        return KubernetesCluster.at(server, login.token, login.ca, Limits(left=shared().present.left))
 
     return LateCluster(connect, lambda: secrets.refresh(secret))
 
@@ -204,7 +210,7 @@ def _gauges(deployment: Deployment) -> Gauges:
         prometheus=_prometheus(deployment),
         sqs=SqsQueues(lambda: common.session.client("sqs")),
         cloudwatch=CloudWatchMetrics(lambda: common.session.client("cloudwatch")),
-        warn=common.voice,
+        warn=common.present.warn,
     )
 
 
@@ -266,11 +272,11 @@ def speaking(cluster: str, context: Any) -> Iterator[LambdaTelemetry]:
         redact=common.redact,
         opt_in=settings().opt_in,
     )
-    common.voice.telemetry = telemetry
+    common.present.telemetry, common.present.time = telemetry, LambdaTime(context)
     try:
         yield telemetry
     finally:
-        common.voice.telemetry = None
+        common.present.telemetry = common.present.time = None
         telemetry.flush()
 
 
@@ -338,7 +344,7 @@ def reporter(cluster: str, context: Any) -> Iterator[Reporter]:
             store=store,
             history=history,
             policy=policy,
-            catalog=_catalog(Ec2(shared().session, cluster, prices, utc_now, shared().voice), types),
+            catalog=_catalog(Ec2(shared().session, cluster, prices, utc_now, shared().present.warn), types),
             now=utc_now(),
             telemetry=telemetry,
         )
@@ -348,7 +354,7 @@ def _catalog(cloud: Cloud, types: Sequence[str]) -> tuple[InstanceType, ...]:
     try:
         return cloud.catalog(types)
     except UnavailableError as error:
-        shared().voice(f"Without what types offer the report advises less: {error}")
+        shared().present.warn(f"Without what types offer the report advises less: {error}")
         return ()
 
 
