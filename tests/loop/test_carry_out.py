@@ -249,7 +249,7 @@ def test_a_voluntary_removal_is_a_scale_down_when_it_is_over():
     cluster.tick()
     cluster.calm(2)
     (event,) = [event for event in cluster.world.table.events if event.kind is EventKind.SCALE_DOWN]
-    assert event.change == -1
+    assert (event.change, event.nodes) == (-1, 2)
     assert event.usd_per_day < 0
     assert "was drained and removed" in event.text
     assert Why.VOLUNTARY.value == "voluntary"

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from nodefleet.domain.decision import Decision
 from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.fleet import workers
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.machines import Notice
 from nodefleet.domain.memory import Memory
@@ -72,7 +73,8 @@ class Book:
         name = removal.node or removal.instance
         text = f"{name} was drained and removed. {removal.reason}"
         event = self.saying.made(EventKind.SCALE_DOWN, removal.pool, text)
-        return replace(event, change=-1, usd_per_day=self._saved(removal.instance))
+        left = sum(worker.is_capacity for worker in workers(self._seen, self._policy) if worker.pool == removal.pool)
+        return replace(event, nodes=left, change=-1, usd_per_day=self._saved(removal.instance))
 
     def _saved(self, identity: str) -> float | None:
         machines = self._seen.instances if isinstance(self._seen.instances, tuple) else ()

@@ -139,7 +139,7 @@ def _report(parts: Parts, came: Look, looks: int, started: datetime) -> None:
     telemetry.line(
         sentence(decision),
         look=looks,
-        level=decision.level.value,
+        trust=decision.level.value,
         votes={pool.pool: pool.votes for pool in decision.pools},
         did=came.did,
         evictions=came.evictions,
