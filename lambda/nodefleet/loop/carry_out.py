@@ -8,13 +8,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import assert_never
 
-from nodefleet.decide.drain import drain
 from nodefleet.domain.events import EventKind
-from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import (
     CancelRemoval,
-    Cleanup,
     Close,
     Cordon,
     DeleteNode,
@@ -33,7 +30,6 @@ from nodefleet.domain.operations import (
     Tell,
     Terminate,
     Uncordon,
-    Why,
 )
 from nodefleet.domain.policy import Policy
 from nodefleet.errors import (
@@ -44,6 +40,7 @@ from nodefleet.errors import (
     NodeFleetError,
     UnavailableError,
 )
+from nodefleet.loop import rechecks
 from nodefleet.loop.aftermath import aftermath
 from nodefleet.loop.book import Book
 from nodefleet.loop.parts import Parts
@@ -51,8 +48,6 @@ from nodefleet.operations.launch import answered
 from nodefleet.operations.progress import Progress, rules_of
 from nodefleet.operations.removal import cancelled
 from nodefleet.ports import Eviction, Lease
-
-_ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
 
 
 class OutOfTimeError(NodeFleetError):
@@ -199,7 +194,7 @@ class Hands:
     def _evict(self, operation: Operation | None, step: Evict) -> None:
         if not isinstance(operation, Removal):
             raise ChangedError(f"the removal of {step.node} is over")
-        self._still_leaving(operation, step.node)
+        rechecks.still_leaving(self._parts.cluster.node(step.node), operation, step.node)
         results: Counter[str] = Counter()
         for pod in step.pods:
             evicted = self._parts.cluster.evict(pod)
@@ -212,14 +207,6 @@ class Hands:
         self.evictions.update(results)
         words = ", ".join(f"{count} {result}" for result, count in sorted(results.items()))
         self.did.append(f"evicted from {step.node}: {words}")
-
-    def _still_leaving(self, removal: Removal, name: str) -> None:
-        node = self._parts.cluster.node(name)
-        if node is None or (removal.instance and node.instance not in ("", removal.instance)):
-            raise ChangedError(f"{name} is not the node it was")
-        ours = node.removal == removal.id
-        if not node.cordoned or (removal.why is Why.VOLUNTARY and not ours):
-            raise ChangedError(f"{name} is not cordoned by {removal.id} any more")
 
     def _refused(self, node: str, pod: PodRef, detail: str) -> None:
         message = f"waits for {pod.namespace}/{pod.name}: {detail or 'its budget says no'}"
@@ -236,49 +223,20 @@ class Hands:
         self._note(node, "NodeFleetDrainBlocked", text, warning=True)
 
     def _terminate(self, operation: Operation | None, identity: str, reason: str) -> None:
-        instance = self._parts.cloud.instance(identity)
-        if instance is None or instance.state in _ENDING:
+        if not rechecks.still_to_end(self._parts.cloud, identity):
             return
-        if not instance.worker:
-            raise ChangedError(f"{identity} is not a worker")
-        match operation:
-            case Removal():
-                self._is_empty(operation)
-            case Cleanup():
-                pass  # its own look saw it as debris twice, the second time just now
-            case _:
-                raise ChangedError(f"nothing that is open wants {identity} terminated")
+        rules = rules_of(self._policy, operation.pool if operation else "").removal
+        rechecks.may_end(self._parts.cluster, operation, rules, self._parts.time.now())
         self._parts.cloud.terminate(identity)
         self.did.append(f"terminated {identity}: {reason}")
-
-    def _is_empty(self, removal: Removal) -> None:
-        """Nothing on it has to move. A sick node's pods cannot end, and EC2 takes an interrupted one anyway."""
-        if not removal.node or removal.why is Why.SICK:
-            return self._is_sick(removal)
-        node = self._parts.cluster.node(removal.node)
-        if node is None:
-            return None
-        self._still_leaving(removal, removal.node)
-        rules = rules_of(self._policy, removal.pool).removal
-        pods = self._parts.cluster.pods_on(removal.node)
-        if not drain(pods, removal.why, rules, self._parts.time.now()).done:
-            raise ChangedError(f"{removal.node} holds pods that have to move")
-        return None
-
-    def _is_sick(self, removal: Removal) -> None:
-        node = self._parts.cluster.node(removal.node) if removal.node else None
-        if node is not None and node.ready and node.instance == removal.instance:
-            raise ChangedError(f"{removal.node} is ready again")
 
     def _delete_node(self, operation: Operation | None, name: str) -> None:
         node = self._parts.cluster.node(name)
         if node is None:
             return
-        wanted = operation.instance if isinstance(operation, Removal) else node.instance
-        instance = self._parts.cloud.instance(wanted) if wanted else None
-        if instance is not None and instance.state is not InstanceState.TERMINATED:
-            raise ChangedError(f"the machine of {name} is {instance.state.value}")
-        self._parts.cluster.delete_node(name, wanted)
+        instance = operation.instance if isinstance(operation, Removal) else node.instance
+        rechecks.machine_is_gone(self._parts.cloud, name, instance)
+        self._parts.cluster.delete_node(name, instance)
         self.did.append(f"deleted node {name}")
 
     def _note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:

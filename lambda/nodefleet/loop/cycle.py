@@ -6,19 +6,15 @@ not land on the next doomed node. What is opened in a look is begun in the same 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from nodefleet.decide.engine import decide
-from nodefleet.domain.decision import Action, Decision, PoolDecision, StayReason
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.decision import Decision
 from nodefleet.domain.fleet import workers
-from nodefleet.domain.machines import InstanceState, Notice
 from nodefleet.domain.memory import Memory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import (
     CancelRemoval,
     Keep,
-    Launch,
     Open,
     Operation,
     Removal,
@@ -27,27 +23,20 @@ from nodefleet.domain.operations import (
     Uncordon,
 )
 from nodefleet.domain.policy import Policy
-from nodefleet.domain.readings import Missing
 from nodefleet.domain.records import DecisionRecord, Question
 from nodefleet.errors import LostLeaseError, NodeFleetError, UnavailableError
 from nodefleet.loop.book import Book
-from nodefleet.loop.carry_out import Hands, note
+from nodefleet.loop.carry_out import Hands
 from nodefleet.loop.governing import Governing, governing
 from nodefleet.loop.observe import observe
 from nodefleet.loop.parts import Parts
 from nodefleet.loop.record import is_eventful, recorded
-from nodefleet.loop.usage import counted, price_of
+from nodefleet.loop.telling import explain_stays, tell_of_scaling
+from nodefleet.loop.tidy import tidy, without_retired
+from nodefleet.loop.usage import counted
 from nodefleet.operations.advance import advance
 from nodefleet.operations.removal import cancelled
 from nodefleet.ports import Changes, Lease, State
-
-_FORGET_NOTICE = timedelta(days=1)
-_FORGET_UNKNOWN = timedelta(hours=1)
-_DAY_HOURS = 24
-_NOTES = 10  # events on nodes in one look: a big fleet must not flood the API server
-_OUR_BUSINESS = frozenset(
-    {StayReason.NOT_ASKED, StayReason.CHOSEN, StayReason.OUTRANKED, StayReason.ONE_AT_A_TIME, StayReason.NOT_READY}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +76,10 @@ def look(parts: Parts, lease: Lease, state: State, number: int = 1) -> Look:
 def _looked(parts: Parts, rules: Governing, book: Book, hands: Hands, lease: Lease) -> Look:
     policy = rules.policy
     _govern(book, rules)
-    _tidy(book, hands.seen)
-    hands.seen = _without_retired(hands.seen, book)
+    tidy(book, hands.seen)
+    hands.seen = without_retired(hands.seen, book)
     late = _advance(hands, book, policy, hands.seen.operations)
-    hands.seen = _without_retired(hands.seen, book)
+    hands.seen = without_retired(hands.seen, book)
     asked = replace(hands.seen, operations=tuple(book.operations.values()))
     question = Question(observation=asked, memory=book.memory, policy=policy)
     decision = decide(asked, book.memory, policy)
@@ -111,7 +100,7 @@ def _looked(parts: Parts, rules: Governing, book: Book, hands: Hands, lease: Lea
     late |= _advance(hands, book, policy, fresh)
     for identity, steps in late.items():
         hands.late(identity, steps)
-    _explain_stays(parts, book, decision)
+    explain_stays(parts, book, decision)
     _finish(parts, book, hands, decision, question, record, content, rules.version)
     return Look(
         policy=policy,
@@ -154,29 +143,6 @@ def _advance(hands: Hands, book: Book, policy: Policy, operations: Iterable[Oper
     return late
 
 
-def _tidy(book: Book, seen: Observation) -> None:
-    """Let go of notices that are over and of commands that have ended."""
-    open_on = {each.instance for each in book.operations.values() if isinstance(each, Removal)}
-    book.retire(notice for notice in seen.notices if _is_over(notice, seen, open_on))
-    book.expire(command for command in seen.commands if command.until is not None and command.until <= seen.at)
-
-
-def _is_over(notice: Notice, seen: Observation, open_on: set[str]) -> bool:
-    age = seen.at - notice.at
-    if isinstance(seen.instances, Missing) or notice.instance in open_on:
-        return False
-    instance = next((it for it in seen.instances if it.id == notice.instance), None)
-    if instance is None:
-        return age >= _FORGET_UNKNOWN
-    return instance.state is InstanceState.TERMINATED or age >= _FORGET_NOTICE
-
-
-def _without_retired(seen: Observation, book: Book) -> Observation:
-    """What is over is not seen any more, though its node may still say it."""
-    over = {notice.instance for notice in book.retired}
-    return replace(seen, notices=tuple(notice for notice in seen.notices if notice.instance not in over))
-
-
 # ── the plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -191,7 +157,7 @@ def _write(book: Book, decision: Decision, seen: Observation) -> _Begun:
     operations: list[str] = []
     uncordons: list[Uncordon] = []
     for pool in decision.pools:
-        _tell_of_scaling(book, pool, seen)
+        tell_of_scaling(book, pool, seen)
         for step in pool.plan:
             match step:
                 case Tell():
@@ -215,58 +181,7 @@ def _write(book: Book, decision: Decision, seen: Observation) -> _Begun:
     return _Begun(operations=tuple(dict.fromkeys(operations)), uncordons=tuple(uncordons))
 
 
-def _tell_of_scaling(book: Book, pool: PoolDecision, seen: Observation) -> None:
-    if pool.action is Action.GROW:
-        kind = EventKind.SCALE_UP
-    elif pool.action is Action.SHRINK and pool.dry_run:
-        kind = EventKind.SCALE_DOWN  # otherwise it is told when the node is gone
-    else:
-        return
-    # A dry pool decides the same again and again: nothing comes of it.
-    event = book.saying.event(kind, pool.pool, pool.reason) if pool.dry_run else None
-    if event is None and pool.dry_run:
-        return
-    event = event or book.saying.made(kind, pool.pool, pool.reason)
-    book.happened(
-        replace(
-            event,
-            nodes=pool.target,
-            change=pool.target - pool.count.capacity,
-            usd_per_day=_cost(pool, seen),
-            details=pool.votes,
-            level=book.memory.level,
-            dry=pool.dry_run,
-        )
-    )
-
-
-def _cost(pool: PoolDecision, seen: Observation) -> float | None:
-    """USD a day that the launches of a plan add at most: the dearest of each launch's types."""
-    catalog = {kind.name: kind for kind in seen.catalog}
-    launches = [step.operation for step in pool.plan if isinstance(step, Open) and isinstance(step.operation, Launch)]
-    total = 0.0
-    for launch in launches:
-        prices = [price_of(name, launch.market, catalog) for name in launch.types]
-        known = [price for price in prices if price is not None]
-        if not known:
-            return None
-        total += max(known) * launch.count * _DAY_HOURS
-    return total if launches else None
-
-
 # ── after it ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _explain_stays(parts: Parts, book: Book, decision: Decision) -> None:
-    """Why a node cannot leave, on the node itself, for whoever describes it."""
-    told = 0
-    for pool in decision.pools:
-        for stay in pool.stays:
-            if stay.reason in _OUR_BUSINESS or told >= _NOTES:
-                continue
-            if book.saying.is_news(f"stay|{stay.worker}|{stay.reason.value}"):
-                note(parts, stay.worker, "NodeFleetStays", f"cannot leave: {stay.detail or stay.reason.value}")
-                told += 1
 
 
 def _finish(
