@@ -249,7 +249,9 @@ class Archive(Protocol):
 
     def keep(self, key: str, content: bytes) -> None: ...
 
-    def fetch(self, key: str) -> bytes: ...
+    def fetch(self, key: str) -> bytes:
+        """ChangedError if it is not there any more."""
+        ...
 
 
 # ── policy and people ────────────────────────────────────────────────────────────────────────────────────────────

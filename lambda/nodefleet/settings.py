@@ -35,8 +35,8 @@ def settings_in(environment: Mapping[str, str]) -> Settings:
     def value(name: str) -> str:
         return environment.get(name, "").strip()
 
-    missing = [name for name in (TABLE, CLUSTERS) if not value(name)]
-    metrics = _list(value(METRICS))
+    clusters, metrics = _list(value(CLUSTERS)), _list(value(METRICS))
+    missing = [name for name, given in ((TABLE, value(TABLE)), (CLUSTERS, clusters)) if not given]
     known = {metric.value: metric for metric in Metric}
     unknown = [f"{METRICS}: no metric {name}, {nearest(name, list(known))}" for name in metrics if name not in known]
     problems = [f"{name} is not set" for name in missing] + unknown
@@ -44,7 +44,7 @@ def settings_in(environment: Mapping[str, str]) -> Settings:
         raise MisconfiguredError(f"The environment lacks something: {'; '.join(problems)}")
     return Settings(
         table=value(TABLE),
-        clusters=_list(value(CLUSTERS)),
+        clusters=clusters,
         bucket=value(BUCKET),
         secrets=value(SECRETS) or _PREFIX,
         opt_in=tuple(known[name] for name in metrics),

@@ -353,7 +353,7 @@ def reporter(cluster: str, context: Any) -> Iterator[Reporter]:
 def _catalog(cloud: Cloud, types: Sequence[str]) -> tuple[InstanceType, ...]:
     try:
         return cloud.catalog(types)
-    except UnavailableError as error:
+    except NodeFleetError as error:
         shared().present.warn(f"Without what types offer the report advises less: {error}")
         return ()
 

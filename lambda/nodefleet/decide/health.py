@@ -93,14 +93,18 @@ def sick(workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[L
 
 
 def left_behind(workers: Sequence[Worker], pool: Pool) -> list[tuple[Worker, Debris]]:
-    """Nodes without a machine, and machines that failed to join and are not kept for a person."""
+    """Nodes without a machine, and machines that failed to join and are not kept for a person.
+
+    None is kept that takes the room of a worker that min needs: both count against max.
+    """
     orphans = [(worker, Debris.NODE) for worker in workers if worker.phase is Phase.ORPHANED]
     failed = [
         (worker.instance.launched_at, worker.id, worker)
         for worker in workers
         if worker.phase is Phase.JOIN_FAILED and worker.instance
     ]
-    oldest = sorted(failed)[: max(0, len(failed) - pool.health.keep_failed)]
+    kept = min(pool.health.keep_failed, pool.limits.max - pool.limits.min)
+    oldest = sorted(failed)[: max(0, len(failed) - kept)]
     return orphans + [(worker, Debris.INSTANCE) for _, _, worker in oldest]
 
 

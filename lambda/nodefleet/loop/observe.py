@@ -26,9 +26,9 @@ def observe(parts: Parts, state: State, policy: Policy, run: str, within: timede
         parts.cluster.view,
         lambda: parts.gauges.read(policy, now, within),
     )
-    instances: tuple[Instance, ...] | Missing = _known(machines)
     catalog: tuple[InstanceType, ...] | Missing = _known(offers)
     kubernetes: ClusterView | Missing = _known(view)
+    instances = _plausible(_known(machines), kubernetes)
     if isinstance(readings, Exception):
         raise readings  # it never raises: this is a fault of ours
     return Observation(
@@ -56,6 +56,21 @@ def _known(got: T | Exception) -> T | Missing:
             raise got
         case _:
             return got
+
+
+def _plausible(
+    machines: tuple[Instance, ...] | Missing, kubernetes: ClusterView | Missing
+) -> tuple[Instance, ...] | Missing:
+    """An empty list is no answer while a ready worker names its machine: a wrong region, role or tag gives one too."""
+    if machines or isinstance(machines, Missing) or isinstance(kubernetes, Missing):
+        return machines
+    ready = sum(node.ready and bool(node.instance) and node.pool is not None for node in kubernetes.nodes)
+    if not ready:
+        return machines
+    return Missing(
+        f"EC2: it lists no instance of this cluster, but {ready} ready worker{'s run' if ready > 1 else ' runs'} on one."
+        " Look at the region, the cluster's tag and the role"
+    )
 
 
 def _catalog(parts: Parts, found: tuple[InstanceType, ...] | Missing) -> tuple[InstanceType, ...]:

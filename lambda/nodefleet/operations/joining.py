@@ -65,7 +65,8 @@ def followed(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[
 
 
 def _fate(launch: Launch, worker: Worker | None, seen: Observation, policy: Policy) -> _Fate:
-    if worker is None:
+    if worker is None or (worker.instance is None and worker.phase is Phase.ORPHANED):
+        # EC2 may be so late that a node has registered before its machine is listed.
         return _Fate.VANISHED if _should_show(launch, policy, seen.at) else _Fate.BOOTING
     if worker.notice or not isinstance(worker.operation, Launch | None):
         return _Fate.TAKEN

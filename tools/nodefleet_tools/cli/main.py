@@ -2,7 +2,19 @@
 
 import typer
 
-from nodefleet_tools.cli import decide, demo, policy
+from nodefleet_tools.cli import (
+    decide,
+    demo,
+    deployment,
+    doctor,
+    explain,
+    orders,
+    policy,
+    policy_store,
+    replay,
+    report,
+    run,
+)
 
 app = typer.Typer(
     help="node-fleet: a serverless autoscaler for K3s on AWS.",
@@ -13,7 +25,20 @@ app = typer.Typer(
 )
 app.command(name="decide")(decide.decide)
 app.command(name="demo")(demo.demo)
+app.command(name="run")(run.run)
+app.command(name="pause")(orders.pause)
+app.command(name="resume")(orders.resume)
+app.command(name="scale")(orders.scale)
+app.command(name="commands")(orders.commands)
+app.command(name="explain")(explain.explain)
+app.command(name="replay")(replay.replay)
+app.command(name="doctor")(doctor.doctor)
+app.command(name="report")(report.report)
 app.add_typer(policy.app, name="policy")
+policy.app.command(name="apply")(policy_store.apply)
+policy.app.command(name="versions")(policy_store.versions)
+policy.app.command(name="rollback")(policy_store.rollback)
+app.add_typer(deployment.app, name="deployment")
 
 
 def main() -> None:

@@ -13,9 +13,11 @@ from threading import Lock, local
 from typing import Any
 
 from nodefleet.adapters.aws.failures import calling
+from nodefleet.adapters.aws.instance_list import quicken
 
 CONNECT_SECONDS = 2
 READ_SECONDS = 10
+TABLE_READ_SECONDS = 2  # DynamoDB answers in milliseconds or not at all, and a doomed node must not wait for it
 ATTEMPTS = 3  # the first try included
 POOL = 16  # calls at the same time
 
@@ -81,7 +83,7 @@ class Session:
         profile = self._boto._session.get_scoped_config()  # noqa: SLF001  # boto3 shows it nowhere else
         config = Config(
             connect_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
+            read_timeout=TABLE_READ_SECONDS if service == "dynamodb" else READ_SECONDS,
             retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
             max_pool_connections=POOL,
             tcp_keepalive=True,
@@ -91,6 +93,8 @@ class Session:
         client = self._boto.client(service, config=config)
         client.meta.events.register_first("before-send", self._count)  # whoever answers first ends the event
         client.meta.events.register("response-received", self._compare)
+        if service == "ec2":
+            quicken(client)
         return client
 
     def _count(self, **_: Any) -> None:

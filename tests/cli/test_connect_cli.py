@@ -1,0 +1,263 @@
+"""What commands reach, as options and the environment name it; and what they say when that does not do."""
+
+import pytest
+import typer
+
+from ec2_fakes import isolate
+from nodefleet.adapters.logins import MetricsLogin
+from nodefleet.adapters.redaction import Redactor
+from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet.errors import DeniedError, LoginRefusedError, UnavailableError
+from nodefleet.wiring import NoArchive
+from nodefleet_tools.cli import connect
+from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.surroundings import InputError, metrics_login
+
+OURS = ("NODEFLEET_CLUSTER", "NODEFLEET_CLUSTERS", "NODEFLEET_TABLE", "NODEFLEET_BUCKET", "NODEFLEET_SECRETS")
+THEIRS = ("KUBECONFIG", "PROMETHEUS_URL", "PROMETHEUS_USERNAME", "PROMETHEUS_PASSWORD", "PROMETHEUS_TOKEN")
+DEPLOYED = Deployment(
+    cluster="shop",
+    api_server="https://10.0.1.10:6443",
+    api_secret="secret/kube",  # noqa: S106  # a secret's name
+    prometheus="http://10.0.1.10:9090",
+    prometheus_secret="secret/prometheus",  # noqa: S106
+    prices={"t3.small": 0.02},
+)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    isolate(monkeypatch, tmp_path)
+    for name in (*OURS, *THEIRS):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def connection(environment: dict[str, str] | None = None, **options) -> Connection:
+    given = {"cluster": "shop", "table": "state"} | options
+    return connect.connection(environment=environment or {}, redact=Redactor(), **given)
+
+
+def lacking(environment: dict[str, str] | None = None, **options) -> str:
+    with pytest.raises(InputError) as refused:
+        connection(environment, **options)
+    return str(refused.value)
+
+
+# ── which cluster, which table ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "name"),
+    [
+        ("shop", {}, "shop"),
+        ("", {"NODEFLEET_CLUSTERS": " shop "}, "shop"),
+        ("blog", {"NODEFLEET_CLUSTERS": "shop,blog"}, "blog"),
+    ],
+)
+def test_the_cluster_is_the_one_given_or_the_only_one(given, said, name):
+    made = connection(said, cluster=given)
+    assert (made.cluster_id, made.settings.clusters) == (name, (name,))
+
+
+def test_a_deployment_file_may_name_the_cluster():
+    assert connection(cluster="", deployment=DEPLOYED).cluster_id == "shop"
+
+
+def test_everything_that_is_missing_is_named_at_once(environment):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
+        environment.delenv(name)
+    given = {"NODEFLEET_CLUSTERS": "shop,blog", "KUBECONFIG": "/no/such:/or/this", "PROMETHEUS_USERNAME": "ann"}
+    assert lacking(given, cluster="", table="") == (
+        "Something is missing or wrong:\n"
+        "  - the cluster: give --cluster NAME (one of shop, blog), or set NODEFLEET_CLUSTER\n"
+        "  - the state table: give --table NAME, or set NODEFLEET_TABLE\n"
+        "  - the AWS region: set AWS_REGION, or AWS_PROFILE to a profile that has one\n"
+        "  - AWS credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n"
+        "  - KUBECONFIG: there is no file /no/such or /or/this\n"
+        "  - Prometheus's login: password is missing; set PROMETHEUS_USERNAME and PROMETHEUS_PASSWORD,"
+        " or PROMETHEUS_TOKEN"
+    )
+
+
+def test_a_cluster_that_the_deployment_does_not_serve_is_refused_with_a_guess():
+    assert "there is no shp among NODEFLEET_CLUSTERS, did you mean shop?" in lacking(
+        {"NODEFLEET_CLUSTERS": "shop,blog"}, cluster="shp"
+    )
+
+
+def test_a_dry_run_may_have_no_table():
+    made = connection(table="", needs_table=False)
+    assert (made.settings.table, made.deployment) == ("", None)
+
+
+def test_a_profile_that_is_not_there_is_named(environment):
+    environment.setenv("AWS_PROFILE", "nobody")
+    assert "AWS credentials: The config profile (nobody) could not be found" in lacking()
+
+
+def test_the_names_of_secrets_begin_as_the_environment_says():
+    made = connection({"NODEFLEET_SECRETS": "mine"}, deployment=Deployment(cluster="shop"))
+    assert made.api_secret == "mine/shop/kubernetes"  # noqa: S105  # a secret's name
+    assert connection(deployment=DEPLOYED).api_secret == "secret/kube"  # noqa: S105
+
+
+# ── AWS ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_region_may_be_given_in_either_variable(environment):
+    assert connection().session.client("ec2").meta.region_name == "us-east-1"
+    assert connection({"AWS_REGION": "eu-west-1"}).session.client("ec2").meta.region_name == "eu-west-1"
+    environment.delenv("AWS_DEFAULT_REGION")
+    assert connection({"AWS_REGION": "eu-west-1"}).session.client("ec2").meta.region_name == "eu-west-1"
+
+
+def test_a_given_endpoint_is_honoured(environment):
+    environment.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    assert connection().session.client("dynamodb").meta.endpoint_url == "http://127.0.0.1:1"
+
+
+def test_without_a_bucket_there_is_no_archive():
+    assert isinstance(connection().archive, NoArchive)
+
+
+# ── Kubernetes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Logins:
+    """Secrets Manager, and who asked it."""
+
+    def __init__(self, login: object) -> None:
+        self.found, self.asked, self.refreshed = login, [], []
+
+    def login(self, secret, kind):
+        self.asked.append((secret, kind.__name__))
+        return self.found
+
+    def refresh(self, secret):
+        self.refreshed.append(secret)
+
+
+def test_a_refused_login_from_the_secret_is_fetched_anew(monkeypatch):
+    made = connection(deployment=DEPLOYED)
+    made.secrets = Logins(None)
+    refused(made, monkeypatch)
+    assert made.secrets.refreshed == ["secret/kube"]
+
+
+def test_a_refused_login_from_a_kubeconfig_is_read_anew(monkeypatch, tmp_path):
+    path = tmp_path / "kubeconfig"
+    path.write_text("")
+    made = connection({"KUBECONFIG": str(path)}, deployment=DEPLOYED)
+    made.secrets = Logins(None)
+    assert refused(made, monkeypatch) == 2
+    assert made.secrets.refreshed == []
+
+
+def refused(made: Connection, monkeypatch) -> int:
+    """How often it connected to a server that takes no login."""
+    connected = []
+
+    class Refusing:
+        calls = 0
+
+        def view(self):
+            raise LoginRefusedError("Kubernetes", "401", "Renew the token")
+
+        def close(self):
+            pass
+
+    def connect_once():
+        connected.append(1)
+        return Refusing()
+
+    monkeypatch.setattr(made, "kubernetes", connect_once)
+    with pytest.raises(LoginRefusedError):
+        made.cluster.view()
+    return len(connected)
+
+
+# ── Prometheus ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def asked(made: Connection) -> tuple[str, object]:
+    """Where it is asked, and with which login."""
+    made.secrets = Logins("the secret's")
+    return made.prometheus._url.removesuffix("/api/v1/query"), made.prometheus._login()
+
+
+def test_the_deployments_prometheus_is_asked_with_its_secret():
+    assert asked(connection(deployment=DEPLOYED)) == ("http://10.0.1.10:9090", "the secret's")
+
+
+def test_another_address_does_not_get_the_deployments_login():
+    given = {"PROMETHEUS_URL": "http://localhost:9090"}
+    assert asked(connection(given, deployment=DEPLOYED)) == ("http://localhost:9090", None)
+    same = {"PROMETHEUS_URL": "http://10.0.1.10:9090"}
+    assert asked(connection(same, deployment=DEPLOYED)) == ("http://10.0.1.10:9090", "the secret's")
+
+
+def test_a_login_in_the_environment_is_used_and_kept_out_of_messages():
+    given = {"PROMETHEUS_URL": "http://localhost:9090", "PROMETHEUS_TOKEN": "a-secret-token"}
+    made = connection(given, deployment=DEPLOYED)
+    assert asked(made) == ("http://localhost:9090", MetricsLogin(token="a-secret-token"))  # noqa: S106
+    assert made.redact("sent a-secret-token to it") == "sent *** to it"
+
+
+def test_basic_logins_are_read_too():
+    found = metrics_login({"PROMETHEUS_USERNAME": "ann", "PROMETHEUS_PASSWORD": "pw"})
+    assert found == MetricsLogin(username="ann", password="pw")  # noqa: S106
+    assert metrics_login({}) is None
+
+
+def test_where_nobody_knows_a_prometheus_there_is_none():
+    assert connection(deployment=Deployment(cluster="shop")).prometheus is None
+
+
+def test_what_rests_on_the_deployment_is_made_anew_when_it_is_forgotten():
+    made = connection(deployment=DEPLOYED)
+    before, session = made.prometheus, made.session
+    made.forget()
+    assert made.prometheus is not before
+    assert made.session is session
+
+
+# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (UnavailableError("EC2", "timed out"), 1, "EC2: timed out\n"),
+        (DeniedError("S3", "no", "Allow s3:GetObject"), 1, "S3: no. Allow s3:GetObject\n"),
+        (InputError("--for: write 2h"), 2, "--for: write 2h\n"),
+        (
+            UnavailableError("X", "Authorization: Bearer abcdefghijklmnopqrstuvwxyz"),
+            1,
+            "X: Authorization: Bearer ***\n",
+        ),
+        (
+            RefusedError([Problem(path="a.b", value=1, wrong="is wrong", right="write 2")]),
+            2,
+            "input: 1 problem\n\n  a.b: 1\n    wrong: is wrong\n    right: write 2\n",
+        ),
+    ],
+)
+def test_expected_errors_are_one_message_and_a_status(capsys, error, status, message):
+    with pytest.raises(typer.Exit) as ended, connect.clear_errors(Redactor()):
+        raise error
+    assert ended.value.exit_code == status
+    assert capsys.readouterr() == ("", message)
+
+
+def test_a_fault_of_ours_is_not_hidden():
+    with pytest.raises(ZeroDivisionError), connect.clear_errors(Redactor()):
+        raise ZeroDivisionError
+
+
+def test_warnings_hold_no_secrets(capsys):
+    made = connection()
+    made.redact.learn("sesame-open")
+    made.warn("the password is sesame-open")
+    assert capsys.readouterr().err == "warning: the password is ***\n"

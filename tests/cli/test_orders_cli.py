@@ -1,0 +1,316 @@
+"""`nodefleet pause`, `resume`, `scale` and `commands`, as a person meets them."""
+
+import json
+import os
+from datetime import timedelta
+
+import pytest
+from botocore.exceptions import ClientError
+
+from nodefleet.domain.observation import Pause, Scale
+from nodefleet_tools.cli import people
+from nodefleet_tools.cli.waking import FUNCTION
+from nodefleet_tools.sim.world import World
+from sim_connections import SimConnection, Terminal
+from worlds import shop
+
+ME = ["--by", "ann"]
+SALE = ["--for", "2h", "--reason", "sale at noon", *ME]
+
+
+@pytest.fixture
+def world():
+    return shop().world
+
+
+@pytest.fixture
+def terminal(world, monkeypatch):
+    return Terminal(monkeypatch, SimConnection(world))
+
+
+def orders(world: World):
+    return world.table.state().commands
+
+
+def words(done) -> list[str]:
+    return [" ".join(line.split()) for line in done.stdout.splitlines()]
+
+
+# ── pause and resume ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_pause_is_stored_told_and_shown_and_a_run_is_woken(world, terminal):
+    done = terminal("pause", "--for", "2h", "--reason", "database migration.", *ME)
+    assert done.exit_code == 0
+    until = world.now + timedelta(hours=2)
+    assert orders(world) == (Pause(by="ann", reason="database migration.", until=until),)
+    (event,) = world.table.events
+    assert (event.kind.value, event.pool, event.cluster) == ("paused", "", "shop")
+    assert event.text == (
+        "ann paused all pools until 2026-11-16 14:00 UTC: database migration. Min is still kept."
+        " `nodefleet resume` ends it."
+    )
+    assert world.table.wake == 1
+    assert words(done) == [
+        (
+            "Paused all pools until 2026-11-16 14:00 UTC. The next run sees it, within 2 min."
+            " (To start one at once, set NODEFLEET_RECONCILE_FUNCTION.)"
+        ),
+        "command pool until left by reason",
+        "pause all pools 2026-11-16 14:00 UTC 2 h ann database migration.",
+    ]
+
+
+def test_what_was_ordered_is_written_before_anybody_is_woken(terminal):
+    terminal("pause", *ME)
+    log = terminal.connection.log
+    assert log.index("store.order") < log.index("store.wake")
+
+
+def test_a_pause_without_an_end_lasts_until_it_is_resumed(world, terminal):
+    done = terminal("pause", "default", *ME)
+    assert orders(world) == (Pause(pool="default", by="ann"),)
+    assert "Paused default until somebody resumes it." in done.stdout
+    assert world.table.events[0].text.endswith("`nodefleet resume default` ends it.")
+
+
+def test_a_paused_cluster_does_not_scale(world, terminal):
+    terminal("pause", *ME)
+    world.deploy("sale", replicas=6, cpu=1500)
+    world.advance(30)
+    done = terminal("run", "--once")
+    assert "paused by ann" in done.stdout
+    assert len(world.workers()) == 3
+
+
+def test_resuming_ends_the_pause_and_tells_who_did(world, terminal):
+    terminal("pause", "--reason", "migration", *ME)
+    done = terminal("resume", "--by", "bob")
+    assert orders(world) == ()
+    told = {event.kind.value: event.text for event in world.table.events}
+    assert told["resumed"] == "bob resumed all pools, which ann had paused: migration."
+    assert words(done)[-1] == "No commands are in force: the pools follow their policy."
+    assert world.table.wake == 2
+
+
+def test_resuming_what_is_not_paused_changes_nothing(world, terminal):
+    terminal("pause", *ME)
+    done = terminal("resume", "default")
+    assert done.exit_code == 0
+    assert words(done)[0] == "default: there is no such pause."
+    assert words(done)[-1].startswith("pause all pools")
+    assert len(orders(world)) == 1
+    assert len(world.table.events) == 1
+
+
+def test_the_pause_of_one_pool_stays_when_that_of_all_ends(world, terminal):
+    terminal("pause", *ME)
+    terminal("pause", "default", *ME)
+    done = terminal("resume", *ME)
+    assert [order.pool for order in orders(world)] == ["default"]
+    assert words(done)[-1].startswith("pause default")
+
+
+# ── scale ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_size_is_stored_told_and_kept(world, terminal):
+    done = terminal("scale", "default", "5", *SALE)
+    assert done.exit_code == 0
+    until = world.now + timedelta(hours=2)
+    assert orders(world) == (Scale(nodes=5, by="ann", reason="sale at noon", until=until),)
+    (event,) = world.table.events
+    assert (event.kind.value, event.pool) == ("scaled-by-person", "default")
+    assert event.text == (
+        "ann asked for 5 nodes in default until 2026-11-16 14:00 UTC: sale at noon."
+        " `nodefleet scale default --cancel` ends it."
+    )
+    assert words(done)[0].startswith("default is kept at 5 nodes until 2026-11-16 14:00 UTC.")
+    assert words(done)[-1] == "scale to 5 default 2026-11-16 14:00 UTC 2 h ann sale at noon"
+    terminal("run", "--once")
+    assert len(world.workers()) == 5
+
+
+def test_a_later_size_takes_the_place_of_the_earlier(world, terminal):
+    terminal("scale", "default", "5", *SALE)
+    terminal("scale", "default", "4", *SALE)
+    assert [order.nodes for order in orders(world)] == [4]
+
+
+def test_everything_that_a_size_lacks_is_named_at_once(world, terminal):
+    done = terminal("scale", "default")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Something is missing:\n"
+        "  - how many nodes: nodefleet scale POOL N\n"
+        "  - --for, such as --for 2h: a size that nobody ends is a bill\n"
+        "  - --reason, for the others who wonder\n"
+    )
+    assert orders(world) == ()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "limit"), [("1", "limits.min"), ("7", "limits.max"), ("0", "limits.min"), ("1000", "limits.max")]
+)
+def test_a_size_outside_of_the_limits_is_refused_with_them(world, terminal, nodes, limit):
+    done = terminal("scale", "default", nodes, *SALE)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"default has limits from 2 to 6 nodes, and {nodes} is outside of them")
+    assert limit in done.stderr
+    assert world.table.events == ()
+
+
+@pytest.mark.parametrize("nodes", ["2", "6"])
+def test_the_limits_themselves_are_fine(terminal, nodes):
+    assert terminal("scale", "default", nodes, *SALE).exit_code == 0
+
+
+def test_cancelling_ends_it(world, terminal):
+    terminal("scale", "default", "5", *SALE)
+    done = terminal("scale", "default", "--cancel", "--by", "bob")
+    assert orders(world) == ()
+    assert words(done)[0].startswith("default follows its signals again.")
+    texts = [event.text for event in world.table.events]
+    assert "bob ended the scale command for default (5, by ann: sale at noon)." in texts
+
+
+def test_cancelling_what_is_not_there_changes_nothing(world, terminal):
+    assert words(terminal("scale", "default", "--cancel"))[0] == "default: there is no scale command."
+    assert world.table.events == ()
+
+
+def test_a_size_that_a_pause_or_a_dry_pool_outranks_is_said(world, terminal):
+    world.enforce({"limits": {"min": 2, "max": 6}, "dry_run": True})
+    terminal("pause", *ME)
+    done = terminal("scale", "default", "5", *SALE)
+    assert done.exit_code == 0
+    assert "warning: default is paused, which outranks this" in done.stderr
+    assert "warning: default is a dry pool" in done.stderr
+
+
+# ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("command", [["pause", "defalt"], ["scale", "defalt", "5", *SALE]])
+def test_an_unknown_pool_is_refused_with_a_guess(world, terminal, command):
+    done = terminal(*command)
+    assert done.exit_code == 2
+    assert done.stderr == "there is no pool defalt in the policy in force: did you mean default?\n"
+    assert orders(world) == ()
+
+
+@pytest.mark.parametrize(
+    ("lasting", "words"),
+    [
+        ("2", "'2' is not a duration; write for example 90s, 5m, 2h or 7d"),
+        ("two hours", "'two hours' is not a duration"),
+        ("0s", "0s is not between a moment and 366 days"),
+        ("99999999d", "99999999d is not between a moment and 366 days"),
+        ("9" * 400 + "d", "is not a duration"),
+    ],
+)
+def test_durations_are_those_of_the_policy(world, terminal, lasting, words):
+    done = terminal("pause", "--for", lasting)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert orders(world) == ()
+
+
+def test_a_cluster_that_the_table_does_not_know_is_refused(monkeypatch):
+    world = shop().world
+    for kind in ("deployment", "policy", "journal"):
+        world.table.items[kind].clear()
+    terminal = Terminal(monkeypatch, SimConnection(world))
+    done = terminal("pause", *ME)
+    assert done.exit_code == 2
+    assert done.stderr == "table table knows no cluster shop: check --cluster and --table\n"
+    assert orders(world) == ()
+
+
+def test_everything_can_be_paused_even_if_no_policy_is_good(world, terminal):
+    world.table.items["policy"].clear()
+    good = world.enforce({})
+    world.table.items["policy"].clear()
+    world.table.put_policy(type(good)(number=9, source="x", at=good.at, data={"limits": {"mx": 1}}, digest="d"))
+    assert terminal("pause", "default", *ME).exit_code == 1
+    assert terminal("pause", *ME).exit_code == 0
+    assert len(orders(world)) == 1
+
+
+def test_a_table_that_is_away_is_one_message(world, terminal):
+    world.away("store", "timed out")
+    done = terminal("pause", *ME)
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "DynamoDB: timed out\n")
+
+
+# ── starting a run ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def known_function(world, monkeypatch) -> Terminal:
+    return Terminal(monkeypatch, SimConnection(world, environment={FUNCTION: "fleet-reconcile"}))
+
+
+def test_an_urgent_run_is_started_where_its_function_is_known(world, monkeypatch):
+    terminal = known_function(world, monkeypatch)
+    done = terminal("pause", *ME)
+    (call,) = terminal.connection.session.functions.calls
+    assert (call["FunctionName"], call["InvocationType"]) == ("fleet-reconcile", "Event")
+    assert json.loads(call["Payload"]) == {"cluster": "shop", "urgent": True}
+    assert "A run was started at once (fleet-reconcile)." in done.stdout
+
+
+def test_a_run_that_cannot_be_started_does_not_undo_the_order(world, monkeypatch):
+    terminal = known_function(world, monkeypatch)
+    denied = {"Error": {"Code": "AccessDeniedException", "Message": "no"}}
+    terminal.connection.session.functions.error = ClientError(denied, "Invoke")
+    done = terminal("pause", *ME)
+    assert done.exit_code == 0
+    assert "The next run sees it, within 2 min." in done.stdout
+    assert "warning: no run could be started at once: Lambda: Invoke: AccessDeniedException" in done.stderr
+    assert len(orders(world)) == 1
+
+
+# ── what is in force ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_commands_that_have_ended_are_not_in_force(world, terminal):
+    terminal("pause", "--for", "90s", *ME)
+    terminal("scale", "default", "5", *SALE)
+    world.advance(91)
+    (order,) = json.loads(terminal("commands", "--json").stdout)
+    assert order == {
+        "kind": "scale",
+        "pool": "default",
+        "nodes": 5,
+        "by": "ann",
+        "reason": "sale at noon",
+        "until": "2026-11-16T14:00:00Z",
+    }
+    assert words(terminal("commands"))[1].startswith("scale to 5 default")
+
+
+# ── people ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_gives_an_order_is_user_and_host(monkeypatch):
+    monkeypatch.setattr("getpass.getuser", lambda: "ann")
+    monkeypatch.setattr("socket.gethostname", lambda: "laptop")
+    assert people.someone() == "ann@laptop"
+    assert people.someone(" bob ") == "bob"
+
+
+def test_a_container_without_users_has_a_number(monkeypatch):
+    def unknown() -> str:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr("getpass.getuser", unknown)
+    monkeypatch.setattr("socket.gethostname", lambda: "")
+    assert people.someone() == f"uid {os.getuid()}@unknown host"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0 s"), (-5, "0 s"), (45, "45 s"), (120, "2 min"), (9000, "2 h 30 min"), (90061, "1 d 1 h"), (59.6, "1 min")],
+)
+def test_spans_are_said_in_two_units(seconds, said):
+    assert people.worded_span(timedelta(seconds=seconds)) == said

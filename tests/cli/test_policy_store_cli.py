@@ -1,0 +1,316 @@
+"""`nodefleet policy apply`, `versions` and `rollback`, as a person meets them."""
+
+import json
+
+import pytest
+import typer
+
+from nodefleet.adapters.policy import load
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.records import PolicyVersion
+from nodefleet.errors import MalformedError, UnavailableError
+from nodefleet_tools.cli.changes import in_short, policy_changes
+from nodefleet_tools.sim.hooks import Moment, raising, when
+from nodefleet_tools.sim.world import World
+from sim_connections import SimConnection, Terminal
+from worlds import shop
+
+ME = ["--by", "ann"]
+
+
+@pytest.fixture
+def world():
+    return shop().world
+
+
+@pytest.fixture
+def terminal(world, monkeypatch):
+    return Terminal(monkeypatch, SimConnection(world))
+
+
+def words(done) -> list[str]:
+    return [" ".join(line.split()) for line in done.stdout.splitlines()]
+
+
+def newest(world: World) -> PolicyVersion:
+    return world.table.policies[-1]
+
+
+# ── apply ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_policy_is_shown_against_the_one_in_force_and_put_in_its_place(world, terminal):
+    done = terminal("policy", "apply", "-", *ME, text="limits: {min: 2, max: 8}\nsteps: {up: 2}\n")
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    assert words(done)[1:] == [
+        "",
+        "What changes against version 1:",
+        "setting before after",
+        "limits.max 6 nodes 8 nodes",
+        "steps.up 1 node 2 nodes",
+        (
+            "Policy version 2 is in force. The next run sees it, within 2 min."
+            " (To start one at once, set NODEFLEET_RECONCILE_FUNCTION.)"
+        ),
+    ]
+    assert words(done)[0].startswith("default: 2 to 8 nodes; grows by 2")
+    version = newest(world)
+    assert (version.number, version.source, version.at) == (2, "ann", world.now)
+    assert version.data == {"limits": {"min": 2, "max": 8}, "steps": {"up": 2}}
+    (event,) = world.table.events
+    assert event.kind.value == "policy-changed"
+    assert event.text == ("ann put policy version 2 in force: limits.max 6 nodes → 8 nodes; steps.up 1 node → 2 nodes.")
+    assert event.details == ("limits.max 6 nodes → 8 nodes", "steps.up 1 node → 2 nodes")
+    assert world.table.wake == 1
+
+
+def test_the_next_run_goes_by_it(world, terminal):
+    terminal("policy", "apply", "-", *ME, text="limits: {min: 5, max: 8}")
+    (look, *_) = terminal("run", "--once", "--json").stdout.splitlines()
+    assert (json.loads(look)["policy"], json.loads(look)["decision"]["pools"][0]["target"]) == (2, 5)
+
+
+def test_a_bad_policy_is_refused_with_all_its_problems_before_the_table_is_asked(world, terminal):
+    done = terminal("policy", "apply", "-", text="limits: {mx: 20}\nsteps: {up: 0}\nlimits: {}")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("standard input: 2 problems")
+    assert "is written more than once" in done.stderr
+    assert terminal.connection.log == []
+
+
+def test_a_key_that_is_written_twice_is_refused(terminal):
+    done = terminal("policy", "apply", "-", text="limits: {max: 8}\nlimits: {max: 8}")
+    assert done.exit_code == 2
+    assert "is written more than once, in line 1 and in line 2" in done.stderr
+
+
+def test_a_policy_that_changes_nothing_is_no_new_version(world, terminal):
+    done = terminal("policy", "apply", "-", text="limits: {max: 6}")
+    assert (done.exit_code, done.stdout) == (0, "Nothing changes: version 1 says the same.\n")
+    assert newest(world).number == 1
+    assert world.table.wake == 0
+
+
+def test_an_empty_file_is_all_defaults(world, terminal):
+    done = terminal("policy", "apply", "-", *ME, text="")
+    assert "limits.max 6 nodes 10 nodes" in words(done)
+    assert newest(world).data == {}
+
+
+def test_the_first_policy_is_shown_against_the_defaults(world, terminal):
+    world.table.items["policy"].clear()
+    done = terminal("policy", "apply", "-", *ME, text="limits: {max: 12}")
+    assert "What changes against the defaults:" in done.stdout
+    assert newest(world).number == 1
+    world.table.items["policy"].clear()
+    done = terminal("policy", "apply", "-", *ME, text="")
+    assert "It is the same as the defaults." in done.stdout
+    assert newest(world).number == 1
+
+
+def test_somebody_who_was_quicker_is_not_overwritten(world, monkeypatch):
+    quicker = when("history.apply", Moment.BEFORE, lambda: world.enforce({"limits": {"max": 9}}))
+    terminal = Terminal(monkeypatch, SimConnection(world, hooks=[quicker]))
+    done = terminal("policy", "apply", "-", text="limits: {max: 8}")
+    assert done.exit_code == 1
+    assert done.stderr == ("policy version 2 is in force already. See `nodefleet policy versions`, and try again\n")
+    assert newest(world).data == {"limits": {"max": 9}}
+
+
+def test_a_record_that_cannot_be_read_is_mended_by_applying(world, monkeypatch):
+    broken = when("store.state", Moment.BEFORE, raising(MalformedError("the record state#policy cannot be read")))
+    terminal = Terminal(monkeypatch, SimConnection(world, hooks=[broken]))
+    done = terminal("policy", "apply", "-", *ME, text="limits: {max: 8}")
+    assert done.exit_code == 0
+    assert "warning: what is in force cannot be read: the record state#policy cannot be read" in done.stderr
+    assert newest(world).number == 2
+
+
+def test_a_policy_in_force_that_is_not_valid_any_more_is_mended_too(world, terminal):
+    world.table.items["policy"].clear()
+    world.table.put_policy(PolicyVersion(number=4, source="x", at=world.now, data={"limits": {"mx": 1}}, digest="d"))
+    done = terminal("policy", "apply", "-", *ME, text="limits: {max: 8}")
+    assert done.exit_code == 0
+    assert "no policy version in the table is valid any more" in done.stderr
+    assert newest(world).number == 5
+
+
+def test_a_policy_that_the_stack_declares_and_no_run_has_seen_is_said(world, terminal):
+    world.declare({"limits": {"max": 7}})
+    done = terminal("policy", "apply", "-", *ME, text="limits: {max: 8}")
+    assert "warning: the stack declares another policy, which the next run puts in this one's place" in done.stderr
+    assert "The stack declares another policy" in terminal("policy", "versions").stdout
+
+
+def test_a_pool_without_a_place_to_launch_in_is_said(terminal):
+    done = terminal("policy", "apply", "-", *ME, text="pools: [{name: default}, {name: gpu}]")
+    assert "warning: nothing can be launched for gpu: the deployment has no target for it." in done.stderr
+
+
+def test_keys_that_json_cannot_hold_are_made_text(world, terminal):
+    done = terminal("policy", "apply", "-", *ME, text="labels: {1: one}")
+    assert done.exit_code == 0, done.stderr
+    assert newest(world).data == {"labels": {"1": "one"}}
+
+
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def at_terminal(monkeypatch):
+    """typer's runner has no terminal; whoever asks is told that there is one, and given an answer."""
+    asked = []
+
+    def answer(says: bool) -> list[str]:
+        class Real:
+            def isatty(self) -> bool:
+                return True
+
+        def confirm(question: str, *, abort: bool) -> None:
+            asked.append(question)
+            assert abort
+            if not says:
+                raise typer.Abort
+
+        monkeypatch.setattr("nodefleet_tools.cli.people.sys", type("Sys", (), {"stdin": Real(), "stdout": Real()}))
+        monkeypatch.setattr("nodefleet_tools.cli.people.typer.confirm", confirm)
+        return asked
+
+    return answer
+
+
+@pytest.mark.parametrize(("says", "number", "status"), [(True, 2, 0), (False, 1, 1)])
+def test_on_a_terminal_it_asks_first(world, terminal, at_terminal, tmp_path, says, number, status):
+    path = tmp_path / "p.yaml"
+    path.write_text("limits: {max: 8}")
+    asked = at_terminal(says)
+    assert terminal("policy", "apply", str(path)).exit_code == status
+    assert asked == ["Put it in force?"]
+    assert newest(world).number == number
+
+
+def test_yes_does_not_ask(world, terminal, at_terminal):
+    asked = at_terminal(False)
+    assert terminal("policy", "apply", "-", "--yes", text="limits: {max: 8}").exit_code == 0
+    assert (asked, newest(world).number) == ([], 2)
+
+
+# ── versions and rollback ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_versions_are_listed_with_who_when_and_what(world, terminal):
+    world.advance(3600)
+    terminal("policy", "apply", "-", *ME, text="limits: {max: 8}")
+    assert words(terminal("policy", "versions")) == [
+        "version when by what changed",
+        "2 (in force) 2026-11-16 13:00 UTC ann limits.max 6 nodes → 8 nodes",
+        "1 2026-11-16 11:50 UTC stack the first: limits.max 10 nodes → 6 nodes against the defaults",
+    ]
+
+
+def test_only_the_last_ones_are_listed(terminal):
+    for most in (7, 8, 9):
+        terminal("policy", "apply", "-", *ME, text=f"limits: {{max: {most}}}")
+    assert [line.split()[0] for line in words(terminal("policy", "versions", "--last", "2"))[1:]] == ["4", "3"]
+
+
+def test_versions_as_json_hold_their_policies(world, terminal):
+    (version,) = json.loads(terminal("policy", "versions", "--json").stdout)
+    assert (version["number"], version["by"]) == (1, "stack")
+    assert version["policy"] == {"limits": {"min": 2, "max": 6}}
+    assert version["digest"] == newest(world).digest
+
+
+def test_without_any_version_the_defaults_hold(world, terminal):
+    world.table.items["policy"].clear()
+    assert terminal("policy", "versions").stdout.startswith("No policy version is in the table: the defaults hold.")
+
+
+def test_versions_that_are_not_valid_any_more_are_listed_all_the_same(world, terminal):
+    world.table.put_policy(PolicyVersion(number=2, source="old", at=world.now, data={"x": 1}, digest="d"))
+    world.enforce({"limits": {"max": 8}})
+    listed = words(terminal("policy", "versions"))
+    assert listed[1].endswith("unknown: version 2 is not valid any more")
+    assert listed[2].endswith("old not valid any more")
+
+
+def test_rolling_back_is_a_new_version_with_the_old_content(world, terminal):
+    terminal("policy", "apply", "-", *ME, text="limits: {max: 8}")
+    done = terminal("policy", "rollback", "1", *ME)
+    assert done.exit_code == 0
+    assert "limits.max 8 nodes 6 nodes" in words(done)
+    assert (newest(world).number, newest(world).data) == (3, {"limits": {"min": 2, "max": 6}})
+    assert newest(world).source == "ann (back to version 1)"
+
+
+@pytest.mark.parametrize(("number", "message"), [("7", "there is no policy version 7: known are 1, 2\n")])
+def test_rolling_back_to_what_is_not_there_is_refused(terminal, number, message):
+    terminal("policy", "apply", "-", *ME, text="limits: {max: 8}")
+    done = terminal("policy", "rollback", number)
+    assert (done.exit_code, done.stderr) == (2, message)
+
+
+def test_rolling_back_to_what_is_not_valid_any_more_is_refused_with_its_problems(world, terminal):
+    world.table.put_policy(PolicyVersion(number=2, source="old", at=world.now, data={"x": 1}, digest="d"))
+    world.enforce({"limits": {"max": 8}})
+    done = terminal("policy", "rollback", "2")
+    assert done.exit_code == 2
+    assert "is an unknown key" in done.stderr
+
+
+def test_a_table_that_is_away_is_one_message(world, monkeypatch):
+    away = when("history.policies", Moment.BEFORE, raising(UnavailableError("DynamoDB", "timed out")))
+    done = Terminal(monkeypatch, SimConnection(world, hooks=[away]))("policy", "versions")
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "DynamoDB: timed out\n")
+
+
+# ── what changes ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def changed(before: dict, after: dict) -> list[str]:
+    return list(map(str, policy_changes(load(before).policy, load(after).policy)))
+
+
+def test_pools_are_told_apart_by_name_not_by_place():
+    before = {"pools": [{"name": "web"}, {"name": "gpu", "limits": {"max": 4}}]}
+    after = {"pools": [{"name": "gpu", "limits": {"max": 5}}, {"name": "web"}]}
+    assert changed(before, after) == ["pools[gpu].limits.max 4 nodes → 5 nodes"]
+
+
+def test_a_pool_that_comes_or_goes_is_one_change():
+    before = {"pools": [{"name": "web"}, {"name": "gpu"}]}
+    after = {"pools": [{"name": "web", "limits": {"max": 5}}, {"name": "batch"}]}
+    gone, come, other = changed(before, after)
+    assert gone.startswith("pools[gpu] gpu: 2 to 10 nodes;")
+    assert gone.endswith("→ removed")
+    assert come.startswith("pools[batch] – → batch: 2 to 10 nodes;")
+    assert other == "pools[web].limits.max 10 nodes → 5 nodes"
+
+
+def test_rules_and_windows_are_told_apart_by_name_too():
+    night = {"name": "night", "cron": "0 20 * * *", "lasting": "8h", "max": 3}
+    lunch = {"name": "lunch", "cron": "0 12 * * *", "lasting": "1h", "min": 4}
+    assert changed({"windows": [night]}, {"windows": [lunch, night]}) == [
+        "windows[lunch].name – → lunch",
+        "windows[lunch].cron – → 0 12 * * *",
+        "windows[lunch].lasting – → 3600 s",
+        "windows[lunch].min – → 4 nodes",
+    ]
+
+
+def test_what_holds_for_the_cluster_is_told_as_it_is_written():
+    assert changed({}, {"interval": 180, "trust": {"gap": 3}}) == [
+        "interval 120 s → 180 s",
+        "trust.gap 2 × interval → 3 × interval",
+    ]
+
+
+def test_the_same_policy_has_no_changes():
+    assert policy_changes(Policy(), Policy()) == []
+    assert in_short([]) == "nothing"
+
+
+def test_many_changes_are_told_in_short():
+    many = policy_changes(Policy(), load({"preset": "high-throughput"}).policy)
+    assert in_short(many).endswith(f"and {len(many) - 3} more")

@@ -1,0 +1,281 @@
+"""A deployment as the stack makes it, on moto and loopback: a table with its stream, a bucket, launch templates and
+secrets, and for each cluster an API server over TLS and a Prometheus.
+
+The handlers run in it as Lambda starts them, through the shipped wiring. Only waiting is not real: a pause moves the
+clock instead. moto takes more than a second to start, so a module's tests share one account; no name is used twice.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from moto import mock_aws
+
+from deployed_site import IMAGE, Context, MovedClock, Site
+from ec2_fakes import REGION, isolate
+from fake_api_certificates import authority
+from fake_api_server import TOKEN, FakeApiServer, serving
+from nodefleet import settings, wiring
+from nodefleet.adapters.aws.session import DUALSTACK_VARIABLE
+from nodefleet.adapters.aws.state.items import declared_item, deployment_item
+from nodefleet.adapters.aws.state.keys import EVENTS, PARTITION, SORT
+from nodefleet.adapters.k8s import NEEDED, NEEDED_PATHS
+from nodefleet.adapters.machine_time import LambdaTime
+from nodefleet.adapters.policy.reader import digest_of
+from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.observation import LaunchTarget
+from nodefleet.domain.records import PolicyVersion
+from nodefleet.handlers import interruption, notify, reconcile
+from nodefleet.ports import History, Store
+from prometheus_stand_in import prometheus, vector
+
+PASSWORD = "prometheus-password"  # noqa: S105  # good for nothing
+POLICY = {"limits": {"min": 2, "max": 6}}
+TIMEOUT = timedelta(seconds=120)  # of the functions
+_NUMBERS = count(1)
+
+
+@dataclass
+class Deployed:
+    clock: MovedClock
+    table: str
+    bucket: str
+    sites: dict[str, Site]
+
+    @property
+    def site(self) -> Site:
+        """The only cluster, or the first."""
+        return next(iter(self.sites.values()))
+
+    # ── what Lambda does ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def context(self, limit: timedelta = TIMEOUT) -> Context:
+        return Context(self.clock, self.clock() + limit)
+
+    def tick(self) -> dict[str, Any]:
+        """The schedule starts the first cluster's run; its part of the answer."""
+        (ran,) = self.reconcile({"cluster": self.site.name})["runs"]
+        return dict(ran)
+
+    def reconcile(self, event: Any, limit: timedelta = TIMEOUT) -> dict[str, Any]:
+        return reconcile.handler(event, self.context(limit))
+
+    def interruption(self, event: Any, limit: timedelta = TIMEOUT) -> dict[str, Any]:
+        return interruption.handler(event, self.context(limit))
+
+    def notify(self, event: Any) -> dict[str, Any]:
+        return notify.handler(event, self.context())
+
+    # ── looking at it ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def client(self, service: str) -> Any:
+        return wiring.shared().session.client(service)
+
+    def store(self, cluster: str = "") -> Store:
+        return wiring.store_of(cluster or self.site.name)
+
+    def history(self, cluster: str = "") -> History:
+        return wiring.history_of(cluster or self.site.name)
+
+    def events(self, cluster: str = "") -> list[str]:
+        """The kinds of all events so far, oldest first."""
+        a_day, now = timedelta(days=1), self.clock()
+        return [event.kind.value for event in reversed(self.history(cluster).events(now - a_day, now + a_day))]
+
+    def items(self, prefix: str = "", cluster: str = "") -> list[dict[str, Any]]:
+        """A cluster's records in the table, as DynamoDB has them."""
+        answer = self.client("dynamodb").query(
+            TableName=self.table,
+            KeyConditionExpression=f"{PARTITION} = :cluster",
+            ExpressionAttributeValues={":cluster": {"S": cluster or self.site.name}},
+            ConsistentRead=True,
+        )
+        return [item for item in answer["Items"] if item[SORT]["S"].startswith(prefix)]
+
+    def stream(self, cluster: str = "") -> dict[str, Any]:
+        """What the table's stream brings of the events."""
+        return {"Records": [_streamed(number, item) for number, item in enumerate(self.items(EVENTS, cluster), 1)]}
+
+    # ── what the stack does ──────────────────────────────────────────────────────────────────────────────────────
+
+    def put_secret(self, name: str, content: Mapping[str, str]) -> None:
+        secrets, text = self.client("secretsmanager"), json.dumps(content)
+        try:
+            secrets.create_secret(Name=name, SecretString=text)
+        except secrets.exceptions.ResourceExistsException:
+            secrets.put_secret_value(SecretId=name, SecretString=text)
+
+    def put_api_secret(self, site: Site, token: str = TOKEN) -> None:
+        login = {"server": site.server.url, "token": token, "ca": authority().ca}
+        self.put_secret(f"node-fleet/{site.name}/kubernetes", login)
+
+    def declare(self, site: Site, policy: Mapping[str, Any]) -> None:
+        version = PolicyVersion(number=0, source="stack", at=self.clock(), data=policy, digest=digest_of(policy))
+        self._write(declared_item(site.name, version))
+
+    def deploy(self, site: Site) -> None:
+        deployment = Deployment(
+            cluster=site.name,
+            api_server=site.server.url,
+            api_secret=f"node-fleet/{site.name}/kubernetes",
+            prometheus=site.prometheus.address,
+            prometheus_secret=f"node-fleet/{site.name}/prometheus",
+            targets=(LaunchTarget(template=site.template, template_version="1", subnets=site.subnets),),
+            prices={"t3.small": 0.0208},
+            dashboard="https://dashboard.invalid/shop",
+            logs="https://logs.invalid/shop",
+        )
+        self._write(deployment_item(site.name, deployment))
+
+    def _write(self, item: Mapping[str, Any]) -> None:
+        self.client("dynamodb").put_item(TableName=self.table, Item=item)
+
+
+def _streamed(number: int, item: Mapping[str, Any]) -> dict[str, Any]:
+    """In the JSON that reaches a function bytes are Base64."""
+    image = {
+        name: {kind: b64encode(value).decode() if kind == "B" else value for kind, value in held.items()}
+        for name, held in item.items()
+    }
+    change = {"SequenceNumber": str(number), "Keys": {key: item[key] for key in (PARTITION, SORT)}, "NewImage": image}
+    return {"eventName": "INSERT", "eventSource": "aws:dynamodb", "dynamodb": change}
+
+
+# ── making one ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One account for a module's tests. The functions stay warm as far as AWS's clients go."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, tmp_path_factory.mktemp("aws"))
+        monkeypatch.setenv(DUALSTACK_VARIABLE, "none")  # moto answers at the ordinary addresses only
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        wiring.forget()
+        with mock_aws():
+            yield
+        wiring.forget()
+
+
+@pytest.fixture
+def deployed(account: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Deployed]:
+    """With one cluster."""
+    with deployment(monkeypatch, tmp_path, clusters=1) as made:
+        yield made
+
+
+@pytest.fixture
+def two_clusters(account: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Deployed]:
+    with deployment(monkeypatch, tmp_path, clusters=2) as made:
+        yield made
+
+
+@contextmanager
+def deployment(monkeypatch: pytest.MonkeyPatch, folder: Path, clusters: int) -> Iterator[Deployed]:
+    number = next(_NUMBERS)
+    names = [f"shop-{number}-{place}" for place in range(clusters)]
+    made = Deployed(MovedClock(), f"table-{uuid4().hex}", f"bucket-{number}", {})
+    environment(monkeypatch, names, made.table, made.bucket)
+    monkeypatch.setenv(settings.SLACK, f"node-fleet/slack-{number}")
+    monkeypatch.setattr("nodefleet.adapters.machine_time.utc_now", made.clock)
+    monkeypatch.setattr(wiring, "utc_now", made.clock)
+    monkeypatch.setattr(wiring, "LambdaTime", lambda context: LambdaTime(context, made.clock.pause))
+    _create_table(made)
+    made.client("s3").create_bucket(Bucket=made.bucket)
+    with ExitStack() as stack:
+        for name in names:
+            made.sites[name] = _site(made, name, folder, stack)
+        yield made
+        for site in made.sites.values():
+            _check_permissions(site.server)
+    made.client("dynamodb").delete_table(TableName=made.table)  # moto copies all tables for each transaction
+    lukewarm()
+
+
+def environment(monkeypatch: pytest.MonkeyPatch, clusters: Sequence[str], table: str, bucket: str = "") -> None:
+    """What the stack tells the functions."""
+    monkeypatch.setenv(settings.TABLE, table)
+    monkeypatch.setenv(settings.CLUSTERS, ",".join(clusters))
+    monkeypatch.setenv(settings.BUCKET, bucket)
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "node-fleet-reconcile")
+    for name in (settings.METRICS, settings.SECRETS, settings.SLACK):
+        monkeypatch.delenv(name, raising=False)
+    lukewarm()
+
+
+def lukewarm() -> None:
+    """As a warm function whose settings have changed: clusters are made anew."""
+    wiring.settings.cache_clear()
+    wiring._WARM.clusters.clear()
+
+
+def cold() -> None:
+    """As a function that has just started, but for the clients of AWS, which are dear to make."""
+    common = wiring.shared()
+    common.secrets._kept.clear()
+    common.redact._known = frozenset()
+    lukewarm()
+
+
+@contextmanager
+def dynamodb_at(address: str) -> Iterator[None]:
+    """For a function that has just started."""
+    clients = wiring.shared().session._clients
+    before = clients.pop("dynamodb")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", address)
+        cold()
+        yield
+    clients["dynamodb"] = before
+    cold()
+
+
+def _create_table(made: Deployed) -> None:
+    made.client("dynamodb").create_table(
+        TableName=made.table,
+        KeySchema=[{"AttributeName": PARTITION, "KeyType": "HASH"}, {"AttributeName": SORT, "KeyType": "RANGE"}],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in (PARTITION, SORT)],
+        BillingMode="PAY_PER_REQUEST",
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
+    )
+
+
+def _site(made: Deployed, name: str, folder: Path, stack: ExitStack) -> Site:
+    ec2 = made.client("ec2")
+    template = ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData={"ImageId": IMAGE})
+    zones = [f"{REGION}{letter}" for letter in "ab"]
+    found = ec2.describe_subnets(Filters=[{"Name": "availability-zone", "Values": zones}])["Subnets"]
+    site = Site(
+        name=name,
+        clock=made.clock,
+        ec2=ec2,
+        server=stack.enter_context(serving(folder)),
+        prometheus=stack.enter_context(prometheus(vector())),
+        template=template["LaunchTemplate"]["LaunchTemplateId"],
+        subnets={subnet["AvailabilityZone"]: subnet["SubnetId"] for subnet in found},
+    )
+    site.prometheus.answer = site.answer
+    made.put_api_secret(site)
+    made.put_secret(f"node-fleet/{name}/prometheus", {"username": "fleet", "password": PASSWORD})
+    made.deploy(site)
+    made.declare(site, POLICY)
+    return site
+
+
+def _check_permissions(server: FakeApiServer) -> None:
+    """Every request must be one that our role allows."""
+    allowed = {(verb, each.group, each.resource) for each in NEEDED for verb in each.verbs}
+    for asked in server.asked:
+        if asked.resource:
+            assert (asked.verb, asked.group, asked.resource) in allowed, f"no permission covers {asked}"
+        else:
+            assert asked.path in NEEDED_PATHS

@@ -1,0 +1,124 @@
+"""From a run to people: what `reconcile` records reaches Slack through the table's stream, each event once."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from deployed import Deployed, account, deployed
+from function_output import Printed
+from loopback_slack import SECRET, Answer, LoopbackSlack, loopback_slack
+from nodefleet import settings, wiring
+from nodefleet.adapters.aws.state import keys
+from nodefleet.errors import MisconfiguredError, UnavailableError
+
+__all__ = ["account", "deployed"]
+
+
+@pytest.fixture
+def slack(deployed: Deployed) -> Iterator[LoopbackSlack]:
+    with loopback_slack() as made:
+        deployed.put_secret(wiring.settings().slack_secret, {"url": made.hook.url})
+        yield made
+
+
+def alarm(state: str = "ALARM") -> dict:
+    """As CloudWatch tells SNS."""
+    message = (
+        f'{{"AlarmName": "node-fleet-no-invocation", "NewStateValue": "{state}", "OldStateValue": "OK",'
+        ' "NewStateReason": "no datapoints", "StateChangeTime": "2026-11-16T12:00:00.000+0000",'
+        ' "AlarmArn": "arn:aws:cloudwatch:us-east-1:1:alarm:x", "Region": "US East (N. Virginia)"}'
+    )
+    return {"Records": [{"EventSource": "aws:sns", "Sns": {"MessageId": "m-1", "Message": message}}]}
+
+
+def test_each_event_of_a_run_becomes_one_message_and_none_comes_twice(deployed, slack, capsys):
+    deployed.tick()
+    stream = deployed.stream()
+    assert deployed.notify(stream) == {"batchItemFailures": []}
+    assert deployed.events() == ["policy-changed", "scale-up"]
+    assert len(slack.messages) == 2
+    written = str(slack.messages)
+    assert deployed.site.name in written
+    assert "min is 2, 0 are there" in written
+    assert "https://dashboard.invalid/shop" in written
+    assert deployed.notify(stream) == {"batchItemFailures": []}
+    assert len(slack.messages) == 2
+    assert SECRET not in Printed.since(capsys).text
+
+
+def test_a_batch_with_other_records_and_a_broken_one_still_tells_the_rest(deployed, slack, capsys):
+    deployed.tick()
+    stream = deployed.stream()
+    first, *_ = stream["Records"]
+    broken = {
+        **first,
+        "dynamodb": {**first["dynamodb"], "SequenceNumber": "90", "NewImage": {"record": {"S": "event#"}}},
+    }
+    lease = {**first, "dynamodb": {**first["dynamodb"], "Keys": {keys.SORT: {"S": keys.LEASE}}}}
+    removed = {**first, "eventName": "REMOVE"}
+    stream["Records"] = [broken, lease, removed, "nonsense", *stream["Records"]]
+    assert deployed.notify(stream) == {"batchItemFailures": []}
+    assert len(slack.messages) == 2
+    assert Printed.since(capsys).says("set aside")
+
+
+def test_a_slack_that_is_away_gets_everything_later_and_only_once(deployed, slack):
+    deployed.tick()
+    slack.answers = [Answer(), Answer(status=503, body="down")]
+    first, second = (record["dynamodb"]["SequenceNumber"] for record in deployed.stream()["Records"])
+    assert deployed.notify(deployed.stream()) == {"batchItemFailures": [{"itemIdentifier": second}]}
+    assert len(slack.messages) == 1
+    assert deployed.notify(deployed.stream()) == {"batchItemFailures": []}
+    assert len(slack.messages) == 2
+    assert first != second
+
+
+def test_a_decision_to_do_nothing_sends_nothing(deployed, slack):
+    deployed.site.workers(3)
+    deployed.tick()
+    deployed.notify(deployed.stream())
+    before = len(slack.messages)
+    deployed.clock.passes(seconds=120)
+    deployed.tick()
+    assert deployed.notify(deployed.stream()) == {"batchItemFailures": []}
+    assert len(slack.messages) == before
+
+
+def test_an_alarm_is_told_through_sns_and_comes_again_if_it_could_not(deployed, slack):
+    slack.answers = [Answer(status=500, body="oops")]
+    with pytest.raises(UnavailableError, match="Slack"):
+        deployed.notify(alarm())
+    assert deployed.notify(alarm()) == {}
+    assert deployed.notify(alarm()) == {}  # the same one again
+    assert len(slack.messages) == 1
+
+
+def test_while_the_table_is_away_an_alarm_is_told_all_the_same(deployed, slack, monkeypatch):
+    """It may well be about the table."""
+
+    def away(*_, **__):
+        raise UnavailableError("DynamoDB", "timed out")
+
+    for call in ("claim", "done", "release"):
+        monkeypatch.setattr(f"nodefleet.adapters.aws.sent.SentTable.{call}", away)
+    monkeypatch.setattr(wiring, "store_of", away)
+    assert deployed.notify(alarm()) == {}
+    assert len(slack.messages) == 1
+
+
+def test_a_function_that_was_not_told_the_secret_s_name_says_so(deployed, monkeypatch):
+    monkeypatch.delenv(settings.SLACK)
+    wiring.settings.cache_clear()
+    with pytest.raises(MisconfiguredError, match=settings.SLACK):
+        deployed.notify({"Records": []})
+
+
+def test_a_webhook_that_is_rotated_is_used_when_the_old_one_has_grown_old(deployed, slack, monkeypatch):
+    deployed.tick()
+    deployed.notify(deployed.stream())
+    with loopback_slack() as other:
+        deployed.put_secret(wiring.settings().slack_secret, {"url": other.hook.url})
+        monkeypatch.setattr(wiring.shared().secrets, "_kept_for", timedelta(0).total_seconds())
+        deployed.notify(alarm())
+        assert (len(slack.messages), len(other.messages)) == (2, 1)

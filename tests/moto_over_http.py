@@ -1,0 +1,79 @@
+"""moto behind a real connection, for a function in a process of its own.
+
+moto's own server needs a web framework; this needs nothing. Which service and region are meant stands in the signature
+of each request. moto's state knows no threads, so it answers one at a time.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
+from typing import Any
+
+from botocore.awsrequest import AWSPreparedRequest
+from botocore.compat import HTTPHeaders
+from moto.core.models import botocore_stubber
+
+_SCOPE = re.compile(r"Credential=[^/]+/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
+
+
+@dataclass
+class MotoOverHttp:
+    address: str = ""
+    asked: list[str] = field(default_factory=list)  # "ec2 POST /", in turn
+
+
+@contextmanager
+def moto_over_http() -> Iterator[MotoOverHttp]:
+    """Within `mock_aws`, on the same state as the test's own clients."""
+    served, answering = MotoOverHttp(), Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            with answering:
+                status, headers, content = _answered(self, body, served)
+            self.send_response(status)
+            for name, value in headers.items():
+                if name.lower() not in ("content-length", "transfer-encoding", "connection", "date", "server"):
+                    self.send_header(name, str(value))
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = answer  # noqa: N815  # the base class's names
+
+        def log_message(self, *_: Any) -> None:
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    served.address = f"http://127.0.0.1:{server.server_address[1]}"
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _answered(asked: BaseHTTPRequestHandler, body: bytes, served: MotoOverHttp) -> tuple[int, dict[str, Any], bytes]:
+    scope = _SCOPE.search(asked.headers.get("Authorization", ""))
+    if scope is None:
+        return 403, {}, b"the request is not signed"
+    region, service = scope.groups()
+    served.asked.append(f"{service} {asked.command} {asked.path}")
+    headers = HTTPHeaders()
+    for name, value in asked.headers.items():
+        headers[name] = value
+    url = f"https://{service}.{region}.amazonaws.com{asked.path}"
+    request = AWSPreparedRequest(asked.command, url, headers, body, stream_output=False)
+    answer = botocore_stubber.process_request(request)
+    assert answer is not None, f"moto does not know {url}"
+    status, found, content = answer
+    return int(status), dict(found), content.encode() if isinstance(content, str) else bytes(content)

@@ -1,0 +1,297 @@
+"""What ships to Lambda: trimmed as the rules say, the same for the same input, within its budget.
+
+The real layer is looked at where it was built (`make layers`); the rules are tried on small ones.
+"""
+
+import base64
+import hashlib
+import os
+import re
+import sys
+import zipfile
+
+import pytest
+from layers import build, pack, trim
+
+from nodefleet_infra import artefacts
+from packaged import lacking
+
+AARCH64 = 183  # e_machine of ELF
+
+
+def fill(folder, **files):
+    for name, content in files.items():
+        path = folder / name.replace("__slash__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return folder
+
+
+def tree(folder, names):
+    return fill(folder, **{name.replace("/", "__slash__"): name for name in names})
+
+
+# ── packing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_same_content_is_the_same_archive_whenever_and_in_whatever_order_it_was_written(tmp_path):
+    names = ["b/two.py", "a.py", "b/one.py", "B.py"]
+    first, second = tree(tmp_path / "first", names), tree(tmp_path / "second", reversed(names))
+    os.utime(second / "a.py", (0, 0))
+    (second / "b/one.py").chmod(0o700)
+    one, other = pack.pack(first, tmp_path / "first.zip"), pack.pack(second, tmp_path / "second.zip")
+    assert one.path.read_bytes() == other.path.read_bytes()
+    assert one.content == other.content
+    with zipfile.ZipFile(one.path) as archive:
+        assert archive.namelist() == ["B.py", "a.py", "b/one.py", "b/two.py"]
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert {entry.external_attr >> 16 for entry in archive.infolist()} == {0o100644}
+
+
+@pytest.mark.parametrize("change", [{"a.py": "x = 2"}, {"a.pyx": "x = 1"}, {"a.py": "x = 1", "b.py": ""}])
+def test_other_content_has_another_digest(tmp_path, change):
+    before = fill(tmp_path / "before", **{"a.py": "x = 1"})
+    assert pack.digest_of(before) != pack.digest_of(fill(tmp_path / "after", **change))
+
+
+def test_names_and_contents_cannot_be_shifted_into_each_other(tmp_path):
+    first, second = fill(tmp_path / "1", a="bc", d=""), fill(tmp_path / "2", a="b", cd="")
+    assert pack.digest_of(first) != pack.digest_of(second)
+
+
+def test_what_python_and_editors_leave_beside_sources_is_not_packed(tmp_path):
+    folder = tree(tmp_path / "code", ["a.py", "__pycache__/a.pyc", "x.egg-info/PKG-INFO", ".cache/a", "b/.hidden"])
+    made = pack.pack(folder, tmp_path / "code.zip")
+    assert (made.files, made.unpacked) == (1, 4)
+    with zipfile.ZipFile(made.path) as archive:
+        assert archive.namelist() == ["a.py"]
+
+
+def test_an_interrupted_packing_leaves_the_old_archive(tmp_path, monkeypatch):
+    folder = tree(tmp_path / "code", ["a.py"])
+    before = pack.pack(folder, tmp_path / "code.zip").path.read_bytes()
+    tree(folder, ["b.py"])
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        pack.pack(folder, tmp_path / "code.zip")
+    assert (tmp_path / "code.zip").read_bytes() == before
+
+
+# ── trimming ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SHIPS = [
+    "kubernetes/client/rest.py",
+    "kubernetes/client/models/__init__.py",
+    "kubernetes-37.dist-info/METADATA",
+    "kubernetes-37.dist-info/licenses/LICENSE",
+    "six-1.dist-info/LICENSE.txt",
+    "yaml-6.dist-info/COPYING",
+    "six.py",
+    "tzdata/zoneinfo/Europe/Berlin",
+    "yaml/_yaml.so",
+]
+STAYS = [
+    "kubernetes/aio/client/rest.py",
+    "kubernetes/client/api/core_v1_api.py",
+    "kubernetes/client/apis/__init__.py",
+    "kubernetes/client/models/v1_pod.py",
+    "kubernetes/client/rest.pyi",
+    "kubernetes/py.typed",
+    "kubernetes-37.dist-info/RECORD",
+    "kubernetes-37.dist-info/INSTALLER",
+    "kubernetes-37.dist-info/direct_url.json",
+    "websocket/tests/test_app.py",
+    "yaml/_yaml.pyx",
+    "yaml/__pycache__/loader.cpython-311.pyc",
+    "aws_lambda_powertools/event_handler/api.py",
+    "pydantic/v1/main.py",
+    "bin/normalizer",
+]
+
+
+def test_the_rules_take_what_they_name_and_leave_the_rest_with_its_licences(tmp_path):
+    folder = tree(tmp_path, [*SHIPS, *STAYS])
+    trim.trim(folder)
+    assert sorted(pack.files_in(folder)) == sorted(SHIPS)
+
+
+def test_a_rule_that_matches_nothing_any_more_is_an_error(tmp_path):
+    folder = tree(tmp_path, [name for name in (*SHIPS, *STAYS) if not name.startswith("pydantic")])
+    with pytest.raises(ValueError, match="pydantic/v1, which no package has"):
+        trim.trim(folder)
+
+
+def test_packages_that_nothing_imports_are_not_even_downloaded():
+    shipped = trim.without_unused(build.REQUIREMENTS.read_text())
+    names = {trim.canonical(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", shipped, re.MULTILINE)}
+    assert not names & set(trim.UNUSED_PACKAGES)
+    assert {"kubernetes", "msgspec", "requests", "aws-lambda-powertools", "cronsim", "tzdata"} <= names
+    assert shipped.count("==") == len(names)
+    assert all("--hash=sha256:" in block for block in re.split(r"\n(?=[a-z])", shipped) if "==" in block)
+
+
+def test_a_package_that_is_left_out_but_not_required_is_an_error():
+    text = re.sub(r"^yarl==.*?(?=^\S)", "", build.REQUIREMENTS.read_text() + "\n#\n", flags=re.MULTILINE | re.DOTALL)
+    with pytest.raises(ValueError, match="leaves out yarl"):
+        trim.without_unused(text)
+
+
+def test_no_requirement_depends_on_who_builds_the_layer():
+    """pip reads markers for the Python that runs it, not for the one that it is to choose wheels for."""
+    assert not [line for line in build.REQUIREMENTS.read_text().splitlines() if ";" in line and "==" in line]
+
+
+# ── building ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def wheel(folder, name="tiny", code="VALUE = 1\n"):
+    """A wheel, and the line that requires it."""
+    record = f"{name}-1.dist-info/RECORD"
+    content = {
+        f"{name}/__init__.py": code,
+        f"{name}/tests/test_it.py": "",
+        f"{name}-1.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n",
+        f"{name}-1.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    digests = {
+        path: base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        for path, text in content.items()
+    }
+    lines = [f"{path},sha256={digests[path]},{len(text)}" for path, text in content.items()]
+    content[record] = "\n".join([*lines, f"{record},,"]) + "\n"
+    path = folder / f"{name}-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as made:
+        for entry, text in content.items():
+            made.writestr(entry, text)
+    return f"{name}==1 \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A build of one small package, from wheels that are there already. Gives its folder and what pip was asked."""
+    target = build.Target(name="small")
+    monkeypatch.setattr(trim, "UNUSED_PACKAGES", {})
+    monkeypatch.setattr(trim, "UNUSED_PARTS", {})
+    monkeypatch.setattr(build, "REQUIREMENTS", tmp_path / "requirements.txt")
+    wheels = tmp_path / "build/wheels/small"
+    wheels.mkdir(parents=True)
+    asked, real = [], build._pip
+
+    def pip(command, *arguments):
+        asked.append(command)
+        if command != "download":
+            real(command, *arguments)
+
+    monkeypatch.setattr(build, "_pip", pip)
+    (tmp_path / "requirements.txt").write_text(wheel(wheels))
+    return tmp_path / "build", target, asked
+
+
+def test_a_layer_is_built_once_and_again_when_something_changed(small, tmp_path):
+    folder, target, asked = small
+    first = build.build(target, folder)
+    assert asked == ["download", "install"]
+    with zipfile.ZipFile(first.layer.path) as archive:
+        assert archive.namelist() == ["python/tiny-1.dist-info/METADATA", "python/tiny/__init__.py"]
+    assert build.build(target, folder) == first
+    assert asked == ["download", "install"]
+    (tmp_path / "requirements.txt").write_text(wheel(folder / "wheels/small", code="VALUE = 2\n"))
+    assert build.current_layer(target, folder) is None
+    second = build.build(target, folder)
+    assert asked == ["download", "install"] * 2
+    assert second.layer.content != first.layer.content
+    first.layer.path.write_bytes(b"cut off")
+    assert build.build(target, folder).layer.path.read_bytes() != b"cut off"
+    assert asked[4:] == ["install"]  # what was downloaded is still there
+
+
+def test_the_same_requirements_make_the_same_layer(small, tmp_path):
+    folder, target, _ = small
+    one = build.build(target, folder)
+    bytes_of_one = one.layer.path.read_bytes()
+    one.layer.path.unlink()
+    assert build.build(target, folder).layer == one.layer
+    assert one.layer.path.read_bytes() == bytes_of_one
+
+
+def test_a_wheel_with_another_hash_is_refused(small, tmp_path):
+    folder, target, _ = small
+    required = (tmp_path / "requirements.txt").read_text()
+    wheel(folder / "wheels/small", code="import os\n")
+    (tmp_path / "requirements.txt").write_text(required)
+    with pytest.raises(build.BuildError, match="pip install failed"):
+        build.build(target, folder)
+
+
+def test_a_layer_above_its_budget_fails_the_build_and_says_so(small, monkeypatch, capsys):
+    folder, target, _ = small
+    monkeypatch.setattr(build, "LAMBDA", target)
+    monkeypatch.setattr(build, "BUILD", folder)
+    monkeypatch.setattr(build, "ROOT", folder.parent)
+    made = build.build(target, folder)
+    monkeypatch.setattr(build, "build", lambda _: made)
+    assert build.main([]) == 0
+    monkeypatch.setattr(build, "BUDGET_MB", {build.LAYER: 0.0, build.FUNCTIONS: 2.0})
+    assert build.main([]) == 1
+    assert "error: layer.zip is 0.0 MB unpacked, its budget is 0.0 MB" in capsys.readouterr().out
+
+
+def test_the_stack_looks_where_the_builder_puts_it():
+    assert build.BUILD / build.LAMBDA.name == artefacts.FOLDER
+
+
+def test_the_stack_reads_what_the_builder_writes(small):
+    folder, target, _ = small
+    made, read = build.build(target, folder), artefacts.found(folder / target.name)
+    assert (read.layer.path, read.layer.digest) == (made.layer.path, made.layer.content)
+    assert (read.functions.path, read.functions.digest) == (made.functions.path, made.functions.content)
+
+
+# ── the real ones ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module", params=[build.LAMBDA, build.here()], ids=lambda target: target.name)
+def layer(request):
+    made = build.current_layer(request.param)
+    if made is None:
+        here = "layers" if request.param == build.LAMBDA else "layers-here"
+        lacking(f"the layer {request.param.name} is not built, or not from these requirements: make {here}")
+    return request.param, made
+
+
+def test_the_layer_is_within_its_budget_and_that_far_below_lambda_s_limit(layer):
+    _, made = layer
+    assert made.unpacked / 1e6 <= build.BUDGET_MB[build.LAYER] < build.LIMIT_MB / 10
+
+
+def test_the_layer_has_the_libraries_where_lambda_looks_and_every_licence(layer):
+    with zipfile.ZipFile(layer[1].path) as archive:
+        names = archive.namelist()
+    assert {name.split("/")[0] for name in names} == {"python"}
+    packages = {name.split("/")[1] for name in names if ".dist-info/" in name}
+    licensed = {
+        name.split("/")[1]
+        for name in names
+        if ".dist-info/" in name and re.search(r"licen[cs]e|copying|notice", name, re.IGNORECASE)
+    }
+    assert packages == licensed
+    assert not [name for name in names if "boto" in name]
+
+
+def test_what_is_compiled_is_compiled_for_its_target(layer):
+    target, made = layer
+    python = "313" if target == build.LAMBDA else "".join(map(str, sys.version_info[:2]))
+    with zipfile.ZipFile(made.path) as archive:
+        compiled = [name for name in archive.namelist() if name.endswith(".so")]
+        machines = {int.from_bytes(archive.read(name)[18:20], "little") for name in compiled}
+    assert all(f"cpython-{python}-" in name or "abi3" in name for name in compiled)
+    assert target != build.LAMBDA or machines == {AARCH64}
+
+
+def test_the_functions_are_within_their_budget(tmp_path):
+    made = build.pack_functions(tmp_path / build.FUNCTIONS)
+    assert made.unpacked / 1e6 <= build.BUDGET_MB[build.FUNCTIONS]
+    with zipfile.ZipFile(made.path) as archive:
+        names = archive.namelist()
+    assert "nodefleet/handlers/reconcile.py" in names
+    assert all(name.startswith("nodefleet/") and name.endswith((".py", "py.typed")) for name in names)

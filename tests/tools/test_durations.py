@@ -1,0 +1,34 @@
+from datetime import timedelta
+
+import pytest
+
+from nodefleet_tools.durations import ago, duration_of, lasting
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "0 s"),
+        (0, "0 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (3600, "60 min"),
+        (7200, "2 h"),
+        (86400, "24 h"),
+        (172800, "2 days"),
+        (864000, "10 days"),
+    ],
+)
+def test_a_duration_is_told_in_the_unit_that_a_person_would_use(seconds, words):
+    assert lasting(timedelta(seconds=seconds)) == words
+    assert ago(timedelta(seconds=seconds)) == f"{words} ago"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("1.5h", 5400), (" 30 m ", 1800), ("7d", 604800)])
+def test_a_written_duration_is_read(text, seconds):
+    assert duration_of(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "h", "90", "-2h", "0s", "2w", "1h30m", "9999999d"])
+def test_what_is_no_duration_is_none(text):
+    assert duration_of(text) is None

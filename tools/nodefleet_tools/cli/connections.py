@@ -1,0 +1,193 @@
+"""One cluster's parts, each made when it is first used: a command loads and reaches only what it needs."""
+
+import sys
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from nodefleet.adapters.machine_time import utc_now
+from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.together import Threads
+from nodefleet.domain.deployment import Deployment
+from nodefleet.errors import MisconfiguredError
+from nodefleet.loop.governing import Governing, governing
+from nodefleet.ports import Archive, Cloud, Gauges, History, Store, Together
+from nodefleet.settings import Settings
+from nodefleet_tools.cli.surroundings import KUBECONFIG, PROMETHEUS_URL, metrics_login, region_in
+
+if TYPE_CHECKING:
+    from nodefleet.adapters.aws.secrets import Secrets
+    from nodefleet.adapters.aws.session import Session
+    from nodefleet.adapters.k8s.cluster import KubernetesCluster
+    from nodefleet.adapters.k8s.late import LateCluster
+    from nodefleet.adapters.policy.reader import PolicyReader
+    from nodefleet.adapters.prometheus.client import Prometheus
+
+
+class Connection:
+    """Nothing is reached before it is used. Tests put other parts in the place of these."""
+
+    def __init__(
+        self, settings: Settings, environment: Mapping[str, str], redact: Redactor, deployment: Deployment | None = None
+    ) -> None:
+        self.settings = settings
+        self.redact = redact
+        self.clock = utc_now
+        self.sleep = time.sleep
+        self.together: Together = Threads()
+        self._environment = environment
+        self._given = deployment
+
+    @property
+    def cluster_id(self) -> str:
+        return self.settings.clusters[0]
+
+    def warn(self, message: str) -> None:
+        print(self.redact(f"warning: {message}"), file=sys.stderr)
+
+    def variable(self, name: str) -> str:
+        """What the environment says of it; empty if nothing."""
+        return self._environment.get(name, "").strip()
+
+    def calls(self) -> int:
+        """Requests to AWS and Kubernetes so far."""
+        return self.session.calls() + self.cluster.calls
+
+    def forget(self) -> None:
+        """Make anew what rests on the deployment, which may have changed."""
+        for name in ("deployment", "cloud", "cluster", "gauges", "prometheus"):
+            vars(self).pop(name, None)
+
+    # ── AWS ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def session(self) -> "Session":
+        from nodefleet.adapters.aws.session import Session  # noqa: PLC0415  # loads botocore
+
+        return Session(self.clock, region_in(self._environment))
+
+    @cached_property
+    def secrets(self) -> "Secrets":
+        from nodefleet.adapters.aws.secrets import Secrets  # noqa: PLC0415
+
+        return Secrets(lambda: self.session.client("secretsmanager"), learn=self.redact.learn)
+
+    @cached_property
+    def store(self) -> Store:
+        from nodefleet.adapters.aws.state.store import DynamoStore  # noqa: PLC0415
+
+        return DynamoStore(self.session.client("dynamodb"), self.settings.table, self.cluster_id, self.warn)
+
+    @cached_property
+    def history(self) -> History:
+        from nodefleet.adapters.aws.state.history import DynamoHistory  # noqa: PLC0415
+
+        return DynamoHistory(self.session.client("dynamodb"), self.settings.table, self.cluster_id, self.warn)
+
+    @cached_property
+    def archive(self) -> Archive:
+        from nodefleet.adapters.aws.archive import S3Archive  # noqa: PLC0415
+        from nodefleet.wiring import NoArchive  # noqa: PLC0415
+
+        bucket = self.settings.bucket
+        return S3Archive(self.session.client("s3"), bucket) if bucket else NoArchive()
+
+    @cached_property
+    def cloud(self) -> Cloud:
+        from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
+
+        prices = self.deployment.prices if self.deployment else {}
+        return Ec2(self.session, self.cluster_id, prices, self.clock, self.warn)
+
+    # ── the deployment and the policy ────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def deployment(self) -> Deployment | None:
+        """The one that was given, else the table's; none if there is neither."""
+        return self._given or (self.store.state().deployment if self.settings.table else None)
+
+    def put_deployment(self, deployment: Deployment) -> None:
+        """Write it into the table, in place of whatever is there."""
+        from nodefleet.adapters.aws.state.deploying import put_deployment  # noqa: PLC0415
+
+        put_deployment(self.session.client("dynamodb"), self.settings.table, deployment)
+
+    @cached_property
+    def policies(self) -> "PolicyReader":
+        from nodefleet.adapters.policy.reader import PolicyReader  # noqa: PLC0415
+
+        return PolicyReader()
+
+    def governing(self) -> Governing:
+        """The policy in force now."""
+        return governing(self.store.state(), self.policies, self.history, self.clock())
+
+    # ── Kubernetes ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def cluster(self) -> "LateCluster":
+        from nodefleet.adapters.k8s.late import LateCluster  # noqa: PLC0415
+
+        return LateCluster(self.kubernetes, self._refresh_login)
+
+    def kubernetes(self) -> "KubernetesCluster":
+        """A fresh connection to the API server, which can also be asked for its version, its time and our rights."""
+        from nodefleet.adapters.k8s.cluster import KubernetesCluster  # noqa: PLC0415  # loads the client
+        from nodefleet.adapters.logins import ApiLogin  # noqa: PLC0415
+
+        if path := self.variable(KUBECONFIG):
+            return KubernetesCluster.of_kubeconfig(path)
+        login = self.secrets.login(self.api_secret, ApiLogin)
+        server = (self.deployment.api_server if self.deployment else "") or login.server
+        if not server:
+            raise MisconfiguredError(
+                f"Nobody says where the API server is: put its address into secret {self.api_secret},"
+                f" or set {KUBECONFIG}"
+            )
+        return KubernetesCluster.at(server, login.token, login.ca)
+
+    @property
+    def api_secret(self) -> str:
+        """The secret that Lambda logs in to Kubernetes with."""
+        named = self.deployment.api_secret if self.deployment else ""
+        return named or self.settings.api_secret(self.cluster_id)
+
+    def _refresh_login(self) -> None:
+        if not self.variable(KUBECONFIG):  # which is read anew for each connection
+            self.secrets.refresh(self.api_secret)
+
+    # ── readings ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def gauges(self) -> Gauges:
+        from nodefleet.adapters.aws.cloudwatch import CloudWatchMetrics  # noqa: PLC0415
+        from nodefleet.adapters.aws.sqs import SqsQueues  # noqa: PLC0415
+        from nodefleet.adapters.gauges import Sources  # noqa: PLC0415
+
+        return Sources(
+            prometheus=self.prometheus,
+            sqs=SqsQueues(lambda: self.session.client("sqs")),
+            cloudwatch=CloudWatchMetrics(lambda: self.session.client("cloudwatch")),
+            warn=self.warn,
+        )
+
+    @cached_property
+    def prometheus(self) -> "Prometheus | None":
+        """None if nobody knows of one."""
+        from nodefleet.adapters.logins import MetricsLogin  # noqa: PLC0415
+        from nodefleet.adapters.prometheus.client import Prometheus  # noqa: PLC0415
+
+        known = self.deployment or Deployment(cluster=self.cluster_id)
+        address = self.variable(PROMETHEUS_URL) or known.prometheus
+        login, secret = metrics_login(self._environment), known.prometheus_secret
+        if not address:
+            return None
+        if login is not None:
+            self.redact.learn(*login.secrets())
+            return Prometheus(address, lambda: login)
+        # The deployment's login is for the deployment's address: another one must not learn it.
+        if secret and address == known.prometheus:
+            secrets = self.secrets
+            return Prometheus(address, lambda: secrets.login(secret, MetricsLogin), lambda: secrets.refresh(secret))
+        return Prometheus(address)

@@ -1,0 +1,71 @@
+"""`nodefleet deployment`: where a cluster's parts are, for those who have no stack that writes it down."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+from rich.console import Console
+
+from nodefleet.domain.plain import to_plain
+from nodefleet.errors import NodeFleetError
+from nodefleet_tools.cli import changes, connect
+from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
+from nodefleet_tools.cli.people import YesOption, confirm
+from nodefleet_tools.cli.surroundings import the_cluster
+from nodefleet_tools.cli.waking import woken
+
+app = typer.Typer(help="Show or store where a cluster's parts are.", no_args_is_help=True)
+
+
+@app.command()
+def show(
+    *,
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Print the record as YAML, as `nodefleet deployment put` takes it. It holds no secrets, only their names."""
+    with connect.connected(cluster=cluster, table=table) as connection:
+        found = connection.store.state().deployment
+        if found is None:
+            print(f"No deployment of {connection.cluster_id} is stored: see `nodefleet deployment put`.")
+            return
+        said = {name: value for name, value in to_plain(found, full=True).items() if value}
+        print(connection.redact(yaml.safe_dump(said, sort_keys=False, allow_unicode=True)), end="")
+
+
+@app.command()
+def put(
+    *,
+    file: Annotated[Path, typer.Argument(help="A deployment file, YAML or JSON; - reads standard input.")],
+    yes: YesOption = False,
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Check a deployment, show what it changes, and store it. A stack that is deployed later writes its own again.
+
+    \b
+      targets:
+        - pool: default
+          template: lt-0123456789abcdef0
+          template_version: "3"
+          subnets: {eu-west-1a: subnet-0aa, eu-west-1b: subnet-0bb}
+      prices: {t3.small: 0.0228}
+      prometheus: http://10.0.1.10:9090
+    """
+    deployment = deployment_or_exit(file, the_cluster(cluster, os.environ))
+    with connect.connected(cluster=deployment.cluster, table=table) as connection:
+        state = connection.store.state()
+        changed = changes.deployment_changes(state.deployment, deployment)
+        if not changed and state.deployment:
+            print("Nothing changes: the record says the same.")
+            return
+        changes.show(changed, Console(highlight=False))
+        confirm("Store it?", yes=yes)
+        connection.put_deployment(deployment)
+        print(f"The deployment of {deployment.cluster} is stored. {woken(connection)}")
+        try:
+            warn_of_homeless(connection, connection.governing().policy, deployment)
+        except NodeFleetError as error:
+            connection.warn(str(error))

@@ -1,0 +1,128 @@
+"""`nodefleet explain`: why it did what it did, and why a given node stays."""
+
+import json
+import sys
+from datetime import timedelta
+from itertools import islice
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from nodefleet.domain.plain import to_plain
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.problems import RefusedError
+from nodefleet.domain.records import DecisionRecord
+from nodefleet.domain.wording import some
+from nodefleet.errors import MisconfiguredError
+from nodefleet_tools.audit import decisions
+from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
+from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.node_story import as_plain, known_nodes, show_story, story_of
+from nodefleet_tools.cli.policy_file import REFUSED
+from nodefleet_tools.cli.show_record import page_console, show_record, show_table
+from nodefleet_tools.durations import duration_of
+
+LOOKS_BACK = timedelta(hours=2)  # for a node, unless --since says otherwise
+_NAMES = 20  # of known nodes
+
+
+def explain(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="A node's name: why it stays, or leaves.")] = "",
+    last: Annotated[int | None, typer.Option(min=1, help="So many of the last decisions, a line each.")] = None,
+    since: Annotated[str, typer.Option(help="How far to look back: 90s, 30m, 2h, 7d.", show_default=False)] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="What was recorded, as JSON.")] = False,
+    cluster: ClusterOption = "",
+    table: TableOption = "",
+) -> None:
+    """Say why it did what it did, and why a node stays.
+
+    Without arguments: the last decision, with everything that had a say in it."""
+    back = duration_of(since) if since else None
+    if since and back is None:
+        _refuse(f"--since {since}: write for example 90s, 30m, 2h or 7d")
+    if node and last:
+        _refuse("either a node or --last: one answer at a time")
+    with connected(cluster=cluster, table=table) as connection:
+        if node:
+            _explain_node(connection, node, back or LOOKS_BACK, as_json=as_json)
+        elif last or back:
+            _explain_many(connection, last, back, as_json=as_json)
+        else:
+            _explain_last(connection, as_json=as_json)
+
+
+# ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _explain_last(connection: Connection, *, as_json: bool) -> None:
+    record = next(iter(connection.history.decisions(1)), None)
+    if record is None:
+        _nothing(connection, as_json=as_json)
+    elif as_json:
+        _print_json(to_plain(record))
+    else:
+        show_record(record, _policy(connection), page_console(), connection.clock())
+
+
+def _explain_many(connection: Connection, last: int | None, back: timedelta | None, *, as_json: bool) -> None:
+    oldest = connection.clock() - back if back else None
+    found = list(islice(decisions(connection.history, oldest=oldest), last))
+    if as_json:
+        _print_json([to_plain(record) for record in found])
+    elif found:
+        show_table(found, page_console())
+    elif back:
+        print(f"No decision was recorded since {oldest:%Y-%m-%d %H:%M:%S} UTC.")
+    else:
+        _nothing(connection, as_json=False)
+
+
+def _nothing(connection: Connection, *, as_json: bool) -> None:
+    if as_json:
+        _print_json(None)
+    else:
+        print(
+            f"No decision of {connection.cluster_id} is recorded. See that its schedule is on (nodefleet doctor),"
+            " or try: nodefleet run --once --dry-run"
+        )
+
+
+def _policy(connection: Connection) -> Policy:
+    """For how soon the next look comes. What was decided stands in the record."""
+    try:
+        return connection.governing().policy
+    except (MisconfiguredError, RefusedError) as error:
+        connection.warn(str(error))
+        return Policy()
+
+
+# ── a node ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _explain_node(connection: Connection, node: str, back: timedelta, *, as_json: bool) -> None:
+    now = connection.clock()
+    records = list(decisions(connection.history, oldest=now - back)) or list(connection.history.decisions(1))
+    story = story_of(node, records, connection.store.state(), connection.history.events(now - back, now))
+    if story.is_empty:
+        _unknown(node, records)
+    if as_json:
+        _print_json(as_plain(story))
+    else:
+        show_story(story, Console(highlight=False), now, back)
+
+
+def _unknown(node: str, records: list[DecisionRecord]) -> NoReturn:
+    known = known_nodes(records)
+    names = f"known are {some(known, most=_NAMES)}" if known else "none is known"
+    more = "; a record of so many nodes names only those that something keeps" if any(r.cut for r in records) else ""
+    _refuse(f"no recent decision, operation or event names a node {node}: {names}{more}")
+
+
+def _refuse(message: str) -> NoReturn:
+    print(message, file=sys.stderr)
+    raise typer.Exit(REFUSED)
+
+
+def _print_json(plain: object) -> None:
+    print(json.dumps(plain, indent=2, ensure_ascii=False))

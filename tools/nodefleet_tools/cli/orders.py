@@ -1,0 +1,223 @@
+"""`nodefleet pause`, `resume`, `scale` and `commands`: what a person wants from the autoscaler for a while.
+
+An order is a record in the table, with an event that tells the others. It takes effect with the next run, which is
+woken.
+"""
+
+import json
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nodefleet.domain.events import EventKind
+from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.plain import kind_of, nearest, to_plain
+from nodefleet.domain.policy import Policy, Pool
+from nodefleet.domain.wording import counted
+from nodefleet.ports import State
+from nodefleet_tools.cli import connect
+from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.people import ByOption, event, someone, span, worded_span, worded_time
+from nodefleet_tools.cli.surroundings import InputError
+from nodefleet_tools.cli.waking import woken
+
+_ALL = "all pools"
+
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the others.", show_default=False)]
+ForOption = Annotated[str, typer.Option("--for", help="How long: 90s, 5m, 2h, 7d.", show_default=False, metavar="TIME")]
+
+
+def pause(
+    *,
+    pool: Annotated[str, typer.Argument(help="Only this pool; else all.", show_default=False)] = "",
+    lasting: ForOption = "",
+    reason: ReasonOption = "",
+    by: ByOption = "",
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Stop scaling for a while, or until `nodefleet resume`. Min is still kept.
+
+    \b
+      nodefleet pause --for 2h --reason "database migration"
+      nodefleet pause web
+    """
+    with connect.connected(cluster=cluster, table=table) as connection:
+        until = connection.clock() + span(lasting, "--for") if lasting else None
+        policy = _policy(connection, pool)
+        order = Pause(pool=pool or None, by=someone(by), reason=reason.strip(), until=until)
+        ends = f"until {worded_time(until)}" if until else "until somebody resumes it"
+        text = (
+            f"{order.by} paused {pool or _ALL} {ends}{_because(order.reason)}. Min is still kept."
+            f" `nodefleet resume{f' {pool}' if pool else ''}` ends it."
+        )
+        connection.store.order(order, event(connection, EventKind.PAUSED, text, pool=pool))
+        print(f"Paused {pool or _ALL} {ends}. {woken(connection, policy.interval)}")
+        _show(connection)
+
+
+def resume(
+    *,
+    pool: Annotated[
+        str, typer.Argument(help="The pool whose pause ends; else the pause of all.", show_default=False)
+    ] = "",
+    by: ByOption = "",
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """End a pause.
+
+    \b
+      nodefleet resume
+      nodefleet resume web
+    """
+    with connect.connected(cluster=cluster, table=table) as connection:
+        found = [it for it in connection.store.state().commands if isinstance(it, Pause) and it.pool == (pool or None)]
+        if not found:
+            print(f"{pool or _ALL}: there is no such pause.")
+        for order in found:
+            text = f"{someone(by)} resumed {pool or _ALL}, which {order.by} had paused{_because(order.reason)}."
+            connection.store.withdraw(order, event(connection, EventKind.RESUMED, text, pool=pool))
+            print(f"Resumed {pool or _ALL}. {woken(connection)}")
+        _show(connection)
+
+
+def scale(
+    *,
+    pool: Annotated[str, typer.Argument(help="The pool.")],
+    nodes: Annotated[int | None, typer.Argument(help="How many workers it shall have.", min=0)] = None,
+    lasting: ForOption = "",
+    reason: ReasonOption = "",
+    cancel: Annotated[bool, typer.Option("--cancel", help="End the pool's scale command instead.")] = False,
+    by: ByOption = "",
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Keep a pool at a size for a while, whatever the signals say. Min and max still hold.
+
+    \b
+      nodefleet scale web 8 --for 2h --reason "sale at noon"
+      nodefleet scale web --cancel
+    """
+    with connect.connected(cluster=cluster, table=table) as connection:
+        if cancel:
+            _cancel(connection, pool, someone(by))
+        else:
+            _scale(connection, pool, _order(connection, pool, nodes, lasting, reason, someone(by)))
+        _show(connection)
+
+
+def commands(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Show what people ordered and is in force now: pauses and sizes."""
+    with connect.connected(cluster=cluster, table=table) as connection:
+        if as_json:
+            found = _in_force(connection)
+            print(json.dumps([{"kind": kind_of(type(it)), **to_plain(it, full=True)} for it in found], indent=2))
+        else:
+            _show(connection)
+
+
+# ── scaling ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _order(connection: Connection, pool: str, nodes: int | None, lasting: str, reason: str, by: str) -> Scale:
+    """What was asked for, or an InputError with everything that is missing."""
+    missing = [
+        *([] if nodes is not None else ["how many nodes: nodefleet scale POOL N"]),
+        *([] if lasting else ["--for, such as --for 2h: a size that nobody ends is a bill"]),
+        *([] if reason.strip() else ["--reason, for the others who wonder"]),
+    ]
+    if nodes is None or missing:
+        raise InputError("\n".join(["Something is missing:", *(f"  - {each}" for each in missing)]))
+    until = connection.clock() + span(lasting, "--for")
+    return Scale(pool=pool, nodes=nodes, by=by, reason=reason.strip(), until=until)
+
+
+def _scale(connection: Connection, pool: str, order: Scale) -> None:
+    policy = _policy(connection, pool)
+    rules = policy.pool(pool) or Pool(name=pool)
+    least, most = rules.limits.min, rules.limits.max
+    if not least <= order.nodes <= most:
+        raise InputError(
+            f"{pool} has limits from {least} to {most} nodes, and {order.nodes} is outside of them:"
+            f" change limits.{'min' if order.nodes < least else 'max'} with `nodefleet policy apply`"
+        )
+    size = counted(order.nodes, "node", "nodes")
+    text = (
+        f"{order.by} asked for {size} in {pool} until {worded_time(order.until)}{_because(order.reason)}."
+        f" `nodefleet scale {pool} --cancel` ends it."
+    )
+    connection.store.order(order, event(connection, EventKind.SCALED_BY_PERSON, text, pool=pool))
+    print(f"{pool} is kept at {size} until {worded_time(order.until)}. {woken(connection, policy.interval)}")
+    if rules.dry_run:
+        connection.warn(f"{pool} is a dry pool: it is decided, and nothing is done")
+    if any(isinstance(it, Pause) and it.pool in (None, pool) for it in _in_force(connection)):
+        connection.warn(f"{pool} is paused, which outranks this: nothing is scaled before `nodefleet resume`")
+
+
+def _cancel(connection: Connection, pool: str, by: str) -> None:
+    found = [it for it in connection.store.state().commands if isinstance(it, Scale) and it.pool == pool]
+    if not found:
+        print(f"{pool}: there is no scale command.")
+    for order in found:
+        text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{_because(order.reason)})."
+        connection.store.withdraw(order, event(connection, EventKind.SCALED_BY_PERSON, text, pool=pool))
+        print(f"{pool} follows its signals again. {woken(connection)}")
+
+
+# ── what all of them need ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _policy(connection: Connection, pool: str) -> Policy:
+    """The policy in force, which must know the pool. To pause everything no policy is needed, not even a good one."""
+    state = connection.store.state()
+    if _is_unknown(state):
+        table = connection.settings.table
+        raise InputError(f"table {table} knows no cluster {connection.cluster_id}: check --cluster and --table")
+    if not pool:
+        return Policy()
+    policy = connection.governing().policy
+    if policy.pool(pool) is None:
+        known = [each.name for each in policy.pools]
+        raise InputError(f"there is no pool {pool} in the policy in force: {nearest(pool, known)}")
+    return policy
+
+
+def _is_unknown(state: State) -> bool:
+    """No run, no stack and no person has ever written anything for it."""
+    return replace(state, wake=0, commands=()) == State()
+
+
+def _because(reason: str) -> str:
+    return f": {reason.rstrip('.')}" if reason else ""
+
+
+def _in_force(connection: Connection) -> list[Pause | Scale]:
+    now = connection.clock()
+    return [it for it in connection.store.state().commands if it.until is None or it.until > now]
+
+
+def _show(connection: Connection) -> None:
+    now = connection.clock()
+    found = _in_force(connection)
+    if not found:
+        print("No commands are in force: the pools follow their policy.")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for column in ("command", "pool", "until", "left", "by", "reason"):
+        table.add_column(column, header_style="dim", overflow="fold")
+    for order in found:
+        what = f"scale to {order.nodes}" if isinstance(order, Scale) else "pause"
+        until = worded_time(order.until) if order.until else "resumed"
+        left = worded_span(order.until - now) if order.until else ""
+        table.add_row(*map(Text, (what, order.pool or _ALL, until, left, order.by, order.reason)))
+    Console(highlight=False).print(table)

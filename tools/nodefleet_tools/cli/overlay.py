@@ -1,0 +1,55 @@
+"""The table with a file's policy or deployment laid over it, and an ear for what a look writes down."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.events import Event
+from nodefleet.domain.machines import Notice
+from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.records import DecisionRecord, PolicyVersion
+from nodefleet.ports import Changes, Held, Lease, State, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """`ports.Store`. A policy given here rules this process alone: it is not written, and nothing declared is taken up
+    meanwhile."""
+
+    store: Store
+    policy: PolicyVersion | None = None
+    deployment: Deployment | None = None
+    heard: Callable[[DecisionRecord], None]
+
+    def state(self) -> State:
+        state = self.store.state()
+        if self.policy:
+            state = replace(state, policy=self.policy, declared=None)
+        return replace(state, deployment=self.deployment or state.deployment)
+
+    def commit(self, lease: Lease, changes: Changes) -> None:
+        self.store.commit(lease, changes)
+        if changes.decision:
+            self.heard(changes.decision)
+
+    def wake(self) -> None:
+        self.store.wake()
+
+    def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | Held:
+        return self.store.acquire(owner, now, until, skew)
+
+    def release(self, lease: Lease, wake: int | None) -> bool:
+        return self.store.release(lease, wake)
+
+    def record(self, notice: Notice) -> None:
+        self.store.record(notice)
+
+    def order(self, command: Pause | Scale, event: Event) -> None:
+        self.store.order(command, event)
+
+    def withdraw(self, command: Pause | Scale, event: Event) -> None:
+        self.store.withdraw(command, event)
+
+    def tell(self, event: Event) -> None:
+        self.store.tell(event)

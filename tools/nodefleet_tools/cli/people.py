@@ -1,0 +1,75 @@
+"""Who gives an order, what the others are told of it, and in which words times and spans are said."""
+
+import getpass
+import os
+import socket
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.plain import from_plain
+from nodefleet.domain.problems import RefusedError
+from nodefleet.loop.said import event_id, key_of
+from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.surroundings import InputError
+
+ByOption = Annotated[str, typer.Option("--by", help="Who gives the order; else user@host.", show_default=False)]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_LONGEST = timedelta(days=366)
+
+
+def someone(given: str = "") -> str:
+    """The name that was given, else user@host. A container may know neither."""
+    if given.strip():
+        return given.strip()
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname() or 'unknown host'}"
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Only where somebody can answer."""
+    if not yes and sys.stdin.isatty() and sys.stdout.isatty():
+        typer.confirm(question, abort=True)
+
+
+def event(connection: Connection, kind: EventKind, text: str, *, pool: str = "", details: Iterable[str] = ()) -> Event:
+    """What a person did just now, for the others."""
+    cluster, at = connection.cluster_id, connection.clock()
+    identity = event_id(cluster, key_of(kind.value, pool, text), at)
+    return Event(id=identity, at=at, cluster=cluster, kind=kind, pool=pool, text=text, details=tuple(details))
+
+
+def span(text: str, option: str) -> timedelta:
+    """A duration as the policy writes it: 90s, 5m, 2h, 7d."""
+    right = f"{option}: {text!r} is not a duration; write for example 90s, 5m, 2h or 7d"
+    try:
+        found = from_plain(timedelta, text.strip())
+    except RefusedError:
+        raise InputError(right) from None
+    if not timedelta(0) < found <= _LONGEST:
+        raise InputError(f"{option}: {text} is not between a moment and {_LONGEST.days} days")
+    return found
+
+
+def worded_span(length: timedelta) -> str:
+    """2 h 30 min: the two largest units are enough."""
+    left = max(0, round(length.total_seconds()))
+    parts = []
+    for seconds, unit in _UNITS:
+        count, left = divmod(left, seconds)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def worded_time(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

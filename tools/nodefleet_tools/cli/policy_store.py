@@ -1,0 +1,202 @@
+"""`nodefleet policy apply`, `versions` and `rollback`: the policy versions in the table."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nodefleet.adapters.policy.reader import digest_of
+from nodefleet.domain.events import EventKind
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.problems import RefusedError
+from nodefleet.domain.records import PolicyVersion
+from nodefleet.errors import ChangedError, MalformedError, MisconfiguredError
+from nodefleet.loop.governing import governing
+from nodefleet.ports import State
+from nodefleet_tools.cli import changes, connect
+from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.deployment_file import warn_of_homeless
+from nodefleet_tools.cli.people import ByOption, YesOption, confirm, event, someone, worded_time
+from nodefleet_tools.cli.policy import summary
+from nodefleet_tools.cli.policy_content import content_or_exit
+from nodefleet_tools.cli.surroundings import InputError
+from nodefleet_tools.cli.waking import woken
+
+_MOST = 20  # versions that are shown
+
+
+def apply(
+    *,
+    file: Annotated[Path, typer.Argument(help="A policy file, YAML or JSON; - reads standard input.")],
+    yes: YesOption = False,
+    by: ByOption = "",
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Check a policy, show what it changes, and put it in force.
+
+    \b
+      nodefleet policy apply policy.yaml
+      nodefleet policy apply policy.yaml --yes --by ci
+    """
+    content = content_or_exit(file)
+    with connect.connected(cluster=cluster, table=table) as connection:
+        _put_in_force(connection, content.data, content.loaded.policy, source=someone(by), yes=yes)
+
+
+def rollback(
+    *,
+    number: Annotated[int, typer.Argument(help="The version to go back to.", min=1)],
+    yes: YesOption = False,
+    by: ByOption = "",
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Put an earlier version in force again, under a new number.
+
+    \b
+      nodefleet policy rollback 3
+    """
+    with connect.connected(cluster=cluster, table=table) as connection:
+        found = {version.number: version for version in connection.history.policies()}
+        if number not in found:
+            known = ", ".join(map(str, sorted(found))) or "none"
+            raise InputError(f"there is no policy version {number}: known are {known}")
+        data = found[number].data
+        source = f"{someone(by)} (back to version {number})"
+        _put_in_force(connection, data, connection.policies.read(data), source=source, yes=yes)
+
+
+def versions(
+    *,
+    last: Annotated[int, typer.Option(help="How many, the newest first.", min=1)] = _MOST,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, each with its whole policy.")] = False,
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """List the policy versions: number, when, who, and what changed."""
+    with connect.connected(cluster=cluster, table=table) as connection:
+        found = connection.history.policies()
+        state = connection.store.state()
+        if as_json:
+            print(json.dumps([_plain(version) for version in found[:last]], indent=2, ensure_ascii=False))
+            return
+        _show(connection, found, last, state.policy.number if state.policy else 0)
+        if _waits(state):
+            print("The stack declares another policy, which the next run takes up.")
+
+
+# ── putting one in force ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Now:
+    """What is in force, as far as it can be read."""
+
+    number: int  # of the newest version
+    policy: Policy | None = None
+    version: int = 0  # of this policy; 0: the defaults
+    state: State | None = None
+
+
+def _put_in_force(connection: Connection, data: Any, policy: Policy, *, source: str, yes: bool) -> None:
+    now = _now(connection)
+    changed = changes.policy_changes(now.policy or Policy(), policy)
+    if not changed and now.version:
+        print(f"Nothing changes: version {now.version} says the same.")
+        return
+    _show_difference(now, policy, changed)
+    confirm("Put it in force?", yes=yes)
+    number, at = now.number + 1, connection.clock()
+    version = PolicyVersion(number=number, source=source, at=at, data=data, digest=digest_of(data))
+    text = f"{source} put policy version {number} in force: {changes.in_short(changed)}."
+    told = event(connection, EventKind.POLICY_CHANGED, text, details=map(str, changed))
+    try:
+        connection.history.apply(version, told)
+    except ChangedError as error:
+        raise ChangedError(f"{error}. See `nodefleet policy versions`, and try again") from error
+    print(f"Policy version {number} is in force. {woken(connection, policy.interval)}")
+    if now.state and _waits(now.state):
+        connection.warn("the stack declares another policy, which the next run puts in this one's place")
+    if now.state:
+        warn_of_homeless(connection, policy, now.state.deployment)
+
+
+def _now(connection: Connection) -> _Now:
+    """Broken records are no reason not to apply a good policy: that is how they are mended."""
+    try:
+        state = connection.store.state()
+    except MalformedError as error:
+        connection.warn(f"what is in force cannot be read: {error}")
+        return _Now(number=max((each.number for each in connection.history.policies()), default=0))
+    number = state.policy.number if state.policy else 0
+    try:
+        rules = governing(state, connection.policies, connection.history, connection.clock())
+    except MisconfiguredError as error:
+        connection.warn(str(error))
+        return _Now(number=number, state=state)
+    return _Now(number=number, policy=rules.policy, version=rules.version, state=state)
+
+
+def _show_difference(now: _Now, policy: Policy, changed: list[changes.Change]) -> None:
+    for pool in policy.pools:
+        print(summary(pool))
+    against = f"version {now.version}" if now.version else "the defaults"
+    if changed:
+        print(f"\nWhat changes against {against}:")
+        changes.show(changed, Console(highlight=False))
+    else:
+        print(f"\nIt is the same as {against}.")
+
+
+def _waits(state: State) -> bool:
+    """The stack declares a policy that no run has taken up or refused yet."""
+    done = (state.journal.adopted_policy, state.journal.refused_policy)
+    return state.declared is not None and state.declared.digest not in done
+
+
+# ── showing them ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _show(connection: Connection, found: Sequence[PolicyVersion], last: int, in_force: int) -> None:
+    if not found:
+        print("No policy version is in the table: the defaults hold. See `nodefleet policy apply`.")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for column in ("version", "when", "by", "what changed"):
+        table.add_column(column, header_style="dim", overflow="fold")
+    for version, before in zip(found[:last], (*found[1:], None), strict=False):
+        number = f"{version.number}{' (in force)' if version.number == in_force else ''}"
+        changed = _what_changed(connection, version, before)
+        table.add_row(*map(Text, (number, worded_time(version.at), version.source, changed)))
+    Console(highlight=False).print(table)
+
+
+def _what_changed(connection: Connection, version: PolicyVersion, before: PolicyVersion | None) -> str:
+    read = connection.policies.read
+    try:
+        policy = read(version.data)
+    except RefusedError:
+        return "not valid any more"
+    if before is None:
+        return f"the first: {changes.in_short(changes.policy_changes(Policy(), policy))} against the defaults"
+    try:
+        return changes.in_short(changes.policy_changes(read(before.data), policy))
+    except RefusedError:
+        return f"unknown: version {before.number} is not valid any more"
+
+
+def _plain(version: PolicyVersion) -> dict[str, Any]:
+    return {
+        "number": version.number,
+        "at": version.at.isoformat(),
+        "by": version.source,
+        "digest": version.digest,
+        "policy": version.data,
+    }

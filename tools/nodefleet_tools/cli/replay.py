@@ -1,0 +1,256 @@
+"""`nodefleet replay`: decide again what was decided, and say whether it comes out the same."""
+
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nodefleet.domain.decision import Decision
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.records import DecisionRecord, Question
+from nodefleet.errors import NodeFleetError
+from nodefleet.loop.record import shortened
+from nodefleet_tools.audit import decisions, record_named
+from nodefleet_tools.cli.connect import BucketOption, ClusterOption, TableOption, connected
+from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.policy_file import REFUSED, policy_or_exit
+from nodefleet_tools.cli.show_decision import headline
+from nodefleet_tools.cli.show_record import heading, page_console
+from nodefleet_tools.cli.show_replay import differences, show_differences, show_short
+from nodefleet_tools.replaying import (
+    NotReplayableError,
+    by_another,
+    decided,
+    is_same,
+    question_in,
+    question_of,
+    save_question,
+)
+
+DIFFERENT = 1  # the exit status
+LOOKS_BACK = 5000  # decisions, for those that were kept: about a week of quiet ones
+_CHANGED = (
+    "What was asked is the same, so the code decides otherwise than it did, or a default has changed that the policy of"
+    " then left open."
+)
+_REMEMBERED = "The decision is the same; it differs in what it leaves in the memory for the next look."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is decided again, and where it comes from."""
+
+    question: Question
+    record: DecisionRecord | None = None  # none: it comes from a file, and nobody knows what was decided
+
+
+def replay(
+    identity: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="A decision's id or time; without one, the newest that was kept whole.",
+            show_default=False,
+        ),
+    ] = "",
+    last: Annotated[
+        int, typer.Option(min=0, help="So many of the last decisions that were kept whole, a line each.")
+    ] = 0,
+    file: Annotated[
+        Path | None, typer.Option(help="A question as the archive keeps it, instead of one from there.")
+    ] = None,
+    policy: Annotated[Path | None, typer.Option(help="What would this policy have decided?")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the question as a file for `nodefleet decide`.")] = None,
+    cluster: ClusterOption = "",
+    table: TableOption = "",
+    bucket: BucketOption = "",
+) -> None:
+    """Decide again what was decided, and compare.
+
+    Exit status 0: the same; 1: otherwise; 2: it cannot be asked again."""
+    if sum(map(bool, (identity, last, file))) > 1:
+        _refuse("name one: a decision's id, --last or --file")
+    if last and (policy or save):
+        _refuse("--policy and --save take one decision, not --last")
+    other = policy_or_exit(policy).policy if policy else None
+    if file:
+        _conclude(_from_file(file), other, save)
+        return
+    with connected(cluster=cluster, table=table, bucket=bucket) as connection:
+        try:
+            if last:
+                _replay_many(connection, last)
+            else:
+                _conclude(_from_archive(connection, identity), other, save, connection.clock())
+        except NodeFleetError as error:  # status 1 says that it comes out otherwise
+            _refuse(connection.redact(str(error)))
+
+
+# ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_file(file: Path) -> _Asked:
+    try:
+        return _Asked(question=question_in(file.read_bytes()))
+    except OSError as error:
+        _refuse(f"{file}: cannot be read: {error.strerror}")
+    except NotReplayableError as error:
+        _refuse(
+            f"{file}: {error}. It should be a question as the archive keeps it; one that --save wrote is for"
+            " `nodefleet decide FILE --policy FILE`"
+        )
+
+
+def _from_archive(connection: Connection, identity: str) -> _Asked:
+    record = _record(connection, identity)
+    try:
+        return _Asked(question=question_of(record, connection.archive), record=record)
+    except NotReplayableError as error:
+        _refuse(f"{record.id}: {error}")
+
+
+def _record(connection: Connection, identity: str) -> DecisionRecord:
+    if identity:
+        found = record_named(connection.history, identity)
+        if found is None:
+            _refuse(f"there is no decision {identity}: `nodefleet explain --last 20` lists some, with their times")
+        return found
+    kept, looks = _kept(connection, 1)
+    if not kept:
+        _refuse_empty(connection, looks)
+    return kept[0]
+
+
+def _kept(connection: Connection, number: int) -> tuple[list[DecisionRecord], int]:
+    """The newest decisions that were kept whole, and how many were looked at to find them."""
+    found: list[DecisionRecord] = []
+    looks = 0
+    for record in islice(decisions(connection.history), LOOKS_BACK):
+        looks += 1
+        if record.archived:
+            found.append(record)
+        if len(found) == number:
+            break
+    return found, looks
+
+
+def _refuse_empty(connection: Connection, looks: int) -> NoReturn:
+    if looks:
+        _refuse(f"nothing came of the last {looks} looks, so only their figures were kept")
+    _refuse(f"no decision of {connection.cluster_id} is recorded")
+
+
+# ── what comes out ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _conclude(asked: _Asked, other: Policy | None, save: Path | None, now: datetime | None = None) -> None:
+    console, again = page_console(), decided(asked.question)
+    if save:
+        _save(asked.question, save)
+    if asked.record and now:
+        console.print(Text(heading(asked.record, now), "bold"))
+    if other:
+        same = _by_another(asked.question, again, other, console)
+    elif asked.record:
+        same = _compare(asked.record, again, console)
+    else:
+        same = True
+        show_short(again, console)
+        console.print(Text("A file does not say what was decided then, so there is nothing to compare this with."))
+    if not same:
+        raise typer.Exit(DIFFERENT)
+
+
+def _compare(record: DecisionRecord, again: Decision, console: Console) -> bool:
+    if is_same(record, again):
+        console.print(Text("Decided again: the same.", "bold green"))
+        show_short(again, console)
+        return True
+    console.print(Text("Decided again: otherwise.", "bold yellow"))
+    found = differences(record.decision, shortened(again)[0] if record.cut else again)
+    if found:
+        show_differences(found, ("then", "now"), console)
+        console.print(Text(_CHANGED))
+    else:
+        console.print(Text(f"{_REMEMBERED} {_CHANGED}"))
+    return False
+
+
+def _by_another(question: Question, again: Decision, policy: Policy, console: Console) -> bool:
+    theirs = decided(by_another(question, policy))
+    found = differences(again, theirs)
+    verdict = Text("This policy would have decided otherwise.", "bold yellow")
+    console.print(verdict if found else Text("This policy would have decided the same.", "bold green"))
+    console.print(Text("By the policy of then:"))
+    show_short(again, console)
+    console.print(Text("By this policy:"))
+    show_short(theirs, console)
+    if found:
+        show_differences(found, ("policy of then", "this policy"), console)
+    missing = sorted(_unread(question, policy))
+    if missing:
+        console.print(Text(f"Not read then, so taken as missing: {', '.join(missing)}.", "dim"))
+    return not found
+
+
+def _unread(question: Question, policy: Policy) -> set[str]:
+    """Readings of the other policy that nobody took."""
+    taken = {name for readings in question.observation.readings.values() for name in readings.custom}
+    return {name for pool in policy.pools for name in pool.readings} - taken
+
+
+_SAME = ("green", "the same")
+_OTHERWISE = ("bold yellow", "otherwise; replay it by its id to see what differs")
+_NOT_ASKED = "dim"
+
+
+def _replay_many(connection: Connection, number: int) -> None:
+    records, looks = _kept(connection, number)
+    if not records:
+        _refuse_empty(connection, looks)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("id", "decided", "again"):
+        table.add_column(column, no_wrap=column == "id", overflow="fold")
+    styles = set()
+    for record in records:
+        style, said = _verdict(record, connection)
+        decided_then = ", ".join(f"{pool.pool}: {headline(pool)}" for pool in record.decision.pools)
+        table.add_row(record.id, Text(decided_then), Text(said, style))
+        styles.add(style)
+    console = page_console()
+    console.print(table)
+    if looks > len(records):
+        console.print(Text(f"Nothing came of {looks - len(records)} looks in between: only their figures were kept."))
+    if _OTHERWISE[0] in styles:
+        raise typer.Exit(DIFFERENT)
+    if styles == {_NOT_ASKED}:
+        _refuse("none of these can be decided again")
+
+
+def _verdict(record: DecisionRecord, connection: Connection) -> tuple[str, str]:
+    try:
+        question = question_of(record, connection.archive)
+    except (NotReplayableError, NodeFleetError) as error:
+        return _NOT_ASKED, str(error)
+    return _SAME if is_same(record, decided(question)) else _OTHERWISE
+
+
+def _refuse(message: str) -> NoReturn:
+    print(message, file=sys.stderr)
+    raise typer.Exit(REFUSED)
+
+
+def _save(question: Question, file: Path) -> None:
+    try:
+        policy = save_question(question, file)
+    except OSError as error:
+        _refuse(f"{file}: cannot be written: {error.strerror}")
+    print(f"Saved. Ask it with: nodefleet decide {file} --policy {policy}", file=sys.stderr)

@@ -1,0 +1,212 @@
+"""`nodefleet run`: the loop that Lambda runs, from a laptop or in a container."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nodefleet.adapters.policy.reader import digest_of
+from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.records import PolicyVersion
+from nodefleet.errors import NodeFleetError
+from nodefleet.loop.parts import Parts
+from nodefleet.ports import Time
+from nodefleet_tools.cli import connect
+from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
+from nodefleet_tools.cli.looks import Looks
+from nodefleet_tools.cli.overlay import Overlay
+from nodefleet_tools.cli.people import span, worded_span
+from nodefleet_tools.cli.policy_content import PolicyContent, content_or_exit
+from nodefleet_tools.cli.policy_file import REFUSED
+from nodefleet_tools.cli.runs import Runs, require_right_clock
+from nodefleet_tools.cli.stopping import StoppedError, stopping
+from nodefleet_tools.cli.surroundings import KUBECONFIG, PROMETHEUS_URL, InputError, the_cluster
+from nodefleet_tools.dry import dry
+from nodefleet_tools.dry_store import DryStore, NoTable
+
+
+def run(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="One run, then end.")] = False,
+    loop: Annotated[bool, typer.Option("--loop", help="Run again and again until stopped.")] = False,
+    interval: Annotated[
+        str, typer.Option(help="With --loop: from run to run; without it, as the policy says (120s).", metavar="TIME")
+    ] = "",
+    policy: Annotated[Path | None, typer.Option(help="Go by this policy file instead of the table's.")] = None,
+    deployment: Annotated[
+        Path | None, typer.Option(help="Where the cluster's parts are, instead of the table's record.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write and change nothing anywhere.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per look.")] = False,
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+    bucket: connect.BucketOption = "",
+) -> None:
+    """Run the autoscaler here: look, decide, act, record, as the Lambda function does.
+
+    It needs the state table (a dry run can do without), AWS credentials,
+    KUBECONFIG or the cluster's secret, and PROMETHEUS_URL or the deployment's
+    address. Runs here and in Lambda keep out of each other's way by the lease.
+
+    \b
+    What would happen now; nothing is written anywhere:
+      nodefleet run --once --dry-run
+    Try a policy on the living cluster:
+      nodefleet run --once --dry-run --policy new.yaml
+    For real, every two minutes until Ctrl-C:
+      nodefleet run --loop
+    For machines:
+      nodefleet run --loop --interval 60s --json
+    """
+    if once == loop:
+        _refuse("give --once for one run, or --loop for one every two minutes")
+    if interval and once:
+        _refuse("--interval goes with --loop")
+    rules = content_or_exit(policy) if policy else None
+    parts = deployment_or_exit(deployment, the_cluster(cluster, os.environ)) if deployment else None
+    with connect.connected(
+        cluster=cluster, table=table, bucket=bucket, deployment=parts, needs_table=not dry_run
+    ) as connection:
+        _run(connection, rules, parts, interval=interval, loop=loop, dry_run=dry_run, as_json=as_json)
+
+
+def _run(
+    connection: Connection,
+    rules: PolicyContent | None,
+    deployment: Deployment | None,
+    *,
+    interval: str,
+    loop: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    looks = Looks(as_json=as_json, calls=connection.calls, redact=connection.redact, clock=connection.clock)
+    in_force = _policy(connection, rules, looks)
+    every = _interval(interval, in_force)
+    require_right_clock(connection, in_force)
+    _introduce(connection, in_force, rules, every if loop else None, dry_run=dry_run)
+    make = _maker(connection, looks, _version(rules, connection), deployment, dry_run=dry_run)
+    with stopping(connection.sleep) as stop:
+        runs = Runs(connection=connection, policy=in_force, parts=make, looks=looks, stop=stop)
+        if not loop:
+            try:
+                runs.one()
+            except NodeFleetError as error:
+                looks.failed(error)
+                raise
+            except StoppedError:
+                _say(f"Ended by {stop.asked} after a look; the lease is let go.")
+            return
+        runs.many(every)
+    _say(runs.summary())
+    if runs.last_failed:
+        raise typer.Exit(connect.FAILED)
+
+
+# ── before it starts ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _policy(connection: Connection, rules: PolicyContent | None, looks: Looks) -> Policy:
+    """What is in force. Asking the table also tells how our clock stands to AWS's."""
+    if not connection.settings.table:
+        return rules.loaded.policy if rules else Policy()
+    governing = connection.governing()
+    for _, text in governing.news:
+        looks.warn(text)
+    return rules.loaded.policy if rules else governing.policy
+
+
+def _interval(given: str, policy: Policy) -> timedelta:
+    """Readings further apart than a gap start every streak anew: nothing would ever be sustained."""
+    every = span(given, "--interval") if given else policy.interval
+    longest, shortest = policy.trust.gap * policy.interval, policy.burst.every
+    if not shortest <= every <= longest:
+        raise InputError(
+            f"--interval: {worded_span(every)} is not between {worded_span(shortest)} (burst.every) and"
+            f" {worded_span(longest)} (trust.gap × interval), after which a reading that lasts starts anew;"
+            " change `interval` in the policy too"
+        )
+    return every
+
+
+def _introduce(
+    connection: Connection, policy: Policy, rules: PolicyContent | None, every: timedelta | None, *, dry_run: bool
+) -> None:
+    """What is about to run on what, before it does."""
+    deployment = connection.deployment
+    kubernetes = "as KUBECONFIG says" if connection.variable(KUBECONFIG) else f"by secret {connection.api_secret}"
+    metrics = connection.variable(PROMETHEUS_URL) or (deployment.prometheus if deployment else "")
+    parts = [
+        f"a run every {worded_span(every)}" if every else "one run",
+        f"table {connection.settings.table}" if connection.settings.table else "no table: it starts from nothing",
+        f"Kubernetes {kubernetes}",
+        f"Prometheus {metrics or 'unknown'}",
+        *([f"policy {rules.name}, for this process only"] if rules else []),
+        *(["dry run: nothing is written or changed anywhere"] if dry_run else []),
+    ]
+    _say(connection.redact(f"{connection.cluster_id}: {'; '.join(parts)}."))
+    if not metrics:
+        connection.warn(f"no Prometheus is known, so nothing shrinks: set {PROMETHEUS_URL}")
+    warn_of_homeless(connection, policy, deployment)
+
+
+# ── what it runs with ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _version(rules: PolicyContent | None, connection: Connection) -> PolicyVersion | None:
+    """The file's policy as a version. It has no number, because it is not the table's."""
+    if rules is None:
+        return None
+    digest = digest_of(rules.data)
+    return PolicyVersion(number=0, source=rules.name, at=connection.clock(), data=rules.data, digest=digest)
+
+
+def _maker(
+    connection: Connection,
+    looks: Looks,
+    policy: PolicyVersion | None,
+    deployment: Deployment | None,
+    *,
+    dry_run: bool,
+) -> Callable[[Time], Parts]:
+    """Makes each run's parts. Dry runs share one store, in memory."""
+    without = NoTable()
+    has_table = bool(connection.settings.table)
+    dry_store = DryStore(connection.store.state if has_table else without.state) if dry_run else None
+
+    def parts(time: Time) -> Parts:
+        made = Parts(
+            cluster_id=connection.cluster_id,
+            time=time,
+            store=dry_store or connection.store,
+            history=connection.history if has_table else without,
+            cloud=connection.cloud,
+            cluster=connection.cluster,
+            gauges=connection.gauges,
+            archive=connection.archive,
+            policies=connection.policies,
+            telemetry=looks,
+            together=connection.together,
+        )
+        if dry_store:
+            made = dry(made, dry_store)
+        overlay = Overlay(store=made.store, policy=policy, deployment=deployment, heard=looks.heard)
+        return replace(made, store=overlay)
+
+    return parts
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def _refuse(message: str) -> None:
+    print(message, file=sys.stderr)
+    raise typer.Exit(REFUSED)

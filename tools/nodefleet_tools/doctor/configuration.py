@@ -1,0 +1,96 @@
+"""What the stack and people have written down: where things are, and the policy."""
+
+from collections.abc import Iterator
+
+from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.observation import LaunchTarget
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.problems import RefusedError
+from nodefleet.domain.records import PolicyVersion
+from nodefleet.domain.wording import counted, some
+from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
+from nodefleet_tools.doctor.patient import Patient
+
+_DEPLOY = "Deploy the stack again"
+_ENOUGH_ZONES = 2
+
+
+def deployment(patient: Patient) -> Iterator[Finding]:
+    found = patient.state.needed().deployment
+    policy = patient.policy.needed()
+    if found is None:
+        yield wrong(f"the table has no deployment record of {patient.parts.cluster}", f"{_DEPLOY}, or mend the name")
+        return
+    findings = [*_wrongs(found, policy)]
+    yield from findings
+    if not any(finding.mend for finding in findings):
+        yield fine(f"complete for {_pools(policy)}")
+
+
+def _wrongs(found: Deployment, policy: Policy) -> Iterator[Finding]:
+    targets = {target.pool: target for target in found.targets}
+    for pool in policy.pools:
+        target = targets.get(pool.name)
+        if target is None:
+            mend = f"{_DEPLOY} with this pool, or take it out of the policy"
+            yield wrong(f"it says nothing of pool {pool.name}: no worker of it can be launched", mend)
+        else:
+            yield from _target(target)
+    unused = [name for name in targets if policy.pool(name) is None]
+    if unused:
+        yield hint(f"it names pools that the policy does not have: {some(unused)}", "Take them out of the stack")
+
+
+def _target(target: LaunchTarget) -> Iterator[Finding]:
+    if not target.template:
+        yield wrong(f"pool {target.pool} has no launch template", _DEPLOY)
+    if not target.template_version.isdigit():
+        said = f"pool {target.pool} names version {target.template_version!r} of its launch template, not a number"
+        yield wrong(said, f"{_DEPLOY}: a request that is sent again must be the same")
+    if not target.subnets:
+        yield wrong(f"pool {target.pool} has no subnet", _DEPLOY)
+    elif len(target.subnets) < _ENOUGH_ZONES:
+        zone = next(iter(target.subnets))
+        yield hint(f"pool {target.pool} is in one zone only: {zone}", "Give it a subnet in a second zone")
+
+
+def policy(patient: Patient) -> Iterator[Finding]:
+    state = patient.state.needed()
+    if state.policy is None:
+        yield hint("nobody has written one: the defaults hold", "Write one: nodefleet policy show, docs/policy.md")
+    else:
+        yield _valid(patient, state.policy, f"version {state.policy.number}, by {state.policy.source}, is in force")
+    if state.declared is not None:
+        yield _declared(patient, state.declared, state.journal.adopted_policy)
+
+
+def _valid(patient: Patient, version: PolicyVersion, words: str) -> Finding:
+    try:
+        read = patient.parts.policies.read(version.data)
+    except RefusedError as error:
+        return wrong(
+            f"policy version {version.number} is no longer valid: {_first(error)}",
+            "Put a good one in force: nodefleet policy apply FILE",
+        )
+    dry = [pool.name for pool in read.pools if pool.dry_run]
+    return fine(f"{words}{f'; dry run: {some(dry)}' if dry else ''}")
+
+
+def _declared(patient: Patient, version: PolicyVersion, adopted: str) -> Finding:
+    try:
+        patient.parts.policies.read(version.data)
+    except RefusedError as error:
+        mend = "Mend it in the stack (nodefleet policy check FILE), and deploy again"
+        return wrong(f"the policy that the stack declares is refused: {_first(error)}", mend)
+    taken_up = "has been taken up" if version.digest == adopted else "is taken up by the next run"
+    return fine(f"the policy that the stack declares is valid and {taken_up}")
+
+
+def _first(error: RefusedError) -> str:
+    first, *others = error.problems
+    return f"{first.path} {first.wrong}: {first.right}{f' (and {len(others)} more)' if others else ''}"
+
+
+def _pools(policy: Policy) -> str:
+    names = [pool.name for pool in policy.pools]
+    return f"{counted(len(names), 'pool', 'pools')}: {some(names)}"

@@ -1,0 +1,16 @@
+"""Whether people can be told: the secret with Slack's webhook. Nothing is sent, and its value is not shown."""
+
+from collections.abc import Iterator
+
+from nodefleet.settings import SLACK
+from nodefleet_tools.doctor.findings import Finding, fine, hint
+from nodefleet_tools.doctor.patient import Patient
+
+
+def slack(patient: Patient) -> Iterator[Finding]:
+    secret = patient.parts.slack_secret
+    if not secret:
+        yield hint("not configured here, so it is not known whether people are told", f"Set {SLACK} as `notify` has it")
+        return
+    patient.parts.slack(secret)
+    yield fine(f"secret {secret} holds a webhook (nothing was sent)")

@@ -1,0 +1,34 @@
+"""Pods of the system that keep the worker they run on from ever leaving. K3s puts some wherever there is room."""
+
+from collections.abc import Iterator
+
+from nodefleet.decide.disruption import Ledger
+from nodefleet.decide.drain import marked_safe
+from nodefleet.decide.protection import KUBE_SYSTEM
+from nodefleet.domain.observation import ClusterView
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.wording import counted, some
+from nodefleet.domain.workload import SAFE_TO_EVICT, Pod
+from nodefleet_tools.doctor.findings import Finding, fine, hint
+from nodefleet_tools.doctor.patient import Patient
+
+
+def system_pods(patient: Patient) -> Iterator[Finding]:
+    pinning = list(pinned(patient.view.needed(), patient.policy.needed()))
+    if not pinning:
+        yield fine("none keeps a worker from leaving")
+        return
+    where = some(f"{pod.name} on {pod.node}" for pod in pinning)
+    mend = f'Give each a PodDisruptionBudget, or annotate it {SAFE_TO_EVICT[0]}: "true"'
+    keeps = counted(len(pinning), "pod without a budget keeps its worker", "pods without a budget keep their workers")
+    yield hint(f"{keeps} from leaving: {where}", mend)
+
+
+def pinned(view: ClusterView, policy: Policy) -> Iterator[Pod]:
+    careful = {pool.name for pool in policy.pools if pool.removal.kube_system}
+    workers = {node.name for node in view.nodes if node.pool in careful and not node.control_plane}
+    pods = [pod for pod in view.pods or () if pod.namespace == KUBE_SYSTEM]
+    ledger = Ledger(view.budgets, pods)
+    for pod in pods:
+        if pod.node in workers and pod.movable and not marked_safe(pod) and not ledger.covering(pod):
+            yield pod

@@ -1,0 +1,16 @@
+"""What the pools are launched with."""
+
+from collections.abc import Iterator
+
+from nodefleet.domain.observation import LaunchTarget
+from nodefleet.domain.policy import Pool
+from nodefleet_tools.doctor.patient import Patient
+
+
+def targets(patient: Patient) -> Iterator[tuple[Pool, LaunchTarget]]:
+    """Of the pools that can be launched at all. What the others lack is said of the deployment."""
+    policy, deployment = patient.policy.needed(), patient.deployment()
+    for target in deployment.targets:
+        pool = policy.pool(target.pool)
+        if pool and target.template and target.subnets:
+            yield pool, target

@@ -1,0 +1,108 @@
+"""The table as a dry run has it: read from, and written to in memory only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import NoReturn
+
+from nodefleet.domain.events import Event
+from nodefleet.domain.journal import Journal, Usage
+from nodefleet.domain.machines import Notice
+from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.operations import Operation
+from nodefleet.domain.records import DecisionRecord, PolicyVersion
+from nodefleet.errors import ChangedError
+from nodefleet.ports import Changes, Lease, State
+
+
+@dataclass(slots=True)
+class _Written:
+    """What dry runs have written so far and a look reads again."""
+
+    journal: Journal | None = None
+    operations: dict[str, Operation] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+    retired: list[Notice] = field(default_factory=list)
+    expired: list[Pause | Scale] = field(default_factory=list)
+    policy: PolicyVersion | None = None
+
+
+class DryStore:
+    """`ports.Store` over what `read` gives: the table's state, or an empty one where there is no table."""
+
+    def __init__(self, read: Callable[[], State]) -> None:
+        self._read = read
+        self._written = _Written()
+        self._fence = 0
+
+    def wake(self) -> None:
+        """Nobody hears of it."""
+
+    def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease:  # noqa: ARG002  # the port's
+        """Always granted: it keeps nobody from acting."""
+        self._fence = max(self._fence, self._read().fence) + 1
+        return Lease(owner=owner, fence=self._fence, expires=until)
+
+    def release(self, lease: Lease, wake: int | None) -> bool:  # noqa: ARG002  # the port's
+        return True
+
+    def state(self) -> State:
+        """What is there, and over it what was written here."""
+        real, own = self._read(), self._written
+        operations = {operation.id: operation for operation in real.operations} | own.operations
+        return replace(
+            real,
+            fence=self._fence or real.fence,
+            journal=own.journal or real.journal,
+            operations=tuple(each for each in operations.values() if each.id not in own.dropped),
+            notices=tuple(notice for notice in real.notices if notice not in own.retired),
+            commands=tuple(command for command in real.commands if command not in own.expired),
+            policy=max(own.policy, real.policy, key=_number),
+        )
+
+    def commit(self, lease: Lease, changes: Changes) -> None:  # noqa: ARG002  # the port's
+        own = self._written
+        own.journal = changes.journal or own.journal
+        own.operations |= {operation.id: operation for operation in changes.put}
+        own.dropped |= set(changes.drop)
+        own.retired += changes.retire
+        own.expired += changes.expired
+        own.policy = changes.policy or own.policy
+
+    def record(self, notice: Notice) -> None:
+        """Not kept: the table has it from whoever heard it for real."""
+
+    def order(self, command: Pause | Scale, event: Event) -> None:
+        """Not kept: no run orders anything."""
+
+    def withdraw(self, command: Pause | Scale, event: Event) -> None:
+        """Not kept, likewise."""
+
+    def tell(self, event: Event) -> None:
+        """Nobody is told."""
+
+
+def _number(version: PolicyVersion | None) -> int:
+    return version.number if version else 0
+
+
+class NoTable:
+    """What is recorded where there is no table: nothing."""
+
+    def state(self) -> State:
+        return State()
+
+    def decisions(self, limit: int, before: datetime | None = None) -> tuple[DecisionRecord, ...]:  # noqa: ARG002
+        return ()
+
+    def events(self, since: datetime, until: datetime) -> tuple[Event, ...]:  # noqa: ARG002
+        return ()
+
+    def usage(self, since: datetime, until: datetime) -> tuple[Usage, ...]:  # noqa: ARG002
+        return ()
+
+    def policies(self) -> tuple[PolicyVersion, ...]:
+        return ()
+
+    def apply(self, version: PolicyVersion, event: Event) -> NoReturn:  # noqa: ARG002
+        raise ChangedError(f"there is no table for policy version {version.number}")

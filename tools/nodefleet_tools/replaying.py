@@ -1,0 +1,77 @@
+"""A recorded decision, asked again: its question from the archive, decided with the code at hand."""
+
+import json
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+from nodefleet.adapters.policy import active_windows, utc_offset
+from nodefleet.decide.engine import decide
+from nodefleet.domain.decision import Decision
+from nodefleet.domain.plain import Plain, from_plain, to_plain
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.problems import RefusedError
+from nodefleet.domain.records import DecisionRecord, Question
+from nodefleet.errors import ChangedError
+from nodefleet.loop.record import outcome, unpacked
+from nodefleet.ports import Archive
+
+GZIP = b"\x1f\x8b"
+
+
+class NotReplayableError(Exception):
+    """It cannot be asked again, and why."""
+
+
+def question_of(record: DecisionRecord, archive: Archive) -> Question:
+    if not record.archived:
+        raise NotReplayableError("nothing came of this look, so only its figures were kept")
+    try:
+        content = archive.fetch(record.archived)
+    except ChangedError as error:
+        raise NotReplayableError(f"the archive has forgotten it: {error}") from error
+    return question_in(content)
+
+
+def question_in(content: bytes) -> Question:
+    """The question as the archive keeps it, or as plain JSON."""
+    try:
+        if content.startswith(GZIP):
+            return unpacked(content)
+        return from_plain(Question, json.loads(content))
+    except RefusedError as error:
+        first = error.problems[0]
+        unclear = f"{first.path} {first.wrong}"
+        raise NotReplayableError(
+            f"this version does not understand what was archived ({unclear}): use the one that wrote it"
+        ) from error
+    except (ValueError, EOFError, OSError, zlib.error) as error:
+        raise NotReplayableError(f"what was archived is broken: {error}") from error
+
+
+def decided(question: Question) -> Decision:
+    return decide(question.observation, question.memory, question.policy)
+
+
+def by_another(question: Question, policy: Policy) -> Question:
+    """The same look and memory under another policy: its own windows and time zone hold then."""
+    seen = question.observation
+    fitting = replace(seen, windows=active_windows(policy, seen.at), utc_offset=utc_offset(policy, seen.at))
+    return Question(observation=fitting, memory=question.memory, policy=policy)
+
+
+def is_same(record: DecisionRecord, again: Decision) -> bool:
+    return outcome(again) == record.outcome
+
+
+def save_question(question: Question, file: Path) -> Path:
+    """As `nodefleet decide` takes it: the look with its memory, and the policy in a file beside it, which is named."""
+    policy = file.with_name(f"{file.stem}.policy.json")
+    asked = {"observation": to_plain(question.observation), "memory": to_plain(question.memory)}
+    file.write_text(_json(asked), encoding="utf-8")
+    policy.write_text(_json(to_plain(question.policy, full=True)), encoding="utf-8")
+    return policy
+
+
+def _json(plain: Plain) -> str:
+    return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
