@@ -136,8 +136,8 @@ def test_a_time_without_decisions_says_so(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--since", "soon"], "--since soon: write for example 90s, 30m, 2h or 7d"),
-        (["--since", "0s"], "--since 0s: write for example 90s, 30m, 2h or 7d"),
+        (["--since", "soon"], "--since: 'soon' is not a duration; write for example 90s, 5m, 2h or 7d"),
+        (["--since", "0s"], "--since: 0s is not between a moment and 366 days"),
         (["w1", "--last", "3"], "either a node or --last: one answer at a time"),
     ],
 )

@@ -405,6 +405,17 @@ def test_a_clock_that_goes_wrong_fails_the_run_and_not_the_loop(terminal):
     assert "3 runs, 1 failed" in done.stderr
 
 
+def test_a_clock_that_was_set_right_is_noticed(terminal):
+    """How far it is off is known from AWS's answers, so AWS must be asked again."""
+    cluster = shop()
+    session = []
+    mended = when("cloud.instances", Moment.AFTER, lambda: setattr(session[0], "ahead", timedelta(0)))
+    at = terminal(cluster, mended)
+    session.append(at.connection.session)
+    at.connection.session.ahead = timedelta(minutes=1)
+    assert at("run", "--once").exit_code == 0
+
+
 def test_a_loop_looks_at_the_deployment_anew_each_hour(terminal):
     at = terminal(shop(workers=2, replicas=1), count_runs(62))
     at("run", "--loop")

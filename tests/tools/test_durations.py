@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet_tools.durations import ago, duration_of, lasting
+from nodefleet_tools.durations import ago, lasting
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,3 @@ from nodefleet_tools.durations import ago, duration_of, lasting
 def test_a_duration_is_told_in_the_unit_that_a_person_would_use(seconds, words):
     assert lasting(timedelta(seconds=seconds)) == words
     assert ago(timedelta(seconds=seconds)) == f"{words} ago"
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("1.5h", 5400), (" 30 m ", 1800), ("7d", 604800)])
-def test_a_written_duration_is_read(text, seconds):
-    assert duration_of(text) == timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize("text", ["", "h", "90", "-2h", "0s", "2w", "1h30m", "9999999d"])
-def test_what_is_no_duration_is_none(text):
-    assert duration_of(text) is None

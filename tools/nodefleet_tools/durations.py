@@ -1,13 +1,9 @@
-"""How long something lasted, in words, and words for how long."""
+"""How long something lasted, in words."""
 
-import re
 from datetime import timedelta
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_WRITTEN = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")
 _NAMES = ((86400, "day", "days"), (3600, "h", "h"), (60, "min", "min"))
 _SOON = 120  # seconds: below it they are counted one by one
-_LONGEST = timedelta(days=3650)
 
 
 def lasting(duration: timedelta) -> str:
@@ -22,12 +18,3 @@ def lasting(duration: timedelta) -> str:
 
 def ago(duration: timedelta) -> str:
     return f"{lasting(duration)} ago"
-
-
-def duration_of(text: str) -> timedelta | None:
-    """90s, 5m, 2h or 7d; none if it is not one of these."""
-    written = _WRITTEN.fullmatch(text.strip())
-    if not written:
-        return None
-    seconds = float(written[1]) * _UNITS[written[2]]
-    return timedelta(seconds=seconds) if 0 < seconds <= _LONGEST.total_seconds() else None

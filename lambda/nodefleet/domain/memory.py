@@ -118,7 +118,7 @@ class PoolMemory:
     join_trouble: JoinTrouble | None = None
     shortages: tuple[Shortage, ...] = ()
     backoffs: tuple[Backoff, ...] = ()
-    suspects: Mapping[str, datetime] = field(default_factory=dict)  # debris, and when it was first seen
+    suspects: Mapping[str, datetime] = field(default_factory=dict)  # what looks left behind, and since when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
+from nodefleet.adapters.redaction import Redactor
 from nodefleet.domain.plain import to_plain
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.problems import RefusedError
@@ -16,12 +17,12 @@ from nodefleet.domain.records import DecisionRecord
 from nodefleet.domain.wording import some
 from nodefleet.errors import MisconfiguredError
 from nodefleet_tools.audit import decisions
-from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
+from nodefleet_tools.cli.connect import ClusterOption, TableOption, clear_errors, connected
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.node_story import as_plain, known_nodes, show_story, story_of
+from nodefleet_tools.cli.people import span
 from nodefleet_tools.cli.policy_file import REFUSED
 from nodefleet_tools.cli.show_record import page_console, show_record, show_table
-from nodefleet_tools.durations import duration_of
 
 LOOKS_BACK = timedelta(hours=2)  # for a node, unless --since says otherwise
 _NAMES = 20  # of known nodes
@@ -38,11 +39,10 @@ def explain(
     """Say why it did what it did, and why a node stays.
 
     Without arguments: the last decision, with everything that had a say in it."""
-    back = duration_of(since) if since else None
-    if since and back is None:
-        _refuse(f"--since {since}: write for example 90s, 30m, 2h or 7d")
     if node and last:
         _refuse("either a node or --last: one answer at a time")
+    with clear_errors(Redactor()):
+        back = span(since, "--since") if since else None
     with connected(cluster=cluster, table=table) as connection:
         if node:
             _explain_node(connection, node, back or LOOKS_BACK, as_json=as_json)

@@ -27,13 +27,20 @@ LIMIT = timedelta(seconds=120)  # of a run, as Lambda's timeout
 
 def require_right_clock(connection: Connection, policy: Policy) -> None:
     """A lease is worth nothing between machines that do not agree on the time."""
-    skew, most = connection.session.skew(), policy.trust.clock_skew
-    if skew is not None and abs(skew) > most:
+    most = policy.trust.clock_skew
+    if _is_off(connection.session.skew(), most):
+        connection.cloud.instances()  # any answer of AWS tells its time anew: ours may have been set since the last
+    skew = connection.session.skew()
+    if skew is not None and _is_off(skew, most):
         ahead = "behind" if skew > timedelta(0) else "ahead of"
         raise MisconfiguredError(
             f"This machine's clock is {abs(skew).total_seconds():.0f} s {ahead} AWS's, and"
             f" trust.clock_skew allows {most.total_seconds():g} s: set it by NTP"
         )
+
+
+def _is_off(skew: timedelta | None, most: timedelta) -> bool:
+    return skew is not None and abs(skew) > most
 
 
 @dataclass(slots=True)

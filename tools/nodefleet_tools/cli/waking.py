@@ -17,7 +17,8 @@ def woken(connection: Connection, interval: timedelta = _USUAL) -> str:
     later = f"The next run sees it, within {worded_span(interval)}."
     try:
         connection.store.wake()
-        function = connection.variable(FUNCTION)
+        deployment = connection.deployment
+        function = connection.variable(FUNCTION) or (deployment.reconcile_function if deployment else "")
         if not function:
             return f"{later} (To start one at once, set {FUNCTION}.)"
         _start(connection, function)
