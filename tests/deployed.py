@@ -1,8 +1,9 @@
-"""A deployment as the stack makes it, on moto and loopback: a table with its stream, a bucket, launch templates and
-secrets, and for each cluster an API server over TLS and a Prometheus.
+"""A deployment as the stack makes it, on moto and loopback: a table, a bucket, launch templates and secrets, and for
+each cluster an API server over TLS and a Prometheus.
 
 The handlers run in it as Lambda starts them, through the shipped wiring. Only waiting is not real: a pause moves the
-clock instead. moto takes more than a second to start, so a module's tests share one account; no name is used twice.
+clock instead. moto takes a second to start, so a module's tests share one account; no name is used twice. The table has
+its stream only where a test reads it: moto copies all of it for each transaction.
 """
 
 import json
@@ -102,7 +103,11 @@ class Deployed:
 
     def stream(self, cluster: str = "") -> dict[str, Any]:
         """What the table's stream brings of the events."""
-        return {"Records": [_streamed(number, item) for number, item in enumerate(self.items(EVENTS, cluster), 1)]}
+        changes = [
+            {"SequenceNumber": str(number), "Keys": {key: item[key] for key in (PARTITION, SORT)}, "NewImage": item}
+            for number, item in enumerate(self.items(EVENTS, cluster), start=1)
+        ]
+        return to_function([{"eventName": "INSERT", "dynamodb": change} for change in changes])
 
     # ── what the stack does ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -139,14 +144,19 @@ class Deployed:
         self.client("dynamodb").put_item(TableName=self.table, Item=item)
 
 
-def _streamed(number: int, item: Mapping[str, Any]) -> dict[str, Any]:
-    """In the JSON that reaches a function bytes are Base64."""
-    image = {
-        name: {kind: b64encode(value).decode() if kind == "B" else value for kind, value in held.items()}
-        for name, held in item.items()
-    }
-    change = {"SequenceNumber": str(number), "Keys": {key: item[key] for key in (PARTITION, SORT)}, "NewImage": image}
-    return {"eventName": "INSERT", "eventSource": "aws:dynamodb", "dynamodb": change}
+def to_function(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Records of a stream as Lambda hands them to a function: in JSON, where bytes are Base64."""
+    return {"Records": [{**_without_bytes(record), "eventSource": "aws:dynamodb"} for record in records]}
+
+
+def _without_bytes(value: Any) -> Any:
+    match value:
+        case bytes():
+            return b64encode(value).decode()
+        case dict():
+            return {name: _without_bytes(held) for name, held in value.items()}
+        case _:
+            return value
 
 
 # ── making one ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,13 +239,14 @@ def cold() -> None:
 @contextmanager
 def dynamodb_at(address: str) -> Iterator[None]:
     """For a function that has just started."""
-    clients = wiring.shared().session._clients
-    before = clients.pop("dynamodb")
+    session = wiring.shared().session
+    before = session.client("dynamodb")
+    del session._clients["dynamodb"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", address)
         cold()
         yield
-    clients["dynamodb"] = before
+    session._clients["dynamodb"] = before
     cold()
 
 
@@ -245,7 +256,6 @@ def _create_table(made: Deployed) -> None:
         KeySchema=[{"AttributeName": PARTITION, "KeyType": "HASH"}, {"AttributeName": SORT, "KeyType": "RANGE"}],
         AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in (PARTITION, SORT)],
         BillingMode="PAY_PER_REQUEST",
-        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
     )
 
 

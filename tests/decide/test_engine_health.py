@@ -131,10 +131,22 @@ def test_when_many_are_sick_nothing_is_replaced():
 def test_an_orphaned_node_is_remembered_first_and_cleaned_up_later():
     seen = look(3, nodes=[node(8, ready=False, ready_changed_at=after(-60))])
     first = decide(seen, KNOWN, POLICY)
-    assert (opened(first, Cleanup), first.memory.pool("default").suspects) == ([], {"i-008": NOON})
+    assert (opened(first, Cleanup), first.memory.pool("default").suspects) == ([], {"node i-008": NOON})
     second = decide(replace(seen, at=after(120)), first.memory, POLICY)
     assert [each.target for each in opened(second, Cleanup)] == ["w008"]
-    assert second.memory.pool("default").suspects == {"i-008": NOON}
+    assert second.memory.pool("default").suspects == {"node i-008": NOON}
+
+
+def test_two_looks_must_see_the_same_thing_left_behind():
+    """First a machine without a Node, then a Node without a machine: each was seen once."""
+    unjoined = [instance(n, launched_at=after(-900 - n)) for n in (7, 8)]
+    first = decide(look(3, instances=unjoined), KNOWN, POLICY)
+    assert first.memory.pool("default").suspects == {"instance i-008": NOON}
+    ended = instance(8, state=InstanceState.TERMINATED)
+    seen = look(3, instances=[unjoined[0], ended], nodes=[node(8, ready=False, ready_changed_at=after(60))])
+    second = decide(replace(seen, at=after(120)), first.memory, POLICY)
+    assert opened(second, Cleanup) == []
+    assert second.memory.pool("default").suspects == {"node i-008": after(120)}
 
 
 def test_a_list_that_lacks_a_page_neither_loses_nor_buys_nor_removes_anything():
@@ -151,7 +163,7 @@ def test_a_list_that_lacks_a_page_neither_loses_nor_buys_nor_removes_anything():
 
 
 def test_what_is_no_longer_left_behind_is_no_suspect():
-    memory = Memory(pools={"default": PoolMemory(suspects={"w008": after(-500)})})
+    memory = Memory(pools={"default": PoolMemory(suspects={"node i-008": after(-500)})})
     assert decide(look(3), memory, POLICY).memory.pool("default").suspects == {}
 
 

@@ -302,3 +302,18 @@ def test_a_fleet_above_max_does_not_ask_for_a_higher_one():
     decision = decide(look(12, cpu=50), KNOWN, with_pool(limits=Limits(min=2, max=10)))
     assert only(decision).action is Action.SHRINK or "max is 10" in only(decision).reason
     assert AlertKind.AT_MAX not in alerts(decision)
+
+
+def test_pods_that_wait_although_new_nodes_are_ready_buy_more_before_those_are_measured():
+    """The readings are older than the two nodes; the pods are seen now."""
+    young = [node(number, ready_changed_at=after(-20)) for number in (0, 1)]
+    seen = look(
+        0,
+        instances=[instance(0), instance(1)],
+        nodes=young,
+        pods=[waiting("web-1", requests=Resources(cpu=1500)), *filled(2)],
+        cpu=Reading(50.0, after(-60)),
+        memory=Reading(50.0, after(-60)),
+    )
+    decision = decide(seen, Memory(), POLICY)
+    assert (only(decision).action, only(decision).target) == (Action.GROW, 3)

@@ -202,8 +202,8 @@ def cleaned(seen, suspects, pool=POOL):
 
 def test_an_orphaned_node_is_cleaned_up_after_a_second_look():
     seen = look(5, nodes=[dead(8)], cluster="shop", run="7")
-    assert cleaned(seen, {"i-008": after(-119)}) == []
-    (opened,) = cleaned(seen, {"i-008": after(-120)})
+    assert cleaned(seen, {"node i-008": after(-119)}) == []
+    (opened,) = cleaned(seen, {"node i-008": after(-120)})
     assert opened == Open(
         Cleanup(
             id="shop-f7-20261116T120000-cleanup-i-008",
@@ -220,7 +220,7 @@ def test_an_orphaned_node_is_cleaned_up_after_a_second_look():
 
 def test_a_node_is_meant_by_its_name_even_while_ec2_still_lists_its_machine():
     seen = look(5, instances=[instance(8, state=InstanceState.TERMINATED)], nodes=[node(8)])
-    (opened,) = cleaned(seen, {"i-008": after(-120)})
+    (opened,) = cleaned(seen, {"node i-008": after(-120)})
     assert (opened.operation.debris, opened.operation.target) == (Debris.NODE, "w008")
 
 
@@ -228,7 +228,7 @@ def test_failed_joins_are_kept_up_to_the_limit_and_the_oldest_go():
     failed = [instance(n, launched_at=after(-1000 - n), failed=True) for n in (7, 8)]
     seen = look(5, instances=failed)
     assert left_behind(fleet(seen), POOL) == [(next(w for w in fleet(seen) if w.id == "i-008"), Debris.INSTANCE)]
-    (opened,) = cleaned(seen, {"i-008": after(-200)})
+    (opened,) = cleaned(seen, {"instance i-008": after(-200)})
     assert (opened.operation.target, opened.operation.debris) == ("i-008", Debris.INSTANCE)
     assert opened.operation.reason == "it never joined, and enough failures are kept"
 
@@ -239,9 +239,15 @@ def test_how_many_failures_are_kept(keep, left):
     assert len(left_behind(fleet(seen), Pool(health=Health(keep_failed=keep)))) == left
 
 
+@pytest.mark.parametrize(("least", "left"), [(2, 0), (9, 0), (10, 1)])
+def test_no_failure_is_kept_in_the_room_that_min_needs(least, left):
+    seen = look(5, instances=[instance(7, failed=True)])
+    assert len(left_behind(fleet(seen), Pool(limits=Limits(min=least, max=10)))) == left
+
+
 def test_an_open_cleanup_is_not_opened_again():
     seen = look(5, nodes=[dead(8)], operations=(cleanup(target="w008", debris=Debris.NODE),))
-    assert cleaned(seen, {"i-008": after(-900)}) == []
+    assert cleaned(seen, {"node i-008": after(-900)}) == []
 
 
 def test_a_ready_node_is_not_left_behind_though_ec2_does_not_list_it():
@@ -255,7 +261,7 @@ def test_a_ready_node_is_not_left_behind_though_ec2_does_not_list_it():
 def test_much_cleanup_is_for_a_person(total, orphans, person):
     numbers = range(20, 20 + orphans)
     seen = look(total, nodes=[dead(n) for n in numbers])
-    steps = cleaned(seen, {f"i-{n:03}": after(-900) for n in numbers})
+    steps = cleaned(seen, {f"node i-{n:03}": after(-900) for n in numbers})
     assert (tells(steps) == [AlertKind.CLEANUP_NEEDS_PERSON]) is person
     assert len([step for step in steps if isinstance(step, Open)]) == (0 if person else orphans)
 

@@ -81,7 +81,8 @@ def test_stuck_pods_are_remembered_without_a_vote_and_told_once():
     (told,) = waits.tells
     assert (told.alert, told.pool) == (AlertKind.NO_BENEFIT, "default")
     assert told.text == (
-        "2 pods got a node and still wait (web-1, web-2): no more is bought for that. See the pods' events for what keeps them."
+        "2 pods got a node and still wait (web-1, web-2): no more is bought for that."
+        " See the pods' events for what keeps them."
     )
     assert found(seen, waits.grants).tells == ()
 
@@ -119,7 +120,8 @@ def test_pods_that_fit_nowhere_are_told_with_the_reason():
     (told,) = cannot_hold([("shop/a", "too big"), ("shop/b", "wrong zone")], "gpu")
     assert (told.alert, told.pool) == (AlertKind.CANNOT_HOLD, "gpu")
     assert told.text == (
-        "2 pods fit on no node that could be launched; shop/a: too big; shop/b: wrong zone. Change the pods or the pool."
+        "2 pods fit on no node that could be launched; shop/a: too big; shop/b: wrong zone."
+        " Change the pods or the pool."
     )
     assert cannot_hold([], "gpu") == []
 

@@ -211,22 +211,21 @@ def test_no_secret_is_ever_printed_stored_or_raised(deployed, capsys):
 # ── who starts it ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_schedule_without_input_runs_the_only_cluster(deployed):
-    (ran,) = deployed.reconcile({"source": "aws.events", "detail-type": "Scheduled Event"})["runs"]
-    assert (ran["cluster"], ran["looks"]) == (deployed.site.name, 1)
-
-
-@pytest.mark.parametrize("text", ["[FIRING:1] HighLoad", json.dumps({"alerts": []}), "NAMED"])
-def test_an_alert_is_urgent_and_wakes_whoever_is_at_work(deployed, text):
-    text = json.dumps({"cluster": deployed.site.name}) if text == "NAMED" else text
-    (ran,) = deployed.reconcile(sns((text, {})))["runs"]
-    assert ran["looks"] == 1
-    assert deployed.store().state().wake == 1
-
-
-def test_a_person_starts_an_urgent_run_by_hand(deployed):
-    assert deployed.reconcile({"cluster": deployed.site.name, "urgent": True})["runs"][0]["looks"] == 1
-    assert deployed.store().state().wake == 1
+def test_the_schedule_an_alert_and_a_person_all_start_a_run_and_the_urgent_ones_wake_first(deployed):
+    name = deployed.site.name
+    started = [
+        ({"cluster": name}, 0),
+        ({"source": "aws.events", "detail-type": "Scheduled Event"}, 0),
+        (sns(("[FIRING:1] HighLoad", {})), 1),
+        (sns((json.dumps({"alerts": []}), {})), 2),
+        (sns((json.dumps({"cluster": name}), {})), 3),
+        (sns(("[FIRING:1]", {"cluster": name})), 4),
+        ({"cluster": name, "urgent": True}, 5),
+    ]
+    for event, wake in started:
+        (ran,) = deployed.reconcile(event)["runs"]
+        assert (ran["cluster"], ran["looks"]) == (name, 1)
+        assert deployed.store().state().wake == wake
 
 
 def test_while_another_run_is_at_work_it_leaves_but_an_alert_is_not_lost(deployed, capsys):
@@ -284,9 +283,7 @@ def test_two_clusters_of_one_deployment_do_not_touch_each_other(two_clusters):
     assert blog.server.asked == []
     assert blog.prometheus.asked == []
     assert two_clusters.items(cluster=blog.name) == before
-    shop.join()
     two_clusters.reconcile({"cluster": blog.name})
-    two_clusters.reconcile({"cluster": shop.name})
     assert (len(shop.ids()), len(blog.ids())) == (2, 2)
     assert not shop.ids() & blog.ids()
 

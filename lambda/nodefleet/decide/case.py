@@ -1,6 +1,6 @@
 """Everything that one pool's decision rests on, put together once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nodefleet.decide import inputs
 from nodefleet.decide.capacity import counted, covered
@@ -11,7 +11,7 @@ from nodefleet.domain.fleet import Worker
 from nodefleet.domain.memory import PoolMemory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.readings import NOTHING_READ, PoolReadings, Reading
+from nodefleet.domain.readings import NOT_ASKED, NOTHING_READ, PoolReadings, Reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,11 @@ class Case:
             cpu=inputs.fresh(readings.cpu, before.cached.get("cpu"), policy.trust, seen.at),
             memory=inputs.fresh(readings.memory, before.cached.get("memory"), policy.trust, seen.at),
         )
+
+    @property
+    def look_at_pods(self) -> Look:
+        """Pods that wait now wait although every node that is ready now is there, whatever was measured last."""
+        return replace(self.look, covered=covered(self.workers, NOT_ASKED))
 
     @property
     def cpu_percent(self) -> float | None:

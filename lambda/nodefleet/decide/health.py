@@ -108,8 +108,13 @@ def left_behind(workers: Sequence[Worker], pool: Pool) -> list[tuple[Worker, Deb
     return orphans + [(worker, Debris.INSTANCE) for _, _, worker in oldest]
 
 
+def suspicion(worker: Worker, kind: Debris) -> str:
+    """What two looks have to agree on: the same worker, and the same thing that is left of it."""
+    return f"{kind.value} {worker.id}"
+
+
 def cleanups(workers: Sequence[Worker], pool: Pool, suspects: Mapping[str, datetime], seen: Observation) -> list[Step]:
-    """Open cleanups for what two looks agree on. `suspects` says since when each of them is one.
+    """Open cleanups for what two looks agree on. `suspects` says, by suspicion, since when each is one.
 
     Much of it at once may be a list with a gap, and is for a person to look at. A Node whose machine EC2 itself shows
     as terminated is none of that: nothing can be lost any more.
@@ -128,9 +133,10 @@ def cleanups(workers: Sequence[Worker], pool: Pool, suspects: Mapping[str, datet
         told.append(Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=pool.name, text=text))
         left = [(worker, kind) for worker, kind in left if _is_certainly_gone(worker)]
     return told + [
-        Open(_cleanup(worker, kind, pool, suspects[worker.id], seen))
+        Open(_cleanup(worker, kind, pool, since, seen))
         for worker, kind in left
-        if seen.at - suspects[worker.id] >= budgets.cleanup_after and not isinstance(worker.operation, Cleanup)
+        if seen.at - (since := suspects[suspicion(worker, kind)]) >= budgets.cleanup_after
+        and not isinstance(worker.operation, Cleanup)
     ]
 
 

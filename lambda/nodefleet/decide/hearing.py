@@ -44,7 +44,7 @@ def hear(this: Case, waiting: Waiting) -> Heard:
     said = (
         _utilisation(this, "cpu", this.cpu, pool.reactive.cpu),
         _utilisation(this, "memory", this.memory, pool.reactive.memory),
-        pods_opinion(waiting.unschedulable, this.look, pool, this.cpu_percent),
+        pods_opinion(waiting.unschedulable, this.look_at_pods, pool, this.cpu_percent),
         foreseen,
         *custom.opinions(
             pool, this.readings, before.cached, before.breaches, this.look, trust=trust, pace=Pace.of(this.policy)

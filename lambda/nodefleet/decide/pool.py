@@ -204,8 +204,8 @@ def _decision(
 
 def _suspects(this: Case) -> dict[str, datetime]:
     """What looks left behind, and since when."""
-    left = health.left_behind(this.workers, this.pool)
-    return {worker.id: this.before.suspects.get(worker.id, this.seen.at) for worker, _ in left}
+    found = (health.suspicion(worker, kind) for worker, kind in health.left_behind(this.workers, this.pool))
+    return {each: this.before.suspects.get(each, this.seen.at) for each in found}
 
 
 def _at_max(this: Case, settled: Settled) -> list[Tell]:

@@ -1,6 +1,6 @@
 """How many nodes unschedulable pods buy, strategy `classic`.
 
-The step rule: one node more than the covered ones; two when many pods wait, or when pods wait while the CPU is busy.
+The step rule: one node more than the ready ones; two when many pods wait, or when pods wait while the CPU is busy.
 With pod objects packing has a say too: never more nodes than the pods would fill, and none if they will fit on what
 boots. With only a count the step rule stands alone. Pods count at once: every minute they wait is an outage for
 someone.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodefleet.domain.machines import Node, Notice, NoticeKind
+from nodefleet.domain.memory import Level
 from nodefleet.domain.names import emergency, notice_in
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import Cordon, Evict, ForceDelete, Removal, Step, Why
@@ -46,8 +47,8 @@ def interrupted(parts: Parts, notices: Sequence[Notice], *, owner: str) -> Ran:
         away = _recorded(parts, notices)
         drained = _tried(parts, urgent, policy)
         ran, away = (None, away) if away else _ran(parts, owner)
-        if ran and (not ran.held or drained.done):
-            return ran  # acted, or whoever holds the lease was woken and goes on with it
+        if ran and (drained.done or _goes_on(ran)):
+            return ran  # otherwise whoever holds the lease was woken, and this goes on beside it
         pause = policy.burst.every
         if (away and drained.done) or parts.time.left() < pause + policy.burst.reserve:
             break
@@ -55,6 +56,11 @@ def interrupted(parts: Parts, notices: Sequence[Notice], *, owner: str) -> Ran:
     if away:
         raise away
     return Ran()
+
+
+def _goes_on(ran: Ran) -> bool:
+    """It had the lease and could see: then it drains too. One that misses EC2 or Kubernetes does nothing."""
+    return ran.decision is not None and ran.decision.level is not Level.PARTIAL
 
 
 def _ran(parts: Parts, owner: str) -> tuple[Ran | None, NodeFleetError | None]:
