@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test demo format lint types contracts unit coverage bench mutants lock schema diagrams clean
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage bench mutants lock schema diagrams clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,13 @@ $(READY): requirements.txt pyproject.toml
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-test: setup ## everything that must hold: format, lint, types, contracts, tests
+layers: setup ## build what ships to Lambda (needs network the first time)
+	@$(BIN)/python -m layers.build
+
+layers-here: setup ## the same for this machine: the tests run it
+	@$(BIN)/python -m layers.build --here
+
+test: setup layers-here ## everything that must hold: format, lint, types, contracts, tests
 	@echo "── format";    $(BIN)/ruff format --check -q .
 	@echo "── lint";      $(BIN)/ruff check -q .
 	@echo "── types";     $(BIN)/mypy

@@ -1,10 +1,22 @@
-"""Profiles for property tests: the usual one, a thorough one for a quiet hour, a short one for mutation tests."""
+"""For all tests: profiles for property tests, only calls to AWS that a role of ours may make, and loud skips."""
 
 import os
+from collections import Counter
 
 from hypothesis import settings
+
+from aws_calls import aws_calls, every_aws_call_is_granted  # noqa: F401  # fixtures for all tests
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("thorough", deadline=None, max_examples=2000)
 settings.register_profile("mutants", deadline=None, max_examples=15, database=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """What did not run, and why: one line for each reason, however many tests share it."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", [])
+    )
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"SKIPPED {count} × {reason}", yellow=True)

@@ -19,16 +19,16 @@ from packaged import lacking
 AARCH64 = 183  # e_machine of ELF
 
 
-def fill(folder, **files):
+def fill(folder, files):
     for name, content in files.items():
-        path = folder / name.replace("__slash__", "/")
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
     return folder
 
 
 def tree(folder, names):
-    return fill(folder, **{name.replace("/", "__slash__"): name for name in names})
+    return fill(folder, {name: name for name in names})
 
 
 # ── packing ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -50,12 +50,12 @@ def test_the_same_content_is_the_same_archive_whenever_and_in_whatever_order_it_
 
 @pytest.mark.parametrize("change", [{"a.py": "x = 2"}, {"a.pyx": "x = 1"}, {"a.py": "x = 1", "b.py": ""}])
 def test_other_content_has_another_digest(tmp_path, change):
-    before = fill(tmp_path / "before", **{"a.py": "x = 1"})
-    assert pack.digest_of(before) != pack.digest_of(fill(tmp_path / "after", **change))
+    before = fill(tmp_path / "before", {"a.py": "x = 1"})
+    assert pack.digest_of(before) != pack.digest_of(fill(tmp_path / "after", change))
 
 
 def test_names_and_contents_cannot_be_shifted_into_each_other(tmp_path):
-    first, second = fill(tmp_path / "1", a="bc", d=""), fill(tmp_path / "2", a="b", cd="")
+    first, second = fill(tmp_path / "1", {"a": "bc", "d": ""}), fill(tmp_path / "2", {"a": "b", "cd": ""})
     assert pack.digest_of(first) != pack.digest_of(second)
 
 

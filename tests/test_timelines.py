@@ -8,7 +8,7 @@ from builders import only
 from nodefleet.domain.decision import Action
 from nodefleet.domain.machines import Market
 from nodefleet.domain.operations import Launch, Open, Purpose, Removal, Why
-from nodefleet_tools.timelines import TIMELINES, Played, flash_sale, play, spot_interruption
+from timelines import TIMELINES, Played, flash_sale, play, spot_interruption
 
 
 def by_clock(timeline) -> dict[str, Played]:

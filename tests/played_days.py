@@ -1,0 +1,50 @@
+"""Scenarios that several tests look at, each played once; and small ones, written as a file would be."""
+
+from functools import cache
+
+import yaml
+
+from nodefleet_tools.sim.played import Played
+from nodefleet_tools.sim.playing import play
+from nodefleet_tools.sim.scenarios.reading import Read, find, read
+
+SMALL = """
+name: small
+about: Half an hour of a small shop.
+starts: 2026-11-16T12:00:00Z
+lasts: 30m
+policy: {limits: {min: 2, max: 6}}
+cluster: {workers: 3}
+workloads:
+  - {name: exporter, kind: daemon-set, cpu: 50, memory: 32}
+  - {name: web, replicas: 6, cpu: 400, memory: 192, budget: {max_unavailable: "25%"}}
+services:
+  - workload: web
+    per_pod: 25
+    replicas: {min: 6, max: 24}
+    load: [{kind: steady, rate: 100}]
+compare: []
+"""
+
+
+@cache
+def shipped_day(name: str) -> Played:
+    found = read(find(name))
+    return play(found.scenario, traces=found.traces)
+
+
+def small(**parts: object) -> dict[str, object]:
+    """The small scenario as a file's content, with some parts replaced."""
+    return {**yaml.safe_load(SMALL), **parts}
+
+
+def scenario(tmp_path, **parts: object) -> Read:
+    """The same as a scenario."""
+    path = tmp_path / "scenario.yaml"
+    path.write_text(yaml.safe_dump(small(**parts), allow_unicode=True), encoding="utf-8")
+    return read(path)
+
+
+def played(tmp_path, **parts: object) -> Played:
+    found = scenario(tmp_path, **parts)
+    return play(found.scenario, traces=found.traces)
