@@ -30,7 +30,7 @@ test: setup layers-here ## everything that must hold: format, lint, types, contr
 	@echo "── format";    $(BIN)/ruff format --check -q .
 	@echo "── lint";      $(BIN)/ruff check -q .
 	@echo "── types";     $(BIN)/mypy
-	@echo "── contracts"; $(BIN)/lint-imports --no-cache > $(VENV)/contracts.log || { cat $(VENV)/contracts.log; exit 1; }
+	@echo "── contracts"; PYTHONPATH=infra:. $(BIN)/lint-imports --no-cache > $(VENV)/contracts.log || { cat $(VENV)/contracts.log; exit 1; }
 	@echo "── tests";     $(BIN)/pytest --cov --cov-report= && $(BIN)/python tests/coverage_gate.py
 
 demo: setup ## see the autoscaler at work, offline

@@ -1,4 +1,4 @@
-"""`nodefleet demo`: what stands in the tables is what was played."""
+"""`nodefleet demo`: a shop's day, live on a terminal and in plain lines elsewhere, with a summary and a report."""
 
 import re
 from dataclasses import replace
@@ -8,101 +8,127 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from nodefleet.domain.readings import Missing
 from nodefleet_tools.cli import demo, main
-from nodefleet_tools.timelines import TIMELINES, flash_sale, play, spot_interruption
+from nodefleet_tools.cli.playing import is_lively
+from nodefleet_tools.cli.show_played import PER_SECOND, show_lines, show_live, show_summary
+from played_days import shipped_day
 
 
-@pytest.fixture(scope="module")
-def page() -> str:
-    done = CliRunner().invoke(main.app, ["demo"])
+@pytest.fixture(autouse=True)
+def once(monkeypatch):
+    """The day is played once for all tests."""
+    monkeypatch.setattr(demo, "played_with_progress", lambda *_: shipped_day("shop-day"))
+
+
+def run(tmp_path, *options: str):
+    report = tmp_path / "demo.html"
+    return CliRunner().invoke(main.app, ["demo", "--report", str(report), *options]), report
+
+
+def test_without_a_terminal_it_is_plain_lines_in_the_order_of_the_day(tmp_path):
+    done, _ = run(tmp_path)
     assert done.exit_code == 0
-    return done.stdout
+    assert "\x1b" not in done.stdout
+    clocks = re.findall(r"^(\d\d:\d\d)", done.stdout, re.MULTILINE)
+    assert clocks[:-1] == sorted(clocks[:-1])
+    assert clocks[-1] == "00:00"
+    assert len([clock for clock in clocks if clock.endswith(":00")]) >= 25
+    for words in ("08:50 ▲ 2 → 3  predicted CPU", "10:02 » EC2 takes worker-", "The budget of web allows 0 to be away"):
+        assert words in done.stdout
 
 
-def rows(page: str) -> list[str]:
-    return [" ".join(line.split()) for line in page.splitlines() if re.match(r" \d\d:\d\d", line)]
+def test_the_summary_has_every_figure_that_was_promised(tmp_path):
+    day = shipped_day("shop-day")
+    words = " ".join(run(tmp_path)[0].stdout.split())
+    five, ten = day.fixed
+    for promised in (
+        f"SLO violated {day.figures.violation_minutes:.1f} min",
+        f"{five.violation_minutes:.1f} min on a fixed fleet of 5",
+        f"Node-hours {day.figures.node_hours:.1f}",
+        f"Bill for the workers {day.figures.usd:.2f} USD",
+        f"{five.usd:.2f} USD fixed at 5",
+        f"{ten.usd:.2f} USD fixed at 10",
+        "Longest wait of a pod",
+        f"Decision to ready capacity {day.figures.decision_to_ready_seconds:.0f} s",
+        f"Actions {day.figures.grows} up, {day.figures.shrinks} down",
+        "at least 40 %",
+        "at most 180 s",
+        f"All {len(day.checks)} expectations hold.",
+    ):
+        assert promised in words
 
 
-def test_it_is_plain_and_fits_in_a_hundred_columns_without_a_terminal(page):
-    assert "\x1b" not in page
-    assert max(map(len, page.splitlines())) <= 100
+def test_the_report_is_written_and_named(tmp_path):
+    done, report = run(tmp_path)
+    assert report.read_text().startswith("<!doctype html>")
+    assert report.as_uri() in done.stdout.replace("\n", "")
 
 
-def test_both_timelines_are_there_with_what_their_policy_says(page):
-    assert re.findall(r"^(?:Flash sale|Spot interruption)$", page, re.MULTILINE) == ["Flash sale", "Spot interruption"]
-    assert "default: 2 to 10 nodes; grows by 1 (urgent 2) above CPU 70 %" in page
-    assert "default: 4 to 10 nodes; grows by 1 (urgent 2) above CPU 70 %" in page
+def test_a_day_that_does_not_come_true_ends_with_status_1(tmp_path, monkeypatch):
+    broken = replace(shipped_day("shop-day"), broken=("more workers than max",))
+    monkeypatch.setattr(demo, "played_with_progress", lambda *_: broken)
+    done, _ = run(tmp_path)
+    assert done.exit_code == 1
+    assert "more workers than max" in done.stdout
 
 
-def test_every_change_has_its_row_and_what_repeats_is_folded(page):
-    starts = [row.split(" CPU")[0] for row in rows(page)]
-    assert [start.split()[0] for start in starts] == [
-        "20:00", "20:02", "20:04", "20:06", "20:08", "20:10", "20:12–20:30", "20:32–20:38", "20:40",
-        "10:00", "10:02", "10:04", "10:06",
-    ]  # fmt: skip
+# ── on a terminal ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Watch:
+    """A clock that moves only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def clock(self) -> float:
+        return self.now
+
+
+def terminal() -> Console:
+    return Console(
+        file=StringIO(), force_terminal=True, width=80, height=40, color_system="standard", legacy_windows=False
+    )
+
+
+def test_the_live_view_takes_the_time_it_is_given():
+    watch, console = Watch(), terminal()
+    show_live(shipped_day("shop-day"), console, 2.0, watch.sleep, watch.clock)
+    assert watch.now == pytest.approx(2.0, abs=2 / PER_SECOND)
+    text = console.file.getvalue()
+    assert "Fri 00:00" in text
+    assert "Sat 00:00" in text
+
+
+def test_control_c_skips_to_the_end():
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    console = terminal()
+    show_live(shipped_day("shop-day"), console, 50.0, interrupted, lambda: 0.0)
+    assert "Skipped to the end." in console.file.getvalue()
 
 
 @pytest.mark.parametrize(
-    "row",
+    ("environment", "lively"),
     [
-        "20:00 35 40 0 3+0 cpu ≥ 3 HOLD 3 CPU 35.0 % between 30 % and 70 %; memory",
-        "20:04 82 40 3 3+0 pods ≥ 5 GROW 3 → 5 3 pods unschedulable while CPU 82.0 % >",
-        "20:06 85 40 8 5+0 cooldown ≤ 5 HOLD 5 8 pods unschedulable while CPU 85.0 % >",
-        "20:32–20:38 28 40 0 5+0 cpu ≥ 5 HOLD 5 CPU 28.0 % < 30 %, 4 of 5 readings;",
-        "20:40 28 40 0 5+0 calm ≥ 4 SHRINK 5 → 4 CPU 28.0 % < 30 %, 5 of 5 readings;",
-        "10:02 55 40 0 3+0 min ≥ 4 GROW 3 → 4 Spot warning: min is 4, 3 are there",
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, False),
     ],
 )
-def test_a_row_holds_the_figures_who_decided_and_why(page, row):
-    assert row in rows(page)
+def test_only_a_terminal_that_can_be_drawn_on_is_drawn_on(environment, lively):
+    assert is_lively(Console(file=StringIO(), force_terminal=True, _environ=environment)) is lively
+    assert not is_lively(Console(file=StringIO(), force_terminal=False, _environ=environment))
 
 
-def test_those_that_were_overruled_stand_under_who_decided(page):
-    assert page.count("not pods ≥ 7") == 2
-    assert page.count("not cpu ≥ 6") == 2
-    assert page.count("replace ≥ 4") == 1
-
-
-def test_the_closing_lines_sum_up_what_was_played(page):
-    text = " ".join(page.split())
-    sale = "Result: +2 at 20:04 (2 Spot), ready 20:05:40, 100 s later; −1 at 20:40 ("
-    assert sale in text
-    assert (
-        "Result: EC2 takes worker-02, warned at 10:02; "
-        "replacement launched at 10:02 (1 On-Demand), ready 10:03:40, 100 s later."
-    ) in text
-
-
-def test_colours_are_for_terminals(monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("COLUMNS", "120")
-    page = CliRunner().invoke(main.app, ["demo"]).stdout
-    assert re.search(r"\x1b\[[0-9;]*32m[^\x1b]*GROW 3 → 5", page)
-    assert re.search(r"\x1b\[[0-9;]*33m[^\x1b]*SHRINK 5 → 4", page)
-    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in page.splitlines()) <= 100
-
-
-def test_without_scaling_the_closing_line_says_so():
-    calm = replace(flash_sale(), rows=flash_sale().rows[:2])
-    played = list(play(calm))
-    assert list(demo.outcome(played)) == []
-    out = StringIO()
-    demo._show(calm, played, Console(file=out, width=100))
-    assert "Result: nothing was scaled.\n" in out.getvalue()
-
-
-def test_a_launch_that_was_not_seen_to_join_has_no_ready_time():
-    played = list(play(replace(spot_interruption(), rows=spot_interruption().rows[:2])))
-    assert list(demo.outcome(played))[-1] == "replacement launched at 10:02 (1 On-Demand)"
-    full = list(play(spot_interruption()))
-    blind = replace(full[-1].seen, instances=Missing("timeout"))
-    assert list(demo.outcome([*full[:-1], replace(full[-1], seen=blind)]))[-1].endswith("(1 On-Demand)")
-
-
-@pytest.mark.parametrize("make", TIMELINES)
-def test_no_look_is_lost_by_folding(make):
-    played = list(play(make()))
-    assert [each for run in demo._runs(played) for each in run] == played
+def test_lines_and_summary_fit_into_eighty_columns_but_for_reasons():
+    console = Console(file=StringIO(), width=80)
+    show_summary(shipped_day("shop-day"), console)
+    assert max(map(len, console.file.getvalue().splitlines())) <= 80
+    console = Console(file=StringIO(), width=80)
+    show_lines(shipped_day("shop-day"), console)
+    assert all(re.match(r"\d\d:\d\d ", line) for line in console.file.getvalue().splitlines() if line)

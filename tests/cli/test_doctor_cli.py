@@ -44,6 +44,9 @@ def shop(deployed: Deployed, monkeypatch) -> Deployed:
     dynamodb.update_time_to_live(
         TableName=deployed.table, TimeToLiveSpecification={"Enabled": True, "AttributeName": "ttl"}
     )
+    dynamodb.update_table(
+        TableName=deployed.table, StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
+    )
     dynamodb.update_continuous_backups(
         TableName=deployed.table, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
     )

@@ -231,6 +231,12 @@ def test_a_notice_dooms_a_worker_before_any_operation_is_open():
     assert (found.phase, found.notice, found.is_capacity, found.occupies) == (Phase.INTERRUPTED, notice, False, False)
 
 
+@pytest.mark.parametrize(("age", "phase"), [(1319, Phase.INTERRUPTED), (1320, Phase.READY)])
+def test_a_notice_that_nothing_came_of_dooms_nobody(age, phase):
+    notice = Notice(instance="i-1", kind=NoticeKind.SCHEDULED_CHANGE, at=ago(age))
+    assert only([instance()], [node()], notices=(notice,)).phase is phase
+
+
 @pytest.mark.parametrize(("drain", "phase"), [(False, Phase.READY), (True, Phase.INTERRUPTED)])
 def test_a_rebalance_recommendation_is_followed_only_when_asked_for(drain, phase):
     policy = Policy(pools=(Pool(removal=RemovalRules(drain_on_rebalance=drain)),))

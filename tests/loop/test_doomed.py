@@ -99,6 +99,19 @@ def test_a_node_that_was_drained_without_the_table_is_not_let_back_in_by_the_nex
     assert EventKind.READMITTED not in kinds
 
 
+def test_an_event_that_comes_much_too_late_empties_nothing():
+    """Nothing came of a scheduled change, and half an hour later its event is given once more."""
+    cluster = busy()
+    victim = spot_worker(cluster.world)
+    notice = cluster.world.interrupt(victim, NoticeKind.SCHEDULED_CHANGE)
+    pods = pods_on(cluster, victim)
+    cluster.world.advance(1800)
+    cluster.warned([notice])
+    assert pods_on(cluster, victim) == pods
+    assert not cluster.world.kube.node_of(victim).cordoned
+    assert len(cluster.world.workers()) == 3
+
+
 def test_an_event_that_comes_twice_changes_nothing():
     cluster = busy()
     notice = cluster.world.interrupt(spot_worker(cluster.world))

@@ -349,6 +349,10 @@ SICK_SINCE = after(10)
             "ended before it joined. Look at its state transition reason in EC2",
         ),
         (
+            look(120, nodes=[node(ready=False, ready_changed_at=after(100))]),
+            "was launched, but EC2 does not show it. Look for who terminated it or took its tags away",
+        ),
+        (
             look(120),
             "was launched, but EC2 does not show it. Look for who terminated it or took its tags away",
         ),
@@ -366,6 +370,7 @@ def test_an_instance_that_is_lost_before_it_joined_is_learned_and_told(seen, wor
     "seen",
     [
         look(119),  # EC2 shows a new instance late
+        look(119, nodes=[node(ready=False, ready_changed_at=after(100))]),  # … later than its node registers
         look(299, [fresh()]),
         look(299, [fresh()], [node(ready=False, ready_changed_at=SICK_SINCE)]),
         look(305, [fresh()], [node(ready=False, ready_changed_at=SICK_SINCE)]),  # not sick yet

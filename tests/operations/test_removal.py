@@ -7,7 +7,8 @@ import pytest
 
 from builders import NOON, after
 from nodefleet.domain.fleet import workers
-from nodefleet.domain.machines import InstanceState
+from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
+from nodefleet.domain.names import emergency
 from nodefleet.domain.operations import (
     AlertKind,
     Close,
@@ -646,6 +647,16 @@ def test_a_node_that_ec2_did_not_take_is_let_back_in(state):
             ),
         )
     )
+
+
+def test_a_node_that_was_cordoned_without_the_table_is_let_back_in_too():
+    """Its cordon carries the notice instead of this removal's id."""
+    alone = emergency(Notice(instance="i-1", kind=NoticeKind.SCHEDULED_CHANGE, at=NOON))
+    seen = look(1320, RUNNING, [cordoned(removal=alone)], [pod()])
+    assert effects(advance(interrupted(forced=True), seen, POLICY)) == [Uncordon("w1", alone)]
+    other = emergency(Notice(instance="i-9", kind=NoticeKind.SCHEDULED_CHANGE, at=NOON))
+    seen = look(1320, RUNNING, [cordoned(removal=other)], [pod()])
+    assert effects(advance(interrupted(forced=True), seen, POLICY)) == []
 
 
 def test_how_late_is_a_false_alarm_is_the_pools():

@@ -76,6 +76,8 @@ def test_a_new_max_counts_from_the_next_run_on():
     scene.world.advance(121)
     scene.world.person.terminate(scene.workers[1].id)
     scene.parts.cloud.launch(replace(WANTED, id="two", count=1))
+    assert scene.broken == []  # it was begun under the old policy
+    scene.parts.cloud.launch(replace(WANTED, id="three", count=1, started=scene.world.now))
     assert scene.broken == [Rule.OVER_MAX]
 
 

@@ -206,6 +206,11 @@ def expected(launch: Launch) -> int:
     return len(launch.instances) if launch.answered else launch.count
 
 
+def is_false_alarm(notice: Notice, rules: Pool, now: datetime) -> bool:
+    """EC2 should have taken it long ago: nothing came of it, or the word of it comes too late to matter."""
+    return now >= notice.at + rules.removal.notice + rules.removal.false_alarm_after
+
+
 def _operations_by_target(operations: Iterable[Operation]) -> dict[str, Operation]:
     targets: dict[str, Operation] = {}
     for operation in operations:
@@ -266,7 +271,9 @@ class _Sight:
 
     def _notice(self, instance: str, rules: Pool) -> Notice | None:
         notice = self.notices.get(instance)
-        if notice and notice.kind is NoticeKind.REBALANCE and not rules.removal.drain_on_rebalance:
+        if notice is None or is_false_alarm(notice, rules, self.now):
+            return None
+        if notice.kind is NoticeKind.REBALANCE and not rules.removal.drain_on_rebalance:
             return None
         return notice
 

@@ -10,6 +10,8 @@ from nodefleet.domain.memory import Memory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.policy import Policy
 
+STACK = "stack"  # the source of a policy that the deployment declares
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyVersion:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from nodefleet.domain.fleet import is_false_alarm
 from nodefleet.domain.machines import Node, Notice, NoticeKind
 from nodefleet.domain.memory import Level
 from nodefleet.domain.names import emergency, notice_in
@@ -139,7 +140,7 @@ def _removals(view: ClusterView, notices: Sequence[Notice], policy: Policy, now:
         if node is None or node.pool is None or node.control_plane:
             continue
         rules = policy.pool(node.pool) or Pool(name=node.pool)
-        if not rules.dry_run:
+        if not (rules.dry_run or is_false_alarm(notice, rules, now)):
             found.append(_removal(node, notice, rules, now))
     return found
 

@@ -8,11 +8,9 @@ from nodefleet.domain.events import EventKind
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.problems import RefusedError
-from nodefleet.domain.records import PolicyVersion
+from nodefleet.domain.records import STACK, PolicyVersion
 from nodefleet.errors import MisconfiguredError
 from nodefleet.ports import History, Policies, State
-
-STACK = "stack"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

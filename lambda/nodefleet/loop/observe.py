@@ -67,10 +67,8 @@ def _plausible(
     ready = sum(node.ready and bool(node.instance) and node.pool is not None for node in kubernetes.nodes)
     if not ready:
         return machines
-    return Missing(
-        f"EC2: it lists no instance of this cluster, but {ready} ready worker{'s run' if ready > 1 else ' runs'} on one."
-        " Look at the region, the cluster's tag and the role"
-    )
+    said = "a ready worker runs on one" if ready == 1 else f"{ready} ready workers run on some"
+    return Missing(f"it lists no instance of this cluster, but {said}. Look at the region, the cluster's tag, the role")
 
 
 def _catalog(parts: Parts, found: tuple[InstanceType, ...] | Missing) -> tuple[InstanceType, ...]:

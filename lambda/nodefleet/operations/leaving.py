@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from nodefleet.decide.disruption import Ledger, Permitted, Verdict
 from nodefleet.decide.drain import DrainPlan, drain, ref
 from nodefleet.domain.machines import Instance, InstanceState, Node
+from nodefleet.domain.names import notice_in
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import PodRef, Removal, silence
 from nodefleet.domain.policy import Policy, RemovalRules
@@ -67,8 +68,12 @@ class Leaving:
 
     @property
     def ours(self) -> bool:
-        """It carries this removal's own taint: `kubectl uncordon` leaves that behind."""
-        return self.node is not None and self.node.removal == self.removal.id
+        """It carries this removal's own taint, which `kubectl uncordon` leaves behind, or the one that its machine got
+        while nothing could be recorded."""
+        if self.node is None:
+            return False
+        noted = notice_in(self.node.removal)
+        return self.node.removal == self.removal.id or (noted is not None and noted.instance == self.removal.instance)
 
     @property
     def cordoned(self) -> bool:

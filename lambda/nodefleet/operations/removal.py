@@ -242,7 +242,7 @@ def _let_in(
     lessons: tuple[Lesson, ...] = (),
 ) -> Progress:
     """Closed, with our own cordon off; a person's stays."""
-    uncordon = (Uncordon(leaving.name, leaving.removal.id),) if leaving.ours else ()
+    uncordon = (Uncordon(leaving.name, leaving.node.removal),) if leaving.node and leaving.ours else ()
     told = (_tell(leaving, alert, text),) if text else ()
     close = Close(operation=leaving.removal.id, outcome=outcome, detail=detail)
     return Progress(steps=(*uncordon, *told, close), lessons=lessons)

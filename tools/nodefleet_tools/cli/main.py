@@ -3,6 +3,7 @@
 import typer
 
 from nodefleet_tools.cli import (
+    chaos,
     decide,
     demo,
     deployment,
@@ -14,6 +15,7 @@ from nodefleet_tools.cli import (
     replay,
     report,
     run,
+    simulate,
 )
 
 app = typer.Typer(
@@ -25,6 +27,8 @@ app = typer.Typer(
 )
 app.command(name="decide")(decide.decide)
 app.command(name="demo")(demo.demo)
+app.command(name="simulate")(simulate.simulate)
+app.command(name="chaos")(chaos.chaos)
 app.command(name="run")(run.run)
 app.command(name="pause")(orders.pause)
 app.command(name="resume")(orders.resume)

@@ -1,9 +1,10 @@
 """A whole world behind the ports, in virtual time: EC2, K3s, Prometheus, the table, and the people around them.
 
-The shipped loop runs in it unchanged. Nothing here reads a clock, starts a thread or draws a number that the seed does
-not fix, so the same seed always plays the same.
+The shipped loop runs in it unchanged. Nothing here reads a clock or draws a number that the seed does not fix, and of
+all threads only one goes on at a time, so the same seed always plays the same.
 
 clock         virtual time, and what happens when
+turns         runs that go on side by side, each in its turn
 hooks         every port call passes a gate: counted, delayed, failed before or after its effect, or interrupted
 faults        what the world does to calls: parts away, slow, throttled
 machines      one machine of EC2
@@ -23,6 +24,14 @@ table         the records, as a table would hold them
 store         the Store and History ports
 sinks         the archive and the log
 people        what a person does by hand
-invariants    what must never happen, checked at every effect
+rules         what must never happen
+invariants    … checked at every effect; accounts looks at what is written, leftovers at what is cleaned up
 world         all of it together
+chaos         thousands of evil days in it
+
+shapes        what the load of a day looks like; traces and times_of_day help it
+scenarios     days of a cluster as files: read, staged, acted and checked
+playing       plays one, with the shipped loop and with fixed fleets
+recording     watches it: frames are the moments, heard is what the runs wrote
+played        what came of it; figures and summary say it in numbers and words
 """

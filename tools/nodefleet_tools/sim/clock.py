@@ -1,18 +1,24 @@
 """Virtual time. It belongs to the world: when one run sleeps, everything else lives on.
 
 What happens within a sleep may itself be a run that sleeps. Time only moves forwards: the outer sleep then wakes later
-than it meant to, as a slow process does.
+than it meant to, as a slow process does. Runs that are to sleep side by side take turns (`turns`).
 """
 
 import heapq
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import count
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from nodefleet_tools.sim.hooks import KilledError, Run
 
-Action: TypeAlias = Callable[[], None]
+Action: TypeAlias = Callable[[], object]
+
+
+class Sleeper(Protocol):
+    """Somebody who waits by letting others go on."""
+
+    def wait_until(self, when: datetime) -> None: ...
 
 
 class Timer:
@@ -32,6 +38,7 @@ class Clock:
         self.now = start
         self._order = count()  # of two things at the same moment the one that was planned first
         self._plan: list[tuple[datetime, int, Timer]] = []
+        self.sleeper: Sleeper | None = None  # whose turn it is; none: whoever waits moves time on itself
 
     def at(self, when: datetime, action: Action) -> Timer:
         timer = Timer(action)
@@ -53,6 +60,19 @@ class Clock:
         self.after(seconds, again)
         return repeating
 
+    def wait(self, seconds: float) -> None:
+        self.wait_until(self.now + timedelta(seconds=seconds))
+
+    def wait_until(self, when: datetime) -> None:
+        """Whoever takes part in the world waits: time goes on meanwhile, and everything else happens."""
+        if not self._plan or self._plan[0][0] > when:
+            self.now = max(self.now, when)  # nothing happens before
+        elif self.sleeper:
+            self.sleeper.wait_until(when)
+        else:
+            self.at(when, _nothing)  # whoever else waits must not take time beyond this
+            self.advance_to(when)
+
     def advance(self, duration: timedelta) -> None:
         self.advance_to(self.now + duration)
 
@@ -63,6 +83,10 @@ class Clock:
             if timer.action is not None:
                 timer.action()
         self.now = max(self.now, when)
+
+
+def _nothing() -> None:
+    pass
 
 
 class SimTime:
@@ -81,6 +105,6 @@ class SimTime:
 
     def sleep(self, duration: timedelta) -> None:
         wakes = self._clock.now + duration
-        self._clock.advance_to(min(wakes, max(self._run.limit, self._clock.now)))
+        self._clock.wait_until(min(wakes, max(self._run.limit, self._clock.now)))
         if wakes > self._run.limit:
             raise KilledError(f"{self._run.name} slept past its time")

@@ -8,8 +8,9 @@ from nodefleet.errors import ChangedError, DeniedError, UnavailableError
 from nodefleet.ports import Answer
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.hooks import Run
-from nodefleet_tools.sim.invariants import Guard, Rule
+from nodefleet_tools.sim.invariants import Guard
 from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.rules import Rule
 
 
 class SimCloud:
@@ -34,7 +35,7 @@ class SimCloud:
         before = set(self._ec2.machines)
         answer = self._ec2.launch(launch, self._run.name)
         if answer is None:
-            self._guard.broken(self._run, Rule.TOKEN, f"launch {launch.id} was sent again with other parameters")
+            self._guard.broken(self._run.name, Rule.TOKEN, f"launch {launch.id} was sent again with other parameters")
             raise UnavailableError("EC2", f"IdempotentParameterMismatch for launch {launch.id}")
         made = [machine for machine in self._ec2.machines.values() if machine.id not in before]
         self._guard.launched(self._run, launch, made)
@@ -50,7 +51,7 @@ class SimCloud:
     def mark_failed(self, instance: str) -> None:
         machine = self._ours(instance, "tag")
         if machine is not None:
-            self._guard.needs_lease(self._run, f"tag {instance}")
+            self._guard.marked(self._run, machine)
             machine.failed = True
 
     def _ours(self, instance: str, verb: str) -> Machine | None:
@@ -59,7 +60,7 @@ class SimCloud:
         if machine is None or not self._ec2.known(machine):
             return None
         if not (machine.ours and machine.worker):
-            self._guard.broken(self._run, Rule.FORBIDDEN, f"tried to {verb} {instance}, which is not a worker of ours")
+            self._guard.forbidden(self._run, machine, verb)
         if not machine.ours:
             raise ChangedError(f"{instance} does not carry the cluster's tag")
         if not machine.worker:

@@ -11,10 +11,11 @@ from nodefleet.errors import ChangedError
 from nodefleet.ports import Evicted, Eviction
 from nodefleet_tools.sim.budgets import ruling, status
 from nodefleet_tools.sim.hooks import Run
-from nodefleet_tools.sim.invariants import Guard, Rule
+from nodefleet_tools.sim.invariants import Guard
 from nodefleet_tools.sim.kube import Kube, Note
 from nodefleet_tools.sim.kubelets import Kubelets
 from nodefleet_tools.sim.nodes import Nodes
+from nodefleet_tools.sim.rules import Rule
 
 _OURS = (REMOVAL_ANNOTATION, REASON_ANNOTATION)
 
@@ -32,9 +33,11 @@ class SimCluster:
         return ClusterView(nodes=tuple(self._kube.nodes.values()), pods=pods, budgets=self._budgets(pods))
 
     def node(self, name: str) -> Node | None:
+        self._run.checked[name] = self._kube.clock.now
         return self._kube.nodes.get(name)
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
+        self._run.checked[node] = self._kube.clock.now
         return tuple(self._kube.pods_on(node))
 
     def cordon(self, cordon: Cordon, instance: str) -> None:
@@ -42,11 +45,13 @@ class SimCluster:
         if node is None or node.instance != instance:
             raise ChangedError(f"node {cordon.node} is not {instance}'s any more")
         if node.control_plane or node.pool is None:
-            self._guard.broken(self._run, Rule.FORBIDDEN, f"tried to cordon {node.name}, which is not a worker of ours")
+            self._guard.broken(
+                self._run.name, Rule.FORBIDDEN, f"tried to cordon {node.name}, which is not a worker of ours"
+            )
             raise ChangedError(f"node {node.name} is not a worker")
         if node.cordoned and not node.removal:
             raise ChangedError(f"a person cordoned node {node.name}")
-        self._guard.cordoned(self._run, node)
+        self._guard.cordoned(self._run, node, cordon)
         taint = Taint(key=LEAVING_TAINT, value=cordon.deadline.strftime("%Y-%m-%dT%H.%M.%SZ"))
         self._kube.put_node(
             replace(
@@ -64,9 +69,9 @@ class SimCluster:
 
     def uncordon(self, node: str, removal: str) -> None:
         there = self._kube.nodes.get(node)
-        if there is None or not removal or there.removal != removal:
+        if there is None or not is_of(there, removal):
             return
-        self._guard.uncordoned(self._run, there)
+        self._guard.uncordoned(self._run, there, removal)
         annotations = {key: value for key, value in there.annotations.items() if key not in _OURS}
         self._kube.put_node(
             replace(there, cordoned=False, removal="", taints=_without_ours(there), annotations=annotations)
@@ -83,7 +88,7 @@ class SimCluster:
         if pod.namespace in self._kube.closing:
             return Evicted(result=Eviction.WAITS, detail=f"namespace {pod.namespace} is being terminated")
         self._kubelets.delete(there)
-        self._guard.evicted(self._run, there, found.budget)
+        self._guard.evicted(self._run, there)
         return found.answer
 
     def delete_pod(self, pod: PodRef) -> None:
@@ -97,7 +102,9 @@ class SimCluster:
         if there is None:
             return
         if there.control_plane or there.pool is None:
-            self._guard.broken(self._run, Rule.FORBIDDEN, f"tried to delete node {node}, which is not a worker of ours")
+            self._guard.broken(
+                self._run.name, Rule.FORBIDDEN, f"tried to delete node {node}, which is not a worker of ours"
+            )
             raise ChangedError(f"node {node} is not a worker")
         if there.instance != instance or there.ready:
             raise ChangedError(f"node {node} is {'ready' if there.ready else f'{there.instance} by now'}")
@@ -113,6 +120,11 @@ class SimCluster:
 
     def _budgets(self, pods: tuple[Pod, ...]) -> tuple[Budget, ...]:
         return tuple(replace(budget, status=status(budget, pods)) for budget in self._kube.budgets.values())
+
+
+def is_of(node: Node, removal: str) -> bool:
+    """Its cordon is this removal's."""
+    return bool(removal) and node.removal == removal
 
 
 def _without_ours(node: Node) -> tuple[Taint, ...]:

@@ -6,7 +6,7 @@ test asks for. A token is kept with the request that it came with, so the same r
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import TypeAlias
 
@@ -40,6 +40,7 @@ class Ec2:
         self.interruptions: list[Notice] = []  # everything that EC2 announced
         self.subnets: dict[str, str] = {}  # subnet → zone
         self.templates: set[str] = set()
+        self.hidden_since: datetime | None = None  # the cluster's list is empty since: a wrong region, a lost right
         self._seed = seed
         self._tokens: dict[str, _Sent] = {}
         self._launched = 0
@@ -47,7 +48,12 @@ class Ec2:
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────
 
     def listed(self, machine: Machine) -> bool:
-        return machine.ours and self.known(machine)
+        return machine.ours and self.hidden_since is None and self.known(machine)
+
+    def list_of(self, at: datetime) -> tuple[Instance, ...]:
+        """The cluster's list as somebody sees it whose view is of this moment."""
+        there = (machine for machine in self.machines.values() if self.listed(machine) and machine.shows_from <= at)
+        return tuple(machine.as_seen(at) for machine in there)
 
     def known(self, machine: Machine) -> bool:
         """EC2 answers to its id: not right after it was made, and not for long after it ended."""

@@ -1,14 +1,13 @@
 """What the world itself does to port calls: a run's time ends, parts are away, slow, or asked too often."""
 
 from collections import Counter
-from datetime import timedelta
 
 from nodefleet.errors import ThrottledError, UnavailableError
 from nodefleet_tools.sim.clock import Clock
 from nodefleet_tools.sim.hooks import Call, Hook, KilledError, Run
 
 # What is away when a port is: the name that its errors carry. Gauges never raise: they ask here themselves.
-_SERVICES = {"cloud": "EC2", "cluster": "Kubernetes", "store": "DynamoDB", "history": "DynamoDB", "archive": "S3"}
+SERVICES = {"cloud": "EC2", "cluster": "Kubernetes", "store": "DynamoDB", "history": "DynamoDB", "archive": "S3"}
 
 
 class Faults:
@@ -27,8 +26,8 @@ class Faults:
         self._stop(run)
         seconds = self.latency.get(call.port)
         if seconds:
-            self._clock.advance(timedelta(seconds=seconds))
-        service = _SERVICES.get(call.port)
+            self._clock.wait(seconds)
+        service = SERVICES.get(call.port)
         if service is None:
             return
         if call.port in self.away:

@@ -60,6 +60,14 @@ class Run:
     fence: int | None = None  # of the lease that it was given last; none: it has let go, or never had one
     dead: bool = False  # its process has ended: not even a `finally` reaches the outside any more
     log: list[str] = field(default_factory=list)  # the external calls by name, in order
+    # what the guard needs to know of it
+    began: datetime | None = None
+    looked_at: datetime | None = None  # when its last look began
+    wake_seen: int | None = None  # what that look knew of wake-ups
+    doomed: frozenset[str] = frozenset()  # … and which machines it knew that EC2 takes
+    unheard: str = ""  # it let go though somebody had woken it since
+    checked: dict[str, datetime] = field(default_factory=dict)  # when it last asked for a node or its pods
+    unread: dict[str, str] = field(default_factory=dict)  # pools whose readings were not there in truth, and why
 
     def counted(self, port: str, method: str) -> int:
         if port not in EXTERNAL:

@@ -1,71 +1,32 @@
-"""What must never happen, whatever fails. Checked at every effect and kept with what led to it.
+"""The guard: every effect passes it, and what must never happen (`rules`) is kept with what led to it.
 
-more workers than max         run + pending workers of a pool, without those a person launched or EC2 takes
-forbidden target              the control plane, a foreign machine or a foreign node was to be touched
-pods abandoned                a worker was terminated with pods on it that had to move; interrupted, dead and
-                              unjoined ones excepted
-budget broken                 an eviction left fewer healthy pods than the budget wants
-by force                      a pod was deleted without grace from a node that nobody takes away
-a person overruled            our uncordon took off, or our cordon covered, a cordon that a person had set
-without the lease             a run acted that does not hold the lease; draining what EC2 takes is excepted
-token reused                  a launch was sent again with other parameters
-table                         a write that the real table would refuse for its size
+It judges by the truth of the world, not by what a run was told. Between a run's last check and its effect the world may
+change, and nothing can be done about that: what changed since the check is not held against the run.
 """
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from nodefleet.domain.machines import Node
-from nodefleet.domain.operations import Launch
-from nodefleet.domain.workload import Budget, Pod
-from nodefleet_tools.sim.budgets import status
+from nodefleet.domain.operations import Cordon, Launch
+from nodefleet.domain.workload import Pod
+from nodefleet_tools.sim.accounts import Accounts
+from nodefleet_tools.sim.budgets import covered, status
 from nodefleet_tools.sim.hooks import Run
+from nodefleet_tools.sim.leftovers import Leftovers
 from nodefleet_tools.sim.machines import PERSON, Machine
+from nodefleet_tools.sim.rules import Happened, Rule, Violation
 
 if TYPE_CHECKING:
     from nodefleet_tools.sim.world import World
 
+__all__ = ["Guard", "Happened", "Rule", "Violation"]
+
 _STUCK_AFTER = timedelta(seconds=10)  # past its grace, a pod is no longer waited for
+_OLD_VIEW = timedelta(seconds=90)  # what a run was told of Kubernetes may be so old
 _REMEMBERED = 20_000
-
-
-class Rule(Enum):
-    OVER_MAX = "more workers than max"
-    FORBIDDEN = "forbidden target"
-    ABANDONED = "pods abandoned"
-    BUDGET = "budget broken"
-    FORCED = "by force"
-    PERSON = "a person overruled"
-    LEASE = "without the lease"
-    TOKEN = "token reused"  # noqa: S105  # the name of a rule
-    TABLE = "table"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    at: datetime
-    run: str
-    rule: Rule
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.at:%H:%M:%S} {self.run}: {self.rule.value}: {self.detail}"
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """One effect, for the trace of what led to a violation."""
-
-    at: datetime
-    who: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.at:%H:%M:%S} {self.who}: {self.what}"
 
 
 class Guard:
@@ -74,10 +35,14 @@ class Guard:
         self.violations: list[Violation] = []
         self.trace: deque[Happened] = deque(maxlen=_REMEMBERED)
         self.by_people: set[str] = set()  # nodes that a person has cordoned and not given back
+        self.uncordoned_at: dict[str, datetime] = {}  # … and when a person last did give one back
+        self.clock_error = timedelta(0)  # by which a run's clock may be wrong, either way
+        self.accounts = Accounts(self, world)
+        self.leftovers = Leftovers(self, world)
 
-    def broken(self, run: Run, rule: Rule, detail: str) -> None:
-        self.violations.append(Violation(at=self._world.now, run=run.name, rule=rule, detail=detail))
-        self.did(run.name, f"VIOLATION {rule.value}: {detail}")
+    def broken(self, who: str, rule: Rule, detail: str) -> None:
+        self.violations.append(Violation(at=self._world.now, run=who, rule=rule, detail=detail))
+        self.did(who, f"VIOLATION {rule.value}: {detail}")
 
     def did(self, who: str, what: str) -> None:
         self.trace.append(Happened(self._world.now, who, what))
@@ -91,78 +56,123 @@ class Guard:
         ids = ", ".join(machine.id for machine in made)
         self.did(run.name, f"launch {launch.id}: {ids} ({launch.market.value}, {launch.zone})")
         self.needs_lease(run, f"launch {ids}")
-        self.within_max(run, launch.pool)
+        self.accounts.launched(run, launch)
+        made_of_it = [machine for machine in self._world.ec2.machines.values() if machine.operation == launch.id]
+        if len(made_of_it) > launch.count:
+            detail = f"{len(made_of_it)} machines, and {launch.id} asked for {launch.count}"
+            self.broken(run.name, Rule.TWICE, detail)
+        self.within_max(run, launch)
 
-    def within_max(self, run: Run, pool: str) -> None:
+    def within_max(self, run: Run, launch: Launch) -> None:
         there = [
             machine
-            for machine in self._world.ec2.live_workers(pool)
-            if machine.by != PERSON and machine.doomed_at is None
+            for machine in self._world.ec2.live_workers(launch.pool)
+            if machine.by != PERSON and machine.doomed_at is None and self._can_be_known(machine, run)
         ]
-        most = self._world.most(pool)
+        most = self._world.most(launch.pool, since=launch.started)
         if len(there) > most:
-            self.broken(run, Rule.OVER_MAX, f"{len(there)} workers in pool {pool}, and max is {most}")
+            detail = f"{len(there)} workers in pool {launch.pool}, and max is {most}"
+            self.broken(run.name, Rule.OVER_MAX, detail)
+
+    def _can_be_known(self, machine: Machine, run: Run) -> bool:
+        """EC2 lists nothing, and no ready worker shows that this is wrong: then only fresh answers tell of machines."""
+        since = (run.looked_at or self._world.now) - _OLD_VIEW
+        nodes = [node for node in self._world.kube.nodes.values() if node.pool and node.ready]
+        told = any(node.ready_changed_at and node.ready_changed_at <= since for node in nodes)
+        fresh = self._world.now - machine.launched_at < self._world.policy.interval
+        return self._world.ec2.hidden_since is None or told or fresh
 
     def terminated(self, run: Run, machine: Machine) -> None:
         self.did(run.name, f"terminate {machine.id}")
         self.needs_lease(run, f"terminate {machine.id}")
+        self.accounts.terminated(run, machine)
+        self.leftovers.terminated(run, machine)
         node = self._world.kube.node_of(machine.id)
         if node is None or not node.ready or machine.doomed_at is not None or not machine.live:
             return
         left = [pod for pod in self._world.kube.pods_on(node.name) if self._had_to_move(pod)]
-        if left:
+        if left and not self._changed_since_check(run, node):
             names = ", ".join(pod.key for pod in left)
-            self.broken(run, Rule.ABANDONED, f"{machine.id} was terminated with {names} on {node.name}")
+            self.broken(run.name, Rule.ABANDONED, f"{machine.id} was terminated with {names} on {node.name}")
+
+    def marked(self, run: Run, machine: Machine) -> None:
+        self.did(run.name, f"tag {machine.id} as failed to join")
+        self.needs_lease(run, f"tag {machine.id}")
+        self.accounts.marked(run, machine)
+
+    def forbidden(self, run: Run, machine: Machine, verb: str) -> None:
+        if machine.untagged_at is not None and run.looked_at is not None and machine.untagged_at >= run.looked_at:
+            return  # it was ours when the run looked
+        detail = f"tried to {verb} {machine.id}, which is not a worker of ours"
+        self.broken(run.name, Rule.FORBIDDEN, detail)
 
     def _had_to_move(self, pod: Pod) -> bool:
         if not pod.movable:
             return False
-        return pod.deleted_at is None or self._world.now <= pod.deleted_at + pod.grace + _STUCK_AFTER
+        waited = self._world.now + self.clock_error
+        return pod.deleted_at is None or waited <= pod.deleted_at + pod.grace + _STUCK_AFTER
+
+    def _changed_since_check(self, run: Run, node: Node) -> bool:
+        """It became ready, joined, or was uncordoned by a person after the run had looked at it for the last time."""
+        checked = run.checked.get(node.name) or run.looked_at
+        changes = (node.ready_changed_at, node.created_at, self.uncordoned_at.get(node.name))
+        return checked is not None and any(at is not None and at >= checked for at in changes)
 
     # ── Kubernetes ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def cordoned(self, run: Run, node: Node) -> None:
-        self.did(run.name, f"cordon {node.name}")
+    def cordoned(self, run: Run, node: Node, cordon: Cordon) -> None:
+        self.did(run.name, f"cordon {node.name} for {cordon.removal}")
         if not self._taken_by_ec2(node):
             self.needs_lease(run, f"cordon {node.name}")
+            self.accounts.needs_operation(run, f"cordon {node.name}", cordon.removal)
         if node.name in self.by_people and node.cordoned:
-            self.broken(run, Rule.PERSON, f"{node.name} was cordoned by a person, and our cordon covers it")
+            detail = f"{node.name} was cordoned by a person, and our cordon covers it"
+            self.broken(run.name, Rule.PERSON, detail)
 
-    def uncordoned(self, run: Run, node: Node) -> None:
+    def uncordoned(self, run: Run, node: Node, removal: str) -> None:
         self.did(run.name, f"uncordon {node.name}")
         self.needs_lease(run, f"uncordon {node.name}")
+        self.accounts.uncordoned(run, node, removal)
         if node.name in self.by_people:
-            self.broken(run, Rule.PERSON, f"{node.name} was cordoned by a person, and we uncordoned it")
+            self.broken(run.name, Rule.PERSON, f"{node.name} was cordoned by a person, and we uncordoned it")
 
-    def evicted(self, run: Run, pod: Pod, budget: Budget | None) -> None:
+    def evicted(self, run: Run, pod: Pod) -> None:
         self.did(run.name, f"evict {pod.key} from {pod.node}")
         node = self._world.kube.nodes.get(pod.node or "")
         if node is not None and not self._taken_by_ec2(node):
             self.needs_lease(run, f"evict {pod.key}")
-        if budget is None:
-            return
-        now = status(budget, tuple(self._world.kube.pods.values()))
-        if now.current_healthy < now.desired_healthy:
-            detail = f"{pod.key} was evicted: {now.current_healthy} healthy, {budget.key} wants {now.desired_healthy}"
-            self.broken(run, Rule.BUDGET, detail)
+            self.accounts.emptied(run, node, f"evict {pod.key}")
+        if not pod.ready or pod.deleted_at is not None:
+            return  # it was no healthy one, or had to go anyway
+        pods = tuple(self._world.kube.pods.values())
+        for budget in self._world.kube.budgets.values():
+            now = status(budget, pods) if covered(budget, [pod]) else None
+            if now is not None and now.current_healthy < now.desired_healthy:
+                wanted = f"{now.current_healthy} healthy, {budget.key} wants {now.desired_healthy}"
+                self.broken(run.name, Rule.BUDGET, f"{pod.key} was evicted: {wanted}")
 
     def forced(self, run: Run, pod: Pod) -> None:
         self.did(run.name, f"delete {pod.key} by force from {pod.node}")
         node = self._world.kube.nodes.get(pod.node or "")
         if node is not None and node.ready and not self._taken_by_ec2(node):
-            self.broken(run, Rule.FORCED, f"{pod.key} on {pod.node}, which nobody takes away")
+            self.broken(run.name, Rule.FORCED, f"{pod.key} on {pod.node}, which nobody takes away")
 
     def node_deleted(self, run: Run, node: Node) -> None:
         self.did(run.name, f"delete node {node.name}")
+        self.by_people.discard(node.name)
         self.needs_lease(run, f"delete node {node.name}")
+        self.accounts.node_deleted(run, node)
+        self.leftovers.node_deleted(run, node)
 
     # ── the lease ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def needs_lease(self, run: Run, what: str) -> None:
+        """What is done between two clocks that differ too much is not held against a run; what it writes is."""
         held = self._world.table.lease
-        if held is None or run.fence != held.fence:
+        trusted = self.clock_error <= self._world.policy.trust.clock_skew
+        if trusted and (held is None or run.fence != held.fence):
             holder = f"{held.owner} holds it" if held else "nobody holds it"
-            self.broken(run, Rule.LEASE, f"{what} with fence {run.fence}: {holder}")
+            self.broken(run.name, Rule.LEASE, f"{what} with fence {run.fence}: {holder}")
 
     def _taken_by_ec2(self, node: Node) -> bool:
         machine = self._world.ec2.machines.get(node.instance)

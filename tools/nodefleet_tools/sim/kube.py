@@ -6,6 +6,7 @@ Objects are the domain's own frozen ones, replaced as a whole, so a view of them
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from nodefleet.domain.machines import Node
 from nodefleet.domain.workload import Budget, Pod, Volume
@@ -61,6 +62,7 @@ class Kube:
     notes: dict[Note, int] = field(default_factory=dict)
     closing: set[str] = field(default_factory=set)  # namespaces that are being deleted
     reconcilers: list[Callable[[], None]] = field(default_factory=list)  # controllers, then the scheduler
+    dropped: dict[str, datetime] = field(default_factory=dict)  # when the Node of a machine last went
     version: int = 0  # grows with every change
     _on_node: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _of_owner: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
@@ -97,7 +99,9 @@ class Kube:
         self.changed()
 
     def drop_node(self, name: str) -> None:
-        if self.nodes.pop(name, None):
+        node = self.nodes.pop(name, None)
+        if node is not None:
+            self.dropped[node.instance] = self.clock.now
             self.changed()
 
     def new_uid(self) -> str:

@@ -31,10 +31,24 @@ class Service:
     # what came of it
     backlog: float = 0.0  # requests that wait
     served: float = 0.0
+    asked: float = 0.0  # requests per second that came in last
+    capacity: float = 0.0  # requests per second that the ready pods could serve
     busy: float = 0.0  # share of the pods' capacity that was used last
     latency_ms: float = 0.0
     violated: timedelta = timedelta(0)  # how long the latency was above the SLO
     _wanted: list[tuple[datetime, int]] = field(default_factory=list)
+    _counted: tuple[int, int] = (-1, 0)  # at which version of the cluster, and how many pods serve
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long a request that comes now waits for its turn."""
+        if not self.backlog:
+            return 0.0
+        return self.backlog / self.capacity if self.capacity else inf
+
+    @property
+    def busy_pods(self) -> float:
+        return self.busy * self.capacity / self.per_pod
 
 
 class Load:
@@ -58,17 +72,25 @@ class Load:
                 self._scale(service, asked, service.replicas)
 
     def _serve(self, service: Service, asked: float) -> None:
-        pods = [pod for pod in self._kube.pods_of(service.workload.uid) if pod.ready and not pod.deleted_at]
-        capacity = len(pods) * service.per_pod * _STEP
+        service.asked, service.capacity = asked, self._serving(service) * service.per_pod
+        capacity = service.capacity * _STEP
         work = asked * _STEP + service.backlog
         done = min(work, capacity)
         service.served += done
         service.backlog = work - done
         service.busy = done / capacity if capacity else 1.0
-        service.latency_ms = _latency(service, capacity / _STEP)
+        service.latency_ms = _latency(service)
         if service.latency_ms > service.slo_ms:
             service.violated += timedelta(seconds=_STEP)
         service.workload.traits.cpu_use = service.idle_use + (service.full_use - service.idle_use) * service.busy
+
+    def _serving(self, service: Service) -> int:
+        """Its ready pods, counted anew only when something changed."""
+        if service._counted[0] != self._kube.version:  # noqa: SLF001
+            pods = self._kube.pods_of(service.workload.uid)
+            number = sum(pod.ready and pod.deleted_at is None for pod in pods)
+            service._counted = (self._kube.version, number)  # noqa: SLF001
+        return service._counted[1]  # noqa: SLF001
 
     def _scale(self, service: Service, asked: float, bounds: tuple[int, int]) -> None:
         fewest, most = bounds
@@ -81,9 +103,9 @@ class Load:
         self._controllers.scale(service.workload, wanted if wanted > current else min(current, enough))
 
 
-def _latency(service: Service, per_second: float) -> float:
+def _latency(service: Service) -> float:
     """A request's own time, longer the busier the pods are, and the wait behind the backlog."""
-    if not per_second:
+    if not service.capacity:
         return inf if service.backlog else service.base_ms
     crowding = service.base_ms / max(0.05, 1.0 - service.busy)
-    return crowding + 1000 * service.backlog / per_second
+    return crowding + 1000 * service.wait_seconds

@@ -25,6 +25,7 @@ class Machine:
     operation: str = ""
     worker: bool = True
     ours: bool = True  # carries the cluster's tag
+    untagged_at: datetime | None = None  # somebody took the cluster's tag away
     failed: bool = False
     by: str = SETUP  # who launched it: a run's name, or PERSON
     doomed_at: datetime | None = None  # when EC2 said that it takes it

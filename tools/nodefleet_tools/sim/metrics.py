@@ -14,6 +14,7 @@ from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.readings import Missing, PoolReadings, Reading, Sample
 from nodefleet.domain.workload import PodPhase
 from nodefleet_tools.sim.clock import Clock
+from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.kube import Kube, Traits
 from nodefleet_tools.sim.kubelets import Kubelets
 
@@ -22,6 +23,7 @@ WINDOW = timedelta(minutes=5)
 _SYSTEM_CPU = 0.03  # of a node, for the kubelet and the system
 _SYSTEM_MEMORY = 0.2
 _PERCENT = 100.0
+_CLOCKS = timedelta(minutes=1)  # a run's clock may see a sample younger than it is
 _NO_SERIES = Missing("the query gave no series")
 
 
@@ -118,6 +120,15 @@ class Prometheus:
             idle={node: _PERCENT * (1 - rate) for node, rate in sorted(rates.items())},
         )
 
+    def lacks(self, pool: Pool, stale_after: timedelta) -> str:
+        """What cannot be known of a pool, whatever the answers say; empty: all that is asked for is there."""
+        missing = [f"{name}: {self.missing[of, name]}" for of, name in self.missing if of == pool.name]
+        if missing:
+            return ", ".join(missing)
+        age = self._clock.now - (self.scraped_at or self._clock.now)
+        too_old = age > stale_after + _CLOCKS
+        return f"the last scrape was {age.total_seconds():.0f} s ago" if too_old else ""
+
     def _rates(self, pool: str) -> Iterable[tuple[str, float | None]]:
         return ((name, series.rate()) for name, series in self._series.items() if series.pool == pool)
 
@@ -131,12 +142,15 @@ class Prometheus:
 
 
 class SimGauges:
-    def __init__(self, prometheus: Prometheus, outage: Callable[[], str]) -> None:
+    def __init__(self, prometheus: Prometheus, outage: Callable[[], str], run: Run) -> None:
         self._prometheus = prometheus
         self._outage = outage  # why nothing answers; empty: it does
+        self._run = run
 
     def read(self, policy: Policy, now: datetime, within: timedelta) -> Mapping[str, PoolReadings]:  # noqa: ARG002  # the port's
         cause = self._outage()
+        lacks = {pool.name: cause or self._prometheus.lacks(pool, policy.trust.stale_after) for pool in policy.pools}
+        self._run.unread = {name: why for name, why in lacks.items() if why}
         if cause:
             return {pool.name: _nothing(pool, cause) for pool in policy.pools}
         return {pool.name: self._prometheus.readings(pool) for pool in policy.pools}

@@ -3,6 +3,7 @@
 K3s's own cloud controller believes that every machine exists, so nobody but the autoscaler or a person deletes a Node.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
@@ -135,6 +136,37 @@ class Nodes:
         if name not in self._kube.nodes:
             for pod in self._kube.pods_on(name):
                 self._kube.drop_pod(pod)
+
+    def restore(self, nodes: Sequence[Node], share: float, random: Random) -> None:
+        """The API server starts from an older state, or from nothing: these workers, and no pods.
+
+        Agents whose Node is there go on with it. The others register only when somebody starts them again, which is
+        done to this share of them.
+        """
+        alive, stay = set(self._kubelets.alive), {node.name for node in self._kube.nodes.values() if not node.pool}
+        for pod in tuple(self._kube.pods.values()):
+            self._kube.drop_pod(pod)
+        for name in tuple(self._kube.nodes):
+            if name not in stay:
+                self._kubelets.fell_silent(name)
+                self._kube.drop_node(name)
+        for node in nodes:
+            self._kube.put_node(node)
+            self._kubelets.alive.add(node.name)
+            if node.name not in alive:
+                self.silence(node.name)
+        for machine in self._ec2.machines.values():
+            gone = machine.live and machine.ours and machine.worker and self._kube.node_of(machine.id) is None
+            if gone and random.random() < share:
+                delay, ready_in = random.uniform(10, 400), random.uniform(*self._kube.settings.ready_in)
+                self._clock.after(delay, self._agent_starts(machine, ready_in))
+
+    def _agent_starts(self, machine: Machine, ready_in: float) -> Callable[[], None]:
+        def starts() -> None:
+            if self._kube.node_of(machine.id) is None:
+                self._registered(machine, ready_in)
+
+        return starts
 
     # ── what a machine is as a node ──────────────────────────────────────────────────────────────────────────────
 

@@ -25,12 +25,14 @@ class Person:
         self._guard.did(PERSON, f"cordon {node}")
         if not there.cordoned:
             self._kube.put_node(replace(there, cordoned=True))
-            self._guard.by_people.add(node)
+            if not there.removal:  # with our taint still on it nobody can tell whose cordon it is
+                self._guard.by_people.add(node)
 
     def uncordon(self, node: str) -> None:
         """kubectl uncordon. It leaves taints and annotations behind."""
         self._guard.did(PERSON, f"uncordon {node}")
         self._guard.by_people.discard(node)
+        self._guard.uncordoned_at[node] = self._kube.clock.now
         self._kube.put_node(replace(self._kube.nodes[node], cordoned=False))
 
     def delete_node(self, node: str) -> None:

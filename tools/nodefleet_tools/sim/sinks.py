@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from nodefleet.domain.metrics import Metric
-from nodefleet.errors import UnavailableError
+from nodefleet.errors import ChangedError
 from nodefleet_tools.sim.hooks import Run
 
 Measured: TypeAlias = tuple[Metric, float]
@@ -19,7 +19,7 @@ class SimArchive:
 
     def fetch(self, key: str) -> bytes:
         if key not in self.kept:
-            raise UnavailableError("S3", f"{key} is not there")
+            raise ChangedError(f"{key} is not there")
         return self.kept[key]
 
 

@@ -13,7 +13,8 @@ from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.errors import ChangedError, LostLeaseError
 from nodefleet.ports import Changes, Held, Lease, State
 from nodefleet_tools.sim.hooks import Run
-from nodefleet_tools.sim.invariants import Guard, Rule
+from nodefleet_tools.sim.invariants import Guard
+from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.table import Table, stamp
 
 _MOST_BYTES = 400 * 1024  # in one item, compressed
@@ -39,6 +40,7 @@ class SimStore:
         self._table.fence += 1
         self._table.lease = Lease(owner=owner, fence=self._table.fence, expires=until)
         self._run.fence = self._table.fence
+        self._guard.accounts.acquired(self._run)
         self._guard.did(self._run.name, f"lease {self._table.fence} until {until:%H:%M:%S}")
         return self._table.lease
 
@@ -47,6 +49,7 @@ class SimStore:
             return True  # there is nothing to let go of
         if wake is not None and wake != self._table.wake:
             return False
+        self._guard.accounts.released(self._run, lease)
         self._table.lease = None
         self._run.fence = None
         self._guard.did(self._run.name, f"lease {lease.fence} released")
@@ -56,17 +59,23 @@ class SimStore:
         held = self._table.lease
         return held is not None and (held.owner, held.fence) == (lease.owner, lease.fence)
 
+    def _check_fence(self, lease: Lease) -> None:
+        held = self._table.lease
+        if held is None or (held.owner, held.fence) != (lease.owner, lease.fence):
+            raise LostLeaseError(f"{lease.owner} has lost lease {lease.fence}")
+
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self) -> State:
+        self._guard.accounts.looked(self._run)
         return self._table.state()
 
     def commit(self, lease: Lease, changes: Changes) -> None:
         if changes == Changes():
             return
-        if not self._holds(lease):
-            raise LostLeaseError(f"{lease.owner} has lost lease {lease.fence}")
+        self._check_fence(lease)
         self._check_policy(changes.policy)
+        self._guard.accounts.wrote(self._run, changes)
         table, sizes = self._table, [0]
         if changes.journal is not None:
             sizes.append(table.put("journal", "", changes.journal))
@@ -86,7 +95,7 @@ class SimStore:
         if changes.policy is not None:
             sizes.append(table.put_policy(changes.policy))
         if max(sizes) > _MOST_BYTES:
-            self._guard.broken(self._run, Rule.TABLE, f"an item of {max(sizes)} bytes, {_MOST_BYTES} are allowed")
+            self._guard.broken(self._run.name, Rule.TABLE, f"an item of {max(sizes)} bytes, {_MOST_BYTES} are allowed")
 
     def record(self, notice: Notice) -> None:
         self._table.put("notice", _notice_key(notice), notice)

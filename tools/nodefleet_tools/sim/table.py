@@ -1,12 +1,14 @@
 """One cluster's records as a table would hold them: JSON text made by the codec, by kind and key.
 
-So nothing gets in that a real table could not hold, and nothing that is read shares memory with what was written.
+So nothing gets in that a real table could not hold, and nothing that is read shares memory with what was written. A
+text that was read once is not read again: what it stands for cannot be changed.
 """
 
 import json
 import zlib
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -30,10 +32,11 @@ _OPERATIONS = {kind_of(cls): cls for cls in (Launch, Removal, Cleanup)}
 _COMMANDS = {kind_of(cls): cls for cls in (Pause, Scale)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Item:
     text: str
     expires: datetime | None = None
+    read: list[Any] = field(default_factory=list)  # what the text stands for, once somebody asked
 
 
 class Table:
@@ -64,19 +67,19 @@ class Table:
     def has(self, kind: str, key: str) -> bool:
         return key in self.items[kind]
 
-    def stored(self, kind: str) -> list[Any]:
-        """What there is of a kind, plain, by key."""
+    def stored(self, kind: str, read: Callable[[Any], T]) -> list[T]:
+        """What there is of a kind, by key, as `read` understands its plain form."""
         if kind in _TTL:
             live = {key: item for key, item in self.items[kind].items() if not self._is_over(item)}
             self.items[kind] = live
         held = self.items[kind]
-        return [json.loads(held[key].text) for key in sorted(held)]
+        return [_read(held[key], read) for key in sorted(held)]
 
     def all(self, kind: str, cls: type[T]) -> list[T]:
-        return [from_plain(cls, plain) for plain in self.stored(kind)]
+        return self.stored(kind, lambda plain: from_plain(cls, plain))
 
     def either(self, kind: str, classes: dict[str, type[Any]]) -> list[Any]:
-        return [from_plain(classes[each["kind"]], each["value"]) for each in self.stored(kind)]
+        return self.stored(kind, lambda plain: from_plain(classes[plain["kind"]], plain["value"]))
 
     def _is_over(self, item: _Item) -> bool:
         return item.expires is not None and item.expires < self.clock.now
@@ -103,7 +106,7 @@ class Table:
     @property
     def policies(self) -> list[PolicyVersion]:
         """By number. A policy's data is plain already, whatever it holds."""
-        return [_policy(plain) for plain in self.stored("policy")]
+        return self.stored("policy", _policy)
 
     def state(self) -> State:
         return State(
@@ -114,9 +117,16 @@ class Table:
             notices=tuple(self.all("notice", Notice)),
             commands=tuple(self.either("command", _COMMANDS)),
             policy=next(reversed(self.policies), None),
-            declared=next(map(_policy, self.stored("declared")), None),
+            declared=next(iter(self.stored("declared", _policy)), None),
             deployment=next(iter(self.all("deployment", Deployment)), None),
         )
+
+
+def _read(item: _Item, read: Callable[[Any], T]) -> T:
+    if not item.read:
+        item.read.append(read(json.loads(item.text)))
+    found: T = item.read[0]
+    return found
 
 
 def _policy(plain: dict[str, Any]) -> PolicyVersion:

@@ -5,6 +5,7 @@ one has its name and its volume. A daemonset has one pod on each node that it ma
 have succeeded.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -113,8 +114,10 @@ class Controllers:
         for _ in range(workload.replicas - len(active)):
             self._make(workload, f"{workload.name}-{workload.made}")
         if len(active) > workload.replicas:
-            worst_first = sorted(active, key=lambda pod: (pod.node is not None, pod.ready, -int(pod.uid[4:])))
-            for pod in worst_first[: len(active) - workload.replicas]:
+            # As the real one does: what does not run yet, then those that share their node with most of their kind.
+            crowd = Counter(pod.node for pod in active)
+            order = sorted(active, key=lambda pod: (bool(pod.node), pod.ready, -crowd[pod.node], -int(pod.uid[4:])))
+            for pod in order[: len(active) - workload.replicas]:
                 self._kubelets.delete(pod)
 
     def _stateful_set(self, workload: Workload) -> None:

@@ -28,7 +28,7 @@ from nodefleet_tools.sim.cluster import SimCluster
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.faults import Faults
 from nodefleet_tools.sim.hooks import Hook, Run, Sequential, hooked
-from nodefleet_tools.sim.invariants import Guard, Violation
+from nodefleet_tools.sim.invariants import Guard
 from nodefleet_tools.sim.kube import Kube, KubeSettings, Traits
 from nodefleet_tools.sim.kubelets import Kubelets
 from nodefleet_tools.sim.load import Load
@@ -36,6 +36,7 @@ from nodefleet_tools.sim.machines import SETUP, CloudSettings, Machine
 from nodefleet_tools.sim.metrics import Prometheus, SimGauges
 from nodefleet_tools.sim.nodes import Nodes
 from nodefleet_tools.sim.people import Person
+from nodefleet_tools.sim.rules import Violation
 from nodefleet_tools.sim.scheduler import Scheduler
 from nodefleet_tools.sim.shop import Shop
 from nodefleet_tools.sim.sinks import Line, Measured, SimArchive, SimTelemetry
@@ -113,7 +114,7 @@ class World:
         hooks: Sequence[Hook] = (),
     ) -> Parts:
         """Ports for one run that is stopped after `limit`, whose clock is wrong by `skew`."""
-        run = Run(name=owner, limit=self.now + limit, hooks=list(hooks))
+        run = Run(name=owner, limit=self.now + limit, hooks=list(hooks), began=self.now)
         self.runs[owner] = run
         store = SimStore(self.table, self.guard, run)
         return Parts(
@@ -126,7 +127,7 @@ class World:
                 SimCluster(self.kube, self.kubelets, self.nodes, self.guard, run), "cluster", run, self.faults
             ),
             gauges=hooked(
-                SimGauges(self.prometheus, lambda: self.faults.away.get(_GAUGES, "")), _GAUGES, run, self.faults
+                SimGauges(self.prometheus, lambda: self.faults.away.get(_GAUGES, ""), run), _GAUGES, run, self.faults
             ),
             archive=hooked(self.archive, "archive", run, self.faults),
             policies=hooked(self.policies, "policies", run, self.faults),
@@ -258,10 +259,14 @@ class World:
             raise LookupError(f"{machine.id} has not joined")
         return node
 
-    def most(self, pool: str) -> int:
-        """The pool's max. A run that began before a new policy may still go by the one before."""
+    def most(self, pool: str, since: datetime | None = None) -> int:
+        """The pool's max, or the highest that was in force since then: what was begun under a policy is carried on.
+
+        A run that began before a new policy may still go by the one before."""
+        begun = min(since or self.now, self.now) - LAMBDA_LIMIT
         versions = self.table.policies
-        recent = [each for each in versions[:-1] if self.now - versions[-1].at <= LAMBDA_LIMIT][-1:] + versions[-1:]
+        ends = [*(each.at for each in versions[1:]), self.now]
+        recent = [each for each, end in zip(versions, ends, strict=True) if end >= begun]
         return max((_max_of(self.policies.read(each.data), pool) for each in recent), default=0)
 
 

@@ -1,0 +1,49 @@
+"""What `pulumi up` runs: the configuration is checked, everything is declared, and what people need to know is told."""
+
+import pulumi
+import pulumi_aws as aws
+
+from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet_infra import artefacts
+from nodefleet_infra.artefacts import Artefacts
+from nodefleet_infra.config import Stack
+from nodefleet_infra.facts import Place
+from nodefleet_infra.program import declare
+from nodefleet_infra.stack import stack_from
+from nodefleet_infra.written import WEBHOOK, written
+
+
+def checked(region: str) -> tuple[Stack, Artefacts]:
+    """Everything that is wrong is said at once, before anything is declared."""
+    project, problems = pulumi.get_project(), list[Problem]()
+    stack = built = None
+    try:
+        stack = stack_from(project, pulumi.get_stack(), region, written(project))
+    except RefusedError as refused:
+        problems += refused.problems
+    try:
+        built = artefacts.found()
+    except RefusedError as refused:
+        problems += refused.problems
+    if stack is None or built is None:
+        lines = "\n".join(f"  - {problem}" for problem in problems)
+        raise pulumi.RunError(f"This stack cannot be deployed:\n{lines}")
+    return stack, built
+
+
+provider = pulumi.Config("aws")
+stack, built = checked(provider.get("region") or "")
+place = Place(
+    partition=aws.get_partition().partition,
+    region=stack.region,
+    account=aws.get_caller_identity().account_id,
+)
+outputs = declare(
+    stack,
+    place,
+    built,
+    webhook=pulumi.Config().get_secret(WEBHOOK),
+    profile=provider.get("profile") or "",
+)
+for name, value in outputs.items():
+    pulumi.export(name, value)

@@ -1,0 +1,164 @@
+"""The alarms as data: what is watched, from when on it is too much, and how urgent it is.
+
+Their names hold the keys of `nodefleet.adapters.slack.meanings`, so that a message says what to do. Everything a run
+writes comes once per tick, so a state counts as lasting when every value within the time is beyond its limit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import Literal
+
+from nodefleet.adapters.slack.meanings import MEANINGS
+from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
+from nodefleet.domain.metrics import Metric
+from nodefleet_infra.config import Cluster, ScheduleConfig
+from nodefleet_infra.functions import FUNCTIONS, INTERRUPTION, RECONCILE, Function
+from nodefleet_infra.messaging import QUEUES
+from nodefleet_infra.names import Names
+
+# What alarms need beyond the metrics that are always on.
+METRICS = (Metric.AT_MAX,)
+JOIN_FAILURES = "JoinFailures"  # counted from the log, see below
+JOIN_FAILED_WORDS = "as failed to join"  # of a run's line
+
+_MINUTE = 60
+_DEGRADED = 2  # of DegradationLevel: readings are missing, or worse
+LAMBDA, SQS = "AWS/Lambda", "AWS/SQS"
+
+
+class Severity(Enum):
+    CRITICAL = "critical"  # e-mail and Slack
+    WARNING = "warning"  # Slack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One metric, as CloudWatch knows it."""
+
+    namespace: str
+    metric: str
+    dimensions: Mapping[str, str] = field(default_factory=dict)
+    statistic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    name: str
+    severity: Severity
+    says: str
+    series: Mapping[str, Series]  # by the name that the expression uses
+    expression: str = ""  # empty: the only series itself
+    over: Literal[">", "≥", "<"] = ">"
+    limit: float
+    period: int  # seconds
+    periods: int = 1
+    missing: Literal["notBreaching", "breaching"] = "notBreaching"  # what no data means
+
+
+# ── all of them ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def alarms(names: Names, clusters: Sequence[Cluster], schedule: ScheduleConfig) -> Iterator[Alarm]:
+    for cluster in clusters:
+        yield from _of_cluster(names, cluster, schedule)
+    yield from _of_stack(names, clusters)
+
+
+def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig) -> Iterator[Alarm]:
+    def alarm(key: str, severity: Severity, metric: Metric, statistic: str, **rule: object) -> Alarm:
+        series = Series(
+            namespace=NAMESPACE, metric=metric.value, dimensions={DIMENSION: cluster.id}, statistic=statistic
+        )
+        return _alarm(names.of(cluster.name, key), key, severity, {"value": series}, **rule)
+
+    critical, warning = Severity.CRITICAL, Severity.WARNING
+    yield alarm("scaling-failures", critical, Metric.FAILURES, "Sum", over="≥", limit=3, period=15 * _MINUTE)
+    yield alarm("cpu-high", critical, Metric.CPU, "Minimum", limit=90, period=5 * _MINUTE)
+    yield alarm("at-max", critical, Metric.AT_MAX, "Minimum", over="≥", limit=1, period=5 * _MINUTE, periods=2)
+    yield alarm(
+        "no-invocation",
+        critical,
+        Metric.INVOCATIONS,
+        "Sum",
+        over="<",
+        limit=1,
+        period=silence(schedule),
+        missing="breaching",
+    )
+    yield alarm("memory-high", warning, Metric.MEMORY, "Minimum", limit=80, period=5 * _MINUTE, periods=2)
+    yield alarm(
+        "prometheus-unavailable", warning, Metric.LEVEL, "Minimum", over="≥", limit=_DEGRADED, period=5 * _MINUTE
+    )
+
+
+def _of_stack(names: Names, clusters: Sequence[Cluster]) -> Iterator[Alarm]:
+    critical, warning = Severity.CRITICAL, Severity.WARNING
+    failed = {"value": Series(namespace=NAMESPACE, metric=JOIN_FAILURES, statistic="Sum")}
+    yield _alarm(names.of("join-failure"), "join-failure", critical, failed, over="≥", limit=1, period=5 * _MINUTE)
+    # A run that raises has a reason to: without the table, for example, it can do nothing else.
+    runs = {each.name: _of_function(names, each, "Errors", "Sum") for each in (RECONCILE, INTERRUPTION)}
+    yield _alarm(
+        names.of("runs", "scaling-failures"),
+        "scaling-failures",
+        critical,
+        runs,
+        expression=_sum(runs),
+        over="≥",
+        limit=3,
+        period=15 * _MINUTE,
+    )
+    for queue in QUEUES:
+        waiting = Series(
+            namespace=SQS,
+            metric="ApproximateNumberOfMessagesVisible",
+            dimensions={"QueueName": names.of(queue)},
+            statistic="Maximum",
+        )
+        name = names.of(queue, "dead-letters")
+        yield _alarm(name, "dead-letters", critical, {"value": waiting}, limit=0, period=5 * _MINUTE)
+    for each in (RECONCILE, INTERRUPTION):
+        duration = {"value": _of_function(names, each, "Duration", "Maximum")}
+        name = names.of(each.name, "near-time-limit")
+        limit = near_time_limit(each, clusters) * 1000  # ms
+        yield _alarm(name, "near-time-limit", warning, duration, over="≥", limit=limit, period=5 * _MINUTE)
+    throttled = {each.name: _of_function(names, each, "Throttles", "Sum") for each in FUNCTIONS}
+    yield _alarm(
+        names.of("throttles"),
+        "throttles",
+        warning,
+        throttled,
+        expression=_sum(throttled),
+        over="≥",
+        limit=1,
+        period=5 * _MINUTE,
+    )
+
+
+def _alarm(name: str, key: str, severity: Severity, series: Mapping[str, Series], **rule: object) -> Alarm:
+    return Alarm(name=name, severity=severity, says=MEANINGS[key].says, series=series, **rule)  # type: ignore[arg-type]
+
+
+def _of_function(names: Names, function: Function, metric: str, statistic: str) -> Series:
+    dimensions = {"FunctionName": names.of(function.name)}
+    return Series(namespace=LAMBDA, metric=metric, dimensions=dimensions, statistic=statistic)
+
+
+def _sum(series: Mapping[str, Series]) -> str:
+    return " + ".join(f"FILL({name}, 0)" for name in series)
+
+
+# ── limits that follow from something else ───────────────────────────────────────────────────────────────────────
+
+
+def silence(schedule: ScheduleConfig) -> int:
+    """Seconds without a run after which something is wrong: three ticks, and ten minutes at least."""
+    slowest = schedule.night.every if schedule.night else schedule.every
+    return max(10 * _MINUTE, 3 * slowest // timedelta(minutes=1) * _MINUTE)
+
+
+def near_time_limit(function: Function, clusters: Sequence[Cluster]) -> float:
+    """Seconds. A burst ends with its budget, so whatever comes half-way from there to the limit is no burst."""
+    budget = max(cluster.policy.burst.budget for cluster in clusters).total_seconds()
+    return (budget + function.timeout) / 2

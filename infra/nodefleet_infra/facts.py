@@ -1,0 +1,174 @@
+"""What one part of the program tells another. Nobody reaches into another part's resources.
+
+Values that AWS decides are Outputs. IAM statements are made of `Facts`, in which everything is plain text: whoever
+makes a role waits for the Outputs and calls the pure function with what came.
+
+    network ──► NetworkFacts ─┬─► Master(name, MasterNeeds)    .gives: MasterFacts
+    state   ──► StateFacts   ─┤
+    secrets ──► SecretRef …  ─┴─► Workers(name, WorkersNeeds)  .gives: WorkersFacts ──► records, roles
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+
+from nodefleet_infra.config import Cluster
+from nodefleet_infra.names import Names
+
+Text = pulumi.Output[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the stack is: all that ARNs are made of."""
+
+    partition: str  # "aws"
+    region: str
+    account: str
+
+
+# ── network ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterGroups:
+    """A cluster's security groups, by id."""
+
+    master: Text
+    workers: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFacts:
+    vpc: Text
+    workers: Mapping[str, Text]  # zone → subnet of master and workers
+    functions: tuple[Text, ...]  # subnets of the functions
+    functions_group: Text
+    groups: Mapping[str, ClusterGroups]  # by cluster id
+    dualstack: tuple[str, ...]  # services that the functions call by their dual-stack address
+    ready: tuple[pulumi.Resource, ...]  # routes: without them a machine boots into the void
+    public: bool = True  # master and workers get out by addresses of their own; false: by NAT
+
+
+# ── state ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretRef:
+    name: str
+    arn: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSecrets:
+    """Made empty by the stack and filled by the master, so that no secret passes through Pulumi."""
+
+    api: SecretRef  # {"server", "token", "ca"}: the autoscaler's login
+    agent_token: SecretRef  # what workers join with
+    server_token: SecretRef  # what a replaced master opens its snapshots with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketRef:
+    name: Text
+    arn: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFacts:
+    table: Text  # its name
+    table_arn: Text
+    stream_arn: Text
+    looks: BucketRef  # what runs saw, 30 days
+    backups: BucketRef  # the masters' etcd snapshots, under backup_prefix(cluster)
+    secrets: Mapping[str, ClusterSecrets]  # by cluster id
+    slack: SecretRef
+
+
+def backup_prefix(cluster: str) -> str:
+    """Where a cluster's snapshots lie in the bucket."""
+    return f"etcd/{cluster}"
+
+
+# ── machines ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterNeeds:
+    """Of one cluster."""
+
+    names: Names
+    place: Place
+    cluster: Cluster
+    zone: str
+    subnet: Text  # in that zone
+    group: Text
+    secrets: ClusterSecrets
+    backups: BucketRef
+    wake_topic: Text  # ARN; Alertmanager publishes there, with the message attribute `cluster`
+    ready: tuple[pulumi.Resource, ...]
+    public: bool = True  # it needs an address of its own to get out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterFacts:
+    api_server: Text  # https://10.20.0.10:6443: stays when the machine is replaced
+    prometheus: Text  # http://10.20.0.10:9090
+    role_arn: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersNeeds:
+    """Of one cluster; its pools are in `cluster.pools`."""
+
+    names: Names
+    place: Place
+    cluster: Cluster
+    group: Text
+    api_server: Text
+    agent_token: SecretRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateRef:
+    id: Text
+    arn: Text
+    version: Text  # a number, never $Latest: a launch that is sent again must be the same launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersFacts:
+    templates: Mapping[str, TemplateRef]  # by pool
+    role_arn: Text  # what the autoscaler may pass
+
+
+# ── roles ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterArns:
+    """What IAM says of one cluster."""
+
+    cluster: str  # its id, the value of the cluster tag
+    api_secret: str
+    templates: tuple[str, ...]
+    worker_role: str
+    subnets: tuple[str, ...]  # where workers may be launched
+    groups: tuple[str, ...]  # the workers' security groups
+    queues: tuple[str, ...] = ()  # SQS queues that the policy reads
+    metrics: bool = False  # whether the policy reads CloudWatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything that the functions' statements are made of."""
+
+    place: Place
+    table: str
+    stream: str
+    looks: str  # the bucket's ARN
+    slack_secret: str
+    queues: Mapping[str, str]  # function → the dead-letter queue that it sends to
+    log_groups: Mapping[str, str]  # function → its log group's ARN
+    clusters: tuple[ClusterArns, ...]

@@ -1,0 +1,194 @@
+"""What each role may do: one function for each role, from plain facts to statements.
+
+reconcile, interruption   the loop: both may come to do anything that a run does
+notify, report            the messenger and the weekly report
+worker, master            the machines
+scheduler                 what starts the functions by the clock
+
+Nothing here is granted that a test has not seen used (tests/infra/test_least_privilege.py), and the same test holds
+every call of the code against it. `*` stands for a resource only where AWS knows no narrower one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nodefleet_infra import iam_ec2
+from nodefleet_infra.facts import ClusterArns, Facts, Place, backup_prefix
+from nodefleet_infra.statements import Statement
+
+ANYTHING = ("*",)
+_READ_AND_WRITE = ("ConditionCheckItem", "DeleteItem", "PutItem", "Query", "UpdateItem")
+_SESSIONS = ("CreateControlChannel", "CreateDataChannel", "OpenControlChannel", "OpenDataChannel")
+_PULL = ("BatchCheckLayerAvailability", "BatchGetImage", "GetDownloadUrlForLayer")
+
+
+# ── the functions ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def reconcile(facts: Facts) -> tuple[Statement, ...]:
+    return (*_lambda("reconcile", facts), *_loop(facts))
+
+
+def interruption(facts: Facts) -> tuple[Statement, ...]:
+    return (*_lambda("interruption", facts), *_loop(facts))
+
+
+def notify(facts: Facts) -> tuple[Statement, ...]:
+    """It notes what it told of every alarm, also of one that names no cluster or another's: so not by cluster."""
+    stream = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator")
+    return (
+        *_lambda("notify", facts),
+        Statement(sid="Stream", actions=stream, resources=(facts.stream,)),
+        Statement(sid="Streams", actions=("dynamodb:ListStreams",), resources=ANYTHING),
+        Statement(sid="Table", actions=_of("dynamodb", "DeleteItem", "PutItem", "Query"), resources=(facts.table,)),
+        _secrets(facts.slack_secret),
+    )
+
+
+def report(facts: Facts) -> tuple[Statement, ...]:
+    return (*_lambda("report", facts), _records(facts, "PutItem", "Query"), iam_ec2.seeing(machines=False))
+
+
+FUNCTIONS = {"reconcile": reconcile, "interruption": interruption, "notify": notify, "report": report}
+
+
+def in_vpc(place: Place, function: str) -> tuple[Statement, ...]:
+    """In addition, for a function in a VPC; `function` is its ARN without a version."""
+    return iam_ec2.attached_to_vpc(place, function)
+
+
+def _loop(facts: Facts) -> tuple[Statement, ...]:
+    place, clusters = facts.place, facts.clusters
+    return (
+        _records(facts, *_READ_AND_WRITE),
+        Statement(
+            sid="Looks",
+            actions=("s3:PutObject",),
+            resources=tuple(f"{facts.looks}/{cluster.cluster}/*" for cluster in clusters),
+        ),
+        _secrets(*(cluster.api_secret for cluster in clusters)),
+        *_readings(clusters),
+        iam_ec2.seeing(),
+        *iam_ec2.launching(place, clusters),
+        *iam_ec2.keeping(place, clusters),
+    )
+
+
+def _readings(clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
+    """Only what a policy reads."""
+    queues = tuple(arn for cluster in clusters for arn in cluster.queues)
+    found = []
+    if queues:
+        found.append(Statement(sid="Queues", actions=("sqs:GetQueueAttributes",), resources=queues))
+    if any(cluster.metrics for cluster in clusters):
+        found.append(Statement(sid="Metrics", actions=("cloudwatch:GetMetricData",), resources=ANYTHING))
+    return tuple(found)
+
+
+def _records(facts: Facts, *actions: str) -> Statement:
+    """Only the records of our clusters."""
+    ours = tuple(cluster.cluster for cluster in facts.clusters)
+    return Statement(
+        sid="Table",
+        actions=_of("dynamodb", *actions),
+        resources=(facts.table,),
+        conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ours}},
+    )
+
+
+def _secrets(*arns: str) -> Statement:
+    return Statement(sid="Secrets", actions=("secretsmanager:GetSecretValue",), resources=arns)
+
+
+def _lambda(function: str, facts: Facts) -> tuple[Statement, ...]:
+    """What Lambda itself does with a function's role: write its log, set aside what it could not deliver."""
+    log = facts.log_groups[function].removesuffix(":*")
+    written = Statement(sid="Log", actions=_of("logs", "CreateLogStream", "PutLogEvents"), resources=(f"{log}:*",))
+    queue = facts.queues.get(function)
+    if queue is None:
+        return (written,)
+    return (written, Statement(sid="SetAside", actions=("sqs:SendMessage",), resources=(queue,)))
+
+
+# ── the machines ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerArns:
+    place: Place
+    agent_token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterArns:
+    place: Place
+    cluster: str  # its id
+    api_secret: str
+    agent_token: str
+    server_token: str
+    backups: str  # the bucket's ARN
+    manifests: str  # the folder in it with what the master runs in the cluster
+    wake_topic: str
+
+
+def worker(arns: WorkerArns) -> tuple[Statement, ...]:
+    """Join, pull images of this account, and let people in by Session Manager. Every pod that is not kept from the
+    metadata service could do the same, so there is nothing more."""
+    place = arns.place
+    images = f"arn:{place.partition}:ecr:{place.region}:{place.account}:repository/*"
+    return (
+        _secrets(arns.agent_token),
+        Statement(sid="ImagesLogin", actions=("ecr:GetAuthorizationToken",), resources=ANYTHING),
+        Statement(sid="Images", actions=_of("ecr", *_PULL), resources=(images,)),
+        *_session_manager(place),
+    )
+
+
+def master(arns: MasterArns) -> tuple[Statement, ...]:
+    """It fills its cluster's secrets and reads back what a replaced master needs; keeps its snapshots in its own place;
+    takes its manifests, which it cannot change; wakes the autoscaler. To see whether the bucket is there K3s lists it,
+    without a prefix."""
+    kept, read = (f"{arns.backups}/{folder}/*" for folder in (backup_prefix(arns.cluster), arns.manifests))
+    snapshots = _of("s3", "AbortMultipartUpload", "DeleteObject", "GetObject", "PutObject")
+    return (
+        Statement(
+            sid="Publish",
+            actions=("secretsmanager:PutSecretValue",),
+            resources=(arns.api_secret, arns.agent_token, arns.server_token),
+        ),
+        _secrets(arns.agent_token, arns.server_token),
+        Statement(sid="Snapshots", actions=snapshots, resources=(kept,)),
+        Statement(sid="Manifests", actions=("s3:GetObject",), resources=(read,)),
+        Statement(sid="List", actions=("s3:ListBucket",), resources=(arns.backups,)),
+        Statement(sid="Wake", actions=("sns:Publish",), resources=(arns.wake_topic,)),
+        *_session_manager(arns.place),
+    )
+
+
+def _session_manager(place: Place) -> tuple[Statement, ...]:
+    """The managed policy for it also reads every parameter of the account."""
+    instances = f"arn:{place.partition}:ec2:{place.region}:{place.account}:instance/*"
+    return (
+        Statement(sid="SessionHost", actions=("ssm:UpdateInstanceInformation",), resources=(instances,)),
+        Statement(sid="Sessions", actions=_of("ssmmessages", *_SESSIONS), resources=ANYTHING),
+    )
+
+
+# ── what starts the functions ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerArns:
+    functions: tuple[str, ...]  # the aliases that schedules start
+    queue: str = ""  # where a tick goes that could not be delivered
+
+
+def scheduler(arns: SchedulerArns) -> tuple[Statement, ...]:
+    start = Statement(sid="Start", actions=("lambda:InvokeFunction",), resources=arns.functions)
+    if not arns.queue:
+        return (start,)
+    return (start, Statement(sid="SetAside", actions=("sqs:SendMessage",), resources=(arns.queue,)))
+
+
+def _of(service: str, *actions: str) -> tuple[str, ...]:
+    return tuple(f"{service}:{action}" for action in actions)

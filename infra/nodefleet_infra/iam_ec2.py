@@ -1,0 +1,167 @@
+"""What the autoscaler may do in EC2: launch workers from our templates, mark and terminate them, and nothing else.
+
+EC2 asks about each resource that a call touches, and each must be allowed. One CreateFleet is therefore many questions:
+about the fleet itself, and, as RunInstances in our name, about what it launches.
+
+    template, subnets, groups, interfaces     which they are
+    image                                     the template's own, not one that the call put in its place
+    fleet, instances, volumes                 the tags that they will have
+    instances                                 from which template they come
+    tags                                      only while something is made (ec2:CreateAction)
+    the workers' role                         only for EC2
+
+That a server is never touched is said twice: it lacks the tag that workers have, and a denial outweighs whatever
+somebody may add to the role later. So it is with templates: a launch without one of ours is denied.
+"""
+
+from collections.abc import Sequence
+
+from nodefleet.domain.names import (
+    ROLE_SERVER,
+    ROLE_WORKER,
+    STATUS_JOIN_FAILED,
+    TAG_CLUSTER,
+    TAG_ROLE,
+    TAG_STATUS,
+)
+from nodefleet_infra.facts import ClusterArns, Place
+from nodefleet_infra.statements import Statement
+
+# What a launch may tag. CreateFleet tags the first three; network interfaces only a template can tag. Spot requests are
+# not among them: EC2 would then ask for RunInstances on the request, and an instant fleet's request is gone at once.
+TAGGED_AT_LAUNCH = ("fleet", "instance", "volume", "network-interface")
+
+_LAUNCH = ("ec2:CreateFleet", "ec2:RunInstances")
+
+# What must never happen to a server, whatever else the role is given.
+_HARM = (
+    "ec2:CreateTags",
+    "ec2:DeleteTags",
+    "ec2:ModifyInstanceAttribute",
+    "ec2:RebootInstances",
+    "ec2:StopInstances",
+    "ec2:TerminateInstances",
+)
+
+# Lambda makes a function's network interfaces with the function's own role.
+_INTERFACES = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:UnassignPrivateIpAddresses",
+)
+_INTERFACES_SEEN = ("ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets")
+
+
+def seeing(*, machines: bool = True) -> Statement:
+    """EC2 lets nobody see only some of its machines. What types offer and cost is no secret anyway."""
+    types = ("ec2:DescribeInstanceTypes", "ec2:DescribeSpotPriceHistory")
+    actions = ("ec2:DescribeInstances", *types) if machines else types
+    return Statement(sid="See", actions=actions, resources=("*",))
+
+
+def launching(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
+    """Lists of ARNs stand here once each: they are what makes a policy long."""
+    templates = tuple(arn for cluster in clusters for arn in cluster.templates)
+    subnets = tuple(arn for cluster in clusters for arn in cluster.subnets)
+    groups = tuple(arn for cluster in clusters for arn in cluster.groups)
+    image = (f"arn:{place.partition}:ec2:{place.region}::image/*",)
+    tagged = {
+        f"aws:RequestTag/{TAG_CLUSTER}": tuple(cluster.cluster for cluster in clusters),
+        f"aws:RequestTag/{TAG_ROLE}": (ROLE_WORKER,),
+    }
+    return (
+        Statement(
+            sid="LaunchFrom",
+            actions=_LAUNCH,
+            resources=(*templates, *subnets, *groups, *_any(place, "network-interface")),
+        ),
+        Statement(sid="FleetImage", actions=("ec2:CreateFleet",), resources=image),
+        Statement(
+            sid="LaunchImage",
+            actions=("ec2:RunInstances",),
+            resources=image,
+            conditions={"Bool": {"ec2:IsLaunchTemplateResource": ("true",)}},
+        ),
+        Statement(
+            sid="LaunchTagged",
+            actions=_LAUNCH,
+            resources=_any(place, "fleet", "instance", "volume"),
+            conditions={"StringEquals": tagged},
+        ),
+        Statement(
+            sid="LaunchOnlyOurs",
+            effect="Deny",
+            actions=("ec2:RunInstances",),
+            resources=_any(place, "instance"),
+            conditions={"ArnNotEquals": {"ec2:LaunchTemplate": templates}},  # also holds for a launch without one
+        ),
+        Statement(
+            sid="TagNew",
+            actions=("ec2:CreateTags",),
+            resources=_any(place, *TAGGED_AT_LAUNCH),
+            conditions={"StringEquals": {"ec2:CreateAction": ("CreateFleet", "RunInstances"), **tagged}},
+        ),
+        Statement(
+            sid="PassWorkerRole",
+            actions=("iam:PassRole",),
+            resources=tuple(cluster.worker_role for cluster in clusters),
+            conditions={"StringEquals": {"iam:PassedToService": ("ec2.amazonaws.com",)}},
+        ),
+    )
+
+
+def keeping(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
+    """What may happen to machines that run."""
+    instances = _any(place, "instance")
+    own_workers = {
+        f"aws:ResourceTag/{TAG_CLUSTER}": tuple(cluster.cluster for cluster in clusters),
+        f"aws:ResourceTag/{TAG_ROLE}": (ROLE_WORKER,),
+    }
+    status = {f"aws:RequestTag/{TAG_STATUS}": (STATUS_JOIN_FAILED,)}
+    return (
+        Statement(
+            sid="MarkWorkers",
+            actions=("ec2:CreateTags",),
+            resources=instances,
+            conditions={
+                "StringEquals": {**own_workers, **status},
+                "ForAllValues:StringEquals": {"aws:TagKeys": (TAG_STATUS,)},  # and no other key along with it
+            },
+        ),
+        Statement(
+            sid="EndWorkers",
+            actions=("ec2:TerminateInstances",),
+            resources=instances,
+            conditions={"StringEquals": own_workers},
+        ),
+        Statement(
+            sid="SpareServers",
+            effect="Deny",
+            actions=_HARM,
+            resources=instances,
+            conditions={"StringEquals": {f"aws:ResourceTag/{TAG_ROLE}": (ROLE_SERVER,)}},
+        ),
+    )
+
+
+def attached_to_vpc(place: Place, function: str) -> tuple[Statement, ...]:
+    """For a function (its ARN without a version) in a VPC. What Lambda may do with the role the function's own code may
+    not: calls from within a function say which one it is. Lambda wants to delete interfaces whatever they are called,
+    and checks that when the function is made."""
+    anything = (f"arn:{place.partition}:ec2:{place.region}:{place.account}:*/*",)
+    return (
+        Statement(sid="VpcSee", actions=_INTERFACES_SEEN, resources=("*",)),
+        Statement(sid="VpcAttach", actions=_INTERFACES, resources=anything),
+        Statement(
+            sid="VpcNotByCode",
+            effect="Deny",
+            actions=(*_INTERFACES, *_INTERFACES_SEEN),
+            resources=("*",),
+            conditions={"ArnEquals": {"lambda:SourceFunctionArn": (function,)}},
+        ),
+    )
+
+
+def _any(place: Place, *kinds: str) -> tuple[str, ...]:
+    return tuple(f"arn:{place.partition}:ec2:{place.region}:{place.account}:{kind}/*" for kind in kinds)

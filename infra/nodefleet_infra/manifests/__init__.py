@@ -1,0 +1,162 @@
+"""What K3s starts by itself: the files of its manifests folder, from the YAML in this one.
+
+*.yaml are manifests, *.yml the configurations that become ConfigMaps. In both `@@{name}` is a value of ours; `$1` and
+`{{ … }}` belong to Prometheus and Alertmanager. A pod carries the digest of its configuration, so that a change of one
+starts it anew.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import yaml
+
+from nodefleet.adapters.k8s.permissions import NEEDED, NEEDED_PATHS
+from nodefleet.domain.names import CAPACITY_LABEL, POOL_LABEL
+from nodefleet.domain.workload import TYPE_LABEL, ZONE_LABEL
+
+NAMESPACE = "node-fleet"
+ACCOUNT = "autoscaler"  # the ServiceAccount that the functions are
+NODE_LABELS = (CAPACITY_LABEL, POOL_LABEL, TYPE_LABEL, ZONE_LABEL)  # what metrics tell of nodes
+
+IMAGES: Mapping[str, str] = {
+    "prometheus": "quay.io/prometheus/prometheus:v3.5.0",
+    "alertmanager": "quay.io/prometheus/alertmanager:v0.28.1",
+    "node_exporter": "quay.io/prometheus/node-exporter:v1.9.1",
+    "kube_state_metrics": "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.15.0",
+    "grafana": "docker.io/grafana/grafana:12.0.2",
+}
+_STATIC = ("budgets", "namespace")
+_RBAC = "rbac.authorization.k8s.io"
+
+
+class _Text(Template):
+    delimiter = "@@"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What manifests know of their cluster."""
+
+    cluster: str  # its id
+    region: str
+    wake_topic: str  # ARN
+    grafana: bool
+
+
+def rendered(site: Site) -> dict[str, str]:
+    """File name → content."""
+    prometheus = {"prometheus.yml": configuration("prometheus", site), "rules.yml": configuration("rules", site)}
+    alertmanager = {"alertmanager.yml": configuration("alertmanager", site)}
+    manifests = {
+        "autoscaler": _dumped(*_autoscaler()),
+        "node-exporter": _manifest("node-exporter", site),
+        "kube-state-metrics": _manifest("kube-state-metrics", site),
+        "prometheus": _with_map("prometheus", prometheus, site),
+        "alertmanager": _with_map("alertmanager", alertmanager, site),
+        "grafana": _grafana(site),
+    }
+    manifests |= {name: _manifest(name, site) for name in _STATIC}
+    return dict(sorted((file_of(name), text) for name, text in manifests.items()))
+
+
+def file_of(name: str) -> str:
+    """K3s knows a file by its base name alone, so somebody's own `prometheus.yaml` would be taken for ours. It goes
+    through them in order: the namespace comes first."""
+    return f"node-fleet-{'0-' if name == 'namespace' else ''}{name}.yaml"
+
+
+def configuration(name: str, site: Site) -> str:
+    """What stands in a ConfigMap: `prometheus`, `rules` or `alertmanager`."""
+    return _filled(f"{name}.yml", site)
+
+
+def dashboards() -> dict[str, str]:
+    """Grafana's, by file name."""
+    folder = files("nodefleet_infra.dashboards").joinpath("grafana")
+    found = {each.name: each.read_text("utf-8") for each in folder.iterdir() if each.name.endswith(".json")}
+    return dict(sorted(found.items()))
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _filled(name: str, site: Site, more: Mapping[str, str] | None = None) -> str:
+    values = {
+        "cluster": site.cluster,
+        "region": site.region,
+        "wake_topic": site.wake_topic,
+        "node_labels": ",".join(NODE_LABELS),
+        **IMAGES,
+        **(more or {}),
+    }
+    return _Text(files(__package__).joinpath(name).read_text("utf-8")).substitute(values)
+
+
+def _manifest(name: str, site: Site, more: Mapping[str, str] | None = None) -> str:
+    return _filled(f"{name}.yaml", site, more)
+
+
+def _with_map(name: str, data: Mapping[str, str], site: Site) -> str:
+    digest = {f"{name}_digest": _digest(data)}
+    return f"{_dumped(_config_map(name, data))}---\n{_manifest(name, site, digest)}"
+
+
+def _grafana(site: Site) -> str:
+    """The dashboards are always there, with the label by which other Grafanas find them. K3s removes from the cluster
+    what a file no longer holds, but not what a file held that is gone: so there is always this one."""
+    data = dashboards()
+    shipped = _dumped(_config_map("node-fleet-dashboards", data, {"grafana_dashboard": "1"}))
+    if not site.grafana:
+        return shipped
+    return f"{shipped}---\n{_manifest('grafana', site, {'grafana_digest': _digest(data)})}"
+
+
+def _digest(data: Mapping[str, str]) -> str:
+    return hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in sorted(data.items())).encode()).hexdigest()[:16]
+
+
+# ── objects ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _config_map(name: str, data: Mapping[str, str], labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": NAMESPACE} | ({"labels": dict(labels)} if labels else {})
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+
+
+def _autoscaler() -> tuple[dict[str, Any], ...]:
+    """Who the functions are in the cluster, and what they may do there: what the code says that it needs."""
+    name = f"{NAMESPACE}-{ACCOUNT}"
+    rules: list[dict[str, Any]] = [
+        {"apiGroups": [each.group], "resources": [each.resource], "verbs": list(each.verbs)} for each in NEEDED
+    ]
+    rules.append({"nonResourceURLs": list(NEEDED_PATHS), "verbs": ["get"]})
+    return (
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}},
+        {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules},
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+        },
+    )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines as blocks, so that people can read them."""
+
+
+def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _string)
+
+
+def _dumped(*objects: Mapping[str, Any]) -> str:
+    return "---\n".join(yaml.dump(each, Dumper=_Dumper, sort_keys=False, width=120) for each in objects)

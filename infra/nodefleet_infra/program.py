@@ -1,0 +1,193 @@
+"""How the parts fit together. What depends on what also decides what `destroy` does first: see teardown."""
+
+from dataclasses import dataclass
+
+import pulumi
+
+from nodefleet_infra import records
+from nodefleet_infra.alarms import METRICS
+from nodefleet_infra.arns import facts_of
+from nodefleet_infra.artefacts import Artefacts
+from nodefleet_infra.autoscaler import Autoscaler, AutoscalerNeeds
+from nodefleet_infra.config import Cluster, Stack
+from nodefleet_infra.facts import MasterFacts, MasterNeeds, NetworkFacts, Place, StateFacts, WorkersFacts, WorkersNeeds
+from nodefleet_infra.functions import INTERRUPTION, LIVE, RECONCILE, REPORT, TICK, URGENT
+from nodefleet_infra.master import Master
+from nodefleet_infra.messaging import UNDELIVERED, WAKE, Messaging
+from nodefleet_infra.monitoring import Monitoring, dashboard_link, logs_link
+from nodefleet_infra.names import Names
+from nodefleet_infra.network import Network
+from nodefleet_infra.schedules import Schedules, Starts
+from nodefleet_infra.service_roles import SERVICES, ServiceRole
+from nodefleet_infra.state import State
+from nodefleet_infra.teardown import Sweep
+from nodefleet_infra.workers import Workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One cluster's machines."""
+
+    cluster: Cluster
+    master: MasterFacts
+    workers: WorkersFacts
+    parts: tuple[pulumi.Resource, ...]
+
+
+def declare(
+    stack: Stack,
+    place: Place,
+    artefacts: Artefacts,
+    *,
+    webhook: pulumi.Output[str] | None = None,
+    profile: str = "",
+) -> dict[str, pulumi.Input[object]]:
+    """Declares everything and gives what a person wants to know of it. Nothing of that is secret."""
+    names = Names(project=stack.project, stack=stack.name, extra=stack.config.tags)
+    config, ids = stack.config, stack.cluster_ids()
+    metrics = tuple(dict.fromkeys((*METRICS, *config.autoscaler.metrics)))
+    for service in SERVICES:
+        ServiceRole(service.split(".")[0], service=service, region=place.region, profile=profile)
+    network = Network("network", names, place, config.network, stack.clusters)
+    state = State("state", names, place, ids, production=config.production, webhook=webhook)
+    messaging = Messaging("messaging", names, place, config.messages.emails)
+    sites = [_site(each, names, place, network.gives, state.gives, messaging.topics[WAKE]) for each in stack.clusters]
+    facts = facts_of(
+        names,
+        place,
+        stack.clusters,
+        network=network.gives,
+        state=state.gives,
+        workers={site.cluster.id: site.workers for site in sites},
+        queues=messaging.queues,
+    )
+    autoscaler = Autoscaler(
+        "autoscaler",
+        AutoscalerNeeds(
+            names=names,
+            place=place,
+            config=config.autoscaler,
+            artefacts=artefacts,
+            clusters=ids,
+            metrics=metrics,
+            slack=config.messages.slack,
+            network=network.gives,
+            state=state.gives,
+            facts=facts,
+            topics=messaging.topics,
+            queues=messaging.queues,
+        ),
+    )
+    sweeps: dict[str, pulumi.Resource] = {}
+    for site in sites:
+        cluster = site.cluster
+        written = _records(state, site, network.gives, stack, names)
+        sweeps[cluster.id] = Sweep(
+            cluster.name,
+            cluster=cluster.id,
+            region=place.region,
+            table=state.gives.table,
+            profile=profile,
+            opts=pulumi.ResourceOptions(depends_on=[network, state, autoscaler, *written, *site.parts]),
+        )
+    Schedules(
+        "schedules",
+        names,
+        place,
+        stack.clusters,
+        config.autoscaler,
+        Starts(
+            tick=autoscaler.aliases[RECONCILE.name, TICK],
+            urgent=autoscaler.aliases[RECONCILE.name, URGENT],
+            report=autoscaler.aliases[REPORT.name, LIVE],
+            interruption=autoscaler.aliases[INTERRUPTION.name, URGENT],
+            wake=messaging.topics[WAKE],
+            undelivered=messaging.queues[UNDELIVERED],
+        ),
+        sweeps,
+    )
+    Monitoring(
+        "monitoring",
+        names,
+        place,
+        stack.clusters,
+        config.autoscaler,
+        metrics=metrics,
+        topics=messaging.topics,
+        logs=autoscaler.logs,
+    )
+    return {
+        "clusters": list(ids),
+        "table": state.gives.table,
+        "looks": state.gives.looks.name,
+        "backups": state.gives.backups.name,
+        "wakeTopic": messaging.topics[WAKE],
+        "slackSecret": state.gives.slack.name,
+        "functions": {name: function.name for name, function in autoscaler.functions.items()},
+        "workerGroups": {cluster: groups.workers for cluster, groups in network.gives.groups.items()},
+        "apiServers": {site.cluster.id: site.master.api_server for site in sites},
+        "dashboard": dashboard_link(names, place.region),
+    }
+
+
+def _site(
+    cluster: Cluster, names: Names, place: Place, network: NetworkFacts, state: StateFacts, wake: pulumi.Output[str]
+) -> Site:
+    groups, secrets = network.groups[cluster.id], state.secrets[cluster.id]
+    zone = cluster.master.zone or next(iter(network.workers))
+    master = Master(
+        f"{cluster.name}-master",
+        MasterNeeds(
+            names=names,
+            place=place,
+            cluster=cluster,
+            zone=zone,
+            subnet=network.workers[zone],
+            group=groups.master,
+            secrets=secrets,
+            backups=state.backups,
+            wake_topic=wake,
+            ready=network.ready,
+            public=network.public,
+        ),
+    )
+    workers = Workers(
+        f"{cluster.name}-workers",
+        WorkersNeeds(
+            names=names,
+            place=place,
+            cluster=cluster,
+            group=groups.workers,
+            api_server=master.gives.api_server,
+            agent_token=secrets.agent_token,
+        ),
+    )
+    return Site(cluster=cluster, master=master.gives, workers=workers.gives, parts=(master, workers))
+
+
+def _records(state: State, site: Site, network: NetworkFacts, stack: Stack, names: Names) -> list[pulumi.Resource]:
+    """What the functions find of the cluster in the table."""
+    cluster, region = site.cluster, stack.region
+    said = pulumi.Output.all(
+        api_server=site.master.api_server,
+        prometheus=site.master.prometheus,
+        templates={pool: [each.id, each.version] for pool, each in site.workers.templates.items()},
+        subnets=dict(network.workers),
+    )
+    deployed = said.apply(
+        lambda made: records.deployed(
+            cluster,
+            api_server=made["api_server"],
+            api_secret=names.api_secret(cluster.id),
+            prometheus=made["prometheus"],
+            templates={pool: (template, version) for pool, (template, version) in made["templates"].items()},
+            subnets=made["subnets"],
+            prices=stack.config.prices,
+            dashboard=dashboard_link(names, region),
+            logs=logs_link(names, region),
+        )
+    )
+    return [
+        state.record(cluster.id, "deployment", deployed),
+        state.record(cluster.id, "policy", records.declared(cluster)),
+    ]

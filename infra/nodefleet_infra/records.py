@@ -1,0 +1,54 @@
+"""The two records that the stack writes into its table for each cluster, in the code's own form.
+
+They are JSON of a TableItem, so that `pulumi preview` shows what would change.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from nodefleet.adapters.aws.state.items import declared_item, deployment_item
+from nodefleet.adapters.policy.reader import digest_of
+from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.observation import LaunchTarget
+from nodefleet.domain.records import STACK, PolicyVersion
+from nodefleet_infra.config import Cluster
+
+# When the policy was declared is not what counts (the run that takes it up notes the time), and a clock here would make
+# every preview differ from the last.
+_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def declared(cluster: Cluster) -> str:
+    data = cluster.policy_data
+    version = PolicyVersion(number=0, source=STACK, at=_NO_TIME, data=data, digest=digest_of(data))
+    return json.dumps(declared_item(cluster.id, version), sort_keys=True)
+
+
+def deployed(
+    cluster: Cluster,
+    *,
+    api_server: str,
+    api_secret: str,
+    prometheus: str,
+    templates: Mapping[str, tuple[str, str]],  # pool → id and version
+    subnets: Mapping[str, str],  # zone → subnet
+    prices: Mapping[str, float],
+    dashboard: str,
+    logs: str,
+) -> str:
+    targets = tuple(
+        LaunchTarget(pool=pool, template=template, template_version=version, subnets=dict(subnets))
+        for pool, (template, version) in templates.items()
+    )
+    deployment = Deployment(
+        cluster=cluster.id,
+        api_server=api_server,
+        api_secret=api_secret,
+        prometheus=prometheus,
+        targets=targets,
+        prices=dict(prices),
+        dashboard=dashboard,
+        logs=logs,
+    )
+    return json.dumps(deployment_item(cluster.id, deployment), sort_keys=True)

@@ -1,0 +1,189 @@
+"""Where everything is kept that outlives a run: the table, the buckets, the secrets.
+
+Secrets are made empty. The master fills its own; Slack's webhook comes from a person. None passes through Pulumi unless
+somebody wants it to (`pulumi config set --secret node-fleet:slackWebhook`).
+"""
+
+import json
+from collections.abc import Sequence
+
+import pulumi
+import pulumi_aws as aws
+
+from nodefleet.adapters.aws.state.keys import PARTITION, SORT, TTL
+from nodefleet_infra.facts import BucketRef, ClusterSecrets, Place, SecretRef, StateFacts
+from nodefleet_infra.names import Names
+
+KEEP_LOOKS_DAYS = 30
+KEEP_DELETED_BACKUPS_DAYS = 7  # a master that was taken over cannot destroy them at once
+
+
+class State(pulumi.ComponentResource):
+    gives: StateFacts
+    table: aws.dynamodb.Table
+
+    def __init__(
+        self,
+        name: str,
+        names: Names,
+        place: Place,
+        clusters: Sequence[str],
+        *,
+        production: bool,
+        webhook: pulumi.Output[str] | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("node-fleet:state:State", name, None, opts)
+        self._names, self._place, self._production = names, place, production
+        self._own = pulumi.ResourceOptions(parent=self)
+        self.table = self._table()
+        looks = self._bucket("looks", [_forget_after(KEEP_LOOKS_DAYS)], versions=False)
+        backups = self._bucket("backups", [_forget_deleted_after(KEEP_DELETED_BACKUPS_DAYS)], versions=True)
+        secrets = {cluster: self._secrets(cluster) for cluster in clusters}
+        slack = self._secret("slack", names.slack_secret, "Slack's webhook")
+        if webhook is not None:
+            aws.secretsmanager.SecretVersion(
+                "slack-webhook",
+                secret_id=slack.arn,
+                secret_string=webhook.apply(lambda url: json.dumps({"url": url})),  # secret, as the webhook is
+                opts=self._own,
+            )
+        self.gives = StateFacts(
+            table=self.table.name,
+            table_arn=self.table.arn,
+            stream_arn=self.table.stream_arn,
+            looks=looks,
+            backups=backups,
+            secrets=secrets,
+            slack=slack,
+        )
+        self.register_outputs({})
+
+    def record(self, cluster: str, what: str, item: pulumi.Input[str]) -> pulumi.Resource:
+        """One of the stack's records in the table."""
+        return aws.dynamodb.TableItem(
+            f"{cluster}-{what}",
+            table_name=self.table.name,
+            hash_key=PARTITION,
+            range_key=SORT,
+            item=item,
+            opts=self._own,
+        )
+
+    def _table(self) -> aws.dynamodb.Table:
+        return aws.dynamodb.Table(
+            "table",
+            name=self._names.of("state"),
+            billing_mode="PAY_PER_REQUEST",
+            hash_key=PARTITION,
+            range_key=SORT,
+            attributes=[{"name": PARTITION, "type": "S"}, {"name": SORT, "type": "S"}],
+            ttl={"attribute_name": TTL, "enabled": True},
+            stream_enabled=True,
+            stream_view_type="NEW_IMAGE",
+            point_in_time_recovery={"enabled": True},
+            server_side_encryption={"enabled": True},
+            deletion_protection_enabled=self._production,
+            tags=self._names.tags(self._names.of("state")),
+            opts=self._own,
+        )
+
+    # ── buckets ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _bucket(
+        self, name: str, rules: list[aws.s3.BucketLifecycleConfigurationRuleArgsDict], *, versions: bool
+    ) -> BucketRef:
+        """Private, encrypted, by TLS only."""
+        full = self._names.of(name, self._place.account)  # names of buckets are the whole world's
+        bucket = aws.s3.Bucket(
+            name,
+            bucket=full,
+            force_destroy=not self._production,
+            tags=self._names.tags(full),
+            opts=self._own,
+        )
+        aws.s3.BucketPublicAccessBlock(
+            name,
+            bucket=bucket.id,
+            block_public_acls=True,
+            block_public_policy=True,
+            ignore_public_acls=True,
+            restrict_public_buckets=True,
+            opts=self._own,
+        )
+        aws.s3.BucketOwnershipControls(
+            name, bucket=bucket.id, rule={"object_ownership": "BucketOwnerEnforced"}, opts=self._own
+        )
+        aws.s3.BucketServerSideEncryptionConfiguration(
+            name,
+            bucket=bucket.id,
+            rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
+            opts=self._own,
+        )
+        if versions:
+            aws.s3.BucketVersioning(
+                name, bucket=bucket.id, versioning_configuration={"status": "Enabled"}, opts=self._own
+            )
+        aws.s3.BucketLifecycleConfiguration(name, bucket=bucket.id, rules=rules, opts=self._own)
+        aws.s3.BucketPolicy(name, bucket=bucket.id, policy=bucket.arn.apply(_tls_only), opts=self._own)
+        return BucketRef(name=bucket.bucket, arn=bucket.arn)
+
+    # ── secrets ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _secrets(self, cluster: str) -> ClusterSecrets:
+        names = self._names
+        return ClusterSecrets(
+            api=self._secret(f"{cluster}-api", names.api_secret(cluster), "The autoscaler's Kubernetes login", cluster),
+            agent_token=self._secret(
+                f"{cluster}-agent-token", names.agent_token_secret(cluster), "What workers join with", cluster
+            ),
+            server_token=self._secret(
+                f"{cluster}-server-token", names.server_token_secret(cluster), "What the master restores with", cluster
+            ),
+        )
+
+    def _secret(self, name: str, full: str, description: str, cluster: str = "") -> SecretRef:
+        secret = aws.secretsmanager.Secret(
+            name,
+            name=full,
+            description=description,
+            # All of it can be made again, and a name that waits for its deletion cannot be used by the next `up`.
+            recovery_window_in_days=0,
+            tags=self._names.tags(full, cluster=cluster),
+            opts=self._own,
+        )
+        return SecretRef(name=full, arn=secret.arn)
+
+
+def _forget_after(days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgsDict:
+    return {
+        "id": f"forget-after-{days}-days",
+        "status": "Enabled",
+        "filter": {"prefix": ""},
+        "expiration": {"days": days},
+        "abort_incomplete_multipart_upload": {"days_after_initiation": 1},
+    }
+
+
+def _forget_deleted_after(days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgsDict:
+    """K3s itself deletes the snapshots that are too many."""
+    return {
+        "id": f"forget-deleted-after-{days}-days",
+        "status": "Enabled",
+        "filter": {"prefix": ""},
+        "noncurrent_version_expiration": {"noncurrent_days": days},
+        "expiration": {"expired_object_delete_marker": True},
+        "abort_incomplete_multipart_upload": {"days_after_initiation": 1},
+    }
+
+
+def _tls_only(arn: str) -> str:
+    refused = {
+        "Sid": "TlsOnly",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [arn, f"{arn}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    return json.dumps({"Version": "2012-10-17", "Statement": [refused]})

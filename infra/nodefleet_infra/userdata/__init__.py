@@ -1,0 +1,110 @@
+"""What machines do when they start: shell scripts, and the values that they are told.
+
+A script is common.sh and its own file behind a head of assignments. Nothing is put into the middle of a script, so what
+shellcheck reads is what runs. Nothing in it is secret either: whoever may describe an instance can read its user data.
+"""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from nodefleet.domain.names import CAPACITY_LABEL, POOL_LABEL
+from nodefleet.domain.workload import TYPE_LABEL, ZONE_LABEL, Taint
+
+REGION_LABEL = "topology.kubernetes.io/region"
+LONGEST = 16_384  # bytes of user data that EC2 takes, before they are encoded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary:
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    region: str
+    binary: Binary
+    account: str  # the ServiceAccount whose login is published
+    api_secret: str  # names of secrets
+    agent_token_secret: str
+    server_token_secret: str
+    bucket: str
+    snapshots: str  # folders in the bucket
+    manifests: str
+    s3_endpoint: str
+    snapshot_cron: str
+    snapshots_kept: int
+    restore: str  # newest, nothing, or a snapshot's name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    region: str
+    binary: Binary
+    server: str  # https://10.20.0.10:6443
+    agent_token_secret: str
+    pool: str
+    labels: Mapping[str, str]
+    taints: Sequence[Taint]
+
+
+def server(settings: Server, *, root: str = "") -> str:
+    """The master's user data. `root` goes before every path, for trying it out."""
+    values = {
+        "ACCOUNT": settings.account,
+        "API_SECRET": settings.api_secret,
+        "AGENT_TOKEN_SECRET": settings.agent_token_secret,
+        "SERVER_TOKEN_SECRET": settings.server_token_secret,
+        "BUCKET": settings.bucket,
+        "SNAPSHOTS": settings.snapshots,
+        "MANIFESTS": settings.manifests,
+        "S3_ENDPOINT": settings.s3_endpoint,
+        "SNAPSHOT_CRON": settings.snapshot_cron,
+        "SNAPSHOTS_KEPT": str(settings.snapshots_kept),
+        "RESTORE": settings.restore,
+    }
+    return _script("server", root, settings.region, settings.binary, values)
+
+
+def agent(settings: Agent, *, root: str = "") -> str:
+    """A worker's user data: the same for all of a pool, whatever their zone, type and market."""
+    values = {
+        "SERVER": settings.server,
+        "AGENT_TOKEN_SECRET": settings.agent_token_secret,
+        "CAPACITY_LABEL": CAPACITY_LABEL,
+        "POOL_YAML": _pool(settings),
+    }
+    return _script("agent", root, settings.region, settings.binary, values)
+
+
+def _pool(settings: Agent) -> str:
+    """The rest of the list of labels, and the taints. Our own labels win."""
+    labels = {**settings.labels, POOL_LABEL: settings.pool}
+    lines = [f"  - {json.dumps(f'{key}={value}')}" for key, value in sorted(labels.items())]
+    if settings.taints:
+        taints = [f"{taint.key}={taint.value}:{taint.effect.value}" for taint in settings.taints]
+        lines += ["node-taint:", *(f"  - {json.dumps(taint)}" for taint in taints)]
+    return "\n".join(lines)
+
+
+def _script(name: str, root: str, region: str, binary: Binary, own: Mapping[str, str]) -> str:
+    values = {
+        "ROOT": root,
+        "REGION": region,
+        "BINARY_URL": binary.url,
+        "BINARY_SHA256": binary.sha256,
+        "ZONE_LABEL": ZONE_LABEL,
+        "REGION_LABEL": REGION_LABEL,
+        "TYPE_LABEL": TYPE_LABEL,
+        **own,
+    }
+    head = "\n".join(f"readonly {key}={shlex.quote(value)}" for key, value in values.items())
+    folder = files(__package__)
+    parts = ["#!/bin/bash", head, *(folder.joinpath(f"{part}.sh").read_text("utf-8") for part in ("common", name))]
+    text = "\n\n".join(part.strip("\n") for part in parts) + "\n"
+    if (size := len(text.encode())) > LONGEST:
+        raise ValueError(f"the {name}'s user data has {size:,} bytes and EC2 takes {LONGEST:,}: use shorter labels")
+    return text

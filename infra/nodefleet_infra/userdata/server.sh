@@ -1,0 +1,288 @@
+# The K3s server. `boot` at every start of the machine, `keep` by a timer, `snapshot` when the machine goes down.
+
+readonly DATA="$ROOT/var/lib/rancher/k3s"
+readonly STATE="$ROOT/var/lib/node-fleet"
+readonly NAMESPACE=node-fleet
+readonly RESTORING="$STATE/restoring"
+mkdir -p "$STATE"
+
+kubectl() { "$BINARY" kubectl --kubeconfig "$CONFIG/k3s.yaml" "$@"; }
+
+# ── secrets ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# The value is sent once: asked again with the same content, Secrets Manager makes no new version.
+put_secret() {
+  local name=$1 file=$2 digest
+  digest=$(sha256sum <"$file" | cut -d ' ' -f 1)
+  if [[ $digest == "$(cat "$STATE/published-${name//\//-}" 2>/dev/null)" ]]; then return; fi
+  aws secretsmanager put-secret-value --secret-id "$name" --client-request-token "$digest" \
+    --secret-string "file://$file" --query VersionId --output text || return 1
+  echo "$digest" >"$STATE/published-${name//\//-}"
+}
+
+# publish NAME <value
+publish() {
+  local file="$RUN/secret" code=0
+  cat >"$file"
+  retry 120 put_secret "$1" "$file" || code=$?
+  rm -f "$file"
+  return "$code"
+}
+
+has_answer() {
+  local code=0
+  read_secret "$1" || code=$?
+  ((code == 0 || code == 3))
+}
+
+new_token() { head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n'; }
+
+# A replaced server must have the same tokens: the snapshots are encrypted with one, the workers know the other.
+find_tokens() {
+  retry 300 has_answer "$SERVER_TOKEN_SECRET"
+  if [[ -z $SECRET ]]; then
+    SECRET=$(new_token)
+    publish "$SERVER_TOKEN_SECRET" <<<"$SECRET"
+  fi
+  SERVER_TOKEN=$SECRET
+  retry 300 has_answer "$AGENT_TOKEN_SECRET"
+  if [[ -z $SECRET ]]; then SECRET=$(cat "$STATE/agent-token" 2>/dev/null || new_token); fi
+  AGENT_TOKEN=${SECRET##*:}
+  keep "$STATE/agent-token" 0600 <<<"$AGENT_TOKEN"
+}
+
+# ── snapshots ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Into NEWEST; empty if there is none. That S3 does not answer is not an answer.
+find_newest() {
+  local newest="sort_by(Contents[?!contains(Key, '/.metadata/')] || \`[]\`, &LastModified)[-1].Key"
+  NEWEST=$(aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$SNAPSHOTS/" --query "$newest" --output json) || return 1
+  NEWEST=${NEWEST//\"/}
+  if [[ $NEWEST == null ]]; then NEWEST=''; fi
+  NEWEST=${NEWEST##*/}
+}
+
+# K3s wants the token for this in its configuration: a file that the configuration names is not enough for it.
+restore() {
+  if [[ -e $RESTORING ]]; then
+    say 'an earlier restore did not end: once more'
+    rm -rf "$DATA/server/db"
+  fi
+  if [[ -d $DATA/server/db/etcd ]]; then return; fi
+  case $RESTORE in
+    nothing) NEWEST='' ;;
+    newest) retry 300 find_newest ;;
+    *) NEWEST=$RESTORE ;;
+  esac
+  if [[ -z $NEWEST ]]; then
+    say 'no snapshot is taken up: the cluster begins empty'
+    return
+  fi
+  say "restoring $NEWEST"
+  touch "$RESTORING"
+  timeout 900 "$BINARY" server --cluster-reset --cluster-reset-restore-path="$NEWEST"
+  rm -f "$RESTORING"
+}
+
+snapshot() { "$BINARY" etcd-snapshot save --name "$1"; }
+
+first_snapshot() {
+  retry 300 find_newest
+  if [[ -z $NEWEST ]]; then retry 120 snapshot first; fi
+}
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+write_configuration() {
+  keep "$CONFIG/config.yaml" 0600 <<YAML
+cluster-init: true
+token: "$SERVER_TOKEN"
+agent-token: "$AGENT_TOKEN"
+node-name: "$INSTANCE"
+node-ip: "$ADDRESS"
+advertise-address: "$ADDRESS"
+tls-san:
+  - "$ADDRESS"
+write-kubeconfig-mode: "0600"
+secrets-encryption: true
+node-taint:
+  - "node-role.kubernetes.io/control-plane=true:NoSchedule"
+node-label:
+  - "$ZONE_LABEL=$ZONE"
+  - "$REGION_LABEL=$REGION"
+  - "$TYPE_LABEL=$TYPE"
+kubelet-arg:
+  - "provider-id=aws:///$ZONE/$INSTANCE"
+etcd-snapshot-schedule-cron: "$SNAPSHOT_CRON"
+etcd-snapshot-retention: $SNAPSHOTS_KEPT
+etcd-s3: true
+etcd-s3-endpoint: "$S3_ENDPOINT"
+etcd-s3-region: "$REGION"
+etcd-s3-bucket: "$BUCKET"
+etcd-s3-folder: "$SNAPSHOTS"
+YAML
+}
+
+write_units() {
+  local command=/usr/local/sbin/node-fleet-server
+  keep "$ROOT$command" 0700 <"$0"
+  k3s_unit k3s.service notify server
+  keep "$UNITS/node-fleet-keep.service" 0644 <<UNIT
+[Unit]
+Description=Manifests from S3, logins to Secrets Manager
+After=k3s.service
+
+[Service]
+Type=oneshot
+ExecStart=$command keep
+UNIT
+  keep "$UNITS/node-fleet-keep.timer" 0644 <<'UNIT'
+[Unit]
+Description=Manifests from S3, logins to Secrets Manager
+
+[Timer]
+OnBootSec=10min
+OnUnitActiveSec=5min
+
+[Install]
+WantedBy=timers.target
+UNIT
+  # Stops before K3s does: what happened since the last snapshot is not lost with the machine.
+  keep "$UNITS/node-fleet-snapshot.service" 0644 <<UNIT
+[Unit]
+Description=A last snapshot when the machine goes down
+After=k3s.service network-online.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/true
+ExecStop=$command snapshot
+TimeoutStopSec=90s
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+}
+
+fetch_manifests() {
+  mkdir -p "$DATA/server/manifests/node-fleet"
+  aws s3 sync --only-show-errors --delete "s3://$BUCKET/$MANIFESTS/" "$DATA/server/manifests/node-fleet/"
+}
+
+# Prometheus runs as nobody and keeps its readings here.
+make_room() {
+  mkdir -p "$STATE/prometheus"
+  chmod 0711 "$STATE"
+  chown 65534:65534 "$STATE/prometheus"
+}
+
+# ── the cluster ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+api_answers() { kubectl get --raw /readyz >"$RUN/readyz"; }
+account_is_there() { kubectl -n "$NAMESPACE" get serviceaccount "$ACCOUNT" -o name; }
+
+# A restored cluster remembers the machine that was the server before. There is only one.
+forget_former_servers() {
+  local node
+  for node in $(kubectl get nodes -l node-role.kubernetes.io/control-plane -o name); do
+    if [[ $node != "node/$INSTANCE" ]]; then kubectl delete "$node"; fi
+  done
+}
+
+publish_agent_token() {
+  local token
+  token=$(<"$DATA/server/agent-token")
+  if [[ $token != K10*::* ]]; then
+    say 'K3s did not write the agent token in its secure form'
+    return 1
+  fi
+  publish "$AGENT_TOKEN_SECRET" <<<"$token"
+}
+
+login_is_filled() {
+  TOKEN=$(kubectl -n "$NAMESPACE" get secret "$1" -o 'jsonpath={.data.token}' | base64 -d) &&
+    CA=$(kubectl -n "$NAMESPACE" get secret "$1" -o 'jsonpath={.data.ca\.crt}' | base64 -d) &&
+    [[ -n $TOKEN && -n $CA ]]
+}
+
+# A new token each month. Last month's stays until the next, for whoever still holds it.
+publish_login() {
+  local name old
+  name="$ACCOUNT-$(date -u +%Y-%m)"
+  retry 300 account_is_there
+  kubectl apply -f - <<YAML
+apiVersion: v1
+kind: Secret
+type: kubernetes.io/service-account-token
+metadata:
+  name: "$name"
+  namespace: "$NAMESPACE"
+  labels: {node-fleet.io/login: "$ACCOUNT"}
+  annotations: {kubernetes.io/service-account.name: "$ACCOUNT"}
+YAML
+  retry 120 login_is_filled "$name"
+  publish "$API_SECRET" <<<"{\"server\": \"https://$ADDRESS:6443\", \"token\": \"$TOKEN\", \"ca\": \"${CA//$'\n'/\\n}\\n\"}"
+  for old in $(kubectl -n "$NAMESPACE" get secrets -l "node-fleet.io/login=$ACCOUNT" -o name | sort | head -n -2); do
+    kubectl -n "$NAMESPACE" delete "$old"
+  done
+}
+
+# ── what is called ───────────────────────────────────────────────────────────────────────────────────────────────
+
+boot() {
+  step 'asking the metadata service who this is'
+  retry 120 learn_machine
+  run_at_every_start
+  step 'fetching K3s'
+  fetch_k3s
+  step 'finding the tokens'
+  find_tokens
+  step 'writing the configuration'
+  write_configuration
+  write_units
+  make_room
+  step 'fetching the manifests'
+  retry 300 fetch_manifests
+  step 'looking for a snapshot'
+  restore
+  step 'starting K3s'
+  service k3s.service
+  retry 600 api_answers
+  forget_former_servers
+  step 'publishing the logins'
+  rm -f "$STATE"/published-*
+  publish_agent_token
+  publish_login
+  step 'taking the first snapshot, if there is none'
+  first_snapshot
+  CHANGED=0
+  service node-fleet-snapshot.service
+  service node-fleet-keep.timer
+  say "the server is up at https://$ADDRESS:6443"
+}
+
+case ${1:-boot} in
+  boot)
+    exec 9>"$RUN/lock"
+    flock 9
+    boot
+    ;;
+  keep)
+    exec 9>"$RUN/lock"
+    if ! flock -n 9; then exit 0; fi # the machine is starting, which does the same
+    step 'keeping manifests and logins'
+    retry 60 learn_machine
+    retry 60 fetch_manifests
+    publish_agent_token
+    publish_login
+    ;;
+  snapshot)
+    step 'taking a last snapshot'
+    snapshot last
+    ;;
+  *)
+    say "no such command: $1 (boot, keep or snapshot)"
+    exit 2
+    ;;
+esac

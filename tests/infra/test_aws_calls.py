@@ -1,0 +1,62 @@
+"""What notes the calls must itself hear the right ones, and complain of the right ones."""
+
+import pytest
+
+from aws_calls import USERS, Call, aws_calls, every_aws_call_is_granted, ungranted
+from deployed import account, deployed
+
+__all__ = ["account", "aws_calls", "deployed", "every_aws_call_is_granted"]
+
+
+def heard(recorder):
+    return {(call.role, call.adapter, call.operation) for call in recorder.take()}
+
+
+def test_what_an_adapter_does_is_heard_and_what_a_test_does_is_not(deployed, aws_calls):
+    aws_calls.take()
+    deployed.client("dynamodb").scan(TableName=deployed.table)
+    deployed.site.ids()
+    assert heard(aws_calls) == set()
+    deployed.store().state()
+    assert heard(aws_calls) == {("", "state", "Query")}
+
+
+def test_a_handler_s_calls_are_its_role_s_also_those_of_its_threads(deployed, aws_calls):
+    aws_calls.take()
+    deployed.tick()
+    calls = heard(aws_calls)
+    assert {role for role, _, _ in calls} == {"reconcile"}
+    assert {
+        ("reconcile", "state", "TransactWriteItems"),
+        ("reconcile", "ec2", "CreateFleet"),
+        ("reconcile", "archive", "PutObject"),
+        ("reconcile", "secrets", "GetSecretValue"),
+        ("reconcile", "catalog", "DescribeInstanceTypes"),
+    } <= calls
+
+
+@pytest.mark.parametrize(
+    ("call", "problems"),
+    [
+        (Call("ec2", "StopInstances", {}, "reconcile", "ec2"), {"ec2:StopInstances (reconcile, ec2)"}),
+        (Call("ec2", "TerminateInstances", {}, "report", "ec2"), {"ec2:TerminateInstances (report, ec2)"}),
+        (Call("ec2", "TerminateInstances", {}, "", "ec2"), set()),
+        (Call("ec2", "RebootInstances", {}, "", "ec2"), {"ec2:RebootInstances (reconcile/interruption, ec2)"}),
+        (Call("dynamodb", "UpdateItem", {}, "", "state"), set()),
+        (Call("dynamodb", "UpdateItem", {}, "notify", "state"), {"dynamodb:UpdateItem (notify, state)"}),
+        (Call("dynamodb", "TransactWriteItems", {"TransactItems": [{"Put": {}}]}, "report", "state"), set()),
+        (
+            Call("dynamodb", "TransactWriteItems", {"TransactItems": [{"Put": {}}, {"Delete": {}}]}, "report", "state"),
+            {"dynamodb:DeleteItem (report, state)"},
+        ),
+        (Call("s3", "GetObject", {}, "", "archive"), set()),
+    ],
+)
+def test_what_nobody_may_do_is_a_problem(call, problems):
+    assert ungranted(call) == problems
+
+
+def test_an_adapter_that_nobody_is_known_to_use_is_a_problem():
+    assert "route53" not in USERS
+    (problem,) = ungranted(Call("route53", "ListHostedZones", {}, "", "route53"))
+    assert "nobody is known to use the adapter route53" in problem

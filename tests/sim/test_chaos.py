@@ -1,0 +1,256 @@
+"""Hours full of faults: nothing happens that must never happen. `make chaos` plays many more of them."""
+
+from collections import Counter
+from dataclasses import fields, replace
+from datetime import timedelta
+
+import pytest
+
+from nodefleet.domain.machines import InstanceState
+from nodefleet.errors import DeniedError, ThrottledError, UnavailableError
+from nodefleet_tools.sim.chaos.incidents import INCIDENTS, befall
+from nodefleet_tools.sim.chaos.invocations import Invocations
+from nodefleet_tools.sim.chaos.plan import WEIGHTS, Delivery, Incident, Plan
+from nodefleet_tools.sim.chaos.play import play
+from nodefleet_tools.sim.chaos.rest import Rest, calm_down, restored_within
+from nodefleet_tools.sim.chaos.scene import staged
+from nodefleet_tools.sim.chaos.seeds import judged, verdicts
+from nodefleet_tools.sim.chaos.stage import Stage
+from nodefleet_tools.sim.chaos.strikes import Rates, Strikes
+from nodefleet_tools.sim.hooks import KilledError
+from nodefleet_tools.sim.rules import Rule
+
+SHARE = 60  # seeds that every test run plays
+AT_A_TIME = 10
+
+
+@pytest.mark.parametrize("first", range(0, SHARE, AT_A_TIME))
+def test_nothing_happens_that_must_never_happen(first):
+    for seed in range(first, first + AT_A_TIME):
+        assert [f"seed {seed}: {each}" for each in play(Plan.of(seed)).violations] == []
+
+
+def quiet(seed: int = 1, **changes) -> Plan:
+    """A seed in which nothing befalls anybody."""
+    return replace(Plan(seed=seed), **changes)
+
+
+def stage(plan: Plan) -> Stage:
+    world, figures = staged(plan), Counter()
+    strikes = Strikes(world, plan.rates, plan.random("strikes"), figures)
+    return Stage(
+        plan=plan,
+        world=world,
+        strikes=strikes,
+        invocations=Invocations(plan, world, strikes, figures),
+        figures=figures,
+        snapshot=tuple(node for node in world.kube.nodes.values() if node.pool),
+    )
+
+
+# ── a seed ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_same_seed_always_plays_the_same():
+    def told(seed):
+        return [str(each) for each in play(Plan.of(seed)).trace]
+
+    assert told(3) == told(3)
+    assert told(3) != told(4)
+
+
+def test_a_seed_is_about_two_hours_at_most_and_many_things_happen_in_it():
+    total = sum((judged(seed).figures for seed in range(5)), Counter())
+    assert timedelta(hours=5) < timedelta(seconds=total["seconds"]) < timedelta(hours=11)
+    assert total["incidents"] > 20
+    assert total["faults"] > 20
+
+
+def test_runs_overlap_and_alternate():
+    """Between two lines of one run there is one of another, and the other way round."""
+    for seed in range(20):
+        runs = [each.who for each in play(Plan.of(seed)).trace if "-" in each.who]
+        places = {who: [index for index, each in enumerate(runs) if each == who] for who in set(runs)}
+        spans = [(min(found), max(found)) for found in places.values() if len(found) > 1]
+        if any(a[0] < b[0] < a[1] < b[1] for a in spans for b in spans):
+            return
+    pytest.fail("no two runs overlapped")
+
+
+def test_every_kind_of_incident_can_happen_and_every_kind_does_something():
+    assert set(INCIDENTS) == set(WEIGHTS)
+    happened = Counter()
+    for number, kind in enumerate(INCIDENTS):
+        for seed in range(8):
+            here = stage(Plan.of(seed))
+            befall(here, Incident(number=number, after=0.0, kind=kind))
+            here.world.advance(30)
+            here.invocations.turns.end()
+            happened[kind] += here.figures["incidents"]
+    assert [kind for kind in INCIDENTS if not happened[kind]] == ["a person uncordons a node"]  # nobody cordoned one
+
+
+def test_plans_differ_in_their_temper():
+    plans = [Plan.of(seed) for seed in range(100)]
+    for rate in fields(Rates):
+        assert {getattr(plan.rates, rate.name) > 0 for plan in plans} == {True, False}
+    for share in fields(Delivery):
+        assert {getattr(plan.delivery, share.name) > 0 for plan in plans} == {True, False}
+    assert {plan.skew for plan in plans} == {0.0, 2.0, 5.0, 15.0}
+
+
+def test_several_processes_give_the_same_verdicts_in_order():
+    alone = list(verdicts(range(3), jobs=1))
+    together = list(verdicts(range(3), jobs=2))
+    assert [(each.seed, each.figures) for each in together] == [(each.seed, each.figures) for each in alone]
+
+
+# ── faults at calls ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def struck(**rates) -> Stage:
+    return stage(quiet(rates=Rates(**rates)))
+
+
+@pytest.mark.parametrize(
+    ("rates", "error", "woken"),
+    [
+        ({"fails_before": 1.0}, UnavailableError, 0),
+        ({"throttled": 1.0}, ThrottledError, 0),
+        ({"fails_after": 1.0}, UnavailableError, 1),
+        ({"killed": 1.0}, KilledError, 0),
+    ],
+)
+def test_a_call_fails_before_or_after_its_effect(rates, error, woken):
+    here = struck(**rates)
+    parts = here.world.parts("r", hooks=[here.strikes])
+    with pytest.raises(error):
+        parts.store.wake()
+    assert (here.world.table.wake, here.figures["faults"]) == (woken, 1)
+
+
+def test_a_slow_call_takes_its_time_and_half_of_them_time_out():
+    here = struck(slow=1.0)
+    parts = here.world.parts("r", hooks=[here.strikes], limit=timedelta(hours=2))
+    failed = 0
+    for _ in range(40):
+        before = here.world.now
+        try:
+            parts.store.wake()
+        except UnavailableError:
+            failed += 1
+        assert here.world.now - before > timedelta(seconds=4)
+    assert 10 < failed < 30
+    assert here.world.table.wake == 40 - failed
+
+
+def test_even_a_good_call_takes_some_time_and_sleeping_takes_its_own():
+    here = struck()
+    parts = here.world.parts("r", hooks=[here.strikes])
+    before = here.world.now
+    parts.store.wake()
+    assert timedelta(0) < here.world.now - before < timedelta(seconds=0.2)
+    before = here.world.now
+    parts.time.sleep(timedelta(seconds=7))
+    assert here.world.now - before == timedelta(seconds=7)
+
+
+def test_a_stale_list_shows_what_was_so():
+    here = struck(stale=1.0)
+    parts = here.world.parts("r", hooks=[here.strikes], limit=timedelta(hours=1))
+    here.world.advance(300)
+    machine = here.world.person.launch(zone=here.world.zones[0])
+    assert machine.id not in {each.id for each in parts.cloud.instances()}
+    here.world.advance(300)
+    here.world.ec2.stop(machine)
+    assert {each.id: each.state for each in parts.cloud.instances()}[machine.id] is InstanceState.RUNNING
+
+
+def test_a_stale_view_is_a_whole_one_of_earlier():
+    here = struck(stale=1.0)
+    parts = here.world.parts("r", hooks=[here.strikes])
+    first = parts.cluster.view()
+    here.world.advance(30)
+    here.world.deploy("more", replicas=2)
+    here.world.advance(5)
+    assert parts.cluster.view() == first
+    here.world.advance(61)
+    assert len(parts.cluster.view().pods) > len(first.pods)
+
+
+def test_a_lost_reading_is_missing_and_the_guard_knows():
+    here = struck(stale=1.0)
+    parts = here.world.parts("r", hooks=[here.strikes])
+    policy = here.world.policy
+    readings = parts.gauges.read(policy, here.world.now, policy.burst.every)
+    (pool,) = here.world.runs["r"].unread
+    assert "query timed out" in str(readings[pool])
+
+
+def test_what_the_role_may_not_is_denied_and_nothing_happens():
+    here = struck()
+    here.strikes.denied = frozenset({"store.wake"})
+    with pytest.raises(DeniedError):
+        here.world.parts("r", hooks=[here.strikes]).store.wake()
+    assert here.world.table.wake == 0
+
+
+# ── at rest ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_how_soon_min_is_restored_is_a_sum_of_the_policys_numbers():
+    policy = staged(quiet()).policy
+    assert restored_within(policy, policy.pools[0]) == timedelta(seconds=130 + 600 + 600 + 360)
+
+
+def at_rest(**changes) -> Stage:
+    """Everything is calm, and has been for a while."""
+    here = stage(quiet(**changes))
+    calm_down(here)
+    return here
+
+
+def unrest(here: Stage) -> str:
+    return "; ".join(Rest(here)._unrest())
+
+
+def test_what_is_left_over_is_noticed():
+    here = at_rest(seed=2)
+    for _ in range(12):
+        here.invocations.tick()
+        here.world.advance(120)
+    assert unrest(here) == ""
+    machine = here.world.ec2.live_workers()[0]
+    node = here.world.node_of(machine)
+    here.world.person.cordon(node.name)
+    assert f"node {node.name} is cordoned" in unrest(here)
+    here.world.person.uncordon(node.name)
+    here.world.ec2.end(machine)
+    assert f"node {node.name} has no machine" in unrest(here)
+    here.world.person.delete_node(node.name)
+    now = here.world.now
+    here.world.parts("r").store.acquire("r", now, now + timedelta(minutes=1), timedelta(0))
+    assert "r holds the lease" in unrest(here)
+
+
+def test_people_clear_away_only_what_they_were_told_of():
+    here = at_rest(seed=2)
+    machine = here.world.person.launch(zone=here.world.zones[0])
+    here.world.advance(200)
+    here.world.person.delete_node(here.world.node_of(machine).name)
+    here.world.advance(800)
+    rest = Rest(here)
+    rest._person_helps()
+    assert machine.live
+
+
+def test_a_pool_that_stays_below_min_is_noticed_when_its_time_is_over():
+    here = at_rest(seed=2)
+    rest = Rest(here)
+    for machine in here.world.ec2.live_workers():
+        here.world.ec2.end(machine)
+    rest._restore()
+    assert here.world.violations == []
+    here.world.advance(1691)
+    rest._restore()
+    assert [each.rule for each in here.world.violations] == [Rule.MIN]

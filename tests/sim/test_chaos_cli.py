@@ -1,0 +1,59 @@
+"""`nodefleet chaos`: what it prints, and its status."""
+
+import pytest
+from typer.testing import CliRunner
+
+from nodefleet_tools.cli import chaos, main
+from nodefleet_tools.sim.chaos.planted import PLANTED
+from nodefleet_tools.sim.chaos.shortening import Shortening
+
+
+def called(*arguments: str):
+    return CliRunner().invoke(main.app, ["chaos", *arguments])
+
+
+@pytest.fixture
+def no_shortening(monkeypatch):
+    monkeypatch.setattr(Shortening, "shorten", lambda _: None)
+
+
+def test_seeds_that_hold_are_summed_up():
+    done = called("--seeds", "3", "--from", "4")
+    assert done.exit_code == 0
+    assert "3 seeds, " in done.output
+    assert "faults at calls" in done.output
+    assert "Nothing happened that must never happen." in done.output
+
+
+def test_one_seed_can_be_watched():
+    done = called("--seed", "2", "--trace")
+    assert done.exit_code == 0
+    assert "12:00:0" in done.output
+    assert "incident: all is well again" in done.output
+    assert "Seed 2: nothing happened" in done.output
+
+
+def test_a_violation_is_told_with_the_least_that_it_takes_and_how_to_see_it_again():
+    with PLANTED["human cordon undone"]():
+        done = called("--seed", "1")
+    assert done.exit_code == 1
+    assert "Seed 1: a person overruled" in done.output
+    assert "It takes no more than 1 incident" in done.output
+    assert "a person: cordon worker-" in done.output
+    assert "VIOLATION a person overruled" in done.output
+    assert "Play it again: nodefleet chaos --seed 1 --trace" in done.output
+
+
+@pytest.mark.usefixtures("no_shortening")
+def test_many_violations_are_named_and_some_told(monkeypatch):
+    monkeypatch.setattr(chaos, "_ENOUGH", 5)
+    with PLANTED["max ignored"]():
+        done = called("--seeds", "40")
+    assert done.exit_code == 1
+    assert done.output.count("Play it again") == 3
+    assert "Also wrong: " in done.output
+
+
+@pytest.mark.parametrize("wrong", [("--seeds", "0"), ("--jobs", "0"), ("--seed", "-1")])
+def test_nonsense_is_refused(wrong):
+    assert called(*wrong).exit_code == 2

@@ -1,0 +1,57 @@
+"""The harness bites: bugs put into the shipped code on purpose are found.
+
+For each the first seed that finds it, counted from seed 0, is written down. The test starts there, so that it is quick,
+and allows for a few more seeds, because every change to the loop shifts what a seed plays.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+
+from nodefleet_tools.sim.chaos.plan import Plan
+from nodefleet_tools.sim.chaos.planted import PLANTED
+from nodefleet_tools.sim.chaos.play import play
+from nodefleet_tools.sim.rules import Rule
+
+
+@dataclass(frozen=True)
+class Found:
+    seed: int  # the first one from 0 on
+    rule: Rule
+    within: int = 25  # seeds from there on, if something has shifted
+
+
+FOUND = {
+    "no fence check": Found(19, Rule.LEASE, within=40),
+    "token not stored first": Found(1, Rule.UNRECORDED),
+    "a new token each time": Found(22, Rule.TWICE, within=60),
+    "budgets forgotten": Found(0, Rule.BUDGET),
+    "max ignored": Found(0, Rule.OVER_MAX),
+    "wake dropped": Found(8, Rule.WAKE),
+    "orphans removed at first sight": Found(1, Rule.HASTY),
+    "release without owner": Found(15, Rule.LEASE, within=80),
+    "missing read as zero": Found(13, Rule.BLIND, within=80),
+    "interrupted node counted": Found(0, Rule.COUNTED),
+    "human cordon undone": Found(1, Rule.PERSON),
+}
+
+
+def test_every_planted_bug_is_looked_for():
+    assert set(FOUND) == set(PLANTED)
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(bug):
+    expected = FOUND[bug]
+    with PLANTED[bug]():
+        for seed in range(expected.seed, expected.seed + expected.within):
+            found = play(Plan.of(seed)).first
+            if found is not None:
+                assert found.rule is expected.rule
+                return
+    pytest.fail(f"not found by seeds {expected.seed} to {expected.seed + expected.within - 1}")
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_without_the_bug_its_seed_is_clean(bug):
+    assert play(Plan.of(FOUND[bug].seed)).violations == ()

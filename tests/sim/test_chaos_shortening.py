@@ -1,0 +1,91 @@
+"""A seed that went wrong becomes a page that can be read."""
+
+from datetime import timedelta
+
+import pytest
+
+from nodefleet_tools.sim.chaos.plan import Delivery, Plan
+from nodefleet_tools.sim.chaos.planted import PLANTED
+from nodefleet_tools.sim.chaos.play import play
+from nodefleet_tools.sim.chaos.shortening import Shortening, story
+from nodefleet_tools.sim.chaos.strikes import Rates
+from nodefleet_tools.sim.rules import Happened, Rule, Violation
+from nodefleet_tools.sim.world import NOON
+
+
+@pytest.fixture(scope="module")
+def short():
+    with PLANTED["human cordon undone"]():
+        shortening = Shortening(play(Plan.of(1)))
+        shortening.shorten()
+    return shortening
+
+
+def test_what_does_not_matter_is_left_out(short):
+    plan = short.plan
+    assert [incident.kind for incident in plan.incidents] == ["a person cordons a node"]
+    assert (plan.rates, plan.delivery, plan.skew) == (Rates(), Delivery(), 0.0)
+
+
+def test_what_is_left_goes_wrong_in_the_same_way(short):
+    with PLANTED["human cordon undone"]():
+        assert play(short.plan).first.rule is Rule.PERSON
+    assert play(short.plan).violations == ()
+
+
+def test_it_ends_after_so_many_plays():
+    with PLANTED["max ignored"]():
+        verdict = play(Plan.of(0))
+        shortening = Shortening(verdict)
+        shortening.shorten(most_plays=0)
+    assert (shortening.plan, shortening.verdict) == (Plan.of(0), verdict)
+
+
+# ── the trace ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def line(minute, who, what):
+    return Happened(NOON + timedelta(minutes=minute), who, what)
+
+
+def dull(minute, who):
+    return [
+        line(minute, who, "begins"),
+        line(minute, who, "lease 7 until 12:02:05"),
+        line(minute, who, "lease 7 released"),
+        line(minute, who, "ends: 1 looks, did nothing"),
+    ]
+
+
+VIOLATION = Violation(at=NOON + timedelta(minutes=30), run="tick-9", rule=Rule.ABANDONED, detail="i-00000003 was …")
+
+
+def test_runs_that_did_nothing_are_counted():
+    trace = [*dull(1, "tick-1"), *dull(3, "tick-2"), line(30, "tick-9", "terminate i-00000003")]
+    assert story(trace, VIOLATION) == ["         … 2 runs", "12:30:00 tick-9: terminate i-00000003"]
+
+
+def test_what_was_harmed_is_followed_from_the_beginning_and_the_rest_only_shortly_before():
+    trace = [
+        line(1, "tick-1", "launch x: i-00000003 (spot, a)"),
+        line(2, "tick-1", "launch y: i-00000004 (spot, a)"),
+        line(3, "incident", "Kubernetes is away: for 20 s"),
+        line(25, "tick-8", "cordon worker-00000004 for r"),
+        line(30, "tick-9", "VIOLATION"),
+        line(31, "tick-9", "what came later"),
+    ]
+    assert story(trace, VIOLATION) == [
+        "12:01:00 tick-1: launch x: i-00000003 (spot, a)",
+        "12:03:00 incident: Kubernetes is away: for 20 s",
+        "12:25:00 tick-8: cordon worker-00000004 for r",
+        "12:30:00 tick-9: VIOLATION",
+    ]
+
+
+def test_a_long_story_keeps_its_end():
+    trace = [line(29, "tick-9", f"evict {number}") for number in range(10)]
+    assert story(trace, VIOLATION, most=2) == [
+        "         … 8 lines",
+        "12:29:00 tick-9: evict 8",
+        "12:29:00 tick-9: evict 9",
+    ]

@@ -1,0 +1,73 @@
+"""The scenarios that are shipped come true; and where they would not, they say so."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodefleet.domain.events import EventKind
+from nodefleet_tools.sim.played import MarkKind
+from nodefleet_tools.sim.playing import play
+from nodefleet_tools.sim.scenarios.reading import find, read, shipped
+from played_days import shipped_day
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_what_a_scenario_expects_comes_true(name):
+    day = shipped_day(name)
+    assert [check for check in day.checks if not check.holds] == []
+    assert day.broken == ()
+    assert day.holds
+
+
+# ── the shop's day ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_shops_day_saves_forty_percent_with_no_more_violations_and_capacity_within_three_minutes():
+    day = shipped_day("shop-day")
+    five = day.against(5)
+    assert five.saved_percent(day.figures.usd) >= 40
+    assert day.figures.violation_minutes <= five.violation_minutes
+    assert day.figures.decision_to_ready_seconds <= 180
+    assert five.usd == pytest.approx(5 * 24 * 0.0208)
+
+
+def test_the_shops_day_tells_its_story_in_order():
+    day = shipped_day("shop-day")
+    by_signal = [each.by for each in day.decided]
+    assert by_signal[0] == "predictive"
+    assert by_signal.index("replace") < by_signal.index("calm") < len(by_signal) - 1
+    assert by_signal[-1] == "calm"
+    told = [mark.text for mark in day.marks if mark.kind is MarkKind.HAPPENED]
+    assert [text.split()[0] for text in told] == ["EC2", "The", "The"]
+    assert day.told.count(EventKind.DRAIN_BLOCKED) == 0
+
+
+# ── the expectations bite ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def changed(name: str, **parts: object):
+    return play(replace(read(find(name)).scenario, compare=(), **parts))
+
+
+def failing(day) -> set[str]:
+    return {check.what for check in day.checks if not check.holds}
+
+
+def test_without_its_announcement_the_release_storm_keeps_jobs_waiting():
+    assert {"success", "p99 wait"} <= failing(changed("release-storm", events=()))
+
+
+def test_without_its_history_the_morning_spike_keeps_jobs_waiting():
+    assert {"p99 wait", "violation"} <= failing(changed("morning-spike", history=None))
+
+
+def test_without_spare_nodes_the_failover_keeps_jobs_waiting():
+    scenario = read(find("region-failover")).scenario
+    tight = {**scenario.policy, "limits": {"min": 5, "max": 48}}
+    short = changed("region-failover", policy=tight, cluster=replace(scenario.cluster, workers=5))
+    assert "violation" in failing(short)
+
+
+def test_with_a_fleet_that_may_not_grow_the_flash_sale_fails():
+    scenario = read(find("flash-sale")).scenario
+    assert "violation" in failing(changed("flash-sale", policy={**scenario.policy, "limits": {"min": 2, "max": 3}}))

@@ -1,0 +1,239 @@
+"""A machine made of stubs, on which user data runs as it would on EC2: under a root of its own, in no time.
+
+Every program that reaches outside (curl, aws, systemctl, k3s, …) is a few lines of shell that keep a small world in
+files. `faults` makes one of them fail a number of times; the log tells what was called.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodefleet_infra import userdata
+
+BINARY_URL = "https://downloads.example/k3s"
+INSTANCE, FORMER = "i-0123456789abcdef0", "i-0fedcba9876543210"
+SERVER = "https://10.20.0.10:6443"
+SECURE_TOKEN = "K10" + "a" * 64 + "::node:joins"
+ALWAYS = 10_000
+
+_PRELUDE = r"""#!/bin/bash
+set -u
+W=@W@ ROOT=@ROOT@
+echo "${0##*/} $*" >>"$W/log"
+fails() { # NAME: true while its fault is not used up
+  local left
+  [[ -e $W/faults/$1 ]] && read -r left <"$W/faults/$1" && ((left > 0)) || return 1
+  echo $((left - 1)) >"$W/faults/$1"
+}
+after() { local name=$1; shift; while (($#)); do [[ $1 == "$name" ]] && { echo "${2-}"; return; }; shift; done; }
+"""
+
+_STUBS = {
+    "curl": r"""
+url=${@: -1} out=$(after -o "$@")
+[[ $url == http* ]] || for each in "$@"; do [[ $each == http* ]] && url=$each; done
+case $url in
+  */api/token) fails metadata && exit 28; echo session ;;
+  */instance-id) echo @INSTANCE@ ;;
+  */availability-zone) echo ap-southeast-1a ;;
+  */instance-type) echo t3.small ;;
+  */instance-life-cycle) cat "$W/market" ;;
+  */local-ipv4) echo 10.20.0.10 ;;
+  */cacerts) fails server && exit 7; echo CA >"$out" ;;
+  @URL@)
+    fails download && exit 22
+    if fails corrupt; then echo '<html>' >"$out"; else cp "$W/k3s" "$out"; fi ;;
+  *) echo "unexpected $url" >&2; exit 99 ;;
+esac
+""",
+    "aws": r"""
+name=$(after --secret-id "$@"); file="$W/secrets/${name//\//_}"
+case "$1 $2" in
+  'secretsmanager get-secret-value')
+    fails throttled && { echo 'An error occurred (ThrottlingException)' >&2; exit 254; }
+    fails no-token-yet || [[ ! -e $file ]] && { echo 'An error occurred (ResourceNotFoundException)' >&2; exit 254; }
+    cat "$file" ;;
+  'secretsmanager put-secret-value')
+    fails put && { echo 'An error occurred (InternalServiceError)' >&2; exit 254; }
+    from=$(after --secret-string "$@"); version=$(after --client-request-token "$@")
+    [[ ${#version} -ge 32 && ${#version} -le 64 ]] || exit 252
+    grep -qx "$name $version" "$W/versions" || echo "$name $version" >>"$W/versions"
+    cat "${from#file://}" >"$file"; echo "$version" ;;
+  's3api list-objects-v2')
+    fails s3 && { echo 'An error occurred (SlowDown)' >&2; exit 254; }
+    [[ -s $W/newest ]] && echo "\"etcd/dev-shop/$(cat "$W/newest")\"" || echo null ;;
+  's3 sync')
+    fails sync && exit 1
+    mkdir -p "${@: -1}" && cp "$W/bucket/"* "${@: -1}" ;;
+  *) echo "unexpected $*" >&2; exit 99 ;;
+esac
+""",
+    "systemctl": r"""
+unit=${@: -1}
+case $1 in
+  daemon-reload) ;;
+  enable) touch "$W/units/$unit.enabled" ;;
+  is-active) [[ -e $W/units/$unit.active ]] ;;
+  start | restart)
+    fails start && exit 1
+    [[ -e $ROOT/etc/systemd/system/$unit ]] || exit 5
+    touch "$W/units/$unit.active"
+    if [[ $unit == k3s.service ]]; then
+      data="$ROOT/var/lib/rancher/k3s/server"; mkdir -p "$data/db/etcd"
+      token=$(sed -n 's/^agent-token: "\(.*\)"/\1/p' "$ROOT/etc/rancher/k3s/config.yaml")
+      echo "K10@HASH@::node:$token" >"$data/agent-token"
+      grep -qx node/@INSTANCE@ "$W/nodes" || echo node/@INSTANCE@ >>"$W/nodes"
+    elif [[ $unit == k3s-agent.service ]]; then fails join || touch "$W/joined"
+    fi ;;
+  *) exit 99 ;;
+esac
+""",
+    "journalctl": "echo 'level=fatal msg=\"the server said: duplicate hostname\"'\n",
+    "sleep": "exit 0\n",
+    "chown": "exit 0\n",
+}
+
+_K3S = r"""
+while [[ ${1-} == kubectl || ${1-} == --kubeconfig || ${1-} == -n ]]; do [[ $1 == kubectl ]] && shift || shift 2; done
+data="$ROOT/var/lib/rancher/k3s/server"
+case "$*" in
+  'server --cluster-reset'*)
+    grep -q '^token: "[0-9a-f]' "$ROOT/etc/rancher/k3s/config.yaml" || { echo 'please pass --token' >&2; exit 1; }
+    mkdir -p "$data/db/etcd"
+    fails restore && exit 1
+    [[ -e $data/db/reset-flag ]] && { echo 'was reset before' >&2; exit 1; }
+    touch "$data/db/reset-flag"; echo "${2#*=}" >"$W/restored" ;;
+  'etcd-snapshot save'*) fails snapshot && exit 1; echo "$4-$RANDOM" >"$W/newest" ;;
+  'get --raw /readyz') fails api && exit 1; echo ok ;;
+  'get nodes'*) cat "$W/nodes" ;;
+  'delete node/'*) grep -vx "$2" "$W/nodes" >"$W/nodes.new"; mv "$W/nodes.new" "$W/nodes" ;;
+  'get serviceaccount'*) fails account && exit 1; echo "serviceaccount/$3" ;;
+  'apply -f -') sed -n 's/^  name: "\(.*\)"/\1/p' >>"$W/logins"; sort -uo "$W/logins" "$W/logins" ;;
+  'get secret '*token*) fails unfilled || printf 'token-of-%s' "$3" | base64 -w0 ;;
+  'get secret '*ca*) base64 -w0 <"$W/ca" ;;
+  'get secrets'*) sed 's,^,secret/,' "$W/logins" ;;
+  'delete secret/'*) grep -vx "${2#secret/}" "$W/logins" >"$W/logins.new"; mv "$W/logins.new" "$W/logins" ;;
+  'get node '*) [[ -e $W/joined ]] && echo "node/$3" ;;
+  *) echo "unexpected k3s $*" >&2; exit 99 ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    said: str
+
+
+class Sandbox:
+    def __init__(self, folder: Path) -> None:
+        self.root, self.world, self._bin = folder / "root", folder / "world", folder / "bin"
+        for each in (self.root / "dev", self._bin, *(self.world / name for name in _FOLDERS)):
+            each.mkdir(parents=True)
+        for name in ("log", "logins", "nodes", "versions"):
+            (self.world / name).touch()
+        (self.world / "market").write_text("spot")
+        (self.world / "ca").write_text("-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n")
+        (self.world / "bucket" / "node-exporter.yaml").write_text("kind: DaemonSet\n")
+        for name, text in _STUBS.items():
+            self._program(self._bin / name, text)
+        self._program(self.world / "k3s", _K3S)
+
+    # ── what the world is like ───────────────────────────────────────────────────────────────────────────────────
+
+    def faults(self, **times: int) -> None:
+        for name, count in times.items():
+            (self.world / "faults" / name.replace("_", "-")).write_text(f"{count}\n")
+
+    def secret(self, name: str) -> str:
+        """Its value, with an empty one for none."""
+        file = self.world / "secrets" / name.replace("/", "_")
+        return file.read_text().rstrip("\n") if file.exists() else ""
+
+    def give_secret(self, name: str, value: str) -> None:
+        (self.world / "secrets" / name.replace("/", "_")).write_text(value + "\n")
+
+    def note(self, name: str, text: str) -> None:
+        (self.world / name).write_text(text)
+
+    def noted(self, name: str) -> str:
+        file = self.world / name
+        return file.read_text() if file.exists() else ""
+
+    # ── what a machine has ───────────────────────────────────────────────────────────────────────────────────────
+
+    def file(self, path: str) -> str:
+        return (self.root / path.lstrip("/")).read_text()
+
+    def has(self, path: str) -> bool:
+        return (self.root / path.lstrip("/")).exists()
+
+    def mode(self, path: str) -> int:
+        return (self.root / path.lstrip("/")).stat().st_mode & 0o777
+
+    def calls(self, program: str) -> list[str]:
+        lines = self.noted("log").splitlines()
+        return [line.removeprefix(f"{program} ") for line in lines if line.split(" ", 1)[0] == program]
+
+    def files(self) -> dict[str, bytes]:
+        """Everything that is kept on the machine."""
+        kept = (self.root / name for name in ("etc", "usr", "var"))
+        found = (path for folder in kept for path in folder.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in found}
+
+    def replace_machine(self) -> None:
+        """Terminated, and another one in its place: secrets and bucket stay, everything else is gone."""
+        shutil.rmtree(self.root)
+        (self.root / "dev").mkdir(parents=True)
+        for each in (self.world / "units").iterdir():
+            each.unlink()
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def binary(self) -> userdata.Binary:
+        digest = hashlib.sha256((self.world / "k3s").read_bytes()).hexdigest()
+        return userdata.Binary(url=BINARY_URL, sha256=digest)
+
+    def run(self, script: str, *arguments: str) -> Ran:
+        file = self.world / "part-001"
+        file.write_text(script)
+        environment = {"PATH": f"{self._bin}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C"}
+        ran = subprocess.run(  # noqa: S603  # the script under test
+            ["bash", str(file), *arguments],  # noqa: S607
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Ran(code=ran.returncode, said=ran.stdout + ran.stderr)
+
+    def _program(self, file: Path, text: str) -> None:
+        whole = _PRELUDE + text
+        values = {"W": self.world, "ROOT": self.root, "INSTANCE": INSTANCE, "URL": BINARY_URL, "HASH": "a" * 64}
+        for key, value in values.items():
+            whole = whole.replace(f"@{key}@", str(value))
+        file.write_text(whole)
+        file.chmod(0o755)
+
+
+_FOLDERS = ("secrets", "faults", "units", "bucket")
+
+
+def login_in(sandbox: Sandbox, name: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads(sandbox.secret(name))
+    return found
+
+
+def runs_here() -> str:
+    """Why user data cannot run on this machine; empty if it can."""
+    if sys.platform != "linux":
+        return "user data runs on Linux only"
+    missing = [name for name in ("bash", "flock", "sha256sum") if shutil.which(name) is None]
+    return f"{', '.join(missing)} is missing: user data was NOT run" if missing else ""

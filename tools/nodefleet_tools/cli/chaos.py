@@ -1,0 +1,129 @@
+"""`nodefleet chaos`: the shipped loop in worlds where everything fails, by the thousand."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from nodefleet_tools.sim.chaos.plan import Plan
+from nodefleet_tools.sim.chaos.play import Verdict, play
+from nodefleet_tools.sim.chaos.seeds import verdicts
+from nodefleet_tools.sim.chaos.shortening import Shortening, story
+
+FAILED = 1  # the exit status when something happened that must never happen
+_TOLD = 3  # seeds that are told of in full; the others are named
+_ENOUGH = 20  # seeds that went wrong: there is no use in looking for more
+
+
+def chaos(
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to play.")] = 200,
+    first: Annotated[int, typer.Option("--from", min=0, help="The first of them.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Play this seed only.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes play at the same time.")] = 1,
+    trace: Annotated[bool, typer.Option(help="With --seed: everything that happened, in order.")] = False,
+) -> None:
+    """Play hours full of faults and check what must always hold. The status is 1 if something does not."""
+    console = Console(highlight=False, soft_wrap=True)
+    if seed is not None:
+        _play_one(seed, console, trace=trace)
+        return
+    tally, wrong = _play_all(range(first, first + seeds), jobs, console)
+    for verdict in wrong[:_TOLD]:
+        _tell(verdict, console)
+    if len(wrong) > _TOLD:
+        others = ", ".join(str(verdict.seed) for verdict in wrong[_TOLD:])
+        console.print(Text(f"Also wrong: {others}\n", "bold"))
+    console.print(Text(_summary(tally)))
+    if wrong:
+        raise typer.Exit(FAILED)
+    console.print(Text("Nothing happened that must never happen.", "bold green"))
+
+
+def _play_one(seed: int, console: Console, *, trace: bool) -> None:
+    verdict = play(Plan.of(seed))
+    if trace:
+        for each in verdict.trace:
+            console.print(Text(str(each), _style(each.what)))
+        console.print()
+    if verdict.violations:
+        _tell(verdict, console)
+        raise typer.Exit(FAILED)
+    console.print(Text(_summary(verdict.figures + Counter(seeds=1))))
+    console.print(Text(f"Seed {seed}: nothing happened that must never happen.", "bold green"))
+
+
+def _play_all(seeds: Sequence[int], jobs: int, console: Console) -> tuple[Counter[str], list[Verdict]]:
+    tally: Counter[str] = Counter()
+    wrong: list[Verdict] = []
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[wrong]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("seeds", total=len(seeds), wrong="")
+        for verdict in verdicts(seeds, jobs):
+            tally += verdict.figures + Counter(seeds=1)
+            if verdict.first:
+                wrong.append(verdict)
+                console.print(Text(f"Seed {verdict.seed}: {verdict.first}", "bold red"))
+            progress.update(task, advance=1, wrong=f"{len(wrong)} wrong" if wrong else "")
+            if len(wrong) >= _ENOUGH:
+                break
+    return tally, wrong
+
+
+# ── what is said ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tell(verdict: Verdict, console: Console) -> None:
+    """The violation, the least that it takes, what led to it, and how to see it again."""
+    found = verdict.first
+    if found is None:
+        return
+    short = Shortening(verdict)
+    short.shorten()
+    console.print(Text(f"\nSeed {verdict.seed}: {found.rule.value}", "bold red"))
+    console.print(Text(f"{found}\n"))
+    console.print(Text(f"It takes no more than {_needs(short.plan)}:\n"))
+    for line in story(short.verdict.trace, short.verdict.violations[0]):
+        console.print(Text(line, _style(line)))
+    console.print(Text(f"\nPlay it again: nodefleet chaos --seed {verdict.seed} --trace\n", "bold"))
+
+
+def _needs(plan: Plan) -> str:
+    """What is left of a plan, in words."""
+    faults = [
+        f"{share:.1%} {each.name.replace('_', ' ')}"
+        for part in (plan.rates, plan.delivery)
+        for each in fields(part)
+        if (share := getattr(part, each.name))
+    ]
+    said = ["1 incident" if len(plan.incidents) == 1 else f"{len(plan.incidents)} incidents"]
+    said += [f"calls and events with {', '.join(faults)}"] if faults else []
+    said += [f"clocks that are wrong by {plan.skew:g} s"] if plan.skew else []
+    return ", ".join(said)
+
+
+def _summary(tally: Counter[str]) -> str:
+    restless = f" {tally['to and fro']} scaled to and fro for ever." if tally["to and fro"] else ""
+    return (
+        f"{tally['seeds']:,} seeds, {tally['seconds'] / 3600:,.0f} simulated hours: {tally['runs']:,} runs with"
+        f" {tally['looks']:,} looks and {tally['calls']:,} calls, {tally['faults']:,} faults at calls,"
+        f" {tally['incidents']:,} incidents around them.{restless}"
+    )
+
+
+def _style(line: str) -> str:
+    if "VIOLATION" in line:
+        return "bold red"
+    if "incident" in line or ": !" in line or line.startswith("!"):
+        return "yellow"
+    return "dim" if "lease" in line or "begins" in line else ""

@@ -1,0 +1,94 @@
+"""`nodefleet simulate`: any day of a cluster, played by the shipped loop in a simulated world, with its checks."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nodefleet.domain.problems import RefusedError
+from nodefleet_tools.cli.playing import played_with_progress, write_report
+from nodefleet_tools.cli.policy_file import REFUSED, UnreadableError, parsed, policy_or_exit, problem_list, text_of
+from nodefleet_tools.cli.show_played import as_plain, show_marks, show_summary
+from nodefleet_tools.sim.scenarios.reading import Read, find, read, shipped
+from nodefleet_tools.sim.scenarios.tracing import with_trace
+from nodefleet_tools.sim.traces import UnreadableTraceError, read_trace
+
+FAILED = 1  # the exit status when an expectation does not hold
+
+
+def simulate(
+    scenario: Annotated[str, typer.Option(help="A scenario by its name (see --list), or a file.")] = "shop-day",
+    policy: Annotated[Path | None, typer.Option(help="A policy file in place of the scenario's policy.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="A CSV (timestamp,value) in place of the first service's load.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Another seed: other noise, other boot times.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON, and nothing else.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report with plots to this file.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Only list the scenarios that are shipped.")] = False,
+) -> None:
+    """Play any day of a cluster in a simulated world.
+
+    The status is 1 if something that the scenario expects does not come true.
+    """
+    console = Console(highlight=False)
+    if list_:
+        _list(console)
+        return
+    chosen = _read_or_exit(scenario, policy, trace)
+    if seed is not None:
+        chosen = replace(chosen, scenario=replace(chosen.scenario, seed=seed))
+    played = played_with_progress(chosen.scenario, chosen.traces)
+    if report is not None:
+        write_report(played, report)
+    if as_json:
+        print(json.dumps(as_plain(played), indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        show_marks(played, console)
+        show_summary(played, console)
+        if trace is not None:
+            console.print(Text("\nWhat the scenario expects was not checked: it is about the scenario's own load."))
+        if report is not None:
+            console.print(Text(f"\nReport: {report}"))
+    if not played.holds:
+        raise typer.Exit(FAILED)
+
+
+def _read_or_exit(name: str, policy: Path | None, trace: Path | None) -> Read:
+    try:
+        found = read(find(name))
+    except UnreadableError as error:
+        _refuse(f"{name}: {error}")
+    except RefusedError as error:
+        _refuse(problem_list(name, error.problems))
+    if policy is not None:
+        policy_or_exit(policy)
+        data = parsed(text_of(policy), is_json=policy.suffix == ".json").data
+        found = replace(found, scenario=replace(found.scenario, policy=data or {}))
+    if trace is not None:
+        if not found.scenario.services:
+            _refuse(f"{name}: has no service whose load the trace could take the place of")
+        try:
+            found = with_trace(found, str(trace), read_trace(trace))
+        except UnreadableTraceError as error:
+            _refuse(f"{trace}: {error}")
+    return found
+
+
+def _list(console: Console) -> None:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold")
+    for name, path in shipped().items():
+        table.add_row(name, Text(" ".join(read(path).scenario.about.split())))
+    console.print(table)
+
+
+def _refuse(message: str) -> NoReturn:
+    print(message, file=sys.stderr)
+    raise typer.Exit(REFUSED)

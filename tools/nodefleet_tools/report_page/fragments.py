@@ -1,0 +1,129 @@
+"""What stands on the page without a script: its figures, the comparison, the decisions, the expectations."""
+
+from collections.abc import Iterable
+from html import escape
+
+from nodefleet_tools.sim.played import Check, Mark, MarkKind, Played
+from nodefleet_tools.sim.summary import Fact, breakdown, facts, money, saving
+
+_NAMES = {
+    MarkKind.GROW: "Grow",
+    MarkKind.REPLACE: "Replace",
+    MarkKind.SHRINK: "Shrink",
+    MarkKind.REMOVED: "Removed",
+    MarkKind.WARNING: "Told",
+    MarkKind.HAPPENED: "Happened",
+}
+_COLUMNS = ("Fleet", "Saved", "Bill", "SLO violated", "Node-hours")
+_BIG = 4  # so many figures stand out
+
+
+def cards(played: Played) -> str:
+    return "\n".join(_card(fact, big=index < _BIG) for index, fact in enumerate(_ordered(played)))
+
+
+def _ordered(played: Played) -> Iterable[Fact]:
+    for fixed in played.fixed[:1]:
+        saved = saving(played, fixed)
+        word, less = ("Saved against", "less") if saved.usd >= 0 else ("Dearer than", "more")
+        label = f"{word} a fixed fleet of {fixed.nodes}"
+        yield Fact(label=label, value=f"{abs(saved.percent):.1f} %", note=f"{money(abs(saved.usd))} {less}")
+    yield from facts(played)
+
+
+def _card(fact: Fact, *, big: bool) -> str:
+    note = f'<span class="note">{escape(fact.note)}</span>' if fact.note else ""
+    size = " big" if big else ""
+    return (
+        f'<div class="card{size}"><dt>{escape(fact.label)}</dt>'
+        f"<dd><strong>{escape(fact.value)}</strong>{note}</dd></div>"
+    )
+
+
+def comparison(played: Played) -> str:
+    """This fleet beside the fixed ones; nothing without any."""
+    if not played.fixed:
+        return ""
+    hours = (played.ends - played.starts).total_seconds() / 3600
+    figures = played.figures
+    rows = [
+        ("<strong>Autoscaled</strong>", "–", figures.usd, figures.violation_minutes, figures.node_hours),
+        *(
+            (
+                f"Fixed at {fixed.nodes}",
+                f"{fixed.saved_percent(figures.usd):+.1f} %",
+                fixed.usd,
+                fixed.violation_minutes,
+                fixed.nodes * hours,
+            )
+            for fixed in played.fixed
+        ),
+    ]
+    lines = [
+        f"<tr><th scope=row>{name}</th><td>{saved}</td><td>{money(usd)}</td><td>{violated:.1f} min</td>"
+        f"<td>{node_hours:.1f}</td></tr>"
+        for name, saved, usd, violated, node_hours in rows
+    ]
+    body = "\n".join(lines)
+    columns = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
+    words = (
+        f"{breakdown(played)}. Each fixed fleet played the same load in the same simulated world, with no autoscaler."
+    )
+    table = f"<table><thead><tr>{columns}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    return _section(
+        "Compared with fixed fleets", f'<div class="scroll">{table}</div><p class="small">{escape(words)}</p>'
+    )
+
+
+def _section(heading: str, content: str) -> str:
+    return f"<section>\n<h2>{heading}</h2>\n{content}\n</section>"
+
+
+def decisions(played: Played) -> str:
+    return "\n".join(_decision(index, mark, played) for index, mark in enumerate(played.marks))
+
+
+def _decision(index: int, mark: Mark, played: Played) -> str:
+    day = (mark.at.date() - played.starts.date()).days
+    clock = f"{mark.at:%H:%M:%S}" + (f" +{day} d" if day else "")
+    title = f"<b>{escape(mark.title)}</b> " if mark.title else ""
+    return (
+        f'<li class="mark {mark.kind.value}" data-mark="{index}" data-kind="{mark.kind.value}"><button type="button">'
+        f'<time datetime="{mark.at.isoformat()}">{clock}</time><span class="badge">{_NAMES[mark.kind]}</span>'
+        f'<span class="why">{title}{escape(mark.text)}</span></button></li>'
+    )
+
+
+def filters(played: Played) -> str:
+    """One switch for each kind of mark that there is."""
+    there = [kind for kind in MarkKind if any(mark.kind is kind for mark in played.marks)]
+    return "\n".join(
+        f'<label class="switch {kind.value}"><input type="checkbox" value="{kind.value}" checked> {_NAMES[kind]}'
+        f" <span>{sum(mark.kind is kind for mark in played.marks)}</span></label>"
+        for kind in there
+    )
+
+
+def checks(played: Played) -> str:
+    broken = (
+        Check(holds=False, what="invariants of the simulated world", wanted="none broken", found=each)
+        for each in played.broken
+    )
+    found = "\n".join(map(_check, (*played.checks, *broken)))
+    return _section("Expected and found", f'<ul class="checks">\n{found}\n</ul>') if found else ""
+
+
+def _check(check: Check) -> str:
+    sign, word = ("✓", "holds") if check.holds else ("✗", "fails")
+    expected = f'<span>{escape(check.what)} <span class="wanted">{escape(check.wanted)}</span></span>'
+    found = f'<span class="found">{escape(check.found)}</span>'
+    return f'<li class="{word}"><span class="sign" aria-label="{word}">{sign}</span>{expected}{found}</li>'
+
+
+def verdict(played: Played) -> str:
+    failed = sum(not check.holds for check in played.checks) + len(played.broken)
+    if failed:
+        return f'<span class="verdict fails">{failed} of {len(played.checks)} expectations fail</span>'
+    if not played.checks:
+        return ""
+    return f'<span class="verdict holds">all {len(played.checks)} expectations hold</span>'

@@ -1,0 +1,43 @@
+"""Puts the report together. Everything is in the file itself: styles, scripts and data."""
+
+import json
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from nodefleet_tools.report_page import fragments
+from nodefleet_tools.report_page.series import series
+from nodefleet_tools.sim.played import Played
+
+_HERE = "nodefleet_tools.report_page"
+
+
+def page(played: Played) -> str:
+    """The whole report as one HTML text."""
+    limits = ", ".join(f"{pool.name} {pool.limits.min}–{pool.limits.max}" for pool in played.policy.pools)
+    return Template(_text("page.html")).substitute(
+        title=escape(played.name.replace("-", " ").capitalize()),
+        about=escape(played.about),
+        when=f"{played.starts:%A, %d %B %Y, %H:%M} to {played.ends:%H:%M} UTC",
+        seed=str(played.seed),
+        limits=escape(limits),
+        repeat=escape(f"nodefleet simulate --scenario {played.name} --seed {played.seed} --report report.html"),
+        verdict=fragments.verdict(played),
+        cards=fragments.cards(played),
+        comparison=fragments.comparison(played),
+        decisions=fragments.decisions(played),
+        filters=fragments.filters(played),
+        checks=fragments.checks(played),
+        style=_text("page.css"),
+        script=_text("chart.js") + _text("page.js"),
+        data=_embedded(series(played)),
+    )
+
+
+def _text(name: str) -> str:
+    return files(_HERE).joinpath(name).read_text(encoding="utf-8")
+
+
+def _embedded(data: object) -> str:
+    """JSON that no text in it can break out of."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")

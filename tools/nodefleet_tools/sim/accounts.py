@@ -1,0 +1,184 @@
+"""What runs write down, held against what they do: the audit, the lease, wake-ups, and what a decision counted.
+
+Nothing is done that is not on record: every effect belongs to an open operation that a recorded decision opened, or
+stands in a recorded plan itself. Draining what EC2 takes is excepted: it must go on while nothing can be recorded, and
+is written on the node instead.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from nodefleet.domain.decision import PoolDecision
+from nodefleet.domain.fleet import expected
+from nodefleet.domain.machines import Node, Notice, NoticeKind
+from nodefleet.domain.memory import Level
+from nodefleet.domain.operations import Cleanup, Keep, Launch, Open, Operation, Removal, Uncordon, Why
+from nodefleet.ports import Changes, Lease
+from nodefleet_tools.sim.hooks import Run
+from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.rules import Rule
+
+if TYPE_CHECKING:
+    from nodefleet_tools.sim.invariants import Guard
+    from nodefleet_tools.sim.world import World
+
+_CLOCKS = timedelta(seconds=30)  # a run's clock may be wrong by so much
+_SEEN_LATE = timedelta(minutes=5)  # a machine that ended may be taken to be there for so long: lists lag
+
+
+class Accounts:
+    def __init__(self, guard: "Guard", world: "World") -> None:
+        self._guard = guard
+        self._world = world
+        self._opened: set[str] = set()  # operations that a recorded decision opened
+        self._let_in: set[tuple[str, str]] = set()  # node and removal: uncordons that stand in a recorded plan
+
+    # ── effects ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def launched(self, run: Run, launch: Launch) -> None:
+        self.needs_operation(run, "launch", launch.id)
+
+    def terminated(self, run: Run, machine: Machine) -> None:
+        self._needs_one(run, f"terminate {machine.id}", _ends(self._operations(), machine.id))
+
+    def marked(self, run: Run, machine: Machine) -> None:
+        launches = [each for each in self._operations() if each.id == machine.operation]
+        self._needs_one(run, f"tag {machine.id}", launches)
+
+    def node_deleted(self, run: Run, node: Node) -> None:
+        of_node = (*_ends(self._operations(), node.name), *_ends(self._operations(), node.instance))
+        self._needs_one(run, f"delete node {node.name}", of_node)
+
+    def emptied(self, run: Run, node: Node, what: str) -> None:
+        removals = [each for each in _ends(self._operations(), node.instance) if isinstance(each, Removal)]
+        self._needs_one(run, what, removals)
+
+    def uncordoned(self, run: Run, node: Node, removal: str) -> None:
+        if (node.name, removal) not in self._let_in:
+            self._needs_one(run, f"uncordon {node.name}", _ends(self._operations(), node.instance), removal)
+
+    def needs_operation(self, run: Run, what: str, identity: str) -> None:
+        self._needs_one(run, what, [each for each in self._operations() if each.id == identity], identity)
+
+    def _needs_one(self, run: Run, what: str, found: Sequence[Operation], wanted: str = "") -> None:
+        if _by_hand(run) or any(each.id in self._opened for each in found):
+            return
+        missing = f"operation {wanted} is not open" if wanted else "no open operation asks for it"
+        self._guard.broken(run.name, Rule.UNRECORDED, f"{what}: {missing}")
+
+    def _operations(self) -> tuple[Operation, ...]:
+        return self._world.table.operations
+
+    # ── what is read and written ─────────────────────────────────────────────────────────────────────────────────
+
+    def looked(self, run: Run) -> None:
+        """Under the lease the state is read at the beginning of a look, and otherwise to learn the policy."""
+        table = self._world.table
+        if run.fence is not None and table.lease is not None and run.fence == table.lease.fence:
+            run.looked_at, run.wake_seen, run.doomed = self._world.now, table.wake, self._doomed()
+
+    def wrote(self, run: Run, changes: Changes) -> None:
+        if _by_hand(run):
+            return
+        held = self._world.table.lease
+        if held is None or run.fence != held.fence:
+            holder = f"{held.owner} holds the lease" if held else "nobody holds the lease"
+            self._guard.broken(run.name, Rule.LEASE, f"wrote with fence {run.fence}: {holder}")
+        if changes.decision is not None:
+            if changes.decision.cut:  # of a long plan only the beginning is on record
+                self._opened.update(operation.id for operation in changes.put)
+            for pool in changes.decision.decision.pools:
+                self._planned(run, pool)
+                if changes.decision.decision.level is not Level.PARTIAL:
+                    self._counted(run, pool, changes)
+        for operation in changes.put:
+            if operation.id not in self._opened:
+                detail = f"operation {operation.id} was opened without a decision"
+                self._guard.broken(run.name, Rule.UNRECORDED, detail)
+
+    def _planned(self, run: Run, pool: PoolDecision) -> None:
+        for step in pool.plan:
+            match step:
+                case Open(operation) | Keep(operation):
+                    self._opened.add(operation.id)
+                    leaves = isinstance(operation, Removal) and operation.why is Why.VOLUNTARY
+                    if leaves and pool.pool in run.unread and self._was_measured(pool.pool):
+                        detail = f"{operation.id}: {run.unread[pool.pool]}"
+                        self._guard.broken(run.name, Rule.BLIND, detail)
+                case Uncordon(node, removal):
+                    self._let_in.add((node, removal))
+                case _:
+                    pass
+
+    def _was_measured(self, pool: str) -> bool:
+        """Some node has been ready for so long that readings of it should be there."""
+        young = self._world.policy.trust.stale_after + _CLOCKS
+        nodes = [node for node in self._world.kube.nodes.values() if node.pool == pool and node.ready]
+        return any(node.ready_changed_at and self._world.now - node.ready_changed_at > young for node in nodes)
+
+    def _counted(self, run: Run, pool: PoolDecision, changes: Changes) -> None:
+        """No more than there can be: machines that no notice speaks of, what was asked for, and ready nodes."""
+        world = self._world
+        doomed = (run.doomed & self._doomed()) - {notice.instance for notice in changes.retire}
+        there = {
+            machine.id
+            for machine in world.ec2.machines.values()
+            if machine.pool == pool.pool and machine.worker and self._may_be_there(machine, run)
+        }
+        ghosts = {node.instance for node in world.kube.nodes.values() if node.pool == pool.pool and node.ready} - there
+        asked = sum(
+            expected(each) for each in self._operations() if isinstance(each, Launch) and each.pool == pool.pool
+        )
+        most = len((there | ghosts) - doomed) + asked
+        if pool.count.capacity > most:
+            self._guard.broken(
+                run.name, Rule.COUNTED, f"{pool.count.capacity} in pool {pool.pool}, and there are {most} at most"
+            )
+
+    def _doomed(self) -> frozenset[str]:
+        """What EC2 takes, as far as the table says so."""
+        notices = self._world.table.all("notice", Notice)
+        noted = {notice.instance for notice in notices if notice.kind is not NoticeKind.REBALANCE}
+        return frozenset(
+            machine.id
+            for machine in self._world.ec2.machines.values()
+            if machine.id in noted and machine.doomed_at is not None
+        )
+
+    def _may_be_there(self, machine: Machine, run: Run) -> bool:
+        return machine.ended_at is None or (run.looked_at or self._world.now) - machine.ended_at < _SEEN_LATE
+
+    # ── the lease and wake-ups ───────────────────────────────────────────────────────────────────────────────────
+
+    def acquired(self, run: Run) -> None:
+        run.wake_seen, run.unheard = None, ""
+
+    def released(self, run: Run, lease: Lease) -> None:
+        """What is held is let go of by this run."""
+        held = self._world.table.lease
+        if held is not None and (held.owner, held.fence) != (lease.owner, lease.fence):
+            detail = f"let go of lease {held.fence}, which is {held.owner}'s"
+            self._guard.broken(run.name, Rule.LEASE, detail)
+        if run.wake_seen is not None and run.wake_seen != self._world.table.wake:
+            run.unheard = f"woken {self._world.table.wake - run.wake_seen} times since its last look"
+
+    def ended(self, run: Run, *, had_time: bool) -> None:
+        """The run is over, and nothing went wrong in it."""
+        if run.unheard and had_time:
+            self._guard.broken(run.name, Rule.WAKE, f"{run.unheard}, and it let go")
+
+
+def _by_hand(run: Run) -> bool:
+    """It has never looked: somebody drives the ports, as tests do, and keeps no records."""
+    return run.looked_at is None
+
+
+def _ends(operations: tuple[Operation, ...], target: str) -> list[Operation]:
+    """Removals and cleanups of this machine or node."""
+    return [
+        each
+        for each in operations
+        if (isinstance(each, Removal) and target and target in (each.instance, each.node))
+        or (isinstance(each, Cleanup) and each.target == target)
+    ]

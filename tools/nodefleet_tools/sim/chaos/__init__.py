@@ -1,0 +1,13 @@
+"""Thousands of evil days: the shipped loop in a world where everything fails, and what must hold all the same.
+
+plan          what a seed stands for: a scene, how often calls fail, what happens when
+scene         the cluster at the beginning: policy, workers, workloads, budgets
+strikes       faults at single calls: before and after the effect, slow, throttled, stale, fatal
+incidents     what happens around the runs: of_people, of_cloud, of_cluster
+invocations   how runs are started: by the schedule, by alerts, by EC2's events, by hand; again when they fail
+play          one seed from beginning to end: an hour of trouble, then calm
+rest          what must be so when everything is well again
+shortening    the smallest plan that still goes wrong, and its trace
+planted       bugs put into the shipped code, to show that they are found
+seeds         many seeds, by several processes
+"""

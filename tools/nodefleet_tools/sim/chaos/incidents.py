@@ -1,0 +1,62 @@
+"""What happens around the runs, by the names that a plan has for it."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import TypeAlias
+
+from nodefleet_tools.sim.chaos import of_cloud, of_cluster, of_people
+from nodefleet_tools.sim.chaos.plan import Incident
+from nodefleet_tools.sim.chaos.stage import Stage
+
+# Says what exactly happened; nothing, if there was nothing that it could happen to.
+Befalls: TypeAlias = Callable[[Stage, Random], str]
+
+INCIDENTS: Mapping[str, Befalls] = {
+    "a person cordons a node": of_people.cordons,
+    "a person uncordons a node": of_people.uncordons,
+    "a person deletes a Node": of_people.deletes_node,
+    "a person terminates a machine": of_people.terminates,
+    "a person stops a machine": of_people.stops,
+    "a person launches a machine": of_people.launches,
+    "a person takes a machine's tags away": of_people.takes_tags,
+    "a person changes min and max": of_people.changes_limits,
+    "a person changes the pools": of_people.changes_pools,
+    "a person declares a bad policy": of_people.declares_nonsense,
+    "a person deploys a new template": of_people.deploys_template,
+    "a person pauses": of_people.pauses,
+    "a person scales": of_people.scales,
+    "a person breaks the role": of_people.breaks_role,
+    "a person runs it on a laptop": of_people.runs_on_laptop,
+    "EC2 takes a Spot machine": of_cloud.takes_spot,
+    "EC2 takes many Spot machines": of_cloud.takes_many,
+    "EC2 recommends to rebalance": of_cloud.recommends,
+    "EC2 schedules a change": of_cloud.schedules,
+    "a machine dies": of_cloud.dies,
+    "EC2 lacks capacity": of_cloud.lacks_capacity,
+    "EC2 has few left": of_cloud.has_few,
+    "the account's quota is reached": of_cloud.quota_reached,
+    "Spot gets dear": of_cloud.gets_dear,
+    "EC2 lists nothing": of_cloud.lists_nothing,
+    "a node falls silent": of_cluster.falls_silent,
+    "a node flaps": of_cluster.flaps,
+    "a workload is scaled": of_cluster.scales_workload,
+    "a workload's load changes": of_cluster.changes_load,
+    "a budget changes": of_cluster.changes_budget,
+    "the master is restored": of_cluster.is_restored,
+    "EC2 is away": of_cluster.ec2_away,
+    "Kubernetes is away": of_cluster.kubernetes_away,
+    "DynamoDB is away": of_cluster.dynamodb_away,
+    "Prometheus is away": of_cluster.prometheus_away,
+    "Prometheus stands still": of_cluster.stands_still,
+    "a reading is missing": of_cluster.lacks_reading,
+    "S3 is away": of_cluster.s3_away,
+    "an alert": of_cluster.alert,
+    "several runs at once": of_cluster.at_once,
+}
+
+
+def befall(stage: Stage, incident: Incident) -> None:
+    detail = INCIDENTS[incident.kind](stage, stage.plan.random(f"incident/{incident.number}"))
+    if detail:
+        stage.figures["incidents"] += 1
+        stage.world.guard.did("incident", f"{incident.kind}: {detail}")

@@ -1,0 +1,185 @@
+"""How runs are started: by the schedule, by alerts, by EC2's events, by a person; several at once, and again.
+
+EventBridge gives the schedule's ticks once, or not at all, or twice. It gives an event at least once, late or out of
+order, and Lambda tries a failed one twice more.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from random import Random
+from traceback import extract_tb
+
+from nodefleet.domain.machines import InstanceState, Notice
+from nodefleet.errors import NodeFleetError
+from nodefleet.loop.doomed import interrupted
+from nodefleet.loop.parts import Parts
+from nodefleet.loop.run import Ran, run
+from nodefleet_tools.sim.chaos.drawing import chance
+from nodefleet_tools.sim.chaos.plan import Plan
+from nodefleet_tools.sim.chaos.strikes import Strikes
+from nodefleet_tools.sim.hooks import Call, Hook, KilledError, Moment
+from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.rules import Rule
+from nodefleet_tools.sim.turns import Turns
+from nodefleet_tools.sim.world import LAMBDA_LIMIT, World
+
+TICK = timedelta(seconds=120)
+_EVENT_LIMIT = timedelta(seconds=150)  # the interruption function's
+_LAPTOP_LIMIT = timedelta(minutes=15)
+_ASLEEP = (200.0, 700.0)  # seconds
+_BLINK = 0.4
+_STANDS_STILL = ("store.acquire", "store.state", "store.commit", "store.commit", "store.release", "time.sleep")
+_RETRIES = (60.0, 120.0)  # seconds until Lambda tries a failed event again
+_AT_ONCE = 2.0  # seconds within which runs start that start together
+_LATE = ((20.0, 400.0), (20.0, 400.0), (1300.0, 2400.0))  # seconds; after a throttle it may be hours
+_ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.STOPPED)
+_STATE_EVENTS = (
+    0.3  # how many of the changes of state lead to a run: the others change nothing that a tick does not see
+)
+
+
+class Invocations:
+    def __init__(self, plan: Plan, world: World, strikes: Strikes, figures: Counter[str]) -> None:
+        self.calm = False
+        self.turns = Turns(world.clock)
+        self._plan = plan
+        self._world = world
+        self._strikes = strikes
+        self._figures = figures
+        self._random = plan.random("invocations")
+        world.ec2.listeners.append(self._state_changed)
+
+    # ── who starts runs ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def tick(self) -> None:
+        if not self.calm and chance(self._random, self._plan.delivery.ticks_lost):
+            return
+        self._started("tick", lambda parts, owner: run(parts, owner=owner))
+        if not self.calm and chance(self._random, self._plan.delivery.ticks_doubled):
+            self._soon(lambda: self._started("tick", lambda parts, owner: run(parts, owner=owner)))
+
+    def alert(self) -> None:
+        """Alertmanager or a person: somebody urgent."""
+        self._started("alert", lambda parts, owner: run(parts, owner=owner, urgent=True), retries=_RETRIES)
+
+    def at_once(self, number: int) -> None:
+        for _ in range(number):
+            self._soon(self.alert)
+
+    def event(self, notices: Sequence[Notice]) -> None:
+        """What EC2 says reaches the function: perhaps, some time, once or twice."""
+        random, delivery = self._random, self._plan.delivery
+        if not self.calm and chance(random, delivery.events_lost):
+            self._world.guard.did("EventBridge", "loses the event")
+            return
+        doubled = not self.calm and chance(random, delivery.events_doubled)
+        for _ in range(1 + doubled):
+            late = not self.calm and chance(random, delivery.events_late)
+            delay = random.uniform(*random.choice(_LATE)) if late else random.uniform(0.5, 5.0)
+            self._world.clock.after(delay, lambda: self._warned(notices))
+
+    def on_laptop(self) -> None:
+        """`nodefleet run` by hand. The laptop goes to sleep in the middle, and wakes up when others have taken over."""
+        suspension = _Suspension(self._world, self._random)
+        self._started(
+            "laptop", lambda parts, owner: run(parts, owner=owner, urgent=True), limit=_LAPTOP_LIMIT, hook=suspension
+        )
+
+    def _warned(self, notices: Sequence[Notice]) -> None:
+        self._started(
+            "event",
+            lambda parts, owner: interrupted(parts, notices, owner=owner),
+            limit=_EVENT_LIMIT,
+            retries=_RETRIES,
+        )
+
+    def _state_changed(self, machine: Machine) -> None:
+        known = machine.ours and machine.worker and machine.state in _ENDING
+        if known and chance(self._random, _STATE_EVENTS):
+            self.event(())
+
+    def _soon(self, act: Callable[[], None]) -> None:
+        self._world.clock.after(self._random.uniform(0, _AT_ONCE), act)
+
+    # ── one invocation ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _started(
+        self,
+        kind: str,
+        work: Callable[[Parts, str], Ran],
+        *,
+        limit: timedelta = LAMBDA_LIMIT,
+        retries: Sequence[float] = (),
+        hook: Hook | None = None,
+    ) -> None:
+        self._figures["runs"] += 1
+        name = f"{kind}-{self._figures['runs']}"
+        skew = 0.0 if self.calm else self._random.uniform(-1, 1) * self._plan.skew
+        hooks: list[Hook] = [self._strikes, *([hook] if hook else [])]
+
+        def invocation() -> None:
+            parts = self._world.parts(name, limit=limit, skew=timedelta(seconds=skew), hooks=hooks)
+            if not self._went_well(name, lambda: work(parts, name)) and retries:
+                again, *others = retries
+                self._world.clock.after(
+                    again, lambda: self._started(kind, work, limit=limit, retries=others, hook=hook)
+                )
+
+        self._world.clock.after(0, lambda: self.turns.begin(invocation))
+
+    def _went_well(self, name: str, work: Callable[[], Ran]) -> bool:
+        guard, record = self._world.guard, self._world.runs[name]
+        guard.did(name, "begins")
+        try:
+            ran = work()
+        except KilledError as death:
+            guard.did(name, f"dies: {death}")
+            return False
+        except NodeFleetError as error:
+            guard.did(name, f"fails: {error}")
+            return False
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is a violation
+            place = extract_tb(error.__traceback__)[-1]
+            guard.broken(name, Rule.CRASHED, f"{error!r} in {place.name}, {place.filename}:{place.lineno}")
+            return False
+        finally:
+            self._figures["calls"] += record.calls
+        self._figures["looks"] += ran.looks
+        guard.did(name, f"ends: {_summary(ran)}")
+        guard.accounts.ended(record, had_time=ran.decision is not None and not ran.awake)
+        return True
+
+
+def _summary(ran: Ran) -> str:
+    if ran.held:
+        return f"{ran.held.owner} is at work"
+    did = "; ".join(ran.did) or "did nothing"
+    return f"{ran.looks} looks, {did}"
+
+
+class _Suspension:
+    """The process stands still, once, where it talks to the table or sleeps: a laptop that was closed.
+
+    It is opened again at the worst time, when another run has the lease, if there is such a time.
+    """
+
+    def __init__(self, world: World, random: Random) -> None:
+        self._world = world
+        self._at = random.choice(_STANDS_STILL)
+        self._seconds = random.uniform(*_ASLEEP)
+        self._done = False
+
+    def __call__(self, call: Call) -> None:
+        if self._done or call.name != self._at or call.moment is not Moment.BEFORE:
+            return
+        self._done = True
+        world, began = self._world, self._world.now
+        world.clock.wait(self._seconds)
+        while world.now - began < timedelta(seconds=self._seconds) + TICK and not self._another_has_it(call.run):
+            world.clock.wait(_BLINK)
+        world.guard.did(call.run, f"! stood still for {(world.now - began).total_seconds():.0f} s before {call.name}")
+
+    def _another_has_it(self, owner: str) -> bool:
+        held = self._world.table.lease
+        return held is not None and held.owner != owner

@@ -1,0 +1,133 @@
+"""What EC2 does: it takes machines, with and without a warning, lacks capacity, and lists what is not so."""
+
+from datetime import timedelta
+from random import Random
+
+from nodefleet.domain.machines import Market, NoticeKind
+from nodefleet.domain.operations import RefusalKind
+from nodefleet.domain.policy import RemovalRules
+from nodefleet_tools.sim.chaos.drawing import coin
+from nodefleet_tools.sim.chaos.stage import Stage
+from nodefleet_tools.sim.shop import QUOTA
+
+_DEAR = 0.5  # USD/h: more than any policy here pays
+
+
+def takes_spot(stage: Stage, random: Random) -> str:
+    machine = stage.any_worker(random, Market.SPOT)
+    if machine is None or machine.doomed_at is not None:
+        return ""
+    stage.invocations.event([stage.world.interrupt(machine.id)])
+    return machine.id
+
+
+def takes_many(stage: Stage, random: Random) -> str:
+    """Some type in some zone is wanted elsewhere: all of it at once."""
+    spot = [each for each in stage.world.ec2.live_workers() if each.market is Market.SPOT and each.doomed_at is None]
+    taken = random.sample(spot, min(len(spot), random.randint(2, 4)))
+    notices = [stage.world.interrupt(machine.id) for machine in taken]
+    if coin(random):
+        stage.invocations.event(notices)
+    else:
+        for notice in notices:
+            stage.invocations.event([notice])
+    return ", ".join(machine.id for machine in taken)
+
+
+def recommends(stage: Stage, random: Random) -> str:
+    machine = stage.any_worker(random, Market.SPOT)
+    if machine is None:
+        return ""
+    stage.invocations.event([stage.world.interrupt(machine.id, NoticeKind.REBALANCE)])
+    return machine.id
+
+
+def schedules(stage: Stage, random: Random) -> str:
+    """A change is announced, and half of the time it comes to pass."""
+    machine = stage.any_worker(random)
+    if machine is None or machine.doomed_at is not None:
+        return ""
+    world = stage.world
+    stage.invocations.event([world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE)])
+    happens = coin(random)
+    if happens:
+        world.clock.after(random.uniform(60, 600), lambda: world.ec2.end(machine))
+        return machine.id
+    rules = RemovalRules()
+
+    def forgotten() -> None:
+        machine.doomed_at = None
+
+    world.clock.after((rules.notice + rules.false_alarm_after).total_seconds(), forgotten)
+    return f"{machine.id}, but nothing will come of it"
+
+
+def dies(stage: Stage, random: Random) -> str:
+    """Without a word: the hardware failed."""
+    machine = stage.any_worker(random)
+    if machine is None:
+        return ""
+    stage.world.ec2.end(machine)
+    return machine.id
+
+
+# ── what it has to sell ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def lacks_capacity(stage: Stage, random: Random) -> str:
+    world = stage.world
+    zone = random.choice((*world.zones, None))
+    market = random.choice((Market.SPOT, Market.ON_DEMAND, None))
+    kind = random.choice((RefusalKind.CAPACITY, RefusalKind.CAPACITY, *RefusalKind))
+    seconds = random.uniform(60, 1500)
+    world.shop.refuse(zone=zone, market=market, kind=kind)
+    world.clock.after(seconds, lambda: world.shop.refusals.pop((None, zone, market), None))
+    return f"{zone or 'all zones'}, {market.value if market else 'both markets'}: {kind.value} for {seconds:.0f} s"
+
+
+def has_few(stage: Stage, random: Random) -> str:
+    """Fewer than may be asked for: a launch gets a part of what it wants."""
+    world = stage.world
+    left = random.randint(0, 1)
+    offers = [
+        (kind, zone, market)
+        for pool in world.policy.pools
+        for kind in pool.market.types
+        for zone in world.zones
+        for market in Market
+    ]
+    world.shop.stock |= dict.fromkeys(offers, left)
+    world.clock.after(random.uniform(60, 1500), world.shop.stock.clear)
+    return f"{left} of each type"
+
+
+def quota_reached(stage: Stage, random: Random) -> str:
+    world = stage.world
+    world.shop.quota = len(world.ec2.live_workers()) + random.randint(0, 1)
+
+    def raised() -> None:
+        world.shop.quota = None
+
+    world.clock.after(random.uniform(60, 1500), raised)
+    return f"{world.shop.quota} workers ({', '.join(QUOTA.values())})"
+
+
+def gets_dear(stage: Stage, random: Random) -> str:
+    world = stage.world
+    zone = random.choice(world.zones)
+    types = {kind for pool in world.policy.pools for kind in pool.market.types}
+    world.shop.spot_prices |= {(kind, zone): _DEAR for kind in types}
+    world.clock.after(random.uniform(60, 1500), world.shop.spot_prices.clear)
+    return zone
+
+
+def lists_nothing(stage: Stage, random: Random) -> str:
+    """An empty answer that is no error: a wrong region, or a role that sees nothing."""
+    ec2, seconds = stage.world.ec2, random.uniform(20, 900)
+    ec2.hidden_since = stage.world.now
+
+    def shows_again() -> None:
+        ec2.hidden_since = None
+
+    stage.world.clock.at(stage.world.now + timedelta(seconds=seconds), shows_again)
+    return f"for {seconds:.0f} s"

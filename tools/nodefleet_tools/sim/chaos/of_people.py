@@ -1,0 +1,213 @@
+"""What people do in the middle of it all: with kubectl, in the EC2 console, with the policy, with a laptop."""
+
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.observation import Pause, Scale
+from nodefleet.errors import NodeFleetError
+from nodefleet_tools.sim.chaos.drawing import chance
+from nodefleet_tools.sim.chaos.scene import SECOND_POOL
+from nodefleet_tools.sim.chaos.stage import Stage
+
+_PERSON = "a person"
+_ROLE_RIGHTS = (
+    {"cloud.terminate"},
+    {"cloud.mark_failed"},
+    {"cluster.cordon", "cluster.uncordon"},
+    {"cluster.evict"},
+    {"cluster.delete_node"},
+    {"cloud.terminate", "cluster.cordon", "cluster.evict", "cluster.delete_node"},
+)
+
+
+# ── kubectl and the console ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def cordons(stage: Stage, random: Random) -> str:
+    node = stage.any_node(random)
+    if node is None:
+        return ""
+    stage.world.person.cordon(node.name)
+    return node.name
+
+
+def uncordons(stage: Stage, random: Random) -> str:
+    """One of their own, or one that we are draining."""
+    cordoned = [node for node in stage.world.kube.nodes.values() if node.pool and node.cordoned]
+    if not cordoned:
+        return ""
+    node = random.choice(cordoned)
+    stage.world.person.uncordon(node.name)
+    return node.name
+
+
+def deletes_node(stage: Stage, random: Random) -> str:
+    node = stage.any_node(random)
+    if node is None:
+        return ""
+    stage.world.person.delete_node(node.name)
+    return node.name
+
+
+def terminates(stage: Stage, random: Random) -> str:
+    machine = stage.any_worker(random)
+    if machine is None:
+        return ""
+    stage.world.person.terminate(machine.id)
+    return machine.id
+
+
+def stops(stage: Stage, random: Random) -> str:
+    machine = stage.any_worker(random)
+    if machine is None:
+        return ""
+    stage.world.person.stop(machine.id)
+    return machine.id
+
+
+def launches(stage: Stage, random: Random) -> str:
+    pool = random.choice(stage.world.policy.pools)
+    return stage.world.person.launch(zone=random.choice(stage.world.zones), pool=pool.name).id
+
+
+def takes_tags(stage: Stage, random: Random) -> str:
+    """And puts them back after a while."""
+    machine = stage.any_worker(random)
+    if machine is None:
+        return ""
+    seconds = random.uniform(60, 1800)
+    machine.ours, machine.untagged_at = False, stage.world.now
+
+    def put_back() -> None:
+        machine.ours, machine.untagged_at = True, None
+
+    stage.world.clock.after(seconds, put_back)
+    return f"{machine.id} for {seconds:.0f} s"
+
+
+# ── the policy ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def changes_limits(stage: Stage, random: Random) -> str:
+    if "store" in stage.world.faults.away:
+        return ""
+    data = _in_force(stage)
+    pool = random.choice(data["pools"]) if "pools" in data else data
+    least = random.choice((0, 1, 2, 3))
+    pool["limits"] = {"min": least, "max": max(1, least + random.choice((0, 1, 3, 6)))}
+    if chance(random, 0.1):
+        pool["dry_run"] = not pool.get("dry_run", False)
+    _enforce(stage, data)
+    return str(pool["limits"])
+
+
+def changes_pools(stage: Stage, random: Random) -> str:
+    """A second pool comes or goes. Its machines are nobody's when it goes."""
+    if "store" in stage.world.faults.away:
+        return ""
+    data = _in_force(stage)
+    burst = {"burst": data.pop("burst")}
+    if "pools" not in data:
+        second = {"name": SECOND_POOL, "limits": {"min": random.choice((0, 1)), "max": 2}}
+        _enforce(stage, {**burst, "pools": [{"name": "default", **data}, second]})
+        return f"pool {SECOND_POOL} is new"
+    first = {key: value for key, value in data["pools"][0].items() if key != "name"}
+    _enforce(stage, {**burst, **first})
+    return f"pool {SECOND_POOL} is gone"
+
+
+def _in_force(stage: Stage) -> dict[str, Any]:
+    newest = stage.world.table.policies[-1].data
+    data: dict[str, Any] = {**newest}
+    if "pools" in data:
+        data["pools"] = [{**pool} for pool in data["pools"]]
+    return data
+
+
+def _enforce(stage: Stage, data: dict[str, Any]) -> None:
+    for rules in data.get("pools", [data]):
+        base = rules.get("market", {}).get("on_demand_base", 1)
+        rules["market"] = {**rules.get("market", {}), "on_demand_base": min(base, rules["limits"]["max"])}
+    stage.world.enforce(data)
+
+
+def declares_nonsense(stage: Stage, random: Random) -> str:
+    stage.world.declare({"limits": {"min": random.randint(5, 9), "max": 1}})
+    return "the stack declares min above max"
+
+
+def deploys_template(stage: Stage, random: Random) -> str:
+    """What is asked for from now on is another request; what was asked for before must stay the same."""
+    world = stage.world
+    deployment = world.table.state().deployment
+    if deployment is None or "store" in world.faults.away:
+        return ""
+    version = str(random.randint(2, 99))
+    targets = tuple(replace(target, template_version=version) for target in deployment.targets)
+    world.table.put("deployment", "", replace(deployment, targets=targets))
+    return f"version {version}"
+
+
+# ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def pauses(stage: Stage, random: Random) -> str:
+    until = stage.world.now + timedelta(seconds=random.uniform(120, 1200))
+    return _order(stage, Pause(by=_PERSON, until=until), EventKind.PAUSED, f"until {until:%H:%M:%S}")
+
+
+def scales(stage: Stage, random: Random) -> str:
+    pool = random.choice(stage.world.policy.pools)
+    nodes = random.randint(0, pool.limits.max + 1)
+    until = stage.world.now + timedelta(seconds=random.uniform(120, 1200))
+    command = Scale(pool=pool.name, nodes=nodes, by=_PERSON, until=until)
+    return _order(stage, command, EventKind.SCALED_BY_PERSON, f"{pool.name} to {nodes} until {until:%H:%M:%S}")
+
+
+def _order(stage: Stage, command: Pause | Scale, kind: EventKind, text: str) -> str:
+    """As the command line does: into the table, and a run is woken."""
+    world = stage.world
+    identity = f"order-{world.now.isoformat()}"
+    event = Event(id=identity, at=world.now, cluster=world.name, kind=kind, text=text)
+    try:
+        world.parts(f"{_PERSON} at {world.now:%H:%M:%S}").store.order(command, event)
+    except NodeFleetError as error:
+        return f"in vain: {error}"
+    stage.invocations.alert()
+    return text
+
+
+def all_in_force(stage: Stage) -> None:
+    """Nothing is paused, ordered or dry any more, and the declared policy is the one in force."""
+    world = stage.world
+    for command in world.table.state().commands:
+        event = Event(id=f"withdrawn-{command}", at=world.now, cluster=world.name, kind=EventKind.RESUMED, text="")
+        world.parts(_PERSON).store.withdraw(command, event)
+    world.table.items["declared"].clear()
+    data = _in_force(stage)
+    for rules in data.get("pools", [data]):
+        rules.pop("dry_run", None)
+    stage.world.enforce(data)
+
+
+# ── around it ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def breaks_role(stage: Stage, random: Random) -> str:
+    lacking = random.choice(_ROLE_RIGHTS)
+    seconds = random.uniform(60, 900)
+    stage.strikes.denied = frozenset(lacking)
+
+    def mend() -> None:
+        stage.strikes.denied = frozenset()
+
+    stage.world.clock.after(seconds, mend)
+    return f"{', '.join(sorted(lacking))} for {seconds:.0f} s"
+
+
+def runs_on_laptop(stage: Stage, random: Random) -> str:  # noqa: ARG001  # as all incidents
+    stage.invocations.on_laptop()
+    return "and closes it"

@@ -1,0 +1,133 @@
+"""What a seed stands for. All of it is drawn at once, so a plan can be looked at, and parts of it left out.
+
+Each seed has its own temper: some kinds of trouble do not occur in it at all, others often. A mixture of everything all
+the time would hide what a single kind does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from random import Random
+
+from nodefleet_tools.sim.chaos.strikes import Rates
+
+TROUBLE = timedelta(minutes=60)
+TRUSTED_SKEW = 5.0  # seconds that one clock may be wrong by (trust.clock_skew); two then differ by twice as much
+_FEWEST, _MOST = 4, 26  # incidents in a seed
+
+# What may happen, and how often one comes for the others. What each does is in `incidents`.
+WEIGHTS: Mapping[str, int] = {
+    # people
+    "a person cordons a node": 4,
+    "a person uncordons a node": 4,
+    "a person deletes a Node": 2,
+    "a person terminates a machine": 3,
+    "a person stops a machine": 1,
+    "a person launches a machine": 2,
+    "a person takes a machine's tags away": 1,
+    "a person changes min and max": 4,
+    "a person changes the pools": 1,
+    "a person declares a bad policy": 1,
+    "a person deploys a new template": 2,
+    "a person pauses": 2,
+    "a person scales": 3,
+    "a person breaks the role": 2,
+    "a person runs it on a laptop": 4,
+    # EC2
+    "EC2 takes a Spot machine": 9,
+    "EC2 takes many Spot machines": 2,
+    "EC2 recommends to rebalance": 1,
+    "EC2 schedules a change": 2,
+    "a machine dies": 4,
+    "EC2 lacks capacity": 5,
+    "EC2 has few left": 3,
+    "the account's quota is reached": 2,
+    "Spot gets dear": 1,
+    "EC2 lists nothing": 2,
+    # Kubernetes
+    "a node falls silent": 6,
+    "a node flaps": 3,
+    "a workload is scaled": 14,
+    "a workload's load changes": 6,
+    "a budget changes": 2,
+    "the master is restored": 2,
+    # parts
+    "EC2 is away": 2,
+    "Kubernetes is away": 3,
+    "DynamoDB is away": 3,
+    "Prometheus is away": 3,
+    "Prometheus stands still": 2,
+    "a reading is missing": 2,
+    "S3 is away": 1,
+    # runs
+    "an alert": 5,
+    "several runs at once": 5,
+}
+
+
+_TEMPERS: Mapping[str, tuple[float, ...]] = {
+    "fails_before": (0.0, 0.0, 0.01, 0.05),
+    "fails_after": (0.0, 0.0, 0.01, 0.05),
+    "throttled": (0.0, 0.0, 0.02),
+    "slow": (0.0, 0.0, 0.005, 0.02),
+    "stale": (0.0, 0.0, 0.05, 0.2),
+    "killed": (0.0, 0.0, 0.003, 0.015),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    number: int  # its own stream of random numbers, whatever else happens
+    after: float  # seconds from the start
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """How well EventBridge does its work: shares of what it delivers."""
+
+    ticks_lost: float = 0.0
+    ticks_doubled: float = 0.0
+    events_lost: float = 0.0
+    events_late: float = 0.0
+    events_doubled: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    seed: int
+    rates: Rates = field(default_factory=Rates)
+    skew: float = 0.0  # seconds by which a run's clock may be wrong, either way
+    delivery: Delivery = field(default_factory=Delivery)
+    incidents: tuple[Incident, ...] = ()
+
+    @classmethod
+    def of(cls, seed: int) -> "Plan":
+        random = Random(f"{seed}/plan")  # noqa: S311  # repeatable on purpose
+        rates = Rates(**{name: random.choice(tempers) for name, tempers in _TEMPERS.items()})
+        kinds, weights = zip(*WEIGHTS.items(), strict=True)
+        number = random.randint(_FEWEST, _MOST)
+        times = sorted(random.uniform(0, TROUBLE.total_seconds()) for _ in range(number))
+        chosen = random.choices(kinds, weights, k=number)
+        return cls(
+            seed=seed,
+            rates=rates,
+            skew=random.choice((0.0, 0.0, 2.0, TRUSTED_SKEW, TRUSTED_SKEW, 3 * TRUSTED_SKEW)),
+            delivery=Delivery(
+                ticks_lost=random.choice((0.0, 0.05, 0.2)),
+                ticks_doubled=random.choice((0.0, 0.05, 0.2)),
+                events_lost=random.choice((0.0, 0.1, 0.5)),
+                events_late=random.choice((0.0, 0.1, 0.5)),
+                events_doubled=random.choice((0.0, 0.1, 0.5)),
+            ),
+            incidents=tuple(
+                Incident(number=index, after=after, kind=kind)
+                for index, (after, kind) in enumerate(zip(times, chosen, strict=True))
+            ),
+        )
+
+    def random(self, purpose: str) -> Random:
+        return Random(f"{self.seed}/{purpose}")  # noqa: S311  # repeatable on purpose
+
+    def without(self, *incidents: Incident) -> "Plan":
+        return replace(self, incidents=tuple(each for each in self.incidents if each not in incidents))

@@ -1,0 +1,154 @@
+"""Bugs put into the shipped code or its wiring on purpose, one at a time: a harness that finds none of these is blind.
+
+Each breaks one rule of the design in the way that a hurried change would. Which seed finds it first is written in the
+tests.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+from unittest.mock import patch
+
+from nodefleet.decide import capacity, health, inputs
+from nodefleet.decide import pool as pool_decision
+from nodefleet.decide.bounds import floor
+from nodefleet.decide.case import Case
+from nodefleet.decide.inputs import Input
+from nodefleet.domain import fleet
+from nodefleet.domain.decision import Bound, Count, Rank
+from nodefleet.domain.fleet import Phase, Worker
+from nodefleet.domain.operations import Launch, Operation, PodRef, SendLaunch, Step, Uncordon
+from nodefleet.domain.policy import Pool, Trust
+from nodefleet.domain.readings import Missing, Reading, Sample
+from nodefleet.domain.workload import Budget, Pod
+from nodefleet.loop.carry_out import Hands
+from nodefleet.operations.leaving import Leaving
+from nodefleet.ports import Evicted, Eviction, Lease
+from nodefleet_tools.sim import cluster
+from nodefleet_tools.sim.budgets import Ruling
+from nodefleet_tools.sim.store import SimStore
+
+Planted: TypeAlias = Callable[[], Any]  # a context manager: inside it the bug is there
+
+
+def _no_fence_check() -> Any:
+    """A write does not ask whether the lease is still ours."""
+    return patch.object(SimStore, "_check_fence", lambda _, __: None)
+
+
+def _release_without_owner() -> Any:
+    """Letting go does not ask whose lease it is."""
+    return patch.object(SimStore, "_holds", lambda store, _: store._table.lease is not None)  # noqa: SLF001
+
+
+def _wake_dropped() -> Any:
+    """A run lets go whoever came meanwhile."""
+    release = SimStore.release
+
+    def deaf(store: SimStore, lease: Lease, wake: int | None) -> bool:  # noqa: ARG001  # that is the bug
+        return release(store, lease, None)
+
+    return patch.object(SimStore, "release", deaf)
+
+
+@contextmanager
+def _token_not_stored_first() -> Iterator[None]:
+    """The request is sent before it is written down."""
+    take = Hands.take
+
+    def hasty(hands: Hands, operation: Operation | None, step: Step) -> bool:
+        if not isinstance(step, SendLaunch):
+            return take(hands, operation, step)
+        with patch.object(hands._book, "flush", lambda: None):  # noqa: SLF001
+            return take(hands, operation, step)
+
+    with patch.object(Hands, "take", hasty):
+        yield
+
+
+def _new_token_each_time() -> Any:
+    """What is sent again has another token, so EC2 takes it for another request."""
+    return patch.object(Launch, "token", property(lambda launch: f"{launch.id}-{launch.attempts}"))
+
+
+@contextmanager
+def _budgets_forgotten() -> Iterator[None]:
+    """Pods are deleted instead of evicted, and nobody asks the budgets before."""
+
+    def everything(leaving: Leaving) -> tuple[PodRef, ...]:
+        return leaving.plan.to_evict if leaving.node is not None else ()
+
+    def always(_: Pod, __: Sequence[Budget], ___: Sequence[Pod]) -> Ruling:
+        return Ruling(answer=Evicted(result=Eviction.EVICTED))
+
+    with patch.object(Leaving, "may_go", property(everything)), patch.object(cluster, "ruling", always):
+        yield
+
+
+def _max_ignored() -> Any:
+    def only_min(pool: Pool, count: Count) -> list[Bound]:  # noqa: ARG001  # as the real one
+        return [floor(pool.limits.min, "min", Rank.LIMIT, f"min is {pool.limits.min}")]
+
+    return patch.object(pool_decision, "limits", only_min)
+
+
+def _orphans_at_first_sight() -> Any:
+    """What looks left behind counts as seen long ago."""
+    ages_ago = datetime(2000, 1, 1, tzinfo=UTC)
+
+    def known(this: Case) -> dict[str, datetime]:
+        left = health.left_behind(this.workers, this.pool)
+        return {health.suspicion(worker, kind): ages_ago for worker, kind in left}
+
+    return patch.object(pool_decision, "_suspects", known)
+
+
+def _missing_is_zero() -> Any:
+    fresh = inputs.fresh
+
+    def zero(sample: Sample, cached: Reading | None, trust: Trust, now: datetime) -> Input:
+        return (
+            Reading(0.0, now - timedelta(seconds=1))
+            if isinstance(sample, Missing)
+            else fresh(sample, cached, trust, now)
+        )
+
+    return patch.object(inputs, "fresh", zero)
+
+
+@contextmanager
+def _interrupted_counts() -> Iterator[None]:
+    """A node that EC2 takes is capacity until it is gone."""
+    with (
+        patch.object(fleet, "COUNTS_AS_CAPACITY", fleet.COUNTS_AS_CAPACITY | {Phase.INTERRUPTED}),
+        patch.object(capacity, "READY_OR_NEARLY", fleet.READY_OR_NEARLY | {Phase.INTERRUPTED}),
+    ):
+        yield
+
+
+@contextmanager
+def _cordons_are_all_ours() -> Iterator[None]:
+    """A cordon without an operation is taken off, whoever set it."""
+
+    def forgotten(workers: Sequence[Worker], _: Pool) -> list[Step]:
+        left = [worker.node for worker in workers if worker.operation is None and worker.node and worker.node.cordoned]
+        return [Uncordon(node.name, node.removal) for node in left]
+
+    with patch.object(health, "forgotten", forgotten), patch.object(cluster, "is_of", lambda _, __: True):
+        yield
+
+
+PLANTED: Mapping[str, Planted] = {
+    "no fence check": _no_fence_check,
+    "token not stored first": _token_not_stored_first,
+    "a new token each time": _new_token_each_time,
+    "budgets forgotten": _budgets_forgotten,
+    "max ignored": _max_ignored,
+    "wake dropped": _wake_dropped,
+    "orphans removed at first sight": _orphans_at_first_sight,
+    "release without owner": _release_without_owner,
+    "missing read as zero": _missing_is_zero,
+    "interrupted node counted": _interrupted_counts,
+    "human cordon undone": _cordons_are_all_ours,
+}

@@ -1,0 +1,198 @@
+"""When everything is well again: what has to come to rest, and how soon.
+
+`restored_within` is the longest that a pool may stay below min once launches work. It is the sum of what may still
+stand in the way, each a number of the policy:
+
+    a run that died holds the lease       its function's limit, and clock_skew twice
+    an interval until the next tick
+    what is remembered of the trouble     the longest of: no capacity (remember_shortage), a pause between probes after
+                                          failed joins (probe_longest), a request whose answer was lost (lease, and an
+                                          interval), a machine that never joins (join_limit), a node that is not ready
+                                          (not_ready_limit)
+    a tick that finds it over, a probe    an interval, and the time a node may take to join (join_limit)
+    the nodes that the probe allows       an interval, and join_limit
+"""
+
+from datetime import timedelta
+
+from nodefleet.decide.engine import decide
+from nodefleet.domain.events import EventKind
+from nodefleet.domain.machines import InstanceState
+from nodefleet.domain.policy import Policy, Pool
+from nodefleet.loop.record import outcome, unpacked
+from nodefleet_tools.sim.chaos.of_people import all_in_force
+from nodefleet_tools.sim.chaos.stage import Stage
+from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.rules import Rule
+from nodefleet_tools.sim.world import LAMBDA_LIMIT, World
+
+PATIENCE = timedelta(minutes=100)  # a false alarm alone takes 22 minutes, and things come one after the other
+_RESTFUL_TICKS = 3  # in a row
+_STUCK_FOR = timedelta(minutes=40)  # without a moment of rest: no drain, join or false alarm takes that long
+_PERSON_COMES = timedelta(minutes=12)  # after being told that something is for a person
+_UNJOINED = timedelta(minutes=10)  # after this a person takes a machine without a node for debris
+_FORGOTTEN = timedelta(minutes=70)  # a notice of a machine that EC2 does not know is kept for an hour
+_MOST_JOURNAL = 64 * 1024  # bytes
+_MOST_EVENTS = 200  # that people are told of in a seed
+_WHO = "at rest"
+
+
+def restored_within(policy: Policy, pool: Pool) -> timedelta:
+    remembered = max(
+        pool.market.remember_shortage,
+        pool.health.probe_longest,
+        policy.lease + policy.interval,
+        pool.health.join_limit,
+        pool.health.not_ready_limit,
+    )
+    dead_run = LAMBDA_LIMIT + 2 * policy.trust.clock_skew
+    return dead_run + remembered + 2 * pool.health.join_limit + 3 * policy.interval
+
+
+def calm_down(stage: Stage) -> None:
+    """Every part answers, EC2 sells, nodes join, and people take back what they did."""
+    world = stage.world
+    world.guard.did("incident", "all is well again")
+    stage.strikes.calm = stage.invocations.calm = True
+    stage.strikes.denied = frozenset()
+    for port in ("cloud", "cluster", "store", "gauges", "archive"):
+        world.back(port)
+    world.shop.allow()
+    world.shop.spot_prices.clear()
+    world.ec2.hidden_since = None
+    world.prometheus.frozen = False
+    world.prometheus.missing.clear()
+    world.kube.settings.never_joins = world.kube.settings.joins_late = 0.0
+    all_in_force(stage)
+    for machine in world.ec2.machines.values():
+        if machine.untagged_at is not None:
+            machine.ours, machine.untagged_at = True, None
+        if machine.state is InstanceState.STOPPED:
+            world.person.terminate(machine.id)
+    for node in tuple(world.kube.nodes.values()):
+        world.nodes.revive(node.name)
+        if node.pool and node.cordoned and not node.removal:
+            world.person.uncordon(node.name)
+
+
+class Rest:
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._world = stage.world
+        self._since = stage.world.now
+        self._restful = 0
+        self._last = stage.world.now  # when it was last at rest
+        self._below: set[str] = {pool.name for pool in stage.world.policy.pools}  # pools that have not had min yet
+
+    def reached(self) -> bool:
+        self._restore()
+        if self._world.now - self._since >= _PERSON_COMES:
+            self._person_helps()
+        self._restful = 0 if self._unrest() else self._restful + 1
+        self._last = self._world.now if self._restful else self._last
+        if self._restful < _RESTFUL_TICKS:
+            return False
+        self._table()
+        self._audit()
+        return True
+
+    def not_reached(self) -> None:
+        """What is stuck is a violation. Scaling to and fro is none, only a waste: it is counted."""
+        if self._world.now - self._last < _STUCK_FOR:
+            self._stage.figures["to and fro"] += 1
+            return
+        for reason in self._unrest():
+            self._world.guard.broken(_WHO, Rule.RESTLESS, reason)
+
+    # ── what is looked at ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _restore(self) -> None:
+        world, policy = self._world, self._world.policy
+        for pool in policy.pools:
+            ready = len(world.ready_nodes(pool.name))
+            if ready >= pool.limits.min:
+                self._below.discard(pool.name)
+            bound = restored_within(policy, pool)
+            if self._needs_person():
+                bound += _PERSON_COMES
+            if pool.name in self._below and world.now - self._since > bound:
+                detail = f"pool {pool.name} has {ready} of {pool.limits.min} after {bound.total_seconds():.0f} s"
+                world.guard.broken(_WHO, Rule.MIN, detail)
+                self._below.discard(pool.name)
+
+    def _unrest(self) -> list[str]:
+        world = self._world
+        found = [f"operation {each.id} is open" for each in world.table.operations]
+        if self._stage.invocations.turns.at_work:
+            found.append("a run is at work")
+        elif world.table.lease is not None and world.now < world.table.lease.expires:
+            found.append(f"{world.table.lease.owner} holds the lease")
+        ours = [node for node in world.kube.nodes.values() if node.pool]
+        found += [f"node {node.name} is cordoned ({node.removal or 'by a person'})" for node in ours if node.cordoned]
+        found += [f"node {node.name} has no machine" for node in ours if not _lives(world, node.instance)]
+        found += [f"machine {machine.id} is no node" for machine in self._unjoined()]
+        found += [
+            f"pool {pool.name} has {len(world.ready_nodes(pool.name))} of {pool.limits.min}"
+            for pool in world.policy.pools
+            if len(world.ready_nodes(pool.name)) < pool.limits.min
+        ]
+        return found
+
+    def _unjoined(self) -> list[Machine]:
+        """Machines without a node, beyond those that are kept for a person to look at."""
+        world = self._world
+        found: list[Machine] = []
+        for name in sorted({machine.pool for machine in world.ec2.live_workers()}):
+            rules = world.policy.pool(name)
+            alone = [each for each in world.ec2.live_workers(name) if world.kube.node_of(each.id) is None]
+            found += alone[min(rules.health.keep_failed, rules.limits.max - rules.limits.min) if rules else 0 :]
+        return found
+
+    def _table(self) -> None:
+        """At rest the table holds what is kept on purpose, and nothing else."""
+        world, state = self._world, self._world.table.state()
+        journal = sum(len(item.text) for item in world.table.items["journal"].values())
+        old = [each for each in state.notices if world.now - each.at > _FORGOTTEN and not _lives(world, each.instance)]
+        over = [each for each in state.commands if each.until is not None and each.until < world.now]
+        for what, size, most in (
+            ("bytes of journal", journal, _MOST_JOURNAL),
+            ("events", len(world.table.items["event"]), _MOST_EVENTS),
+            ("notices of machines that are gone", len(old), 0),
+            ("commands that are over", len(over), 0),
+        ):
+            if size > most:
+                world.guard.broken(_WHO, Rule.TABLE, f"{size} {what}, {most} are allowed")
+
+    def _audit(self) -> None:
+        """The last decision that something came of is decided the same again from what was kept of it."""
+        world = self._world
+        kept = [each for each in world.table.decisions if each.archived in world.archive.kept]
+        if not kept:
+            return
+        question = unpacked(world.archive.kept[kept[-1].archived])
+        again = outcome(decide(question.observation, question.memory, question.policy))
+        if again != kept[-1].outcome:
+            world.guard.broken(_WHO, Rule.UNRECORDED, f"decision {kept[-1].id} is not decided the same again")
+
+    # ── what was left for a person ───────────────────────────────────────────────────────────────────────────────
+
+    def _needs_person(self) -> bool:
+        return any(event.kind is EventKind.CLEANUP_NEEDS_PERSON for event in self._world.table.events)
+
+    def _person_helps(self) -> None:
+        """Removes by hand what looks left behind, if told to look."""
+        if not self._needs_person():
+            return
+        world = self._world
+        for machine in world.ec2.live_workers():
+            unjoined = world.kube.node_of(machine.id) is None and world.now - machine.launched_at > _UNJOINED
+            if unjoined or world.policy.pool(machine.pool) is None:
+                world.person.terminate(machine.id)
+        for node in tuple(world.kube.nodes.values()):
+            if node.pool and not node.ready and not _lives(world, node.instance):
+                world.person.delete_node(node.name)
+
+
+def _lives(world: World, instance: str) -> bool:
+    machine = world.ec2.machines.get(instance)
+    return machine is not None and machine.live

@@ -1,0 +1,91 @@
+"""Cleanups, held against the truth: nothing is destroyed at first sight, and never much at once on doubtful evidence.
+
+How long something has been debris is known here: a Node since its machine ended or EC2 stopped showing it, a machine
+since it should have joined or its Node went. Two looks that agree cannot be closer together than that.
+"""
+
+from collections import defaultdict, deque
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from nodefleet.domain.machines import InstanceState, Node
+from nodefleet.domain.operations import Cleanup
+from nodefleet.domain.policy import Pool
+from nodefleet_tools.sim.hooks import Run
+from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.rules import Rule
+
+if TYPE_CHECKING:
+    from nodefleet_tools.sim.invariants import Guard
+    from nodefleet_tools.sim.world import World
+
+_CLOCKS = timedelta(seconds=30)  # two runs may differ by so much about how long ago something was
+_OLD_VIEW = timedelta(seconds=90)  # a run's view of Kubernetes may be so old
+
+
+class Leftovers:
+    def __init__(self, guard: "Guard", world: "World") -> None:
+        self._guard = guard
+        self._world = world
+        self._doubtful: dict[str, deque[tuple[datetime, str]]] = defaultdict(deque)  # what cleanups destroyed, by pool
+
+    def terminated(self, run: Run, machine: Machine) -> None:
+        cleanup = self._cleanup(machine.id)
+        if cleanup is None:
+            return
+        rules = self._rules(machine.pool)
+        since = machine.launched_at + rules.health.join_limit
+        dropped = self._world.kube.dropped.get(machine.id)
+        self._is_old_enough(run, cleanup, max(since, dropped or since), rules)
+        node = self._world.kube.node_of(machine.id)
+        looked = run.looked_at or self._world.now
+        if node is not None and node.created_at is not None and node.created_at < looked - _OLD_VIEW:
+            self._guard.broken(run.name, Rule.HASTY, f"{machine.id} was terminated as debris, and is node {node.name}")
+        self._few_enough(run, cleanup, machine.pool, rules)
+
+    def node_deleted(self, run: Run, node: Node) -> None:
+        cleanup = self._cleanup(node.name)
+        if cleanup is None:
+            return
+        rules = self._rules(node.pool or "")
+        machine = self._world.ec2.machines.get(node.instance)
+        self._is_old_enough(run, cleanup, self._gone_since(machine, node), rules)
+        if machine is None or machine.state is not InstanceState.TERMINATED:
+            self._few_enough(run, cleanup, node.pool or "", rules)
+
+    def _gone_since(self, machine: Machine | None, node: Node) -> datetime:
+        ec2 = self._world.ec2
+        if machine is None:
+            return node.created_at or self._world.start
+        terminated = next((at for at, state in machine.states if state is InstanceState.TERMINATED), None)
+        hidden = [at for at in (machine.untagged_at, ec2.hidden_since, terminated) if at is not None]
+        return min(hidden, default=self._world.now)
+
+    def _is_old_enough(self, run: Run, cleanup: Cleanup, since: datetime, rules: Pool) -> None:
+        age = self._world.now - since
+        if age < rules.budgets.cleanup_after - _CLOCKS:
+            detail = f"{cleanup.debris.value} {cleanup.target} was debris for {age.total_seconds():.0f} s only"
+            self._guard.broken(run.name, Rule.HASTY, detail)
+
+    def _few_enough(self, run: Run, cleanup: Cleanup, pool: str, rules: Pool) -> None:
+        now, recent = self._world.now, self._doubtful[pool]
+        if cleanup.target not in (target for _, target in recent):
+            recent.append((now, cleanup.target))
+        while recent and now - recent[0][0] >= rules.budgets.cleanup_after:
+            recent.popleft()
+        fleet = sum(self._may_be_seen(machine) for machine in self._world.ec2.machines.values() if machine.pool == pool)
+        allowed = max(rules.budgets.cleanup_least, int(rules.budgets.cleanup_percent * fleet / 100))
+        if len(recent) > allowed:
+            names = ", ".join(target for _, target in recent)
+            self._guard.broken(run.name, Rule.MASS, f"{names} within {rules.budgets.cleanup_after.seconds} s")
+
+    def _may_be_seen(self, machine: Machine) -> bool:
+        ended = machine.ended_at
+        return machine.worker and (ended is None or self._world.now - ended < _OLD_VIEW)
+
+    def _cleanup(self, target: str) -> Cleanup | None:
+        found = (each for each in self._world.table.operations if isinstance(each, Cleanup) and each.target == target)
+        return next(found, None)
+
+    def _rules(self, pool: str) -> Pool:
+        return self._world.policy.pool(pool) or Pool(name=pool)

@@ -1,0 +1,159 @@
+"""A scenario that was played: what was seen from moment to moment, what was decided and why, and what came of it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from nodefleet.domain.decision import Action
+from nodefleet.domain.events import EventKind
+from nodefleet.domain.machines import Market
+from nodefleet.domain.policy import Policy
+
+
+class Standing(Enum):
+    """What a worker is doing, as the world knows it."""
+
+    BOOTING = "booting"
+    READY = "ready"
+    UNREADY = "unready"
+    DRAINING = "draining"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"  # it did not join, and is kept for a person
+    ENDING = "ending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSeen:
+    name: str
+    zone: str
+    market: Market
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One moment."""
+
+    at: datetime
+    asked: float  # requests per second
+    capacity: float  # requests per second that the ready pods could serve
+    room: float | None  # requests per second that the ready nodes could serve, filled with pods
+    backlog: float  # requests that wait
+    latency_ms: float  # of the slowest service, at its worst since the frame before
+    violated: bool  # a service was above its limit since the frame before
+    cpu: float | None  # percent, as Prometheus shows it
+    memory: float | None
+    pods: int  # that run
+    waiting: int  # pods that fit nowhere
+    workers: tuple[WorkerSeen, ...]
+    usd: float  # so far
+
+    @property
+    def ready(self) -> int:
+        return sum(worker.standing is Standing.READY for worker in self.workers)
+
+
+class MarkKind(Enum):
+    """What kind of thing a mark is; those of the fleet first, then those that happen to it."""
+
+    GROW = "grow"
+    REPLACE = "replace"  # growing that only makes up for what was lost
+    SHRINK = "shrink"
+    REMOVED = "removed"
+    WARNING = "warning"  # something that people are told of
+    HAPPENED = "happened"  # the scenario's own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    at: datetime
+    kind: MarkKind
+    title: str  # 3 → 5
+    text: str  # why, with figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """One pool's decision that changed something."""
+
+    at: datetime
+    pool: str
+    action: Action
+    before: int
+    to: int
+    by: str  # the bound that set the target
+    restoring: bool  # it only makes up for what was lost
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What came of it. None: there was nothing of that kind to measure."""
+
+    violation_minutes: float
+    success_percent: float | None
+    p99_wait_seconds: float | None
+    longest_pod_wait_seconds: float
+    decision_to_ready_seconds: float | None  # the slowest
+    typical_to_ready_seconds: float | None  # the median
+    healed_seconds: float | None  # the slowest
+    longest_drain_seconds: float | None  # of a worker that left of our own accord, until it was gone
+    node_hours: float
+    usd: float
+    spot_percent: float  # of the node-hours
+    grows: int  # decisions to grow
+    shrinks: int
+    launched: int  # machines
+    removed: int
+    fewest_nodes: int  # ready ones
+    most_nodes: int  # machines
+    final_nodes: int  # ready ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """The same load on a fleet that nobody scales."""
+
+    nodes: int
+    usd: float
+    violation_minutes: float
+    room: float | None = None  # requests per second that it could serve
+
+    def saved_percent(self, usd: float) -> float:
+        return 100 * (self.usd - usd) / self.usd if self.usd else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Something that was expected, and what was found."""
+
+    holds: bool
+    what: str  # saved against a fixed fleet of 5
+    wanted: str  # at least 40 %
+    found: str  # 65.0 %
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    name: str
+    about: str
+    seed: int
+    starts: datetime
+    ends: datetime
+    policy: Policy
+    frames: tuple[Frame, ...]
+    marks: tuple[Mark, ...]
+    decided: tuple[Decided, ...]
+    told: tuple[EventKind, ...]  # what people heard of, one for each time
+    figures: Figures
+    fixed: tuple[Fixed, ...]
+    broken: tuple[str, ...]  # invariants of the world; there must be none
+    checks: tuple[Check, ...] = ()
+    slo_ms: float | None = None  # of the first service
+
+    @property
+    def holds(self) -> bool:
+        return not self.broken and all(check.holds for check in self.checks)
+
+    def against(self, nodes: int) -> Fixed | None:
+        return next((fixed for fixed in self.fixed if fixed.nodes == nodes), None)

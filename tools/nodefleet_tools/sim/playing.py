@@ -1,0 +1,170 @@
+"""Plays a scenario: the shipped loop at every tick, everything else on the world's clock, and fixed fleets beside it.
+
+The schedule starts a run at every interval, as EventBridge would; EC2's warnings start the interruption handler's code
+at once, and what a person orders wakes a run. Nothing waits for a real clock.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from nodefleet.decide.signals.predictive import learned
+from nodefleet.domain.events import Event
+from nodefleet.domain.journal import Journal
+from nodefleet.domain.machines import Notice
+from nodefleet.domain.memory import HourLoad, Memory, PoolMemory
+from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.readings import Reading
+from nodefleet.errors import NodeFleetError
+from nodefleet.loop.doomed import interrupted
+from nodefleet.loop.run import run
+from nodefleet_tools.sim.figures import figures
+from nodefleet_tools.sim.hooks import KilledError
+from nodefleet_tools.sim.played import Fixed, Played
+from nodefleet_tools.sim.recording import Recorder
+from nodefleet_tools.sim.scenarios.acting import Outlets, arrange
+from nodefleet_tools.sim.scenarios.checking import checked
+from nodefleet_tools.sim.scenarios.model import Scenario
+from nodefleet_tools.sim.scenarios.staging import Stage, stage
+from nodefleet_tools.sim.traces import Points
+from nodefleet_tools.sim.world import World
+
+_DAY = timedelta(days=1)
+_TICK = timedelta(seconds=120)  # what a run is given; it is over well before
+_WARNED = timedelta(seconds=150)
+
+Progress: TypeAlias = Callable[[str, float], None]  # what is being played, and how much of it is done (0 to 1)
+
+
+def play(scenario: Scenario, *, traces: Mapping[str, Points] | None = None, progress: Progress | None = None) -> Played:
+    """All of it, with its checks."""
+    tell = progress or (lambda _what, _done: None)
+    profile = _history(scenario, traces, tell) if scenario.history else ()
+    scene = stage(scenario, traces=traces)
+    if profile:
+        pool = scene.world.policy.pools[0].name
+        memory = Memory(pools={pool: PoolMemory(profile=profile)})
+        scene.world.table.put("journal", "", Journal(memory=memory))
+    recorder = _Run(scene, lambda done: tell(scenario.name, done)).play()
+    fixed = tuple(_fixed(scenario, traces, nodes, tell) for nodes in scenario.compare)
+    played = _played(scenario, recorder, fixed)
+    return replace(played, checks=checked(played, scenario))
+
+
+def _played(scenario: Scenario, recorder: Recorder, fixed: Sequence[Fixed]) -> Played:
+    world = recorder.stage.world
+    return Played(
+        name=scenario.name,
+        about=scenario.about,
+        seed=scenario.seed,
+        starts=scenario.starts,
+        ends=scenario.ends,
+        policy=world.policy,
+        frames=tuple(recorder.frames),
+        marks=tuple(recorder.heard.marks),
+        decided=tuple(recorder.heard.decided),
+        told=tuple(recorder.heard.told),
+        figures=figures(recorder),
+        fixed=tuple(fixed),
+        broken=tuple(map(str, world.violations)),
+        slo_ms=scenario.services[0].slo_ms if scenario.services else None,
+    )
+
+
+# ── the autoscaled fleet ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Run:
+    """The schedule, and what comes between."""
+
+    def __init__(self, scene: Stage, done: Callable[[float], None]) -> None:
+        self.scene = scene
+        self.world: World = scene.world
+        self.recorder = Recorder(scene)
+        self.done = done
+        self.runs = 0
+        self.ends = scene.scenario.ends
+        arrange(scene, Outlets(alarm=self._alarm, order=self._order, say=self.recorder.heard.say))
+
+    def play(self) -> Recorder:
+        world, began = self.world, self.world.start
+        world.settle()
+        due = began
+        while due < self.ends:
+            world.clock.advance_to(due)
+            self.done((due - began) / (self.ends - began))
+            self._tick()
+            # A run that took longer than its tick leaves the next one out, as the lease would.
+            due = max(due + world.policy.interval, world.now)
+        world.clock.advance_to(self.ends)
+        self.done(1.0)
+        return self.recorder
+
+    def _tick(self, *, urgent: bool = False) -> None:
+        self.runs += 1
+        owner = f"run-{self.runs}"
+        try:
+            run(self.world.parts(owner, limit=_TICK), owner=owner, urgent=urgent)
+        except (NodeFleetError, KilledError) as error:
+            self.world.guard.did(owner, f"raised: {error}")  # the alarm's business; the next run goes on
+
+    def _alarm(self, notices: Sequence[Notice]) -> None:
+        self.recorder.warned(notices)
+        self.runs += 1
+        owner = f"warned-{self.runs}"
+        try:
+            interrupted(self.world.parts(owner, limit=_WARNED), notices, owner=owner)
+        except (NodeFleetError, KilledError) as error:
+            self.world.guard.did(owner, f"raised: {error}")
+
+    def _order(self, command: Pause | Scale, event: Event) -> None:
+        self.world.parts("a person").store.order(command, event)
+        self.recorder.heard.hear(event)
+        self._tick(urgent=True)
+
+
+# ── what it is compared with ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fixed(scenario: Scenario, traces: Mapping[str, Points] | None, nodes: int, tell: Progress) -> Fixed:
+    """The same load on so many workers that nobody scales."""
+    scene = stage(scenario, traces=traces, fixed=nodes)
+    recorder = Recorder(scene)
+    quiet = Outlets(alarm=lambda _: None, order=lambda _command, _event: None, say=lambda _: None)
+    arrange(scene, quiet)
+    _advance(scene.world, scenario.ends, lambda done: tell(f"a fixed fleet of {nodes}", done))
+    found = figures(recorder)
+    room = recorder.frames[-1].room if recorder.frames else None
+    return Fixed(nodes=nodes, usd=found.usd, violation_minutes=found.violation_minutes, room=room)
+
+
+def _history(scenario: Scenario, traces: Mapping[str, Points] | None, tell: Progress) -> tuple[HourLoad, ...]:
+    """The hour-of-day profile that the days before would have left: their load, measured and learned as a run does."""
+    before = scenario.history
+    if before is None:
+        return ()
+    begins = scenario.starts - before.days * _DAY
+    scene = stage(scenario, traces=traces, fixed=before.workers, at=begins)
+    world = scene.world
+    pool = world.policy.pools[0]
+    profile: tuple[HourLoad, ...] = ()
+
+    def learn() -> None:
+        nonlocal profile
+        cpu = world.prometheus.readings(pool).cpu
+        if isinstance(cpu, Reading) and world.now > begins:
+            offset = world.policies.utc_offset(world.policy, world.now)
+            profile = learned(profile, cpu, before.workers, pool.predictive, offset)
+
+    world.clock.every(world.policy.interval.total_seconds(), learn)
+    _advance(world, scenario.starts, lambda done: tell("the days before", done))
+    return profile
+
+
+def _advance(world: World, until: datetime, done: Callable[[float], None]) -> None:
+    world.settle()
+    began = world.now
+    while world.now < until:
+        world.clock.advance_to(min(until, world.now + timedelta(hours=1)))
+        done((world.now - began) / (until - began))

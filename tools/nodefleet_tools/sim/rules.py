@@ -1,0 +1,73 @@
+"""What must never happen, whatever fails, and how it is told.
+
+more workers than max         run + pending workers of a pool, without those a person launched or EC2 takes
+forbidden target              the control plane, a foreign machine or a foreign node was to be touched
+pods abandoned                a worker was terminated with pods on it that had to move; interrupted, dead and
+                              unjoined ones excepted
+budget broken                 an eviction left fewer healthy pods than the budget wants
+by force                      a pod was deleted without grace from a node that nobody takes away
+a person overruled            our uncordon took off, or our cordon covered, a cordon that a person had set
+without the lease             a run acted or wrote that does not hold the lease, or let go of another's; draining what
+                              EC2 takes is excepted
+token reused                  a launch was sent again with other parameters
+bought twice                  a launch made more machines than it asked for
+without a record              something was done that no recorded decision, and no operation that one opened, asked for
+destroyed at first sight      a cleanup took something that cannot have been seen as debris twice, far enough apart
+mass cleanup                  cleanups took more on doubtful evidence than a person wants to be asked about
+shrank on missing data        a node was to leave though the readings were missing or stale
+counted what is not there     a decision counted capacity that EC2 is known to take, or that does not exist
+wake lost                     a run let go though somebody had woken it since its last look, and it had time
+below min for too long        launches work again, and min is still not restored
+did not come to rest          long after everything is well: orphans, cordons, operations or a lease are left
+unexpected error              a run raised what no port raises
+table                         a write that the real table would refuse for its size, or records that only pile up
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+
+class Rule(Enum):
+    OVER_MAX = "more workers than max"
+    FORBIDDEN = "forbidden target"
+    ABANDONED = "pods abandoned"
+    BUDGET = "budget broken"
+    FORCED = "by force"
+    PERSON = "a person overruled"
+    LEASE = "without the lease"
+    TOKEN = "token reused"  # noqa: S105  # the name of a rule
+    TWICE = "bought twice"
+    UNRECORDED = "without a record"
+    HASTY = "destroyed at first sight"
+    MASS = "mass cleanup"
+    BLIND = "shrank on missing data"
+    COUNTED = "counted what is not there"
+    WAKE = "wake lost"
+    MIN = "below min for too long"
+    RESTLESS = "did not come to rest"
+    CRASHED = "unexpected error"
+    TABLE = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    at: datetime
+    run: str
+    rule: Rule
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.at:%H:%M:%S} {self.run}: {self.rule.value}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """One thing that was done or that befell somebody, for the trace of what led to a violation."""
+
+    at: datetime
+    who: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.at:%H:%M:%S} {self.who}: {self.what}"

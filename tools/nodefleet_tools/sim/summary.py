@@ -1,0 +1,132 @@
+"""What came of a scenario, in words with figures: the same for the terminal and for the page."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from math import inf
+
+from nodefleet.domain.wording import counted
+from nodefleet_tools.sim.played import Fixed, Played
+
+_HOUR = timedelta(hours=1)
+_FEW_CENTS = 0.1
+_SOON = 120  # seconds: below it they are counted one by one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """What a fixed fleet would have cost more, and what saved it."""
+
+    percent: float
+    usd: float
+    by_fewer_nodes: float  # USD: node-hours that were not needed, at the fixed fleet's price
+    by_prices: float  # USD: what ran was cheaper by the hour, mostly Spot
+
+
+def saving(played: Played, fixed: Fixed) -> Saving:
+    hours = fixed.nodes * ((played.ends - played.starts) / _HOUR)
+    same_price = played.figures.node_hours * fixed.usd / hours
+    return Saving(
+        percent=fixed.saved_percent(played.figures.usd),
+        usd=fixed.usd - played.figures.usd,
+        by_fewer_nodes=fixed.usd - same_price,
+        by_prices=same_price - played.figures.usd,
+    )
+
+
+def facts(played: Played) -> list[Fact]:
+    """The figures that a person asks for first."""
+    figures = played.figures
+    found = [_violations(played)] if played.slo_ms is not None else []
+    found += [_bill(played), _node_hours(played)]
+    if figures.decision_to_ready_seconds is not None:
+        typical = f"typically {seconds(figures.typical_to_ready_seconds or 0)}"
+        found.append(
+            Fact(label="Decision to ready capacity", value=seconds(figures.decision_to_ready_seconds), note=typical)
+        )
+    found.append(
+        Fact(
+            label="Longest wait of a pod",
+            value=seconds(figures.longest_pod_wait_seconds),
+            note="for a node that could hold it",
+        )
+    )
+    if figures.healed_seconds is not None:
+        note = "until as many workers as before were ready"
+        found.append(Fact(label="Interruption healed in", value=seconds(figures.healed_seconds), note=note))
+    if figures.p99_wait_seconds and figures.success_percent is not None:
+        note = f"at the 99th percentile; {figures.success_percent:.2f} % served in time"
+        found.append(Fact(label="Wait for service", value=seconds(figures.p99_wait_seconds), note=note))
+    found.append(_actions(played))
+    return found
+
+
+def _violations(played: Played) -> Fact:
+    minutes = f"{played.figures.violation_minutes:.1f} min"
+    others = ", ".join(f"{fixed.violation_minutes:.1f} min on a fixed fleet of {fixed.nodes}" for fixed in played.fixed)
+    return Fact(label="SLO violated", value=minutes, note=others)
+
+
+def _bill(played: Played) -> Fact:
+    others = ", ".join(f"{money(fixed.usd)} fixed at {fixed.nodes} ({_less(fixed, played)})" for fixed in played.fixed)
+    return Fact(label="Bill for the workers", value=money(played.figures.usd), note=others)
+
+
+def _less(fixed: Fixed, played: Played) -> str:
+    percent = fixed.saved_percent(played.figures.usd)
+    return f"{percent:.1f} % saved" if percent >= 0 else f"{-percent:.1f} % more"
+
+
+def _node_hours(played: Played) -> Fact:
+    hours = (played.ends - played.starts) / _HOUR
+    others = ", ".join(f"{fixed.nodes * hours:.0f} fixed at {fixed.nodes}" for fixed in played.fixed)
+    spot = f"{played.figures.spot_percent:.0f} % of them Spot"
+    return Fact(
+        label="Node-hours", value=f"{played.figures.node_hours:.1f}", note="; ".join(filter(None, (others, spot)))
+    )
+
+
+def _actions(played: Played) -> Fact:
+    figures = played.figures
+    replaced = sum(each.restoring for each in played.decided)
+    notes = [f"{replaced} for workers that were lost"] if replaced else []
+    notes.append(f"{counted(figures.launched, 'machine', 'machines')} launched, {figures.removed} removed")
+    return Fact(label="Actions", value=f"{figures.grows} up, {figures.shrinks} down", note="; ".join(notes))
+
+
+def seconds(value: float) -> str:
+    """81 s, 7 min 20 s, never."""
+    if value == inf:
+        return "never"
+    if value < _SOON:
+        return f"{value:.0f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def money(usd: float) -> str:
+    """Cents, and parts of them where there are only few."""
+    return f"{usd:.2f} USD" if abs(usd) >= _FEW_CENTS or not usd else f"{usd:.4f} USD"
+
+
+def breakdown(played: Played) -> str:
+    """Where the saving against the first fixed fleet comes from; empty without one."""
+    if not played.fixed:
+        return ""
+    fixed = played.fixed[0]
+    saved = saving(played, fixed)
+    return (
+        f"Against the fixed fleet of {fixed.nodes} On-Demand workers {_difference(saved)}:"
+        f" {money(saved.by_fewer_nodes)} by fewer node-hours, {money(saved.by_prices)} by Spot and cheaper types"
+    )
+
+
+def _difference(saved: Saving) -> str:
+    word = "less" if saved.usd >= 0 else "more"
+    return f"{money(abs(saved.usd))} {word} ({abs(saved.percent):.1f} %)"
