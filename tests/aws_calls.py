@@ -55,8 +55,12 @@ class Call:
 @dataclass
 class Recorder:
     calls: list[Call] = field(default_factory=list)
-    role: str = ""
+    at_once: list[str] = field(default_factory=list)  # the functions at work: several when a test starts many
     _noting: Any = field(default_factory=Lock)
+
+    @property
+    def role(self) -> str:
+        return self.at_once[-1] if self.at_once else ""
 
     def __call__(self, params: Mapping[str, Any], model: Any, **_: Any) -> None:
         adapter = _adapter()
@@ -67,11 +71,13 @@ class Recorder:
 
     @contextmanager
     def at_work(self, role: str) -> Iterator[None]:
-        before, self.role = self.role, role
+        with self._noting:
+            self.at_once.append(role)
         try:
             yield
         finally:
-            self.role = before
+            with self._noting:
+                self.at_once.remove(role)
 
     def take(self) -> list[Call]:
         """The calls since it was last asked."""
