@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage bench mutants lock schema diagrams clean
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage bench mutants chaos e2e lock schema diagrams clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,15 @@ test: setup layers-here ## everything that must hold: format, lint, types, contr
 
 demo: setup ## see the autoscaler at work, offline
 	@$(BIN)/nodefleet demo
+
+chaos: setup ## ten thousand simulated evenings in which everything fails (about an hour of CPU)
+	@$(BIN)/nodefleet chaos --seeds 10000 --jobs 2
+
+e2e: setup ## on real parts: a Kubernetes control plane and DynamoDB Local, built once (needs Go, a JDK and Maven)
+	@NODEFLEET_E2E=1 $(BIN)/pytest tests/e2e
+	@cd tests && ../$(BIN)/python -m e2e.parts.up scheduler dynamodb -- \
+	  ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. adapters/k8s/test_k8s_contract.py adapters/k8s/test_k8s_on_real_server.py \
+	  adapters/aws/state/test_store_contract.py adapters/aws/state/test_stream_events.py handlers/test_reconcile.py
 
 format: setup ## format and mend what can be mended
 	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .

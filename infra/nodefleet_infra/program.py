@@ -183,6 +183,7 @@ def _records(state: State, site: Site, network: NetworkFacts, stack: Stack, name
             templates={pool: (template, version) for pool, (template, version) in made["templates"].items()},
             subnets=made["subnets"],
             prices=stack.config.prices,
+            reconcile=f"{names.of(RECONCILE.name)}:{URGENT}",
             dashboard=dashboard_link(names, region),
             logs=logs_link(names, region),
         )

@@ -34,6 +34,7 @@ def deployed(
     templates: Mapping[str, tuple[str, str]],  # pool → id and version
     subnets: Mapping[str, str],  # zone → subnet
     prices: Mapping[str, float],
+    reconcile: str,  # the function that an order of a person starts
     dashboard: str,
     logs: str,
 ) -> str:
@@ -48,6 +49,7 @@ def deployed(
         prometheus=prometheus,
         targets=targets,
         prices=dict(prices),
+        reconcile_function=reconcile,
         dashboard=dashboard,
         logs=logs,
     )

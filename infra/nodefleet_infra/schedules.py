@@ -130,7 +130,8 @@ class Schedules(pulumi.ComponentResource):
         late = pulumi.ResourceOptions.merge(self._own, pulumi.ResourceOptions(depends_on=list(after.values())))
         for what, pattern in EC2_EVENTS.items():
             self._rule(what, pattern, late)
-        subscribe("reconcile-wake", starts.urgent, topic=starts.wake, undelivered=starts.undelivered, opts=late)
+        if config.enabled:  # otherwise an alert would still start a run
+            subscribe("reconcile-wake", starts.urgent, topic=starts.wake, undelivered=starts.undelivered, opts=late)
         self.register_outputs({})
 
     def _role(self) -> aws.iam.Role:

@@ -181,9 +181,10 @@ def test_a_failed_start_is_told_in_the_scripts_own_words():
 # ── what it admits ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_switched_off_it_can_still_be_woken_as_the_page_warns():
+def test_switched_off_nobody_can_wake_it():
     woken = [each.name for each in unusual_stack().of("TopicSubscription")]
-    assert ("reconcile-wake" in woken) == ("Alertmanager can still wake a run" in PAGE)
+    assert "reconcile-wake" not in woken
+    assert "Alertmanager wakes nobody either" in PAGE
 
 
 def test_what_grafana_cannot_show_is_told():

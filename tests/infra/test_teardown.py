@@ -58,7 +58,7 @@ def test_whatever_starts_a_run_goes_before_the_workers_do(graph):
         *graph.of("scheduler/schedule:Schedule"),
         *graph.of("EventRule"),
         *graph.of("EventTarget"),
-        graph.one("TopicSubscription", "reconcile-wake"),
+        *[each for each in graph.of("TopicSubscription") if each.name == "reconcile-wake"],
     ]
     for each in starters:
         cluster = each.name.rpartition("-")[0]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.domain.decision import PoolDecision
+from nodefleet.domain.decision import Decision, PoolDecision
 from nodefleet.domain.fleet import expected
 from nodefleet.domain.machines import Node, Notice, NoticeKind
 from nodefleet.domain.memory import Level
@@ -90,12 +90,17 @@ class Accounts:
                 self._opened.update(operation.id for operation in changes.put)
             for pool in changes.decision.decision.pools:
                 self._planned(run, pool)
-                if changes.decision.decision.level is not Level.PARTIAL:
-                    self._counted(run, pool, changes)
+            if changes.decision.decision.level is not Level.PARTIAL:
+                self._saw(run, changes, changes.decision.decision)
         for operation in changes.put:
             if operation.id not in self._opened:
                 detail = f"operation {operation.id} was opened without a decision"
                 self._guard.broken(run.name, Rule.UNRECORDED, detail)
+
+    def _saw(self, run: Run, changes: Changes, decision: Decision) -> None:
+        self._guard.leftovers.looked()
+        for pool in decision.pools:
+            self._counted(run, pool, changes)
 
     def _planned(self, run: Run, pool: PoolDecision) -> None:
         for step in pool.plan:

@@ -1,7 +1,8 @@
 """Cleanups, held against the truth: nothing is destroyed at first sight, and never much at once on doubtful evidence.
 
 How long something has been debris is known here: a Node since its machine ended or EC2 stopped showing it, a machine
-since it should have joined or its Node went. Two looks that agree cannot be closer together than that.
+since it should have joined or its Node went; or since the look that saw it first, if it was never seen well since. Two
+looks that agree cannot be further apart than that.
 """
 
 from collections import defaultdict, deque
@@ -27,7 +28,24 @@ class Leftovers:
     def __init__(self, guard: "Guard", world: "World") -> None:
         self._guard = guard
         self._world = world
+        self._since: dict[str, datetime] = {}  # when a look could first see it as debris
         self._doubtful: dict[str, deque[tuple[datetime, str]]] = defaultdict(deque)  # what cleanups destroyed, by pool
+
+    def looked(self) -> None:
+        """A look saw EC2 and Kubernetes, and its decision is recorded."""
+        now, world = self._world.now, self._world
+        for machine in world.ec2.live_workers():
+            node = world.kube.node_of(machine.id)
+            if node is None:
+                self._since.setdefault(machine.id, now)
+            elif node.created_at is None or node.created_at < now - _OLD_VIEW:
+                self._since.pop(machine.id, None)
+        for node in world.kube.nodes.values():
+            its = world.ec2.machines.get(node.instance)
+            if its is not None and its.live and world.ec2.listed(its):
+                self._since.pop(node.name, None)
+            else:
+                self._since.setdefault(node.name, now)
 
     def terminated(self, run: Run, machine: Machine) -> None:
         cleanup = self._cleanup(machine.id)
@@ -62,7 +80,7 @@ class Leftovers:
         return min(hidden, default=self._world.now)
 
     def _is_old_enough(self, run: Run, cleanup: Cleanup, since: datetime, rules: Pool) -> None:
-        age = self._world.now - since
+        age = self._world.now - min(since, self._since.get(cleanup.target, since))
         if age < rules.budgets.cleanup_after - _CLOCKS:
             detail = f"{cleanup.debris.value} {cleanup.target} was debris for {age.total_seconds():.0f} s only"
             self._guard.broken(run.name, Rule.HASTY, detail)

@@ -34,9 +34,7 @@ _RETRIES = (60.0, 120.0)  # seconds until Lambda tries a failed event again
 _AT_ONCE = 2.0  # seconds within which runs start that start together
 _LATE = ((20.0, 400.0), (20.0, 400.0), (1300.0, 2400.0))  # seconds; after a throttle it may be hours
 _ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.STOPPED)
-_STATE_EVENTS = (
-    0.3  # how many of the changes of state lead to a run: the others change nothing that a tick does not see
-)
+_STATE_EVENTS = 0.3  # of the changes of state lead to a run; all of them would, and each only looks once more
 
 
 class Invocations:

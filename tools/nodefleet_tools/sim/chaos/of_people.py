@@ -109,13 +109,13 @@ def changes_pools(stage: Stage, random: Random) -> str:
     if "store" in stage.world.faults.away:
         return ""
     data = _in_force(stage)
-    burst = {"burst": data.pop("burst")}
+    common = {"burst": data.pop("burst"), "trust": data.pop("trust")}
     if "pools" not in data:
         second = {"name": SECOND_POOL, "limits": {"min": random.choice((0, 1)), "max": 2}}
-        _enforce(stage, {**burst, "pools": [{"name": "default", **data}, second]})
+        _enforce(stage, {**common, "pools": [{"name": "default", **data}, second]})
         return f"pool {SECOND_POOL} is new"
     first = {key: value for key, value in data["pools"][0].items() if key != "name"}
-    _enforce(stage, {**burst, **first})
+    _enforce(stage, {**common, **first})
     return f"pool {SECOND_POOL} is gone"
 
 

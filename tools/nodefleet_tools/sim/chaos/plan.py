@@ -49,7 +49,7 @@ WEIGHTS: Mapping[str, int] = {
     "a node flaps": 3,
     "a workload is scaled": 14,
     "a workload's load changes": 6,
-    "a budget changes": 2,
+    "a budget changes": 4,
     "the master is restored": 2,
     # parts
     "EC2 is away": 2,

@@ -152,7 +152,8 @@ class Rest:
         """At rest the table holds what is kept on purpose, and nothing else."""
         world, state = self._world, self._world.table.state()
         journal = sum(len(item.text) for item in world.table.items["journal"].values())
-        old = [each for each in state.notices if world.now - each.at > _FORGOTTEN and not _lives(world, each.instance)]
+        last = {each.instance: each.at for each in sorted(state.notices, key=lambda each: each.at)}
+        old = [name for name, at in last.items() if world.now - at > _FORGOTTEN and not _lives(world, name)]
         over = [each for each in state.commands if each.until is not None and each.until < world.now]
         for what, size, most in (
             ("bytes of journal", journal, _MOST_JOURNAL),

@@ -24,11 +24,14 @@ def policy(random: Random) -> dict[str, Any]:
     first: dict[str, Any] = {
         "limits": {"min": least, "max": most},
         "steps": {"up": random.choice((1, 2)), "urgent": random.choice((2, 3))},
-        "cooldown": {"up": random.choice((60, 300)), "down": random.choice((60, 300, 600))},
-        "sustain": {"down": {"kind": "readings", "count": random.choice((1, 2, 5))}},
+        "cooldown": {"up": random.choice((60, 300)), "down": random.choice((60, 60, 300, 600))},
+        "sustain": {"down": {"kind": "readings", "count": random.choice((1, 1, 2, 5))}},
         "market": {"on_demand_base": random.choice((0, 1)), "spot_percent": random.choice((50, 70, 100))},
     }
-    common: dict[str, Any] = {"burst": {"every": random.choice((10, 20, 30))}}
+    common: dict[str, Any] = {
+        "burst": {"every": random.choice((10, 20, 30))},
+        "trust": {"recovery_hold": random.choice((0, 60, 600))},
+    }
     if chance(random, 0.2):
         second = {"name": SECOND_POOL, "limits": {"min": random.choice((0, 1)), "max": random.choice((1, 3))}}
         return {**common, "pools": [{"name": "default", **first}, second]}
@@ -77,12 +80,12 @@ def _deploy(world: World, random: Random) -> None:
 def _service(world: World, random: Random, name: str) -> Workload:
     return world.deploy(
         name,
-        replicas=random.randint(1, 7),
+        replicas=random.choice((1, 1, 2, 3, 5, 7)),
         cpu=random.choice((100, 300, 600, 1000)),
         traits=Traits(
             stops_in=random.choice((2.0, 2.0, 25.0)),
             stuck=chance(random, 0.05),
-            cpu_use=random.choice((0.1, 0.5, 1.0, 1.5)),
+            cpu_use=random.choice((0.05, 0.1, 0.5, 1.5)),
         ),
         annotations={SAFE_TO_EVICT[0]: random.choice(("true", "false"))} if chance(random, 0.1) else {},
     )
