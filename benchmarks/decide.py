@@ -1,9 +1,11 @@
 """How long one decision takes, how much memory it needs, and how both grow with the cluster.
 
-    make bench                            both cases on 10, 100, 1,000 and 5,000 nodes
+    .venv/bin/python benchmarks/decide.py                            10, 100, 1,000 and 5,000 nodes
     .venv/bin/python benchmarks/decide.py --nodes 1000 --repeat 5
+    .venv/bin/python benchmarks/decide.py --quick
 
 `unschedulable`: every node is full and 5 % more pods wait. `shrinking`: everything is calm and one node may leave.
+`nowhere to go`: everything is calm, but no node's pods fit elsewhere.
 Figures, not tests: they depend on the machine. Time is the best of several runs; memory is the peak of what Python
 allocated during one decision, measured in a run of its own.
 """
@@ -14,6 +16,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from nodefleet.decide.engine import decide
 from nodefleet.domain.decision import Action, Decision
@@ -134,16 +137,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
     parser.add_argument("--nodes", type=int, nargs="+", default=[10, 100, 1000, 5000])
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="10 nodes, once, to see that it runs")
     options = parser.parse_args()
+    sizes, repeat = ([10], 1) if options.quick else (options.nodes, options.repeat)
     print(f"{'case':14} {'nodes':>6} {'pods':>7} {'time':>10} {'growth':>8} {'peak':>9}")
     for name, (build, expected) in CASES.items():
         before = 0.0
-        for nodes in options.nodes:
+        for nodes in sizes:
             seen, memory = build(nodes)
             (pool,) = decide(seen, memory, POLICY).pools
             assert pool.action is expected, pool.reason
-            seconds = best_of(options.repeat, lambda seen=seen, memory=memory: decide(seen, memory, POLICY))
-            mib = peak(lambda seen=seen, memory=memory: decide(seen, memory, POLICY))
+            run = partial(decide, seen, memory, POLICY)
+            seconds, mib = best_of(repeat, run), peak(run)
             growth = f"× {seconds / before:.1f}" if before else ""
             pods = nodes * PODS_PER_NODE
             print(f"{name:14} {nodes:>6} {pods:>7} {seconds * 1000:>7.1f} ms {growth:>8} {mib:>5.1f} MiB", flush=True)

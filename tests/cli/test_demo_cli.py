@@ -90,7 +90,13 @@ class Watch:
 
 def terminal() -> Console:
     return Console(
-        file=StringIO(), force_terminal=True, width=80, height=40, color_system="standard", legacy_windows=False
+        file=StringIO(),
+        force_terminal=True,
+        width=80,
+        height=40,
+        color_system="standard",
+        legacy_windows=False,
+        _environ={"TERM": "xterm"},  # whatever terminal the tests run in
     )
 
 

@@ -207,6 +207,7 @@ def test_a_terminal_gets_columns_and_colours_and_a_pipe_plain_lines(shop, some_f
     monkeypatch.setattr(command, "Redactor", redactor)
     if force:
         monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm")  # whatever terminal the tests run in
     done = doctor()
     assert done.exit_code == 1
     assert ("\x1b[" in done.stdout) is bool(force)

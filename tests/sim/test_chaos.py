@@ -20,7 +20,7 @@ from nodefleet_tools.sim.chaos.strikes import Rates, Strikes
 from nodefleet_tools.sim.hooks import KilledError
 from nodefleet_tools.sim.rules import Rule
 
-SHARE = 60  # seeds that every test run plays
+SHARE = 40  # seeds that every test run plays
 AT_A_TIME = 10
 
 

@@ -7,6 +7,7 @@ a schema cannot compare two fields.
 from dataclasses import MISSING
 from datetime import timedelta
 from enum import Enum
+from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -47,7 +48,7 @@ def _object(cls: type, defs: dict[str, Schema], *, tag: str | None) -> Schema:
             properties[field.name].pop("default", None)
     if PRESET in properties:
         properties[PRESET]["description"] += "\n" + "\n".join(f"{name}: {p.trades}" for name, p in PRESETS.items())
-    described = {"description": cls.__doc__} if _is_described(cls) else {}
+    described = {"description": cleandoc(str(cls.__doc__))} if _is_described(cls) else {}
     needs = {"required": required} if required else {}
     return {**described, "type": "object", "properties": properties, **needs, "additionalProperties": False}
 
