@@ -53,6 +53,7 @@ coverage: setup ## branch coverage of the pure packages, with the missing lines
 
 bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/decide.py
+	@cd benchmarks && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
 
 mutants: setup ## do the tests notice? mutation tests of decide and operations (long)
 	@$(BIN)/python tests/mutants.py $(ONLY)

@@ -51,7 +51,11 @@ class Share:
         ):
             if join is None and self.cpus is not None and self.cpus < 1:
                 threading.Thread(target=_stop_and_go, args=(process.pid, self.cpus), daemon=True).start()
-            _, complaints = process.communicate()
+            try:
+                _, complaints = process.communicate()
+            except BaseException:
+                process.kill()  # nobody waits for it any more
+                raise
             return subprocess.CompletedProcess(command, process.returncode, "", complaints)
 
 

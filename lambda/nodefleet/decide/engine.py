@@ -8,7 +8,7 @@ from nodefleet.decide.pool import blind, decide_pool
 from nodefleet.decide.scene import Scene
 from nodefleet.decide.waiting import cannot_hold, judged, uids_waiting
 from nodefleet.domain.decision import Decision
-from nodefleet.domain.fleet import Worker, workers
+from nodefleet.domain.fleet import Phase, Worker, workers
 from nodefleet.domain.memory import Level, Memory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import AlertKind, Tell
@@ -50,8 +50,13 @@ def _scene(seen: Observation, policy: Policy, fleet: tuple[Worker, ...], cases: 
 
 
 def _strays(fleet: Iterable[Worker], policy: Policy) -> list[Tell]:
-    """Workers of a pool that the policy does not know are nobody's to remove: a person decides."""
-    strays = [worker for worker in fleet if policy.pool(worker.pool) is None and worker.occupies]
+    """Workers of a pool that the policy does not know are nobody's to remove, nor is what is left of them: a person
+    decides."""
+    strays = [
+        worker
+        for worker in fleet
+        if policy.pool(worker.pool) is None and (worker.occupies or worker.phase is Phase.ORPHANED)
+    ]
     if not strays:
         return []
     names = some(f"{worker.name} (pool {worker.pool})" for worker in strays)

@@ -4,7 +4,8 @@ The launch is stored before it is sent, so a run that dies leaves the request an
 the launch's tag is its own, even when EC2's answer was lost: nothing is bought twice and nothing is left behind.
 
     the request                                  then
-    no answer, before the deadline               sent again, byte for byte; not while Kubernetes is silent
+    no answer, before the deadline               sent again, byte for byte; not while Kubernetes is silent, nor
+                                                 beyond max: more may be there by now than when it was decided
     no answer, but all that was asked for shows  counts as answered
     no answer, an interval past the deadline     nobody can send it any more: what shows is all there is
     answered, less than asked                    what was refused is learned and told, once, by its kind
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from nodefleet.decide.capacity import counted
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.machines import Instance
 from nodefleet.domain.observation import Observation
@@ -82,10 +84,16 @@ def advance_launch(launch: Launch, seen: Observation, policy: Policy, fleet: Seq
 
     if now.answered and set(now.instances) <= {*now.joined, *now.lost}:
         return Progress(steps=(*steps, _closed(now)), lessons=lessons)
-    if not now.answered and seen.at < now.deadline and not silent:
+    if not now.answered and seen.at < now.deadline and not silent and _has_room(now, seen, policy, fleet):
         now = replace(now, attempts=now.attempts + 1)
         return Progress(steps=(*steps, Keep(now), SendLaunch(now)), lessons=lessons)
     return Progress(steps=(*steps, *kept(launch, now)), lessons=lessons)
+
+
+def _has_room(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> bool:
+    """With all that it asked for, the pool is not above max."""
+    own = [worker for worker in fleet if worker.pool == launch.pool]
+    return counted(own, seen, launch.pool).occupied <= rules_of(policy, launch.pool).limits.max
 
 
 # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────

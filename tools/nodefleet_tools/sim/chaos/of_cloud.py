@@ -9,6 +9,7 @@ from nodefleet.domain.policy import RemovalRules
 from nodefleet_tools.sim.chaos.drawing import coin
 from nodefleet_tools.sim.chaos.stage import Stage
 from nodefleet_tools.sim.shop import QUOTA
+from nodefleet_tools.sim.world import LAMBDA_LIMIT
 
 _DEAR = 0.5  # USD/h: more than any policy here pays
 
@@ -58,7 +59,8 @@ def schedules(stage: Stage, random: Random) -> str:
     def forgotten() -> None:
         machine.doomed_at = None
 
-    world.clock.after((rules.notice + rules.false_alarm_after).total_seconds(), forgotten)
+    after = rules.notice + rules.false_alarm_after + LAMBDA_LIMIT  # whoever began before that may still act on it
+    world.clock.after(after.total_seconds(), forgotten)
     return f"{machine.id}, but nothing will come of it"
 
 

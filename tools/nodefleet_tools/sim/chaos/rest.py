@@ -153,7 +153,7 @@ class Rest:
         world, state = self._world, self._world.table.state()
         journal = sum(len(item.text) for item in world.table.items["journal"].values())
         last = {each.instance: each.at for each in sorted(state.notices, key=lambda each: each.at)}
-        old = [name for name, at in last.items() if world.now - at > _FORGOTTEN and not _lives(world, name)]
+        old = [name for name, at in last.items() if world.now - at > _FORGOTTEN and self._is_long_gone(name)]
         over = [each for each in state.commands if each.until is not None and each.until < world.now]
         for what, size, most in (
             ("bytes of journal", journal, _MOST_JOURNAL),
@@ -163,6 +163,11 @@ class Rest:
         ):
             if size > most:
                 world.guard.broken(_WHO, Rule.TABLE, f"{size} {what}, {most} are allowed")
+
+    def _is_long_gone(self, instance: str) -> bool:
+        machine = self._world.ec2.machines.get(instance)
+        ended = machine.ended_at if machine else None
+        return ended is not None and self._world.now - ended > _UNJOINED
 
     def _audit(self) -> None:
         """The last decision that something came of is decided the same again from what was kept of it."""
