@@ -181,6 +181,14 @@ def test_a_worker_of_an_unknown_pool_is_left_to_a_person():
     ]
 
 
+def test_what_is_left_of_an_unknown_pool_is_left_to_a_person_too():
+    left = node(8, pool="old", ready=False, ready_changed_at=after(-900))
+    seen = look(3, instances=[instance(8, pool="old", state=InstanceState.TERMINATED)], nodes=[left])
+    assert [tell.text for tell in decide(seen, KNOWN, POLICY).tells] == [
+        "No pool of the policy owns w008 (pool old). Name the pool again, or remove them by hand."
+    ]
+
+
 def test_a_forgotten_cordon_is_undone():
     marked = {"instances": [instance(9)], "nodes": [node(9, cordoned=True, removal="r9")]}
     assert Uncordon("w009", "r9") in only(decide(look(3, **marked), KNOWN, POLICY)).plan

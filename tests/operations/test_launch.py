@@ -91,6 +91,17 @@ def test_a_launch_is_sent_only_while_its_answer_is_missing(seconds, changes, sen
     assert [isinstance(step, SendLaunch) for step in steps] == [True] * sent
 
 
+@pytest.mark.parametrize(("there", "sent"), [(8, True), (9, False)])
+def test_nothing_is_sent_beyond_max(there, sent):
+    """EC2 had not shown them when it was decided, or max was lowered since."""
+    others = [instance(f"i-{number}") for number in range(there)]
+    progress = advance(launch(count=2), look(30, others, operations=(launch(count=2),)), POLICY)
+    assert any(isinstance(step, SendLaunch) for step in progress.steps) is sent
+    other_pool = [instance(f"i-{number}", pool="other") for number in range(there)]
+    progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), POLICY)
+    assert any(isinstance(step, SendLaunch) for step in progress.steps)
+
+
 def test_an_answered_launch_is_not_sent_again():
     assert effects(advance(answered(launch(), ["i-1"], [], NOON), look(5), POLICY)) == []
 

@@ -31,6 +31,7 @@ _RESTFUL_TICKS = 3  # in a row
 _STUCK_FOR = timedelta(minutes=40)  # without a moment of rest: no drain, join or false alarm takes that long
 _PERSON_COMES = timedelta(minutes=12)  # after being told that something is for a person
 _UNJOINED = timedelta(minutes=10)  # after this a person takes a machine without a node for debris
+_LONG_GONE = timedelta(minutes=10)
 _FORGOTTEN = timedelta(minutes=70)  # a notice of a machine that EC2 does not know is kept for an hour
 _MOST_JOURNAL = 64 * 1024  # bytes
 _MOST_EVENTS = 200  # that people are told of in a seed
@@ -167,7 +168,7 @@ class Rest:
     def _is_long_gone(self, instance: str) -> bool:
         machine = self._world.ec2.machines.get(instance)
         ended = machine.ended_at if machine else None
-        return ended is not None and self._world.now - ended > _UNJOINED
+        return ended is not None and self._world.now - ended > _LONG_GONE
 
     def _audit(self) -> None:
         """The last decision that something came of is decided the same again from what was kept of it."""
