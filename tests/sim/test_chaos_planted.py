@@ -26,7 +26,7 @@ FOUND = {
     "token not stored first": Found(1, Rule.UNRECORDED),
     "a new token each time": Found(45, Rule.TWICE, within=60),
     "budgets forgotten": Found(1, Rule.BUDGET),
-    "max ignored": Found(1, Rule.RESTLESS),  # a launch above max is not sent either, and stays open
+    "max ignored": Found(1, Rule.OVER_MAX),
     "wake dropped": Found(1, Rule.WAKE),
     "orphans removed at first sight": Found(1, Rule.HASTY),
     "release without owner": Found(71, Rule.LEASE, within=60),

@@ -58,8 +58,15 @@ def lasted(before: Breaches, sample: Reading, *, beyond: bool, lasting: HowLong,
         case timedelta():
             breaches = _streak(before, sample, beyond=beyond, pace=pace, keep=1)
             stood = sample.at - (breaches.since or sample.at)
-            progress = f"for {stood.total_seconds():.0f} of {lasting.total_seconds():.0f} s" if lasting else "at once"
-            return Lasted(breaches=breaches, held=beyond and stood >= lasting, progress=progress)
+            held = beyond and stood >= lasting
+            return Lasted(breaches=breaches, held=held, progress=_stood(stood, lasting))
+
+
+def _stood(stood: timedelta, lasting: timedelta) -> str:
+    if not lasting:
+        return "at once"
+    seconds = f"{stood.total_seconds():.0f}"
+    return f"for {seconds} s" if stood >= lasting else f"for {seconds} of {lasting.total_seconds():.0f} s"
 
 
 def score_of(breaches: Breaches, sample: Reading, lasting: Score) -> float:

@@ -105,7 +105,7 @@ def test_it_shrinks_by_what_is_too_much_after_ten_minutes():
     assert words(said) == ["Settling"] * 5 + ["Calm"]
     needs = "queued 5 at 60 s and 3 running need 4 workers < 7, 70 % of 10 now"
     assert said[4].vote == Settling(f"{needs}, for 480 of 600 s")
-    assert said[5].vote == Calm(reason=f"{needs}, for 600 of 600 s", down=6)
+    assert said[5].vote == Calm(reason=f"{needs}, for 600 s", down=6)
 
 
 def test_shrinking_has_its_own_figures():

@@ -33,7 +33,7 @@ def test_a_worker_may_go_after_300_s_without_work():
     rows = [(120 * n, {"queue": 0}, 3) for n in range(4)]
     said = ask_along(rule(), rows)
     assert words(said) == ["Settling", "Settling", "Settling", "Calm"]
-    assert said[-1].vote == Calm(reason="tasks_waiting 0 ≤ 0, for 360 of 300 s", down=1)
+    assert said[-1].vote == Calm(reason="tasks_waiting 0 ≤ 0, for 360 s", down=1)
 
 
 def test_idle_time_is_counted_in_seconds_not_in_looks():

@@ -23,6 +23,7 @@ from nodefleet.domain.policy import Pool, Trust
 from nodefleet.domain.readings import Missing, Reading, Sample
 from nodefleet.domain.workload import Budget, Pod
 from nodefleet.loop.carry_out import Hands
+from nodefleet.operations import launch as launch_operation
 from nodefleet.operations.leaving import Leaving
 from nodefleet.ports import Evicted, Eviction, Lease
 from nodefleet_tools.sim import cluster
@@ -86,11 +87,18 @@ def _budgets_forgotten() -> Iterator[None]:
         yield
 
 
-def _max_ignored() -> Any:
+@contextmanager
+def _max_ignored() -> Iterator[None]:
+    """Neither who decides nor who sends looks at max."""
+
     def only_min(pool: Pool, count: Count) -> list[Bound]:  # noqa: ARG001  # as the real one
         return [floor(pool.limits.min, "min", Rank.LIMIT, f"min is {pool.limits.min}")]
 
-    return patch.object(pool_decision, "limits", only_min)
+    def always(*_: object) -> bool:
+        return True
+
+    with patch.object(pool_decision, "limits", only_min), patch.object(launch_operation, "_has_room", always):
+        yield
 
 
 def _orphans_at_first_sight() -> Any:
