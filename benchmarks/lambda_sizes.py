@@ -73,6 +73,7 @@ def main() -> None:
                         progress(f"{nodes:,} nodes, {situation.name}, {size} MB")
                         started = replace(bare if situation.bare else Started(), share=Share(size))
                         _measure(situation, size, around, started, repeat)
+                        progress(f"    {situation.walls[size]:.1f} s, of CPU {situation.cpu[size]:.1f} s")
         table(
             f"{nodes:,} nodes: seconds that a run takes, by memory in MB (and its share of a CPU)",
             ("run", *(f"{size} ({size / FULL:.0%})" for size in sizes), "CPU s", "peak MiB", "decided"),
