@@ -15,6 +15,7 @@ NEW = REQUEST_TAGS | TEMPLATE
 OLD = RESOURCE_TAGS | TEMPLATE
 TAGGED = REQUEST_TAGS | RESOURCE_TAGS | {"ec2:CreateAction"}
 ITEM = frozenset({"dynamodb:LeadingKeys"})
+KEY = frozenset({"kms:ViaService"})
 NOTHING: frozenset[str] = frozenset()
 
 # Known to every action that a function calls.
@@ -38,6 +39,7 @@ ARNS = {
     "function": "arn:*:lambda:*:*:function:*",
     "image": "arn:*:ec2:*::image/*",
     "instance": "arn:*:ec2:*:*:instance/*",
+    "key": "arn:*:kms:*:*:key/*",
     "launch-template": "arn:*:ec2:*:*:launch-template/*",
     "log-stream": "arn:*:logs:*:*:log-group:*:*",
     "network-interface": "arn:*:ec2:*:*:network-interface/*",
@@ -114,10 +116,13 @@ ACTIONS: Mapping[str, Known] = {
     "secretsmanager:PutSecretValue": Known({"secret": NOTHING}),
     # the rest
     "cloudwatch:GetMetricData": Known({}),
+    "cloudwatch:ListMetrics": Known({}),
     "ecr:BatchCheckLayerAvailability": Known({"repository": NOTHING}),
     "ecr:BatchGetImage": Known({"repository": NOTHING}),
     "ecr:GetAuthorizationToken": Known({}),
     "ecr:GetDownloadUrlForLayer": Known({"repository": NOTHING}),
+    "kms:Decrypt": Known({"key": KEY}),
+    "kms:GenerateDataKey": Known({"key": KEY}),
     "lambda:InvokeFunction": Known({"function": NOTHING}),
     "logs:CreateLogStream": Known({"log-stream": NOTHING}),
     "logs:PutLogEvents": Known({"log-stream": NOTHING}),

@@ -1,5 +1,6 @@
 """Facts of a made-up stack, and what its roles are granted."""
 
+from dataclasses import replace
 from functools import cache
 
 from nodefleet_infra import iam
@@ -52,22 +53,29 @@ def function_arn(name: str) -> str:
     return f"arn:aws:lambda:{_AT}:function:node-fleet-dev-{name}"
 
 
+_SECRET = f"arn:aws:secretsmanager:{_AT}:secret:node-fleet-dev/dev-shop"
+PLAIN_MASTER = iam.MasterArns(
+    place=PLACE,
+    cluster="dev-shop",
+    api_secret=f"{_SECRET}/kubernetes-AbCdEf",
+    agent_token=f"{_SECRET}/agent-token-AbCdEf",
+    server_token=f"{_SECRET}/server-token-AbCdEf",
+    backups="arn:aws:s3:::node-fleet-dev-backups",
+    manifests="manifests/dev-shop",
+    wake_topic=f"arn:aws:sns:{_AT}:node-fleet-dev-wake",
+)
+BUSY_MASTER = replace(  # Prometheus watches readings, Grafana shows CloudWatch
+    PLAIN_MASTER,
+    warning_topic=f"arn:aws:sns:{_AT}:node-fleet-dev-warning",
+    warning_key=f"arn:aws:kms:{_AT}:key/0f8fad5b-d9cb-469f-a165-70867728950e",
+    reads_metrics=True,
+)
+
+
 def machines() -> dict[str, tuple[Statement, ...]]:
-    secret = f"arn:aws:secretsmanager:{_AT}:secret:node-fleet-dev/dev-shop"
     return {
-        "worker": iam.worker(iam.WorkerArns(place=PLACE, agent_token=f"{secret}/agent-token-AbCdEf")),
-        "master": iam.master(
-            iam.MasterArns(
-                place=PLACE,
-                cluster="dev-shop",
-                api_secret=f"{secret}/kubernetes-AbCdEf",
-                agent_token=f"{secret}/agent-token-AbCdEf",
-                server_token=f"{secret}/server-token-AbCdEf",
-                backups="arn:aws:s3:::node-fleet-dev-backups",
-                manifests="manifests/dev-shop",
-                wake_topic=f"arn:aws:sns:{_AT}:node-fleet-dev-wake",
-            )
-        ),
+        "worker": iam.worker(iam.WorkerArns(place=PLACE, agent_token=f"{_SECRET}/agent-token-AbCdEf")),
+        "master": iam.master(BUSY_MASTER),
         "scheduler": iam.scheduler(
             iam.SchedulerArns(
                 functions=(f"{function_arn('reconcile')}:tick",), queue=f"arn:aws:sqs:{_AT}:node-fleet-dev-undelivered"

@@ -196,6 +196,16 @@ SPECIAL: Mapping[str, Letter] = {
             at=later(14),
         )
     ),
+    "an alarm of Prometheus": single(
+        alarm(
+            "node-fleet-prod-shop-web-0-queue-growing",
+            pool="web",
+            source="Prometheus",
+            reason="growth of orders in a minute: 31.4",
+            rule="growth of orders in a minute > 5 within 2 min",
+            console="",
+        )
+    ),
     "an alarm of your own": single(
         alarm(
             "checkout-errors",

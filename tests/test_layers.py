@@ -13,6 +13,7 @@ import zipfile
 import pytest
 from layers import build, pack, trim
 
+from nodefleet.domain.problems import RefusedError
 from nodefleet_infra import artefacts
 from packaged import lacking
 
@@ -242,9 +243,29 @@ def test_the_stack_looks_where_the_builder_puts_it():
 
 def test_the_stack_reads_what_the_builder_writes(small):
     folder, target, _ = small
-    made, read = build.build(target, folder), artefacts.found(folder / target.name)
+    made, read = build.build(target, folder), artefacts.found(folder / target.name, target)
     assert (read.layer.path, read.layer.digest) == (made.layer.path, made.layer.content)
     assert (read.functions.path, read.functions.digest) == (made.functions.path, made.functions.content)
+
+
+def test_the_stack_does_not_take_what_was_built_from_something_else(small, tmp_path, monkeypatch):
+    folder, target, _ = small
+    monkeypatch.setattr(build, "SOURCES", tree(tmp_path / "code", ["nodefleet/run.py"]))
+    build.build(target, folder)
+
+    def refused():
+        with pytest.raises(RefusedError) as problems:
+            artefacts.found(folder / target.name, target)
+        return [problem.value for problem in problems.value.problems]
+
+    tree(tmp_path / "code", ["nodefleet/__pycache__/run.pyc"])
+    assert artefacts.found(folder / target.name, target)
+    tree(tmp_path / "code", ["nodefleet/walk.py"])
+    assert refused() == ["functions.zip"]
+    (tmp_path / "requirements.txt").write_text(wheel(folder / "wheels/small", code="VALUE = 2\n"))
+    assert refused() == ["layer.zip", "functions.zip"]
+    build.build(target, folder)
+    assert artefacts.found(folder / target.name, target)
 
 
 # ── the real ones ────────────────────────────────────────────────────────────────────────────────────────────────

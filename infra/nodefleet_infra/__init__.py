@@ -11,6 +11,7 @@ iam, iam_ec2, statements      what each role may do
 master, workers, machines     the K3s server, the launch template of each pool; userdata, manifests, k3s: what they run
 functions, autoscaler         the four functions, as data and as resources; artefacts: what `make layers` built
 schedules                     who starts them, and when
-alarms, monitoring            what is watched (reading_alarms: a policy's own readings), dashboards
+alarms, monitoring            what is watched, dashboards
+watched_readings              … of a policy's own readings: by CloudWatch (reading_alarms) or Prometheus (reading_rules)
 teardown, service_roles       what must happen before the network can go; roles of AWS itself
 """

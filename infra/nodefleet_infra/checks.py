@@ -5,7 +5,7 @@ to hear of the second one.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from ipaddress import IPv4Network, ip_network
@@ -191,6 +191,7 @@ def cluster(config: ClusterConfig, path: str, zones: tuple[str, ...]) -> Iterato
             yield problem(place, size, "is too small", f"write {SMALLEST_DISK} (GB) or more")
     if config.k3s:
         yield from _release(config.k3s, f"{path}.k3s")
+        yield from _checksums(config.k3s, [config.master.type], f"{path}.k3s")
 
 
 def _release(k3s: K3s, path: str) -> Iterator[Problem]:
@@ -224,7 +225,9 @@ def pools(policy: Policy, config: ClusterConfig, path: str) -> Iterator[Problem]
         if len(kinds) > 1:
             right = "one image serves a pool: make two pools, or choose types of one architecture"
             yield problem(at, list(pool.market.types), f"are for {' and '.join(sorted(kinds))}", right)
-    yield from _checksums(policy, config, path)
+    if config.k3s:
+        types = [name for pool in policy.pools for name in pool.market.types]
+        yield from _checksums(config.k3s, types, f"{path}.k3s")
     names = [pool.name for pool in policy.pools]
     for pool_name in config.machines:
         if pool_name not in names:
@@ -233,13 +236,11 @@ def pools(policy: Policy, config: ClusterConfig, path: str) -> Iterator[Problem]
             )
 
 
-def _checksums(policy: Policy, config: ClusterConfig, path: str) -> Iterator[Problem]:
+def _checksums(k3s: K3s, types: Iterable[str], path: str) -> Iterator[Problem]:
     """A pinned release needs one for every processor that the cluster has."""
-    types = [config.master.type, *(name for pool in policy.pools for name in pool.market.types)]
     for arch in sorted({machine_types.arch_of(name) for name in types}):
-        if config.k3s and config.k3s.sha256 and arch not in config.k3s.sha256:
-            right = f"add the release's SHA-256 for {arch}"
-            yield problem(f"{path}.k3s.sha256.{arch}", None, "is missing", right)
+        if k3s.sha256 and arch not in k3s.sha256:
+            yield problem(f"{path}.sha256.{arch}", None, "is missing", f"add the release's SHA-256 for {arch}")
 
 
 def pace(policy: Policy, schedule: ScheduleConfig, path: str) -> Iterator[Problem]:

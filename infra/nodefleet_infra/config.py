@@ -86,7 +86,7 @@ class AutoscalerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagesConfig:
-    slack: bool = True  # the webhook lies in a secret: see infra/README.md
+    slack: bool = True  # the webhook lies in a secret: see docs/deploy.md
     emails: tuple[str, ...] = ()  # for critical alarms; each must confirm the subscription
 
 

@@ -27,6 +27,11 @@ class Place:
     region: str
     account: str
 
+    @property
+    def suffix(self) -> str:
+        """What the addresses of its services end with."""
+        return "amazonaws.com.cn" if self.partition == "aws-cn" else "amazonaws.com"
+
 
 # ── network ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -95,6 +100,14 @@ def backup_prefix(cluster: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WarningTopic:
+    """Where Prometheus tells of the policy's readings."""
+
+    arn: Text
+    key: Text  # ARN of what encrypts it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MasterNeeds:
     """Of one cluster."""
 
@@ -107,6 +120,7 @@ class MasterNeeds:
     secrets: ClusterSecrets
     backups: BucketRef
     wake_topic: Text  # ARN; Alertmanager publishes there, with the message attribute `cluster`
+    warnings: WarningTopic | None  # none: nobody is to be told
     ready: tuple[pulumi.Resource, ...]
     public: bool = True  # it needs an address of its own to get out
 

@@ -129,6 +129,9 @@ class MasterArns:
     backups: str  # the bucket's ARN
     manifests: str  # the folder in it with what the master runs in the cluster
     wake_topic: str
+    warning_topic: str = ""  # empty: Prometheus watches no readings
+    warning_key: str = ""  # what encrypts that topic
+    reads_metrics: bool = False  # Grafana shows CloudWatch
 
 
 def worker(arns: WorkerArns) -> tuple[Statement, ...]:
@@ -146,8 +149,8 @@ def worker(arns: WorkerArns) -> tuple[Statement, ...]:
 
 def master(arns: MasterArns) -> tuple[Statement, ...]:
     """It fills its cluster's secrets and reads back what a replaced master needs; keeps its snapshots in its own place;
-    takes its manifests, which it cannot change; wakes the autoscaler. To see whether the bucket is there K3s lists it,
-    without a prefix."""
+    takes its manifests, which it cannot change; wakes the autoscaler; tells people of readings if it watches any. To
+    see whether the bucket is there K3s lists it, without a prefix."""
     kept, read = (f"{arns.backups}/{folder}/*" for folder in (backup_prefix(arns.cluster), arns.manifests))
     snapshots = _of("s3", "AbortMultipartUpload", "DeleteObject", "GetObject", "PutObject")
     return (
@@ -161,8 +164,29 @@ def master(arns: MasterArns) -> tuple[Statement, ...]:
         Statement(sid="Manifests", actions=("s3:GetObject",), resources=(read,)),
         Statement(sid="List", actions=("s3:ListBucket",), resources=(arns.backups,)),
         Statement(sid="Wake", actions=("sns:Publish",), resources=(arns.wake_topic,)),
+        *_warning(arns),
+        *_showing_metrics(arns),
         *_session_manager(arns.place),
     )
+
+
+def _warning(arns: MasterArns) -> tuple[Statement, ...]:
+    """SNS encrypts a message with the rights of whoever sends it."""
+    if not arns.warning_topic:
+        return ()
+    by_sns = {"StringEquals": {"kms:ViaService": (f"sns.{arns.place.region}.{arns.place.suffix}",)}}
+    encrypt = _of("kms", "Decrypt", "GenerateDataKey")
+    return (
+        Statement(sid="Warn", actions=("sns:Publish",), resources=(arns.warning_topic,)),
+        Statement(sid="WarnKey", actions=encrypt, resources=(arns.warning_key,), conditions=by_sns),
+    )
+
+
+def _showing_metrics(arns: MasterArns) -> tuple[Statement, ...]:
+    if not arns.reads_metrics:
+        return ()
+    shown = _of("cloudwatch", "GetMetricData", "ListMetrics")
+    return (Statement(sid="Metrics", actions=shown, resources=ANYTHING),)
 
 
 def _session_manager(place: Place) -> tuple[Statement, ...]:

@@ -15,9 +15,8 @@ from nodefleet_infra import iam, k3s, manifests, userdata
 from nodefleet_infra.facts import MasterFacts, MasterNeeds, Text, backup_prefix
 from nodefleet_infra.groups import API_SERVER, PROMETHEUS
 from nodefleet_infra.machines import METADATA, image, profile
+from nodefleet_infra.reading_rules import reading_rules
 from nodefleet_infra.statements import document
-
-_SUFFIXES = {"aws-cn": "amazonaws.com.cn"}  # of addresses, by partition
 
 
 def manifests_folder(cluster: str) -> str:
@@ -34,6 +33,7 @@ class Master(pulumi.ComponentResource):
         self._full = self._names.master(self._cluster.name)
         self._tags = self._names.server_tags(self._cluster.id, self._full)
         self._own = pulumi.ResourceOptions(parent=self)
+        self._rules = reading_rules(self._names, self._cluster) if needs.warnings else ()
         role, allowed, machine_profile = profile(
             name,
             self._full,
@@ -115,11 +115,16 @@ class Master(pulumi.ComponentResource):
             server_token=secrets.server_token.arn,
             backups=needs.backups.arn,
             wake_topic=needs.wake_topic,
+            warning_topic=needs.warnings.arn if needs.warnings and self._rules else "",
+            warning_key=needs.warnings.key if needs.warnings and self._rules else "",
         )
+        shows = needs.cluster.master.grafana
 
         def allowed(arns: dict[str, str]) -> str:
             folder = manifests_folder(needs.cluster.id)
-            facts = iam.MasterArns(place=needs.place, cluster=needs.cluster.id, manifests=folder, **arns)
+            facts = iam.MasterArns(
+                place=needs.place, cluster=needs.cluster.id, manifests=folder, reads_metrics=shows, **arns
+            )
             return document(iam.master(facts))
 
         return said.apply(allowed)
@@ -128,16 +133,21 @@ class Master(pulumi.ComponentResource):
         """One object for each file. Which files there are does not depend on anything that AWS decides."""
         folder = manifests_folder(self._cluster.id)
 
-        def site(topic: str) -> manifests.Site:
+        def site(wake: str, warning: str) -> manifests.Site:
             return manifests.Site(
                 cluster=self._cluster.id,
                 region=self._needs.place.region,
-                wake_topic=topic,
+                wake_topic=wake,
                 grafana=self._cluster.master.grafana,
+                reading_rules=self._rules,
+                warning_topic=warning,
             )
 
+        warnings = self._needs.warnings
+        topics = pulumi.Output.all(self._needs.wake_topic, warnings.arn if warnings else "")
+
         def content(file: str) -> Text:
-            return self._needs.wake_topic.apply(lambda topic: manifests.rendered(site(topic))[file])
+            return topics.apply(lambda arns: manifests.rendered(site(*arns))[file])
 
         return [
             aws.s3.BucketObjectv2(
@@ -149,13 +159,12 @@ class Master(pulumi.ComponentResource):
                 tags=self._names.tags(cluster=self._cluster.id),
                 opts=self._own,
             )
-            for file in manifests.rendered(site(""))
+            for file in manifests.rendered(site("", ""))
         ]
 
     def _user_data(self) -> Text:
         needs, cluster = self._needs, self._cluster
         release, arch = k3s.release_of(cluster), cluster.master_arch
-        suffix = _SUFFIXES.get(needs.place.partition, "amazonaws.com")
         known: dict[str, Any] = {
             "region": needs.place.region,
             "binary": userdata.Binary(url=k3s.binary_url(release, arch), sha256=k3s.checksum(release, arch)),
@@ -165,7 +174,7 @@ class Master(pulumi.ComponentResource):
             "server_token_secret": needs.secrets.server_token.name,
             "snapshots": backup_prefix(cluster.id),
             "manifests": manifests_folder(cluster.id),
-            "s3_endpoint": f"s3.{needs.place.region}.{suffix}",
+            "s3_endpoint": f"s3.{needs.place.region}.{needs.place.suffix}",
             "snapshot_cron": cluster.master.snapshot_cron,
             "snapshots_kept": cluster.master.snapshots,
             "restore": cluster.master.restore,

@@ -2,7 +2,7 @@
 
     wake          Alertmanager and people → a run, now
     critical      alarms that cannot wait → e-mail and Slack
-    warning       the others → Slack
+    warning       the others, and those of Prometheus → Slack
 
     failed-runs       urgent events and reports that failed every time
     failed-messages   what could not be told
@@ -18,7 +18,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from nodefleet_infra.facts import Place, Text
+from nodefleet_infra.facts import Place, Text, WarningTopic
 from nodefleet_infra.names import Names
 
 FAILED_RUNS, FAILED_MESSAGES, UNDELIVERED = "failed-runs", "failed-messages", "undelivered"
@@ -30,6 +30,7 @@ _KEY_DELETION_DAYS = 7  # the shortest that KMS allows
 
 class Messaging(pulumi.ComponentResource):
     topics: dict[str, Text]  # ARNs
+    warnings: WarningTopic
     queues: dict[str, Text]  # ARNs
 
     def __init__(
@@ -50,6 +51,7 @@ class Messaging(pulumi.ComponentResource):
             CRITICAL: self._topic(CRITICAL, key),
             WARNING: self._topic(WARNING, key),
         }
+        self.warnings = WarningTopic(arn=self.topics[WARNING], key=key)
         for topic in (CRITICAL, WARNING):
             aws.sns.TopicPolicy(
                 topic, arn=self.topics[topic], policy=self.topics[topic].apply(self._from_alarms), opts=self._own

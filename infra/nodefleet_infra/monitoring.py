@@ -15,7 +15,7 @@ from nodefleet_infra.dashboards import cloudwatch
 from nodefleet_infra.facts import Place, Text
 from nodefleet_infra.functions import INTERRUPTION, RECONCILE
 from nodefleet_infra.names import Names
-from nodefleet_infra.reading_alarms import reading_alarms
+from nodefleet_infra.reading_alarms import reading_alarms, unwatched
 
 _COMPARISONS = {
     ">": "GreaterThanThreshold",
@@ -44,6 +44,9 @@ class Monitoring(pulumi.ComponentResource):
         self._own = pulumi.ResourceOptions(parent=self)
         for function in (RECONCILE, INTERRUPTION):
             self._count_failed_joins(function.name, logs[function.name])
+        for cluster in clusters:
+            for words in unwatched(cluster):
+                pulumi.log.warn(f"{cluster.name}: {words}", self)
         watched = [*alarms(names, clusters, config.schedule)]
         watched += [each for cluster in clusters for each in reading_alarms(names, cluster)]
         arns = [self._alarm(each, active=config.enabled) for each in watched]

@@ -10,7 +10,17 @@ from nodefleet_infra.arns import facts_of
 from nodefleet_infra.artefacts import Artefacts
 from nodefleet_infra.autoscaler import Autoscaler, AutoscalerNeeds
 from nodefleet_infra.config import Cluster, Stack
-from nodefleet_infra.facts import MasterFacts, MasterNeeds, NetworkFacts, Place, StateFacts, WorkersFacts, WorkersNeeds
+from nodefleet_infra.facts import (
+    MasterFacts,
+    MasterNeeds,
+    NetworkFacts,
+    Place,
+    StateFacts,
+    Text,
+    WarningTopic,
+    WorkersFacts,
+    WorkersNeeds,
+)
 from nodefleet_infra.functions import INTERRUPTION, LIVE, RECONCILE, REPORT, TICK, URGENT
 from nodefleet_infra.master import Master
 from nodefleet_infra.messaging import UNDELIVERED, WAKE, Messaging
@@ -51,7 +61,11 @@ def declare(
     network = Network("network", names, place, config.network, stack.clusters)
     state = State("state", names, place, ids, production=config.production, webhook=webhook)
     messaging = Messaging("messaging", names, place, config.messages.emails)
-    sites = [_site(each, names, place, network.gives, state.gives, messaging.topics[WAKE]) for each in stack.clusters]
+    warnings = messaging.warnings if config.autoscaler.enabled else None
+    sites = [
+        _site(each, names, place, network.gives, state.gives, wake=messaging.topics[WAKE], warnings=warnings)
+        for each in stack.clusters
+    ]
     facts = facts_of(
         names,
         place,
@@ -131,7 +145,14 @@ def declare(
 
 
 def _site(
-    cluster: Cluster, names: Names, place: Place, network: NetworkFacts, state: StateFacts, wake: pulumi.Output[str]
+    cluster: Cluster,
+    names: Names,
+    place: Place,
+    network: NetworkFacts,
+    state: StateFacts,
+    *,
+    wake: Text,
+    warnings: WarningTopic | None,
 ) -> Site:
     groups, secrets = network.groups[cluster.id], state.secrets[cluster.id]
     zone = cluster.master.zone or next(iter(network.workers))
@@ -147,6 +168,7 @@ def _site(
             secrets=secrets,
             backups=state.backups,
             wake_topic=wake,
+            warnings=warnings,
             ready=network.ready,
             public=network.public,
         ),

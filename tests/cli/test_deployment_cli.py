@@ -98,6 +98,13 @@ def test_a_pool_of_the_policy_without_a_target_is_said(terminal):
     assert "warning: nothing can be launched for default" in done.stderr
 
 
+def test_a_login_that_the_functions_of_a_stack_may_not_read_is_said(terminal):
+    assert "secret" not in put(terminal, GOOD).stderr
+    done = put(terminal, f"{GOOD}prometheus_secret: shop/prometheus\n")
+    assert done.exit_code == 0
+    assert "warning: the functions must be allowed to read the secret shop/prometheus" in done.stderr
+
+
 def test_a_policy_that_cannot_be_read_now_does_not_undo_it(world, monkeypatch):
     away = when("store.wake", Moment.AFTER, lambda: world.away("store"))
     done = put(Terminal(monkeypatch, SimConnection(world, hooks=[away])), GOOD)

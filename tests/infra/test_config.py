@@ -165,6 +165,15 @@ def test_what_cannot_be_is_refused_with_what_would_be_right(changes, words):
     assert any(words in line for line in said), said
 
 
+def test_every_processor_of_a_cluster_needs_a_checksum_and_all_that_lack_one_are_named():
+    release = {"version": "v1.34.2+k3s1", "sha256": {"x86_64": "0" * 64}}
+    pools = [{"name": "web", "market": {"types": ["t3.small"]}}, {"name": "arm", "market": {"types": ["t4g.small"]}}]
+    (line,) = problems(changed(**{"clusters.0.k3s": release, "clusters.0.policy": {"pools": pools}}))
+    assert line == "clusters[0].k3s.sha256.arm64: None is missing; add the release's SHA-256 for arm64"
+    broken = {"clusters.0.k3s": release, "clusters.0.master": {"type": "t4g.medium"}, "clusters.0.policy": {"x": 1}}
+    assert line in problems(changed(**broken))  # a broken policy does not hide what the master lacks
+
+
 def test_a_stack_needs_a_region_and_a_name_that_aws_takes():
     assert any("aws:region" in line for line in problems(GOOD, region=""))
     for name in ("x" * 30, "Dev", "my_stack"):

@@ -31,6 +31,11 @@ def pod_of(workload):
     return workload["spec"]["template"]["spec"]
 
 
+def containers_of(workload):
+    pod = pod_of(workload)
+    return [*pod.get("initContainers", ()), *pod["containers"]]
+
+
 def keys_in(value):
     """Every key that is a field's name, not a name that somebody chose."""
     if isinstance(value, dict):
@@ -104,7 +109,7 @@ def test_a_pod_is_nobody_and_can_change_nothing(workload):
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    for container in pod["containers"]:
+    for container in containers_of(workload):
         context = container["securityContext"]
         assert context["readOnlyRootFilesystem"] is True
         assert context["allowPrivilegeEscalation"] is False
@@ -114,15 +119,15 @@ def test_a_pod_is_nobody_and_can_change_nothing(workload):
 
 @EVERY_WORKLOAD
 def test_a_pod_says_what_it_needs_and_how_it_is(workload):
-    for container in pod_of(workload)["containers"]:
+    for container in containers_of(workload):
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
         assert "memory" in container["resources"]["limits"]
-        assert "readinessProbe" in container
+    assert all("readinessProbe" in container for container in pod_of(workload)["containers"])
 
 
 @EVERY_WORKLOAD
 def test_an_image_is_pinned_by_a_full_version(workload):
-    for container in pod_of(workload)["containers"]:
+    for container in containers_of(workload):
         assert re.fullmatch(r"[a-z0-9.]+\.[a-z]+/[a-z0-9/-]+:v?\d+\.\d+\.\d+", container["image"])
 
 
@@ -130,7 +135,7 @@ def test_an_image_is_pinned_by_a_full_version(workload):
 def test_what_is_mounted_is_there(workload):
     pod = pod_of(workload)
     volumes = {volume["name"] for volume in pod["volumes"]} if "volumes" in pod else set()
-    mounted = {mount["name"] for container in pod["containers"] for mount in container.get("volumeMounts", ())}
+    mounted = {mount["name"] for container in containers_of(workload) for mount in container.get("volumeMounts", ())}
     assert mounted == volumes
     for volume in pod.get("volumes", ()):
         if "configMap" in volume:

@@ -15,7 +15,7 @@ from nodefleet_infra.config import Night, ScheduleConfig
 from nodefleet_infra.dashboards import cloudwatch
 from nodefleet_infra.functions import INTERRUPTION, RECONCILE
 from nodefleet_infra.names import Names
-from nodefleet_infra.reading_alarms import reading_alarms
+from nodefleet_infra.reading_alarms import reading_alarms, unwatched
 from nodefleet_infra.stack import stack_from
 
 BOTH = [DEV, PRODUCTION]
@@ -177,9 +177,9 @@ def test_a_queue_that_grows_and_answers_that_are_slow_are_told_where_they_are_re
     found = alarms(deployed_stack(PRODUCTION))
     (growing,) = found["queue-growing"]
     queries = {each["id"]: each for each in growing["metricQueries"]}
-    assert queries["result"]["expression"] == "RATE(queue) * 60"
-    assert queries["queue"]["metric"]["dimensions"] == {"QueueName": "orders"}
-    assert (growing["threshold"], growing["evaluationPeriods"], queries["queue"]["metric"]["period"]) == (5, 2, 60)
+    assert queries["result"]["expression"] == "RATE(value) * 60"
+    assert queries["value"]["metric"]["dimensions"] == {"QueueName": "orders"}
+    assert (growing["threshold"], growing["evaluationPeriods"], queries["value"]["metric"]["period"]) == (5, 2, 60)
     (slow,) = found["latency-high"]
     assert (slow["metricName"], slow["extendedStatistic"]) == ("TargetResponseTime", "p95")
     assert (slow["threshold"], slow["evaluationPeriods"]) == (0.75, 3)
@@ -197,6 +197,19 @@ def test_a_pool_whose_workers_are_all_busy_is_saturated():
     assert (saturated.limit, saturated.periods) == (90, 5)
     assert saturated.series["nodes"].dimensions == {DIMENSION: "dev-shop"}
     assert found["latency-high"].limit == 750
+
+
+def test_a_pool_that_cloudwatch_cannot_count_has_no_alarm_that_never_fires():
+    """It knows the nodes of all pools together, so one pool's share of them would never be high."""
+    metric = {"kind": "cloud-watch", "namespace": "Shop", "metric": "Running"}
+    rule = {"kind": "clear-time", "name": "jobs", "queue": "jobs", "running": "jobs", "job_seconds": "jobs"}
+    batch = {"name": "batch", "readings": {"jobs": metric}, "custom": [rule]}
+    assert set(_of_readings({"pools": [batch]})) == {"queue-growing", "pool-saturated"}
+    several = _stack({"pools": [batch, {"name": "web"}]}).clusters[0]
+    made = reading_alarms(Names(project="node-fleet", stack="dev"), several)
+    assert {key_of(each.name) for each in made} == {"queue-growing"}
+    (words,) = unwatched(several)
+    assert words.startswith("no alarm pool-saturated for the pool batch: jobs comes from CloudWatch")
 
 
 def test_what_prometheus_reads_is_not_in_cloudwatch():

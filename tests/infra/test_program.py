@@ -4,7 +4,6 @@ import base64
 import importlib
 import json
 import re
-from pathlib import Path
 from unittest import mock
 
 import boto3
@@ -16,7 +15,6 @@ from infra_mocks import DEV, PRODUCTION, ROOT, declared, deployed_stack, stack_i
 from nodefleet.domain.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
 from nodefleet.domain.problems import RefusedError
 from nodefleet_infra import artefacts
-from nodefleet_infra.artefacts import Artefact, Artefacts
 from nodefleet_infra.service_roles import SERVICES
 
 ALL = ["dev", "production", "unusual", "existing"]
@@ -183,10 +181,12 @@ def test_a_preview_without_artefacts_says_what_to_do(tmp_path):
         artefacts.found(tmp_path)
     for name in said:
         (tmp_path / f"{name}.zip").touch()
-    assert artefacts.found(tmp_path) == Artefacts(
-        layer=Artefact(path=tmp_path / "layer.zip", digest="0" * 64),
-        functions=Artefact(path=tmp_path / "functions.zip", digest="0" * 64),
-    )
+    with pytest.raises(RefusedError) as refused:
+        artefacts.found(tmp_path)
+    assert [str(problem).removeprefix(f"{tmp_path}: ") for problem in refused.value.problems] == [
+        "'layer.zip' is stale: the libraries in layers/ have changed since; build it: make layers",
+        "'functions.zip' is stale: the code in lambda/ has changed since; build it: make layers",
+    ]
 
 
 def test_missing_artefacts_and_a_wrong_configuration_are_told_together(tmp_path):
@@ -225,10 +225,3 @@ def test_pulumi_finds_the_program_and_its_environment():
     assert (ROOT / project["main"] / "__main__.py").is_file()
     assert project["runtime"] == {"name": "python", "options": {"virtualenv": ".venv"}}
     assert re.search(r"^VENV\s*:=\s*\.venv$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-
-
-def test_the_readme_names_every_section_of_the_configuration():
-    text = (ROOT / "infra/README.md").read_text()
-    for path in (ROOT / DEV, ROOT / PRODUCTION):
-        for key in yaml.safe_load(Path(path).read_text())["config"]:
-            assert f"`{key.removeprefix('node-fleet:')}`" in text

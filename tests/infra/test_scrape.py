@@ -66,6 +66,13 @@ def test_every_default_query_was_looked_at():
     assert all(list(matchers(query)) for query in DEFAULT_QUERIES.values())
 
 
+@pytest.mark.parametrize("query", DEFAULT_QUERIES.values(), ids=DEFAULT_QUERIES)
+def test_a_rate_counts_only_for_machines_that_answer_now(query):
+    """It goes on for its whole window after a machine has died; whatever else is asked ends with the failed scrape."""
+    up = 'and on (node) up{job="node",role="worker",pool="$pool"} == 1'
+    assert len(re.findall(r"rate\(", query)) == len(re.findall(rf"rate\([^)]*\) {re.escape(up)}\)", query))
+
+
 def test_nodes_are_named_as_kubernetes_names_them():
     """The query for idle nodes answers by `node`, and the loop looks its nodes up by that name."""
     assert used_by(DEFAULT_QUERIES["idle"]).grouped == {"node"}
@@ -169,6 +176,16 @@ def test_readings_are_fifteen_seconds_old_and_a_week_is_kept():
     args = container("prometheus")["args"]
     assert "--storage.tsdb.retention.time=7d" in args
     assert "--storage.tsdb.retention.size=20GB" in args
+
+
+def test_pods_that_wait_are_told_within_fifteen_seconds():
+    """At the worst: each has just been when something comes. A run needs its share of the half minute too."""
+    config = yaml.safe_load(manifests.configuration("prometheus", SITE))
+    (job,) = (each for each in config["scrape_configs"] if each["job_name"] == "kube-state-metrics")
+    (group,) = yaml.safe_load(manifests.configuration("rules", SITE))["groups"]
+    (route,) = yaml.safe_load(manifests.configuration("alertmanager", SITE))["route"]["routes"]
+    times = [job["scrape_interval"], group["interval"], route["group_wait"]]
+    assert sum(float(each.removesuffix("s")) for each in times) <= 15
 
 
 # ── by Prometheus's own tools ────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ starts it anew.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
@@ -20,6 +20,7 @@ from nodefleet.domain.workload import TYPE_LABEL, ZONE_LABEL
 
 NAMESPACE = "node-fleet"
 ACCOUNT = "autoscaler"  # the ServiceAccount that the functions are
+EVERY = "15s"  # readings are worked out as often as they are scraped
 NODE_LABELS = (CAPACITY_LABEL, POOL_LABEL, TYPE_LABEL, ZONE_LABEL)  # what metrics tell of nodes
 
 IMAGES: Mapping[str, str] = {
@@ -45,11 +46,13 @@ class Site:
     region: str
     wake_topic: str  # ARN
     grafana: bool
+    reading_rules: Sequence[Mapping[str, Any]] = ()  # what Prometheus watches of the policy's readings
+    warning_topic: str = ""  # ARN; where it tells, if it watches anything
 
 
 def rendered(site: Site) -> dict[str, str]:
     """File name → content."""
-    prometheus = {"prometheus.yml": configuration("prometheus", site), "rules.yml": configuration("rules", site)}
+    prometheus = {f"{name}.yml": configuration(name, site) for name in ("prometheus", "rules", "readings", "refused")}
     alertmanager = {"alertmanager.yml": configuration("alertmanager", site)}
     manifests = {
         "autoscaler": _dumped(*_autoscaler()),
@@ -70,8 +73,19 @@ def file_of(name: str) -> str:
 
 
 def configuration(name: str, site: Site) -> str:
-    """What stands in a ConfigMap: `prometheus`, `rules` or `alertmanager`."""
-    return _filled(f"{name}.yml", site)
+    """What stands in a ConfigMap: `prometheus`, `rules`, `readings`, `refused` or `alertmanager`."""
+    if name == "readings":
+        group = {"name": "readings", "interval": EVERY, "rules": [dict(rule) for rule in site.reading_rules]}
+        return _dumped({"groups": [group] if site.reading_rules else []})
+    text = _filled(f"{name}.yml", site)
+    return _with_people(text, site) if name == "alertmanager" and site.reading_rules else text
+
+
+def _with_people(text: str, site: Site) -> str:
+    config, more = yaml.safe_load(text), yaml.safe_load(_filled("people.yml", site))
+    config["route"]["routes"].append(more["route"])
+    config["receivers"].append(more["receiver"])
+    return _dumped(config)
 
 
 def dashboards() -> dict[str, str]:
@@ -89,6 +103,7 @@ def _filled(name: str, site: Site, more: Mapping[str, str] | None = None) -> str
         "cluster": site.cluster,
         "region": site.region,
         "wake_topic": site.wake_topic,
+        "warning_topic": site.warning_topic,
         "node_labels": ",".join(NODE_LABELS),
         **IMAGES,
         **(more or {}),

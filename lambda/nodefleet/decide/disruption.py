@@ -52,8 +52,12 @@ def covers(budget: Budget, pod: Pod) -> bool:
 
 
 def healthy(pod: Pod) -> bool:
-    """It counts for its budget: ready, and not on its way out."""
-    return pod.ready and pod.phase is PodPhase.RUNNING and pod.deleted_at is None
+    """It counts for its budget: ready, and not on its way out.
+
+    Whatever its phase: a pod that has failed with its machine may never have lost its Ready condition, and the cluster
+    counts it.
+    """
+    return pod.ready and pod.deleted_at is None
 
 
 def allowance(budget: Budget, pods: Iterable[Pod]) -> BudgetStatus:

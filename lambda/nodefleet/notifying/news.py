@@ -1,4 +1,4 @@
-"""What there is to tell: an event of ours, or an alarm of CloudWatch."""
+"""What there is to tell: an event of ours, or an alarm of CloudWatch or Prometheus."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,7 +30,8 @@ class Alarm:
     name: str
     state: AlarmState
     description: str = ""  # as whoever made the alarm wrote it
-    reason: str = ""  # CloudWatch's own words, with figures
+    source: str = "CloudWatch"  # who watches
+    reason: str = ""  # its own words, with figures
     rule: str = ""  # Sum of ScalingFailures ≥ 3 within 15 min
     console: str = ""  # a link
 

@@ -201,6 +201,11 @@ def test_what_is_no_message_of_sns_is_set_aside(odd):
     assert (found.news, len(found.spoiled)) == ((), 1)
 
 
+def test_who_watches_is_cloudwatch_unless_the_message_says_otherwise():
+    assert alarm().source == "CloudWatch"
+    assert alarm(Source="Prometheus", AlarmArn=...).source == "Prometheus"
+
+
 def test_a_message_without_an_id_is_told_too():
     bare = record(message())
     del bare["Sns"]["MessageId"]

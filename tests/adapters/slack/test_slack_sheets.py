@@ -1,10 +1,12 @@
 """What a message says."""
 
+import json
 from datetime import timedelta
 
 import pytest
 
 from message_examples import AT, LINKS, OF_A_KIND, alarm, event, later, several, single
+from nodefleet.adapters.slack.blocks import payload
 from nodefleet.adapters.slack.meanings import MEANINGS, meaning_of
 from nodefleet.adapters.slack.sheets import Links, sheet
 from nodefleet.adapters.slack.words import WORDS, cost, size
@@ -152,6 +154,14 @@ def test_an_unknown_alarm_is_told_by_its_description():
     made = of(alarm("checkout-errors", description="Checkouts fail. https://wiki.example/x"))
     assert made.body == "Checkouts fail. https://wiki.example/x"
     assert [link.words for link in made.links] == ["Alarm in CloudWatch", "Runbook", "Dashboard", "Logs"]
+
+
+def test_an_alarm_of_prometheus_is_not_looked_for_in_cloudwatch():
+    made = of(
+        alarm("node-fleet-dev-shop-web-0-queue-growing", source="Prometheus", console="", reason="31 in a minute")
+    )
+    assert made.details == ("Prometheus: 31 in a minute",)
+    assert "CloudWatch" not in json.dumps(payload(made))
 
 
 def test_an_alarm_without_any_description_still_says_what_was_measured():

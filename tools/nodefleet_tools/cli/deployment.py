@@ -65,6 +65,11 @@ def put(
         confirm("Store it?", yes=yes)
         connection.put_deployment(deployment)
         print(f"The deployment of {deployment.cluster} is stored. {woken(connection)}")
+        if deployment.prometheus_secret:
+            connection.warn(
+                f"the functions must be allowed to read the secret {deployment.prometheus_secret}: the roles that"
+                " `pulumi up` makes are not, because the Prometheus of a stack asks for no login"
+            )
         try:
             warn_of_homeless(connection, connection.governing().policy, deployment)
         except NodeFleetError as error:

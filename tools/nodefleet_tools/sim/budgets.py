@@ -24,7 +24,7 @@ def covered(budget: Budget, pods: Sequence[Pod]) -> list[Pod]:
 def status(budget: Budget, pods: Sequence[Pod]) -> BudgetStatus:
     """What the disruption controller writes into the budget for these pods."""
     own = covered(budget, pods)
-    healthy = sum(1 for pod in own if pod.phase is PodPhase.RUNNING and pod.ready and not pod.deleted_at)
+    healthy = sum(1 for pod in own if pod.ready and not pod.deleted_at)
     counted = _counted(budget, own)
     if counted is None:  # the controller fails safe: nothing may go
         return BudgetStatus(disruptions_allowed=0, current_healthy=healthy, desired_healthy=0, expected_pods=0)

@@ -3,6 +3,8 @@
 Only what a message is made of is read, and only the alarm's name, state and time must be there: composite alarms,
 metric maths and whatever AWS adds some day still give a message. That an alarm was just made and finds everything well
 is no news: a deployment would bring a dozen of them.
+
+What Prometheus watches comes in the same form, from Alertmanager, with `Source` beside it.
 """
 
 import re
@@ -17,6 +19,7 @@ import msgspec
 from nodefleet.notifying.news import Alarm, AlarmState, Arrived, News, Spoiled
 
 SOURCE = "aws:sns"
+CLOUDWATCH = "CloudWatch"
 _CONSOLES = {
     "aws": "{region}.console.aws.amazon.com",
     "aws-cn": "{region}.console.amazonaws.cn",
@@ -70,6 +73,7 @@ class _Change(msgspec.Struct, rename="pascal"):
     old_state_value: str = ""
     alarm_arn: str = ""
     alarm_description: str | None = None
+    source: str = CLOUDWATCH
     new_state_reason: str | None = None
     trigger: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -111,6 +115,7 @@ def _alarm(message: str) -> Alarm | None:
         name=change.alarm_name,
         state=change.new_state_value,
         description=change.alarm_description or "",
+        source=change.source,
         reason=change.new_state_reason or "",
         rule=_rule(trigger),
         console=_console(change.alarm_arn, change.alarm_name),

@@ -90,7 +90,7 @@ def _alarm(alarm: Alarm, common: Sheet) -> Sheet:
         body=f"It is over. It meant: {says}" if over else says,
         facts=(("Cluster", _where([alarm])), ("Rule", alarm.rule)),
         todo=WORDS[EventKind.RECOVERED].todo if over else (meaning or WORDS[EventKind.ALARM]).todo,
-        details=(f"CloudWatch: {alarm.reason}",) if alarm.reason else (),
+        details=(f"{alarm.source}: {alarm.reason}",) if alarm.reason else (),
         links=(Link(words="Alarm in CloudWatch", url=alarm.console), *_runbook(alarm), *common.links),
     )
 

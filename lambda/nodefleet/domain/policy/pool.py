@@ -176,19 +176,22 @@ class Budgets:
     )
 
 
+_UP = 'up{job="node",role="worker",pool="$pool"} == 1'
+_ALL_TIME = f'rate(node_cpu_seconds_total{{role="worker",pool="$pool"}}[5m]) and on (node) {_UP}'
+_IDLE_TIME = f'rate(node_cpu_seconds_total{{mode="idle",role="worker",pool="$pool"}}[5m]) and on (node) {_UP}'
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queries:
     """PromQL for this pool's workers. `$pool` stands for the pool's name.
 
     CPU is a share of the time of all modes. A rate over five minutes is too low for a node that is younger than that,
-    idle time and all time alike: against the clock a new node would read busy and call for the next one.
+    idle time and all time alike: against the clock a new node would read busy and call for the next one. And it goes
+    on for five minutes after a node has died or left, so only those count that answer now.
     """
 
     cpu: str = setting(
-        (
-            '100 * (1 - sum(rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m]))'
-            ' / sum(rate(node_cpu_seconds_total{role="worker",pool="$pool"}[5m])))'
-        ),
+        f"100 * (1 - sum({_IDLE_TIME}) / sum({_ALL_TIME}))",
         "",
         "mean CPU of the workers, in percent",
     )
@@ -200,12 +203,9 @@ class Queries:
         "",
         "mean memory of the workers, in percent",
     )
-    nodes: str = setting('count(up{job="node",role="worker",pool="$pool"} == 1)', "", "workers that Prometheus sees")
+    nodes: str = setting(f"count({_UP})", "", "workers that Prometheus sees")
     idle: str = setting(
-        (
-            '100 * sum by (node) (rate(node_cpu_seconds_total{mode="idle",role="worker",pool="$pool"}[5m]))'
-            ' / sum by (node) (rate(node_cpu_seconds_total{role="worker",pool="$pool"}[5m]))'
-        ),
+        f"100 * sum by (node) ({_IDLE_TIME}) / sum by (node) ({_ALL_TIME})",
         "",
         "CPU idle percent by node: the idlest leaves first",
     )
