@@ -64,12 +64,12 @@ class Function:
 
 
 @contextmanager
-def function(handler: str, environment: Mapping[str, str], *path: Path) -> Iterator[Function]:
+def function(handler: str, environment: Mapping[str, str], *path: Path, limit: float = LIMIT) -> Iterator[Function]:
     """A function with this handler ("nodefleet.handlers.reconcile.handler"); `path` is searched in this order."""
     waiting: Queue[_Invocation] = Queue()
     known: dict[str, _Invocation] = {}
     over = Event()
-    with _runtime_api(waiting, known, over) as address:
+    with _runtime_api(waiting, known, over, limit) as address:
         process = subprocess.Popen(  # noqa: S603  # ours
             [sys.executable, "-I", "-S", "-B", "-c", _START, handler, *map(str, path)],
             env={"AWS_LAMBDA_RUNTIME_API": address, "_HANDLER": handler, **environment},
@@ -106,7 +106,9 @@ def runtime_folder(folder: Path) -> Path:
 
 
 @contextmanager
-def _runtime_api(waiting: "Queue[_Invocation]", known: Mapping[str, _Invocation], over: Event) -> Iterator[str]:
+def _runtime_api(
+    waiting: "Queue[_Invocation]", known: Mapping[str, _Invocation], over: Event, limit: float
+) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -138,7 +140,7 @@ def _runtime_api(waiting: "Queue[_Invocation]", known: Mapping[str, _Invocation]
             self.send_response(status)
             if call is not None:
                 self.send_header("Lambda-Runtime-Aws-Request-Id", call.identity)
-                self.send_header("Lambda-Runtime-Deadline-Ms", str(int((time.time() + LIMIT) * 1000)))
+                self.send_header("Lambda-Runtime-Deadline-Ms", str(int((time.time() + limit) * 1000)))
                 self.send_header("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:1:function:fleet")
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

@@ -5,7 +5,8 @@ of each request. moto's state knows no threads, so it answers one at a time.
 """
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,8 +27,8 @@ class MotoOverHttp:
 
 
 @contextmanager
-def moto_over_http() -> Iterator[MotoOverHttp]:
-    """Within `mock_aws`, on the same state as the test's own clients."""
+def moto_over_http(*, port: int = 0, delay: Callable[[str], float] = lambda _: 0.0) -> Iterator[MotoOverHttp]:
+    """Within `mock_aws`, on the same state as the test's own clients. `delay` says how many seconds a service waits."""
     served, answering = MotoOverHttp(), Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -35,6 +36,8 @@ def moto_over_http() -> Iterator[MotoOverHttp]:
 
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if scope := _scope(self):
+                time.sleep(delay(scope[1]))
             with answering:
                 status, headers, content = _answered(self, body, served)
             self.send_response(status)
@@ -51,7 +54,7 @@ def moto_over_http() -> Iterator[MotoOverHttp]:
         def log_message(self, *_: Any) -> None:
             """Nobody reads it."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     served.address = f"http://127.0.0.1:{server.server_address[1]}"
     Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -62,11 +65,17 @@ def moto_over_http() -> Iterator[MotoOverHttp]:
         server.server_close()
 
 
+def _scope(asked: BaseHTTPRequestHandler) -> tuple[str, str] | None:
+    """Region and service, as the signature says."""
+    found = _SCOPE.search(asked.headers.get("Authorization", ""))
+    return (found[1], found[2]) if found else None
+
+
 def _answered(asked: BaseHTTPRequestHandler, body: bytes, served: MotoOverHttp) -> tuple[int, dict[str, Any], bytes]:
-    scope = _SCOPE.search(asked.headers.get("Authorization", ""))
+    scope = _scope(asked)
     if scope is None:
         return 403, {}, b"the request is not signed"
-    region, service = scope.groups()
+    region, service = scope
     served.asked.append(f"{service} {asked.command} {asked.path}")
     headers = HTTPHeaders()
     for name, value in asked.headers.items():

@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import requests
+
 from .certificates import Authority
 from .part import LOOPBACK, Part, answers, free_ports
 from .recipes import program
@@ -98,6 +100,13 @@ class ControlPlane:
             *self._client("system:kube-scheduler", port=self._scheduler_port),
         ]
         return self._part("scheduler", command, self._schedules)
+
+    def scheduler_metrics(self) -> str:
+        """What the scheduler says of itself: how many pods are in its queues, for example."""
+        url, header = f"https://{LOOPBACK}:{self._scheduler_port}/metrics", {"Authorization": f"Bearer {self._token}"}
+        said = requests.get(url, headers=header, verify=str(self._authority.file), timeout=5)
+        said.raise_for_status()
+        return said.text
 
     def _part(self, name: str, command: Sequence[str], ready: Callable[[], bool]) -> Part:
         extra = self._extra.get(name, ())

@@ -26,7 +26,8 @@ class GoRecipe:
 
     @property
     def sources(self) -> Sequence[Path]:
-        return [MODULES / self.name / "go.mod", MODULES / self.name / "go.sum"]
+        folder = MODULES / self.name
+        return [folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go"))]
 
     @property
     def version(self) -> str:
@@ -129,6 +130,12 @@ GO_PARTS = (
         module="k8s.io/kube-state-metrics/v2",
         programs={"kube-state-metrics": "k8s.io/kube-state-metrics/v2"},
         costs="about 3 CPU-minutes",
+    ),
+    GoRecipe(
+        name="kubectl",
+        module="k8s.io/kubectl",
+        programs={"kubectl": "."},
+        costs="about 2 CPU-minutes",
     ),
     GoRecipe(
         name="alertmanager",

@@ -1,0 +1,56 @@
+"""The Spot interruption of the first description: four workers are the least, and EC2 takes one of them."""
+
+from e2e.site.hardware import is_spot
+from e2e.site.policy import compressed
+from e2e.site.site import Site
+from e2e.site.waiting import until
+from nodefleet.domain.decision import Action
+from nodefleet.domain.names import LEAVING_TAINT
+from nodefleet.domain.operations import Launch, Open, Purpose
+from nodefleet.domain.records import DecisionRecord
+
+WEB = "web"
+
+
+def test_a_spot_worker_that_ec2_takes_is_drained_and_replaced_on_demand(site: Site) -> None:
+    site.begin(compressed(limits={"min": 4, "max": 8}))
+    assert sum(is_spot(each) for each in site.hardware.instances()) == 3
+    site.workloads.deploy(WEB, 6, cpu="600m")
+    until(lambda: len(site.workloads.running(WEB)) == 6, "all pods run")
+    site.tick()  # 10:00: normal operation
+    assert site.decisions()[-1].decision.pools[0].action is Action.HOLD
+    spot = {each["InstanceId"] for each in site.hardware.instances() if is_spot(each)}
+    doomed = next(pod["spec"]["nodeName"] for pod in site.workloads.running(WEB) if pod["spec"]["nodeName"] in spot)
+
+    site.hardware.interrupt(doomed)  # without the schedule: the event alone starts everything
+
+    until(lambda: LEAVING_TAINT in _taints(site, doomed), "the doomed node is cordoned")
+    decided = until(lambda: [each for each in site.decisions() if _launches(each)][1:], "a replacement is decided")[0]
+    (launch,) = _launches(decided)
+    assert "min is 4, 3 are there" in decided.decision.pools[0].reason
+    assert (launch.count, launch.market.value, launch.purpose) == (1, "on-demand", Purpose.RESTORE)
+    until(lambda: _elsewhere(site, doomed) == 6, "its pods run elsewhere")
+    assert doomed in {each["InstanceId"] for each in site.hardware.instances()}, "it was not taken before its time"
+    until(lambda: len(site.ready()) == 4, "four are back")
+    assert sum(is_spot(each) for each in site.hardware.instances() if each["InstanceId"] != doomed) == 2
+
+    with site.schedule.going_on():
+        until(lambda: doomed not in site.nodes(), "what is left of it is gone", 80)
+    assert len(site.ready()) == 4
+    assert len(site.workloads.running(WEB)) == 6
+    assert [each.kind.value for each in site.events()].count("interrupted") == 1
+    until(lambda: any("EC2 takes a node away" in said for said in site.told()), "Slack hears of it")
+    assert [each.error for each in site.functions.made if each.error] == []
+
+
+def _launches(record: DecisionRecord) -> list[Launch]:
+    opened = [step.operation for step in record.decision.pools[0].plan if isinstance(step, Open)]
+    return [operation for operation in opened if isinstance(operation, Launch)]
+
+
+def _taints(site: Site, node: str) -> set[str]:
+    return {each["key"] for each in site.nodes()[node]["spec"].get("taints", ())}
+
+
+def _elsewhere(site: Site, node: str) -> int:
+    return sum(pod["spec"]["nodeName"] != node for pod in site.workloads.running(WEB))
