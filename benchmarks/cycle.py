@@ -10,20 +10,15 @@ in a process of their own, so their CPU time is not counted; how long they let u
 """
 
 import argparse
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
-from typing import Any
+from collections.abc import Mapping
 
 from functions import function, surroundings
-from step_clock import NAMES
+from run_tables import PARTS, Runs, by_part, steps
 from tables import Row, machine, progress, table
 from world.scene import PODS_PER_NODE
 
 CASES: Mapping[str, tuple[str, ...]] = {"quiet": (), "scale-up": ("--waiting", "5")}
-PARTS = ("Kubernetes", "EC2", "DynamoDB", "S3", "Prometheus", "Secrets Manager")
 _LEAN = "quiet, lean"
-Runs = Sequence[Mapping[str, Any]]
 
 
 def main() -> None:
@@ -49,7 +44,7 @@ def main() -> None:
     table(
         f"Steps of a warm run, {sizes[-1]:,} nodes and {sizes[-1] * PODS_PER_NODE:,} pods: CPU ms, share, wall ms",
         ("step", *(f"{case} {what}" for case in largest for what in ("CPU", "%", "wall"))),
-        _steps({case: runs[1:] for case, runs in largest.items()}),
+        steps({case: runs[1:] for case, runs in largest.items()}),
     )
     table(
         "Peak memory in MiB, and what was decided",
@@ -66,15 +61,8 @@ def _runs(case: str, nodes: int, runs: int, *flags: str) -> Runs:
 
 
 def _calls(case: str, nodes: int, runs: Runs) -> Row:
-    warm = _by_part(runs[-1])
-    return (case, nodes, *(warm[part] for part in PARTS), warm.total(), _by_part(runs[0]).total())
-
-
-def _by_part(run: Mapping[str, Any]) -> Counter[str]:
-    calls: Counter[str] = Counter()
-    for what, count in run["calls"].items():
-        calls[next(part for part in PARTS if what.startswith(part))] += count
-    return calls
+    warm = by_part(runs[-1])
+    return (case, nodes, *(warm[part] for part in PARTS), warm.total(), by_part(runs[0]).total())
 
 
 def _pages(runs: Runs) -> str:
@@ -84,29 +72,6 @@ def _pages(runs: Runs) -> str:
 
 def _is_list(what: str) -> bool:
     return what.startswith("Kubernetes list") or what == "EC2 DescribeInstances"
-
-
-def _steps(cases: Mapping[str, Runs]) -> Iterator[Row]:
-    whole = {case: median(run["cpu"] for run in runs) for case, runs in cases.items()}
-    for name in NAMES:
-        row: list[str | float] = [name]
-        for case, runs in cases.items():
-            cpu, wall = (median(_taken(run, name, kind) for run in runs) for kind in ("cpu", "wall"))
-            row += [1000 * cpu, 100 * cpu / whole[case], 1000 * wall] if wall else ["", "", ""]
-        if any(row[1:]):
-            yield row
-    rest: list[str | float] = ["the rest"]
-    run_whole: list[str | float] = ["the run"]
-    for case, runs in cases.items():
-        left = median(run["cpu"] - sum(_taken(run, name, "cpu") for name in NAMES) for run in runs)
-        rest += [1000 * left, 100 * left / whole[case], ""]
-        run_whole += [1000 * whole[case], 100, 1000 * median(run["wall"] for run in runs)]
-    yield rest
-    yield run_whole
-
-
-def _taken(run: Mapping[str, Any], name: str, kind: str) -> float:
-    return float(run["steps"].get(name, {}).get(kind, 0.0))
 
 
 if __name__ == "__main__":

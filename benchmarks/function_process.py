@@ -27,26 +27,29 @@ def main() -> None:
     handler = importlib.import_module(f"nodefleet.handlers.{orders['handler']}").handler
     imported = {"wall": time.monotonic() - wall, "cpu": time.process_time() - cpu, **_memory()}
     decided = _listen()
-    clock = _clock() if orders["steps"] else None
+    clock, wire = _measures() if orders["steps"] else (None, None)
     runs = []
     for number in range(orders["runs"]):
         if number == 0 or orders["anew"]:
             _ask(orders["plain"], "/reset", json.dumps(orders["reset"]).encode())
         decided.clear()
-        runs.append({**_run(handler, orders, number, clock), "decided": decided[-1:]})
+        runs.append({**_run(handler, orders, number, clock, wire), "decided": decided[-1:]})
     figures = {"started": started, "imported": imported, "runs": runs, **_memory()}
     with open(orders["figures"], "w", encoding="utf-8") as file:  # noqa: PTH123  # pathlib is not needed otherwise
         json.dump(figures, file)
 
 
-def _run(handler: Any, orders: dict[str, Any], number: int, clock: Any) -> dict[str, Any]:
+def _run(handler: Any, orders: dict[str, Any], number: int, clock: Any, wire: Any) -> dict[str, Any]:
     if clock:
         clock.begin()
+        wire.begin()
     wall, cpu = time.monotonic(), time.process_time()
     answer = handler(orders["event"], _context(number))
     took = {"wall": time.monotonic() - wall, "cpu": time.process_time() - cpu, **_memory()}
     steps = clock.taken() if clock else {}
-    return {**took, "answer": answer, "steps": steps, "calls": json.loads(_ask(orders["plain"], "/calls"))}
+    sent, read = (dict(wire.sent), dict(wire.read)) if wire else ({}, {})
+    calls = sent | json.loads(_ask(orders["plain"], "/calls"))  # a stand-in has counted those to Kubernetes itself
+    return {**took, "answer": answer, "steps": steps, "calls": calls, "read": read}
 
 
 def _memory() -> dict[str, float]:
@@ -89,11 +92,12 @@ def _listen() -> list[str]:
     return heard
 
 
-def _clock() -> Any:
-    """It loads whatever steps are made of: whoever measures a first call does without it."""
+def _measures() -> tuple[Any, Any]:
+    """They load whatever steps are made of: whoever measures a first call does without them."""
     from step_clock import StepClock  # noqa: PLC0415
+    from wire import Wire  # noqa: PLC0415
 
-    return StepClock()
+    return StepClock(), Wire()
 
 
 if __name__ == "__main__":

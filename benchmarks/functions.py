@@ -49,9 +49,9 @@ class Surroundings:
 
 
 @contextmanager
-def surroundings(*options: str) -> Iterator[Surroundings]:
-    """Stand-ins in a process of their own, with these options of `world/server.py`."""
-    signal.signal(signal.SIGTERM, _leave)
+def surroundings(*options: str, login: Mapping[str, str] | None = None) -> Iterator[Surroundings]:
+    """Stand-ins in a process of their own, with these options of `world/server.py`. `login` leads to a real cluster."""
+    leave_in_order()
     command = [sys.executable, "-m", "world.server", *options]
     environment = {**os.environ, "PYTHONPATH": str(_HERE)}
     with (
@@ -70,17 +70,21 @@ def surroundings(*options: str) -> Iterator[Surroundings]:
             line = server.stdout.readline() if server.stdout else ""
             if not line:
                 raise SystemExit("The stand-ins did not start: see above")
-            yield _found(json.loads(line), Path(folder))
+            yield _found(json.loads(line), Path(folder), login)
         finally:
             server.terminate()
 
 
-def _leave(*_: object) -> None:
+def leave_in_order() -> None:
     """Whoever ends us finds nothing left behind: processes and control groups are cleared on the way out."""
-    raise SystemExit("ended from outside")
+
+    def leave(*_: object) -> None:
+        raise SystemExit("ended from outside")
+
+    signal.signal(signal.SIGTERM, leave)
 
 
-def _found(where: Mapping[str, str], folder: Path) -> Surroundings:
+def _found(where: Mapping[str, str], folder: Path, login: Mapping[str, str] | None) -> Surroundings:
     trusted = folder / "ca.pem"
     trusted.write_text(Path(certifi.where()).read_text() + where["ca"])  # as long a list as in earnest
     environment = {
@@ -95,7 +99,7 @@ def _found(where: Mapping[str, str], folder: Path) -> Surroundings:
         settings.BUCKET: "archive",
         settings.SLACK: _SLACK_SECRET,
     }
-    login = {"server": where["kubernetes"], "token": "made-up", "ca": where["ca"]}
+    login = login or {"server": where["kubernetes"], "token": "made-up", "ca": where["ca"]}
     secrets = {_API_SECRET: json.dumps(login), _SLACK_SECRET: json.dumps({"url": f"{where['plain']}/slack"})}
     return Surroundings(where["plain"], environment, {"items": _items(where["plain"]), "secrets": secrets})
 
@@ -144,7 +148,8 @@ def function(
     started: Started = Started(),  # noqa: B008  # frozen
 ) -> dict[str, Any]:
     """A fresh interpreter that imports the handler and calls it so many times. `anew`: each time with the first state;
-    `steps`: with what each step takes, at the price of a first call that finds its modules loaded."""
+    `steps`: with what each step takes and what is read of Kubernetes, at the price of a first call that finds its
+    modules loaded."""
     with tempfile.NamedTemporaryFile() as figures:
         orders = {
             "handler": handler,
@@ -162,7 +167,7 @@ def function(
         command = [sys.executable, *started.flags, str(_HERE / "function_process.py"), json.dumps(orders | spawned)]
         ended = started.share.ran(command, environment)
         if ended.returncode:
-            raise SystemExit(f"The function failed:\n{ended.stderr}")
+            raise SystemExit(f"The function failed with {ended.returncode}:\n{ended.stderr}")
         return {**json.loads(Path(figures.name).read_text()), "complaints": ended.stderr}
 
 

@@ -41,7 +41,7 @@ def objects(scene: Scene, now: datetime | None = None) -> dict[str, list[Object]
     daemons = [pods.daemon_pod(number, born) for number in range(scene.nodes)]
     claims = [number for number in range(apps) if number % pods.CLAIM_EVERY == 0]
     made = {
-        "nodes": [_node(number, born) for number in range(scene.nodes)],
+        "nodes": [node(number, born) for number in range(scene.nodes)],
         "pods": [*running, *waiting, *daemons],
         "replicasets": [controllers.replica_set(number, born) for number in workloads],
         "deployments": [controllers.deployment(number, born) for number in workloads],
@@ -61,7 +61,7 @@ def objects(scene: Scene, now: datetime | None = None) -> dict[str, list[Object]
     return made
 
 
-def _node(number: int, born: str) -> Object:
+def node(number: int, born: str) -> Object:
     name, zone = node_name(number), ZONES[number % len(ZONES)]
     labels = {
         "beta.kubernetes.io/arch": "amd64",
@@ -84,10 +84,10 @@ def _node(number: int, born: str) -> Object:
         "node.alpha.kubernetes.io/ttl": "0",
         "volumes.kubernetes.io/controller-managed-attach-detach": "true",
     }
-    node = named("v1", "Node", "", name, f"node-uid-{number}", born, labels=labels, annotations=annotations)
+    made = named("v1", "Node", "", name, f"node-uid-{number}", born, labels=labels, annotations=annotations)
     amounts = {"cpu": f"{_CPU}m", "ephemeral-storage": "19316009748", "memory": f"{_MEMORY}Ki", "pods": "110"}
-    node["spec"] = {"podCIDR": "10.42.0.0/24", "providerID": f"aws:///{zone}/{instance_id(number)}"}
-    node["status"] = {
+    made["spec"] = {"podCIDR": "10.42.0.0/24", "providerID": f"aws:///{zone}/{instance_id(number)}"}
+    made["status"] = {
         "capacity": amounts,
         "allocatable": amounts,
         "conditions": [_node_condition(kind, born) for kind in ("MemoryPressure", "DiskPressure", "PIDPressure")]
@@ -99,7 +99,7 @@ def _node(number: int, born: str) -> Object:
             {"names": [f"registry.example.com/shop/app-{i}@sha256:{i:064x}"], "sizeBytes": 84213377} for i in range(20)
         ],
     }
-    return node
+    return made
 
 
 def _node_condition(kind: str, born: str, status: str = "False") -> Object:

@@ -65,30 +65,12 @@ def _pod(
     volumes: list[Object],
     born: str,
 ) -> Object:
-    token = {
-        "name": "kube-api-access",
-        "projected": {
-            "defaultMode": 420,
-            "sources": [
-                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-            ],
-        },
-    }
     owners = [{**owner, "controller": True, "blockOwnerDeletion": True}]
     pod = named("v1", "Pod", namespace, name, uid, born, labels=labels, ownerReferences=owners)
     pod["metadata"]["generateName"] = f"{owner['name']}-"
     pod["spec"] = {
-        "volumes": [token, *volumes],
-        "containers": [container(image, requests)],
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 30,
-        "dnsPolicy": "ClusterFirst",
-        "serviceAccountName": "default",
-        "serviceAccount": "default",
+        **spec(image, requests, volumes),
         **({"nodeName": node} if node else {}),
-        "securityContext": {},
-        "schedulerName": "default-scheduler",
         "tolerations": [
             {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
             for key in ("not-ready", "unreachable")
@@ -122,6 +104,31 @@ def _pod(
         "qosClass": "Burstable",
     }
     return pod
+
+
+def spec(image: str, requests: dict[str, str], volumes: list[Object]) -> Object:
+    """What stands in a template too; the server adds the rest."""
+    token = {
+        "name": "kube-api-access",
+        "projected": {
+            "defaultMode": 420,
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            ],
+        },
+    }
+    return {
+        "volumes": [token, *volumes],
+        "containers": [container(image, requests)],
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "serviceAccountName": "default",
+        "serviceAccount": "default",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+    }
 
 
 def waiting(pod: Object, now: datetime) -> Object:

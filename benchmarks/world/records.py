@@ -1,4 +1,4 @@
-"""DynamoDB and Secrets Manager as the stand-in answers them: moto, behind a real connection."""
+"""DynamoDB and Secrets Manager as the stand-in answers them: moto, or DynamoDB Local, behind a real connection."""
 
 import threading
 from typing import Any
@@ -11,20 +11,19 @@ from nodefleet.adapters.aws.state.keys import PARTITION, SORT
 
 REGION = "eu-west-1"
 TABLE = "node-fleet"
-_ADDRESSES = {
-    "DynamoDB": f"https://dynamodb.{REGION}.amazonaws.com/",
-    "Secrets Manager": f"https://secretsmanager.{REGION}.amazonaws.com/",
-}
+_DYNAMODB = f"https://dynamodb.{REGION}.amazonaws.com/"
+_SECRETS = f"https://secretsmanager.{REGION}.amazonaws.com/"
 _MADE_UP = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": REGION}
 
 
 class Records:
-    """moto answers one question at a time: its state knows no threads."""
+    """moto answers one question at a time: its state knows no threads. `dynamodb` is where the table is instead."""
 
-    def __init__(self) -> None:
+    def __init__(self, dynamodb: str = "") -> None:
         mock_aws().start()
+        self._addresses = {"DynamoDB": dynamodb or _DYNAMODB, "Secrets Manager": _SECRETS}
         self._one_at_a_time = threading.Lock()
-        self._dynamodb = boto3.client("dynamodb", **_MADE_UP)
+        self._dynamodb = boto3.client("dynamodb", **_MADE_UP, endpoint_url=dynamodb or None)
         self._secrets = boto3.client("secretsmanager", **_MADE_UP)
         self._known: set[str] = set()
 
@@ -32,7 +31,7 @@ class Records:
         """What moto says to the very request that came in."""
         kept = {name: value for name, value in headers.items() if name.lower() not in ("host", "content-length")}
         with self._one_at_a_time:
-            answer = requests.post(_ADDRESSES[part], headers=kept, data=body, timeout=10)
+            answer = requests.post(self._addresses[part], headers=kept, data=body, timeout=10)
         return answer.status_code, answer.content
 
     def reset(self, wanted: dict[str, Any]) -> None:

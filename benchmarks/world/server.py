@@ -7,6 +7,8 @@ prints its addresses, and serves until its standard input is closed.
 Kubernetes and AWS speak TLS, as they do in earnest: handshakes and 60 MB to decrypt are part of the price. DynamoDB and
 Secrets Manager are moto's; the lists of Kubernetes and EC2 are rendered before anybody asks. Every answer takes as long
 as `WAITS` says, so that a run waits for others as it would in a region. These are assumptions, not measurements.
+
+With `--dynamodb` the table is at that address, and with `--no-kubernetes` the cluster is: see `real_cluster.py`.
 """
 
 import argparse
@@ -48,11 +50,11 @@ WAITS = {
 class World:
     """What is asked and how it is answered."""
 
-    def __init__(self, scene: Scene, waits: dict[str, float]) -> None:
-        self.kubernetes = KubernetesAnswers(scene)
+    def __init__(self, scene: Scene, waits: dict[str, float], *, dynamodb: str = "", kubernetes: bool = True) -> None:
+        self.kubernetes = KubernetesAnswers(scene) if kubernetes else None
         self.ec2 = Ec2Answers(scene)
         self.prometheus = PrometheusAnswers(scene)
-        self.records = Records()
+        self.records = Records(dynamodb)
         self.calls: Counter[str] = Counter()
         self._waits = waits
         self._counting = threading.Lock()
@@ -105,6 +107,8 @@ class _Handler(BaseHTTPRequestHandler):
 class _Kubernetes(_Handler):
     def answered(self, method: str, body: bytes) -> tuple[int, bytes]:
         url = urlsplit(self.path)
+        if self.world.kubernetes is None:
+            raise LookupError("the cluster is elsewhere")
         what, answer = self.world.kubernetes.prepared(method, url.path, dict(parse_qsl(url.query)), body)
         self.world.heard("Kubernetes", what)
         return answer()
@@ -151,8 +155,8 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A function that ends hangs up."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
+        """A function that ends, or that will not wait any longer, hangs up."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | ssl.SSLEOFError):
             super().handle_error(request, client_address)
 
 
@@ -198,11 +202,14 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=10)
     parser.add_argument("--waiting", type=int, default=0, help="percent more pods than there is room for")
     parser.add_argument("--lean", action="store_true", help="without managedFields")
+    parser.add_argument("--dynamodb", default="", metavar="URL", help="where the table is, instead of in moto")
+    parser.add_argument("--no-kubernetes", action="store_true", help="the cluster is elsewhere")
     parser.add_argument("--at-once", action="store_true", help="answer without waiting")
     options = parser.parse_args()
     scene = Scene(nodes=options.nodes, waiting=options.waiting, managed=not options.lean)
     waits = dict.fromkeys(WAITS, 0.0) if options.at_once else WAITS
-    serve(World(scene, waits), lambda where: print(json.dumps(where), flush=True))
+    world = World(scene, waits, dynamodb=options.dynamodb, kubernetes=not options.no_kubernetes)
+    serve(world, lambda where: print(json.dumps(where), flush=True))
 
 
 if __name__ == "__main__":
