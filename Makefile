@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+CORE   := tests/domain tests/decide tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage bench mutants chaos e2e lock schema diagrams clean
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage bench mutants chaos e2e e2e-full e2e-parts e2e-contracts lock schema diagrams clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +32,8 @@ test: setup layers-here ## everything that must hold: format, lint, types, contr
 	@echo "── lint";      $(BIN)/ruff check -q .
 	@echo "── types";     $(BIN)/mypy
 	@echo "── contracts"; PYTHONPATH=infra:. $(BIN)/lint-imports --no-cache > $(VENV)/contracts.log || { cat $(VENV)/contracts.log; exit 1; }
-	@echo "── tests";     $(BIN)/pytest --cov --cov-report= && $(BIN)/python tests/coverage_gate.py
+	@echo "── core";      $(BIN)/pytest -n auto $(CORE) --cov --cov-report= && $(BIN)/python tests/coverage_gate.py
+	@echo "── the rest";  $(BIN)/pytest -n auto $(CORE:%=--ignore=%)
 
 demo: setup ## see the autoscaler at work, offline
 	@$(BIN)/nodefleet demo
@@ -39,8 +41,17 @@ demo: setup ## see the autoscaler at work, offline
 chaos: setup ## ten thousand simulated evenings in which everything fails (about an hour of CPU)
 	@$(BIN)/nodefleet chaos --seeds 10000 --jobs 2
 
-e2e: setup ## on real parts: a Kubernetes control plane and DynamoDB Local, built once (needs Go, a JDK and Maven)
-	@NODEFLEET_E2E=1 $(BIN)/pytest tests/e2e
+e2e: setup layers-here ## on real parts: a Kubernetes control plane, Prometheus, DynamoDB Local (needs Go, a JDK and Maven)
+	@cd tests && ../$(BIN)/python -m e2e.parts.get; \
+	  case $$? in 0) $(MAKE) --no-print-directory -C .. e2e-parts e2e-contracts ;; 77) ;; *) exit 1 ;; esac
+
+e2e-full: ## that at length: 100 workloads for packing, a cluster of 1,000 nodes
+	@NODEFLEET_E2E_FULL=1 $(MAKE) --no-print-directory e2e
+
+e2e-parts:
+	@NODEFLEET_E2E=1 $(BIN)/pytest tests/e2e $(AGAIN)
+
+e2e-contracts:
 	@cd tests && ../$(BIN)/python -m e2e.parts.up scheduler dynamodb -- \
 	  ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. adapters/k8s/test_k8s_contract.py adapters/k8s/test_k8s_on_real_server.py \
 	  adapters/aws/state/test_store_contract.py adapters/aws/state/test_stream_events.py handlers/test_reconcile.py

@@ -1,8 +1,13 @@
-"""For all tests: profiles for property tests, only calls to AWS that a role of ours may make, and loud skips."""
+"""For all tests: profiles for property tests, only calls to AWS that a role of ours may make, and loud skips.
+
+With `-n` each process of pytest-xdist has this file: the calls to AWS are checked after every test, where it ran; the
+skips are counted by the one process that reports.
+"""
 
 import os
 from collections import Counter
 
+import pytest
 from hypothesis import settings
 
 from aws_calls import aws_calls, every_aws_call_is_granted  # noqa: F401  # fixtures for all tests
@@ -11,6 +16,13 @@ settings.register_profile("default", deadline=None)
 settings.register_profile("thorough", deadline=None, max_examples=2000)
 settings.register_profile("mutants", deadline=None, max_examples=15, database=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from parallel import Together  # noqa: PLC0415  # only where tests run on several cores
+
+    return Together(config, log)
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

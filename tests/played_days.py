@@ -1,9 +1,12 @@
-"""Scenarios that several tests look at, each played once; and small ones, written as a file would be."""
+"""Scenarios and seeds that several tests look at, each played once; and small ones, written as a file would be."""
 
 from functools import cache
 
 import yaml
 
+from nodefleet_tools.sim.chaos.plan import Plan
+from nodefleet_tools.sim.chaos.play import Verdict
+from nodefleet_tools.sim.chaos.play import play as play_seed
 from nodefleet_tools.sim.played import Played
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenarios.reading import Read, find, read
@@ -31,6 +34,12 @@ compare: []
 def shipped_day(name: str) -> Played:
     found = read(find(name))
     return play(found.scenario, traces=found.traces)
+
+
+@cache
+def played_seed(seed: int) -> Verdict:
+    """Of the code as it is: one with a planted bug plays its own."""
+    return play_seed(Plan.of(seed))
 
 
 def small(**parts: object) -> dict[str, object]:

@@ -44,6 +44,8 @@ def test_a_dry_run_sees_everything_and_writes_nothing(deployed, terminal):
     assert done.exit_code == 0, done.stderr
     assert "default: GROW 0 → 2  (dry run)" in done.stdout
     assert done.stdout.count("would launch 1") == 2
+    assert "Policy version 1, declared by the stack, is in force." in done.stderr
+    assert "warning" not in done.stderr
     assert records(deployed) == before
     assert deployed.site.machines() == []
     assert deployed.client("s3").list_objects_v2(Bucket=deployed.bucket)["KeyCount"] == 0

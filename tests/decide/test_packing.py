@@ -9,12 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import CATALOG, GIB, NOON, SMALL, TARGET, after, instance, look, node, pod, waiting
+from decisions import opened
+from nodefleet.decide.engine import decide
 from nodefleet.decide.packing import NewNode, Packing, assign, outlook, pack, packings, unschedulable
 from nodefleet.decide.scheduling.room import Room
 from nodefleet.decide.scheduling.templates import templates
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceType
+from nodefleet.domain.memory import Memory
 from nodefleet.domain.observation import LaunchTarget
+from nodefleet.domain.operations import Launch
 from nodefleet.domain.policy import MarketMix, Policy, Pool
 from nodefleet.domain.readings import Missing
 from nodefleet.domain.resources import Resources
@@ -228,6 +232,38 @@ def test_a_node_for_data_in_one_zone_has_no_other():
     assert new.zones == ("a",)
 
 
+def test_a_node_for_a_pod_that_minds_who_runs_in_its_zone_has_no_other():
+    near = Rules(affinity=(PodTerm(topology=ZONE_LABEL, selector=Selector(labels={"app": "db"})),))
+    there = [pod("db-1", "w001"), pod("full", "w001", requests=Resources(cpu=1500))]
+    (new,) = packing([*there, wants("web-1", rules=near)], [1]).new
+    assert new.zones == ("b",)
+
+
+def test_a_node_for_pods_that_are_spread_over_zones_has_no_other():
+    rules = Rules(spread=(Spread(topology=ZONE_LABEL, selector=WEB),))
+    found = packing([waiting(f"web-{number}", rules=rules, requests=SMALL) for number in range(2)])
+    assert [new.zones for new in found.new] == [("a",), ("b",)]
+
+
+def test_a_node_for_a_pod_that_others_keep_out_of_their_zone_has_no_other():
+    apart = Rules(anti_affinity=(PodTerm(topology=ZONE_LABEL, selector=WEB),))
+    lonely = pod("db-1", "w000", rules=apart, requests=SMALL)
+    (new,) = packing([lonely, wants("web-1")], [0]).new
+    assert new.zones == ("b",)
+
+
+def test_a_node_for_pods_that_only_mind_their_host_may_go_anywhere():
+    (new,) = packing([waiting("web-1", rules=APART)]).new
+    assert new.zones == ("a", "b")
+
+
+def test_the_launch_goes_where_the_pods_want_it_though_another_zone_has_fewer():
+    near = Rules(affinity=(PodTerm(topology=ZONE_LABEL, selector=Selector(labels={"app": "db"})),))
+    there = [pod("db-1", "w001"), pod("full", "w001", requests=Resources(cpu=1500))]
+    decision = decide(look([1], pods=[*there, wants("web-1", rules=near)]), Memory(), POLICY)
+    assert [launch.zone for launch in opened(decision, Launch)] == ["b"]
+
+
 # ── pods that no node helps ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -249,6 +285,25 @@ def test_a_pod_that_no_new_node_satisfies_because_of_others_is_named_too():
     found = packing([wants("web-1", rules=near), wants("app-1")])
     assert (found.nodes, found.bought_for) == (1, ("app-1",))
     assert found.cannot_hold == (("default/web-1", "a new t3.small in b: it goes where app=db runs"),)
+
+
+def test_a_pod_that_wants_to_be_near_one_that_is_placed_after_it_gets_its_node():
+    near = Rules(affinity=(PodTerm(topology=ZONE_LABEL, selector=Selector(labels={"app": "db"})),))
+    found = packing([wants("web-1", 2000, rules=near), wants("db-1")])
+    assert (found.nodes, found.bought_for, found.cannot_hold) == (2, ("db-1", "web-1"), ())
+    assert len(zones(found)) == 1
+
+
+def test_a_pod_that_wants_to_be_near_one_of_another_pool_gets_its_node():
+    fast = Pool(name="fast", labels={"disk": "ssd"})
+    targets = (TARGET, replace(TARGET, pool="fast"))
+    near = Rules(affinity=(PodTerm(topology=ZONE_LABEL, selector=Selector(labels={"app": "db"})),))
+    there = [wants("web-1", rules=near), wants("db-1", 2000, rules=Rules(node_selector={"disk": "ssd"}))]
+    found = packed(look(0, pods=there, targets=targets), Policy(pools=(POOL, fast)))
+    assert [(each.bought_for, each.cannot_hold) for each in found.by_pool.values()] == [
+        (("web-1",), ()),
+        (("db-1",), ()),
+    ]
 
 
 def test_packing_by_itself_also_names_what_is_too_large():

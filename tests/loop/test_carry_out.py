@@ -214,11 +214,13 @@ def test_a_missing_permission_is_told_once_with_what_to_do():
 # ── what is said of a step does not make it fail ─────────────────────────────────────────────────────────────────
 
 
-def test_an_event_on_a_node_that_cannot_be_written_holds_up_nothing():
+def test_an_event_on_a_node_that_cannot_be_written_holds_up_nothing_and_is_warned_of():
     cluster = idle()
-    cluster.tick(when("cluster.note", Moment.BEFORE, raising(DeniedError("Kubernetes", "events", "x")), times=99))
+    denied = DeniedError("Kubernetes", "events", "Allow create on events")
+    cluster.tick(when("cluster.note", Moment.BEFORE, raising(denied), times=99))
     cluster.calm(2)
     assert len(cluster.world.workers()) == 2
+    assert any(line.warning and "Allow create on events" in line.message for line in cluster.world.lines)
 
 
 def test_an_archive_that_is_away_holds_up_nothing_and_the_record_says_so():

@@ -12,6 +12,7 @@ from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.chaos.play import play
 from nodefleet_tools.sim.rules import Rule
+from played_days import played_seed
 
 
 @dataclass(frozen=True)
@@ -54,4 +55,4 @@ def test_a_planted_bug_is_found(bug):
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_without_the_bug_its_seed_is_clean(bug):
-    assert play(Plan.of(FOUND[bug].seed)).violations == ()
+    assert played_seed(FOUND[bug].seed).violations == ()

@@ -2,8 +2,7 @@
 
 import pytest
 
-from nodefleet_tools.sim.chaos.plan import Plan
-from nodefleet_tools.sim.chaos.play import play
+from played_days import played_seed
 
 SEEDS = {
     # more workers than max: EC2 listed nothing, without an error, so machines that had not joined were bought again.
@@ -26,4 +25,4 @@ SEEDS = {
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_that_once_went_wrong_holds(seed):
-    assert play(Plan.of(seed)).violations == ()
+    assert played_seed(seed).violations == ()

@@ -6,8 +6,9 @@ is added when none does. A pod that no new node could hold buys nothing and is n
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from nodefleet.decide.new_nodes import NewNode, NewNodes
 from nodefleet.decide.scheduling.fits import why_not
 from nodefleet.decide.scheduling.places import NodeModel
 from nodefleet.decide.scheduling.room import Room
@@ -17,34 +18,8 @@ from nodefleet.domain.fleet import Worker
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
-from nodefleet.domain.resources import NOTHING, total
+from nodefleet.domain.resources import NOTHING
 from nodefleet.domain.workload import Pod
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewNode:
-    """A node that would be bought, and the pods that would sit on it."""
-
-    zone: str
-    type: str
-    pods: tuple[Pod, ...]
-    templates: tuple[Template, ...] = field(compare=False, repr=False)  # all that the pool could launch
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """Types that would hold the same pods in the same zone, in the policy's order."""
-        return tuple(each.type for each in self.templates if each.zone == self.zone and self._would_do(each))
-
-    @property
-    def zones(self) -> tuple[str, ...]:
-        """Zones where each of these types would do."""
-        types = self.types
-        fitting = Counter(each.zone for each in self.templates if each.type in types and self._would_do(each))
-        return tuple(sorted(zone for zone, number in fitting.items() if number == len(types)))
-
-    def _would_do(self, template: Template) -> bool:
-        enough = template.empty.has(total(pod.requests for pod in self.pods)) and len(self.pods) <= template.free.pods
-        return enough and all(template.can_hold(pod) for pod in self.pods)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +91,12 @@ def packings(look: Outlook) -> Packings:
     """For every pool what its pods need. The room is left as it was."""
     mark = look.room.mark()
     assigned = assign(look.waiting, look)
-    by_pool = {
-        pool: pack(pods, look.room, look.templates[pool], look.zones.get(pool, Counter()))
+    packed = {
+        pool: _Packing(pods, look.room, look.templates[pool], look.zones.get(pool, Counter()))
         for pool, pods in assigned.by_pool.items()
     }
+    _place_all(list(packed.values()))
+    by_pool = {pool: each.described() for pool, each in packed.items()}
     nobody = tuple((pod.key, why) for pod, why in assigned.nobody if look.room.place(pod) is None)
     look.room.roll_back(mark)
     return Packings(by_pool=by_pool, nobody=nobody)
@@ -146,76 +123,65 @@ def pack(pods: Iterable[Pod], room: Room, templates: Sequence[Template], zones: 
 
     `zones` says how many workers the pool has in each zone: new ones go where there are fewest.
     """
-    new = _NewNodes(room, templates, zones)
-    placed: list[str] = []
-    bought_for: list[str] = []
-    cannot_hold: list[tuple[str, str]] = []
-    for pod in _biggest_first(pods, templates):
-        node = room.place(pod)
-        if node in new.chosen:
-            new.seat(pod, node)
-        if node is not None:
-            (bought_for if node in new.chosen else placed).append(_id(pod))
-            continue
-        reason = new.add_for(pod) if templates else None
-        if reason is None:
-            bought_for.append(_id(pod))
-        else:
-            cannot_hold.append((pod.key, reason))
-    return Packing(
-        nodes=len(new.chosen),
-        new=new.described(),
-        placed=tuple(placed),
-        bought_for=tuple(bought_for),
-        cannot_hold=tuple(cannot_hold),
-        unknown=not templates and bool(bought_for),
-    )
+    packing = _Packing(pods, room, templates, zones)
+    _place_all([packing])
+    return packing.described()
 
 
-class _NewNodes:
-    """The nodes that are added, each in the zone that has fewest."""
+def _place_all(packings: Sequence["_Packing"]) -> None:
+    """Round after round, for whoever is placed may be the one that others, of other pools too, want to be near."""
+    while any(each.place() for each in packings):
+        pass
 
-    def __init__(self, room: Room, templates: Sequence[Template], zones: Mapping[str, int]) -> None:
-        self.chosen: dict[str, Template] = {}  # by the name of the new node
-        self._pods: dict[str, list[Pod]] = {}
+
+class _Packing:
+    """One pool's pods on their way into the room."""
+
+    def __init__(
+        self, pods: Iterable[Pod], room: Room, templates: Sequence[Template], zones: Mapping[str, int]
+    ) -> None:
         self._room = room
         self._templates = templates
-        self._zones = Counter(zones)
+        self._new = NewNodes(room, templates, zones)
+        self._left = _biggest_first(pods, templates)
+        self._placed: list[str] = []
+        self._bought_for: list[str] = []
+        self._cannot_hold: dict[str, str] = {}
 
-    def seat(self, pod: Pod, name: str) -> None:
-        self._pods.setdefault(name, []).append(pod)
+    def place(self) -> bool:
+        """Find a place for everybody who may still get one. Whether somebody did: others may want to be near them."""
+        trying, self._left = self._left, []
+        for pod in trying:
+            reason = self._why_not(pod)
+            if reason is None:
+                self._cannot_hold.pop(pod.key, None)
+                continue
+            self._cannot_hold[pod.key] = reason
+            if pod.rules.affinity or pod.rules.spread:
+                self._left.append(pod)
+        return len(self._left) < len(trying)
 
-    def described(self) -> tuple[NewNode, ...]:
-        everything = tuple(self._templates)
-        return tuple(
-            NewNode(zone=each.zone, type=each.type, pods=tuple(self._pods[name]), templates=everything)
-            for name, each in self.chosen.items()
+    def described(self) -> Packing:
+        return Packing(
+            nodes=len(self._new.chosen),
+            new=self._new.described(),
+            placed=tuple(self._placed),
+            bought_for=tuple(self._bought_for),
+            cannot_hold=tuple(self._cannot_hold.items()),
+            unknown=not self._templates and bool(self._bought_for),
         )
 
-    def add_for(self, pod: Pod) -> str | None:
-        """Add a node and put the pod on it; if no new node would hold it, none is added and the answer is why."""
-        reasons = []
-        for template in sorted(self._templates, key=lambda each: (self._zones[each.zone], each.zone)):
-            if not template.can_hold(pod):
-                continue
-            reason = self._try(pod, template)
-            if reason is None:
-                return None
-            reasons.append(f"a new {template.type} in {template.zone}: {reason}")
-        return next(iter(reasons), None) or refusal(pod, self._templates)
-
-    def _try(self, pod: Pod, template: Template) -> str | None:
-        name = f"new {template.pool} {len(self.chosen)}"  # no real node's name has a space
-        mark = self._room.mark()
-        self._room.add(template.named(name), template.daemons)
-        reason = self._room.place_on(pod, name)
-        if reason is None:
-            self.chosen[name] = template
-            self.seat(pod, name)
-            self._zones[template.zone] += 1
-        else:
-            self._room.roll_back(mark)
-        return reason
+    def _why_not(self, pod: Pod) -> str | None:
+        node = self._room.place(pod)
+        if node is not None and node not in self._new.chosen:
+            self._placed.append(_id(pod))
+            return None
+        if node is not None:
+            self._new.seat(pod, node)
+        elif self._templates and (reason := self._new.add_for(pod)) is not None:
+            return reason
+        self._bought_for.append(_id(pod))
+        return None
 
 
 def _first_that_can_hold(pod: Pod, look: Outlook) -> str | None:

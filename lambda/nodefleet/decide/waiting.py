@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from nodefleet.decide import benefit
 from nodefleet.decide.case import Case
-from nodefleet.decide.packing import NewNode, Packings, unschedulable
+from nodefleet.decide.new_nodes import NewNode
+from nodefleet.decide.packing import Packings, unschedulable
 from nodefleet.decide.placement import Ask
 from nodefleet.decide.sizing import Unschedulable
 from nodefleet.domain.fleet import Phase

@@ -248,4 +248,4 @@ def note(parts: Parts, node: str, reason: str, message: str, *, warning: bool = 
     try:
         parts.cluster.note(node, reason, message, warning=warning)
     except NodeFleetError as error:
-        parts.telemetry.line(f"No event on {node}: {error}")
+        parts.telemetry.warn(f"No event on {node}: {error}")

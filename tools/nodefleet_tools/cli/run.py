@@ -12,6 +12,7 @@ import typer
 
 from nodefleet.adapters.policy.reader import digest_of
 from nodefleet.domain.deployment import Deployment
+from nodefleet.domain.events import EventKind
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.records import PolicyVersion
 from nodefleet.errors import NodeFleetError
@@ -118,8 +119,8 @@ def _policy(connection: Connection, rules: PolicyContent | None, looks: Looks) -
     if not connection.settings.table:
         return rules.loaded.policy if rules else Policy()
     governing = connection.governing()
-    for _, text in governing.news:
-        looks.warn(text)
+    for kind, text in governing.news:
+        (looks.warn if kind is EventKind.POLICY_REFUSED else looks.line)(text)
     return rules.loaded.policy if rules else governing.policy
 
 

@@ -96,6 +96,10 @@ class Room:
         """What keeps the pod off this node, in words."""
         return self._why_not(pod, self._by_name[name], self._neighbours.demands(pod))
 
+    def minds_more_than_the_host(self, pod: Pod) -> bool:
+        """Who runs in the same zone, or in another domain larger than a host, decides whether it may run there."""
+        return any(demand.topology != HOST_LABEL for demand in self._neighbours.demands(pod))
+
     def _first_fit(self, pod: Pod) -> Place | None:
         demands = self._neighbours.demands(pod)
         if asks_by_name(pod):
