@@ -134,14 +134,19 @@ class Site:
         self.workloads.clear()
         until(lambda: not self.monitoring.alerts(), "no alert is left of the last test")
         until(lambda: not self.functions.busy(), "the functions have ended", 150)
-        self.hardware.clear()
-        until(lambda: not self.functions.busy(), "nothing was started meanwhile", 150)
+        until(self._deserted, "no worker is left, and nobody buys one", 150)
         self.topics.forget()
         self._wipe()
         self.declare(COMPRESSED)
         self.slack.messages.clear()
         self.functions.made.clear()
         self.topics.start()
+
+    def _deserted(self) -> bool:
+        """A run that had just begun may have bought again what was cleared away."""
+        self.hardware.clear()
+        until(lambda: not self.functions.busy(), "nothing was started meanwhile", 150)
+        return not self.hardware.instances()
 
     def _mend(self) -> None:
         """What a test that failed left broken."""

@@ -69,6 +69,12 @@ class Place:
         return not any(_clash(one, other) for one in wanted for other in self.ports)
 
     @property
+    def taken(self) -> float:
+        """The share of the node that pods ask for, of CPU and memory on the mean: the scheduler takes the emptiest."""
+        offered = self.node.allocatable
+        return 1 - (self.cpu / max(offered.cpu, 1) + self.memory / max(offered.memory, 1)) / 2
+
+    @property
     def free(self) -> Resources:
         return Resources(
             cpu=self.cpu, memory=self.memory, storage=self.storage, pods=self.slots, extended=dict(self.extended)

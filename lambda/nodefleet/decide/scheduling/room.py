@@ -6,8 +6,11 @@ can be rolled back, so a node's removal is tried and undone without building the
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 from nodefleet.decide.scheduling.classes import Classes, zones_asked_for
+from nodefleet.decide.scheduling.crowding import crowded_out
+from nodefleet.decide.scheduling.emptiest import Emptiest
 from nodefleet.decide.scheduling.fits import asks_by_name, names_asked_for, shortage, why_not
 from nodefleet.decide.scheduling.neighbours import Demand, Neighbours, unmet
 from nodefleet.decide.scheduling.places import NodeModel, Place
@@ -72,14 +75,20 @@ class Room:
     def vacate(self, name: str) -> Pod | None:
         """Take a node out and settle its pods on the others.
 
-        If one of them fits nowhere nothing is changed, and that pod is the answer.
+        That they can be packed there is not enough: the scheduler takes them as they come and spreads them. If one of
+        them may find no place then nothing is changed, and that pod is the answer.
         """
         mark = self.mark()
-        for pod in sorted(self.take_out(name), key=lambda pod: (-pod.requests.cpu, -pod.requests.memory, pod.key)):
-            if self.place(pod) is None:
+        homeless = self._first_without_place(_biggest_first(self.take_out(name)), self.place)
+        self.roll_back(mark)
+        if homeless is None:
+            pods = self.take_out(name)
+            spread = Emptiest(self._places)
+            homeless = self._first_crowded_out(pods, spread)
+            homeless = homeless or self._first_without_place(pods, lambda pod: self._place_on_emptiest(pod, spread))
+            if homeless is not None:
                 self.roll_back(mark)
-                return pod
-        return None
+        return homeless
 
     def mark(self) -> int:
         return len(self._undo)
@@ -113,6 +122,31 @@ class Room:
         found = self._classes.first(pod, demands, suits, start=self._start_for.get(shape, 0))
         self._start_for[shape] = found.index if found else len(self._places)
         return found
+
+    def _first_without_place(self, pods: Iterable[Pod], place: Callable[[Pod], str | None]) -> Pod | None:
+        return next((pod for pod in pods if place(pod) is None), None)
+
+    def _first_crowded_out(self, pods: Sequence[Pod], places: Iterable[Place]) -> Pod | None:
+        """Who may find no place because the others took all of them. More places than others are always enough."""
+        for pod in {self._shape(pod): pod for pod in pods}.values():
+            demands = self._neighbours.demands(pod)
+            fitting = (place for place in places if self._fits(pod, place, demands))
+            own = list(islice(fitting, len(pods)))
+            if len(own) < len(pods) and crowded_out(pod, own, (other for other in pods if other is not pod)):
+                return pod
+        return None
+
+    def _place_on_emptiest(self, pod: Pod, places: Emptiest) -> str | None:
+        demands = self._neighbours.demands(pod)
+        found = next((place for place in places if self._fits(pod, place, demands)), None)
+        if found is None:
+            return None
+        self._settle(pod, found)
+        places.rank_anew(found)
+        return found.node.name
+
+    def _fits(self, pod: Pod, place: Place, demands: list[Demand]) -> bool:
+        return place.has(pod.requests) and self._why_not(pod, place, demands) is None
 
     def _first_named(self, pod: Pod, demands: list[Demand]) -> Place | None:
         names = names_asked_for(pod)
@@ -189,6 +223,10 @@ class Room:
 
 def _needs_a_place(pod: Pod) -> bool:
     return pod.movable and pod.deleted_at is None
+
+
+def _biggest_first(pods: Iterable[Pod]) -> list[Pod]:
+    return sorted(pods, key=lambda pod: (-pod.requests.cpu, -pod.requests.memory, pod.key))
 
 
 def _suits(pod: Pod, demands: list[Demand]) -> Callable[[Place], bool]:
