@@ -5,6 +5,7 @@ can be rolled back, so a node's removal is tried and undone without building the
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
@@ -15,6 +16,14 @@ from nodefleet.decide.scheduling.fits import asks_by_name, names_asked_for, shor
 from nodefleet.decide.scheduling.neighbours import Demand, Neighbours, unmet
 from nodefleet.decide.scheduling.places import NodeModel, Place
 from nodefleet.domain.workload import HOST_LABEL, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Homeless:
+    """A pod that has nowhere to go if its node leaves, and how that is."""
+
+    pod: Pod
+    why: str
 
 
 class Room:
@@ -72,20 +81,20 @@ class Room:
         self._undo.append(partial(self._take_back, place, pods))
         return tuple(pod for pod in pods if _needs_a_place(pod))
 
-    def vacate(self, name: str) -> Pod | None:
+    def vacate(self, name: str) -> Homeless | None:
         """Take a node out and settle its pods on the others.
 
         That they can be packed there is not enough: the scheduler takes them as they come and spreads them. If one of
-        them may find no place then nothing is changed, and that pod is the answer.
+        them may find no place nothing is changed, and that pod is the answer.
         """
         mark = self.mark()
-        homeless = self._first_without_place(_biggest_first(self.take_out(name)), self.place)
+        homeless = self._without_place(_biggest_first(self.take_out(name)), self.place)
         self.roll_back(mark)
         if homeless is None:
             pods = self.take_out(name)
             spread = Emptiest(self._places)
-            homeless = self._first_crowded_out(pods, spread)
-            homeless = homeless or self._first_without_place(pods, lambda pod: self._place_on_emptiest(pod, spread))
+            homeless = self._crowded_out(pods, spread)
+            homeless = homeless or self._without_place(pods, lambda pod: self._place_on_emptiest(pod, spread))
             if homeless is not None:
                 self.roll_back(mark)
         return homeless
@@ -123,17 +132,17 @@ class Room:
         self._start_for[shape] = found.index if found else len(self._places)
         return found
 
-    def _first_without_place(self, pods: Iterable[Pod], place: Callable[[Pod], str | None]) -> Pod | None:
-        return next((pod for pod in pods if place(pod) is None), None)
+    def _without_place(self, pods: Iterable[Pod], place: Callable[[Pod], str | None]) -> Homeless | None:
+        """The first of them, one after the other, that fits nowhere."""
+        return next((Homeless(pod, "fits on no other node") for pod in pods if place(pod) is None), None)
 
-    def _first_crowded_out(self, pods: Sequence[Pod], places: Iterable[Place]) -> Pod | None:
-        """Who may find no place because the others took all of them. More places than others are always enough."""
+    def _crowded_out(self, pods: Sequence[Pod], places: Iterable[Place]) -> Homeless | None:
+        """The first whose places the others may all take. Who has more places than there are others keeps one."""
         for pod in {self._shape(pod): pod for pod in pods}.values():
             demands = self._neighbours.demands(pod)
-            fitting = (place for place in places if self._fits(pod, place, demands))
-            own = list(islice(fitting, len(pods)))
+            own = list(islice((place for place in places if self._fits(pod, place, demands)), len(pods)))
             if len(own) < len(pods) and crowded_out(pod, own, (other for other in pods if other is not pod)):
-                return pod
+                return Homeless(pod, "may fit on no other node once the pods that leave with it are there")
         return None
 
     def _place_on_emptiest(self, pod: Pod, places: Emptiest) -> str | None:

@@ -1,0 +1,169 @@
+"""One workload's corner of the control plane, with the shipped loop at work in it.
+
+Kubernetes is real; the machines behind the nodes are the world's own, and the table is the simulation's. All pods of a
+world carry its label in their node selector, so that worlds do not meet though they share a scheduler.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import count
+
+from nodefleet.adapters.k8s import KubernetesCluster
+from nodefleet.adapters.k8s.calls import Api, Client
+from nodefleet.adapters.k8s.resources import (
+    BUDGETS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    Resource,
+)
+from nodefleet.decide.packing import Packings, outlook, packings
+from nodefleet.domain.fleet import workers
+from nodefleet.domain.observation import ClusterView, Observation
+from nodefleet.domain.operations import Operation
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.readings import PoolReadings, Reading
+from nodefleet.domain.workload import Pod, PodPhase
+from nodefleet.loop.cycle import Look, look
+from nodefleet.ports import Lease
+from nodefleet_tools.sim.world import World as SimulatedWorld
+
+from .machines import Machines, utc_now
+from .workloads import WORLD_LABEL, App, Workload
+
+_RUN = timedelta(minutes=10)  # as long as a test may take; real runs are shorter
+_OWNER = "e2e"
+_KINDS = {"Deployment": DEPLOYMENTS, "DaemonSet": DAEMON_SETS}
+_BACKGROUND = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
+
+
+class Corner(KubernetesCluster):
+    """What the shipped adapter read, as far as it is this world's."""
+
+    def __init__(self, client: Client, workload: Workload, whole: Callable[[], ClusterView]) -> None:
+        super().__init__(client)
+        self._workload = workload
+        self._whole = whole
+
+    def view(self) -> ClusterView:
+        whole, names = self._whole(), self._workload.namespaces
+        return ClusterView(
+            nodes=tuple(node for node in whole.nodes if node.labels.get(WORLD_LABEL) == self._workload.name),
+            pods=tuple(pod for pod in whole.pods or () if pod.namespace in names),
+            budgets=tuple(budget for budget in whole.budgets if budget.namespace in names),
+        )
+
+
+class RealTime:
+    def now(self) -> datetime:
+        return utc_now()
+
+    def left(self) -> timedelta:
+        return _RUN
+
+    def sleep(self, duration: timedelta) -> None:  # noqa: ARG002  # the port's
+        raise AssertionError("single looks do not wait")
+
+
+class Gauges:
+    """What Prometheus would say of every pool."""
+
+    calm = False  # a node could be spared; otherwise nothing asks for more or fewer of them
+
+    def read(self, policy: Policy, now: datetime, within: timedelta) -> Mapping[str, PoolReadings]:  # noqa: ARG002
+        cpu, memory = (2.0, 3.0) if self.calm else (50.0, 60.0)
+        readings = PoolReadings(cpu=Reading(cpu, now), memory=Reading(memory, now))
+        return {pool.name: readings for pool in policy.pools}
+
+
+class World:
+    """`whole` gives what the adapter sees of the whole cluster; worlds that are at rest may share one look."""
+
+    def __init__(self, workload: Workload, client: Client, whole: Callable[[], ClusterView]) -> None:
+        self.workload = workload
+        self._api = Api(client)
+        self._numbers = count(1)
+        simulated = SimulatedWorld(
+            name=workload.name, policy=workload.policy, zones=workload.zones, founded=False, start=utc_now()
+        )
+        self.policy = simulated.policy
+        self.machines = Machines(self._api, workload.name, self.policy, {WORLD_LABEL: workload.name})
+        self.cluster = Corner(client, workload, whole)
+        self.gauges = Gauges()
+        self._parts = replace(
+            simulated.parts(_OWNER),
+            time=RealTime(),
+            cloud=self.machines,
+            cluster=self.cluster,
+            gauges=self.gauges,
+        )
+        now = utc_now()
+        lease = self._parts.store.acquire(_OWNER, now, now + _RUN, timedelta(0))
+        assert isinstance(lease, Lease)
+        self._lease = lease
+
+    # ── the workload ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def found(self) -> None:
+        """Namespaces, the control plane's node, the workers that stand, and what runs on them."""
+        for name in self.workload.namespaces:
+            self._api.do(NAMESPACES.create({"metadata": {"name": name}}))
+        self.machines.server(self.workload.zones[0])
+        for each in self.workload.standing:
+            self.machines.start(each.pool, each.zone, each.type, each.market)
+        for budget in self.workload.budgets:
+            self._api.do(BUDGETS.create(budget, budget["metadata"]["namespace"]))
+        self.create(self.workload.settled)
+
+    def create(self, apps: Sequence[App]) -> None:
+        for app in apps:
+            manifest = self.workload.manifest(app)
+            self._api.do(_KINDS[manifest["kind"]].create(manifest, app.namespace))
+
+    def delete(self, apps: Sequence[App]) -> None:
+        for app in apps:
+            self._api.do(self._kind(app).delete(app.name, _BACKGROUND, app.namespace))
+
+    def end(self) -> None:
+        """Nothing of it stays behind."""
+        for name in self.workload.namespaces:
+            self._api.ask(NAMESPACES.delete(name, {}))
+        for machine in self.machines.instances():
+            self.machines.vanish(machine.id)
+
+    # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def look(self) -> Look:
+        """One look of the shipped loop: it sees, decides, and does what it decided."""
+        return look(self._parts, self._lease, self._parts.store.state(), next(self._numbers))
+
+    @property
+    def under_way(self) -> tuple[Operation, ...]:
+        return self._parts.store.state().operations
+
+    def packed(self, seen: Observation) -> Packings:
+        """What packing says about a look, in full: a decision only has its sums."""
+        found = outlook(seen, self.policy, workers(seen, self.policy))
+        assert found is not None, "the pods were seen"
+        return packings(found)
+
+    # ── how it stands ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pods(self, apps: Sequence[App] | None = None) -> list[Pod]:
+        """Those that are not going, without daemons; of these apps, or of all."""
+        names = None if apps is None else {app.name for app in apps}
+        return [
+            pod
+            for pod in self.cluster.view().pods or ()
+            if pod.deleted_at is None and not pod.is_daemon and (names is None or pod.labels.get("app") in names)
+        ]
+
+    def workers(self) -> set[str]:
+        return {node.name for node in self.cluster.view().nodes if node.pool is not None}
+
+    def waiting(self) -> list[Pod]:
+        return [pod for pod in self.pods() if pod.phase is not PodPhase.RUNNING]
+
+    def _kind(self, app: App) -> Resource:
+        return DAEMON_SETS if app.daemon else DEPLOYMENTS
