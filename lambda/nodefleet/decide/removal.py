@@ -122,8 +122,7 @@ def _protected(worker: Worker, pool: Pool, left: _Left, ground: Ground) -> Prote
         return Protected(reason=StayReason.ON_DEMAND_BASE, sentence=sentence)
     homeless = ground.room.vacate(worker.name)
     if homeless is not None:
-        sentence = f"{homeless.key} fits on no other node"
-        return Protected(reason=StayReason.NOWHERE_TO_GO, sentence=sentence)
+        return Protected(reason=StayReason.NOWHERE_TO_GO, sentence=f"{homeless.pod.key} {homeless.why}")
     return None
 
 

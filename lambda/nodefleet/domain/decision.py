@@ -68,7 +68,7 @@ class StayReason(Enum):
     SINGLE_REPLICA = "single-replica"
     LAST_OF_ZONE = "last-of-zone"
     ON_DEMAND_BASE = "on-demand-base"  # without it EC2 could take every node
-    NOWHERE_TO_GO = "nowhere-to-go"  # a pod fits on no other node
+    NOWHERE_TO_GO = "nowhere-to-go"  # a pod fits on no other node, or may not
     BACKING_OFF = "backing-off"  # an earlier drain failed
     PODS_UNKNOWN = "pods-unknown"
 

@@ -5,7 +5,7 @@ import pytest
 from builders import NOON
 from nodefleet.decide.scheduling.first_fit import FirstFit
 from nodefleet.decide.scheduling.places import NodeModel, Place
-from nodefleet.decide.scheduling.room import Room
+from nodefleet.decide.scheduling.room import Homeless, Room
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import (
     HOST_LABEL,
@@ -213,16 +213,41 @@ def test_a_node_can_go_when_its_pods_fit_elsewhere_and_then_they_are_elsewhere()
 def test_a_node_stays_when_one_of_its_pods_fits_nowhere_and_nothing_has_changed():
     small, big = pod("small", cpu=1, on="w1"), pod("big", cpu=3, on="w1")
     room = Room([node("w1"), node("w2")], [small, big, pod("there", cpu=2, on="w2")])
-    assert room.vacate("w1") == big
+    assert room.vacate("w1") == Homeless(big, "fits on no other node")
     assert room.place(pod("c", cpu=2)) == "w2"
     assert room.place(pod("d", cpu=1)) is None
 
 
-def test_the_biggest_pod_of_a_leaving_node_is_settled_first():
-    on_w1 = [pod("a", cpu=1, on="w1"), pod("b", cpu=3, on="w1")]
+def test_a_node_stays_when_a_small_pod_may_take_the_only_place_of_a_big_one():
+    small, big = pod("a", cpu=1, on="w1"), pod("b", cpu=3, on="w1")
     there = [pod("x", cpu=1, on="w2"), pod("y", cpu=3, on="w3")]
-    room = Room([node("w1"), node("w2"), node("w3")], [*on_w1, *there])
+    room = Room([node("w1"), node("w2"), node("w3")], [small, big, *there])
+    assert room.vacate("w1") == Homeless(big, "may fit on no other node once the pods that leave with it are there")
+    assert room.place(pod("c", cpu=3)) == "w2"
+
+
+def test_a_node_can_go_when_a_big_pod_has_more_places_than_there_are_small_ones_to_take_them():
+    on_w1 = [pod("a", cpu=1, on="w1"), pod("b", cpu=3, on="w1")]
+    there = [pod("x", cpu=1, on="w2"), pod("y", cpu=1, on="w3")]
+    assert Room([node("w1"), node("w2"), node("w3")], [*on_w1, *there]).vacate("w1") is None
+
+
+def test_pods_that_leave_a_node_go_to_the_emptiest_one_by_one():
+    on_w1 = [pod("a", cpu=1, on="w1"), pod("b", cpu=1, on="w1"), pod("c", cpu=1, on="w1")]
+    room = Room([node("w1"), node("w2"), node("w3")], [*on_w1, pod("x", cpu=1, on="w2")])
     assert room.vacate("w1") is None
+    assert room.why_not(pod("d", cpu=3), "w2") is not None
+    assert [room.place(pod("e", cpu=2)), room.place(pod("f", cpu=2))] == ["w2", "w3"]
+
+
+def test_a_node_stays_when_the_emptiest_node_takes_only_the_first_of_those_that_keep_together():
+    together = (PodTerm(topology=HOST_LABEL, selector=WEB),)
+    group = [web(f"p{number}", on="w1", cpu=2, affinity=together) for number in range(2)]
+    small = NodeModel(name="w3", labels={HOST_LABEL: "w3"}, allocatable=Resources(cpu=3, memory=3, pods=10))
+    large = NodeModel(name="w2", labels={HOST_LABEL: "w2"}, allocatable=Resources(cpu=8, memory=8, pods=10))
+    taken = pod("x", cpu=2, on="w2")
+    assert Room([node("w1"), large, small], [*group, taken]).vacate("w1").pod == group[1]
+    assert Room([node("w1"), large, small], group).vacate("w1") is None
 
 
 def test_of_two_pods_the_one_with_more_memory_is_settled_first_and_then_names_decide():
@@ -230,33 +255,33 @@ def test_of_two_pods_the_one_with_more_memory_is_settled_first_and_then_names_de
         return Pod(name=name, node="w1", requests=Resources(cpu=1, memory=memory))
 
     full = [NodeModel(name="w2", allocatable=Resources(cpu=9, memory=0, pods=9))]
-    assert Room([node("w1"), *full], [need("a", 1), need("b", 2)]).vacate("w1").name == "b"
-    assert Room([node("w1"), *full], [need("d", 1), need("c", 1)]).vacate("w1").name == "c"
+    assert Room([node("w1"), *full], [need("a", 1), need("b", 2)]).vacate("w1").pod.name == "b"
+    assert Room([node("w1"), *full], [need("d", 1), need("c", 1)]).vacate("w1").pod.name == "c"
 
 
 def test_two_nodes_cannot_both_go_to_the_same_free_place():
     there = [pod("a", cpu=3, on="w1"), pod("b", cpu=3, on="w2")]
     room = Room([node("w1"), node("w2"), node("w3")], there)
     assert room.vacate("w1") is None
-    assert room.vacate("w2") == there[1]
+    assert room.vacate("w2").pod == there[1]
 
 
 def test_a_pod_never_moves_to_a_node_that_is_itself_about_to_leave():
     room = Room([node("w1"), node("w2")], [pod("a", on="w2")])
     room.take_out("w1")
-    assert room.vacate("w2").name == "a"
+    assert room.vacate("w2").pod.name == "a"
 
 
 def test_a_node_on_which_data_lies_cannot_go():
     data = pod("data", on="w1", volumes=(Volume(kind=VolumeKind.LOCAL, node="w1"),))
-    assert Room([node("w1"), node("w2")], [data]).vacate("w1") == data
+    assert Room([node("w1"), node("w2")], [data]).vacate("w1").pod == data
 
 
 def test_a_leaving_node_still_counts_as_an_empty_domain_for_pods_that_are_spread():
     spread = (Spread(topology=HOST_LABEL, selector=WEB),)
     one_each = [web(f"p{number}", on=f"w{number}", spread=spread) for number in range(3)]
     room = Room([node(f"w{number}") for number in range(3)], one_each)
-    assert room.vacate("w0") == one_each[0]
+    assert room.vacate("w0").pod == one_each[0]
 
 
 # ── the tree ─────────────────────────────────────────────────────────────────────────────────────────────────────
