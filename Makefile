@@ -52,9 +52,11 @@ e2e-parts:
 	@NODEFLEET_E2E=1 $(BIN)/pytest tests/e2e $(AGAIN)
 
 e2e-contracts:
+	@cd tests && tools=$$(dirname "$$(../$(BIN)/python -c 'from e2e.parts.recipes import program; print(program("prometheus"))')") && \
+	  PATH="$$tools:$$PATH" ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. infra/test_scrape.py infra/test_reading_rules.py infra/test_grafana.py
 	@cd tests && ../$(BIN)/python -m e2e.parts.up scheduler dynamodb -- \
 	  ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. adapters/k8s/test_k8s_contract.py adapters/k8s/test_k8s_on_real_server.py \
-	  adapters/aws/state/test_store_contract.py adapters/aws/state/test_stream_events.py handlers/test_reconcile.py
+	  adapters/aws/state/test_store_contract.py adapters/aws/state/test_stream_events.py
 
 format: setup ## format and mend what can be mended
 	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .

@@ -117,6 +117,12 @@ def test_the_level_is_remembered():
     assert decide(look(at=after(120)), memory, POLICY).memory.level is Level.RECOVERY
 
 
+def test_when_it_was_looked_is_remembered_whatever_was_seen():
+    seen = look(at=after(7))
+    assert decide(seen, KNOWN, POLICY).memory.looked_at == after(7)
+    assert decide(replace(seen, kubernetes=Missing("timeout")), KNOWN, POLICY).memory.looked_at == after(7)
+
+
 def test_who_asked_is_remembered_with_what_it_read():
     memory = decide(look(cpu=82), KNOWN, POLICY).memory
     grants = pool_memory(decide(look(cpu=85, at=after(120)), memory, POLICY)).grants

@@ -85,6 +85,15 @@ def test_what_returns_is_in_recovery_first(before):
     assert [tell.alert for tell in found.tells] == [AlertKind.RECOVERED]
 
 
+@pytest.mark.parametrize(("ago", "expected"), [(120, Level.NORMAL), (240, Level.NORMAL), (241, Level.RECOVERY)])
+def test_a_long_silence_is_recovered_from_as_well(ago, expected):
+    """While DynamoDB or the function itself is away nothing is remembered, not even that."""
+    found = level(memory=Memory(looked_at=after(-ago)))
+    assert found.level is expected
+    assert found.recovered_at == (NOON if expected is Level.RECOVERY else None)
+    assert found.tells == ()
+
+
 @pytest.mark.parametrize(("ago", "expected"), [(1, Level.RECOVERY), (599, Level.RECOVERY), (600, Level.NORMAL)])
 def test_recovery_lasts_ten_minutes(ago, expected):
     found = level(memory=Memory(level=Level.RECOVERY, recovered_at=after(-ago)))

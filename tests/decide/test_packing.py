@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from builders import CATALOG, GIB, NOON, SMALL, TARGET, after, instance, look, node, pod, waiting
 from decisions import opened
+from nodefleet.decide.choices import Choices
 from nodefleet.decide.engine import decide
-from nodefleet.decide.packing import NewNode, Packing, assign, outlook, pack, packings, unschedulable
+from nodefleet.decide.new_nodes import NewNode, Seats
+from nodefleet.decide.packing import assign, outlook, packings, unschedulable
+from nodefleet.decide.pool_packing import Packing, PoolPacking
 from nodefleet.decide.scheduling.room import Room
 from nodefleet.decide.scheduling.templates import templates
 from nodefleet.domain.fleet import workers
@@ -134,6 +137,51 @@ def test_daemons_take_part_of_each_new_node():
 def test_the_biggest_come_first_so_that_the_small_fill_the_gaps():
     sizes = [600, 600, 600, 1400, 1400, 1400]
     assert packing([wants(f"web-{number}", cpu) for number, cpu in enumerate(sizes)]).nodes == 3
+
+
+def test_those_who_have_the_fewest_nodes_to_choose_from_come_before_the_biggest():
+    in_b = Rules(node_selector={ZONE_LABEL: "b"}, anti_affinity=APART.anti_affinity)
+    picky = [wants(f"web-{number}", 600, rules=in_b) for number in range(2)]
+    big = [wants(f"big-{number}", 1200) for number in range(2)]
+    found = packing([*big, *picky])
+    assert (found.nodes, found.bought_for) == (2, ("web-0", "web-1", "big-0", "big-1"))
+
+
+# ── when the scheduler does not pack ─────────────────────────────────────────────────────────────────────────────
+
+ONE_BIG_AND_SMALL_ONES = [wants("web-0", 1700), *(wants(f"web-{number}", 600) for number in range(1, 4))]
+
+
+def spreading(pods, **scene):
+    """What is needed if nodes that were bought for some of these pods were used by others."""
+    seen = look(0, pods=pods, **scene)
+    found = outlook(seen, POLICY, workers(seen, POLICY))
+    return packings(replace(found, used_otherwise=True)).by_pool["default"]
+
+
+def test_pods_that_wait_though_their_nodes_came_get_as_many_as_the_scheduler_needs_if_it_spreads_them():
+    assert packing(ONE_BIG_AND_SMALL_ONES).nodes == 2
+    found = spreading(ONE_BIG_AND_SMALL_ONES)
+    assert found.nodes == 3
+    assert [[pod.name for pod in new.pods] for new in found.new] == [["web-0"], ["web-1", "web-2", "web-3"], ["web-0"]]
+
+
+def test_they_get_no_more_than_that():
+    assert spreading([wants(f"web-{number}") for number in range(8)]).nodes == 2
+    assert spreading(ONE_BIG_AND_SMALL_ONES[1:]).nodes == 1
+
+
+def test_who_can_have_no_place_at_all_gets_none_by_spreading_either():
+    near = Rules(affinity=(PodTerm(topology=ZONE_LABEL, selector=Selector(labels={"app": "db"})),))
+    found = spreading([*ONE_BIG_AND_SMALL_ONES, wants("app-1", rules=near)])
+    assert (found.nodes, [key for key, _ in found.cannot_hold]) == (3, ["default/app-1"])
+
+
+def test_the_room_is_left_as_it_was_by_spreading_too():
+    seen = look(1, pods=ONE_BIG_AND_SMALL_ONES)
+    found = replace(outlook(seen, POLICY, workers(seen, POLICY)), used_otherwise=True)
+    assert packings(found) == packings(found)
+    assert found.room.place(pod("big", requests=SMALL)) == "w000"
 
 
 def test_big_is_what_takes_the_larger_share_of_a_node():
@@ -307,7 +355,11 @@ def test_a_pod_that_wants_to_be_near_one_of_another_pool_gets_its_node():
 
 
 def test_packing_by_itself_also_names_what_is_too_large():
-    found = pack([wants("huge-1", 2500)], Room([]), templates(POOL, look(0, pods=[])), {})
+    known = templates(POOL, look(0, pods=[]))
+    alone = PoolPacking(Room([]), known, {}, Choices({"default": known}), Seats())
+    alone.take([wants("huge-1", 2500)])
+    alone.place()
+    found = alone.described()
     assert found.cannot_hold == (("default/huge-1", "a new t3.small: it asks for more than is free: CPU 2.5 of 2"),)
     assert (found.nodes, found.unknown) == (0, False)
 
@@ -361,9 +413,18 @@ def test_a_pod_belongs_to_the_first_pool_that_can_hold_it():
     tolerant = replace(FOR_BATCH, node_selector={})
     pods = [wants("web-1"), wants("job-1", rules=FOR_BATCH), wants("any-1", rules=tolerant)]
     found = packed(look(0, pods=pods, targets=TARGETS), TWO)
-    assert found.by_pool["default"].bought_for == ("any-1", "web-1")
+    assert found.by_pool["default"].bought_for == ("web-1", "any-1")
     assert found.by_pool["batch"].bought_for == ("job-1",)
     assert zones(found.by_pool["batch"]) == {"c": 1}
+
+
+def test_who_has_a_choice_of_pools_shares_the_node_of_those_who_have_none():
+    tolerant = replace(FOR_BATCH, node_selector={})
+    pods = [wants("any-1", rules=tolerant), wants("job-1", rules=FOR_BATCH)]
+    found = packed(look(0, pods=pods, targets=TARGETS), TWO).by_pool
+    assert (found["default"].nodes, found["default"].placed, found["batch"].nodes) == (0, ("any-1",), 1)
+    (new,) = found["batch"].new
+    assert [pod.name for pod in new.pods] == ["job-1", "any-1"]
 
 
 def test_pods_of_two_pools_do_not_share_the_same_free_place():

@@ -10,7 +10,7 @@ from nodefleet.decide.case import Case
 from nodefleet.decide.packing import outlook, packings
 from nodefleet.decide.placement import Ask
 from nodefleet.decide.sizing import Unschedulable
-from nodefleet.decide.waiting import cannot_hold, judged, uids_waiting, waiting_for
+from nodefleet.decide.waiting import cannot_hold, judged, uids_waiting, used_otherwise, waiting_for
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.memory import PodGrant, PoolMemory
 from nodefleet.domain.operations import AlertKind
@@ -134,3 +134,24 @@ def test_what_a_pod_tolerates_decides_whether_it_waits_for_this_pool():
     result = packings(outlook(seen, policy, ()))
     assert result.by_pool["default"].bought_for == ("gpu-1",)
     assert [key for key, _ in result.nobody] == ["default/any-1"]
+
+
+# ── nodes that others used ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("granted", "joined", "young", "used"),
+    [
+        (-60, -30, False, True),
+        (-60, -90, False, False),  # nothing has come since
+        (-60, -30, True, False),  # more is on its way
+        (None, -30, False, False),  # nothing was bought for it
+    ],
+)
+def test_that_others_use_its_node_is_known_when_what_was_bought_has_come(granted, joined, young, used):
+    there = [node(0, ready_changed_at=after(joined))]
+    machines = [instance(0), *([instance(1, launched_at=after(-20))] if young else [])]
+    seen = look(0, pods=[waiting("web-1")], nodes=there, instances=machines)
+    grants = [] if granted is None else [PodGrant(uid="web-1", at=after(granted))]
+    assert used_otherwise(case(seen, grants), frozenset({"web-1"})) is used
+    assert not used_otherwise(case(seen, grants), frozenset({"web-2"}))

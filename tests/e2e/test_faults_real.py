@@ -31,12 +31,13 @@ NOTICE = 90.0  # seconds: EC2 takes a node only when parts have been away and re
 WEB, SALE = "web", "sale"
 
 
-def fleet(least: int) -> dict[str, Any]:
+def fleet(least: int, gap: float = 4.0) -> dict[str, Any]:
+    """`gap` intervals without a look are a silence."""
     return compressed(
         limits={"min": least, "max": 8},
         cooldown={"up": 4, "down": 2},
         sustain={"down": {"kind": "readings", "count": 2}},
-        trust={"stale_after": 8, "recovery_hold": HOLD},
+        trust={"stale_after": 8, "recovery_hold": HOLD, "gap": gap},
         removal={"notice": NOTICE, "force_after": NOTICE - 10},
     )
 
@@ -116,8 +117,9 @@ def test_without_prometheus_the_fleet_grows_for_waiting_pods_and_shrinks_only_lo
             until(lambda: len(site.workloads.running(SALE)) == 4, "a node is bought for the pod that waits")
             (grown,) = decided(site, Action.GROW, began)
             assert grown.decision.level is Level.DEGRADED
+            returning = now()
 
-        back = at_level(site, Level.RECOVERY, began)[0]
+        back = at_level(site, Level.RECOVERY, returning)[0]
         assert_people_hear(site, EventKind.RECOVERED, "Everything is readable again", began)
         site.workloads.scale(SALE, 5)
         until(lambda: len(site.workloads.running(SALE)) == 5, "the next pod gets its node")
@@ -126,7 +128,7 @@ def test_without_prometheus_the_fleet_grows_for_waiting_pods_and_shrinks_only_lo
         site.workloads.scale(SALE, 0)
         shrunk = until(lambda: decided(site, Action.SHRINK, began), "a node is given back", 90)[0]
     assert shrunk.at - back.at >= timedelta(seconds=HOLD)
-    assert any(_would_shrink(each) for each in at_level(site, Level.RECOVERY, began)), "nobody wanted to shrink"
+    assert any(_would_shrink(each) for each in at_level(site, Level.RECOVERY, returning)), "nobody wanted to shrink"
 
 
 def _would_shrink(record: DecisionRecord) -> bool:
@@ -174,7 +176,7 @@ def test_without_the_table_nothing_is_scaled_but_a_doomed_node_is_drained(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site.hardware, "notice", NOTICE)
-    site.begin(fleet(3))
+    site.begin(fleet(3, gap=2.0))
     site.workloads.deploy(WEB, 6, cpu="600m")
     until(lambda: len(site.workloads.running(WEB)) == 6, "all pods run")
     before, doomed, table = machines(site), spot_with_pods(site), site.parts["dynamodb"]
@@ -196,6 +198,7 @@ def test_without_the_table_nothing_is_scaled_but_a_doomed_node_is_drained(
     with site.schedule.going_on():
         grown = until(lambda: decided(site, Action.GROW, began), "it grows at once")[0]
         assert grown.id == next(each.id for each in site.decisions() if each.at > began)
+        assert grown.decision.level is not Level.NORMAL, "nobody noticed the silence"
         until(lambda: len(site.workloads.running(SALE)) == 1, "the pod runs")
         until(lambda: len(set(site.ready()) - {doomed}) >= 3, "the doomed node is replaced")
     assert_people_hear(site, EventKind.INTERRUPTED, f"{doomed} (", began)

@@ -259,6 +259,18 @@ def test_when_a_part_returns_nothing_shrinks_for_ten_minutes(idle, part):
     assert idle.world.parts("reader").store.state().journal.memory.level is Level.NORMAL
 
 
+def test_when_the_table_returns_nothing_shrinks_for_ten_minutes_either(idle):
+    """Nobody could write down that it was away: the silence tells. One tick that is missed is none yet."""
+    idle.tick(3)
+    idle.world.away("store")
+    _tick_whatever_comes(idle, 2)
+    idle.world.back("store")
+    idle.tick()
+    recovered = idle.world.now
+    assert idle.level == 1
+    assert idle.shrinks() - recovered >= timedelta(seconds=590)
+
+
 def _tick_whatever_comes(functions: Functions, times: int) -> None:
     for _ in range(times):
         try:

@@ -75,11 +75,16 @@ def pods_judged(
     kept = []
     for grant in grants:
         if grant.uid in unschedulable:
-            had_it = last_joined is not None and last_joined >= grant.at and not booting
+            had_it = had_its_node(grant, booting=booting, last_joined=last_joined)
             often = 0 < benefit.pods <= grant.times
             stuck = had_it and often and now - grant.at >= join_limit
             kept.append(replace(grant, lost=grant.lost or stuck))
     return tuple(kept), frozenset(grant.uid for grant in kept if grant.lost)
+
+
+def had_its_node(grant: PodGrant, *, booting: int, last_joined: datetime | None) -> bool:
+    """What was bought for it has come, as far as can be told: a worker became ready since, and none is on its way."""
+    return last_joined is not None and last_joined >= grant.at and not booting
 
 
 def pods_granted(grants: Sequence[PodGrant], uids: Collection[str], now: datetime) -> tuple[PodGrant, ...]:

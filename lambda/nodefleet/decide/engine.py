@@ -6,7 +6,7 @@ from nodefleet.decide import guard
 from nodefleet.decide.case import Case
 from nodefleet.decide.pool import blind, decide_pool
 from nodefleet.decide.scene import Scene
-from nodefleet.decide.waiting import cannot_hold, judged, uids_waiting
+from nodefleet.decide.waiting import cannot_hold, judged, uids_waiting, used_otherwise
 from nodefleet.domain.decision import Decision
 from nodefleet.domain.fleet import Phase, Worker, workers
 from nodefleet.domain.memory import Level, Memory
@@ -36,6 +36,7 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
         memory=Memory(
             level=trust.level,
             recovered_at=trust.recovered_at,
+            looked_at=seen.at,
             pools={result.decision.pool: result.memory for result in results},
         ),
         look_again="; ".join(result.look_again for result in results if result.look_again),
@@ -46,7 +47,8 @@ def _scene(seen: Observation, policy: Policy, fleet: tuple[Worker, ...], cases: 
     """Pods that lost their vote are left out before anything is packed."""
     uids = uids_waiting(seen)
     muted = frozenset(uid for this in cases for uid in judged(this, uids)[1])
-    return Scene(seen, policy, fleet, muted=muted)
+    in_vain = any(used_otherwise(this, uids - muted) for this in cases)
+    return Scene(seen, policy, fleet, muted=muted, used_otherwise=in_vain)
 
 
 def _strays(fleet: Iterable[Worker], policy: Policy) -> list[Tell]:

@@ -41,13 +41,18 @@ def trusted(seen: Observation, memory: Memory, policy: Policy, unreadable: Seque
     if why:
         level = Level.PARTIAL if _what_is_away(seen) else Level.DEGRADED
         return Trusted(level=level, recovered_at=None, why=why, tells=_told(memory.level, level, why))
-    was_down = memory.level in (Level.DEGRADED, Level.PARTIAL)
+    was_down = memory.level in (Level.DEGRADED, Level.PARTIAL) or _was_silent(seen, memory, policy)
     since = seen.at if was_down else memory.recovered_at
     recovering = since is not None and seen.at - since < policy.trust.recovery_hold
     level = Level.RECOVERY if recovering else Level.NORMAL
     return Trusted(
         level=level, recovered_at=since if recovering else None, why="", tells=_told(memory.level, level, "")
     )
+
+
+def _was_silent(seen: Observation, memory: Memory, policy: Policy) -> bool:
+    """No look could be written down for a while: DynamoDB was away, or the function itself."""
+    return memory.looked_at is not None and seen.at - memory.looked_at > policy.trust.gap * policy.interval
 
 
 def _what_is_away(seen: Observation) -> str:

@@ -39,22 +39,19 @@ class NewNode:
         return enough and all(template.can_hold(pod) for pod in self.pods)
 
 
+class Seats(dict[str, list[Pod]]):
+    """Who sits on which new node, of all pools: a pod may sit on one that another pool buys."""
+
+
 class NewNodes:
     """One pool's nodes that are added to a room, each in the zone that has fewest."""
 
-    def __init__(self, room: Room, templates: Sequence[Template], zones: Mapping[str, int]) -> None:
+    def __init__(self, room: Room, templates: Sequence[Template], zones: Mapping[str, int], seats: Seats) -> None:
         self.chosen: dict[str, Template] = {}  # by the name of the new node
-        self._pods: dict[str, list[Pod]] = {}
-        self._only_here: set[str] = set()
+        self._seats = seats
         self._room = room
         self._templates = templates
         self._zones = Counter(zones)
-
-    def seat(self, pod: Pod, name: str) -> None:
-        """The pod sits on this new node."""
-        self._pods.setdefault(name, []).append(pod)
-        if self._room.minds_more_than_the_host(pod):
-            self._only_here.add(name)
 
     def described(self) -> tuple[NewNode, ...]:
         everything = tuple(self._templates)
@@ -62,12 +59,17 @@ class NewNodes:
             NewNode(
                 zone=each.zone,
                 type=each.type,
-                pods=tuple(self._pods[name]),
-                only_here=name in self._only_here,
+                pods=tuple(self._seats[name]),
+                only_here=any(self._room.minds_more_than_the_host(pod) for pod in self._seats[name]),
                 templates=everything,
             )
             for name, each in self.chosen.items()
         )
+
+    def stand_again(self) -> None:
+        """Back into the room, from which they were rolled back, without their pods."""
+        for name, template in self.chosen.items():
+            self._room.add(template.named(name), template.daemons)
 
     def add_for(self, pod: Pod) -> str | None:
         """Add a node and put the pod on it; if no new node would hold it, none is added and the answer is why."""
@@ -88,7 +90,7 @@ class NewNodes:
         reason = self._room.place_on(pod, name)
         if reason is None:
             self.chosen[name] = template
-            self.seat(pod, name)
+            self._seats[name] = [pod]
             self._zones[template.zone] += 1
         else:
             self._room.roll_back(mark)

@@ -2,13 +2,19 @@
 
 The scheduler is played through: each pod goes on the first node that takes it, booting ones included, and a new node
 is added when none does. A pod that no new node could hold buys nothing and is named with the reason.
+
+That is the fewest nodes that could do. The scheduler spreads pods instead of packing them, so they may not be enough;
+if some of the pods still wait when their nodes are there, more is allowed for that.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from nodefleet.decide.new_nodes import NewNode, NewNodes
+from nodefleet.decide.choices import Choices
+from nodefleet.decide.new_nodes import Seats
+from nodefleet.decide.pool_packing import Packing, PoolPacking
 from nodefleet.decide.scheduling.fits import why_not
 from nodefleet.decide.scheduling.places import NodeModel
 from nodefleet.decide.scheduling.room import Room
@@ -18,20 +24,7 @@ from nodefleet.domain.fleet import Worker
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
-from nodefleet.domain.resources import NOTHING
 from nodefleet.domain.workload import Pod
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packing:
-    """What the pods that wait for one pool come down to. Pods are named by uid where we act on it, else by key."""
-
-    nodes: int = 0  # new ones
-    new: tuple[NewNode, ...] = ()
-    placed: tuple[str, ...] = ()  # they fit on nodes that are there or on their way
-    bought_for: tuple[str, ...] = ()  # they would sit on the new ones
-    cannot_hold: tuple[tuple[str, str], ...] = ()  # (namespace/name, why): no new node would help
-    unknown: bool = False  # nobody knows what a new node holds, so `nodes` does not say what `bought_for` needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +44,8 @@ class Outlook:
     templates: Mapping[str, tuple[Template, ...]]  # by pool, in the policy's order
     outlines: Mapping[str, tuple[NodeModel, ...]]  # by pool: what its nodes look like, if nobody knows what they hold
     zones: Mapping[str, Counter[str]]  # by pool: workers in each zone
+    choices: Choices
+    used_otherwise: bool = False  # nodes that were bought for some of the pods are there, and they still wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,27 +72,35 @@ def outlook(seen: Observation, policy: Policy, workers: Sequence[Worker]) -> Out
     if isinstance(seen.kubernetes, Missing) or seen.kubernetes.pods is None:
         return None
     known = knowledge(seen)
+    templates = {pool.name: known.templates(pool) for pool in policy.pools}
     on_their_way = coming(seen, policy, workers, known)
     return Outlook(
         room=room_of(seen.kubernetes.nodes, seen.kubernetes.pods, workers, on_their_way),
         waiting=unschedulable(seen.kubernetes.pods),
-        templates={pool.name: known.templates(pool) for pool in policy.pools},
+        templates=templates,
         outlines={pool.name: tuple(known.outlines(pool)) for pool in policy.pools},
         zones=zones_in_use(workers, on_their_way),
+        choices=Choices(templates),
     )
 
 
 def packings(look: Outlook) -> Packings:
     """For every pool what its pods need. The room is left as it was."""
-    mark = look.room.mark()
+    mark, choices, seats = look.room.mark(), look.choices, Seats()
     assigned = assign(look.waiting, look)
     packed = {
-        pool: _Packing(pods, look.room, look.templates[pool], look.zones.get(pool, Counter()))
-        for pool, pods in assigned.by_pool.items()
+        pool: PoolPacking(look.room, templates, look.zones.get(pool, Counter()), choices, seats)
+        for pool, templates in look.templates.items()
     }
-    _place_all(list(packed.values()))
-    by_pool = {pool: each.described() for pool, each in packed.items()}
+    # Who has a choice of pools comes last, and may find a place on a node that is bought for those who have none.
+    for chooses in (False, True):
+        for pool, pods in assigned.by_pool.items():
+            packed[pool].take(pod for pod in pods if (len(choices.pools(pod)) > 1) is chooses)
+        _place_all(list(packed.values()))
     nobody = tuple((pod.key, why) for pod, why in assigned.nobody if look.room.place(pod) is None)
+    if look.used_otherwise:
+        _allow_for_spreading(look, mark, list(packed.values()))
+    by_pool = {pool: each.described() for pool, each in packed.items()}
     look.room.roll_back(mark)
     return Packings(by_pool=by_pool, nobody=nobody)
 
@@ -110,7 +113,7 @@ def assign(pods: Iterable[Pod], look: Outlook) -> Assignment:
     by_pool: dict[str, list[Pod]] = {pool: [] for pool in look.templates}
     nobody = []
     for pod in pods:
-        pool = _first_that_can_hold(pod, look) or _first_that_might_hold(pod, look)
+        pool = next(iter(look.choices.pools(pod)), None) or _first_that_might_hold(pod, look)
         if pool is not None:
             by_pool[pool].append(pod)
         else:
@@ -118,76 +121,37 @@ def assign(pods: Iterable[Pod], look: Outlook) -> Assignment:
     return Assignment(by_pool={pool: tuple(held) for pool, held in by_pool.items()}, nobody=tuple(nobody))
 
 
-def pack(pods: Iterable[Pod], room: Room, templates: Sequence[Template], zones: Mapping[str, int]) -> Packing:
-    """Put one pool's pods into the room, adding new nodes to it where they are needed.
-
-    `zones` says how many workers the pool has in each zone: new ones go where there are fewest.
-    """
-    packing = _Packing(pods, room, templates, zones)
-    _place_all([packing])
-    return packing.described()
-
-
-def _place_all(packings: Sequence["_Packing"]) -> None:
+def _place_all(packed: Sequence[PoolPacking]) -> None:
     """Round after round, for whoever is placed may be the one that others, of other pools too, want to be near."""
-    while any(each.place() for each in packings):
+    while any(each.place() for each in packed):
         pass
 
 
-class _Packing:
-    """One pool's pods on their way into the room."""
+def _allow_for_spreading(look: Outlook, mark: int, packed: Sequence[PoolPacking]) -> None:
+    """More nodes, until everybody finds a place also if each goes to the emptiest: as they come, and small ones first.
 
-    def __init__(
-        self, pods: Iterable[Pod], room: Room, templates: Sequence[Template], zones: Mapping[str, int]
-    ) -> None:
-        self._room = room
-        self._templates = templates
-        self._new = NewNodes(room, templates, zones)
-        self._left = _biggest_first(pods, templates)
-        self._placed: list[str] = []
-        self._bought_for: list[str] = []
-        self._cannot_hold: dict[str, str] = {}
-
-    def place(self) -> bool:
-        """Find a place for everybody who may still get one. Whether somebody did: others may want to be near them."""
-        trying, self._left = self._left, []
-        for pod in trying:
-            reason = self._why_not(pod)
-            if reason is None:
-                self._cannot_hold.pop(pod.key, None)
-                continue
-            self._cannot_hold[pod.key] = reason
-            if pod.rules.affinity or pod.rules.spread:
-                self._left.append(pod)
-        return len(self._left) < len(trying)
-
-    def described(self) -> Packing:
-        return Packing(
-            nodes=len(self._new.chosen),
-            new=self._new.described(),
-            placed=tuple(self._placed),
-            bought_for=tuple(self._bought_for),
-            cannot_hold=tuple(self._cannot_hold.items()),
-            unknown=not self._templates and bool(self._bought_for),
-        )
-
-    def _why_not(self, pod: Pod) -> str | None:
-        node = self._room.place(pod)
-        if node is not None and node not in self._new.chosen:
-            self._placed.append(_id(pod))
-            return None
-        if node is not None:
-            self._new.seat(pod, node)
-        elif self._templates and (reason := self._new.add_for(pod)) is not None:
-            return reason
-        self._bought_for.append(_id(pod))
-        return None
+    Only those who found a place at all are tried; who finds none now gets a new node as before.
+    """
+    settled = [(pod, each) for each in packed for pod in each.settled.values()]
+    for order in (_as_they_come, _smallest_first):
+        look.room.roll_back(mark)
+        for each in packed:
+            each.new.stand_again()
+        places = look.room.emptiest()
+        for pod, each in order(settled):
+            if look.room.place_on_emptiest(pod, places) is None and each.new.add_for(pod) is None:
+                places = look.room.emptiest()
 
 
-def _first_that_can_hold(pod: Pod, look: Outlook) -> str | None:
-    return next(
-        (pool for pool, templates in look.templates.items() if any(each.can_hold(pod) for each in templates)), None
-    )
+_Settled: TypeAlias = list[tuple[Pod, PoolPacking]]
+
+
+def _as_they_come(settled: _Settled) -> _Settled:
+    return sorted(settled, key=lambda pair: (str(pair[0].unschedulable_since), pair[0].key))
+
+
+def _smallest_first(settled: _Settled) -> _Settled:
+    return sorted(settled, key=lambda pair: (pair[0].requests.cpu, pair[0].requests.memory, pair[0].key))
 
 
 def _first_that_might_hold(pod: Pod, look: Outlook) -> str | None:
@@ -203,18 +167,3 @@ def _why_nobody(pod: Pod, look: Outlook) -> str:
     if len(reasons) == 1:
         return reasons[0][1]
     return "; ".join(f"pool {pool}: {reason}" for pool, reason in reasons)
-
-
-def _biggest_first(pods: Iterable[Pod], templates: Sequence[Template]) -> list[Pod]:
-    """By the larger of a pod's shares of a new node, for what is big is hard to place; then by name."""
-    node = templates[0].free if templates else NOTHING
-
-    def rank(pod: Pod) -> tuple[float, str, str]:
-        share = max(pod.requests.cpu / max(node.cpu, 1), pod.requests.memory / max(node.memory, 1))
-        return (-share, pod.key, pod.uid)
-
-    return sorted(pods, key=rank)
-
-
-def _id(pod: Pod) -> str:
-    return pod.uid or pod.key

@@ -22,13 +22,20 @@ from nodefleet.domain.workload import Pod
 
 class Scene:
     def __init__(
-        self, seen: Observation, policy: Policy, fleet: Sequence[Worker], *, muted: frozenset[str] = frozenset()
+        self,
+        seen: Observation,
+        policy: Policy,
+        fleet: Sequence[Worker],
+        *,
+        muted: frozenset[str] = frozenset(),
+        used_otherwise: bool = False,
     ) -> None:
-        """`muted` are uids of pods that buy nothing any more."""
+        """`muted` are uids of pods that buy nothing any more. `used_otherwise`: others took the places of some."""
         self._seen = seen
         self._policy = policy
         self._fleet = fleet
         self._muted = muted
+        self._used_otherwise = used_otherwise
 
     @cached_property
     def packings(self) -> Packings | None:
@@ -40,7 +47,8 @@ class Scene:
         found = outlook(self._seen, self._policy, self._fleet)
         if found is None:
             return None
-        return replace(found, waiting=tuple(pod for pod in found.waiting if pod.uid not in self._muted))
+        waiting = tuple(pod for pod in found.waiting if pod.uid not in self._muted)
+        return replace(found, waiting=waiting, used_otherwise=self._used_otherwise)
 
     @cached_property
     def _pods(self) -> Mapping[str, Sequence[Pod]] | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from nodefleet.decide import benefit
 from nodefleet.decide.case import Case
@@ -34,20 +35,33 @@ class Waiting:
 
 def judged(this: Case, uids: frozenset[str]) -> tuple[tuple[PodGrant, ...], frozenset[str]]:
     """The grants of pods that still wait, and the uids of those that lost their vote."""
+    return benefit.pods_judged(
+        this.before.pod_grants,
+        uids,
+        booting=this.count.booting,
+        last_joined=_last_joined(this),
+        join_limit=this.pool.health.join_limit,
+        benefit=this.pool.benefit,
+        now=this.seen.at,
+    )
+
+
+def used_otherwise(this: Case, uids: frozenset[str]) -> bool:
+    """Nodes that were bought for some of these pods are there, and they still wait: others have taken their places."""
+    joined = _last_joined(this)
+    return any(
+        grant.uid in uids and benefit.had_its_node(grant, booting=this.count.booting, last_joined=joined)
+        for grant in this.before.pod_grants
+    )
+
+
+def _last_joined(this: Case) -> datetime | None:
     joined = [
         worker.node.ready_changed_at
         for worker in this.workers
         if worker.phase is Phase.READY and worker.node and worker.node.ready_changed_at
     ]
-    return benefit.pods_judged(
-        this.before.pod_grants,
-        uids,
-        booting=this.count.booting,
-        last_joined=max(joined, default=None),
-        join_limit=this.pool.health.join_limit,
-        benefit=this.pool.benefit,
-        now=this.seen.at,
-    )
+    return max(joined, default=None)
 
 
 def uids_waiting(seen: Observation) -> frozenset[str]:

@@ -125,6 +125,7 @@ class PoolMemory:
 class Memory:
     level: Level = Level.NORMAL
     recovered_at: datetime | None = None
+    looked_at: datetime | None = None  # the look that left this
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)
 
     def pool(self, name: str) -> PoolMemory:

@@ -24,11 +24,12 @@ DRAIN = 30  # seconds until a drain is given up: a busy machine needs a dozen fo
 STUCK_AFTER = 2  # seconds past its grace
 _MARKET = {"spot_percent": 0}  # nobody stays for being On-Demand
 FULL = compressed(limits={"min": len(Home), "max": len(Home)}, market=_MARKET)
-# Failed drains are not tried again while we look.
+# Failed drains are not tried again while we look, and nobody waits because nobody looked while all was prepared.
 FEWER = compressed(
     limits={"min": 2, "max": 2},
     market=_MARKET,
     budgets={"removals": len(Home)},
+    trust={"recovery_hold": 0},
     removal={"drain_timeout": DRAIN, "stuck_after": STUCK_AFTER, "retry_first": 600, "retry_longest": 600},
 )
 _LOOKS = 2  # more, while only a finalizer holds a node

@@ -53,6 +53,7 @@ def _fill(scene: Stage) -> None:
     for _ in range(2):
         for world in scene.worlds:
             world.look()
+        scene.join()
         scene.wait(lambda workload: workload.settled)
 
 
@@ -101,6 +102,7 @@ def _until_gone(scene: Stage, worlds: Sequence[World], did: dict[int, list[str]]
         scene.rest.look()
         for world in open_in:
             _looked(world, did)
+            world.machines.join()
         time.sleep(_PAUSE)
 
 

@@ -53,6 +53,7 @@ class Machines:
         self._draw = Random(f"machines {world}")  # noqa: S311  # repeatable on purpose
         self._all: dict[str, Instance] = {}
         self._answers: dict[str, Answer] = {}
+        self._booting: list[Instance] = []
 
     # ── setting the scene ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -62,14 +63,15 @@ class Machines:
         roles = dict.fromkeys(CONTROL_PLANE_LABELS[:1], "true")
         self._register(made, roles, [_SERVER_TAINT])
 
-    def start(self, pool: str, zone: str, type_: str, market: Market, operation: str = "") -> Instance:
-        made = self._made(pool=pool, zone=zone, type_=type_, market=market, operation=operation)
-        rules = self._policy.pool(pool)
-        assert rules is not None, f"no pool {pool}"
-        labels = {POOL_LABEL: pool, CAPACITY_LABEL: market.value, **rules.labels}
-        taints = [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in rules.taints]
-        self._register(made, labels, taints)
-        return made
+    def start(self, pool: str, zone: str, type_: str, market: Market) -> None:
+        """A worker that has joined already."""
+        self._join(self._made(pool=pool, zone=zone, type_=type_, market=market))
+
+    def join(self) -> None:
+        """What was launched has booted."""
+        booted, self._booting = self._booting, []
+        for machine in booted:
+            self._join(machine)
 
     def vanish(self, identity: str) -> None:
         """Machine and node are gone at once, if they are not already."""
@@ -88,12 +90,19 @@ class Machines:
         return offers(tuple(types))
 
     def launch(self, launch: Launch) -> Answer:
-        """EC2 chooses among the types that were asked for."""
+        """EC2 chooses among the types that were asked for. They boot until they `join`."""
         if launch.id not in self._answers:
             made = [
-                self.start(launch.pool, launch.zone, self._draw.choice(launch.types), launch.market, launch.id)
+                self._made(
+                    pool=launch.pool,
+                    zone=launch.zone,
+                    type_=self._draw.choice(launch.types),
+                    market=launch.market,
+                    operation=launch.id,
+                )
                 for _ in range(launch.count)
             ]
+            self._booting += made
             self._answers[launch.id] = Answer(instances=tuple(each.id for each in made))
         return self._answers[launch.id]
 
@@ -124,6 +133,13 @@ class Machines:
         )
         self._all[made.id] = made
         return made
+
+    def _join(self, machine: Instance) -> None:
+        rules = self._policy.pool(machine.pool)
+        assert rules is not None, f"no pool {machine.pool}"
+        labels = {POOL_LABEL: machine.pool, CAPACITY_LABEL: machine.market.value, **rules.labels}
+        taints = [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in rules.taints]
+        self._register(machine, labels, taints)
 
     def _register(self, machine: Instance, labels: Mapping[str, str], taints: Sequence[Mapping[str, str]]) -> None:
         (offer,) = offers((machine.type,))

@@ -1,9 +1,11 @@
 """Many worlds at once, one phase after the other: all wait for the slowest, and one look at the API serves all.
 
 A world's workload surges; the loop looks, buys, looks again and buys once more. Then the same surge is played again
-with two nodes fewer than were bought.
+with two nodes fewer than the first look bought. (What the second one bought makes up for where the scheduler happened
+to put the pods, which is different each time, so nothing can be said about that.)
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -56,12 +58,8 @@ class Cycle:
 class Played:
     workload: Workload
     cycles: list[Cycle] = field(default_factory=list)
-    fewer: tuple[str, ...] = ()  # machines that were left out the second time
-    left_over: tuple[str, ...] = ()  # pods that then found no place, of those that ran before
-
-    @property
-    def bought(self) -> tuple[Instance, ...]:
-        return tuple(machine for cycle in self.cycles for machine in cycle.bought)
+    without: tuple[str, ...] = ()  # machines of the first look that were left out the second time
+    left_over: tuple[str, ...] = ()  # apps whose pods then found no place, of those that ran before
 
 
 def surges(parts: RunningParts, workloads: Sequence[Workload]) -> dict[int, Played]:
@@ -81,6 +79,12 @@ class Stage:
         whole = KubernetesCluster(client)
         self.rest = Rest(lambda: _of_worlds(whole.view(), workloads), parts.control_plane.scheduler_metrics)
         self.worlds = [World(workload, client, lambda: self.rest.last) for workload in workloads]
+
+    def join(self) -> None:
+        """What was launched boots. That takes longer than a second, and the API tells times to the second."""
+        time.sleep(1)
+        for world in self.worlds:
+            world.machines.join()
 
     def wait(self, apps_of: Callable[[Workload], Sequence[App]]) -> None:
         self.rest.wait([app for world in self.worlds for app in apps_of(world.workload)])
@@ -117,11 +121,12 @@ def _played(scene: Stage) -> list[Played]:
         _cycle(scene, played)
     running = [_running(world) for world in scene.worlds]
     for world, each in zip(scene.worlds, played, strict=True):
-        each.fewer = tuple(_emptiest(world, each.bought))
+        each.without = tuple(_emptiest(world, each.cycles[0].bought))
         world.delete(world.workload.surge)
     scene.wait(_before)
     for world, each in zip(scene.worlds, played, strict=True):
-        for machine in each.fewer:
+        later = (machine.id for cycle in each.cycles[1:] for machine in cycle.bought)
+        for machine in (*each.without, *later):
             world.machines.vanish(machine)
         world.create(world.workload.surge)
     scene.wait(_all)
@@ -138,6 +143,7 @@ def _cycle(scene: Stage, played: Sequence[Played]) -> None:
         came = world.look()
         looks.append((came, tuple(each for each in world.machines.instances() if each not in had), waited))
     if any(bought for _, bought, _ in looks):
+        scene.join()
         scene.wait(_all)
     for world, each, (came, bought, waited) in zip(scene.worlds, played, looks, strict=True):
         cycle = Cycle(packed=world.packed(came.seen), bought=bought, waited=waited, waiting=tuple(world.waiting()))
@@ -161,7 +167,7 @@ def _running(world: World) -> Counter[str]:
 
 
 def _emptiest(world: World, bought: Sequence[Instance]) -> list[str]:
-    """The two of the new machines on which least is asked for; of two only one, and the last one stays."""
+    """The two of these machines on which least is asked for; of two only one, and the last one stays."""
     nodes = {node.name: node.allocatable for node in world.cluster.view().nodes}
     load: Counter[str] = Counter({machine.id: 0 for machine in bought})
     for pod in world.pods():

@@ -60,6 +60,20 @@ class Room:
             self._settle(pod, self._by_name[name])
         return reason
 
+    def emptiest(self) -> Emptiest:
+        """All places as they are now."""
+        return Emptiest(self._places)
+
+    def place_on_emptiest(self, pod: Pod, places: Emptiest) -> str | None:
+        """Put the pod on the emptiest node that fits, as the scheduler would, and say which; none if no node does."""
+        demands = self._neighbours.demands(pod)
+        found = next((place for place in places if self._fits(pod, place, demands)), None)
+        if found is None:
+            return None
+        self._settle(pod, found)
+        places.rank_anew(found)
+        return found.node.name
+
     def add(self, node: NodeModel, occupants: Iterable[Pod] = ()) -> None:
         """A new node, tried after all others, with pods that run on it from the start."""
         place = self._new_place(node)
@@ -92,9 +106,9 @@ class Room:
         self.roll_back(mark)
         if homeless is None:
             pods = self.take_out(name)
-            spread = Emptiest(self._places)
+            spread = self.emptiest()
             homeless = self._crowded_out(pods, spread)
-            homeless = homeless or self._without_place(pods, lambda pod: self._place_on_emptiest(pod, spread))
+            homeless = homeless or self._without_place(pods, lambda pod: self.place_on_emptiest(pod, spread))
             if homeless is not None:
                 self.roll_back(mark)
         return homeless
@@ -144,15 +158,6 @@ class Room:
             if len(own) < len(pods) and crowded_out(pod, own, (other for other in pods if other is not pod)):
                 return Homeless(pod, "may fit on no other node once the pods that leave with it are there")
         return None
-
-    def _place_on_emptiest(self, pod: Pod, places: Emptiest) -> str | None:
-        demands = self._neighbours.demands(pod)
-        found = next((place for place in places if self._fits(pod, place, demands)), None)
-        if found is None:
-            return None
-        self._settle(pod, found)
-        places.rank_anew(found)
-        return found.node.name
 
     def _fits(self, pod: Pod, place: Place, demands: list[Demand]) -> bool:
         return place.has(pod.requests) and self._why_not(pod, place, demands) is None
