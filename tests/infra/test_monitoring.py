@@ -83,7 +83,8 @@ def test_from_when_on_it_is_too_much(key, metric, statistic, comparison, limit, 
 
 
 def test_three_failures_within_a_quarter_of_an_hour_are_too_many_and_so_are_three_failed_runs():
-    scaling, runs = alarms(deployed_stack(DEV))["scaling-failures"]
+    found = alarms(deployed_stack(DEV))["scaling-failures"]
+    scaling, runs = sorted(found, key=lambda each: "metricQueries" in each)
     assert (scaling["metricName"], scaling["statistic"]) == ("ScalingFailures", "Sum")
     assert {(each["threshold"], each["comparisonOperator"]) for each in (scaling, runs)} == {
         (3, "GreaterThanOrEqualToThreshold")

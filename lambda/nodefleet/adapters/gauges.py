@@ -226,5 +226,5 @@ def _or_lost(asking: _Asking, result: _Heard | Exception, within: timedelta) -> 
 
 def _lost(part: str, problem: Exception, within: timedelta) -> Missing:
     if isinstance(problem, TimeoutError):
-        return Missing(f"{part} gave no answer within {within.total_seconds():.3g} s")
+        return Missing(f"{part} gave no answer within {max(within.total_seconds(), 0):.3g} s")
     return Missing(f"{part} could not be asked: {type(problem).__name__}: {problem}")

@@ -71,7 +71,7 @@ class Prometheus:
         except (NodeFleetError, _UnusableError) as problem:
             return Missing(str(problem))
         except TimeoutError:
-            return Missing(f"Prometheus gave no answer within {within.total_seconds():.3g} s")
+            return Missing(f"Prometheus gave no answer within {max(within.total_seconds(), 0):.3g} s")
         return understood(status, body, logged_in=login is not None)
 
     def _post(self, query: str, login: MetricsLogin | None, deadline: float) -> tuple[int, bytes]:
