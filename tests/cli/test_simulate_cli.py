@@ -85,7 +85,8 @@ def test_a_policy_takes_the_place_of_the_scenarios_and_must_keep_its_promises(tm
 
 def test_a_trace_takes_the_place_of_the_load_and_expectations_are_not_checked(tmp_path):
     scenario = written(tmp_path, expect={"grows": {"at_most": 0}})
-    trace = tmp_path / "mine.csv"
+    trace = tmp_path / ("d" * 90) / "mine.csv"
+    trace.parent.mkdir()
     trace.write_text("timestamp,value\n2026-11-16T09:00:00Z,1\n2026-11-16T09:10:00Z,3\n2026-11-16T09:20:00Z,3\n")
     done = simulate("--scenario", scenario, "--trace", trace)
     assert done.exit_code == 0
@@ -94,11 +95,11 @@ def test_a_trace_takes_the_place_of_the_load_and_expectations_are_not_checked(tm
 
 
 def test_a_report_is_written_where_it_is_asked_for(tmp_path):
-    target = tmp_path / "new" / "folder" / "day.html"
+    target = tmp_path / "new" / ("d" * 90) / "day.html"
     done = simulate("--scenario", written(tmp_path), "--report", target)
     assert done.exit_code == 0
     assert target.read_text().startswith("<!doctype html>")
-    assert str(target) in done.stdout.replace("\n", "")
+    assert f"Report: {target}\n" in done.stdout
 
 
 def test_a_report_that_cannot_be_written_is_said_so(tmp_path):

@@ -55,7 +55,7 @@ def simulate(
         if trace is not None:
             console.print(Text("\nWhat the scenario expects was not checked: it is about the scenario's own load."))
         if report is not None:
-            console.print(Text(f"\nReport: {report}"))
+            console.print(Text(f"\nReport: {report}"), soft_wrap=True)
     if not played.holds:
         raise typer.Exit(FAILED)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import PurePath
 
 from nodefleet_tools.sim.scenarios.expectations import Expect
 from nodefleet_tools.sim.scenarios.model import Scenario
@@ -28,7 +29,7 @@ def with_trace(found: Read, name: str, points: Points) -> Read:
     services = (replace(scenario.services[0], load=(shape,)), *scenario.services[1:])
     changed = replace(
         scenario,
-        about=f"{scenario.name}, with the load of {name} in place of {scenario.services[0].workload}'s own.",
+        about=f"{scenario.name}, with the load of {PurePath(name).name} in place of {scenario.services[0].workload}'s own.",
         lasts=lasts,
         services=services,
         history=scenario.history if before else None,
