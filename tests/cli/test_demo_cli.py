@@ -61,7 +61,7 @@ def test_the_summary_has_every_figure_that_was_promised(tmp_path):
 def test_the_report_is_written_and_named(tmp_path):
     done, report = run(tmp_path)
     assert report.read_text().startswith("<!doctype html>")
-    assert report.as_uri() in done.stdout.replace("\n", "")
+    assert report.as_uri() in done.stdout
 
 
 def test_a_day_that_does_not_come_true_ends_with_status_1(tmp_path, monkeypatch):

@@ -25,6 +25,12 @@ def test_seeds_that_hold_are_summed_up():
     assert "Nothing happened that must never happen." in done.output
 
 
+def test_without_a_terminal_progress_comes_as_lines(monkeypatch):
+    monkeypatch.setattr(chaos, "_LINES", 2)
+    lines = called("--seeds", "4", "--from", "4").output.splitlines()
+    assert [line for line in lines if " of 4 seeds" in line] == ["2 of 4 seeds, 0 wrong", "4 of 4 seeds, 0 wrong"]
+
+
 def test_one_seed_can_be_watched():
     done = called("--seed", "2", "--trace")
     assert done.exit_code == 0

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from nodefleet_tools.cli.playing import is_lively
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.play import Verdict, play
 from nodefleet_tools.sim.chaos.seeds import verdicts
@@ -18,6 +19,7 @@ from nodefleet_tools.sim.chaos.shortening import Shortening, story
 FAILED = 1  # the exit status when something happened that must never happen
 _TOLD = 3  # seeds that are told of in full; the others are named
 _ENOUGH = 20  # seeds that went wrong: there is no use in looking for more
+_LINES = 20  # of progress where no bar can be drawn
 
 
 def chaos(
@@ -67,7 +69,8 @@ def _play_all(seeds: Sequence[int], jobs: int, console: Console) -> tuple[Counte
         TimeRemainingColumn(),
         TextColumn("{task.fields[wrong]}"),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    lively = is_lively(console)
+    with Progress(*columns, console=console, transient=True, disable=not lively) as progress:
         task = progress.add_task("seeds", total=len(seeds), wrong="")
         for verdict in verdicts(seeds, jobs):
             tally += verdict.figures + Counter(seeds=1)
@@ -75,6 +78,8 @@ def _play_all(seeds: Sequence[int], jobs: int, console: Console) -> tuple[Counte
                 wrong.append(verdict)
                 console.print(Text(f"Seed {verdict.seed}: {verdict.first}", "bold red"))
             progress.update(task, advance=1, wrong=f"{len(wrong)} wrong" if wrong else "")
+            if not lively and tally["seeds"] % max(1, len(seeds) // _LINES) == 0:
+                console.print(Text(f"{tally['seeds']:,} of {len(seeds):,} seeds, {len(wrong)} wrong"))
             if len(wrong) >= _ENOUGH:
                 break
     return tally, wrong

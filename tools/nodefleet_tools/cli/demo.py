@@ -37,7 +37,8 @@ def demo(
         show_lines(played, console)
     show_summary(played, console)
     write_report(played, report)
-    console.print(Text.assemble("\nThe report, with plots and every decision: ", (report.resolve().as_uri(), "bold")))
+    where = Text.assemble("\nThe report, with plots and every decision: ", (report.resolve().as_uri(), "bold"))
+    console.print(where, soft_wrap=True)
     console.print(Text("Any other day: nodefleet simulate --list", "bright_black"))
     if not played.holds:
         raise typer.Exit(FAILED)
