@@ -27,9 +27,10 @@ def with_trace(found: Read, name: str, points: Points) -> Read:
     lasts = min(scenario.lasts, points.lasts - before)
     shape = Trace(file=name, peak=_highest(found), start=f"{scenario.starts:%H:%M:%S}", before=before)
     services = (replace(scenario.services[0], load=(shape,)), *scenario.services[1:])
+    own = f"{scenario.services[0].workload}'s own"
     changed = replace(
         scenario,
-        about=f"{scenario.name}, with the load of {PurePath(name).name} in place of {scenario.services[0].workload}'s own.",
+        about=f"{scenario.name}, with the load of {PurePath(name).name} in place of {own}.",
         lasts=lasts,
         services=services,
         history=scenario.history if before else None,
