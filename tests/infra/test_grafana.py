@@ -9,6 +9,7 @@ import yaml
 
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
 from nodefleet.domain.metrics import ABOUT, Metric
+from nodefleet.domain.policy.pool import Queries
 from nodefleet_infra import manifests
 from shipped_metrics import SITE, labels_of, problems_in
 
@@ -60,6 +61,12 @@ def test_a_panel_asks_a_source_that_is_there(name, panel):
         assert sources[target["datasource"]["uid"]] == target["datasource"]["type"]
     letters = [target["refId"] for target in panel["targets"]]
     assert len(letters) == len(set(letters))
+
+
+@pytest.mark.parametrize("query", [Queries().cpu, Queries().memory, Queries().nodes])
+def test_people_see_the_readings_that_are_decided_by(query):
+    shown = [target["expr"] for name, panel in PANELS for target in panel["targets"] if name == "cluster.json"]
+    assert query.replace('pool="$pool"', 'pool=~"$pool"') in shown
 
 
 @EVERY_PANEL

@@ -139,7 +139,7 @@ def filled_of(seed: int) -> Workload:
         )
         for number in range(nodes)
     )
-    sure = tuple(app for app in making.surge(nodes * draw.uniform(0.35, 0.6)) if app.runs == app.replicas)
+    sure = tuple(app for app in making.surge(nodes * draw.uniform(0.2, 0.5)) if app.runs == app.replicas)
     budgets = tuple(_budget(draw, app) for app in sure if draw.random() < 0.4)
     settled = (*making.daemons(), *sure)
     return Workload(
