@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.parts import needed
+from e2e.parts import get, needed
 from e2e.parts.needed import MissingToolError
 from e2e.parts.part import LOOPBACK, Part, PartFailedError, answers, free_ports
 from e2e.parts.places import MODULES
@@ -209,6 +209,30 @@ def test_a_failed_build_leaves_nothing_that_looks_made(monkeypatch, tmp_path):
 def test_a_failed_step_says_what_its_command_said(tmp_path):
     with pytest.raises(BuildFailedError, match=r"(?s)soup failed.*no such module"):
         run_step("soup", [sys.executable, "-c", "import sys; print('no such module'); sys.exit(3)"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'go: k8s.io/kubernetes@v1.34.4: Get "https://host/x": dial tcp: lookup host: no such host',
+        "Could not transfer artifact com.amazonaws:DynamoDBLocal from/to central: Unknown host repo",
+        "E: Failed to fetch http://host/pool/p.deb  Temporary failure resolving 'host'",
+    ],
+)
+def test_without_a_way_to_the_registry_everything_is_skipped_with_a_loud_reason(monkeypatch, tmp_path, capsys, said):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "argv", ["get"])
+
+    class Far(Stew):
+        def make(self, folder: Path) -> None:
+            run_step("far", [sys.executable, "-c", f"import sys; print({said!r}); sys.exit(1)"], folder)
+
+    monkeypatch.setattr(get, "RECIPES", [Far(())])
+    monkeypatch.setattr(get, "missing_tools", list)
+    assert get.main() == get.SKIPPED
+    printed = capsys.readouterr().err
+    assert "e2e SKIPPED" in printed
+    assert said in printed
 
 
 def test_the_libraries_are_of_the_same_release_as_the_control_plane():

@@ -1,6 +1,7 @@
 """Build and download parts without starting them, and say what each took: `python -m e2e.parts.get [name …]`.
 
-Where tools are missing nothing is built, and the status is 77, which means "skipped" to those who call it.
+Where tools are missing nothing is built, and where a registry cannot be reached no more is: the status is 77, which
+means "skipped" to those who call it.
 """
 
 import argparse
@@ -8,9 +9,10 @@ import sys
 
 from .needed import MissingToolError, say
 from .recipes import RECIPES, missing_tools
-from .store import BuildFailedError, record
+from .store import BuildFailedError, UnreachableError, record
 
 SKIPPED = 77
+_SKIPPED = "e2e SKIPPED, nothing is proved on real parts."
 
 
 def main() -> int:
@@ -21,12 +23,15 @@ def main() -> int:
     if unknown := sorted(set(wanted) - set(names)):
         parser.error(f"no such part: {', '.join(unknown)}. There are: {', '.join(names)}")
     if missing := missing_tools():
-        say(f"e2e SKIPPED, nothing is proved on real parts. {'; '.join(missing)}")
+        say(f"{_SKIPPED} {'; '.join(missing)}")
         return SKIPPED
     try:
         for recipe in RECIPES:
             if recipe.name in wanted:
                 sys.stdout.write(f"{record(recipe)}\n")
+    except UnreachableError as problem:
+        say(f"{_SKIPPED} A registry cannot be reached: {problem}")
+        return SKIPPED
     except (MissingToolError, BuildFailedError) as problem:
         say(str(problem))
         return 1

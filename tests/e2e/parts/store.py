@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -24,10 +25,20 @@ from .places import cache
 _SAY_EVERY = 15.0
 _RECORD = "built.json"
 _LAST_LINES = 15
+# How Go, Maven and apt say that there is no way to their registry.
+_NO_WAY = re.compile(
+    "dial tcp|i/o timeout|no such host|connection refused|network is unreachable|temporary failure|unknown host"
+    "|could not resolve|could not connect|connection timed out|module lookup disabled",
+    re.IGNORECASE,
+)
 
 
 class BuildFailedError(Exception):
     """A part could not be had. The message has the end of the step's output; a second try goes on where it ended."""
+
+
+class UnreachableError(BuildFailedError):
+    """The registry that has the part cannot be reached from this machine."""
 
 
 class Recipe(Protocol):
@@ -115,7 +126,8 @@ def run_step(what: str, command: Sequence[str], folder: Path, environment: Mappi
             raise
     if step.returncode:
         end = "\n  ".join(lines[-_LAST_LINES:])
-        raise BuildFailedError(f"{what} failed; what is done is kept, so try again.\n  {end}")
+        failure = UnreachableError if _NO_WAY.search(end) else BuildFailedError
+        raise failure(f"{what} failed; what is done is kept, so try again.\n  {end}")
     say(f"{what}: done after {time.monotonic() - started:.0f} s")
 
 
