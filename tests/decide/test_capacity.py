@@ -104,8 +104,8 @@ def test_booting_and_leaving_workers_are_not_covered():
     assert covered(fleet(seen), Reading(50, NOON)) == 1
 
 
-def lost(seen, before, losses=()):
-    return membership(fleet(seen), before, losses, NOON)
+def lost(seen, before, losses=(), looked_at=None):
+    return membership(fleet(seen), before, losses, NOON, looked_at)
 
 
 def test_members_are_those_who_are_capacity():
@@ -115,6 +115,18 @@ def test_members_are_those_who_are_capacity():
 
 def test_an_interrupted_member_is_lost():
     assert lost(look(3, notices=(doom(2),)), ("i-002",)).losses == (Loss(worker="i-002", at=NOON, cause="interrupted"),)
+
+
+@pytest.mark.parametrize(("looked", "lost_ones"), [(-31, ["i-007"]), (-30, []), (-1, []), (None, [])])
+def test_a_worker_that_is_taken_before_any_look_saw_it_is_lost_too_and_once(looked, lost_ones):
+    seen = look(2, instances=[instance(7, launched_at=after(-30))], notices=(doom(7),))
+    looked_at = None if looked is None else after(looked)
+    assert [loss.worker for loss in lost(seen, (), looked_at=looked_at).losses] == lost_ones
+
+
+def test_a_worker_that_is_new_and_stays_is_no_loss():
+    seen = look(2, instances=[instance(7, launched_at=after(-30))])
+    assert lost(seen, (), looked_at=after(-60)).losses == ()
 
 
 def test_a_vanished_member_is_lost():

@@ -62,6 +62,16 @@ def test_a_replacement_that_holds_min_is_on_demand():
     assert [each.market for each in opened(holds_min, Launch)] == [Market.ON_DEMAND]
 
 
+def test_so_is_that_of_a_worker_which_no_look_has_seen_before_ec2_takes_it():
+    before = Memory(looked_at=after(-120), pools={"default": PoolMemory(members=("i-000", "i-001"))})
+    seen = look(2, instances=[instance(7, launched_at=after(-60))], notices=(doom(7),))
+    decision = decide(seen, before, with_pool(limits=Limits(min=3)))
+    assert [each.market for each in opened(decision, Launch)] == [Market.ON_DEMAND]
+    assert only(decision).reason.startswith("Growing 2 → 3: ")
+    again = decide(replace(seen, at=after(15)), decision.memory, with_pool(limits=Limits(min=2)))
+    assert opened(again, Launch) == []
+
+
 def test_a_loss_that_cannot_be_replaced_yet_is_not_forgotten():
     trouble = JoinTrouble(failures=3, delay=timedelta(seconds=60), next_probe=after(60))
     before = Memory(pools={"default": PoolMemory(members=("i-000", "i-001", "i-009"), join_trouble=trouble)})

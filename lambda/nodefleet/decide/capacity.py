@@ -48,9 +48,19 @@ class Membership:
     losses: tuple[Loss, ...]
 
 
-def membership(workers: Sequence[Worker], before: Sequence[str], losses: Sequence[Loss], now: datetime) -> Membership:
-    """Losses are workers that went without our doing and without a person holding them back; they are replaced."""
+def membership(
+    workers: Sequence[Worker],
+    before: Sequence[str],
+    losses: Sequence[Loss],
+    now: datetime,
+    looked_at: datetime | None = None,
+) -> Membership:
+    """Losses are workers that went without our doing and without a person holding them back; they are replaced.
+
+    `before` are the members at the last look. A worker that came after it and is taken already is one of them too.
+    """
     by_id = {worker.id: worker for worker in workers}
+    before = [*before, *(worker.id for worker in workers if _came_and_goes(worker, looked_at))]
     members = tuple(worker.id for worker in workers if worker.is_capacity)
     present = frozenset(members)
     open_losses = [loss for loss in losses if loss.worker not in present and (not loss.expires or now < loss.expires)]
@@ -61,6 +71,11 @@ def membership(workers: Sequence[Worker], before: Sequence[str], losses: Sequenc
             cause = worker.phase.value if worker else Phase.GONE.value
             open_losses.append(Loss(worker=identity, at=now, cause=cause))
     return Membership(members=members, losses=tuple(open_losses))
+
+
+def _came_and_goes(worker: Worker, looked_at: datetime | None) -> bool:
+    came_since = bool(looked_at and worker.instance and worker.instance.launched_at > looked_at)
+    return came_since and worker.phase is Phase.INTERRUPTED
 
 
 def _went_by_will(worker: Worker | None) -> bool:

@@ -45,7 +45,7 @@ def decide_pool(this: Case, scene: Scene, whole: Memory, trust: guard.Trusted) -
     waiting = waiting_for(this, scene.packings)
     heard = hear(this, waiting)
     keep = kept(heard.opinions, this.look, this.pool.reactive, this.pool.steps.down)
-    who = _membership(this, keep)
+    who = _membership(this, keep, whole)
     bounds = _bounds(this, heard, keep, who, whole, trust)
     settled = settle(bounds)
     memory = replace(heard.memory, members=who.members, losses=who.losses, suspects=_suspects(this))
@@ -81,10 +81,10 @@ def blind(this: Case, whole: Memory, trust: guard.Trusted) -> Result:
     return Result(decision=decision, memory=this.before)
 
 
-def _membership(this: Case, keep: Sequence[Bound]) -> Membership:
+def _membership(this: Case, keep: Sequence[Bound], whole: Memory) -> Membership:
     """Who is capacity, and whose loss has to be made up for."""
     before = this.before
-    who = membership(this.workers, before.members, before.losses, this.seen.at)
+    who = membership(this.workers, before.members, before.losses, this.seen.at, whole.looked_at)
     could_spare_one = keep[0].source == CALM
     if could_spare_one or health.too_many_sick(this.workers, this.pool):
         return replace(who, losses=())
