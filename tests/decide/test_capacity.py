@@ -1,11 +1,12 @@
 """What workers are worth, which of them a reading covers, and who was lost."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from builders import NOON, after, instance, look, node
-from nodefleet.decide.capacity import counted, covered, membership
+from nodefleet.decide.capacity import counted, covered, membership, vanished
 from nodefleet.domain.decision import Count
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
@@ -102,6 +103,26 @@ def test_a_worker_that_has_just_become_unready_was_covered():
 def test_booting_and_leaving_workers_are_not_covered():
     seen = look(2, instances=[instance(3, launched_at=after(-5))], operations=(leaving(0),))
     assert covered(fleet(seen), Reading(50, NOON)) == 1
+
+
+def gone(seen, members, before=None):
+    return vanished(fleet(seen), members, before or {}, NOON, timedelta(seconds=120))
+
+
+def test_a_member_that_nobody_shows_any_more_has_vanished():
+    assert gone(look(2), ("i-000", "i-009")) == {"i-009": NOON}
+    assert gone(look(2), (), {"i-009": after(-60)}) == {"i-009": after(-60)}
+
+
+def test_it_has_not_while_a_node_or_ec2_still_tells_of_it():
+    ended = look(2, instances=[instance(9, state=InstanceState.TERMINATED)])
+    assert gone(ended, ("i-009",)) == {}
+    assert gone(look(2, nodes=[node(9)]), ("i-009",)) == {}
+
+
+def test_one_that_is_back_or_away_for_long_is_forgotten():
+    assert gone(look(2), (), {"i-001": after(-60)}) == {}
+    assert gone(look(2), (), {"i-009": after(-120), "i-008": after(-119)}) == {"i-008": after(-119)}
 
 
 def lost(seen, before, losses=(), looked_at=None):

@@ -72,6 +72,24 @@ def test_so_is_that_of_a_worker_which_no_look_has_seen_before_ec2_takes_it():
     assert opened(again, Launch) == []
 
 
+def test_a_member_that_ec2_does_not_list_any_more_is_not_replaced_beyond_max():
+    """Its list may be behind. It shows what ended for an hour."""
+    before = Memory(pools={"default": PoolMemory(members=("i-000", "i-001", "i-009"))})
+    at_max = with_pool(limits=Limits(min=2, max=3))
+    first = decide(look(2), before, at_max)
+    assert bought(first) == 0
+    assert first.memory.pool("default").vanished == {"i-009": NOON}
+    assert bought(decide(look(2, at=after(119)), first.memory, at_max)) == 0
+    assert bought(decide(look(2, at=after(120)), first.memory, at_max)) == 1
+    assert bought(decide(look(2), before, with_pool(limits=Limits(min=2, max=4)))) == 1
+
+
+def test_while_ec2_says_nothing_nobody_vanishes():
+    before = Memory(pools={"default": PoolMemory(members=("i-009",), vanished={"i-008": after(-60)})})
+    decision = decide(replace(look(2), instances=Missing("x")), before, POLICY)
+    assert decision.memory.pool("default").vanished == {"i-008": after(-60)}
+
+
 def test_a_loss_that_cannot_be_replaced_yet_is_not_forgotten():
     trouble = JoinTrouble(failures=3, delay=timedelta(seconds=60), next_probe=after(60))
     before = Memory(pools={"default": PoolMemory(members=("i-000", "i-001", "i-009"), join_trouble=trouble)})

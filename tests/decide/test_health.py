@@ -1,16 +1,16 @@
-"""Interrupted, sick, failed and orphaned workers."""
+"""Workers that EC2 takes, sick ones, and cordons that were forgotten."""
 
 import pytest
 
 from builders import NOON, after, instance, look, node
 from nodefleet.decide.capacity import counted
-from nodefleet.decide.health import cleanups, doomed, forgotten, left_behind, sick, too_many_sick, voluntary
+from nodefleet.decide.health import doomed, forgotten, sick, too_many_sick, voluntary
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
 from nodefleet.domain.memory import Loss
-from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Tell, Uncordon, Why
-from nodefleet.domain.policy import Budgets, Health, Limits, Policy, Pool
-from operation_builders import cleanup, removal
+from nodefleet.domain.operations import AlertKind, Keep, Open, Removal, Tell, Uncordon, Why
+from nodefleet.domain.policy import Budgets, Limits, Policy, Pool
+from operation_builders import removal
 
 POOL = Pool(limits=Limits(min=2, max=10))
 
@@ -191,89 +191,6 @@ def test_one_at_a_time():
 def test_more_at_a_time_if_the_budget_says_so():
     pool = Pool(budgets=Budgets(sick=2))
     assert len(removals(sick_steps(one_of(9, (20, 21)), pool=pool))) == 2
-
-
-# ── left behind ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def cleaned(seen, suspects, pool=POOL):
-    return cleanups(fleet(seen, pool), pool, suspects, seen)
-
-
-def test_an_orphaned_node_is_cleaned_up_after_a_second_look():
-    seen = look(5, nodes=[dead(8)], cluster="shop", run="7")
-    assert cleaned(seen, {"node i-008": after(-119)}) == []
-    (opened,) = cleaned(seen, {"node i-008": after(-120)})
-    assert opened == Open(
-        Cleanup(
-            id="shop-f7-20261116T120000-cleanup-i-008",
-            pool="default",
-            debris=Debris.NODE,
-            target="w008",
-            reason="its machine is gone",
-            first_seen=after(-120),
-            started=NOON,
-            deadline=after(300),
-        )
-    )
-
-
-def test_a_node_is_meant_by_its_name_even_while_ec2_still_lists_its_machine():
-    seen = look(5, instances=[instance(8, state=InstanceState.TERMINATED)], nodes=[node(8)])
-    (opened,) = cleaned(seen, {"node i-008": after(-120)})
-    assert (opened.operation.debris, opened.operation.target) == (Debris.NODE, "w008")
-
-
-def test_failed_joins_are_kept_up_to_the_limit_and_the_oldest_go():
-    failed = [instance(n, launched_at=after(-1000 - n), failed=True) for n in (7, 8)]
-    seen = look(5, instances=failed)
-    assert left_behind(fleet(seen), POOL) == [(next(w for w in fleet(seen) if w.id == "i-008"), Debris.INSTANCE)]
-    (opened,) = cleaned(seen, {"instance i-008": after(-200)})
-    assert (opened.operation.target, opened.operation.debris) == ("i-008", Debris.INSTANCE)
-    assert opened.operation.reason == "it never joined, and enough failures are kept"
-
-
-@pytest.mark.parametrize(("keep", "left"), [(0, 2), (1, 1), (2, 0), (5, 0)])
-def test_how_many_failures_are_kept(keep, left):
-    seen = look(5, instances=[instance(n, failed=True) for n in (7, 8)])
-    assert len(left_behind(fleet(seen), Pool(health=Health(keep_failed=keep)))) == left
-
-
-@pytest.mark.parametrize(("least", "left"), [(2, 0), (9, 0), (10, 1)])
-def test_no_failure_is_kept_in_the_room_that_min_needs(least, left):
-    seen = look(5, instances=[instance(7, failed=True)])
-    assert len(left_behind(fleet(seen), Pool(limits=Limits(min=least, max=10)))) == left
-
-
-def test_an_open_cleanup_is_not_opened_again():
-    seen = look(5, nodes=[dead(8)], operations=(cleanup(target="w008", debris=Debris.NODE),))
-    assert cleaned(seen, {"node i-008": after(-900)}) == []
-
-
-def test_a_ready_node_is_not_left_behind_though_ec2_does_not_list_it():
-    assert left_behind(fleet(look(5, nodes=[node(8)])), POOL) == []
-
-
-@pytest.mark.parametrize(
-    ("total", "orphans", "person"),
-    [(5, 1, False), (5, 2, True), (10, 2, False), (10, 3, True), (0, 1, False), (0, 2, True)],
-)
-def test_much_cleanup_is_for_a_person(total, orphans, person):
-    numbers = range(20, 20 + orphans)
-    seen = look(total, nodes=[dead(n) for n in numbers])
-    steps = cleaned(seen, {f"node i-{n:03}": after(-900) for n in numbers})
-    assert (tells(steps) == [AlertKind.CLEANUP_NEEDS_PERSON]) is person
-    assert len([step for step in steps if isinstance(step, Open)]) == (0 if person else orphans)
-
-
-def test_what_needs_a_person_is_named():
-    seen = look(5, nodes=[dead(20), dead(21)])
-    (told,) = cleaned(seen, {"i-020": NOON, "i-021": NOON})
-    assert told.pool == "default"
-    assert told.text == (
-        "2 workers look left behind (w020, w021), more than the 1 that are cleaned up unasked. "
-        "Look at them and remove them by hand."
-    )
 
 
 # ── forgotten ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 
@@ -235,6 +235,35 @@ def test_a_notice_dooms_a_worker_before_any_operation_is_open():
 def test_a_notice_that_nothing_came_of_dooms_nobody(age, phase):
     notice = Notice(instance="i-1", kind=NoticeKind.SCHEDULED_CHANGE, at=ago(age))
     assert only([instance()], [node()], notices=(notice,)).phase is phase
+
+
+def test_of_several_notices_a_warning_counts_before_a_recommendation_and_the_earlier_before_the_later():
+    advice = Notice(instance="i-1", kind=NoticeKind.REBALANCE, at=ago(90))
+    first = Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=ago(60))
+    second = Notice(instance="i-1", kind=NoticeKind.SCHEDULED_CHANGE, at=ago(30))
+    for notices in permutations((advice, first, second)):
+        assert only([instance()], [node()], notices=notices).notice == first
+
+
+def test_a_warning_counts_though_nothing_came_of_an_earlier_one():
+    false_alarm = Notice(instance="i-1", kind=NoticeKind.SCHEDULED_CHANGE, at=ago(1320))
+    warning = Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=ago(5))
+    assert only([instance()], [node()], notices=(false_alarm, warning)).notice == warning
+
+
+@pytest.mark.parametrize(("late", "phase"), [(1199, Phase.INTERRUPTED), (1200, Phase.DRAINED)])
+def test_what_ec2_did_not_take_counts_against_max_again_while_its_removal_is_still_open(late, phase):
+    left = removal(Why.INTERRUPTED, deadline=ago(late))
+    found = only([instance()], [node(cordoned=True, removal="r")], pods=(), operations=(left,))
+    assert (found.phase, found.is_capacity, found.occupies) == (phase, False, phase is Phase.DRAINED)
+
+
+def test_what_ec2_takes_in_the_end_or_warns_of_anew_does_not():
+    left = removal(Why.INTERRUPTED, deadline=ago(1200))
+    warning = Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=ago(5))
+    assert only([instance()], [node()], operations=(left,), notices=(warning,)).phase is Phase.INTERRUPTED
+    ending = instance(state=InstanceState.SHUTTING_DOWN)
+    assert only([ending], [node()], operations=(left,)).phase is Phase.TERMINATING
 
 
 @pytest.mark.parametrize(("drain", "phase"), [(False, Phase.READY), (True, Phase.INTERRUPTED)])

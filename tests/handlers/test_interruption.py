@@ -263,13 +263,15 @@ def test_a_worker_that_starts_is_no_reason_to_run(deployed):
 def test_all_machines_of_a_scheduled_change_are_cordoned_before_the_first_pod_goes(deployed):
     site = deployed.site
     first, second, _ = busy(deployed)
+    recorded = []
+    site.server.on("patch", "nodes", lambda: recorded.append(deployed.store().state().notices))
     deployed.interruption(scheduled(deployed, first, second, "vol-0123"))
+    assert {notice.kind for notice in recorded[0]} == {NoticeKind.SCHEDULED_CHANGE}
     assert site.cordoned() == {first, second}
     writes = site.writes()
     cordons = [place for place, write in enumerate(writes) if write.startswith("patch nodes")]
     assert cordons[1] < next(place for place, write in enumerate(writes) if "eviction" in write)
-    kinds = {notice.kind for notice in deployed.store().state().notices}
-    assert kinds == {NoticeKind.SCHEDULED_CHANGE}
+    assert deployed.store().state().notices == ()  # they are gone
 
 
 # ── whose it is not ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -152,7 +152,7 @@ def test_a_dry_pool_is_not_drained():
 def test_while_kubernetes_is_away_the_notice_is_kept_and_acted_upon_later():
     cluster = busy()
     victim = spot_worker(cluster.world)
-    cluster.world.away("cluster", for_seconds=60)
+    cluster.world.away("cluster", for_seconds=240)
     cluster.warned([cluster.world.interrupt(victim)])
     assert [notice.instance for notice in cluster.world.parts("reader").store.state().notices] == [victim]
     cluster.calm(4)

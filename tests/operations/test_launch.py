@@ -32,6 +32,7 @@ from operation_builders import (
     closed,
     effects,
     instance,
+    interrupted,
     kept,
     lacking,
     launch,
@@ -100,6 +101,14 @@ def test_nothing_is_sent_beyond_max(there, sent):
     other_pool = [instance(f"i-{number}", pool="other") for number in range(there)]
     progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), POLICY)
     assert any(isinstance(step, SendLaunch) for step in progress.steps)
+
+
+@pytest.mark.parametrize(("late", "sent"), [(1199, True), (1200, False)])
+def test_a_worker_that_ec2_did_not_take_leaves_no_room_for_its_replacement(late, sent):
+    others = [instance(f"i-{number}") for number in range(9)]
+    doomed = interrupted(instance="i-0", node="", deadline=after(-late))
+    progress = advance(launch(count=2), look(0, others, operations=(launch(count=2), doomed)), POLICY)
+    assert any(isinstance(step, SendLaunch) for step in progress.steps) is sent
 
 
 def test_an_answered_launch_is_not_sent_again():

@@ -20,6 +20,19 @@ SEEDS = {
     # more workers than max: a launch whose answer was lost was sent again, though more machines had shown since
     # (operations/launch.py).
     553: "a launch that is sent again beyond max",
+    # counted what is not there: in a pool that is only watched, a notice that nothing came of was kept for a day, and
+    # would have hidden a later warning (loop/tidy.py, domain/fleet.py).
+    6413: "a false alarm in a dry pool",
+    # the table: of two notices of one machine, one hid the other and was let go of alone (loop/observe.py).
+    6417: "two notices of one machine",
+    # mass cleanup: what waited while there was much followed as soon as there was less (decide/debris.py).
+    7548: "one cleanup right after the other",
+    # more workers than max: EC2 did not take a machine after all, and the launch that was to replace it was sent in
+    # the look that let it in again (domain/fleet.py).
+    9246: "a replacement for what was not taken",
+    # more workers than max: EC2's list and the cluster's were both behind, after the launch had ended that would have
+    # told of the machine (decide/capacity.py).
+    9427: "a machine that two lists lack",
 }
 
 

@@ -1,8 +1,8 @@
 """What the pool's workers are worth: capacity, what counts against max, and who was lost since the last look."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from nodefleet.domain.decision import Count
 from nodefleet.domain.fleet import LEAVES, READY_OR_NEARLY, Phase, Worker, unseen_launches
@@ -25,6 +25,18 @@ def counted(workers: Sequence[Worker], seen: Observation, pool: str) -> Count:
         failed=sum(worker.phase in _FAILED for worker in workers),
         occupied=sum(worker.occupies for worker in workers) + unseen,
     )
+
+
+def vanished(
+    workers: Sequence[Worker], members: Sequence[str], before: Mapping[str, datetime], now: datetime, doubt: timedelta
+) -> dict[str, datetime]:
+    """Members that nobody shows any more though nobody said that they ended, and since when.
+
+    EC2 shows what ended for an hour, so its list may be behind: for some time they count against max all the same.
+    """
+    shown = {worker.id for worker in workers}
+    since = {**dict.fromkeys(members, now), **before}
+    return {identity: at for identity, at in since.items() if identity not in shown and now - at < doubt}
 
 
 def covered(workers: Sequence[Worker], sample: Sample) -> int:

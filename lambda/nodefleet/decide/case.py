@@ -1,9 +1,11 @@
 """Everything that one pool's decision rests on, put together once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from nodefleet.decide import inputs
-from nodefleet.decide.capacity import counted, covered
+from nodefleet.decide.capacity import counted, covered, vanished
 from nodefleet.decide.inputs import Cached, Input
 from nodefleet.decide.signals.votes import Look
 from nodefleet.domain.decision import Count
@@ -11,7 +13,7 @@ from nodefleet.domain.fleet import Worker
 from nodefleet.domain.memory import PoolMemory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.readings import NOT_ASKED, NOTHING_READ, PoolReadings, Reading
+from nodefleet.domain.readings import NOT_ASKED, NOTHING_READ, Missing, PoolReadings, Reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,7 @@ class Case:
     workers: tuple[Worker, ...]
     readings: PoolReadings
     count: Count
+    vanished: Mapping[str, datetime]  # members that are not shown any more, and since when
     look: Look
     cpu: Input
     memory: Input
@@ -32,6 +35,7 @@ class Case:
         workers = tuple(worker for worker in fleet if worker.pool == pool.name)
         readings = seen.readings.get(pool.name, NOTHING_READ)
         count = counted(workers, seen, pool.name)
+        gone = _vanished(workers, pool, seen, before)
         return cls(
             pool=pool,
             policy=policy,
@@ -39,7 +43,8 @@ class Case:
             before=before,
             workers=workers,
             readings=readings,
-            count=count,
+            count=replace(count, occupied=count.occupied + len(gone)),
+            vanished=gone,
             look=Look(now=seen.at, covered=covered(workers, readings.cpu), capacity=count.capacity),
             cpu=inputs.fresh(readings.cpu, before.cached.get("cpu"), policy.trust, seen.at),
             memory=inputs.fresh(readings.memory, before.cached.get("memory"), policy.trust, seen.at),
@@ -73,3 +78,9 @@ class Case:
             return False
         since = worker.node.ready_changed_at
         return since is None or self.seen.at - since >= self.policy.trust.stale_after
+
+
+def _vanished(workers: tuple[Worker, ...], pool: Pool, seen: Observation, before: PoolMemory) -> dict[str, datetime]:
+    if isinstance(seen.instances, Missing):
+        return dict(before.vanished)
+    return vanished(workers, before.members, before.vanished, seen.at, pool.budgets.cleanup_after)

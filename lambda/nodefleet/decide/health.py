@@ -1,21 +1,20 @@
-"""Workers that are beyond repair: EC2 takes them, they are sick, they failed to join, or only their name is left.
+"""Workers that are beyond repair: EC2 takes them, or they are sick. And those that were cordoned and forgotten.
 
 A sick node is replaced first and then removed, one at a time, and not when many are sick: then it is the master or
-the network, and a person must look. Destroying what was left behind needs two looks that agree, some time apart, and
-stops for a person when it would be much.
+the network, and a person must look.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from nodefleet.decide.naming import operation_id
 from nodefleet.domain.decision import Count
 from nodefleet.domain.fleet import Phase, Worker
-from nodefleet.domain.machines import InstanceState, Notice
+from nodefleet.domain.machines import Notice
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Keep, Open, Removal, Step, Tell, Uncordon, Why
+from nodefleet.domain.operations import AlertKind, Keep, Open, Removal, Step, Tell, Uncordon, Why
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.wording import some
 
@@ -90,71 +89,6 @@ def sick(workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[L
         text = f"{worker.name} is {reason}; it is removed" + (" first, because max is reached." if full else ".")
         steps += [Open(removal), Tell(alert=AlertKind.SICK, pool=pool.name, text=text)]
     return steps
-
-
-def left_behind(workers: Sequence[Worker], pool: Pool) -> list[tuple[Worker, Debris]]:
-    """Nodes without a machine, and machines that failed to join and are not kept for a person.
-
-    None is kept that takes the room of a worker that min needs: both count against max.
-    """
-    orphans = [(worker, Debris.NODE) for worker in workers if worker.phase is Phase.ORPHANED]
-    failed = [
-        (worker.instance.launched_at, worker.id, worker)
-        for worker in workers
-        if worker.phase is Phase.JOIN_FAILED and worker.instance
-    ]
-    kept = min(pool.health.keep_failed, pool.limits.max - pool.limits.min)
-    oldest = sorted(failed)[: max(0, len(failed) - kept)]
-    return orphans + [(worker, Debris.INSTANCE) for _, _, worker in oldest]
-
-
-def suspicion(worker: Worker, kind: Debris) -> str:
-    """What two looks have to agree on: the same worker, and the same thing that is left of it."""
-    return f"{kind.value} {worker.id}"
-
-
-def cleanups(workers: Sequence[Worker], pool: Pool, suspects: Mapping[str, datetime], seen: Observation) -> list[Step]:
-    """Open cleanups for what two looks agree on. `suspects` says, by suspicion, since when each is one.
-
-    Much of it at once may be a list with a gap, and is for a person to look at. A Node whose machine EC2 itself shows
-    as terminated is none of that: nothing can be lost any more.
-    """
-    left = left_behind(workers, pool)
-    budgets = pool.budgets
-    fleet = sum(worker.occupies for worker in workers)
-    allowed = max(budgets.cleanup_least, int(budgets.cleanup_percent * fleet / 100))
-    told: list[Step] = []
-    doubtful = [worker for worker, _ in left if not _is_certainly_gone(worker)]
-    if len(doubtful) > allowed:
-        text = (
-            f"{len(doubtful)} workers look left behind ({some(worker.name for worker in doubtful)}), more than the"
-            f" {allowed} that are cleaned up unasked. Look at them and remove them by hand."
-        )
-        told.append(Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=pool.name, text=text))
-        left = [(worker, kind) for worker, kind in left if _is_certainly_gone(worker)]
-    return told + [
-        Open(_cleanup(worker, kind, pool, since, seen))
-        for worker, kind in left
-        if seen.at - (since := suspects[suspicion(worker, kind)]) >= budgets.cleanup_after
-        and not isinstance(worker.operation, Cleanup)
-    ]
-
-
-def _is_certainly_gone(worker: Worker) -> bool:
-    return worker.instance is not None and worker.instance.state is InstanceState.TERMINATED
-
-
-def _cleanup(worker: Worker, kind: Debris, pool: Pool, first_seen: datetime, seen: Observation) -> Cleanup:
-    return Cleanup(
-        id=operation_id(seen, "cleanup", worker.id),
-        pool=pool.name,
-        debris=kind,
-        target=worker.name if kind is Debris.NODE else worker.id,
-        reason="its machine is gone" if kind is Debris.NODE else "it never joined, and enough failures are kept",
-        first_seen=first_seen,
-        started=seen.at,
-        deadline=seen.at + pool.removal.drain_timeout,
-    )
 
 
 def _removal(

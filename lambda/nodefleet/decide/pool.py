@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
-from nodefleet.decide import explain, guard, health, inputs
+from nodefleet.decide import debris, explain, guard, health, inputs
 from nodefleet.decide.bounds import Settled, floor, settle
 from nodefleet.decide.burst import look_again
 from nodefleet.decide.capacity import Membership, membership
@@ -48,7 +47,13 @@ def decide_pool(this: Case, scene: Scene, whole: Memory, trust: guard.Trusted) -
     who = _membership(this, keep, whole)
     bounds = _bounds(this, heard, keep, who, whole, trust)
     settled = settle(bounds)
-    memory = replace(heard.memory, members=who.members, losses=who.losses, suspects=_suspects(this))
+    memory = replace(
+        heard.memory,
+        members=who.members,
+        losses=who.losses,
+        suspects=debris.suspects(this.workers, this.pool, this.before.suspects, this.seen.at),
+        vanished=this.vanished,
+    )
     if settled.target > this.count.capacity:
         course = _grow(this, heard, waiting, settled, memory)
     elif settled.target < this.count.capacity:
@@ -193,19 +198,13 @@ def _decision(
             *health.forgotten(this.workers, pool),
             *health.sick(this.workers, pool, this.count, lost, seen),
             *course.steps,
-            *health.cleanups(this.workers, pool, course.memory.suspects, seen),
+            *debris.cleanups(this.workers, pool, course.memory.suspects, seen),
             *heard.tells,
             *_at_max(this, settled),
         ),
         stays=course.leaving.stays,
         dry_run=pool.dry_run,
     )
-
-
-def _suspects(this: Case) -> dict[str, datetime]:
-    """What looks left behind, and since when."""
-    found = (health.suspicion(worker, kind) for worker, kind in health.left_behind(this.workers, this.pool))
-    return {each: this.before.suspects.get(each, this.seen.at) for each in found}
 
 
 def _at_max(this: Case, settled: Settled) -> list[Tell]:

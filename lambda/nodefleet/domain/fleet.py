@@ -211,6 +211,13 @@ def is_false_alarm(notice: Notice, rules: Pool, now: datetime) -> bool:
     return now >= notice.at + rules.removal.notice + rules.removal.false_alarm_after
 
 
+def _by_instance(notices: Iterable[Notice]) -> dict[str, list[Notice]]:
+    found: dict[str, list[Notice]] = defaultdict(list)
+    for notice in notices:
+        found[notice.instance].append(notice)
+    return found
+
+
 def _operations_by_target(operations: Iterable[Operation]) -> dict[str, Operation]:
     targets: dict[str, Operation] = {}
     for operation in operations:
@@ -240,7 +247,7 @@ class _Sight:
     answered: bool  # the API server answered
     busy: frozenset[str] | None  # nodes with pods that have to move; none: not known
     open_on: Mapping[str, Operation]
-    notices: Mapping[str, Notice]
+    notices: Mapping[str, Sequence[Notice]]  # by instance
 
     @classmethod
     def of(cls, seen: Observation, policy: Policy) -> "_Sight":
@@ -250,7 +257,7 @@ class _Sight:
             answered=isinstance(seen.kubernetes, ClusterView),
             busy=_nodes_with_movable_pods(seen),
             open_on=_operations_by_target(seen.operations),
-            notices={notice.instance: notice for notice in seen.notices},
+            notices=_by_instance(seen.notices),
         )
 
     def worker(self, instance: Instance | None, node: Node | None) -> Worker:
@@ -260,7 +267,8 @@ class _Sight:
         operation = self.open_on.get(identity) or (self.open_on.get(node.name) if node else None)
         notice = self._notice(identity, rules)
         machine = _MACHINES[instance.state] if instance else Machine.ABSENT
-        phase = PHASES[machine, self._member(instance, node, rules.health, operation), _under(operation, notice)]
+        under = Under.LEAVING if self._was_not_taken(machine, operation, notice, rules) else _under(operation, notice)
+        phase = PHASES[machine, self._member(instance, node, rules.health, operation), under]
         if phase is Phase.CORDONED and isinstance(operation, Removal):
             phase = self._step_of_leaving(node, operation)
         elif phase is Phase.READY and node is not None and node.cordoned:
@@ -269,13 +277,21 @@ class _Sight:
             id=identity, pool=pool, phase=phase, instance=instance, node=node, operation=operation, notice=notice
         )
 
+    def _was_not_taken(self, machine: Machine, operation: Operation | None, notice: Notice | None, rules: Pool) -> bool:
+        """EC2 should have taken it long ago. It counts against max again, before its removal is called off."""
+        if notice or machine not in (Machine.PENDING, Machine.RUNNING) or not isinstance(operation, Removal):
+            return False
+        return operation.why is Why.INTERRUPTED and self.now >= operation.deadline + rules.removal.false_alarm_after
+
     def _notice(self, instance: str, rules: Pool) -> Notice | None:
-        notice = self.notices.get(instance)
-        if notice is None or is_false_alarm(notice, rules, self.now):
-            return None
-        if notice.kind is NoticeKind.REBALANCE and not rules.removal.drain_on_rebalance:
-            return None
-        return notice
+        """The one that counts: a warning before a recommendation, and the earlier before the later."""
+        counted = (
+            notice
+            for notice in self.notices.get(instance, ())
+            if (rules.removal.drain_on_rebalance or notice.kind is not NoticeKind.REBALANCE)
+            and not is_false_alarm(notice, rules, self.now)
+        )
+        return min(counted, key=lambda notice: (notice.kind is NoticeKind.REBALANCE, notice.at), default=None)
 
     def _member(
         self, instance: Instance | None, node: Node | None, health: Health, operation: Operation | None

@@ -119,6 +119,7 @@ class PoolMemory:
     shortages: tuple[Shortage, ...] = ()
     backoffs: tuple[Backoff, ...] = ()
     suspects: Mapping[str, datetime] = field(default_factory=dict)  # what looks left behind, and since when
+    vanished: Mapping[str, datetime] = field(default_factory=dict)  # members that EC2 does not list, and since when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

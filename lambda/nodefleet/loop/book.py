@@ -66,8 +66,6 @@ class Book:
             self.removed += 1
             self.drains.append((self._seen.at - removal.started).total_seconds())
             self.happened(self._scale_down(removal))
-        if removal.why is Why.INTERRUPTED and close.outcome is Outcome.CANCELLED:
-            self.retire(notice for notice in self._seen.notices if notice.instance == removal.instance)
 
     def _scale_down(self, removal: Removal) -> Event:
         name = removal.node or removal.instance

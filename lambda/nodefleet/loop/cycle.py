@@ -76,9 +76,8 @@ def look(parts: Parts, lease: Lease, state: State, number: int = 1) -> Look:
 def _looked(parts: Parts, rules: Governing, book: Book, hands: Hands, lease: Lease) -> Look:
     policy = rules.policy
     _govern(book, rules)
-    tidy(book, hands.seen)
-    hands.seen = without_retired(hands.seen, book)
     late = _advance(hands, book, policy, hands.seen.operations)
+    tidy(book, hands.seen, policy)
     hands.seen = without_retired(hands.seen, book)
     asked = replace(hands.seen, operations=tuple(book.operations.values()))
     question = Question(observation=asked, memory=book.memory, policy=policy)

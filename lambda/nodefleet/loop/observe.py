@@ -83,14 +83,4 @@ def _notices(recorded: Iterable[Notice], kubernetes: ClusterView | Missing) -> t
     """What EC2 said. A node that was drained while nothing could be recorded tells it itself."""
     nodes: tuple[Node, ...] = () if isinstance(kubernetes, Missing) else kubernetes.nodes
     on_nodes = [notice for node in nodes if (notice := notice_in(node.removal))]
-    first: dict[str, Notice] = {}
-    for notice in (*on_nodes, *recorded):
-        known = first.get(notice.instance)
-        if known is None or _weight(notice) > _weight(known):
-            first[notice.instance] = notice
-    return tuple(first[instance] for instance in sorted(first))
-
-
-def _weight(notice: Notice) -> tuple[bool, float]:
-    """A recommendation weighs less than a warning; of two warnings the earlier one counts."""
-    return (notice.kind.value != "rebalance", -notice.at.timestamp())
+    return tuple(sorted({*on_nodes, *recorded}, key=lambda notice: (notice.instance, notice.at, notice.kind.value)))

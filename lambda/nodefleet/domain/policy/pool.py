@@ -172,7 +172,10 @@ class Budgets:
     cleanup_percent: float = setting(20, PERCENT, "of the fleet; more orphans than this are for a person")
     cleanup_least: int = setting(1, NODES, "so many orphans are always cleaned up", at_least=0)
     cleanup_after: timedelta = setting(
-        timedelta(seconds=120), SECONDS, "two looks so far apart must agree before something is destroyed", at_least=0
+        timedelta(seconds=120),
+        SECONDS,
+        "two looks so far apart must agree before something is destroyed, or an unlisted machine makes room for another",
+        at_least=0,
     )
 
 

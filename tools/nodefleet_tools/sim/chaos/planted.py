@@ -10,10 +10,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-from nodefleet.decide import capacity, health, inputs
+from nodefleet.decide import capacity, debris, health, inputs
 from nodefleet.decide import pool as pool_decision
 from nodefleet.decide.bounds import floor
-from nodefleet.decide.case import Case
 from nodefleet.decide.inputs import Input
 from nodefleet.domain import fleet
 from nodefleet.domain.decision import Bound, Count, Rank
@@ -105,11 +104,10 @@ def _orphans_at_first_sight() -> Any:
     """What looks left behind counts as seen long ago."""
     ages_ago = datetime(2000, 1, 1, tzinfo=UTC)
 
-    def known(this: Case) -> dict[str, datetime]:
-        left = health.left_behind(this.workers, this.pool)
-        return {health.suspicion(worker, kind): ages_ago for worker, kind in left}
+    def known(workers: Sequence[Worker], pool: Pool, *_: object) -> dict[str, datetime]:
+        return {each.suspicion: ages_ago for each in debris.left_behind(workers, pool)}
 
-    return patch.object(pool_decision, "_suspects", known)
+    return patch.object(debris, "suspects", known)
 
 
 def _missing_is_zero() -> Any:
