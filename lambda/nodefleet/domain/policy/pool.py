@@ -174,7 +174,7 @@ class Budgets:
     cleanup_after: timedelta = setting(
         timedelta(seconds=120),
         SECONDS,
-        "two looks so far apart must agree before something is destroyed, or an unlisted machine makes room for another",
+        "two looks so far apart must agree before something is destroyed, or an unlisted machine makes room",
         at_least=0,
     )
 
