@@ -25,8 +25,6 @@ SEEDS = {
     6413: "a false alarm in a dry pool",
     # the table: of two notices of one machine, one hid the other and was let go of alone (loop/observe.py).
     6417: "two notices of one machine",
-    # mass cleanup: what waited while there was much followed as soon as there was less (decide/debris.py).
-    7548: "one cleanup right after the other",
     # more workers than max: EC2 did not take a machine after all, and the launch that was to replace it was sent in
     # the look that let it in again (domain/fleet.py).
     9246: "a replacement for what was not taken",

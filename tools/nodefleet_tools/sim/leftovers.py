@@ -89,13 +89,14 @@ class Leftovers:
         now, recent = self._world.now, self._doubtful[pool]
         if cleanup.target not in (target for _, target in recent):
             recent.append((now, cleanup.target))
-        while recent and now - recent[0][0] >= rules.budgets.cleanup_after:
+        apart = rules.budgets.cleanup_after - _CLOCKS
+        while recent and now - recent[0][0] >= apart:
             recent.popleft()
         fleet = sum(self._may_be_seen(machine) for machine in self._world.ec2.machines.values() if machine.pool == pool)
         allowed = max(rules.budgets.cleanup_least, int(rules.budgets.cleanup_percent * fleet / 100))
         if len(recent) > allowed:
             names = ", ".join(target for _, target in recent)
-            self._guard.broken(run.name, Rule.MASS, f"{names} within {rules.budgets.cleanup_after.seconds} s")
+            self._guard.broken(run.name, Rule.MASS, f"{names} within {apart.total_seconds():.0f} s")
 
     def _may_be_seen(self, machine: Machine) -> bool:
         ended = machine.ended_at
