@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import requests
@@ -29,22 +30,20 @@ class PartFailedError(Exception):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on. Held until all are chosen, so that they differ."""
-    held: list[socket.socket] = []
-    try:
-        while len(held) < count:
-            candidate = socket.socket()
-            candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                candidate.bind((LOOPBACK, random.choice(_PORTS)))  # noqa: S311  # not a secret
-            except OSError:
-                candidate.close()
-            else:
-                held.append(candidate)
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()
+    """Ports on loopback that nobody listens on, each another one."""
+    tried = iter(random.sample(_PORTS, len(_PORTS)))
+    return list(islice(filter(_is_free, tried), count))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as candidate:
+        # A port whose last connections are still being forgotten is free for whoever listens.
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            candidate.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
 
 
 def answers(url: str, *, ca: Path | None = None, token: str | None = None, below: int = 300) -> bool:
