@@ -32,7 +32,7 @@ _STUCK_FOR = timedelta(minutes=40)  # without a moment of rest: no drain, join o
 _PERSON_COMES = timedelta(minutes=12)  # after being told that something is for a person
 _UNJOINED = timedelta(minutes=10)  # after this a person takes a machine without a node for debris
 _LONG_GONE = timedelta(minutes=10)
-_FORGOTTEN = timedelta(minutes=70)  # a notice of a machine that EC2 does not know is kept for an hour
+_FORGOTTEN = timedelta(minutes=30)  # a notice means nothing any more after 22 minutes, and a tick may be late
 _MOST_JOURNAL = 64 * 1024  # bytes
 _MOST_EVENTS = 200  # that people are told of in a seed
 _WHO = "at rest"
