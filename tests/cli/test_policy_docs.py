@@ -47,6 +47,12 @@ def test_every_section_is_explained():
         assert f"`{section}" in PAGE, section
 
 
+def test_every_setting_of_a_section_has_its_row():
+    in_paragraphs = ("sustain.", "queries.")
+    settings = {name for name in DEFAULTS if "." in name and not name.startswith(in_paragraphs)}
+    assert settings - {name for name, _ in TABLES} == set()
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_table_of_presets_is_true(name):
     pool = load({"preset": name}).policy.pools[0]
