@@ -263,7 +263,9 @@ def test_a_repeated_look_buys_nothing_twice(seen, memory, policy, forgets):
     opened = [step.operation for step in only(first).plan if isinstance(step, Open)]
     replaced = {step.operation for step in only(first).plan if isinstance(step, CancelRemoval)}
     assume(not replaced)
-    lost_nothing = replace(first.memory, pools={"default": replace(memory.pool("default"), losses=(), members=())})
+    gone = first.memory.pool("default").vanished  # would be worked out again from the members of the look before
+    pool = replace(memory.pool("default"), losses=(), members=(), vanished=gone)
+    lost_nothing = replace(first.memory, pools={"default": pool})
     before = lost_nothing if forgets else first.memory
     again = decide(replace(seen, operations=(*seen.operations, *opened)), before, policy)
     assert launched(again) == 0
