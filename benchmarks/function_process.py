@@ -54,7 +54,7 @@ def _run(handler: Any, orders: dict[str, Any], number: int, clock: Any, wire: An
 
 def _memory() -> dict[str, float]:
     """What the process holds now and held at most, in MiB. (rusage would also count what was there before exec.)"""
-    with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
+    with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123  # as above
         lines = dict(line.split(":", 1) for line in status)
     return {name: int(lines[key].split()[0]) / 1024 for name, key in (("now", "VmRSS"), ("peak", "VmHWM"))}
 

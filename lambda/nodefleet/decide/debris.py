@@ -57,8 +57,11 @@ def suspects(
 ) -> dict[str, datetime]:
     """What looks left behind, by suspicion, and since when that can be believed."""
     left = left_behind(workers, pool)
-    doubted = _doubtful(left) if _is_much(left, workers, pool) else []
-    return {each.suspicion: now if each in doubted else before.get(each.suspicion, now) for each in left}
+    much = _is_much(left, workers, pool)
+    believed = (each for each in left if each.is_certain or not much)
+    return dict.fromkeys((each.suspicion for each in left), now) | {
+        each.suspicion: before.get(each.suspicion, now) for each in believed
+    }
 
 
 def cleanups(workers: Sequence[Worker], pool: Pool, since: Mapping[str, datetime], seen: Observation) -> list[Step]:

@@ -14,7 +14,7 @@ from itertools import product
 from nodefleet.domain.machines import Instance, InstanceState, Node, Notice, NoticeKind
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import Launch, Operation, Removal, Why, silence
-from nodefleet.domain.policy import Health, Policy, Pool
+from nodefleet.domain.policy import Health, Policy, Pool, RemovalRules
 from nodefleet.domain.readings import Missing
 from nodefleet.domain.workload import ZONE_LABEL
 
@@ -211,6 +211,11 @@ def is_false_alarm(notice: Notice, rules: Pool, now: datetime) -> bool:
     return now >= notice.at + rules.removal.notice + rules.removal.false_alarm_after
 
 
+def is_overdue(removal: Removal, rules: RemovalRules, now: datetime) -> bool:
+    """The same of the removal that a notice has opened: its deadline is when EC2 was to take the machine."""
+    return now >= removal.deadline + rules.false_alarm_after
+
+
 def _by_instance(notices: Iterable[Notice]) -> dict[str, list[Notice]]:
     found: dict[str, list[Notice]] = defaultdict(list)
     for notice in notices:
@@ -281,7 +286,7 @@ class _Sight:
         """EC2 should have taken it long ago. It counts against max again, before its removal is called off."""
         if notice or machine not in (Machine.PENDING, Machine.RUNNING) or not isinstance(operation, Removal):
             return False
-        return operation.why is Why.INTERRUPTED and self.now >= operation.deadline + rules.removal.false_alarm_after
+        return operation.why is Why.INTERRUPTED and is_overdue(operation, rules.removal, self.now)
 
     def _notice(self, instance: str, rules: Pool) -> Notice | None:
         """The one that counts: a warning before a recommendation, and the earlier before the later."""

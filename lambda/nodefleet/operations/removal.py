@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from nodefleet.domain.fleet import Worker
+from nodefleet.domain.fleet import Worker, is_overdue
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import (
@@ -157,7 +157,7 @@ def _voluntary(before: Removal, leaving: Leaving, fleet: Sequence[Worker]) -> Pr
 
 def _interrupted(before: Removal, leaving: Leaving) -> Progress:
     removal = leaving.removal
-    if leaving.runs and not leaving.ends and leaving.now >= removal.deadline + leaving.rules.false_alarm_after:
+    if leaving.runs and not leaving.ends and is_overdue(removal, leaving.rules, leaving.now):
         late = seconds(leaving.now - removal.deadline)
         text = (
             f"EC2 did not take {removal.instance}: {late} after its time it still runs. {leaving.name} takes pods again"
