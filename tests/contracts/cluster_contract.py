@@ -178,6 +178,12 @@ class ClusterContract:
         world.node("w1", instance="i-2")
         _refuses_to_cordon(world)
 
+    def test_a_removal_that_names_no_machine_cordons_no_node_that_names_one(self, world: ClusterWorld):
+        world.node("w1", instance="i-2")
+        with pytest.raises(ChangedError):
+            world.cluster.cordon(LEAVES, "")
+        assert not _node(world, "w1").cordoned
+
     def test_what_is_no_worker_of_ours_is_not_cordoned(self, world: ClusterWorld):
         world.node("w1", control_plane=True)
         _refuses_to_cordon(world)
@@ -343,6 +349,12 @@ class ClusterContract:
     def test_the_node_of_another_machine_is_not_deleted(self, world: ClusterWorld):
         world.node("w1", instance="i-2", ready=False)
         _refuses_to_delete(world)
+
+    def test_a_step_that_names_no_machine_deletes_no_node_that_names_one(self, world: ClusterWorld):
+        world.node("w1", instance="i-2", ready=False)
+        with pytest.raises(ChangedError):
+            world.cluster.delete_node("w1", "")
+        assert world.cluster.node("w1") is not None
 
     def test_a_node_of_the_control_plane_is_not_deleted(self, world: ClusterWorld):
         world.node("w1", instance="i-1", ready=False, control_plane=True)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from nodefleet.domain.events import EventKind
 from nodefleet.domain.machines import InstanceState
+from nodefleet.domain.metrics import Metric
 from nodefleet.domain.operations import Removal, Why
 from nodefleet.errors import DeniedError, ThrottledError
 from nodefleet.ports import Evicted, Eviction
@@ -143,6 +144,19 @@ def test_a_node_on_which_a_pod_landed_is_not_terminated():
     assert cluster.world.violations == []
 
 
+def test_an_instance_that_is_no_worker_any_more_is_not_even_asked_to_end():
+    """Somebody took its tag away after the look: it may be theirs by now."""
+    cluster = drained()
+
+    def retagged(call: Call) -> None:
+        if call.name == "cloud.instance" and call.moment is Moment.AFTER:
+            call.result = replace(call.result, worker=False)
+
+    cluster.look(retagged)
+    assert "cloud.instance" in cluster.calls
+    assert "cloud.terminate" not in cluster.calls
+
+
 def test_a_terminate_that_is_throttled_is_asked_again():
     cluster = drained()
     cluster.tick(when("cloud.terminate", Moment.BEFORE, raising(ThrottledError("EC2", "Rate exceeded"))))
@@ -221,6 +235,17 @@ def test_an_event_on_a_node_that_cannot_be_written_holds_up_nothing_and_is_warne
     cluster.calm(2)
     assert len(cluster.world.workers()) == 2
     assert any(line.warning and "Allow create on events" in line.message for line in cluster.world.lines)
+
+
+def test_a_step_whose_event_cannot_be_written_is_done_and_counts_as_done():
+    """A role without the right to write events drains and removes as quickly as any other, and rings no alarm."""
+    cluster = idle()
+    denied = when("cluster.note", Moment.BEFORE, raising(DeniedError("Kubernetes", "events", "Allow it")), times=999)
+    cluster.tick(denied)
+    assert cluster.calls.count("cluster.cordon") == 1
+    assert cluster.calls.count("cloud.terminate") == 1
+    failures = [value for metric, value in cluster.world.metrics if metric is Metric.FAILURES]
+    assert set(failures) == {0}
 
 
 def test_an_archive_that_is_away_holds_up_nothing_and_the_record_says_so():

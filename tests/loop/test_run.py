@@ -52,6 +52,14 @@ def test_a_quiet_run_leaves_a_decision_and_nothing_in_the_archive():
     assert world.table.lease is None or world.table.state().fence == 2
 
 
+def test_a_run_without_trouble_counts_no_failure():
+    """The critical alarm rings on the sum of this metric: it must be 0, in runs that act as in quiet ones."""
+    cluster = empty()
+    cluster.calm(4)
+    assert len(cluster.world.workers()) == 2
+    assert set(values(cluster, Metric.FAILURES)) == {0}
+
+
 # ── the lease ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -100,6 +108,31 @@ def test_a_run_that_lost_its_lease_acts_no_more():
         cluster.tick(when("store.commit", Moment.BEFORE, other_takes_over))
     assert cluster.world.workers() == []
     assert cluster.world.table.lease.owner == "other"
+
+
+def test_a_run_whose_lease_was_taken_over_does_not_even_observe():
+    """The fence is compared at the start of each iteration, before anything is asked or decided."""
+    cluster = empty()
+
+    def other_takes_over() -> None:
+        cluster.world.table.lease = None
+        hold(cluster, 600)
+
+    with pytest.raises(LostLeaseError, match="fence"):
+        cluster.tick(when("store.acquire", Moment.AFTER, other_takes_over))
+    assert cluster.calls == ["store.state", "store.acquire", "store.state"]
+
+
+def test_a_run_whose_lease_was_taken_over_between_two_iterations_stops_there():
+    cluster = shop(workers=2, replicas=12)
+
+    def other_takes_over() -> None:
+        cluster.world.table.lease = None
+        hold(cluster, 600)
+
+    with pytest.raises(LostLeaseError, match="fence"):
+        cluster.tick(when("time.sleep", Moment.AFTER, other_takes_over))
+    assert cluster.calls[-2:] == ["time.sleep", "store.state"]
 
 
 def test_a_run_whose_lease_is_over_takes_no_step():

@@ -52,6 +52,16 @@ def with_taints(*taints: dict[str, Any], **how: Any) -> dict[str, Any]:
     return made
 
 
+def test_a_node_that_names_no_machine_is_cordoned_and_deleted(server: FakeApiServer, cluster: KubernetesCluster):
+    nameless = node("w1", ready=False)
+    nameless["spec"]["providerID"] = "k3s://w1"
+    server.objects.put("nodes", nameless)
+    cluster.cordon(LEAVES, "i-1")
+    assert stored(server)["spec"]["unschedulable"]
+    cluster.delete_node("w1", "")
+    assert server.objects.find("nodes", "w1") is None
+
+
 def test_a_cordon_is_one_guarded_patch(server: FakeApiServer, cluster: KubernetesCluster):
     version = server.objects.put("nodes", node("w1"))["metadata"]["resourceVersion"]
     cluster.cordon(LEAVES, "i-1")
