@@ -59,6 +59,11 @@ class Cluster:
         for _ in range(ticks):
             self.tick()
 
+    def must_live(self) -> "Cluster":
+        """From now on the schedule has to bring about in time what must happen, or it is a violation."""
+        self.world.liveness.begin()
+        return self
+
     @property
     def operations(self) -> tuple[Operation, ...]:
         return self.world.parts("reader").store.state().operations

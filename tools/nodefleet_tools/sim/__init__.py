@@ -24,8 +24,9 @@ table         the records, as a table would hold them
 store         the Store and History ports
 sinks         the archive and the log
 people        what a person does by hand
-rules         what must never happen
-invariants    … checked at every effect; accounts looks at what is written, leftovers at what is cleaned up
+rules         what must never happen, and what must happen in time
+liveness      … the second, polled
+invariants    … the first, checked at every effect; accounts looks at what is written, leftovers at what is cleaned up
 world         all of it together
 chaos         thousands of evil days in it
 

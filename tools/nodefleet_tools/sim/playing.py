@@ -90,6 +90,7 @@ class _Run:
     def play(self) -> Recorder:
         world, began = self.world, self.world.start
         world.settle()
+        world.liveness.begin()
         due = began
         while due < self.ends:
             world.clock.advance_to(due)

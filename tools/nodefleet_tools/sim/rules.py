@@ -1,4 +1,4 @@
-"""What must never happen, whatever fails, and how it is told.
+"""What must never happen, whatever fails, what must happen in time, and how it is told.
 
 more workers than max         run + pending workers of a pool, without those a person launched or EC2 takes
 forbidden target              the control plane, a foreign machine or a foreign node was to be touched
@@ -21,6 +21,16 @@ below min for too long        launches work again, and min is still not restored
 did not come to rest          long after everything is well: orphans, cordons, operations or a lease are left
 unexpected error              a run raised what no port raises
 table                         a write that the real table would refuse for its size, or records that only pile up
+
+What must happen (`liveness`), each within a bound that the policy gives:
+
+operation never ends          an operation stays open beyond its deadlines
+pod left waiting              growth stopped while a pod waits that a new node could hold
+not healed                    an unhealthy worker is neither replaced nor removed
+did not shrink                an idle fleet with nothing that protects its nodes is still above min
+resting cost                  instances that are paid for and are no capacity stay, and no operator is alerted
+too many replicas down        a voluntary removal has more replicas of a workload down than `budgets.removals` allows
+alert flood                   one continuing condition is alerted again and again
 """
 
 from dataclasses import dataclass
@@ -48,6 +58,13 @@ class Rule(Enum):
     RESTLESS = "did not come to rest"
     CRASHED = "unexpected error"
     TABLE = "table"
+    UNFINISHED = "operation never ends"
+    PODS = "pod left waiting"
+    HEALING = "not healed"
+    SHRINKING = "did not shrink"
+    RESTING_COST = "resting cost"
+    AVAILABILITY = "too many replicas down"
+    QUIET = "alert flood"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

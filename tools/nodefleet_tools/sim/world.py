@@ -31,6 +31,8 @@ from nodefleet_tools.sim.hooks import Hook, Run, Sequential, hooked
 from nodefleet_tools.sim.invariants import Guard
 from nodefleet_tools.sim.kube import Kube, KubeSettings, Traits
 from nodefleet_tools.sim.kubelets import Kubelets
+from nodefleet_tools.sim.liveness.conditions import Conditions
+from nodefleet_tools.sim.liveness.registry import Liveness
 from nodefleet_tools.sim.load import Load
 from nodefleet_tools.sim.machines import SETUP, CloudSettings, Machine
 from nodefleet_tools.sim.metrics import Prometheus, SimGauges
@@ -86,6 +88,8 @@ class World:
         self.lines: list[Line] = []
         self.metrics: list[Measured] = []
         self.runs: dict[str, Run] = {}
+        self.conditions = Conditions(self)
+        self.liveness = Liveness(self)  # judges nothing until it is told to begin
         if founded:
             self._found()
         self.enforce(policy or {})

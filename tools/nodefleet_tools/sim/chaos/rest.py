@@ -74,6 +74,7 @@ def calm_down(stage: Stage) -> None:
         world.nodes.revive(node.name)
         if node.pool and node.cordoned and not node.removal:
             world.person.uncordon(node.name)
+    world.liveness.begin()
 
 
 class Rest:
@@ -91,7 +92,7 @@ class Rest:
             self._person_helps()
         self._restful = 0 if self._unrest() else self._restful + 1
         self._last = self._world.now if self._restful else self._last
-        if self._restful < _RESTFUL_TICKS:
+        if self._restful < _RESTFUL_TICKS or self._world.liveness.awaited:
             return False
         self._table()
         self._audit()

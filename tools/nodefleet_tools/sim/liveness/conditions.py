@@ -1,0 +1,78 @@
+"""Facts of the world that a liveness check depends on. All of them are the truth, not what a run was told."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from nodefleet.domain.machines import Market
+from nodefleet.domain.policy import Pool
+
+if TYPE_CHECKING:
+    from nodefleet_tools.sim.world import World
+
+PORTS = ("cloud", "cluster", "store", "gauges")
+
+
+class Conditions:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def answers(self, *ports: str) -> bool:
+        """These parts answer every call: cloud, cluster, store, gauges, archive."""
+        faults = self._world.faults
+        return not any(port in faults.away or faults.throttled[port] > 0 for port in ports)
+
+    @property
+    def all_answer(self) -> bool:
+        return self.answers(*PORTS)
+
+    @property
+    def lists_are_true(self) -> bool:
+        """EC2 lists what there is."""
+        return self._world.ec2.hidden_since is None
+
+    @property
+    def readings_are_true(self) -> bool:
+        prometheus = self._world.prometheus
+        return self.answers("gauges") and not prometheus.frozen and not prometheus.missing
+
+    @property
+    def capacity_available(self) -> bool:
+        """EC2 sells every type of every pool in every zone and market at the prices that the policy pays."""
+        shop = self._world.shop
+        return not shop.refusals and not shop.stock and not shop.spot_prices and shop.quota is None
+
+    @property
+    def nodes_join(self) -> bool:
+        settings = self._world.kube.settings
+        return settings.never_joins == 0 and settings.joins_late == 0
+
+    @property
+    def launches_work(self) -> bool:
+        """A launch that is sent now becomes a ready node within join_limit."""
+        return self.answers("cloud", "cluster", "store") and self.capacity_available and self.nodes_join
+
+    @property
+    def paused(self) -> bool:
+        """A command holds some pool."""
+        return any(each.until is None or each.until > self._world.now for each in self._world.table.state().commands)
+
+    def workers(self, pool: str, market: Market | None = None) -> int:
+        """Pending and running instances of a pool."""
+        return sum(1 for each in self._world.ec2.live_workers(pool) if market in (None, each.market))
+
+    def room(self, pool: str) -> int:
+        """How many instances the pool may still launch; pending and leaving ones take room."""
+        rules = self._world.policy.pool(pool)
+        return max(0, rules.limits.max - self.workers(pool)) if rules else 0
+
+    def below_max(self, pool: str) -> bool:
+        return self.room(pool) > 0
+
+    def slack(self, intervals: int = 2) -> timedelta:
+        """What any reaction may take besides its own time: a run that died holds the lease, and so many ticks."""
+        policy = self._world.policy
+        return policy.lease + 2 * policy.trust.clock_skew + intervals * policy.interval
+
+    def joined_within(self, pool: Pool) -> timedelta:
+        """From the tick that launches a node until it is ready, at the latest."""
+        return pool.health.join_limit + self._world.policy.interval

@@ -1,0 +1,38 @@
+"""An operation is closed within the time that its deadlines give.
+
+A launch:    sent until its deadline (lease), EC2's answer an interval later, join_limit.
+A removal:   drained until drain_timeout; or a notice, and false_alarm_after until EC2 is no longer believed.
+A cleanup:   until drain_timeout.
+Each then takes a tick to be seen, and one more to be done: a termination, an uncordon. While Kubernetes or EC2 does not
+answer, the operations' own clocks stand still.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
+from nodefleet.domain.policy import Pool
+from nodefleet_tools.sim.liveness.check import Check
+from nodefleet_tools.sim.rules import Rule
+
+
+class Finishing(Check):
+    rule = Rule.UNFINISHED
+
+    def cases(self) -> Mapping[str, timedelta]:
+        conditions = self.world.conditions
+        if not (conditions.answers("cloud", "cluster", "store") and conditions.lists_are_true):
+            return {}
+        return {f"operation {each.id} is open": self._bound(each) for each in self.world.table.operations}
+
+    def _bound(self, operation: Operation) -> timedelta:
+        policy = self.world.policy
+        pool = policy.pool(operation.pool) or Pool(name=operation.pool)
+        own = {
+            Launch: policy.lease + policy.interval + pool.health.join_limit,
+            Removal: max(
+                2 * pool.removal.drain_timeout, pool.removal.notice + pool.removal.false_alarm_after
+            ),  # one that was let back in may be interrupted
+            Cleanup: pool.removal.drain_timeout,
+        }[type(operation)]
+        return own + self.world.conditions.slack(intervals=4)

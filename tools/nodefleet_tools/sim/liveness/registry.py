@@ -1,0 +1,41 @@
+"""The liveness checks of a world."""
+
+from typing import TYPE_CHECKING
+
+from nodefleet_tools.sim.liveness.check import Check
+from nodefleet_tools.sim.liveness.finishing import Finishing
+
+if TYPE_CHECKING:
+    from nodefleet_tools.sim.world import World
+
+EVERY = 30.0  # seconds of simulated time between two polls
+CHECKS: tuple[type[Check], ...] = (Finishing,)
+_WHO = "liveness"
+
+
+class Liveness:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.checks: list[Check] = [each(world) for each in CHECKS]
+        self.running = False
+
+    def begin(self) -> None:
+        """The clocks start: from now on a schedule starts runs, and nothing is wrong with the world that it does not
+        show."""
+        if self.running:
+            return
+        self.running = True
+        for check in self.checks:
+            check.begun()
+        self.poll()
+        self._world.clock.every(EVERY, self.poll)
+
+    def poll(self) -> None:
+        for check in self.checks:
+            for detail in check.broken():
+                self._world.guard.broken(_WHO, check.rule, detail)
+
+    @property
+    def awaited(self) -> list[str]:
+        """What is not as it must be yet, and is not overdue."""
+        return [subject for check in self.checks for subject in check.awaited]
