@@ -67,11 +67,14 @@ class NoticeKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """EC2 said that it takes an instance, or may."""
+    """EC2 said that it takes an instance, or may; or that it does not after all."""
 
     instance: str
     kind: NoticeKind
-    at: datetime
+    at: datetime  # Spot and rebalance: when it was said; a scheduled change: when it begins
+    told_at: datetime | None = None  # a scheduled change: when it was said, which may be weeks before
+    event: str = ""  # … and the event that says it: a later word on the same event replaces an earlier one
+    withdrawn: bool = False  # … the event is closed, or no longer concerns this instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ test asks for. A token is kept with the request that it came with, so the same r
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import TypeAlias
@@ -38,12 +38,14 @@ class Ec2:
         self.machines: dict[str, Machine] = {}
         self.listeners: list[Listener] = []  # told of every change of state
         self.interruptions: list[Notice] = []  # everything that EC2 announced
+        self.withdrawn: set[str] = set()  # events of scheduled changes that do not come after all
         self.subnets: dict[str, str] = {}  # subnet → zone
         self.templates: set[str] = set()
         self.hidden_since: datetime | None = None  # the cluster's list is empty since: a wrong region, a lost right
         self._seed = seed
         self._tokens: dict[str, _Sent] = {}
         self._launched = 0
+        self._changes = 0
 
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,15 +176,73 @@ class Ec2:
     def stop(self, machine: Machine) -> None:
         self._becomes(machine, InstanceState.STOPPED)
 
-    def announce(self, machine: Machine, kind: NoticeKind = NoticeKind.SPOT_INTERRUPTION) -> Notice:
-        """EC2 says that it takes a machine, or may; a Spot interruption takes it two minutes later."""
-        notice = Notice(instance=machine.id, kind=kind, at=self.clock.now)
+    def announce(
+        self,
+        machine: Machine,
+        kind: NoticeKind = NoticeKind.SPOT_INTERRUPTION,
+        *,
+        ahead: timedelta = timedelta(0),
+        lead: timedelta = timedelta(0),
+        happens: bool = False,
+    ) -> Notice:
+        """EC2 says that it takes a machine, or may; a Spot interruption takes it two minutes later.
+
+        A scheduled change begins `ahead` from now, and ends the machine then if it `happens` and is not withdrawn. The
+        machine counts as taken from `lead` before that on.
+        """
+        now = self.clock.now
+        if kind is not NoticeKind.SCHEDULED_CHANGE:
+            notice = Notice(instance=machine.id, kind=kind, at=now)
+        else:
+            self._changes += 1
+            event = f"arn:aws:health:us-east-1::event/EC2/{self._changes}"
+            notice = Notice(instance=machine.id, kind=kind, at=now + ahead, told_at=now, event=event)
         self.interruptions.append(notice)
-        if kind is not NoticeKind.REBALANCE:
-            machine.doomed_at = self.clock.now
+        match kind:
+            case NoticeKind.REBALANCE:
+                pass
+            case NoticeKind.SCHEDULED_CHANGE:
+                self._schedule(machine, notice, lead, happens=happens)
+            case _:
+                machine.doomed_at = now
         if kind is NoticeKind.SPOT_INTERRUPTION:
-            self.clock.at(self.clock.now + NOTICE, lambda: self.end(machine))
+            self.clock.at(now + NOTICE, lambda: self.end(machine))
         return notice
+
+    def _schedule(self, machine: Machine, notice: Notice, lead: timedelta, *, happens: bool) -> None:
+        def imminent() -> None:
+            if notice.event not in self.withdrawn:
+                machine.doomed_at = machine.doomed_at or self.clock.now
+
+        def begins() -> None:
+            if happens and notice.event not in self.withdrawn:
+                self.end(machine)
+
+        self._at(notice.at - lead, imminent)
+        self._at(notice.at, begins)
+
+    def _at(self, at: datetime, act: Callable[[], None]) -> None:
+        if at <= self.clock.now:
+            act()
+        else:
+            self.clock.at(at, act)
+
+    def withdraw(self, notice: Notice) -> Notice:
+        """The scheduled change does not come after all; the answer is what is said about that."""
+        self.withdrawn.add(notice.event)
+        machine = self.machines[notice.instance]
+        if machine.doomed_at is not None and not self._is_taken(machine):
+            machine.doomed_at = None
+        said = replace(notice, told_at=self.clock.now, withdrawn=True)
+        self.interruptions.append(said)
+        return said
+
+    def _is_taken(self, machine: Machine) -> bool:
+        """Something else that EC2 announced still takes it."""
+        return any(
+            each.instance == machine.id and each.kind is not NoticeKind.REBALANCE and each.event not in self.withdrawn
+            for each in self.interruptions
+        )
 
     def _becomes(self, machine: Machine, state: InstanceState, *, only_from: InstanceState | None = None) -> None:
         if machine.state is state or (only_from and machine.state is not only_from):

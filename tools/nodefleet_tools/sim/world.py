@@ -17,7 +17,7 @@ from nodefleet.adapters.policy.reader import PolicyReader, digest_of
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.machines import Instance, Market, Node, Notice, NoticeKind
 from nodefleet.domain.observation import LaunchTarget
-from nodefleet.domain.policy import Policy
+from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.records import PolicyVersion
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import Budget, Pod, Selector
@@ -49,6 +49,7 @@ from nodefleet_tools.sim.workloads import Controllers, Kind, Workload
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 ZONES = ("us-east-1a", "us-east-1b")
 LAMBDA_LIMIT = timedelta(seconds=120)
+CLOCKS = timedelta(minutes=2)  # by which a run may take something to be due early: its clock, and how long it takes
 _BEFORE = timedelta(minutes=10)  # time for what was set up to come to rest before the start
 _AGE = timedelta(days=1)
 _MIB = 1 << 20
@@ -237,9 +238,26 @@ class World:
         self.kube.changed()
         return made
 
-    def interrupt(self, instance: str, kind: NoticeKind = NoticeKind.SPOT_INTERRUPTION) -> Notice:
-        """EC2 announces that it takes a machine; the answer is what the interruption handler gets to hear."""
-        return self.ec2.announce(self.ec2.machines[instance], kind)
+    def interrupt(
+        self,
+        instance: str,
+        kind: NoticeKind = NoticeKind.SPOT_INTERRUPTION,
+        *,
+        ahead: timedelta = timedelta(0),
+        happens: bool = False,
+    ) -> Notice:
+        """EC2 announces that it takes a machine; the answer is what the interruption handler gets to hear.
+
+        A scheduled change begins `ahead` from now, and comes to pass only if it `happens`.
+        """
+        machine = self.ec2.machines[instance]
+        rules = self.policy.pool(machine.pool) or Pool()
+        lead = rules.health.scheduled_change_lead + CLOCKS
+        return self.ec2.announce(machine, kind, ahead=ahead, lead=lead, happens=happens)
+
+    def withdraw(self, notice: Notice) -> Notice:
+        """A scheduled change is called off; the answer is what the interruption handler gets to hear."""
+        return self.ec2.withdraw(notice)
 
     # ── looking at it ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -136,6 +136,12 @@ class Health:
     probe_first: timedelta = setting(timedelta(seconds=60), SECONDS, "first pause between probes, doubling", above=0)
     probe_longest: timedelta = setting(timedelta(seconds=600), SECONDS, "longest pause between probes", above=0)
     keep_failed: int = setting(1, NODES, "for a person to look at; counts against max", at_least=0)
+    scheduled_change_lead: timedelta = setting(
+        timedelta(hours=1),
+        SECONDS,
+        "a scheduled change is a voluntary removal until so long before its time, and an interruption from then on",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
