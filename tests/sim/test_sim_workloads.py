@@ -1,5 +1,6 @@
 """Controllers make pods, and make them again; the scheduler finds them a place, or says since when there is none."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,8 @@ from nodefleet.domain.workload import (
     Volume,
     VolumeKind,
 )
-from nodefleet_tools.sim.kube import Traits
+from nodefleet_tools.sim import workloads
+from nodefleet_tools.sim.kube import KubeSettings, Order, Traits
 from nodefleet_tools.sim.workloads import Kind
 from nodefleet_tools.sim.world import NOON, ZONES, World
 
@@ -206,3 +208,90 @@ def test_a_pod_asks_for_more_than_there_is_of_one_resource():
     world.kube.put_node(replace(node, allocatable=replace(node.allocatable, extended={"nvidia.com/gpu": 1})))
     world.advance(10)
     assert world.waiting_pods() == []
+
+
+# ── what the scheduler knows and packing does not, names, and the order of the queue ──────────────────────────────────
+
+
+def test_the_scheduler_refuses_a_pod_for_a_reason_that_nobody_models_until_it_is_gone():
+    world = World()
+    world.add_workers(2)
+    why = 'storageclass.storage.k8s.io "fast" not found'
+    shop = world.deploy("shop", replicas=3, traits=Traits(refused=why))
+    world.settle()
+    assert [pod.unschedulable_message for pod in world.waiting_pods()] == [why] * 3
+    shop.traits.refused = ""
+    world.kube.changed()
+    world.advance(5)
+    assert world.waiting_pods() == []
+    assert {pod.unschedulable_message for pod in world.kube.pods.values()} == {""}
+
+
+def test_a_node_may_take_no_more_pods_of_a_kind_than_its_attach_limit():
+    world = settled(workers=2, replicas=5, traits=Traits(most_on_node=2))
+    (first, other) = [node.name for node in world.ready_nodes()]
+    assert placed(world) == sorted([first, first, other, other, "None"])
+    (waits,) = world.waiting_pods()
+    assert waits.unschedulable_message == (
+        "0/3 nodes are available: 2 node(s) exceed max volume count, 1 Insufficient resources."
+    )
+
+
+def test_a_full_cluster_says_so():
+    world = settled(workers=1, replicas=3, cpu=900)
+    (waits,) = world.waiting_pods()
+    assert waits.unschedulable_message == "0/2 nodes are available: 2 Insufficient resources."
+
+
+def named_at_random(kind=Kind.DEPLOYMENT, seed=0):
+    world = World(seed=seed, kubernetes=KubeSettings(random_names=True))
+    world.add_workers(2)
+    world.deploy("shop", kind=kind, replicas=4)
+    world.settle()
+    return sorted(pod.name for pod in world.kube.pods.values())
+
+
+def test_pods_are_named_as_a_replica_set_names_them():
+    names = named_at_random()
+    prefix = names[0].rsplit("-", 1)[0]
+    assert all(re.fullmatch(r"shop-[b-z2-9]{9}-[b-z2-9]{5}", name) for name in names)
+    assert {name.rsplit("-", 1)[0] for name in names} == {prefix}  # one template, one hash
+    assert (len(set(names)), names) == (4, named_at_random())  # and the same again for the same seed
+    assert names != named_at_random(seed=1)
+    assert all(re.fullmatch(r"shop-[b-z2-9]{5}", name) for name in named_at_random(Kind.JOB))
+    assert named_at_random(Kind.STATEFUL_SET) == [f"shop-{ordinal}" for ordinal in range(4)]
+
+
+def test_generated_names_do_not_collide(monkeypatch):
+    monkeypatch.setattr(workloads, "_LETTERS", "b2")  # 32 names
+    world = World(kubernetes=KubeSettings(random_names=True))
+    world.add_workers(2)
+    world.deploy("jobs", kind=Kind.JOB, replicas=30, cpu=1, memory=1)
+    world.settle()
+    assert len(world.kube.pods) == 30
+
+
+def order_of(order, seed=0):
+    """The workloads whose pods got the two places of a new node."""
+    world = World(seed=seed, kubernetes=KubeSettings(scheduling_order=order))
+    world.add_workers(1)
+    world.deploy("old", replicas=2, cpu=900)
+    world.settle()
+    for number in range(4):
+        world.deploy(f"shop-{number}", cpu=900)
+        world.advance(10)
+    world.deploy("vip", cpu=900, priority=5)
+    world.advance(10)
+    world.person.launch(zone=ZONES[0])
+    world.advance(150)
+    return {pod.labels["app"] for pod in world.kube.pods.values() if pod.node} - {"old"}
+
+
+def test_pods_get_their_places_by_priority_and_the_time_they_have_waited():
+    assert order_of(Order.QUEUE) == {"vip", "shop-0"}
+
+
+def test_the_order_of_pods_of_one_priority_can_be_drawn():
+    found = [order_of(Order.RANDOM, seed) for seed in range(6)]
+    assert all(len(got) == 2 and "vip" in got for got in found)
+    assert len(set(map(frozenset, found))) > 1

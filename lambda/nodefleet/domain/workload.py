@@ -167,6 +167,7 @@ class Pod:
     phase: PodPhase = PodPhase.RUNNING
     ready: bool = True
     unschedulable_since: datetime | None = None  # PodScheduled=False with reason Unschedulable
+    unschedulable_message: str = ""  # the scheduler's own words for it, cut to a length that fits into an alert
     deleted_at: datetime | None = None  # when it was asked to go: deletionTimestamp minus its grace
     grace: timedelta = timedelta(seconds=30)
     priority: int = 0

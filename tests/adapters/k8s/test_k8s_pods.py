@@ -45,6 +45,21 @@ def test_a_pod_that_the_scheduler_found_no_node_for(server: FakeApiServer, clust
     why = condition("PodScheduled", is_so=False, reason="Unschedulable", since="2026-11-16T11:58:00Z")
     (found,) = seen(server, cluster, pod(node=None, phase=PodPhase.PENDING, ready=False, conditions=[why]))
     assert (found.unschedulable_since, found.node, found.phase) == (at(11, 58), None, PodPhase.PENDING)
+    assert found.unschedulable_message == ""
+
+
+def test_the_scheduler_says_why_and_not_at_any_length(server: FakeApiServer, cluster: KubernetesCluster):
+    why = condition("PodScheduled", is_so=False, reason="Unschedulable")
+    short = {**why, "message": "0/3 nodes are available: 3 Insufficient cpu."}
+    long = {**why, "message": "x" * 5000}
+    found = seen(
+        server,
+        cluster,
+        pod("a", node=None, phase=PodPhase.PENDING, conditions=[short]),
+        pod("b", node=None, phase=PodPhase.PENDING, conditions=[long]),
+        pod("c", node="w1", conditions=[{**why, "status": "True", "message": "bound"}]),
+    )
+    assert [each.unschedulable_message for each in found] == [short["message"], "x" * 300, ""]
 
 
 @pytest.mark.parametrize(

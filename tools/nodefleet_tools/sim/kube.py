@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 
 from nodefleet.domain.machines import Node
 from nodefleet.domain.workload import Budget, Pod, Volume
@@ -14,6 +15,13 @@ from nodefleet_tools.sim.clock import Clock
 from nodefleet_tools.sim.machines import Range
 
 _ROUNDS = 10  # of controllers and scheduler, until nothing changes any more
+
+
+class Order(Enum):
+    """In which order the scheduler takes pods that wait. Higher priorities always come first."""
+
+    QUEUE = "queue"  # the longest waiting first
+    RANDOM = "random"  # what backoff and events make of the queue: drawn anew in each round
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,6 +35,10 @@ class KubeSettings:
     evicts_after: float = 300.0  # not ready for so long: its pods are deleted, and made again elsewhere
     orphans_after: float = 40.0  # pods of a deleted node are cleared away
     settles_in: float = 1.0  # controllers and scheduler react
+    scheduling_order: Order = Order.QUEUE
+    random_names: bool = (
+        False  # pods are named as a ReplicaSet names them (shop-7c9d8f6b5-x4k2p), else shop-0, shop-1 …
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,9 @@ class Traits:
     cpu_use: float = 0.5  # of what it asks for
     memory_use: float = 0.8
     stuck: bool = False  # a finalizer holds it when it is to go
+    # Reasons of the scheduler that `nodefleet.decide.scheduling` does not model. Change them, then call `Kube.changed`.
+    refused: str = ""  # no node gets it, and this is the scheduler's message: a claim without a StorageClass, say
+    most_on_node: int | None = None  # a node takes so many pods of its owner at most: attach limits
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ have succeeded.
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from random import Random
 
 from nodefleet.decide.scheduling.fits import CORDON, tolerates
 from nodefleet.decide.scheduling.selectors import NAME_FIELD, admits
@@ -27,6 +28,8 @@ from nodefleet.domain.workload import (
 from nodefleet_tools.sim.kube import Kube, Traits
 from nodefleet_tools.sim.kubelets import Kubelets
 from nodefleet_tools.sim.nodes import NOT_READY, UNREACHABLE
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # what Kubernetes makes generated names of
 
 
 class Kind(Enum):
@@ -63,8 +66,9 @@ class Workload:
 
 
 class Controllers:
-    def __init__(self, kube: Kube, kubelets: Kubelets) -> None:
+    def __init__(self, kube: Kube, kubelets: Kubelets, seed: str = "") -> None:
         self._kube = kube
+        self._random = Random(f"{seed}/names")  # noqa: S311  # repeatable on purpose
         self._kubelets = kubelets
         self.workloads: dict[str, Workload] = {}  # by uid
         self._seen = -1
@@ -112,7 +116,7 @@ class Controllers:
     def _deployment(self, workload: Workload) -> None:
         active = [pod for pod in self._kube.pods_of(workload.uid) if pod.deleted_at is None and not pod.finished]
         for _ in range(workload.replicas - len(active)):
-            self._make(workload, f"{workload.name}-{workload.made}")
+            self._make(workload, self._name(workload))
         if len(active) > workload.replicas:
             # As the real one does: what does not run yet, then those that share their node with most of their kind.
             crowd = Counter(pod.node for pod in active)
@@ -142,14 +146,26 @@ class Controllers:
         for node in self._kube.nodes.values():
             if node.name not in there and _may_run_on(rules, node):
                 pod = replace(workload.template, rules=_on(rules, node.name))
-                self._make(workload, f"{workload.name}-{workload.made}", pod)
+                self._make(workload, self._name(workload), pod)
 
     def _job(self, workload: Workload) -> None:
         pods = self._kube.pods_of(workload.uid)
         workload.done |= {pod.uid for pod in pods if pod.phase is PodPhase.SUCCEEDED}
         active = [pod for pod in pods if pod.deleted_at is None and not pod.finished]
         for _ in range(workload.replicas - len(workload.done) - len(active)):
-            self._make(workload, f"{workload.name}-{workload.made}")
+            self._make(workload, self._name(workload))
+
+    def _name(self, workload: Workload) -> str:
+        if not self._kube.settings.random_names:
+            return f"{workload.name}-{workload.made}"
+        parts = [workload.name]
+        if workload.kind is Kind.DEPLOYMENT:  # a ReplicaSet's own name ends in the hash of its template
+            template = Random(workload.uid)  # noqa: S311  # repeatable on purpose
+            parts.append("".join(template.choices(_LETTERS, k=9)))
+        while True:
+            name = "-".join([*parts, "".join(self._random.choices(_LETTERS, k=5))])
+            if f"{workload.namespace}/{name}" not in self._kube.pods:
+                return name
 
     def _make(self, workload: Workload, name: str, template: Pod | None = None) -> None:
         workload.made += 1

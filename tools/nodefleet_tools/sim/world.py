@@ -78,8 +78,9 @@ class World:
         self.kube = Kube(self.clock, kubernetes or KubeSettings())
         self.kubelets = Kubelets(self.kube)
         self.nodes = Nodes(self.kube, self.kubelets, self.ec2, str(seed))
-        self.controllers = Controllers(self.kube, self.kubelets)
-        self.kube.reconcilers += [self.controllers.reconcile, Scheduler(self.kube, self.kubelets).reconcile]
+        self.controllers = Controllers(self.kube, self.kubelets, str(seed))
+        self.scheduler = Scheduler(self.kube, self.kubelets, str(seed))
+        self.kube.reconcilers += [self.controllers.reconcile, self.scheduler.reconcile]
         self.load = Load(self.clock, self.kube, self.controllers)
         self.prometheus = Prometheus(self.clock, self.kube, self.kubelets)
         self.table = Table(self.clock)

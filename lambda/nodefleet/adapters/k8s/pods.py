@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from nodefleet.adapters.k8s.owners import Owners
 from nodefleet.adapters.k8s.pod_shapes import PodShape, VolumeShape
 from nodefleet.adapters.k8s.refusals import PART
-from nodefleet.adapters.k8s.shapes import Meta, Reference, condition
+from nodefleet.adapters.k8s.shapes import Condition, Meta, Reference, condition
 from nodefleet.adapters.k8s.templates import Templates
 from nodefleet.adapters.k8s.volumes import Claim, Claims
 from nodefleet.domain.workload import DO_NOT_DISRUPT, SAFE_TO_EVICT, Pod, PodPhase, Volume, VolumeKind
@@ -16,6 +16,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 _TELLING = frozenset({*SAFE_TO_EVICT, *DO_NOT_DISRUPT})  # the other annotations say nothing about moving
 _PHASES = {phase.value: phase for phase in PodPhase}
 _DEFAULT_GRACE = 30
+_LONGEST_MESSAGE = 300  # characters of the scheduler's message: the causes stand first, preemption after them
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
     except ValueError as error:
         raise UnavailableError(PART, f"pod {meta.namespace}/{meta.name} cannot be read: {error}") from error
     ready = condition(status.conditions, "Ready")
+    refused = _unschedulable(shape)
     annotations = meta.annotations or {}
     pod = Pod(
         namespace=meta.namespace,
@@ -50,7 +52,8 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
         node=spec.node_name or None,
         phase=_PHASES.get(status.phase, PodPhase.RUNNING),  # `Unknown`: its node does not say, so it may well run
         ready=ready is not None and ready.status == "True",
-        unschedulable_since=_unschedulable_since(shape),
+        unschedulable_since=(refused.last_transition_time or meta.creation_timestamp) if refused else None,
+        unschedulable_message=(refused.message or "")[:_LONGEST_MESSAGE] if refused else "",
         deleted_at=_deleted_at(meta),
         grace=timedelta(seconds=_grace(shape)),
         priority=spec.priority or 0,
@@ -72,11 +75,12 @@ def finished(drafted: Draft, owners: Owners, claims: Claims) -> Pod:
     return replace(pod, owner=owner, volumes=volumes) if owner or drafted.claims else pod
 
 
-def _unschedulable_since(shape: PodShape) -> datetime | None:
+def _unschedulable(shape: PodShape) -> Condition | None:
+    """What the scheduler says about a pod that it has given up for now."""
     placed = condition(shape.status.conditions, "PodScheduled")
     if shape.spec.node_name or placed is None or placed.status != "False" or placed.reason != "Unschedulable":
         return None
-    return placed.last_transition_time or shape.metadata.creation_timestamp
+    return placed
 
 
 def _deleted_at(meta: Meta) -> datetime | None:

@@ -63,6 +63,7 @@ class Condition(Shape):
     type: str
     status: str = ""
     reason: str | None = None
+    message: str | None = None
     last_transition_time: datetime | None = None
 
 
