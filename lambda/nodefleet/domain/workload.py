@@ -104,6 +104,8 @@ class Spread:
     selector: Selector
     max_skew: int = 1
     min_domains: int = 1
+    honors_affinity: bool = True  # nodeAffinityPolicy: nodes that the pod's own selector rules out are no domains
+    honors_taints: bool = False  # nodeTaintsPolicy: nor are those whose taints it does not tolerate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

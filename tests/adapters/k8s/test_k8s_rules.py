@@ -175,6 +175,18 @@ def test_spread_counts_only_if_it_must_be_kept(server: FakeApiServer, cluster: K
     )
 
 
+def test_spread_counts_the_nodes_that_its_policies_let_count(server: FakeApiServer, cluster: KubernetesCluster):
+    must = {"topologyKey": ZONE_LABEL, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    other = {**must, "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"}
+    same = {**must, "nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"}
+    found = rules_of(server, cluster, topologySpreadConstraints=[must, other, same])
+    assert [(each.honors_affinity, each.honors_taints) for each in found.spread] == [
+        (True, False),
+        (False, True),
+        (True, False),
+    ]
+
+
 def test_spread_among_pods_of_the_same_template(server: FakeApiServer, cluster: KubernetesCluster):
     must = {
         "topologyKey": ZONE_LABEL,

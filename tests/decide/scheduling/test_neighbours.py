@@ -1,5 +1,7 @@
 """Who may run near whom."""
 
+from dataclasses import replace
+
 import pytest
 
 from builders import NOON
@@ -18,6 +20,7 @@ from nodefleet.domain.workload import (
     Selector,
     Spread,
     Taint,
+    Toleration,
 )
 
 ROOMY = Resources(cpu=100, memory=100, pods=100)
@@ -60,8 +63,9 @@ def away(*names, by=HOST_LABEL, **scope):
     return {"anti_affinity": (PodTerm(topology=by, selector=app(*names), **scope),)}
 
 
-def evenly(name, by=ZONE_LABEL, skew=1, domains=1):
-    return {"spread": (Spread(topology=by, selector=app(name), max_skew=skew, min_domains=domains),)}
+def evenly(name, by=ZONE_LABEL, skew=1, domains=1, **policies):
+    spread = Spread(topology=by, selector=app(name), max_skew=skew, min_domains=domains, **policies)
+    return {"spread": (spread,)}
 
 
 # ── affinity ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -246,6 +250,56 @@ def test_pods_on_nodes_that_the_pod_does_not_want_are_not_counted():
     only_hosts = NodeTerm(labels=(Requirement(key=HOST_LABEL, values=("w2", "w3")),))
     room = Room(THREE, there)
     assert room.place(pod("web-3", node_terms=(only_hosts,), **evenly("web"))) == "w2"
+
+
+CONTROL_PLANE = NodeModel(
+    name="cp",
+    labels={HOST_LABEL: "cp", ZONE_LABEL: "c"},
+    taints=(Taint(key="node-role.kubernetes.io/control-plane"),),
+    allocatable=ROOMY,
+)
+
+
+@pytest.mark.parametrize(("honors", "on_one_node"), [(True, 8), (False, 1)])
+def test_a_tainted_control_plane_is_an_empty_domain_unless_taints_are_honoured(honors, on_one_node):
+    room = Room([CONTROL_PLANE, *nodes(w1="a")])
+    replicas = [pod(f"web-{number}", **evenly("web", by=HOST_LABEL, honors_taints=honors)) for number in range(8)]
+    assert [room.place(each) for each in replicas].count("w1") == on_one_node
+
+
+def test_a_tainted_node_is_a_domain_for_a_pod_that_tolerates_it():
+    everything = (Toleration(operator="Exists"),)
+    full = replace(CONTROL_PLANE, allocatable=Resources())
+    room = Room([full, *nodes(w1="a")], [pod("web-0", on="w1")])
+    assert room.place(pod("web-1", tolerations=everything, **evenly("web", honors_taints=True))) is None
+    assert room.place(pod("web-2", **evenly("web", honors_taints=True))) == "w1"
+
+
+def test_a_cordon_is_a_taint_to_those_who_honour_taints():
+    cordoned = replace(CONTROL_PLANE, taints=(), cordoned=True)
+    room = Room([cordoned, *nodes(w1="a")], [pod("web-0", on="w1")])
+    assert room.place(pod("web-1", **evenly("web", honors_taints=True))) == "w1"
+    assert room.place(pod("web-2", **evenly("web"))) is None
+
+
+def test_a_node_that_the_affinity_rules_out_is_a_domain_if_affinity_is_ignored():
+    there, only_a = [pod("web-0", on="w1")], {"node_selector": {ZONE_LABEL: "a"}}
+    room = Room(THREE, there)
+    assert room.place(pod("web-1", **only_a, **evenly("web", honors_affinity=False))) is None
+    assert room.place(pod("web-2", **only_a, **evenly("web"))) == "w1"
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_a_leaving_node_pins_spread_pods_only_if_its_taints_are_ignored(asked_before):
+    for honors, goes in ((True, True), (False, False)):
+        spread = evenly("web", by=HOST_LABEL, honors_taints=honors)
+        room = Room(THREE, [pod(f"web-{name}", on=name, **spread) for name in ("w1", "w2", "w3")])
+        if asked_before:
+            assert room.why_not(pod("web-9", **spread), "w1") is None
+        mark = room.mark()
+        assert (room.vacate("w3") is None) is goes
+        room.roll_back(mark)
+        assert room.why_not(pod("web-9", **spread), "w3") is None
 
 
 def test_a_node_without_the_label_is_no_domain_and_takes_no_spread_pod():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import NOON
-from nodefleet.decide.scheduling.fits import why_not
+from nodefleet.decide.scheduling.fits import CORDON, LEAVING, tolerates, why_not
 from nodefleet.decide.scheduling.places import NodeModel
 from nodefleet.decide.scheduling.room import Room
 from nodefleet.decide.scheduling.selectors import admits, matches
@@ -123,7 +123,7 @@ class PlainScheduler:
         terrain = [
             each
             for each in self.nodes
-            if admits(pod.rules, each.name, each.labels) and all(key in each.labels for key in topologies)
+            if self.is_counted(pod.rules, each, spread) and all(key in each.labels for key in topologies)
         ]
         if spread.topology not in node.labels:
             return False
@@ -135,6 +135,18 @@ class PlainScheduler:
         fewest = min(counts.values(), default=0) if len(counts) >= spread.min_domains else 0
         here = counts.get(node.labels[spread.topology], 0) + matches(spread.selector, pod.labels)
         return here - fewest <= spread.max_skew
+
+    def is_counted(self, rules, node, spread):
+        if spread.honors_affinity and not admits(rules, node.name, node.labels):
+            return False
+        taints = list(node.taints)
+        if node.cordoned or node.closed or node.name in self.leaving:
+            taints.append(CORDON)
+        if node.closed or node.name in self.leaving:
+            taints.append(LEAVING)
+        return not spread.honors_taints or all(
+            any(tolerates(toleration, taint) for toleration in rules.tolerations) for taint in taints
+        )
 
 
 def speaks_of(term, carrier, other):
@@ -167,7 +179,13 @@ pod_terms = st.builds(
     everywhere=st.booleans(),
 )
 spreads = st.builds(
-    Spread, topology=topologies, selector=selectors, max_skew=st.integers(1, 2), min_domains=st.integers(1, 3)
+    Spread,
+    topology=topologies,
+    selector=selectors,
+    max_skew=st.integers(1, 2),
+    min_domains=st.integers(1, 3),
+    honors_affinity=st.sampled_from([True, True, False]),
+    honors_taints=st.booleans(),
 )
 node_terms = st.sampled_from(
     [
@@ -191,7 +209,9 @@ rules = st.one_of(
         Rules,
         node_selector=st.sampled_from([{}, {}, {}, {"disk": "ssd"}, {ZONE_LABEL: "a"}]),
         node_terms=node_terms,
-        tolerations=st.sampled_from([(), (), (Toleration(operator="Exists"),)]),
+        tolerations=st.sampled_from(
+            [(), (), (Toleration(operator="Exists"),), (Toleration(key=CORDON.key, operator="Exists"),)]
+        ),
         host_ports=st.sampled_from([(), (), (HostPort(port=80),), (HostPort(port=80), HostPort(port=443))]),
         affinity=few(pod_terms),
         anti_affinity=few(pod_terms),

@@ -107,3 +107,5 @@ class SpreadShape(Shape):
     label_selector: LabelSelector | None = None
     min_domains: int | None = None
     match_label_keys: list[str] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None

@@ -31,6 +31,8 @@ from nodefleet.domain.workload import (
     Toleration,
 )
 
+_HONOR = "Honor"
+
 Namespaces: TypeAlias = Callable[[], Mapping[str, Mapping[str, str]]]  # labels by name; read only when somebody asks
 
 
@@ -75,6 +77,8 @@ def spread_constraints(shapes: Iterable[SpreadShape], labels: Mapping[str, str])
             selector=_spread_selector(shape, labels),
             max_skew=shape.max_skew,
             min_domains=shape.min_domains or 1,
+            honors_affinity=(shape.node_affinity_policy or _HONOR) == _HONOR,
+            honors_taints=shape.node_taints_policy == _HONOR,
         )
         for shape in shapes
         if shape.when_unsatisfiable == "DoNotSchedule"

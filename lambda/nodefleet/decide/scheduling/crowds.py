@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from nodefleet.decide.scheduling.fits import tolerates_leaving, tolerates_node
 from nodefleet.decide.scheduling.places import NodeModel
 from nodefleet.decide.scheduling.selectors import admits, all_hold
 from nodefleet.domain.workload import Pod, Requirement, Rules, Selector
@@ -41,16 +42,21 @@ class Scope:
 
 
 class Terrain:
-    """The nodes over which a pod is spread: those that its node selector and affinity admit, tainted ones too."""
+    """The nodes over which a pod is spread: those with all its topologies that the constraint's policies let count.
 
-    def __init__(self, rules: Rules) -> None:
+    Its node selector and affinity rule nodes out unless `nodeAffinityPolicy` is Ignore, its tolerations only if
+    `nodeTaintsPolicy` is Honor: else a tainted control plane is an empty domain like any other.
+    """
+
+    def __init__(self, rules: Rules, *, by_affinity: bool, by_taints: bool) -> None:
         self._rules = rules
+        self._by_affinity = by_affinity
+        self._by_taints = by_taints
         self.nodes: set[str] = set()
         self.domains: dict[str, dict[str, int]] = {spread.topology: defaultdict(int) for spread in rules.spread}
 
-    def add(self, node: NodeModel) -> None:
-        has_all = all(topology in node.labels for topology in self.domains)
-        if has_all and admits(self._rules, node.name, node.labels):
+    def add(self, node: NodeModel, *, leaving: bool = False) -> None:
+        if all(topology in node.labels for topology in self.domains) and self._includes(node, leaving=leaving):
             self.nodes.add(node.name)
             for topology, nodes_in in self.domains.items():
                 nodes_in[node.labels[topology]] += 1
@@ -63,6 +69,14 @@ class Terrain:
             nodes_in[node.labels[topology]] -= 1
             if not nodes_in[node.labels[topology]]:
                 del nodes_in[node.labels[topology]]
+
+    def _includes(self, node: NodeModel, *, leaving: bool) -> bool:
+        if self._by_affinity and not admits(self._rules, node.name, node.labels):
+            return False
+        if not self._by_taints:
+            return True
+        leaves = leaving or node.closed  # its taints may not be there yet, and will be by the time of scheduling
+        return tolerates_node(self._rules, node) and (not leaves or tolerates_leaving(self._rules))
 
 
 class Tally:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from nodefleet.decide.scheduling.places import NodeModel, Place
 from nodefleet.decide.scheduling.selectors import NAME_FIELD, admits
+from nodefleet.domain.names import LEAVING_TAINT
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import (
     HOST_LABEL,
@@ -22,6 +23,7 @@ from nodefleet.domain.workload import (
 )
 
 CORDON = Taint(key="node.kubernetes.io/unschedulable")
+LEAVING = Taint(key=LEAVING_TAINT)  # what a node gets besides the cordon when it is to leave
 
 
 def why_not(pod: Pod, node: NodeModel) -> str | None:
@@ -50,6 +52,16 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.key and toleration.key != taint.key:
         return False
     return toleration.operator == "Exists" or (toleration.operator == "Equal" and toleration.value == taint.value)
+
+
+def tolerates_node(rules: Rules, node: NodeModel) -> bool:
+    """No taint of the node keeps such a pod off. A cordon is a taint to the scheduler."""
+    return (not node.cordoned or _is_tolerated(CORDON, rules)) and _untolerated(rules, node) is None
+
+
+def tolerates_leaving(rules: Rules) -> bool:
+    """Neither the cordon nor the taint of a leaving node keeps such a pod off: evicted, it may come straight back."""
+    return _is_tolerated(CORDON, rules) and _is_tolerated(LEAVING, rules)
 
 
 def asks_by_name(pod: Pod) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nodefleet.decide.scheduling.crowds import Crowd, Crowds, Scope, Tally, Terrain
 from nodefleet.decide.scheduling.places import NodeModel
-from nodefleet.domain.workload import Pod, PodTerm, Rules
+from nodefleet.domain.workload import Pod, PodTerm, Rules, Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class Neighbours:
     def __init__(self, everyone: Callable[[], Iterable[tuple[Pod, NodeModel]]]) -> None:
         self._everyone = everyone  # asked at most once, for who is there already
         self._nodes: dict[str, NodeModel] = {}
+        self._leaving: set[str] = set()
         self._crowds = Crowds()
         self._terrains: dict[Hashable, Terrain] = {}
         self._counting = False
@@ -48,6 +49,13 @@ class Neighbours:
         del self._nodes[node.name]
         for terrain in self._terrains.values():
             terrain.remove(node)
+
+    def set_leaving(self, node: NodeModel, *, leaving: bool) -> None:
+        """It is about to be cordoned and tainted, or no longer. No pod may be counted on it meanwhile."""
+        self._leaving = self._leaving | {node.name} if leaving else self._leaving - {node.name}
+        for terrain in self._terrains.values():
+            terrain.remove(node)
+            terrain.add(node, leaving=leaving)
 
     def count(self, pod: Pod, node: NodeModel, number: int) -> None:
         """`number` is 1 for a pod that came and -1 for one that went."""
@@ -100,8 +108,8 @@ class Neighbours:
     def _spread(self, pod: Pod) -> Iterator[Demand]:
         if not pod.rules.spread:
             return
-        terrain = self._terrain(pod.rules)
         for spread in pod.rules.spread:
+            terrain = self._terrain(pod.rules, spread)
             # Pods that are being deleted keep others off, but nobody is spread over them.
             crowd = self._crowds.crowd(Scope.of(spread.selector, frozenset({pod.namespace})), with_leaving=False)
             counts = self._present(crowd, spread.topology, terrain).counts
@@ -121,13 +129,17 @@ class Neighbours:
                         tally.add(self._nodes[name], number)
         return crowd.present[key]
 
-    def _terrain(self, rules: Rules) -> Terrain:
-        topologies = tuple(spread.topology for spread in rules.spread)
-        key = (frozenset(rules.node_selector.items()), rules.node_terms, topologies)
+    def _terrain(self, rules: Rules, spread: Spread) -> Terrain:
+        key = (
+            tuple(each.topology for each in rules.spread),
+            (frozenset(rules.node_selector.items()), rules.node_terms) if spread.honors_affinity else None,
+            rules.tolerations if spread.honors_taints else None,
+        )
         if key not in self._terrains:
-            terrain = self._terrains[key] = Terrain(rules)
+            terrain = Terrain(rules, by_affinity=spread.honors_affinity, by_taints=spread.honors_taints)
+            self._terrains[key] = terrain
             for node in self._nodes.values():
-                terrain.add(node)
+                terrain.add(node, leaving=node.name in self._leaving)
         return self._terrains[key]
 
 

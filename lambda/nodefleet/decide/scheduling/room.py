@@ -85,10 +85,13 @@ class Room:
     def take_out(self, name: str) -> tuple[Pod, ...]:
         """Close a node and lift its pods off; they are the answer, for they need another place.
 
-        The node still stands while its pods look for one, so it counts as an empty domain for those that are spread.
+        The node still stands while its pods look for one, so it counts as an empty domain for those that are spread,
+        unless their constraint honours its taints.
         """
         place = self._by_name[name]
         pods = tuple(place.pods)
+        self._replace_pods(place, ())
+        self._neighbours.set_leaving(place.node, leaving=True)
         self._replace_pods(place, [pod for pod in pods if not _needs_a_place(pod)])
         self._classes.close(place)
         self._start_for.clear()
@@ -218,6 +221,8 @@ class Room:
         self._classes.refresh(place)
 
     def _take_back(self, place: Place, pods: Sequence[Pod]) -> None:
+        self._replace_pods(place, ())
+        self._neighbours.set_leaving(place.node, leaving=False)
         self._replace_pods(place, pods)
         self._classes.reopen(place)
 
