@@ -20,6 +20,7 @@ _GROUPS = {
     "statefulsets": "apps",
     "daemonsets": "apps",
     "poddisruptionbudgets": "policy",
+    "storageclasses": "storage.k8s.io",
     "selfsubjectaccessreviews": "authorization.k8s.io",
 }
 

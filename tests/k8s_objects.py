@@ -131,8 +131,16 @@ def figures(*, allowed: int, healthy: int, needed: int) -> dict[str, int]:
     return {**counts, "expectedPods": healthy, "observedGeneration": 1}
 
 
-def claim(name: str, volume: str = "", namespace: str = "default") -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"volumeName": volume} if volume else {}}
+def claim(name: str, volume: str = "", namespace: str = "default", **spec: Any) -> dict[str, Any]:
+    bound = {"volumeName": volume} if volume else {}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {**bound, **spec}}
+
+
+def storage_class(
+    name: str, *, waits: bool = True, provisioner: str = "ebs.csi.aws.com", **more: Any
+) -> dict[str, Any]:
+    mode = "WaitForFirstConsumer" if waits else "Immediate"
+    return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode, **more}
 
 
 def volume(

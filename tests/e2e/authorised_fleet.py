@@ -136,6 +136,10 @@ class Fleet:
         self._do(VOLUMES.create({**source, "spec": {**source["spec"], **_NONE, "capacity": _SIZE}}))
         self._make(CLAIMS, "data", {**_NONE, "volumeName": name, "resources": {"requests": _SIZE}})
         self.pod("keeper", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+        self._make(CLAIMS, "later", {**_NONE, "resources": {"requests": _SIZE}})
+        later = [{"name": "data", "persistentVolumeClaim": {"claimName": "later"}}]
+        waits = k8s_objects.pod("waits", node=None, namespace=self.namespace, volumes=later)
+        self._do(PODS.create(waits, self.namespace))
 
     def cordoned(self) -> bool:
         """The doomed worker is."""

@@ -137,6 +137,7 @@ class Volume:
     name: str = ""
     zones: tuple[str, ...] = ()  # where the volume is; empty means anywhere
     node: str | None = None  # a local volume's only node
+    unusable: str = ""  # why no node, a new one included, gets the pod this volume; empty: one may
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,6 +167,44 @@ def test_a_sidecar_is_told_from_a_container_that_ends(server: FakeApiServer, clu
     assert (first.requests.cpu, second.requests.cpu) == (100, 200)
 
 
+def state(actual: str | None, allocated: str | None, name: str = "main") -> dict[str, Any]:
+    """What the kubelet says a container has, and was promised."""
+    return {
+        "name": name,
+        **({"resources": {"requests": {"cpu": actual}}} if actual else {}),
+        **({"allocatedResources": {"cpu": allocated}} if allocated else {}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "actual", "allocated", "reason", "millicores"),
+    [
+        ("500m", "100m", "100m", "Deferred", 500),  # to grow: the room is reserved before it does
+        ("100m", "500m", "100m", None, 500),  # to shrink: it still has it
+        ("100m", "100m", "400m", None, 400),  # promised
+        ("100m", "100m", "100m", None, 100),
+        ("8", "100m", "200m", "Infeasible", 200),  # its node can never give it that much
+        ("100m", None, "500m", None, 100),  # a kubelet that does not resize
+    ],
+)
+def test_a_pod_that_is_resized_in_place_counts_with_the_most_of_what_it_has_and_wants(
+    server: FakeApiServer, cluster: KubernetesCluster, wanted, actual, allocated, reason, millicores
+):
+    main = {"name": "main", "resources": {"requests": {"cpu": wanted}}}
+    conditions = [condition("PodResizePending", is_so=True, reason=reason)] if reason else []
+    status = {"containerStatuses": [state(actual, allocated), state("7", "7", name="other")]}
+    (found,) = seen(server, cluster, pod(containers=[main], conditions=conditions, status=status))
+    assert found.requests.cpu == millicores
+
+
+def test_of_init_containers_only_sidecars_are_resized(server: FakeApiServer, cluster: KubernetesCluster):
+    needs = {"resources": {"requests": {"cpu": "100m"}}}
+    inits = [{"name": "proxy", "restartPolicy": "Always", **needs}, {"name": "setup", **needs}]
+    status = {"initContainerStatuses": [state("300m", "300m", name="proxy"), state("9", "9", name="setup")]}
+    (found,) = seen(server, cluster, pod(containers=[{"name": "main", **needs}], initContainers=inits, status=status))
+    assert found.requests.cpu == 400
+
+
 def test_requests_of_the_whole_pod_stand_instead_of_its_containers(server: FakeApiServer, cluster: KubernetesCluster):
     (found,) = seen(server, cluster, pod(resources={"requests": {"cpu": "1", "memory": "1Gi"}}))
     assert found.requests == Resources(cpu=1000, memory=1024 * MIB)

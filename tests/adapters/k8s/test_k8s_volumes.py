@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from fake_api_objects import failure
 from fake_api_server import FakeApiServer
-from k8s_objects import claim, node, pod, term, volume
+from k8s_objects import claim, node, pod, storage_class, term, volume
 from nodefleet.adapters.k8s import KubernetesCluster
 from nodefleet.decide.scheduling.fits import why_not
 from nodefleet.decide.scheduling.places import NodeModel
 from nodefleet.domain.workload import HOST_LABEL, ZONE_LABEL, PodPhase, Volume, VolumeKind
+from nodefleet.errors import LoginRefusedError
 
 DATA = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
 EBS = "topology.ebs.csi.aws.com/zone"
@@ -97,9 +99,98 @@ def waiting(server: FakeApiServer, cluster: KubernetesCluster, *volumes: Any) ->
     return found.volumes
 
 
-def test_a_claim_without_a_volume_yet_may_be_bound_anywhere(server: FakeApiServer, cluster: KubernetesCluster):
-    server.objects.put("persistentvolumeclaims", claim("data-db-0"))
-    assert waiting(server, cluster, DATA) == (Volume(kind=VolumeKind.CLAIM, name="data-db-0"),)
+def unbound(server: FakeApiServer, cluster: KubernetesCluster, *classes: Any, **spec: Any) -> Volume:
+    """What a claim of StorageClass `fast` without a volume becomes for a pod that waits."""
+    server.objects.put("persistentvolumeclaims", claim("data-db-0", **{"storageClassName": "fast", **spec}))
+    for each in classes:
+        server.objects.put("storageclasses", each)
+    (found,) = waiting(server, cluster, DATA)
+    return found
+
+
+def test_a_claim_that_waits_for_its_pod_may_be_bound_anywhere(server: FakeApiServer, cluster: KubernetesCluster):
+    found = unbound(server, cluster, storage_class("fast"))
+    assert found == Volume(kind=VolumeKind.CLAIM, name="data-db-0")
+
+
+def test_a_storage_class_may_allow_some_zones_only(server: FakeApiServer, cluster: KubernetesCluster):
+    allowed = [{"matchLabelExpressions": [{"key": EBS, "values": ["us-east-1b", "us-east-1a"]}]}]
+    assert unbound(server, cluster, storage_class("fast", allowedTopologies=allowed)).zones == (
+        "us-east-1a",
+        "us-east-1b",
+    )
+
+
+@pytest.mark.parametrize(
+    ("classes", "spec"),
+    [
+        ([], {}),  # no such class
+        ([storage_class("fast", waits=False)], {}),
+        ([storage_class("fast")], {"storageClassName": None}),  # no default class when it was made
+        ([storage_class("fast")], {"storageClassName": ""}),  # waits for a volume that a person makes
+        ([storage_class("fast", provisioner="kubernetes.io/no-provisioner")], {}),  # and there is none
+    ],
+)
+def test_no_node_helps_a_pod_whose_claim_is_not_bound_by_a_node(
+    server: FakeApiServer, cluster: KubernetesCluster, classes: list[Any], spec: dict[str, Any]
+):
+    assert unbound(server, cluster, *classes, **spec).unusable
+    (found,) = cluster.view().pods or ()
+    assert why_not(found, NodeModel(name="new", labels={ZONE_LABEL: "us-east-1a"})) is not None
+
+
+LOCAL = storage_class("fast", provisioner="kubernetes.io/no-provisioner")
+
+
+def free_volume(name: str, *terms: Any, **spec: Any) -> dict[str, Any]:
+    return volume(name, *terms, storageClassName="fast", **spec)
+
+
+def test_a_claim_that_takes_a_volume_from_a_stock_goes_where_that_is(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("persistentvolumes", free_volume("pv-1", term(HOST_LABEL, "w1"), local={}))
+    server.objects.put(
+        "persistentvolumes", free_volume("pv-2", term(HOST_LABEL, "w2"), local={}, claimRef={"name": "x"})
+    )
+    assert unbound(server, cluster, LOCAL).node == "w1"
+
+
+def test_a_new_node_has_none_of_several_local_volumes(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("persistentvolumes", free_volume("pv-1", term(HOST_LABEL, "w1"), local={}))
+    server.objects.put("persistentvolumes", free_volume("pv-2", term(HOST_LABEL, "w2"), local={}))
+    assert unbound(server, cluster, LOCAL).unusable
+
+
+@pytest.mark.parametrize(("second", "zones"), [([term(EBS, "b")], ("a", "b")), ([], ())])
+def test_a_stock_of_volumes_is_in_all_their_zones(
+    server: FakeApiServer, cluster: KubernetesCluster, second: list[Any], zones: tuple[str, ...]
+):
+    server.objects.put("persistentvolumes", free_volume("pv-1", term(EBS, "a")))
+    server.objects.put("persistentvolumes", free_volume("pv-2", *second))
+    found = unbound(server, cluster, LOCAL)
+    assert (found.zones, found.unusable) == (zones, "")
+
+
+def test_a_role_without_storage_classes_takes_a_claim_as_waiting_for_its_pod(
+    server: FakeApiServer, cluster: KubernetesCluster, caplog: pytest.LogCaptureFixture
+):
+    server.objects.denied.add(("list", "storageclasses"))
+    assert unbound(server, cluster) == Volume(kind=VolumeKind.CLAIM, name="data-db-0")
+    assert "Allow list on storageclasses of API group storage.k8s.io" in caplog.text
+
+
+def test_a_token_that_is_not_accepted_is_an_error_all_the_same(server: FakeApiServer, cluster: KubernetesCluster):
+    server.trouble("list", "storageclasses", reply=failure(401, "Unauthorized", "Unauthorized"))
+    with pytest.raises(LoginRefusedError):
+        unbound(server, cluster)
+
+
+def test_storage_classes_are_only_asked_for_if_a_pod_waits_for_an_unbound_claim(
+    server: FakeApiServer, cluster: KubernetesCluster
+):
+    claimed(server, cluster, volume("pv-1"))
+    server.objects.put("persistentvolumeclaims", claim("unused"))
+    cluster.view()
+    assert "storageclasses" not in {asked.resource for asked in server.asked}
 
 
 @pytest.mark.parametrize("exists", [False, True])
@@ -111,8 +202,45 @@ def test_no_node_helps_a_pod_whose_claim_or_volume_does_not_exist(
     waiting(server, cluster, DATA)
     (found,) = cluster.view().pods or ()
     why = why_not(found, NodeModel(name="new", labels={ZONE_LABEL: "us-east-1a"}))
-    what = "its claim names a volume that is not there" if exists else "there is no such claim"
-    assert why == f"its volume data-db-0 is in no zone: {what}"
+    what = "names a volume that is not there" if exists else "does not exist"
+    assert why == f"its claim data-db-0 {what}"
+
+
+def test_no_node_helps_a_pod_whose_claim_is_being_deleted(server: FakeApiServer, cluster: KubernetesCluster):
+    gone = claim("data-db-0", "pv-1")
+    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    server.objects.put("persistentvolumeclaims", gone)
+    server.objects.put("persistentvolumes", volume("pv-1"))
+    assert waiting(server, cluster, DATA)[0].unusable
+    server.objects.put("pods", pod("db-0", volumes=[DATA]))
+    (runs,) = cluster.view().pods or ()
+    assert not runs.volumes[0].unusable
+
+
+def sharing(server: FakeApiServer, cluster: KubernetesCluster, **second: Any) -> dict[str, str]:
+    """What keeps each of two pods from a claim that is for one pod alone."""
+    server.objects.put("persistentvolumeclaims", claim("data-db-0", "pv-1", accessModes=["ReadWriteOncePod"]))
+    server.objects.put("persistentvolumes", volume("pv-1"))
+    waits = {"node": None, "phase": PodPhase.PENDING, "ready": False}
+    server.objects.put("pods", pod("a", volumes=[DATA], **waits))
+    server.objects.put("pods", pod("b", volumes=[DATA], **{**waits, **second}))
+    return {found.name: found.volumes[0].unusable for found in cluster.view().pods or ()}
+
+
+def test_a_claim_for_one_pod_keeps_every_other_pod_waiting(server: FakeApiServer, cluster: KubernetesCluster):
+    kept_off = sharing(server, cluster, node="w1", phase=PodPhase.RUNNING)
+    assert kept_off["a"]
+    assert not kept_off["b"]
+
+
+def test_of_two_pods_that_wait_for_such_a_claim_one_may_have_it(server: FakeApiServer, cluster: KubernetesCluster):
+    kept_off = sharing(server, cluster)
+    assert not kept_off["a"]
+    assert kept_off["b"]
+
+
+def test_a_finished_pod_has_given_such_a_claim_back(server: FakeApiServer, cluster: KubernetesCluster):
+    assert not sharing(server, cluster, node="w1", phase=PodPhase.SUCCEEDED)["a"]
 
 
 def test_a_pod_that_runs_had_its_claim_when_it_started(server: FakeApiServer, cluster: KubernetesCluster):

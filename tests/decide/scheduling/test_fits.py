@@ -132,6 +132,7 @@ def test_a_node_affinity_that_does_not_match_keeps_it_off():
         (Volume(kind=VolumeKind.LOCAL, name="data", node="w1"), None),
         (Volume(kind=VolumeKind.LOCAL, name="data", node="w2"), "its volume data is on node w2"),
         (Volume(kind=VolumeKind.LOCAL, name="data", node="w1", zones=("b",)), "its volume data is in b"),
+        (Volume(kind=VolumeKind.CLAIM, name="data", unusable="does not exist"), "its claim data does not exist"),
     ],
 )
 def test_a_pod_goes_where_its_data_is(volume, reason):

@@ -26,6 +26,12 @@ NEEDED: tuple[Permission, ...] = (
     Permission(resource="events", verbs=("create", "get", "patch"), why="say on a node why it leaves or stays"),
     Permission(resource="persistentvolumeclaims", verbs=_READ_LISTS, why="know which volume a pod uses"),
     Permission(resource="persistentvolumes", verbs=_READ_LISTS, why="know on which node or in which zone a volume is"),
+    Permission(
+        group="storage.k8s.io",
+        resource="storageclasses",
+        verbs=_READ_LISTS,
+        why="know whether a claim without a volume waits for a node",
+    ),
     Permission(resource="namespaces", verbs=_READ_LISTS, why="resolve affinity that selects namespaces by label"),
     Permission(
         resource="replicationcontrollers", verbs=_READ_LISTS, why="know how many replicas a pod's controller has"

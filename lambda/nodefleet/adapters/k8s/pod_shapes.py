@@ -24,6 +24,7 @@ class Needs(Shape):
 
 
 class ContainerShape(Shape):
+    name: str = ""
     resources: Needs = field(default_factory=Needs)
     ports: list[Port] | None = None
     restart_policy: str | None = None
@@ -57,9 +58,19 @@ class PodSpec(Shape):
     termination_grace_period_seconds: int | None = None
 
 
+class ContainerState(Shape):
+    """What a container has, while its spec says what it should have: a resize may be under way."""
+
+    name: str = ""
+    resources: Needs | None = None
+    allocated_resources: Raw = NOTHING
+
+
 class PodStatus(Shape):
     phase: str = ""
     conditions: list[Condition] | None = None
+    container_statuses: list[ContainerState] | None = None
+    init_container_statuses: list[ContainerState] | None = None
     nominated_node_name: str = ""
 
 

@@ -37,7 +37,7 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
     meta, spec, status = shape.metadata, shape.spec, shape.status
     try:
         labels = templates.strings(meta.labels)
-        requests, rules = templates.requests(spec), templates.rules(spec, labels)
+        requests, rules = templates.requests(spec, status), templates.rules(spec, labels)
     except ValueError as error:
         raise UnavailableError(PART, f"pod {meta.namespace}/{meta.name} cannot be read: {error}") from error
     ready = condition(status.conditions, "Ready")
@@ -71,7 +71,8 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
 def finished(drafted: Draft, owners: Owners, claims: Claims) -> Pod:
     pod = drafted.pod
     owner = owners.of(drafted.controller, looked_for=drafted.matters) if drafted.controller else None
-    volumes = (*pod.volumes, *[claims.volume(claim, placed=pod.node is not None) for claim in drafted.claims])
+    placed = pod.node is not None
+    volumes = (*pod.volumes, *[claims.volume(claim, pod.key, placed=placed) for claim in drafted.claims])
     return replace(pod, owner=owner, volumes=volumes) if owner or drafted.claims else pod
 
 

@@ -78,7 +78,7 @@ class Line(Shape):
     """One line of a selector."""
 
     key: str
-    operator: str
+    operator: str = "In"
     values: list[str] | None = None
 
 
@@ -169,6 +169,8 @@ class ControllerShape(Shape):
 
 class ClaimSpec(Shape):
     volume_name: str = ""
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
 
 
 class ClaimShape(Shape):
@@ -176,11 +178,26 @@ class ClaimShape(Shape):
     spec: ClaimSpec = field(default_factory=ClaimSpec)
 
 
+class ClassTopology(Shape):
+    match_label_expressions: list[Line] | None = None  # a line here has no operator but In
+
+
+class ClassShape(Shape):
+    """A StorageClass."""
+
+    metadata: Meta
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[ClassTopology] | None = None
+
+
 class VolumeAffinity(Shape):
     required: NodeSelector | None = None
 
 
 class StoredSpec(Shape):
+    storage_class_name: str = ""
+    claim_ref: Present | None = None
     local: Present | None = None
     host_path: Present | None = None
     node_affinity: VolumeAffinity | None = None

@@ -10,7 +10,15 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from nodefleet.adapters.k8s.pod_shapes import Affinity, ContainerShape, PodSpec, SpreadShape, TolerationShape
+from nodefleet.adapters.k8s.pod_shapes import (
+    Affinity,
+    ContainerShape,
+    ContainerState,
+    PodSpec,
+    PodStatus,
+    SpreadShape,
+    TolerationShape,
+)
 from nodefleet.adapters.k8s.rules import (
     Namespaces,
     host_ports,
@@ -19,11 +27,12 @@ from nodefleet.adapters.k8s.rules import (
     spread_constraints,
     tolerations,
 )
-from nodefleet.adapters.k8s.shapes import STRINGS
+from nodefleet.adapters.k8s.shapes import STRINGS, condition
 from nodefleet.domain.requests import Container, effective_requests, resources_from
-from nodefleet.domain.resources import Resources
+from nodefleet.domain.resources import NOTHING, Resources
 from nodefleet.domain.workload import Rules
 
+_NONE = b"null"
 _AFFINITY = msgspec.json.Decoder(Affinity | None)
 _TOLERATIONS = msgspec.json.Decoder(list[TolerationShape] | None)
 _SPREADS = msgspec.json.Decoder(list[SpreadShape] | None)
@@ -48,23 +57,54 @@ class Templates:
             found = self._strings[key] = STRINGS.decode(key) or {}
         return found
 
-    def requests(self, spec: PodSpec) -> Resources:
-        """What the scheduler reserves for such a pod."""
+    def requests(self, spec: PodSpec, status: PodStatus) -> Resources:
+        """What the scheduler reserves for such a pod. While it is resized in place: the most of what each container
+        should have, has, and was promised."""
+        infeasible = _resize_is_infeasible(status)
+        now = _sizes(status.container_statuses)
+        starting = _sizes(status.init_container_statuses)
         key = (
-            tuple([bytes(each.resources.requests) for each in spec.containers or ()]),
-            tuple([(bytes(each.resources.requests), each.restart_policy) for each in spec.init_containers or ()]),
+            tuple([self._sizes_of(each, now, infeasible=infeasible) for each in spec.containers or ()]),
+            tuple(
+                [
+                    (
+                        self._sizes_of(each, starting if _keeps_running(each) else {}, infeasible=infeasible),
+                        _keeps_running(each),
+                    )
+                    for each in spec.init_containers or ()
+                ]
+            ),
             bytes(spec.overhead),
             bytes(spec.resources.requests),
         )
         found = self._requests.get(key)
         if found is None:
+            containers, init_containers, _, _ = key
             found = self._requests[key] = effective_requests(
-                [self._container(each) for each in spec.containers or ()],
-                [self._container(each) for each in spec.init_containers or ()],
+                [Container(requests=self._most(sizes)) for sizes in containers],
+                [Container(requests=self._most(sizes), sidecar=sidecar) for sizes, sidecar in init_containers],
                 overhead=self._amount(spec.overhead),
                 pod_level=self._amount(spec.resources.requests),
             )
         return found
+
+    def _sizes_of(
+        self, container: ContainerShape, states: Mapping[str, tuple[bytes, bytes]], *, infeasible: bool
+    ) -> tuple[bytes, ...]:
+        """All that counts for one container. Unless it is being resized that is one and the same."""
+        wanted, state = bytes(container.resources.requests), states.get(container.name)
+        if state is None:
+            return (wanted,)
+        has, promised = state
+        if infeasible:
+            return (has, promised)
+        return (wanted,) if has == wanted and promised in (wanted, _NONE) else (wanted, has, promised)
+
+    def _most(self, sizes: tuple[bytes, ...]) -> Resources:
+        most = NOTHING
+        for size in sizes:
+            most = most.at_least(self._amount(size))
+        return most
 
     def rules(self, spec: PodSpec, labels: Mapping[str, str]) -> Rules:
         spreads = self._spread(spec.topology_spread_constraints)
@@ -91,10 +131,7 @@ class Templates:
             )
         return found
 
-    def _container(self, shape: ContainerShape) -> Container:
-        return Container(requests=self._amount(shape.resources.requests), sidecar=_keeps_running(shape))
-
-    def _amount(self, raw: Raw) -> Resources:
+    def _amount(self, raw: Raw | bytes) -> Resources:
         key = bytes(raw)
         found = self._amounts.get(key)
         if found is None:
@@ -107,6 +144,21 @@ class Templates:
         if found is None:
             found = self._spreads[key] = tuple(_SPREADS.decode(key) or ())
         return found
+
+
+def _sizes(states: list[ContainerState] | None) -> Mapping[str, tuple[bytes, bytes]]:
+    """By container: what it has, and what its kubelet promised. A kubelet that cannot resize says neither."""
+    return {
+        each.name: (bytes(each.resources.requests), bytes(each.allocated_resources))
+        for each in states or ()
+        if each.resources is not None
+    }
+
+
+def _resize_is_infeasible(status: PodStatus) -> bool:
+    """The node can never give it what it should have, so that does not count."""
+    pending = condition(status.conditions, "PodResizePending")
+    return pending is not None and pending.reason == "Infeasible"
 
 
 def _keeps_running(container: ContainerShape) -> bool:

@@ -17,7 +17,7 @@ from nodefleet.adapters.k8s.pods import Draft, draft, finished
 from nodefleet.adapters.k8s.resources import BUDGETS, NAMESPACES, NODES, PODS, Request
 from nodefleet.adapters.k8s.shapes import BudgetShape, NamespaceShape, NodeShape, labels_of
 from nodefleet.adapters.k8s.templates import Templates
-from nodefleet.adapters.k8s.volumes import Claims, claims_in
+from nodefleet.adapters.k8s.volumes import Claims, Use, claims_in
 from nodefleet.domain.machines import Node
 from nodefleet.domain.observation import ClusterView
 from nodefleet.domain.workload import HOST_LABEL, Pod
@@ -39,7 +39,12 @@ def _pods(api: Api, request: Request, nodes: Sequence[Node]) -> tuple[Pod, ...]:
     drafts = digested(api, request, PodShape, lambda shape: draft(shape, templates))
     mattering = [each for each in drafts if each.matters]
     owners = owners_of(api, _controllers(mattering))
-    claims = claims_in(api, _names_of_hosts(nodes)) if any(each.claims for each in mattering) else Claims()
+    uses = [
+        Use(claim=claim, pod=each.pod.key, placed=each.pod.node is not None)
+        for each in mattering
+        for claim in each.claims
+    ]
+    claims = claims_in(api, _names_of_hosts(nodes), uses) if uses else Claims()
     return tuple([finished(each, owners, claims) for each in drafts])
 
 

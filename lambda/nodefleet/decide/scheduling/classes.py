@@ -99,4 +99,5 @@ class Classes:
 
 
 def zones_asked_for(pod: Pod) -> Hashable:
-    return tuple([volume.zones for volume in pod.volumes if volume.zones])
+    """What its volumes ask of a node, but for those that name it."""
+    return tuple([(volume.zones, volume.unusable) for volume in pod.volumes if volume.zones or volume.unusable])

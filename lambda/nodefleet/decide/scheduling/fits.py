@@ -135,6 +135,8 @@ def _elsewhere(rules: Rules, node: NodeModel) -> str | None:
 
 def _data_elsewhere(pod: Pod, node: NodeModel) -> str | None:
     for volume in pod.volumes:
+        if volume.unusable:
+            return f"its claim {volume.name} {volume.unusable}"
         if volume.node is not None and volume.node != node.name:
             return f"its volume {volume.name} is on node {volume.node}"
         if volume.zones and node.labels.get(ZONE_LABEL) not in volume.zones:
