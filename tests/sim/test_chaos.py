@@ -33,7 +33,7 @@ def test_nothing_happens_that_must_never_happen(first):
 
 def quiet(seed: int = 1, **changes) -> Plan:
     """A seed in which nothing befalls anybody."""
-    return replace(Plan(seed=seed), **changes)
+    return replace(Plan(seed=seed, scene=Plan.of(seed).scene), **changes)
 
 
 def stage(plan: Plan) -> Stage:

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nodefleet_tools.cli import chaos, main
+from nodefleet_tools.sim.chaos.kept import about, plan_from
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.chaos.shortening import Shortening
 
@@ -48,6 +49,18 @@ def test_a_violation_is_told_with_the_least_that_it_takes_and_how_to_see_it_agai
     assert "a person: cordon worker-" in done.output
     assert "VIOLATION a person overruled" in done.output
     assert "Play it again: nodefleet chaos --seed 1 --trace" in done.output
+
+
+def test_a_plan_is_kept_with_the_least_that_it_takes_and_played_again(tmp_path):
+    path = tmp_path / "cordon.json"
+    with PLANTED["human cordon undone"]():
+        called("--seed", "1", "--save", str(path), "--about", "A cordon was undone.")
+        again = called("--plan", str(path))
+    assert again.exit_code == 1
+    assert "Seed 1: a person overruled" in again.output
+    assert about(path.read_text(encoding="utf-8")) == "A cordon was undone."
+    assert len(plan_from(path.read_text(encoding="utf-8")).incidents) == 1
+    assert called("--plan", str(path)).exit_code == 0
 
 
 @pytest.mark.usefixtures("no_shortening")

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from nodefleet_tools.cli.playing import is_lively
+from nodefleet_tools.sim.chaos.kept import plan_from, text_of
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.play import Verdict, play
 from nodefleet_tools.sim.chaos.seeds import verdicts
@@ -27,12 +29,16 @@ def chaos(
     first: Annotated[int, typer.Option("--from", min=0, help="The first of them.")] = 0,
     seed: Annotated[int | None, typer.Option(min=0, help="Play this seed only.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many processes play at the same time.")] = 1,
-    trace: Annotated[bool, typer.Option(help="With --seed: everything that happened, in order.")] = False,
+    plan: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Play a plan that was kept.")] = None,
+    trace: Annotated[bool, typer.Option(help="With --seed or --plan: everything that happened, in order.")] = False,
+    save: Annotated[Path | None, typer.Option(help="With --seed: keep its plan, shortened if it goes wrong.")] = None,
+    about: Annotated[str, typer.Option(help="With --save: what went wrong and what was mended.")] = "",
 ) -> None:
     """Play hours full of faults and check what must always hold. The status is 1 if something does not."""
     console = Console(highlight=False, soft_wrap=True)
-    if seed is not None:
-        _play_one(seed, console, trace=trace)
+    one = plan_from(plan.read_text(encoding="utf-8")) if plan else None if seed is None else Plan.of(seed)
+    if one is not None:
+        _play_one(one, console, trace=trace, save=save, about=about)
         return
     tally, wrong = _play_all(range(first, first + seeds), jobs, console)
     for verdict in wrong[:_TOLD]:
@@ -46,17 +52,19 @@ def chaos(
     console.print(Text("Nothing happened that must never happen.", "bold green"))
 
 
-def _play_one(seed: int, console: Console, *, trace: bool) -> None:
-    verdict = play(Plan.of(seed))
+def _play_one(plan: Plan, console: Console, *, trace: bool, save: Path | None, about: str) -> None:
+    verdict = play(plan)
     if trace:
         for each in verdict.trace:
             console.print(Text(str(each), _style(each.what)))
         console.print()
+    least = _tell(verdict, console, plan) if verdict.violations else plan
+    if save:
+        save.write_text(text_of(least, about), encoding="utf-8")
     if verdict.violations:
-        _tell(verdict, console)
         raise typer.Exit(FAILED)
     console.print(Text(_summary(verdict.figures + Counter(seeds=1))))
-    console.print(Text(f"Seed {seed}: nothing happened that must never happen.", "bold green"))
+    console.print(Text(f"Seed {plan.seed}: nothing happened that must never happen.", "bold green"))
 
 
 def _play_all(seeds: Sequence[int], jobs: int, console: Console) -> tuple[Counter[str], list[Verdict]]:
@@ -88,12 +96,10 @@ def _play_all(seeds: Sequence[int], jobs: int, console: Console) -> tuple[Counte
 # ── what is said ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tell(verdict: Verdict, console: Console) -> None:
+def _tell(verdict: Verdict, console: Console, plan: Plan | None = None) -> Plan:
     """The violation, the least that it takes, what led to it, and how to see it again."""
-    found = verdict.first
-    if found is None:
-        return
-    short = Shortening(verdict)
+    short = Shortening(verdict, plan)
+    found = verdict.violations[0]
     short.shorten()
     console.print(Text(f"\nSeed {verdict.seed}: {found.rule.value}", "bold red"))
     console.print(Text(f"{found}\n"))
@@ -101,6 +107,7 @@ def _tell(verdict: Verdict, console: Console) -> None:
     for line in story(short.verdict.trace, short.verdict.violations[0]):
         console.print(Text(line, _style(line)))
     console.print(Text(f"\nPlay it again: nodefleet chaos --seed {verdict.seed} --trace\n", "bold"))
+    return short.plan
 
 
 def _needs(plan: Plan) -> str:

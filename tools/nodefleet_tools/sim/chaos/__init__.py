@@ -7,6 +7,7 @@ incidents     what happens around the runs: of_people, of_cloud, of_cluster
 invocations   how runs are started: by the schedule, by alerts, by EC2's events, by hand; again when they fail
 play          one seed from beginning to end: an hour of trouble, then calm
 rest          what must be so when everything is well again
+kept          plans as files: a regression outlives every change of the draws
 shortening    the smallest plan that still goes wrong, and its trace
 planted       bugs put into the shipped code, to show that they are found
 seeds         many seeds, by several processes

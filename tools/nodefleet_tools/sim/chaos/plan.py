@@ -1,4 +1,5 @@
-"""What a seed stands for. All of it is drawn at once, so a plan can be looked at, and parts of it left out.
+"""What a seed stands for. All of it is drawn at once, so a plan can be looked at, parts of it left out, and it can be
+kept (`kept`): what a seed stands for changes with every widening of the draws, a plan that was kept does not.
 
 Each seed has its own temper: some kinds of trouble do not occur in it at all, others often. A mixture of everything all
 the time would hide what a single kind does.
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 
+from nodefleet_tools.sim.chaos.scene import Scene, drawn
 from nodefleet_tools.sim.chaos.strikes import Rates
 
 TROUBLE = timedelta(minutes=60)
@@ -96,6 +98,7 @@ class Delivery:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     seed: int
+    scene: Scene = field(default_factory=Scene)
     rates: Rates = field(default_factory=Rates)
     skew: float = 0.0  # seconds by which a run's clock may be wrong, either way
     delivery: Delivery = field(default_factory=Delivery)
@@ -111,6 +114,7 @@ class Plan:
         chosen = random.choices(kinds, weights, k=number)
         return cls(
             seed=seed,
+            scene=drawn(Random(f"{seed}/scene")),  # noqa: S311  # repeatable on purpose
             rates=rates,
             skew=random.choice((0.0, 0.0, 2.0, TRUSTED_SKEW, TRUSTED_SKEW, 3 * TRUSTED_SKEW)),
             delivery=Delivery(

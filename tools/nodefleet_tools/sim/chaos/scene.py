@@ -1,21 +1,69 @@
-"""The cluster at the beginning of a seed: a policy, workers, workloads that may and may not be moved, budgets."""
+"""The cluster at the beginning of a seed: a policy, workers, workloads that may and may not be moved, budgets.
 
+All of it is drawn at once and is plain data, as a file would hold it: a plan that is kept plays the same scene again,
+however scenes are drawn by then.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nodefleet.domain.workload import SAFE_TO_EVICT, Volume, VolumeKind
 from nodefleet_tools.sim.chaos.drawing import chance, coin
-from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.kube import KubeSettings, Traits
 from nodefleet_tools.sim.machines import CloudSettings
-from nodefleet_tools.sim.workloads import Kind, Workload
+from nodefleet_tools.sim.workloads import Kind
 from nodefleet_tools.sim.world import World
+
+if TYPE_CHECKING:
+    from nodefleet_tools.sim.chaos.plan import Plan
 
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 SECOND_POOL = "batch"
 
 
-def policy(random: Random) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    zones: int = 2
+    cloud: Mapping[str, Any] = field(default_factory=dict)  # CloudSettings
+    kubernetes: Mapping[str, Any] = field(default_factory=dict)  # KubeSettings
+    workers: Mapping[str, int] = field(default_factory=dict)  # by pool
+    workloads: tuple[Mapping[str, Any], ...] = ()  # what World.deploy takes, and perhaps a budget
+
+
+# ── drawing one ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def drawn(random: Random) -> Scene:
+    rules = _policy(random)
+    zones = random.choice((1, 2, 2, 3))
+    cloud = {
+        "shows_in": random.choice(((0.0, 0.0), (0.0, 10.0), (5.0, 60.0))),
+        "read_lag": random.choice((0.0, 0.0, 5.0, 20.0)),
+        "listed_for": random.choice((60.0, 600.0, 3600.0)),
+    }
+    kubernetes = {
+        "never_joins": random.choice((0.0, 0.0, 0.0, 0.2, 0.6)),
+        "joins_late": random.choice((0.0, 0.0, 0.1, 0.4)),
+    }
+    workers = {
+        name: random.randint(limits["min"], limits["max"])
+        for name, limits in _limits(rules).items()
+        if chance(random, 0.8)
+    }
+    return Scene(
+        policy=rules,
+        zones=zones,
+        cloud=cloud,
+        kubernetes=kubernetes,
+        workers=workers,
+        workloads=tuple(_workloads(random)),
+    )
+
+
+def _policy(random: Random) -> dict[str, Any]:
     """Small fleets, quick rules: an hour shall see everything."""
     least = random.choice((0, 1, 1, 2, 2, 3))
     most = max(2, least + random.choice((0, 1, 2, 4, 8)))
@@ -38,61 +86,88 @@ def policy(random: Random) -> dict[str, Any]:
     return {**common, **first}
 
 
-def staged(plan: Plan) -> World:
-    random = plan.random("scene")
-    rules = policy(random)
+def _limits(policy: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    if "pools" not in policy:
+        return {"default": policy["limits"]}
+    return {pool["name"]: pool["limits"] for pool in policy["pools"]}
+
+
+def _workloads(random: Random) -> list[dict[str, Any]]:
+    found = []
+    for number in range(random.randint(1, 4)):
+        service = _service(random, f"app{number}")
+        found.append({**service, "budget": _budget(random)} if coin(random) else service)
+    found.append({"name": "agent", "kind": Kind.DAEMON_SET.name, "cpu": 20, "memory": 16})
+    if chance(random, 0.3):
+        found.append({"name": "dns", "namespace": "kube-system", "replicas": 1, "cpu": 50})
+    if chance(random, 0.3):
+        replicas = random.randint(1, 6)
+        found.append(
+            {"name": "jobs", "kind": Kind.JOB.name, "replicas": replicas, "cpu": 300, "traits": {"runs_for": 400.0}}
+        )
+    if chance(random, 0.2):
+        kept = {"kind": random.choice((VolumeKind.LOCAL, VolumeKind.CLAIM)).name, "name": "data"}
+        replicas = random.randint(1, 3)
+        found.append(
+            {"name": "db", "kind": Kind.STATEFUL_SET.name, "replicas": replicas, "cpu": 200, "volumes": [kept]}
+        )
+    return found
+
+
+def _service(random: Random, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "replicas": random.choice((1, 1, 2, 3, 5, 7)),
+        "cpu": random.choice((100, 300, 600, 1000)),
+        "traits": {
+            "stops_in": random.choice((2.0, 2.0, 25.0)),
+            "stuck": chance(random, 0.05),
+            "cpu_use": random.choice((0.05, 0.1, 0.5, 1.5)),
+        },
+        "annotations": {SAFE_TO_EVICT[0]: random.choice(("true", "false"))} if chance(random, 0.1) else {},
+    }
+
+
+def _budget(random: Random) -> dict[str, str]:
+    if coin(random):
+        return {"max_unavailable": random.choice(("0", "1", "50%"))}
+    return {"min_available": random.choice(("1", "2", "70%"))}
+
+
+# ── setting it up ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def staged(plan: "Plan") -> World:
+    scene = plan.scene
+    cloud: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in scene.cloud.items()
+    }
     world = World(
         seed=plan.seed,
-        policy=rules,
-        zones=ZONES[: random.choice((1, 2, 2, 3))],
-        cloud=CloudSettings(
-            shows_in=random.choice(((0.0, 0.0), (0.0, 10.0), (5.0, 60.0))),
-            read_lag=random.choice((0.0, 0.0, 5.0, 20.0)),
-            listed_for=random.choice((60.0, 600.0, 3600.0)),
-        ),
-        kubernetes=KubeSettings(
-            never_joins=random.choice((0.0, 0.0, 0.0, 0.2, 0.6)), joins_late=random.choice((0.0, 0.0, 0.1, 0.4))
-        ),
+        policy=scene.policy,
+        zones=ZONES[: scene.zones],
+        cloud=CloudSettings(**cloud),
+        kubernetes=KubeSettings(**scene.kubernetes),
     )
-    for pool in world.policy.pools:
-        if chance(random, 0.8):
-            world.add_workers(random.randint(pool.limits.min, pool.limits.max), pool=pool.name)
-    _deploy(world, random)
+    for pool, number in scene.workers.items():
+        world.add_workers(number, pool=pool)
+    for workload in scene.workloads:
+        _deploy(world, **workload)
     world.settle()
     return world
 
 
-def _deploy(world: World, random: Random) -> None:
-    for number in range(random.randint(1, 4)):
-        workload = _service(world, random, f"app{number}")
-        if coin(random):
-            _protect(world, random, workload.name)
-    world.deploy("agent", kind=Kind.DAEMON_SET, cpu=20, memory=16)
-    if chance(random, 0.3):
-        world.deploy("dns", namespace="kube-system", replicas=1, cpu=50)
-    if chance(random, 0.3):
-        world.deploy("jobs", kind=Kind.JOB, replicas=random.randint(1, 6), cpu=300, traits=Traits(runs_for=400.0))
-    if chance(random, 0.2):
-        kept = Volume(kind=random.choice((VolumeKind.LOCAL, VolumeKind.CLAIM)), name="data")
-        world.deploy("db", kind=Kind.STATEFUL_SET, replicas=random.randint(1, 3), cpu=200, volumes=(kept,))
-
-
-def _service(world: World, random: Random, name: str) -> Workload:
-    return world.deploy(
-        name,
-        replicas=random.choice((1, 1, 2, 3, 5, 7)),
-        cpu=random.choice((100, 300, 600, 1000)),
-        traits=Traits(
-            stops_in=random.choice((2.0, 2.0, 25.0)),
-            stuck=chance(random, 0.05),
-            cpu_use=random.choice((0.05, 0.1, 0.5, 1.5)),
-        ),
-        annotations={SAFE_TO_EVICT[0]: random.choice(("true", "false"))} if chance(random, 0.1) else {},
-    )
-
-
-def _protect(world: World, random: Random, app: str) -> None:
-    if coin(random):
-        world.protect(app, max_unavailable=random.choice(("0", "1", "50%")))
-    else:
-        world.protect(app, min_available=random.choice(("1", "2", "70%")))
+def _deploy(
+    world: World,
+    *,
+    name: str,
+    kind: str = Kind.DEPLOYMENT.name,
+    traits: Mapping[str, Any] | None = None,
+    volumes: tuple[Mapping[str, str], ...] = (),
+    budget: Mapping[str, str] | None = None,
+    **pod: Any,
+) -> None:
+    held = tuple(Volume(kind=VolumeKind[each["kind"]], name=each["name"]) for each in volumes)
+    world.deploy(name, kind=Kind[kind], traits=Traits(**(traits or {})), volumes=held, **pod)
+    if budget:
+        world.protect(name, **budget)
