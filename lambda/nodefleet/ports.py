@@ -101,12 +101,17 @@ class Cluster(Protocol):
         """Nodes, pods and budgets: complete, or an error."""
         ...
 
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, without anything that runs on them."""
+        ...
+
     def node(self, name: str) -> Node | None:
         """One node as it is now."""
         ...
 
-    def pods_on(self, node: str) -> tuple[Pod, ...]:
-        """The pods of one node as they are now."""
+    def pods_on(self, node: str, *, brief: bool = False) -> tuple[Pod, ...]:
+        """The pods of one node as they are now. `brief`: without what only lists of the whole cluster tell, that is
+        whether their controllers still exist and where their volumes are."""
         ...
 
     def cordon(self, cordon: Cordon, instance: str) -> None:

@@ -1,15 +1,26 @@
 """What EC2 takes does not wait for the lease."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from nodefleet.domain.events import EventKind
-from nodefleet.domain.machines import InstanceState, NoticeKind
+from nodefleet.domain.machines import InstanceState, Market, NoticeKind
 from nodefleet.domain.names import emergency, notice_in
 from nodefleet.domain.operations import Removal, Why
-from nodefleet.errors import UnavailableError
-from nodefleet_tools.sim.hooks import Moment, raising, when
+from nodefleet.errors import (
+    ChangedError,
+    DeniedError,
+    LostLeaseError,
+    MalformedError,
+    MisconfiguredError,
+    NodeFleetError,
+    ThrottledError,
+    UnavailableError,
+)
+from nodefleet_tools.sim.hooks import Call, Hook, Moment, raising, when
+from nodefleet_tools.sim.kube import Traits
+from nodefleet_tools.sim.workloads import Kind
 from worlds import Cluster, shop, spot_worker
 
 
@@ -183,3 +194,162 @@ def test_the_id_of_an_emergency_carries_its_notice_and_no_other_id_does():
         "emergency",
     ):
         assert notice_in(other) is None
+
+
+# ── errors of one pod, one node, or of the run itself ────────────────────────────────────────────────────────────
+
+
+def poisoned(cluster: Cluster, pods: set[str], error: NodeFleetError, seen: list[str] | None = None) -> Hook:
+    """Every eviction of these pods fails, always: a webhook, a missing permission, a server that is too slow."""
+
+    def hook(call: Call) -> None:
+        if call.name == "cluster.evict" and call.moment is Moment.BEFORE and call.arguments[0].name in pods:
+            if seen is not None:
+                seen.append(call.arguments[0].name)
+            raise error
+
+    return hook
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnavailableError("Kubernetes", "500 Internal error: failed calling webhook"),
+        UnavailableError("Kubernetes", "504 the request timed out"),
+        ThrottledError("Kubernetes", "Too many requests"),
+        DeniedError("Kubernetes", "pods/eviction is forbidden", "Allow create on pods/eviction"),
+        ChangedError("the pod has changed"),
+    ],
+    ids=lambda error: type(error).__name__ + " " + str(error)[:20],
+)
+@pytest.mark.parametrize("holder", ["this run", "another run"])
+def test_a_pod_that_cannot_be_evicted_keeps_no_other_pod_or_node(error, holder):
+    cluster = busy(workers=4, replicas=8)
+    doomed = [machine.id for machine in cluster.world.workers() if machine.market.value == "spot"][:2]
+    bad = {pods_on(cluster, doomed[0])[0]}
+    others = {name for victim in doomed for name in pods_on(cluster, victim)} - bad
+    assert len(others) >= 3
+    if holder == "another run":
+        held_by_another(cluster)
+    notices = [cluster.world.interrupt(victim) for victim in doomed]
+    begun = cluster.world.now
+    gone_at: dict[str, datetime] = {}
+
+    def watch(call: Call) -> None:
+        if call.name == "cluster.evict" and call.moment is Moment.AFTER:
+            gone_at.setdefault(call.arguments[0].name, cluster.world.now)
+
+    cluster.warned(notices, poisoned(cluster, bad, error), watch)
+    assert set(gone_at) >= others
+    assert max(gone_at[name] - begun for name in others) < timedelta(seconds=15)
+    cluster.world.violations.clear()  # a lease that never ends is held in this test
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LostLeaseError("another run holds the cluster"),
+        MalformedError("a record cannot be read"),
+        DeniedError("EC2", "ec2:DescribeInstances is denied", "Allow it"),
+        MisconfiguredError("no template"),
+        UnavailableError("DynamoDB", "timed out"),
+        ValueError("a bug of ours"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_draining_goes_on_whatever_the_run_raises_and_it_is_raised_at_the_end(error):
+    """A pod that takes its time is still waited for, and one that its budget holds is asked for again."""
+    cluster = busy()
+    victim = spot_worker(cluster.world)
+    refused = set(pods_on(cluster, victim))
+    until = cluster.world.now + timedelta(seconds=25)
+
+    def holds(call: Call) -> None:
+        early = cluster.world.now < until
+        if (
+            call.name == "cluster.evict"
+            and call.moment is Moment.BEFORE
+            and early
+            and call.arguments[0].name in refused
+        ):
+            raise UnavailableError("Kubernetes", "504 the request timed out")
+
+    broken = when("store.acquire", Moment.BEFORE, raising(error), times=99)
+    with pytest.raises(type(error)):
+        cluster.warned([cluster.world.interrupt(victim)], broken, holds)
+    assert pods_on(cluster, victim) == []
+
+
+def test_the_replacement_is_requested_before_the_first_slow_eviction_is_over():
+    cluster = busy()
+    victim = spot_worker(cluster.world)
+    asked: dict[str, datetime] = {}
+
+    def slow(call: Call) -> None:
+        if call.name == "cluster.evict" and call.moment is Moment.BEFORE:
+            cluster.world.clock.wait(10)
+        if call.name in {"cloud.launch", "cluster.evict"} and call.moment is Moment.AFTER:
+            asked.setdefault(call.name, cluster.world.now)
+
+    cluster.warned([cluster.world.interrupt(victim)], slow)
+    assert asked["cloud.launch"] < asked["cluster.evict"]
+
+
+def test_a_warning_reads_the_pods_of_its_own_nodes_only():
+    cluster = busy()
+    held_by_another(cluster)
+    cluster.warned([cluster.world.interrupt(spot_worker(cluster.world))])
+    log = cluster.world.runs["warned"].log
+    assert "cluster.view" not in log
+    assert "cluster.pods_on" in log
+    cluster.world.violations.clear()
+
+
+def test_one_notice_that_cannot_be_recorded_keeps_no_other_from_it():
+    cluster = busy(workers=4, replicas=8)
+    first, second = [machine.id for machine in cluster.world.workers() if machine.market.value == "spot"][:2]
+
+    recorded: list[str] = []
+
+    def hook(call: Call) -> None:
+        if call.name == "store.record" and call.moment is Moment.BEFORE and call.arguments[0].instance == first:
+            raise UnavailableError("DynamoDB", "timed out")
+        if call.name == "store.record" and call.moment is Moment.AFTER:
+            recorded.append(call.arguments[0].instance)
+
+    with pytest.raises(UnavailableError, match="DynamoDB"):
+        cluster.warned([cluster.world.interrupt(first), cluster.world.interrupt(second)], hook)
+    assert recorded == [second]
+    assert pods_on_or_gone(cluster, first) == pods_on_or_gone(cluster, second) == []
+
+
+def pods_on_or_gone(cluster: Cluster, instance: str) -> list[str]:
+    return pods_on(cluster, instance) if cluster.world.kube.node_of(instance) else []
+
+
+def apps_on(cluster: Cluster, instance: str) -> set[str]:
+    node = cluster.world.kube.node_of(instance)
+    return {pod.labels["app"] for pod in cluster.world.kube.pods_on(node.name)}
+
+
+def test_terminating_pods_of_a_stateful_set_are_not_deleted_by_force_while_their_node_lives():
+    """Two of the same name would run: the API server forgets the pod, its kubelet has not ended it yet."""
+    cluster = busy()
+    world = cluster.world
+    traits = Traits(stops_in=600)
+    for name, kind in (("db", Kind.STATEFUL_SET), ("web", Kind.DEPLOYMENT)):
+        world.deploy(name, kind=kind, replicas=6, cpu=30, traits=traits, grace=timedelta(seconds=600))
+        world.advance(30)
+    victim = next(machine.id for machine in world.workers() if apps_on(cluster, machine.id) >= {"db", "web"})
+    world.ec2.machines[victim].market = Market.SPOT
+    forced: list[str] = []
+
+    def watch(call: Call) -> None:
+        if call.name == "cluster.delete_pod" and call.moment is Moment.BEFORE:
+            forced.append(call.arguments[0].name)
+
+    notice = world.interrupt(victim)
+    cluster.warned([notice], watch)
+    cluster.run("next", watch)
+    assert any(name.startswith("web") for name in forced)
+    assert not any(name.startswith("db") for name in forced)

@@ -614,6 +614,28 @@ def test_force_is_told_once_and_spares_nobody_who_has_to_go():
     assert advance(after_it, seen, POLICY).steps == (delete,)
 
 
+STATEFUL = Owner(kind="StatefulSet", name="db")
+
+
+@pytest.mark.parametrize(("ready", "forced"), [(True, ("db-1", "web-1")), (False, ("db-1", "db-0", "web-1"))])
+def test_an_ending_pod_of_a_stateful_set_is_deleted_by_force_only_if_its_node_is_dead(ready, forced):
+    """Otherwise its successor would start beside it, under the same name."""
+    pods = [
+        pod("db-0", owner=STATEFUL, deleted_at=after(80)),
+        pod("db-1", owner=STATEFUL),
+        pod("web-1", deleted_at=after(80)),
+    ]
+    seen = look(95, RUNNING, [cordoned(ready=ready)], pods)
+    (step,) = effects(advance(interrupted(**SEEN), seen, POLICY))
+    assert step == ForceDelete(node="w1", pods=tuple(sorted((ref(name) for name in forced), key=step.pods.index)))
+    assert {each.name for each in step.pods} == set(forced)
+
+
+def test_when_only_ending_pods_of_a_stateful_set_are_left_nothing_is_forced():
+    seen = look(95, RUNNING, [cordoned()], [pod("db-0", owner=STATEFUL, deleted_at=after(80))])
+    assert effects(advance(interrupted(**SEEN), seen, POLICY)) == []
+
+
 def test_late_on_cordon_and_force_go_together():
     seen = look(95, RUNNING, [node()], [pod()])
     assert [type(step) for step in effects(advance(interrupted(), seen, POLICY))] == [Cordon, ForceDelete]

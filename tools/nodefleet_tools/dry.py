@@ -134,11 +134,14 @@ class DryCluster:
     def view(self) -> ClusterView:
         return self.real.view()
 
+    def nodes(self) -> tuple[Node, ...]:
+        return self.real.nodes()
+
     def node(self, name: str) -> Node | None:
         return self.real.node(name)
 
-    def pods_on(self, node: str) -> tuple[Pod, ...]:
-        return self.real.pods_on(node)
+    def pods_on(self, node: str, *, brief: bool = False) -> tuple[Pod, ...]:
+        return self.real.pods_on(node, brief=brief)
 
     def cordon(self, cordon: Cordon, instance: str) -> None:  # noqa: ARG002  # the port's
         self.would(f"cordon {cordon.node}")

@@ -1,12 +1,14 @@
 """The steps, each checked again right before it acts.
 
-A step that fails holds back the rest of its operation until the next look; other operations go on. Nothing is begun
-that may not finish within the run or the lease. What a step rests on is written before it acts.
+A step that fails holds back the rest of its operation until the next look; other operations go on. A pod that cannot
+be evicted holds back nothing: the others of its node are evicted all the same. Nothing is begun that may not finish
+within the run or the lease. What a step rests on is written before it acts.
 """
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from nodefleet.domain.events import EventKind
 from nodefleet.domain.observation import Observation
@@ -30,6 +32,7 @@ from nodefleet.domain.operations import (
     Tell,
     Terminate,
     Uncordon,
+    Why,
 )
 from nodefleet.domain.policy import Policy
 from nodefleet.errors import (
@@ -43,11 +46,15 @@ from nodefleet.errors import (
 from nodefleet.loop import rechecks
 from nodefleet.loop.aftermath import aftermath
 from nodefleet.loop.book import Book
+from nodefleet.loop.each_pod import try_each
 from nodefleet.loop.parts import Parts
 from nodefleet.operations.launch import answered
 from nodefleet.operations.progress import Progress, rules_of
 from nodefleet.operations.removal import cancelled
 from nodefleet.ports import Eviction, Lease
+
+R = TypeVar("R")
+_NAMED = 5  # failures that are told one by one
 
 
 class OutOfTimeError(NodeFleetError):
@@ -112,27 +119,41 @@ class Hands:
             return False
         self._book.flush()
         try:
-            self._do(operation, step)
+            failed = self._do(operation, step)
         except ChangedError as error:
-            self._parts.telemetry.line(f"Not done, the next look decides anew: {error}", step=type(step).__name__)
+            self._left_alone(step, error)
             self._not_asked(operation)
             return False
         except (UnavailableError, DeniedError, MisconfiguredError) as error:
-            self._failed(operation, step, error)
+            self._failed(operation, step, [error])
             return False
-        self.seen = aftermath(self.seen, step)
-        return True
+        self.seen = aftermath(self.seen, _without(step, failed))
+        for changed in failed.values():
+            if isinstance(changed, ChangedError):
+                self._left_alone(step, changed)
+        errors = [each for each in failed.values() if not isinstance(each, ChangedError | OutOfTimeError)]
+        if errors:
+            self._failed(operation, step, errors)
+        return not failed
+
+    def _left_alone(self, step: Step, error: ChangedError) -> None:
+        self._parts.telemetry.line(f"Not done, the next look decides anew: {error}", step=type(step).__name__)
 
     def _not_asked(self, operation: Operation | None) -> None:
         """EC2 was to be asked to terminate it for the first time, and was not: it may still be let back in at once."""
         if isinstance(operation, Removal) and operation.terminating and operation.asked_at == self.seen.at:
             self._book.put(replace(operation, terminating=False, asked_at=None))
 
-    def _failed(self, operation: Operation | None, step: Step, error: NodeFleetError) -> None:
+    def _failed(self, operation: Operation | None, step: Step, errors: Sequence[NodeFleetError]) -> None:
+        """One failed step, whatever the number of its pods that failed."""
         self.failures += 1
-        self._parts.telemetry.warn(f"Failed: {error}", step=type(step).__name__)
-        if isinstance(error, DeniedError):
-            self._book.news(EventKind.PERMISSION, operation.pool if operation else "", str(error))
+        for error in errors[:_NAMED]:
+            self._parts.telemetry.warn(f"Failed: {error}", step=type(step).__name__)
+        if len(errors) > _NAMED:
+            self._parts.telemetry.warn(f"{len(errors) - _NAMED} more failed", step=type(step).__name__)
+        for error in errors:
+            if isinstance(error, DeniedError):
+                self._book.news(EventKind.PERMISSION, operation.pool if operation else "", str(error))
 
     def _may_begin(self) -> None:
         reserve = self._policy.burst.reserve
@@ -141,7 +162,8 @@ class Hands:
         if self._parts.time.left() < reserve:
             raise OutOfTimeError(f"Less than {reserve.total_seconds():.0f} s left: the next run goes on")
 
-    def _do(self, operation: Operation | None, step: Step) -> None:
+    def _do(self, operation: Operation | None, step: Step) -> dict[PodRef, NodeFleetError]:
+        """Do it. Gives the pods that it could not be done to, with the reason of each."""
         match step:
             case SendLaunch(launch):
                 self._launch(launch)
@@ -152,12 +174,9 @@ class Hands:
                 self._note(node, "NodeFleetUncordoned", "takes pods again")
                 self.did.append(f"let {node} back in")
             case Evict():
-                self._evict(operation, step)
+                return self._evict(operation, step)
             case ForceDelete():
-                for pod in step.pods:
-                    self._parts.cluster.delete_pod(pod)
-                    self.evictions["forced"] += 1
-                self.did.append(f"deleted {len(step.pods)} pods on {step.node} by force")
+                return self._force_delete(step)
             case Terminate(identity, reason):
                 self._terminate(operation, identity, reason)
             case DeleteNode(node):
@@ -169,6 +188,7 @@ class Hands:
                 raise AssertionError(f"{type(step).__name__} is written, not carried out")
             case _:
                 assert_never(step)
+        return {}
 
     # ── one by one ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -191,22 +211,51 @@ class Hands:
         self._note(step.node, "NodeFleetLeaving", f"leaves: {step.reason}. Drained until {step.deadline:%H:%M:%S} UTC")
         self.did.append(f"cordoned {step.node}")
 
-    def _evict(self, operation: Operation | None, step: Evict) -> None:
+    def _evict(self, operation: Operation | None, step: Evict) -> dict[PodRef, NodeFleetError]:
         if not isinstance(operation, Removal):
             raise ChangedError(f"the removal of {step.node} is over")
         rechecks.still_leaving(self._parts.cluster.node(step.node), operation, step.node)
         results: Counter[str] = Counter()
-        for pod in step.pods:
-            evicted = self._parts.cluster.evict(pod)
+        failed: dict[PodRef, NodeFleetError] = {}
+        for pod, evicted in self._each(step.pods, self._parts.cluster.evict):
+            if isinstance(evicted, NodeFleetError):
+                failed[pod] = evicted
+                results["failed"] += not isinstance(evicted, OutOfTimeError)
+                continue
             results[evicted.result.value] += 1
             if evicted.result is Eviction.REFUSED:
                 self._refused(step.node, pod, evicted.detail)
             if evicted.result is Eviction.SEVERAL_BUDGETS:
                 self._several_budgets(operation, step.node, pod, evicted.detail)
-                break
+        for pod, error in failed.items():
+            if not isinstance(error, ChangedError | OutOfTimeError):
+                self._refused(step.node, pod, str(error))
         self.evictions.update(results)
-        words = ", ".join(f"{count} {result}" for result, count in sorted(results.items()))
-        self.did.append(f"evicted from {step.node}: {words}")
+        words = ", ".join(f"{count} {result}" for result, count in sorted(results.items()) if count)
+        if words:
+            self.did.append(f"evicted from {step.node}: {words}")
+        return failed
+
+    def _force_delete(self, step: ForceDelete) -> dict[PodRef, NodeFleetError]:
+        results = self._each(step.pods, self._parts.cluster.delete_pod)
+        failed = {pod: error for pod, error in results if isinstance(error, NodeFleetError)}
+        deleted = len(results) - len(failed)
+        if deleted:
+            self.evictions["forced"] += deleted
+            self.did.append(f"deleted {deleted} pods on {step.node} by force")
+        return failed
+
+    def _each(self, pods: Sequence[PodRef], call: Callable[[PodRef], R]) -> list[tuple[PodRef, R | NodeFleetError]]:
+        """Each pod for itself, as long as there is time."""
+
+        def begin(pod: PodRef) -> R:
+            self._may_begin()
+            return call(pod)
+
+        results = try_each(self._parts, pods, begin)
+        if any(isinstance(result, OutOfTimeError) for _, result in results):
+            self.unfinished = True
+        return results
 
     def _refused(self, node: str, pod: PodRef, detail: str) -> None:
         message = f"waits for {pod.namespace}/{pod.name}: {detail or 'its budget says no'}"
@@ -214,10 +263,11 @@ class Hands:
             self._note(node, "NodeFleetDrainWaits", message, warning=True)
 
     def _several_budgets(self, removal: Removal, node: str, pod: PodRef, detail: str) -> None:
-        """It can never be evicted: the node is let back in, and people are told."""
+        """It can never be evicted: people are told, and the node is let back in unless it has to go anyway."""
         blocker = f"several budgets cover {pod.namespace}/{pod.name}"
-        self._book.put(cancelled(removal, blocker))
-        self._book.learn([DrainFailed(pool=removal.pool, node=node, blocker=blocker, at=self.seen.at)])
+        if removal.why is Why.VOLUNTARY:
+            self._book.put(cancelled(removal, blocker))
+            self._book.learn([DrainFailed(pool=removal.pool, node=node, blocker=blocker, at=self.seen.at)])
         text = f"{node} cannot be drained: {blocker} ({detail}). Leave one budget for each pod."
         self._book.news(EventKind.DRAIN_BLOCKED, removal.pool, text)
         self._note(node, "NodeFleetDrainBlocked", text, warning=True)
@@ -241,6 +291,13 @@ class Hands:
 
     def _note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
         note(self._parts, node, reason, message, warning=warning)
+
+
+def _without(step: Step, pods: dict[PodRef, NodeFleetError]) -> Step:
+    """The step as far as it was taken."""
+    if isinstance(step, Evict | ForceDelete) and pods:
+        return replace(step, pods=tuple(pod for pod in step.pods if pod not in pods))
+    return step
 
 
 def note(parts: Parts, node: str, reason: str, message: str, *, warning: bool = False) -> None:

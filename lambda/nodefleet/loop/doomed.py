@@ -1,87 +1,148 @@
 """What EC2 takes does not wait for the lease.
 
-The notice is recorded and whoever holds the lease is woken; meanwhile the nodes are cordoned, all of them before the
-first pod is evicted, and drained. That is safe to do twice, so it may happen beside the holder of the lease and even
-while nothing can be recorded. Launching the replacement does wait for the lease: this run takes it if it can.
+The notices are recorded and whoever holds the lease is woken; then all of their nodes are cordoned, and only then pods
+are evicted. That is safe to do twice, so it may happen beside the holder of the lease and even while nothing can be
+recorded. Launching the replacement does wait for the lease: this run takes it if it can, before or beside the
+evictions. Whatever the run raises, draining goes on; it is raised at the end.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
+from typing import TypeVar
 
 from nodefleet.domain.fleet import is_false_alarm
 from nodefleet.domain.machines import Node, Notice, NoticeKind
 from nodefleet.domain.memory import Level
 from nodefleet.domain.names import emergency, notice_in
 from nodefleet.domain.observation import ClusterView, Observation
-from nodefleet.domain.operations import Cordon, Evict, ForceDelete, Removal, Step, Why
+from nodefleet.domain.operations import Cordon, Evict, ForceDelete, PodRef, Removal, Step, Why
 from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.readings import Missing
-from nodefleet.errors import ChangedError, DeniedError, MisconfiguredError, NodeFleetError, UnavailableError
-from nodefleet.loop.aftermath import aftermath
-from nodefleet.loop.carry_out import note
+from nodefleet.domain.workload import Pod
+from nodefleet.errors import ChangedError, NodeFleetError
+from nodefleet.loop.carry_out import OutOfTimeError, note
+from nodefleet.loop.each_pod import try_each
 from nodefleet.loop.governing import governing
 from nodefleet.loop.parts import Parts
 from nodefleet.loop.run import Ran, run
 from nodefleet.operations.advance import advance
+from nodefleet.ports import Evicted, Eviction
 
 _NOT_ASKED = Missing("not asked: EC2 takes these anyway")
+_UNKNOWN = -1
+_AWAY = 3  # records that fail: then it is the table, and the rest is tried later
+_ON_ITS_WAY = (Eviction.EVICTED, Eviction.GONE)
+
+A = TypeVar("A")
+B = TypeVar("B")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """How far the doomed nodes are."""
+    """How far the nodes are that EC2 takes."""
 
-    nodes: tuple[str, ...] = ()  # of the cluster, among those that were named
-    left: int = 0  # pods that still have to go
+    to_ask: int = 0  # pods that have not been asked to go yet; below zero: not known
+    left: int = 0  # pods that are still there
+
+    @property
+    def asked(self) -> bool:
+        return self.to_ask == 0
 
     @property
     def done(self) -> bool:
-        return self.left == 0
+        return self.asked and self.left == 0
 
 
 def interrupted(parts: Parts, notices: Sequence[Notice], *, owner: str) -> Ran:
-    """All that can be done about these notices. Raises if they could not even be recorded, so that they come again."""
+    """All that can be done about these notices. Raises at the end if they could not be recorded or the run failed, so
+    that they come again."""
     policy = _policy(parts)
     urgent = [notice for notice in notices if _is_urgent(notice)]
+    unrecorded: tuple[Notice, ...] = tuple(notices)
+    woken = False
     while True:
-        away = _recorded(parts, notices)
-        drained = _tried(parts, urgent, policy)
-        ran, away = (None, away) if away else _ran(parts, owner)
-        if ran and (drained.done or _goes_on(ran)):
-            return ran  # otherwise whoever holds the lease was woken, and this goes on beside it
+        error: Exception | None = None
+        leaving: list[_Leaving] | None
+        if unrecorded or not woken:  # a table that hangs must not keep the nodes from being cordoned
+            (unrecorded, error), leaving = _both(
+                parts, partial(_record, parts, unrecorded), partial(_cordon, parts, urgent, policy)
+            )
+            woken = error is None
+        else:
+            leaving = _cordon(parts, urgent, policy)
+        ran: Ran | None = None
+        if error and unrecorded == tuple(notices):  # the table is away: a run could not begin
+            drained = _drain(parts, leaving, policy)
+        else:
+            (ran, failure), drained = _both(parts, partial(_run, parts, owner), partial(_drain, parts, leaving, policy))
+            error = failure or error
+        if error:
+            parts.telemetry.warn(f"Draining goes on in spite of: {error}")
+        if ran and not error and _is_enough(ran, drained):
+            return ran
         pause = policy.burst.every
-        if (away and drained.done) or parts.time.left() < pause + policy.burst.reserve:
+        if (error and drained.done) or parts.time.left() < pause + policy.burst.reserve:
             break
         parts.time.sleep(pause)
-    if away:
-        raise away
-    return Ran()
+    if error:
+        raise error
+    return ran or Ran()
 
 
-def _goes_on(ran: Ran) -> bool:
-    """It had the lease and could see: then it drains too. One that misses EC2 or Kubernetes does nothing."""
-    return ran.decision is not None and ran.decision.level is not Level.PARTIAL
+def _both(parts: Parts, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
+    """One beside the other; a fault of our own in either is raised when both are over."""
+    results = parts.together(first, second)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    one, other = results
+    return one, other
 
 
-def _ran(parts: Parts, owner: str) -> tuple[Ran | None, NodeFleetError | None]:
-    """The run, or why it could not be: then draining goes on alone."""
+def _run(parts: Parts, owner: str) -> tuple[Ran | None, Exception | None]:
+    """The run, or why it failed: draining goes on whatever it raises, even a fault of our own."""
     try:
         return run(parts, owner=owner), None
-    except UnavailableError as error:
+    except Exception as error:  # noqa: BLE001  # raised at the end
         return None, error
 
 
-def _recorded(parts: Parts, notices: Sequence[Notice]) -> NodeFleetError | None:
-    """Record, then wake: whoever looks after the wake sees what was recorded."""
-    try:
-        for notice in notices:
+def _is_enough(ran: Ran, drained: Drained) -> bool:
+    """Whoever holds the lease was woken, sees the notices and goes on with what was begun here: it is enough that every
+    pod was asked to go. A run that had the lease and could see drains itself; one that misses EC2 or Kubernetes does
+    nothing."""
+    if ran.held:
+        return drained.asked
+    return drained.done or (ran.decision is not None and ran.decision.level is not Level.PARTIAL)
+
+
+def _record(parts: Parts, notices: Sequence[Notice]) -> tuple[tuple[Notice, ...], NodeFleetError | None]:
+    """Record, then wake: whoever looks after the wake sees what was recorded. Gives what could not be recorded."""
+    errors: list[NodeFleetError] = []
+
+    def record(notice: Notice) -> None:
+        if len(errors) >= _AWAY:
+            raise errors[0]
+        try:
             parts.store.record(notice)
-        parts.store.wake()
-    except (UnavailableError, DeniedError, MisconfiguredError) as error:
-        parts.telemetry.warn(f"The notice could not be recorded, draining all the same: {error}")
-        return error
-    return None
+        except NodeFleetError as error:
+            errors.append(error)
+            raise
+
+    results = try_each(parts, notices, record)
+    failed = {notice: error for notice, error in results if isinstance(error, NodeFleetError)}
+    error = next(iter(failed.values()), None)
+    if len(failed) < len(notices) or not notices:
+        try:
+            parts.store.wake()
+        except NodeFleetError as problem:
+            error = error or problem
+    if error:
+        parts.telemetry.warn(f"{len(failed)} of {len(notices)} notices could not be recorded, draining anyway: {error}")
+    return tuple(failed), error
 
 
 def _policy(parts: Parts) -> Policy:
@@ -96,53 +157,87 @@ def _is_urgent(notice: Notice) -> bool:
     return notice.kind is not NoticeKind.REBALANCE
 
 
-def _tried(parts: Parts, notices: Sequence[Notice], policy: Policy) -> Drained:
+# ── the nodes ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Leaving:
+    """A node that EC2 takes, and what is done about it."""
+
+    node: Node
+    removal: Removal
+    cordoned: bool = False  # just now, by us
+
+
+def _cordon(parts: Parts, notices: Sequence[Notice], policy: Policy) -> list[_Leaving] | None:
+    """Cordon all nodes of these notices, whatever goes wrong with some. None if not even the nodes are known."""
     if not notices:
-        return Drained()
-    try:
-        return drain_doomed(parts, notices, policy)
-    except (UnavailableError, DeniedError, MisconfiguredError) as error:
-        parts.telemetry.warn(f"The doomed nodes could not be drained yet: {error}")
-        return Drained(left=1)
-
-
-def drain_doomed(parts: Parts, notices: Sequence[Notice], policy: Policy) -> Drained:
-    """Cordon all nodes of these notices, then evict what may go from each. Once."""
-    view = parts.cluster.view()
+        return []
     now = parts.time.now()
-    doomed = _removals(view, notices, policy, now)
-    seen = Observation(
-        at=now,
-        cluster=parts.cluster_id,
-        instances=_NOT_ASKED,
-        kubernetes=view,
-        operations=tuple(doomed),
-        notices=tuple(notices),
-    )
-    for removal in doomed:  # every cordon before the first eviction
-        for step in advance(removal, seen, policy).steps:
-            if isinstance(step, Cordon) and _took(parts, removal, step):
-                seen = aftermath(seen, step)
-    left = 0
-    for removal in doomed:
-        for step in advance(removal, seen, policy).steps:
-            if isinstance(step, Evict | ForceDelete):
-                _took(parts, removal, step)
-        left += sum(pod.node == removal.node and pod.movable for pod in view.pods or ())
-    return Drained(nodes=tuple(removal.node for removal in doomed), left=left)
+    try:
+        nodes = parts.cluster.nodes()
+    except NodeFleetError as error:
+        parts.telemetry.warn(f"The interrupted nodes could not be cordoned yet: {error}")
+        return None
+    leaving = [_Leaving(node=node, removal=removal) for node, removal in _removals(nodes, notices, policy, now)]
+    wanted = [(each, step) for each in leaving for step in _steps(each, (), policy, now) if isinstance(step, Cordon)]
+    done = set()
+    for (each, _), problem in try_each(parts, wanted, lambda it: parts.cluster.cordon(it[1], it[0].removal.instance)):
+        if isinstance(problem, NodeFleetError):
+            _report(parts, each.node.name, "cordoned", problem)
+        else:
+            done.add(each.removal.instance)
+    return [_cordoned(each) if each.removal.instance in done else each for each in leaving]
 
 
-def _removals(view: ClusterView, notices: Sequence[Notice], policy: Policy, now: datetime) -> list[Removal]:
-    by_instance = {node.instance: node for node in view.nodes if node.instance}
-    found = []
+def _cordoned(leaving: _Leaving) -> _Leaving:
+    node = replace(leaving.node, cordoned=True, removal=leaving.removal.id)
+    return replace(leaving, node=node, cordoned=True)
+
+
+def _drain(parts: Parts, leaving: Sequence[_Leaving] | None, policy: Policy) -> Drained:
+    """Ask every pod of these nodes to go that may go, once. Budgets have their say when the API server is asked."""
+    if leaving is None:
+        return Drained(to_ask=_UNKNOWN)
+    read = try_each(parts, leaving, lambda each: parts.cluster.pods_on(each.node.name, brief=True))
+    evict: list[PodRef] = []
+    force: list[PodRef] = []
+    unread = staying = left = 0
+    for each, pods in read:
+        if isinstance(pods, NodeFleetError):
+            unread += 1
+            _report(parts, each.node.name, "drained", pods)
+            continue
+        movable = [pod for pod in pods if pod.movable]
+        left += len(movable)
+        staying += sum(pod.deleted_at is None for pod in movable)
+        for step in _steps(each, pods, policy, parts.time.now()):
+            if isinstance(step, Evict):
+                evict += step.pods
+            if isinstance(step, ForceDelete):
+                force += step.pods
+    evicted = _evicted(parts, evict, policy)
+    forced = _forced(parts, force, policy)
+    for each in leaving:
+        if each.cordoned:
+            note(parts, each.node.name, "NodeFleetLeaving", f"leaves: {each.removal.reason}", warning=True)
+    to_ask = staying - evicted - forced
+    return Drained(to_ask=_UNKNOWN if unread else max(0, to_ask), left=left)
+
+
+def _removals(
+    nodes: Sequence[Node], notices: Sequence[Notice], policy: Policy, now: datetime
+) -> list[tuple[Node, Removal]]:
+    by_instance = {node.instance: node for node in nodes if node.instance}
+    found: dict[str, tuple[Node, Removal]] = {}
     for notice in notices:
         node = by_instance.get(notice.instance)
         if node is None or node.pool is None or node.control_plane:
             continue
         rules = policy.pool(node.pool) or Pool(name=node.pool)
         if not (rules.dry_run or is_false_alarm(notice, rules, now)):
-            found.append(_removal(node, notice, rules, now))
-    return found
+            found.setdefault(node.name, (node, _removal(node, notice, rules, now)))
+    return list(found.values())
 
 
 def _removal(node: Node, notice: Notice, rules: Pool, now: datetime) -> Removal:
@@ -162,21 +257,44 @@ def _removal(node: Node, notice: Notice, rules: Pool, now: datetime) -> Removal:
     )
 
 
-def _took(parts: Parts, removal: Removal, step: Step) -> bool:
-    try:
-        match step:
-            case Cordon():
-                parts.cluster.cordon(step, removal.instance)
-                note(parts, step.node, "NodeFleetLeaving", f"leaves: {step.reason}", warning=True)
-            case Evict():
-                for pod in step.pods:
-                    parts.cluster.evict(pod)
-            case ForceDelete():
-                for pod in step.pods:
-                    parts.cluster.delete_pod(pod)
-            case _:
-                return False
-    except ChangedError as error:
-        parts.telemetry.line(f"Left alone: {error}", node=removal.node)
-        return False
-    return True
+# ── the pods ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _steps(leaving: _Leaving, pods: tuple[Pod, ...], policy: Policy, now: datetime) -> tuple[Step, ...]:
+    seen = Observation(
+        at=now,
+        instances=_NOT_ASKED,
+        kubernetes=ClusterView(nodes=(leaving.node,), pods=pods),
+        operations=(leaving.removal,),
+    )
+    return advance(leaving.removal, seen, policy).steps
+
+
+def _evicted(parts: Parts, pods: Sequence[PodRef], policy: Policy) -> int:
+    """How many are on their way now."""
+    results = try_each(parts, pods, lambda pod: _in_time(parts, policy, parts.cluster.evict, pod))
+    for pod, result in results:
+        if isinstance(result, NodeFleetError):
+            _report(parts, f"{pod.namespace}/{pod.name}", "evicted", result)
+    return sum(isinstance(result, Evicted) and result.result in _ON_ITS_WAY for _, result in results)
+
+
+def _forced(parts: Parts, pods: Sequence[PodRef], policy: Policy) -> int:
+    results = try_each(parts, pods, lambda pod: _in_time(parts, policy, parts.cluster.delete_pod, pod))
+    for pod, result in results:
+        if isinstance(result, NodeFleetError):
+            _report(parts, f"{pod.namespace}/{pod.name}", "deleted by force", result)
+    return sum(not isinstance(result, NodeFleetError) for _, result in results)
+
+
+def _in_time(parts: Parts, policy: Policy, call: Callable[[PodRef], R], pod: PodRef) -> R:
+    if parts.time.left() < policy.burst.reserve:
+        raise OutOfTimeError("there is no time left for it")
+    return call(pod)
+
+
+def _report(parts: Parts, subject: str, what: str, error: NodeFleetError) -> None:
+    if isinstance(error, ChangedError | OutOfTimeError):
+        parts.telemetry.line(f"{subject} is not {what}: {error}")
+    else:
+        parts.telemetry.warn(f"{subject} could not be {what} yet: {error}")

@@ -99,6 +99,18 @@ class Leaving:
         """Every pod that still holds up the drain."""
         return tuple(each.pod for each in (*self.plan.evict, *self.plan.wait, *self.plan.blocked))
 
+    @property
+    def to_force(self) -> tuple[PodRef, ...]:
+        """Those that are deleted without grace before EC2 takes the node. Not the pods of a StatefulSet that are ending
+        already while their kubelet lives: their successors would start beside them, under the same names."""
+        ending = {ref(pod) for pod in self.pods if pod.deleted_at is not None and _is_stateful(pod)}
+        lives = self.node is not None and self.node.ready
+        return tuple(pod for pod in self.left if not (lives and pod in ending))
+
+
+def _is_stateful(pod: Pod) -> bool:
+    return pod.owner is not None and pod.owner.kind == "StatefulSet"
+
 
 def instance_of(removal: Removal, seen: Observation) -> Instance | None:
     if isinstance(seen.instances, Missing):

@@ -19,13 +19,14 @@ First match wins; the steps of each look are read off the world again, so each i
     long past the deadline, and the machine runs on      -               let back in     -
     EC2 was asked to terminate it and does not           let in, failed  -               let in, failed
     not cordoned                                         cordoned        cordoned        cordoned
-    past `force_from`, pods left                         -               forced, told    -
+    past `force_from`, pods left [4]                     -               forced, told    -
     past the deadline, pods left                         -               -               terminated [3]
     pods left                                            evicted as budgets allow now; the rest waits
     pods left, but no Node object                        waited for: Kubernetes deletes them itself
     no pods left, with or without a Node                 terminated      terminated      terminated
 
 [1] without EC2 only; it is never terminated or closed then. [2] see `blockers`. [3] a dead node's pods cannot end.
+[4] but not those of a StatefulSet that are ending already on a live node: their successors would run beside them.
 "Let back in" takes off our own cordon only. Once EC2 was asked to terminate it, only EC2 not doing so lets it back in.
 """
 
@@ -201,13 +202,16 @@ def _emptied(before: Removal, leaving: Leaving) -> Progress:
 
 def _forced(before: Removal, leaving: Leaving) -> Progress:
     """EC2 takes the node in seconds: pods that are not gone by then would only be lost later."""
+    going = leaving.to_force
+    if not going:
+        return _emptied(before, leaving)
     text = (
-        f"EC2 takes {leaving.name} at {leaving.removal.deadline:%H:%M:%S}: {pods_are(len(leaving.left))} deleted by"
-        f" force, first {leaving.left[0].namespace}/{leaving.left[0].name}"
+        f"EC2 takes {leaving.name} at {leaving.removal.deadline:%H:%M:%S}: {pods_are(len(going))} deleted by"
+        f" force, first {going[0].namespace}/{going[0].name}"
     )
     told = () if leaving.removal.forced else (_tell(leaving, AlertKind.FORCED, text),)
     cordon = () if leaving.cordoned else (_cordon(leaving),)
-    delete = ForceDelete(node=leaving.name, pods=leaving.left)
+    delete = ForceDelete(node=leaving.name, pods=going)
     after = replace(leaving.removal, evicting=True, forced=True)
     return Progress(steps=(*told, *kept(before, after), *cordon, delete))
 

@@ -17,7 +17,8 @@ REFUSED = LoginRefusedError("Kubernetes", "401", "Renew the token")
 CALLS = [
     ("view", (), {}),
     ("node", ("w1",), {}),
-    ("pods_on", ("w1",), {}),
+    ("nodes", (), {}),
+    ("pods_on", ("w1",), {"brief": True}),
     ("cordon", (CORDON, "i-1"), {}),
     ("uncordon", ("w1", "r-1"), {}),
     ("evict", (POD,), {}),

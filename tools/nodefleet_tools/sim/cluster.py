@@ -32,11 +32,14 @@ class SimCluster:
         pods = tuple(self._kube.pods.values())
         return ClusterView(nodes=tuple(self._kube.nodes.values()), pods=pods, budgets=self._budgets(pods))
 
+    def nodes(self) -> tuple[Node, ...]:
+        return tuple(self._kube.nodes.values())
+
     def node(self, name: str) -> Node | None:
         self._run.checked[name] = self._kube.clock.now
         return self._kube.nodes.get(name)
 
-    def pods_on(self, node: str) -> tuple[Pod, ...]:
+    def pods_on(self, node: str, *, brief: bool = False) -> tuple[Pod, ...]:  # noqa: ARG002  # all of it is at hand
         self._run.checked[node] = self._kube.clock.now
         return tuple(self._kube.pods_on(node))
 

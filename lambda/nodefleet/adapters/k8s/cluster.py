@@ -50,12 +50,15 @@ class KubernetesCluster:
     def view(self) -> ClusterView:
         return view.view(self._api)
 
+    def nodes(self) -> tuple[Node, ...]:
+        return view.nodes(self._api)
+
     def node(self, name: str) -> Node | None:
         found = cordons.find(self._api, name)
         return found.node if found else None
 
-    def pods_on(self, node: str) -> tuple[Pod, ...]:
-        return view.pods_on(self._api, node)
+    def pods_on(self, node: str, *, brief: bool = False) -> tuple[Pod, ...]:
+        return view.pods_on(self._api, node, brief=brief)
 
     def cordon(self, cordon: Cordon, instance: str) -> None:
         cordons.cordon(self._api, cordon, instance)

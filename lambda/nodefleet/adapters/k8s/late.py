@@ -42,11 +42,14 @@ class LateCluster:
     def view(self) -> ClusterView:
         return self._asked(lambda cluster: cluster.view())
 
+    def nodes(self) -> tuple[Node, ...]:
+        return self._asked(lambda cluster: cluster.nodes())
+
     def node(self, name: str) -> Node | None:
         return self._asked(lambda cluster: cluster.node(name))
 
-    def pods_on(self, node: str) -> tuple[Pod, ...]:
-        return self._asked(lambda cluster: cluster.pods_on(node))
+    def pods_on(self, node: str, *, brief: bool = False) -> tuple[Pod, ...]:
+        return self._asked(lambda cluster: cluster.pods_on(node, brief=brief))
 
     def cordon(self, cordon: Cordon, instance: str) -> None:
         self._asked(lambda cluster: cluster.cordon(cordon, instance))

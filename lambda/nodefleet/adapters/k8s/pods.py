@@ -76,6 +76,12 @@ def finished(drafted: Draft, owners: Owners, claims: Claims) -> Pod:
     return replace(pod, owner=owner, volumes=volumes) if owner or drafted.claims else pod
 
 
+def unlooked(drafted: Draft) -> Pod:
+    """As far as the pod itself tells: its controller by the name it gives, and no claims."""
+    owner = Owners().of(drafted.controller, looked_for=False) if drafted.controller else None
+    return replace(drafted.pod, owner=owner) if owner else drafted.pod
+
+
 def _unschedulable(shape: PodShape) -> Condition | None:
     """What the scheduler says about a pod that it has given up for now."""
     placed = condition(shape.status.conditions, "PodScheduled")

@@ -13,7 +13,7 @@ from nodefleet.adapters.k8s.decoding import digested, listed
 from nodefleet.adapters.k8s.nodes import node_from
 from nodefleet.adapters.k8s.owners import Named, named, owners_of
 from nodefleet.adapters.k8s.pod_shapes import PodShape
-from nodefleet.adapters.k8s.pods import Draft, draft, finished
+from nodefleet.adapters.k8s.pods import Draft, draft, finished, unlooked
 from nodefleet.adapters.k8s.resources import BUDGETS, NAMESPACES, NODES, PODS, Request
 from nodefleet.adapters.k8s.shapes import BudgetShape, NamespaceShape, NodeShape, labels_of
 from nodefleet.adapters.k8s.templates import Templates
@@ -24,19 +24,27 @@ from nodefleet.domain.workload import HOST_LABEL, Pod
 
 
 def view(api: Api) -> ClusterView:
-    nodes = tuple(digested(api, NODES.list(), NodeShape, node_from))
-    pods = _pods(api, PODS.list(), nodes)
+    listed_nodes = nodes(api)
+    pods = _pods(_drafts(api, PODS.list()), api, listed_nodes)
     budgets = tuple(digested(api, BUDGETS.list(), BudgetShape, budget_from))
-    return ClusterView(nodes=nodes, pods=pods, budgets=budgets)
+    return ClusterView(nodes=listed_nodes, pods=pods, budgets=budgets)
 
 
-def pods_on(api: Api, node: str) -> tuple[Pod, ...]:
-    return _pods(api, PODS.list(fieldSelector=f"spec.nodeName={node}"), ())
+def nodes(api: Api) -> tuple[Node, ...]:
+    return tuple(digested(api, NODES.list(), NodeShape, node_from))
 
 
-def _pods(api: Api, request: Request, nodes: Sequence[Node]) -> tuple[Pod, ...]:
+def pods_on(api: Api, node: str, *, brief: bool = False) -> tuple[Pod, ...]:
+    drafts = _drafts(api, PODS.list(fieldSelector=f"spec.nodeName={node}"))
+    return tuple([unlooked(each) for each in drafts]) if brief else _pods(drafts, api, ())
+
+
+def _drafts(api: Api, request: Request) -> list[Draft]:
     templates = Templates(cache(partial(_namespaces, api)))
-    drafts = digested(api, request, PodShape, lambda shape: draft(shape, templates))
+    return digested(api, request, PodShape, lambda shape: draft(shape, templates))
+
+
+def _pods(drafts: Sequence[Draft], api: Api, nodes: Sequence[Node]) -> tuple[Pod, ...]:
     mattering = [each for each in drafts if each.matters]
     owners = owners_of(api, _controllers(mattering))
     uses = [
