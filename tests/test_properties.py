@@ -334,7 +334,7 @@ def test_removal_never_picks_a_protected_node(seen, memory, policy):
         assert not [each for each in own if each.owner is None]
         assert not [each for each in own if each.movable and any(v.kind is VolumeKind.LOCAL for v in each.volumes)]
         assert not [each for each in own if each.movable and each.owner.kind == "StatefulSet"]
-        assert not drain(own, Why.VOLUNTARY, policy.pools[0].removal, seen.at).blocked
+        assert not drain(own, Why.VOLUNTARY, policy.pools[0].removal, seen.at, since=seen.at).blocked
 
 
 @SETTINGS

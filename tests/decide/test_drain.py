@@ -7,12 +7,16 @@ import pytest
 from nodefleet.decide.drain import Course, DrainReason, PodPlan, drain, ref, stuck, unmanaged
 from nodefleet.domain.operations import PodRef, Why
 from nodefleet.domain.policy import RemovalRules
-from nodefleet.domain.workload import Owner, Pod, PodPhase, Volume, VolumeKind
+from nodefleet.domain.workload import DAEMON_POD, Owner, Pod, PodPhase, Rules, Toleration, Volume, VolumeKind
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 RULES = RemovalRules(stuck_after=timedelta(seconds=10))
+STARTED = NOON - timedelta(seconds=60)
+EVERYTHING = Rules(tolerations=(Toleration(operator="Exists"),))
+CORDON_ALONE = Rules(tolerations=(Toleration(key="node.kubernetes.io/unschedulable", operator="Exists"),))
 SCRATCH = (Volume(kind=VolumeKind.EMPTY_DIR, name="scratch"),)
 SAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
+DAEMON = {DAEMON_POD: "true"}
 DONE, FAILED = PodPhase.SUCCEEDED, PodPhase.FAILED
 
 
@@ -26,7 +30,7 @@ def pod(**changes) -> Pod:
 
 def fate(one: Pod, why: Why = Why.VOLUNTARY, now: datetime = NOON) -> tuple[str, str]:
     """The one list of the plan in which the pod is, and the reason."""
-    plan = drain([one], why, RULES, now)
+    plan = drain([one], why, RULES, now, since=STARTED)
     lists = {"evict": plan.evict, "wait": plan.wait, "leave": plan.leave, "blocked": plan.blocked}
     ((name, entry),) = [(name, entry) for name, entries in lists.items() for entry in entries]
     assert entry.pod == ref(one)
@@ -44,6 +48,17 @@ def fate(one: Pod, why: Why = Why.VOLUNTARY, now: datetime = NOON) -> tuple[str,
         ({"owner": owned_by("Job"), "volumes": SCRATCH}, ("evict", "managed")),
         ({"owner": owned_by("Job"), "volumes": SCRATCH, "phase": DONE}, ("evict", "finished")),
         ({"phase": PodPhase.PENDING}, ("evict", "managed")),
+        ({"annotations": DAEMON}, ("leave", "daemon")),
+        ({"annotations": DAEMON, "owner": None}, ("leave", "daemon")),
+        ({"annotations": {DAEMON_POD: "false"}}, ("evict", "managed")),
+        ({"owner": owned_by("Job", gone=True)}, ("blocked", "unmanaged")),
+        # It came back: evicting it again would never end.
+        ({"rules": EVERYTHING, "created_at": NOON}, ("leave", "returned")),
+        ({"rules": EVERYTHING, "created_at": STARTED}, ("evict", "managed")),
+        ({"rules": EVERYTHING}, ("evict", "managed")),
+        ({"rules": EVERYTHING, "created_at": NOON, "deleted_at": NOON}, ("wait", "terminating")),
+        ({"rules": EVERYTHING, "created_at": NOON, "owner": None}, ("blocked", "unmanaged")),
+        ({"rules": CORDON_ALONE, "created_at": NOON}, ("evict", "managed")),
         ({"ready": False}, ("evict", "managed")),
         ({"owner": owned_by("DaemonSet")}, ("leave", "daemon")),
         ({"owner": owned_by("DaemonSet"), "volumes": SCRATCH}, ("leave", "daemon")),
@@ -115,12 +130,12 @@ def test_a_pod_that_nobody_deleted_is_never_stuck():
     ],
 )
 def test_a_drain_is_done_when_only_pods_that_stay_are_left(pods, done):
-    assert drain(pods, Why.VOLUNTARY, RULES, NOON).done is done
+    assert drain(pods, Why.VOLUNTARY, RULES, NOON, since=STARTED).done is done
 
 
 def test_a_plan_keeps_the_order_and_names_pods_by_their_identity():
     pods = [pod(name="b", uid="2"), pod(name="d", mirror=True), pod(namespace="shop", name="a", uid="1")]
-    plan = drain(pods, Why.VOLUNTARY, RULES, NOON)
+    plan = drain(pods, Why.VOLUNTARY, RULES, NOON, since=STARTED)
     assert plan.to_evict == (
         PodRef(namespace="default", name="b", uid="2"),
         PodRef(namespace="shop", name="a", uid="1"),

@@ -16,7 +16,17 @@ from nodefleet.domain.machines import Node
 from nodefleet.domain.memory import Backoff
 from nodefleet.domain.operations import Why
 from nodefleet.domain.policy import RemovalRules
-from nodefleet.domain.workload import Budget, BudgetStatus, Owner, Pod, PodPhase, Selector, Volume, VolumeKind
+from nodefleet.domain.workload import (
+    DO_NOT_DISRUPT,
+    Budget,
+    BudgetStatus,
+    Owner,
+    Pod,
+    PodPhase,
+    Selector,
+    Volume,
+    VolumeKind,
+)
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -253,9 +263,17 @@ def test_pods_that_need_not_be_moved_protect_nothing(change):
 
 
 def test_a_terminating_pod_still_counts_until_it_is_given_up():
+    """Its successor may need what is on this node. Its word not to be disrupted is over: it goes already."""
     going = replace(WORST, deleted_at=NOON, grace=timedelta(seconds=30))
-    assert reason(going, now=NOON + timedelta(seconds=40)) is StayReason.POD_OPTED_OUT
+    assert reason(going, now=NOON + timedelta(seconds=40)) is StayReason.KUBE_SYSTEM
     assert reason(going, now=NOON + timedelta(seconds=41)) is None
+
+
+@pytest.mark.parametrize("annotation", DO_NOT_DISRUPT)
+def test_a_terminating_pod_that_is_not_to_be_disrupted_does_not_keep_its_node(annotation):
+    marked = pod(annotations={annotation: "true"}, grace=timedelta(days=30))
+    assert reason(marked) is StayReason.POD_OPTED_OUT
+    assert reason(replace(marked, deleted_at=NOON)) is None
 
 
 def test_the_leftover_of_a_deleted_daemonset_is_evicted_so_its_budget_counts():
@@ -308,14 +326,14 @@ any_rules = st.builds(RemovalRules, keep_single_replicas=st.booleans(), kube_sys
 
 @given(pods=st.lists(any_pod, max_size=4), rules=any_rules)
 def test_a_node_whose_drain_would_be_blocked_is_always_protected(pods, rules):
-    if drain(pods, Why.VOLUNTARY, rules, NOON).blocked:
+    if drain(pods, Why.VOLUNTARY, rules, NOON, since=NOON).blocked:
         assert protected(*pods, rules=rules) is not None
 
 
 @given(pods=st.lists(any_pod, min_size=1, max_size=4), rules=any_rules)
 def test_a_node_with_a_pod_to_evict_that_its_budget_keeps_is_always_protected(pods, rules):
     pods = [replace(each, name=f"p{n}") for n, each in enumerate(pods)]
-    evicted = {plan.pod.name for plan in drain(pods, Why.VOLUNTARY, rules, NOON).evict}
+    evicted = {plan.pod.name for plan in drain(pods, Why.VOLUNTARY, rules, NOON, since=NOON).evict}
     ledger = Ledger([NONE_ALLOWED], pods)
     if ledger.first_blocked(each for each in pods if each.name in evicted):
         assert protection(worker(), pods, ledger, rules, (), NOON) is not None

@@ -125,6 +125,7 @@ class Fleet:
         self.pod("logs", "DaemonSet", self._make(DAEMON_SETS, "logs", {**_workload("logs"), "replicas": None}))
         old = self._make(REPLICATION_CONTROLLERS, "old", {**_workload("old"), "selector": {"app": "old"}})
         self.pod("old", "ReplicationController", old, "v1")
+        self.pod("batch", "Job", "of-a-job-that-is-gone", "batch/v1")
         self._claim()
         team = {"topologyKey": HOST_LABEL, "labelSelector": {}, "namespaceSelector": {"matchLabels": {"team": "a"}}}
         avoids = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [team]}}

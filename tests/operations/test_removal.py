@@ -27,7 +27,7 @@ from nodefleet.domain.operations import (
     Why,
 )
 from nodefleet.domain.policy import Budgets, Policy, Pool, RemovalRules
-from nodefleet.domain.workload import Owner, PodPhase
+from nodefleet.domain.workload import Owner, PodPhase, Rules, Toleration
 from nodefleet.operations.advance import advance
 from nodefleet.operations.progress import Progress
 from nodefleet.operations.removal import cancelled
@@ -69,6 +69,26 @@ def sick_if(why, **changes):
 
 def on_its_way(why, seconds=10.0, pods=(), **changes):
     return look(seconds, RUNNING, [sick_if(why)], pods, **changes)
+
+
+def returned(name="web-9", **changes):
+    """A pod that tolerates every taint, made after the node was cordoned."""
+    everything = Rules(tolerations=(Toleration(operator="Exists"),))
+    return pod(name, rules=everything, created_at=NOON + timedelta(seconds=5), **changes)
+
+
+@pytest.mark.parametrize("why", Why)
+def test_a_pod_that_tolerates_every_taint_and_came_back_ends_with_its_node(why):
+    progress = advance(leaving(why), on_its_way(why, pods=[returned()]), POLICY)
+    assert effects(progress) == [Terminate("i-1", "one node less")]
+
+
+def test_but_not_more_of_them_than_their_budget_lets_go_at_once():
+    pods = [returned("web-8"), returned("web-9"), pod("web-1", node="w2"), pod("web-2", node="w3")]
+    held = on_its_way(VOLUNTARY, pods=pods, budgets=[budget(needed="3")])
+    assert effects(advance(leaving(VOLUNTARY, cordoned=True, evicting=True), held, POLICY)) == []
+    free = on_its_way(VOLUNTARY, pods=pods, budgets=[budget(needed="2")])
+    assert effects(advance(leaving(VOLUNTARY), free, POLICY)) == [Terminate("i-1", "one node less")]
 
 
 # ── the way out, for every reason ────────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,10 @@
 
 from datetime import timedelta
 
+import pytest
+
+from nodefleet.domain.names import POOL_LABEL
+from nodefleet.domain.workload import Rules, Toleration
 from nodefleet.loop.run import run
 from nodefleet_tools.sim.hooks import Moment, when
 from nodefleet_tools.sim.workloads import Kind
@@ -45,6 +49,22 @@ def test_pods_without_a_place_get_nodes_and_the_nodes_are_given_back():
     play(world, 60)
     assert (len(world.workers()), world.table.operations) == (2, ())
     assert len(world.kube.nodes) == 3
+    assert world.violations == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fleet_shrinks_though_the_scheduler_puts_evicted_pods_right_back_on_the_node_that_leaves(seed):
+    """They tolerate every taint, so neither the cordon nor ours keeps them off."""
+    world = World(seed=seed, policy={"limits": {"min": 2, "max": 6}})
+    world.add_workers(4)
+    everywhere = Rules(tolerations=(Toleration(operator="Exists"),), node_selector={POOL_LABEL: "default"})
+    world.deploy("stubborn", replicas=4, cpu=100, rules=everywhere)
+    world.protect("stubborn", max_unavailable="1")
+    world.settle()
+    play(world, 60)
+    evicted = [each for each in world.guard.trace if "evict" in str(each)]
+    assert (len(world.workers()), world.waiting_pods(), world.table.operations) == (2, [], ())
+    assert len(evicted) <= 4  # each pod of the two nodes once
     assert world.violations == []
 
 

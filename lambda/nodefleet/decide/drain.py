@@ -3,13 +3,18 @@
 The rules are those of `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`, asked in its order: pods long
 deleted, daemonsets, mirror pods, pods without a controller. One thing is stricter: nobody makes a pod without a
 controller again, so it goes only when the node is lost anyway, and otherwise blocks the removal.
+
+A pod that tolerates every taint is evicted once like any other, and the scheduler may put its successor right back:
+cordon and taint keep others off, not this one. Evicting it again would go on until the deadline, so it is left and ends
+with the node; its place elsewhere was found before the node was chosen.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
+from nodefleet.decide.scheduling.fits import tolerates_leaving
 from nodefleet.domain.operations import PodRef, Why
 from nodefleet.domain.policy import RemovalRules
 from nodefleet.domain.workload import SAFE_TO_EVICT, Pod
@@ -30,6 +35,7 @@ class DrainReason(Enum):
     FINISHED = "finished"
     ORPHANED_DAEMON = "orphaned-daemon"
     MANAGED = "managed"
+    RETURNED = "returned"
     MARKED_SAFE = "marked-safe"
     UNMANAGED = "unmanaged"
 
@@ -42,6 +48,7 @@ _WORDS = {
     DrainReason.FINISHED: "has finished",
     DrainReason.ORPHANED_DAEMON: "belonged to a daemonset that is gone",
     DrainReason.MANAGED: "is made again by its controller",
+    DrainReason.RETURNED: "tolerates every taint and came back: it ends with its node",
     DrainReason.MARKED_SAFE: "has no controller and is marked as safe to evict",
     DrainReason.UNMANAGED: "has no controller: nobody would make it again",
 }
@@ -70,16 +77,26 @@ class DrainPlan:
         return tuple(plan.pod for plan in self.evict)
 
     @property
+    def returned(self) -> tuple[PodRef, ...]:
+        return tuple(plan.pod for plan in self.leave if plan.reason is DrainReason.RETURNED)
+
+    def waiting_for(self, pods: Collection[PodRef]) -> "DrainPlan":
+        """The same, but these must not end with the node yet."""
+        held = tuple(replace(plan, course=Course.WAIT) for plan in self.leave if plan.pod in pods)
+        left = tuple(plan for plan in self.leave if plan.pod not in pods)
+        return replace(self, wait=(*self.wait, *held), leave=left)
+
+    @property
     def done(self) -> bool:
         """Nothing is left on the node that has to move."""
         return not (self.evict or self.wait or self.blocked)
 
 
-def drain(pods: Iterable[Pod], why: Why, rules: RemovalRules, now: datetime) -> DrainPlan:
-    """What becomes of the pods on one leaving node. Budgets are asked apart from this."""
+def drain(pods: Iterable[Pod], why: Why, rules: RemovalRules, now: datetime, *, since: datetime) -> DrainPlan:
+    """What becomes of the pods on a node that leaves `since` then. Budgets are asked apart from this."""
     plans: dict[Course, list[PodPlan]] = {course: [] for course in Course}
     for pod in pods:
-        course, reason = _course(pod, why, rules, now)
+        course, reason = _course(pod, why, rules, now, since)
         plans[course].append(PodPlan(pod=ref(pod), course=course, reason=reason))
     return DrainPlan(
         evict=tuple(plans[Course.EVICT]),
@@ -113,7 +130,7 @@ def marked_safe(pod: Pod) -> bool:
     return pod.says(SAFE_TO_EVICT) == "true"
 
 
-def _course(pod: Pod, why: Why, rules: RemovalRules, now: datetime) -> tuple[Course, DrainReason]:
+def _course(pod: Pod, why: Why, rules: RemovalRules, now: datetime, since: datetime) -> tuple[Course, DrainReason]:
     if stuck(pod, rules, now):
         return Course.LEAVE, DrainReason.STUCK
     if pod.is_daemon and not pod.finished and not orphaned_daemon(pod):
@@ -127,7 +144,13 @@ def _course(pod: Pod, why: Why, rules: RemovalRules, now: datetime) -> tuple[Cou
     if orphaned_daemon(pod):
         return Course.EVICT, DrainReason.ORPHANED_DAEMON
     if not unmanaged(pod):
-        return Course.EVICT, DrainReason.MANAGED
+        return _course_of_managed(pod, since)
     if marked_safe(pod):
         return Course.EVICT, DrainReason.MARKED_SAFE
     return (Course.BLOCK if why is Why.VOLUNTARY else Course.EVICT), DrainReason.UNMANAGED
+
+
+def _course_of_managed(pod: Pod, since: datetime) -> tuple[Course, DrainReason]:
+    if pod.created_at is not None and pod.created_at > since and tolerates_leaving(pod.rules):
+        return Course.LEAVE, DrainReason.RETURNED
+    return Course.EVICT, DrainReason.MANAGED

@@ -98,6 +98,8 @@ def _of_backoff(worker: Worker, backoffs: Iterable[Backoff], now: datetime) -> P
 
 
 def _pod_opted_out(pod: Pod, _: _Grounds) -> str | None:
+    if pod.deleted_at is not None:
+        return None  # it goes already, and nobody disrupts it by waiting for that
     if pod.says(SAFE_TO_EVICT) == "false":
         return f"pod {pod.key} is marked as not safe to evict"
     if pod.says(DO_NOT_DISRUPT) == "true":

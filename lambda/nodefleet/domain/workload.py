@@ -14,6 +14,7 @@ HOST_LABEL = "kubernetes.io/hostname"
 # A pod's or node's own word on whether it may be moved. Ours first, then the common ones of other autoscalers.
 SAFE_TO_EVICT = ("node-fleet.io/safe-to-evict", "cluster-autoscaler.kubernetes.io/safe-to-evict")
 DO_NOT_DISRUPT = ("node-fleet.io/do-not-disrupt", "karpenter.sh/do-not-disrupt")
+DAEMON_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"  # "true": as good as a DaemonSet's, whoever made it
 SCALE_DOWN_DISABLED = (
     "node-fleet.io/scale-down-disabled",
     "cluster-autoscaler.kubernetes.io/scale-down-disabled",
@@ -171,6 +172,7 @@ class Pod:
     ready: bool = True
     unschedulable_since: datetime | None = None  # PodScheduled=False with reason Unschedulable
     unschedulable_message: str = ""  # the scheduler's own words for it, cut to a length that fits into an alert
+    created_at: datetime | None = None
     deleted_at: datetime | None = None  # when it was asked to go: deletionTimestamp minus its grace
     grace: timedelta = timedelta(seconds=30)
     priority: int = 0
@@ -191,7 +193,9 @@ class Pod:
 
     @property
     def is_daemon(self) -> bool:
-        return self.owner is not None and self.owner.kind == "DaemonSet"
+        """It runs on every node, and ends with it."""
+        of_daemon_set = self.owner is not None and self.owner.kind == "DaemonSet"
+        return of_daemon_set or self.annotations.get(DAEMON_POD) == "true"
 
     @property
     def movable(self) -> bool:

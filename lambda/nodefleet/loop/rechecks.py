@@ -42,7 +42,7 @@ def may_end(cluster: Cluster, operation: Operation | None, rules: RemovalRules, 
             if node is None:
                 return
             still_leaving(node, operation, name)
-            if not drain(cluster.pods_on(name), operation.why, rules, now).done:
+            if not drain(cluster.pods_on(name), operation.why, rules, now, since=operation.started).done:
                 raise ChangedError(f"{name} holds pods that have to move")
         case Removal() | Cleanup():
             pass  # it never joined, or two looks saw it as debris, the second of them just now

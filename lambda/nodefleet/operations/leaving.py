@@ -36,9 +36,10 @@ class Leaving:
         rules = rules_of(policy, removal.pool).removal
         name = node.name if node else _free_name(removal, view)
         own = tuple(pod for pod in pods if name and pod.node == name)
-        plan = drain(own, removal.why, rules, seen.at)
+        plan = drain(own, removal.why, rules, seen.at, since=removal.started)
         going = frozenset(plan.to_evict)
         ledger = Ledger(view.budgets, pods)
+        plan = plan.waiting_for(_must_not_end(own, plan, ledger))
         shows_our_cordon = node is not None and node.cordoned and node.removal == removal.id
         return cls(
             removal=replace(removal, cordoned=removal.cordoned or shows_our_cordon),
@@ -110,6 +111,13 @@ class Leaving:
 
 def _is_stateful(pod: Pod) -> bool:
     return pod.owner is not None and pod.owner.kind == "StatefulSet"
+
+
+def _must_not_end(own: tuple[Pod, ...], plan: DrainPlan, ledger: Ledger) -> frozenset[PodRef]:
+    """Those who came back and would end with the node, though their budget does not let them all go at once."""
+    returned = frozenset(plan.returned)
+    verdicts = ledger.verdicts(pod for pod in own if ref(pod) in returned) if returned else ()
+    return frozenset(ref(verdict.pod) for verdict in verdicts if not isinstance(verdict, Permitted))
 
 
 def instance_of(removal: Removal, seen: Observation) -> Instance | None:

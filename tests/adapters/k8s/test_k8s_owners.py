@@ -123,7 +123,13 @@ def test_a_controller_without_a_number_wants_one(server: FakeApiServer, cluster:
 
 @pytest.mark.parametrize(
     ("kind", "api"),
-    [("ReplicaSet", "apps/v1"), ("StatefulSet", "apps/v1"), ("DaemonSet", "apps/v1"), ("ReplicationController", "v1")],
+    [
+        ("ReplicaSet", "apps/v1"),
+        ("StatefulSet", "apps/v1"),
+        ("DaemonSet", "apps/v1"),
+        ("ReplicationController", "v1"),
+        ("Job", "batch/v1"),
+    ],
 )
 def test_a_controller_that_is_not_there_any_more_is_gone(
     server: FakeApiServer, cluster: KubernetesCluster, kind: str, api: str
@@ -143,7 +149,7 @@ def test_another_controller_of_the_same_name_is_not_it(server: FakeApiServer, cl
 @pytest.mark.parametrize(
     ("kind", "api"),
     [
-        ("Job", "batch/v1"),
+        ("Job", "batch.volcano.sh/v1alpha1"),
         ("StrimziPodSet", "core.strimzi.io/v1"),
         ("StatefulSet", "apps.kruise.io/v1"),
         ("Node", "v1"),
@@ -155,6 +161,21 @@ def test_controllers_that_are_not_looked_for_are_there(
     server.objects.put("pods", pod(owner=reference(kind, "x", "u-x", api)))
     assert owner_of(cluster) == Owner(kind=kind, name="x", uid="u-x")
     assert asked_for(server) == ["nodes", "pods", "poddisruptionbudgets"]
+
+
+def test_a_job_that_is_there_has_no_scale(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("jobs", controller("night", "u-night"))
+    server.objects.put("pods", pod(owner=reference("Job", "night", "u-night", "batch/v1")))
+    assert owner_of(cluster) == Owner(kind="Job", name="night", uid="u-night")
+
+
+def test_a_role_that_may_not_list_jobs_takes_them_to_be_there(
+    server: FakeApiServer, cluster: KubernetesCluster, caplog: pytest.LogCaptureFixture
+):
+    server.objects.denied.add(("list", "jobs"))
+    server.objects.put("pods", pod(owner=reference("Job", "night", "u-night", "batch/v1")))
+    assert owner_of(cluster) == Owner(kind="Job", name="night", uid="u-night")
+    assert "Allow list on jobs of API group batch" in caplog.text
 
 
 def test_an_owner_that_is_no_controller_controls_nothing(server: FakeApiServer, cluster: KubernetesCluster):

@@ -36,6 +36,7 @@ def test_a_running_pod_in_full(server: FakeApiServer, cluster: KubernetesCluster
             labels={"app": "web"},
             node="w1",
             priority=7,
+            created_at=datetime(2026, 11, 16, 11, tzinfo=UTC),
             requests=Resources(cpu=100, memory=64 * MIB),
         ),
     )

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from nodefleet.decide.scheduling.fits import tolerates_leaving
 from nodefleet.domain.machines import Node
-from nodefleet.domain.operations import Cordon, Launch
+from nodefleet.domain.operations import Cordon, Launch, Removal
 from nodefleet.domain.workload import Pod
 from nodefleet_tools.sim.accounts import Accounts
 from nodefleet_tools.sim.budgets import covered, status
@@ -90,7 +91,11 @@ class Guard:
         node = self._world.kube.node_of(machine.id)
         if node is None or not node.ready or machine.doomed_at is not None or not machine.live:
             return
-        left = [pod for pod in self._world.kube.pods_on(node.name) if self._had_to_move(pod)]
+        left = [
+            pod
+            for pod in self._world.kube.pods_on(node.name)
+            if self._had_to_move(pod) and not self._came_back(pod, machine)
+        ]
         if left and not self._changed_since_check(run, node):
             names = ", ".join(pod.key for pod in left)
             self.broken(run.name, Rule.ABANDONED, f"{machine.id} was terminated with {names} on {node.name}")
@@ -111,6 +116,16 @@ class Guard:
             return False
         waited = self._world.now + self.clock_error
         return pod.deleted_at is None or waited <= pod.deleted_at + pod.grace + _STUCK_AFTER
+
+    def _came_back(self, pod: Pod, machine: Machine) -> bool:
+        """It tolerates every taint and was made while the node was leaving: no eviction would keep it off."""
+        began = [
+            each.started
+            for each in self._world.table.operations
+            if isinstance(each, Removal) and each.instance == machine.id
+        ]
+        made = pod.created_at
+        return tolerates_leaving(pod.rules) and made is not None and any(made > start for start in began)
 
     def _changed_since_check(self, run: Run, node: Node) -> bool:
         """It became ready, joined, or was uncordoned by a person after the run had looked at it for the last time."""

@@ -182,6 +182,7 @@ class Controllers:
                 node=None,
                 phase=PodPhase.PENDING,
                 ready=False,
+                created_at=self._kube.clock.now,
                 volumes=tuple(self._claimed(workload, name, volume) for volume in template.volumes),
             )
         )

@@ -3,6 +3,7 @@
 A list that is paged for too long loses its place (410): then it is read anew from the start, a few times at most.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -14,7 +15,9 @@ import msgspec
 from nodefleet.adapters.k8s.calls import Api
 from nodefleet.adapters.k8s.refusals import PART, refusal
 from nodefleet.adapters.k8s.resources import Request
-from nodefleet.errors import UnavailableError
+from nodefleet.errors import DeniedError, LoginRefusedError, UnavailableError
+
+_LOG = logging.getLogger(__name__)
 
 S = TypeVar("S")
 D = TypeVar("D")
@@ -50,6 +53,18 @@ def decoded(request: Request, body: bytes, shape: type[S]) -> S:
 def listed(api: Api, request: Request, shape: type[S]) -> list[S]:
     """All objects of a list."""
     return digested(api, request, shape, lambda item: item)
+
+
+def listed_if_allowed(api: Api, request: Request, shape: type[S]) -> list[S] | None:
+    """The same; none if our role may not list them. For what a role of an older release lacks, and the fleet can do
+    without: the log and `doctor` name the permission."""
+    try:
+        return listed(api, request, shape)
+    except LoginRefusedError:
+        raise
+    except DeniedError as error:
+        _LOG.warning("%s", error)
+        return None
 
 
 def digested(api: Api, request: Request, shape: type[S], digest: Callable[[S], D]) -> list[D]:

@@ -2,17 +2,19 @@
 
 For a Deployment's pods that is the Deployment, not the ReplicaSet in between: disruption budgets count it once, also
 while two of its ReplicaSets run side by side. A controller that a pod names and that is not there any more is gone:
-nobody would make the pod again. Only kinds that are listed here can be known to be gone.
+nobody would make the pod again. Only kinds that are listed here can be known to be gone, and Jobs only if our role may
+list them: that of an older release may not, and then a Job is taken to be there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nodefleet.adapters.k8s.calls import Api
-from nodefleet.adapters.k8s.decoding import decoded, listed
+from nodefleet.adapters.k8s.decoding import decoded, listed, listed_if_allowed
 from nodefleet.adapters.k8s.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
+    JOBS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
@@ -24,6 +26,8 @@ from nodefleet.domain.workload import Owner
 _REPLICA_SET = "ReplicaSet"
 _DEPLOYMENT = "Deployment"
 _DAEMON_SET = "DaemonSet"
+_JOB = "Job"
+_WITHOUT_SCALE = (_DAEMON_SET, _JOB)
 _APPS = ("apps", "extensions")
 _MOST_BY_NAME = 20
 _HASHES = 300  # in one request: its URL must not grow without end
@@ -31,6 +35,7 @@ _HASH_LABEL = "pod-template-hash"
 _LISTED: Mapping[str, tuple[Resource, tuple[str, ...]]] = {  # by kind: the list it is in, and the groups that mean it
     "StatefulSet": (STATEFUL_SETS, _APPS),
     _DAEMON_SET: (DAEMON_SETS, _APPS),
+    _JOB: (JOBS, ("batch",)),
     "ReplicationController": (REPLICATION_CONTROLLERS, ("",)),
 }
 
@@ -49,13 +54,14 @@ class Owners:
     """Controllers by uid, as far as they were looked for."""
 
     known: Mapping[str, Owner] = field(default_factory=dict)
+    unseen: frozenset[str] = frozenset()  # kinds that we may not list
 
     def of(self, reference: Reference, *, looked_for: bool) -> Owner:
         """The controller that a reference names. `looked_for`: if it is not known it is gone."""
         found = self.known.get(reference.uid)
         if found is not None:
             return found
-        gone = looked_for and _is_listed(reference)
+        gone = looked_for and _is_listed(reference) and reference.kind not in self.unseen
         return Owner(kind=reference.kind, name=reference.name, uid=reference.uid, gone=gone)
 
 
@@ -70,12 +76,17 @@ def owners_of(api: Api, all_named: Iterable[Named]) -> Owners:
         if _is_listed(each.reference):
             by_kind.setdefault(each.reference.kind, {})[each.reference.uid] = each
     known: dict[str, Owner] = {}
+    unseen: set[str] = set()
     if _REPLICA_SET in by_kind:
         known.update(_above(api, _replica_sets(api, by_kind.pop(_REPLICA_SET))))
     for kind in by_kind:
         resource, _ = _LISTED[kind]
-        known.update({each.metadata.uid: _owner(kind, each) for each in listed(api, resource.list(), ControllerShape)})
-    return Owners(known)
+        ask = listed_if_allowed if kind == _JOB else listed
+        found = ask(api, resource.list(), ControllerShape)
+        if found is None:
+            unseen.add(kind)
+        known.update({each.metadata.uid: _owner(kind, each) for each in found or ()})
+    return Owners(known, frozenset(unseen))
 
 
 def _replica_sets(api: Api, wanted: Mapping[str, Named]) -> list[ControllerShape]:
@@ -116,7 +127,7 @@ def _above(api: Api, sets: Iterable[ControllerShape]) -> dict[str, Owner]:
 
 
 def _owner(kind: str, shape: ControllerShape) -> Owner:
-    replicas = None if kind == _DAEMON_SET else 1 if shape.spec.replicas is None else shape.spec.replicas
+    replicas = None if kind in _WITHOUT_SCALE else 1 if shape.spec.replicas is None else shape.spec.replicas
     return Owner(kind=kind, name=shape.metadata.name, uid=shape.metadata.uid, replicas=replicas)
 
 

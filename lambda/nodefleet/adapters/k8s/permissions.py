@@ -40,6 +40,7 @@ NEEDED: tuple[Permission, ...] = (
     Permission(group="apps", resource="deployments", verbs=_READ_LISTS, why="know how many replicas it wants"),
     Permission(group="apps", resource="statefulsets", verbs=_READ_LISTS, why="know how many replicas it wants"),
     Permission(group="apps", resource="daemonsets", verbs=_READ_LISTS, why="tell leftover daemon pods from others"),
+    Permission(group="batch", resource="jobs", verbs=_READ_LISTS, why="tell pods whose Job is gone from others"),
     Permission(group="policy", resource="poddisruptionbudgets", verbs=_READ_LISTS, why="know who may leave"),
     Permission(
         group="authorization.k8s.io",

@@ -9,11 +9,11 @@ from nodefleet.adapters.k8s.refusals import PART
 from nodefleet.adapters.k8s.shapes import Condition, Meta, Reference, condition
 from nodefleet.adapters.k8s.templates import Templates
 from nodefleet.adapters.k8s.volumes import Claim, Claims
-from nodefleet.domain.workload import DO_NOT_DISRUPT, SAFE_TO_EVICT, Pod, PodPhase, Volume, VolumeKind
+from nodefleet.domain.workload import DAEMON_POD, DO_NOT_DISRUPT, SAFE_TO_EVICT, Pod, PodPhase, Volume, VolumeKind
 from nodefleet.errors import UnavailableError
 
 _MIRROR = "kubernetes.io/config.mirror"
-_TELLING = frozenset({*SAFE_TO_EVICT, *DO_NOT_DISRUPT})  # the other annotations say nothing about moving
+_TELLING = frozenset({*SAFE_TO_EVICT, *DO_NOT_DISRUPT, DAEMON_POD})  # the other annotations say nothing about moving
 _PHASES = {phase.value: phase for phase in PodPhase}
 _DEFAULT_GRACE = 30
 _LONGEST_MESSAGE = 300  # characters of the scheduler's message: the causes stand first, preemption after them
@@ -54,6 +54,7 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
         ready=ready is not None and ready.status == "True",
         unschedulable_since=(refused.last_transition_time or meta.creation_timestamp) if refused else None,
         unschedulable_message=(refused.message or "")[:_LONGEST_MESSAGE] if refused else "",
+        created_at=meta.creation_timestamp,
         deleted_at=_deleted_at(meta),
         grace=timedelta(seconds=_grace(shape)),
         priority=spec.priority or 0,

@@ -5,18 +5,14 @@ A claim without a volume waits for its pod's node only if its StorageClass says 
 node helps the pod, and none is bought for it: the scheduler refuses it until the claim is bound.
 """
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nodefleet.adapters.k8s.calls import Api
-from nodefleet.adapters.k8s.decoding import listed
+from nodefleet.adapters.k8s.decoding import listed, listed_if_allowed
 from nodefleet.adapters.k8s.resources import CLAIMS, STORAGE_CLASSES, VOLUMES
 from nodefleet.adapters.k8s.shapes import ClaimShape, ClassShape, Line, NodeSelectorTerm, StoredShape, labels_of
 from nodefleet.domain.workload import HOST_LABEL, ZONE_LABEL, Volume, VolumeKind
-from nodefleet.errors import DeniedError, LoginRefusedError
-
-_LOG = logging.getLogger(__name__)
 
 _ZONES = (ZONE_LABEL, "topology.ebs.csi.aws.com/zone", "failure-domain.beta.kubernetes.io/zone")
 _SEVERAL_ZONES = "__"  # between zones in a volume's label
@@ -127,13 +123,8 @@ def _users(uses: Iterable[Use], known: Mapping[tuple[str, str], Known]) -> Mappi
 def _classes(api: Api) -> Mapping[str, ClassShape] | None:
     """None if our role is older than this question: then a claim is taken to wait for its pod, as most do. `doctor`
     names the permission."""
-    try:
-        return {each.metadata.name: each for each in listed(api, STORAGE_CLASSES.list(), ClassShape)}
-    except LoginRefusedError:
-        raise
-    except DeniedError as error:
-        _LOG.warning("%s", error)
-        return None
+    found = listed_if_allowed(api, STORAGE_CLASSES.list(), ClassShape)
+    return None if found is None else {each.metadata.name: each for each in found}
 
 
 def _free_by_class(stored: Iterable[StoredShape], volumes: Mapping[str, Volume]) -> Mapping[str, tuple[Volume, ...]]:
