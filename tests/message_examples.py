@@ -170,6 +170,13 @@ OF_A_KIND: Mapping[EventKind, Event] = {
             " more). The last good policy stays in force. Check the file with `nodefleet policy check`.",
             pool="",
         ),
+        event(
+            EventKind.POLICY_UNUSABLE,
+            "The fleet is held: this release refuses policy version 7, which is in force. limits.most is an unknown"
+            " key: did you mean max. Nothing is removed and nothing grows beyond min. Check a file with `nodefleet"
+            " policy check FILE` and put it in force with `nodefleet policy apply FILE`.",
+            pool="",
+        ),
         event(EventKind.ALARM, "An alarm that was recorded by somebody else", pool=""),
         event(
             EventKind.REPORT,

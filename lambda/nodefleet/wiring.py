@@ -337,7 +337,7 @@ def reporter(cluster: str, context: Any) -> Iterator[Reporter]:
     with speaking(cluster, context) as telemetry:
         store, history = store_of(cluster), history_of(cluster)
         state = store.state()
-        policy = governing(state, shared().policies, history, utc_now()).policy
+        policy = governing(state, shared().policies, utc_now()).policy
         prices = state.deployment.prices if state.deployment else {}
         types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
         yield Reporter(

@@ -78,7 +78,7 @@ def test_a_decision_under_a_policy_that_is_broken_by_now_is_told_all_the_same(mo
     done = terminal(monkeypatch, cluster)("explain")
     assert done.exit_code == 0
     assert "default: GROW 3 → 5" in done.stdout
-    assert "warning: no policy version in the table is valid any more" in done.stderr
+    assert "warning: The fleet is held: this release refuses policy version 1" in done.stderr
 
 
 # ── several ──────────────────────────────────────────────────────────────────────────────────────────────────────

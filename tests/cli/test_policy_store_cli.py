@@ -132,7 +132,7 @@ def test_a_policy_in_force_that_is_not_valid_any_more_is_mended_too(world, termi
     world.table.put_policy(PolicyVersion(number=4, source="x", at=world.now, data={"limits": {"mx": 1}}, digest="d"))
     done = terminal("policy", "apply", "-", *ME, text="limits: {max: 8}")
     assert done.exit_code == 0
-    assert "no policy version in the table is valid any more" in done.stderr
+    assert "this release refuses policy version 4" in done.stderr
     assert newest(world).number == 5
 
 

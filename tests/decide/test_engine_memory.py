@@ -8,6 +8,7 @@ from decisions import (
     POLICY,
     alerts,
     bought,
+    calm_look,
     filled,
     pool_memory,
     with_pool,
@@ -156,3 +157,21 @@ def test_a_signal_that_lost_its_vote_is_reported_once():
     (lost,) = told
     assert (lost.alert, lost.pool) == (AlertKind.NO_BENEFIT, "default")
     assert lost.text.startswith("custom:slow: p95 900 > 500")
+
+
+# ── while the policy cannot be followed ──────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_known_of_a_pool_that_the_policy_does_not_show_is_kept_only_while_the_fleet_is_held():
+    before = Memory(pools={"gone": PoolMemory(last_grow=NOON)})
+    assert "gone" in decide(look(hold="version 4 is refused"), before, POLICY).memory.pools
+    assert "gone" not in decide(look(), before, POLICY).memory.pools
+
+
+def test_a_held_pool_replaces_a_lost_node_that_it_could_spare():
+    seen, memory = calm_look(4, looks=6)
+    lost = replace(
+        seen, instances=seen.instances[:3], kubernetes=replace(seen.kubernetes, nodes=seen.kubernetes.nodes[:3])
+    )
+    assert only(decide(lost, memory, POLICY)).target == 3
+    assert only(decide(replace(lost, hold="version 4 is refused"), memory, POLICY)).target == 4

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from builders import NOON, after, instance, look, node
-from nodefleet.decide.guard import doubts, safety, trusted
+from nodefleet.decide.guard import doubts, held, safety, trusted
 from nodefleet.domain.decision import Count, Rank, Side
 from nodefleet.domain.fleet import workers
-from nodefleet.domain.memory import JoinTrouble, Level, Memory, PoolMemory
+from nodefleet.domain.memory import JoinTrouble, Level, Loss, Memory, PoolMemory
 from nodefleet.domain.observation import Pause
 from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.policy import Limits, Policy, Pool
@@ -225,3 +225,22 @@ def test_prometheus_must_see_as_many_workers(seen_by_prometheus, tolerance, agre
 def test_a_worker_count_that_was_asked_for_and_is_missing_is_a_doubt():
     assert doubted(look(), Missing("timeout"), Missing("timeout")) == ("worker count unknown: timeout",)
     assert doubted(look()) == ()
+
+
+# ── a policy that cannot be followed ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("capacity", "lost", "least", "most"),
+    [(5, 0, 5, 5), (5, 2, 5, 7), (1, 0, 1, 2), (0, 1, 0, 2)],
+)
+def test_a_held_pool_keeps_its_size_replaces_what_it_loses_and_has_min(capacity, lost, least, most):
+    losses = [Loss(worker=f"i-{number}", at=NOON, cause="interrupted") for number in range(lost)]
+    low, high = held(replace(look(), hold="version 4 is refused"), POOL, capacity, losses)
+    assert (low.side, low.nodes, low.rank) == (Side.FLOOR, least, Rank.SAFETY)
+    assert (high.side, high.nodes, high.rank) == (Side.CEILING, most, Rank.SAFETY)
+    assert "version 4 is refused" in low.sentence
+
+
+def test_a_policy_that_can_be_followed_holds_nothing():
+    assert held(look(), POOL, 5, ()) == []

@@ -2,52 +2,64 @@
 
 import pytest
 
-from builders import NOON
-from nodefleet.adapters.policy import load
+from builders import NOON, instance, look
+from nodefleet.adapters.policy.reader import PolicyReader
 from nodefleet.domain.events import EventKind
 from nodefleet.domain.journal import Journal
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import PolicyVersion
-from nodefleet.errors import MisconfiguredError
-from nodefleet.loop.governing import governing
+from nodefleet.domain.observation import Observation
+from nodefleet.domain.policy import Limits, Policy
+from nodefleet.domain.readings import Missing
+from nodefleet.domain.records import BUILT_IN, PolicyVersion
+from nodefleet.loop.governing import governing, with_fleet
 from nodefleet.ports import State
 
 GOOD = {"limits": {"min": 3, "max": 7}}
 BAD = {"limits": {"min": 9, "max": 7}}
 
 
-class Policies:
-    def read(self, data):
-        return load(data).policy
-
-
-class Versions:
-    def __init__(self, *versions):
-        self.versions = versions
-        self.asked = 0
-
-    def policies(self):
-        self.asked += 1
-        return self.versions
-
-
 def version(number, data, digest=""):
     return PolicyVersion(number=number, source="ann", at=NOON, data=data, digest=digest or f"d{number}")
 
 
-def ruled(state, *earlier):
-    return governing(state, Policies(), Versions(*earlier), NOON)
+def ruled(state):
+    return governing(state, PolicyReader(), NOON)
 
 
-def test_without_any_the_defaults_hold():
-    found = ruled(State())
-    assert (found.policy, found.version, found.news) == (Policy(), 0, ())
+def with_workers(state, seen):
+    return with_fleet(ruled(state), state, seen, NOON)
 
 
-def test_the_version_in_force_is_used_and_no_other_is_fetched():
-    versions = Versions()
-    found = governing(State(policy=version(4, GOOD)), Policies(), versions, NOON)
-    assert (found.policy.pools[0].limits.min, found.version, versions.asked) == (3, 4, 0)
+EMPTY = look(0)
+
+
+def test_without_any_policy_and_without_a_fleet_the_defaults_become_the_first_version():
+    found = with_workers(State(), EMPTY)
+    assert (found.policy, found.version, found.hold) == (Policy(), 1, "")
+    assert (found.adopted.number, found.adopted.source, found.adopted.data) == (1, BUILT_IN, {})
+    assert [kind for kind, _ in found.news] == [EventKind.POLICY_CHANGED]
+
+
+@pytest.mark.parametrize("seen", [look(1), Observation(at=NOON, instances=Missing("away"))])
+def test_without_any_policy_a_fleet_that_exists_or_may_exist_is_held(seen):
+    found = with_workers(State(), seen)
+    assert (found.policy.pools, found.version, found.adopted) == ((), 0, None)
+    assert found.hold
+    assert [kind for kind, _ in found.news] == [EventKind.POLICY_UNUSABLE]
+
+
+def test_the_control_plane_alone_is_no_fleet():
+    server = instance(1, worker=False)
+    assert not with_workers(State(), look(0, instances=(server,))).hold
+
+
+def test_a_fleet_changes_nothing_of_a_policy_that_is_recorded():
+    state = State(policy=version(4, GOOD))
+    assert with_workers(state, look(3)) == ruled(state)
+
+
+def test_the_version_in_force_is_used():
+    found = ruled(State(policy=version(4, GOOD)))
+    assert (found.policy.pools[0].limits.min, found.version, found.hold) == (3, 4, "")
 
 
 def test_a_new_declared_policy_becomes_the_next_version():
@@ -74,19 +86,32 @@ def test_a_declared_policy_that_is_not_good_is_refused_and_the_last_good_one_sta
     assert "stays in force" in text
 
 
-def test_a_first_policy_that_is_not_good_leaves_the_defaults():
-    found = ruled(State(declared=version(0, BAD, "bad")))
-    assert (found.policy, found.version, found.refused.digest) == (Policy(), 0, "bad")
+@pytest.mark.parametrize("journal", [Journal(), Journal(refused_policy="bad")])
+def test_a_first_policy_that_is_not_good_begins_nothing(journal):
+    """Not even with the defaults: whoever wrote a policy wants another fleet."""
+    state = State(declared=version(0, BAD, "bad"), journal=journal)
+    found = with_workers(state, EMPTY)
+    assert (found.policy.pools, found.version, found.adopted) == ((), 0, None)
+    assert found.hold
+    assert found.news[-1][0] is EventKind.POLICY_UNUSABLE
 
 
-def test_a_version_in_force_that_is_not_good_any_more_gives_way_to_the_last_good_one():
-    found = ruled(
-        State(policy=version(4, BAD)), version(5, GOOD), version(4, BAD), version(3, {"nonsense": 1}), version(2, GOOD)
-    )
-    assert (found.version, found.policy.pools[0].limits.min) == (2, 3)
-    assert [kind for kind, _ in found.news] == [EventKind.POLICY_REFUSED, EventKind.POLICY_REFUSED]
+def test_a_version_in_force_that_is_refused_holds_the_fleet_by_what_can_be_read_of_it():
+    found = ruled(State(policy=version(4, {**GOOD, "nonsense": 1})))
+    assert (found.version, found.policy.pools[0].limits) == (4, Limits(min=3, max=7))
+    assert "version 4" in found.hold
+    ((kind, text),) = found.news
+    assert kind is EventKind.POLICY_UNUSABLE
+    assert "nonsense" in text
+    assert "policy apply" in text
 
 
-def test_without_a_good_version_nothing_is_done():
-    with pytest.raises(MisconfiguredError, match="policy apply"):
-        ruled(State(policy=version(1, BAD)))
+def test_a_good_declared_policy_ends_the_hold_of_a_refused_one():
+    found = ruled(State(policy=version(4, BAD), declared=version(0, GOOD, "new")))
+    assert (found.version, found.hold, found.adopted.number) == (5, "", 5)
+
+
+def test_two_policies_that_are_refused_are_both_told():
+    found = ruled(State(policy=version(4, BAD), declared=version(0, BAD, "bad")))
+    assert [kind for kind, _ in found.news] == [EventKind.POLICY_REFUSED, EventKind.POLICY_UNUSABLE]
+    assert found.refused.digest == "bad"

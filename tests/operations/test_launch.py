@@ -490,3 +490,24 @@ def test_the_token_fits_ec2_and_differs_with_the_id():
     long = launch(id="a-cluster-with-a-long-name-f12345-20261116T120000-launch-default-ap-southeast-1a-on-demand-0")
     assert len(long.token) == 64
     assert long.token == replace(long, attempts=3).token != launch().token
+
+
+# ── a pool that is gone ──────────────────────────────────────────────────────────────────────────────────────────
+
+WITHOUT_IT = Policy(pools=(Pool(name="other"),))
+
+
+def test_a_launch_of_a_pool_that_is_gone_is_not_sent_and_closed():
+    came = advance(launch(), look(), WITHOUT_IT)
+    (close,) = came.steps
+    assert (close.operation, close.outcome) == ("l1", Outcome.CANCELLED)
+    assert came.lessons == ()
+
+
+def test_a_launch_of_a_pool_that_is_gone_is_not_sent_again_and_what_it_made_is_followed():
+    sent = launch(attempts=1)
+    assert not any(isinstance(step, SendLaunch | Close) for step in advance(sent, look(), WITHOUT_IT).steps)
+    came = advance(sent, look(instances=(fresh(),)), WITHOUT_IT)
+    (newer,) = [step.operation for step in came.steps if isinstance(step, Keep)]
+    assert newer.instances == ("i-1",)
+    assert not any(isinstance(step, SendLaunch) for step in came.steps)

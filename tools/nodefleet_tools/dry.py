@@ -89,14 +89,20 @@ class DryPolicies:
     real: Policies
 
     def read(self, data: Any) -> Policy:
-        policy = self.real.read(data)
-        return replace(policy, pools=tuple(replace(pool, dry_run=True) for pool in policy.pools))
+        return _all_dry(self.real.read(data))
+
+    def salvage(self, data: Any) -> Policy:
+        return _all_dry(self.real.salvage(data))
 
     def windows(self, policy: Policy, now: datetime) -> tuple[ActiveWindow, ...]:
         return self.real.windows(policy, now)
 
     def utc_offset(self, policy: Policy, now: datetime) -> timedelta:
         return self.real.utc_offset(policy, now)
+
+
+def _all_dry(policy: Policy) -> Policy:
+    return replace(policy, pools=tuple(replace(pool, dry_run=True) for pool in policy.pools))
 
 
 # ── machines and nodes ───────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from nodefleet.decide.scene import Scene
 from nodefleet.decide.waiting import cannot_hold, judged, uids_waiting, used_otherwise
 from nodefleet.domain.decision import Decision
 from nodefleet.domain.fleet import Phase, Worker, workers
-from nodefleet.domain.memory import Level, Memory
+from nodefleet.domain.memory import Level, Memory, PoolMemory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import AlertKind, Tell
 from nodefleet.domain.policy import Policy
@@ -37,10 +37,15 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
             level=trust.level,
             recovered_at=trust.recovered_at,
             looked_at=seen.at,
-            pools={result.decision.pool: result.memory for result in results},
+            pools=_known(seen, memory) | {result.decision.pool: result.memory for result in results},
         ),
         look_again="; ".join(result.look_again for result in results if result.look_again),
     )
+
+
+def _known(seen: Observation, memory: Memory) -> dict[str, PoolMemory]:
+    """What is known of pools stays known while the policy that names them cannot be read."""
+    return dict(memory.pools) if seen.hold else {}
 
 
 def _scene(seen: Observation, policy: Policy, fleet: tuple[Worker, ...], cases: Iterable[Case]) -> Scene:

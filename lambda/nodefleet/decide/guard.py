@@ -12,7 +12,7 @@ from nodefleet.decide.bounds import ceiling, floor
 from nodefleet.decide.inputs import Input
 from nodefleet.domain.decision import Bound, Count, Rank
 from nodefleet.domain.fleet import Phase, Worker
-from nodefleet.domain.memory import JoinTrouble, Level, Memory
+from nodefleet.domain.memory import JoinTrouble, Level, Loss, Memory
 from nodefleet.domain.observation import Observation, Pause
 from nodefleet.domain.operations import AlertKind, Tell
 from nodefleet.domain.policy import Health, Policy, Pool
@@ -94,6 +94,15 @@ def safety(
     bounds += _paused(seen, pool, now)
     bounds += _probing(memory.pool(pool.name).join_trouble, pool.health, count, seen.at)
     return bounds
+
+
+def held(seen: Observation, pool: Pool, capacity: int, losses: Sequence[Loss]) -> list[Bound]:
+    """The policy cannot be followed: the pool keeps its size. What it loses is replaced, and min is restored."""
+    if not seen.hold:
+        return []
+    sentence = f"{seen.hold}: the pool keeps its size"
+    most = max(capacity + len(losses), pool.limits.min)
+    return [floor(capacity, "hold", Rank.SAFETY, sentence), ceiling(most, "hold", Rank.SAFETY, sentence)]
 
 
 def _paused(seen: Observation, pool: Pool, capacity: int) -> list[Bound]:

@@ -90,7 +90,7 @@ def _membership(this: Case, keep: Sequence[Bound], whole: Memory) -> Membership:
     """Who is capacity, and whose loss has to be made up for."""
     before = this.before
     who = membership(this.workers, before.members, before.losses, this.seen.at, whole.looked_at)
-    could_spare_one = keep[0].source == CALM
+    could_spare_one = keep[0].source == CALM and not this.seen.hold
     if could_spare_one or health.too_many_sick(this.workers, this.pool):
         return replace(who, losses=())
     return who
@@ -116,6 +116,7 @@ def _bounds(
         *limits(this.pool, this.count),
         *replacements(who.losses, capacity),
         *guard.safety(this.seen, whole, this.policy, this.pool, this.count, trust, doubts),
+        *guard.held(this.seen, this.pool, capacity, who.losses),
     ]
 
 

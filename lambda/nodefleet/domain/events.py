@@ -39,6 +39,7 @@ class EventKind(Enum):
     SCALED_BY_PERSON = "scaled-by-person"
     POLICY_CHANGED = "policy-changed"
     POLICY_REFUSED = "policy-refused"
+    POLICY_UNUSABLE = "policy-unusable"  # the one in force cannot be followed, or is gone: the fleet is held
     ALARM = "alarm"  # of CloudWatch
     REPORT = "report"  # weekly
 

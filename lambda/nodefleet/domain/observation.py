@@ -77,3 +77,4 @@ class Observation:
     targets: tuple[LaunchTarget, ...] = ()
     catalog: tuple[InstanceType, ...] = ()
     utc_offset: timedelta = timedelta(0)  # of the policy's time zone, now
+    hold: str = ""  # why the fleet is held: the policy cannot be followed as it was written; empty: it can

@@ -11,6 +11,7 @@ from nodefleet.domain.observation import Observation
 from nodefleet.domain.policy import Policy
 
 STACK = "stack"  # the source of a policy that the deployment declares
+BUILT_IN = "built-in defaults"  # … of the one that begins an empty cluster for which nobody wrote any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

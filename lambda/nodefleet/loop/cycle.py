@@ -27,7 +27,7 @@ from nodefleet.domain.records import DecisionRecord, Question
 from nodefleet.errors import LostLeaseError, NodeFleetError, UnavailableError
 from nodefleet.loop.book import Book
 from nodefleet.loop.carry_out import Hands
-from nodefleet.loop.governing import Governing, governing
+from nodefleet.loop.governing import Governing, governing, with_fleet
 from nodefleet.loop.observe import observe
 from nodefleet.loop.parts import Parts
 from nodefleet.loop.record import is_eventful, recorded
@@ -59,9 +59,11 @@ class Look:
 
 def look(parts: Parts, lease: Lease, state: State, number: int = 1) -> Look:
     """The run's look of this number: it makes names unique within the run."""
-    rules = governing(state, parts.policies, parts.history, parts.time.now())
+    rules = governing(state, parts.policies, parts.time.now())
+    seen = observe(parts, state, rules.policy, f"{lease.fence}.{number}", within=rules.policy.burst.every)
+    rules = with_fleet(rules, state, seen, parts.time.now())
     policy = rules.policy
-    seen = observe(parts, state, policy, f"{lease.fence}.{number}", within=policy.burst.every)
+    seen = replace(seen, hold=rules.hold)
     book = Book(parts.store, lease, state.journal, policy, seen)
     hands = Hands(parts, lease, policy, seen, book)
     try:

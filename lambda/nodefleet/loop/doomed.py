@@ -147,7 +147,7 @@ def _record(parts: Parts, notices: Sequence[Notice]) -> tuple[tuple[Notice, ...]
 
 def _policy(parts: Parts) -> Policy:
     try:
-        return governing(parts.store.state(), parts.policies, parts.history, parts.time.now()).policy
+        return governing(parts.store.state(), parts.policies, parts.time.now()).policy
     except NodeFleetError:
         return Policy()  # the defaults say how to drain
 

@@ -1,31 +1,41 @@
-"""Which policy is in force. One that does not validate changes nothing but that people are told, once."""
+"""Which policy is in force.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+A declared policy that does not validate changes nothing but that people are told, once. A policy in force that this
+release refuses, or that is gone, holds the fleet: nothing is removed, what is lost is replaced and min is kept, as far
+as the policy can still be read. No earlier version takes its place: it was written for another fleet.
+"""
+
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nodefleet.domain.events import EventKind
 from nodefleet.domain.journal import Journal
+from nodefleet.domain.observation import Observation
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.problems import RefusedError
-from nodefleet.domain.records import STACK, PolicyVersion
-from nodefleet.errors import MisconfiguredError
-from nodefleet.ports import History, Policies, State
+from nodefleet.domain.readings import Missing
+from nodefleet.domain.records import BUILT_IN, STACK, PolicyVersion
+from nodefleet.ports import Policies, State
+
+_APPLY = "Check a file with `nodefleet policy check FILE` and put it in force with `nodefleet policy apply FILE`."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Governing:
     policy: Policy
-    version: int  # 0: nobody has written one, the defaults hold
-    adopted: PolicyVersion | None = None  # a declared policy that is taken up now
+    version: int  # 0: none is recorded
+    adopted: PolicyVersion | None = None  # a policy that is taken up now
     refused: PolicyVersion | None = None  # one that is not
+    hold: str = ""  # why the fleet is held: no policy can be followed as it was written
     news: tuple[tuple[EventKind, str], ...] = ()
 
 
-def governing(state: State, policies: Policies, history: History, now: datetime) -> Governing:
-    """The declared policy if it is new and good, else the version in force, else the last one that still is good."""
-    declared = state.declared
-    refused = None
+def governing(state: State, policies: Policies, now: datetime) -> Governing:
+    """The declared policy if it is new and good, else the version in force, held if it cannot be followed.
+
+    Without any, `with_fleet` decides whether the defaults may begin.
+    """
+    declared, refused = state.declared, None
     news: list[tuple[EventKind, str]] = []
     if declared and _is_new(declared, state.journal):
         number = state.policy.number + 1 if state.policy else 1
@@ -33,42 +43,53 @@ def governing(state: State, policies: Policies, history: History, now: datetime)
             policy = policies.read(declared.data)
         except RefusedError as error:
             refused = declared
-            news.append((EventKind.POLICY_REFUSED, _refusal("the policy that the stack declares", error)))
+            text = f"Refused: the policy that the stack declares. {_first(error)} {_stays(state)}"
+            news.append((EventKind.POLICY_REFUSED, text))
         else:
             version = PolicyVersion(number=number, source=STACK, at=now, data=declared.data, digest=declared.digest)
             text = f"Policy version {number}, declared by the stack, is in force."
             return Governing(policy=policy, version=number, adopted=version, news=((EventKind.POLICY_CHANGED, text),))
-    for version in _candidates(state, history):
-        try:
-            policy = policies.read(version.data)
-        except RefusedError as error:
-            news.append((EventKind.POLICY_REFUSED, _refusal(f"policy version {version.number}", error)))
-            continue
-        return Governing(policy=policy, version=version.number, refused=refused, news=tuple(news))
-    if state.policy:
-        raise MisconfiguredError(
-            "no policy version in the table is valid any more: check one with `nodefleet policy check FILE`"
-            " and put it in force with `nodefleet policy apply FILE`"
-        )
-    return Governing(policy=Policy(), version=0, refused=refused, news=tuple(news))
+    if state.policy is None:
+        return Governing(policy=Policy(), version=0, refused=refused, news=tuple(news))
+    number = state.policy.number
+    try:
+        policy = policies.read(state.policy.data)
+    except RefusedError as error:
+        hold = f"this release refuses policy version {number}, which is in force"
+        text = f"The fleet is held: {hold}. {_first(error)} Nothing is removed and nothing grows beyond min. {_APPLY}"
+        told = (EventKind.POLICY_UNUSABLE, text)
+        salvaged = policies.salvage(state.policy.data)
+        return Governing(policy=salvaged, version=number, refused=refused, hold=hold, news=(*news, told))
+    return Governing(policy=policy, version=number, refused=refused, news=tuple(news))
+
+
+def with_fleet(rules: Governing, state: State, seen: Observation, now: datetime) -> Governing:
+    """Without a recorded policy the built-in defaults begin an empty cluster, as its first version. A fleet that
+    exists was built for some other policy, which is lost: it is held."""
+    if state.policy is not None or rules.adopted:
+        return rules
+    exists = isinstance(seen.instances, Missing) or any(instance.worker for instance in seen.instances)
+    if not (exists or state.declared):
+        version = PolicyVersion(number=1, source=BUILT_IN, at=now, data={}, digest="built-in")
+        text = "No policy is declared or applied: the built-in defaults are in force as policy version 1."
+        return replace(rules, version=1, adopted=version, news=(*rules.news, (EventKind.POLICY_CHANGED, text)))
+    hold = "no policy is recorded" + ("" if state.declared is None else ", and the declared one is refused")
+    text = f"The fleet is held: {hold}. Nothing is launched or removed. {_APPLY}"
+    told = (EventKind.POLICY_UNUSABLE, text)
+    return replace(rules, policy=replace(rules.policy, pools=()), hold=hold, news=(*rules.news, told))
 
 
 def _is_new(declared: PolicyVersion, journal: Journal) -> bool:
     return declared.digest not in (journal.adopted_policy, journal.refused_policy)
 
 
-def _candidates(state: State, history: History) -> Iterator[PolicyVersion]:
-    """The one in force; earlier ones are only fetched when it is not good."""
+def _stays(state: State) -> str:
     if state.policy is None:
-        return
-    yield state.policy
-    yield from (version for version in history.policies() if version.number < state.policy.number)
+        return "Check the file with `nodefleet policy check`."
+    return f"Version {state.policy.number} stays in force. Check the file with `nodefleet policy check`."
 
 
-def _refusal(what: str, error: RefusedError) -> str:
+def _first(error: RefusedError) -> str:
     first, *others = error.problems
     more = f" (and {len(others)} more)" if others else ""
-    return (
-        f"Refused: {what}. {first.path} {first.wrong}: {first.right}{more}."
-        " The last good policy stays in force. Check the file with `nodefleet policy check`."
-    )
+    return f"{first.path} {first.wrong}: {first.right.rstrip('.?')}{more}."

@@ -61,7 +61,7 @@ def run(parts: Parts, *, owner: str, urgent: bool = False) -> Ran:
 
 def _policy(parts: Parts) -> Policy:
     """For the lease only: each look reads it anew."""
-    return governing(parts.store.state(), parts.policies, parts.history, parts.time.now()).policy
+    return governing(parts.store.state(), parts.policies, parts.time.now()).policy
 
 
 def _acquire(parts: Parts, owner: str, policy: Policy) -> Lease | Held:

@@ -42,6 +42,7 @@ _URGENCY = {
     EventKind.SCALED_BY_PERSON: Urgency.KNOW,
     EventKind.POLICY_CHANGED: Urgency.KNOW,
     EventKind.POLICY_REFUSED: Urgency.LOOK,
+    EventKind.POLICY_UNUSABLE: Urgency.ACT,
     EventKind.ALARM: Urgency.ACT,
     EventKind.REPORT: Urgency.KNOW,
 }
@@ -56,6 +57,7 @@ STANDS_OUT = frozenset(
         EventKind.QUOTA,
         EventKind.LAUNCH_INVALID,
         EventKind.JOIN_BACKOFF,
+        EventKind.POLICY_UNUSABLE,
         EventKind.DEGRADED,
         EventKind.RECOVERED,
         EventKind.ALARM,

@@ -6,6 +6,7 @@ the launch's tag is its own, even when EC2's answer was lost: nothing is bought 
     the request                                  then
     no answer, before the deadline               sent again, byte for byte; not while Kubernetes is silent, nor
                                                  beyond max: more may be there by now than when it was decided
+    its pool is no longer in the policy          not sent: closed if it never was, else what it made is followed
     no answer, but all that was asked for shows  counts as answered
     no answer, an interval past the deadline     nobody can send it any more: what shows is all there is
     answered, less than asked                    what was refused is learned and told, once, by its kind
@@ -78,13 +79,18 @@ def advance_launch(launch: Launch, seen: Observation, policy: Policy, fleet: Seq
     silent = isinstance(seen.kubernetes, Missing)
     now = _adopted(launch, seen.instances, policy, seen.at)
     now = with_silence(now, seen.at, silent=silent and bool(now.instances))  # no join clock runs before there is one
+    homeless = policy.pool(now.pool) is None
+    if homeless and not (now.answered or now.attempts or now.instances):
+        detail = f"not sent: the policy has no pool {now.pool} any more"
+        return Progress(steps=(Close(operation=now.id, outcome=Outcome.CANCELLED, detail=detail),))
     now, lacked = _lacking(now, policy)
     now, became = followed(now, seen, policy, fleet)
     steps, lessons = lacked.steps + became.steps, lacked.lessons + became.lessons
 
     if now.answered and set(now.instances) <= {*now.joined, *now.lost}:
         return Progress(steps=(*steps, _closed(now)), lessons=lessons)
-    if not now.answered and seen.at < now.deadline and not silent and _has_room(now, seen, policy, fleet):
+    may_send = not (now.answered or silent or homeless) and seen.at < now.deadline
+    if may_send and _has_room(now, seen, policy, fleet):
         now = replace(now, attempts=now.attempts + 1)
         return Progress(steps=(*steps, Keep(now), SendLaunch(now)), lessons=lessons)
     return Progress(steps=(*steps, *kept(launch, now)), lessons=lessons)

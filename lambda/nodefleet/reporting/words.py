@@ -33,6 +33,7 @@ _TOLD = {
     EventKind.CLEANUP_NEEDS_PERSON: "cleanup left to a person",
     EventKind.DEGRADED: "parts not readable",
     EventKind.POLICY_REFUSED: "policies refused",
+    EventKind.POLICY_UNUSABLE: "holds for want of a usable policy",
     EventKind.ALARM: "alarms",
 }
 

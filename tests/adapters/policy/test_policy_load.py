@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.adapters.policy import load
+from nodefleet.adapters.policy.load import salvage
 from nodefleet.domain.plain import to_plain
-from nodefleet.domain.policy import Policy, Prometheus, Readings, Score, Utilisation
+from nodefleet.domain.policy import Policy, Pool, Prometheus, Readings, Score, Utilisation
 from nodefleet.domain.policy.presets import PRESETS
 from nodefleet.domain.problems import RefusedError
 
@@ -359,3 +360,52 @@ def test_any_content_is_either_a_policy_or_refused_with_problems(data):
         told = []
         assert load(to_plain(policy, full=True)).policy == policy
     assert len(set(told)) == len(told)
+
+
+# ── what can be used of a policy that is refused ─────────────────────────────────────────────────────────────────
+
+
+def test_of_a_refused_policy_every_sound_value_is_kept():
+    found = salvage({"limits": {"min": 3, "max": 7, "most": 9}, "market": {"spot_percent": 170}, "new": 1})
+    (pool,) = found.pools
+    assert (pool.name, pool.limits.min, pool.limits.max) == ("default", 3, 7)
+    assert pool.market.spot_percent == Pool().market.spot_percent
+
+
+def test_a_held_fleet_follows_no_rule_of_a_refused_policy():
+    data = {
+        "new": 1,
+        "windows": [{"name": "lunch", "cron": "no cron", "lasting": 3600, "min": 3}],
+        "readings": {"jobs": {"kind": "prometheus", "query": "x"}},
+        "custom": [{"kind": "job-demand", "name": "runners", "jobs": "jobs"}],
+    }
+    (pool,) = salvage(data).pools
+    assert (pool.windows, pool.custom, pool.readings, pool.predictive.enabled) == ((), (), {}, False)
+
+
+def test_pools_that_cannot_be_read_are_left_out():
+    data = {"pools": [{"name": "web", "limits": {"min": 1}}, {"limits": {"min": 5}}, {"name": "web"}, "nonsense"]}
+    (web,) = salvage(data).pools
+    assert (web.name, web.limits.min) == ("web", 1)
+
+
+@pytest.mark.parametrize("data", ["nonsense", {"pools": "nonsense"}, {"pools": ["nonsense"]}, 5])
+def test_without_a_pool_that_can_be_read_there_is_none(data):
+    assert salvage(data).pools == ()
+
+
+@pytest.mark.parametrize("data", [{"lease": 10}, {"time_zone": "Mars/Olympus"}, {"burst": {"every": 400}}])
+def test_times_that_do_not_go_together_are_the_usual_ones(data):
+    found = salvage({**data, "limits": {"min": 3}})
+    usual = Policy()
+    assert (found.interval, found.lease, found.burst) == (usual.interval, usual.lease, usual.burst)
+    assert (found.time_zone, found.pools[0].limits.min) == ("UTC", 3)
+
+
+def test_times_that_go_together_are_kept():
+    assert salvage({"interval": 240, "time_zone": "Europe/Berlin", "new": 1}).time_zone == "Europe/Berlin"
+
+
+def test_an_empty_content_is_the_defaults_without_their_forecast():
+    (pool,) = salvage(None).pools
+    assert pool.limits == Pool().limits

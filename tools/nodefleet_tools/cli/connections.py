@@ -121,7 +121,7 @@ class Connection:
 
     def governing(self) -> Governing:
         """The policy in force now."""
-        return governing(self.store.state(), self.policies, self.history, self.clock())
+        return governing(self.store.state(), self.policies, self.clock())
 
     # ── Kubernetes ───────────────────────────────────────────────────────────────────────────────────────────────
 

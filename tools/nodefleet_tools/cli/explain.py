@@ -12,10 +12,8 @@ from rich.console import Console
 from nodefleet.adapters.redaction import Redactor
 from nodefleet.domain.plain import to_plain
 from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import RefusedError
 from nodefleet.domain.records import DecisionRecord
 from nodefleet.domain.wording import some
-from nodefleet.errors import MisconfiguredError
 from nodefleet_tools.audit import decisions
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, clear_errors, connected
 from nodefleet_tools.cli.connections import Connection
@@ -90,11 +88,10 @@ def _nothing(connection: Connection, *, as_json: bool) -> None:
 
 def _policy(connection: Connection) -> Policy:
     """For how soon the next look comes. What was decided stands in the record."""
-    try:
-        return connection.governing().policy
-    except (MisconfiguredError, RefusedError) as error:
-        connection.warn(str(error))
-        return Policy()
+    rules = connection.governing()
+    if rules.hold:
+        connection.warn(rules.news[-1][1])
+    return rules.policy
 
 
 # ── a node ───────────────────────────────────────────────────────────────────────────────────────────────────────

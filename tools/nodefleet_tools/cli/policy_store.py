@@ -16,7 +16,7 @@ from nodefleet.domain.events import EventKind
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.problems import RefusedError
 from nodefleet.domain.records import PolicyVersion
-from nodefleet.errors import ChangedError, MalformedError, MisconfiguredError
+from nodefleet.errors import ChangedError, MalformedError
 from nodefleet.loop.governing import governing
 from nodefleet.ports import State
 from nodefleet_tools.cli import changes, connect
@@ -136,11 +136,9 @@ def _now(connection: Connection) -> _Now:
         connection.warn(f"what is in force cannot be read: {error}")
         return _Now(number=max((each.number for each in connection.history.policies()), default=0))
     number = state.policy.number if state.policy else 0
-    try:
-        rules = governing(state, connection.policies, connection.history, connection.clock())
-    except MisconfiguredError as error:
-        connection.warn(str(error))
-        return _Now(number=number, state=state)
+    rules = governing(state, connection.policies, connection.clock())
+    if rules.hold:
+        connection.warn(rules.news[-1][1])
     return _Now(number=number, policy=rules.policy, version=rules.version, state=state)
 
 

@@ -52,7 +52,7 @@ def report(
 
 def _report(connection: Connection, week: Week) -> WeeklyReport:
     state, now, history = connection.store.state(), connection.clock(), connection.history
-    policy = governing(state, connection.policies, history, now).policy
+    policy = governing(state, connection.policies, now).policy
     zone = ZoneInfo(policy.time_zone)
     period = last_week(now, zone) if week is Week.LAST else current_week(now, zone)
     usage = (*history.usage(period.start, period.end), *_running(state, period))

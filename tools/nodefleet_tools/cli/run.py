@@ -14,7 +14,7 @@ from nodefleet.adapters.policy.reader import digest_of
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.events import EventKind
 from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import PolicyVersion
+from nodefleet.domain.records import BUILT_IN, PolicyVersion
 from nodefleet.errors import NodeFleetError
 from nodefleet.loop.parts import Parts
 from nodefleet.ports import Time
@@ -120,7 +120,7 @@ def _policy(connection: Connection, rules: PolicyContent | None, looks: Looks) -
         return rules.loaded.policy if rules else Policy()
     governing = connection.governing()
     for kind, text in governing.news:
-        (looks.warn if kind is EventKind.POLICY_REFUSED else looks.line)(text)
+        (looks.warn if kind in (EventKind.POLICY_REFUSED, EventKind.POLICY_UNUSABLE) else looks.line)(text)
     return rules.loaded.policy if rules else governing.policy
 
 
@@ -163,8 +163,10 @@ def _introduce(
 
 def _version(rules: PolicyContent | None, connection: Connection) -> PolicyVersion | None:
     """The file's policy as a version. It has no number, because it is not the table's."""
-    if rules is None:
+    if rules is None and connection.settings.table:
         return None
+    if rules is None:  # a dry run without a table has no version to go by, and holding would show nothing
+        return PolicyVersion(number=0, source=BUILT_IN, at=connection.clock(), data={}, digest=digest_of({}))
     digest = digest_of(rules.data)
     return PolicyVersion(number=0, source=rules.name, at=connection.clock(), data=rules.data, digest=digest)
 

@@ -16,6 +16,7 @@ from nodefleet.domain.machines import Instance, Node
 from nodefleet.domain.observation import ClusterView
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing, PoolReadings
+from nodefleet.errors import MisconfiguredError
 from nodefleet.loop.governing import governing
 from nodefleet.ports import Cloud, Gauges, History, Policies, State, Store
 from nodefleet_tools.doctor.findings import UnknownError
@@ -119,7 +120,10 @@ class Patient:
 
     def _policy(self) -> Policy:
         parts = self.parts
-        return governing(self.state.found(), parts.policies, parts.history(), parts.now()).policy
+        rules = governing(self.state.found(), parts.policies, parts.now())
+        if rules.hold:
+            raise MisconfiguredError(rules.news[-1][1])
+        return rules.policy
 
     def _kubernetes(self) -> Kubernetes:
         made = self.parts.kubernetes()

@@ -18,6 +18,7 @@ from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.machines import Instance, Market, Node, Notice, NoticeKind
 from nodefleet.domain.observation import LaunchTarget
 from nodefleet.domain.policy import Policy, Pool
+from nodefleet.domain.problems import RefusedError
 from nodefleet.domain.records import PolicyVersion
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import Budget, Pod, Selector
@@ -290,12 +291,20 @@ class World:
         versions = self.table.policies
         ends = [*(each.at for each in versions[1:]), self.now]
         recent = [each for each, end in zip(versions, ends, strict=True) if end >= begun]
-        return max((_max_of(self.policies.read(each.data), pool) for each in recent), default=0)
+        return max((_max_of(_readable(self.policies, each), pool) for each in recent), default=0)
 
 
 def _together(port: str) -> tuple[str, ...]:
     """The ports that one part serves."""
     return ("store", "history") if port == "store" else (port,)
+
+
+def _readable(policies: PolicyReader, version: PolicyVersion) -> Policy:
+    """One that a newer release refuses counts as far as it can be read."""
+    try:
+        return policies.read(version.data)
+    except RefusedError:
+        return policies.salvage(version.data)
 
 
 def _max_of(policy: Policy, pool: str) -> int:

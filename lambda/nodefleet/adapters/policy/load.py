@@ -4,7 +4,7 @@ It takes parsed content (what YAML or JSON gives), so that nothing here needs a 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nodefleet.adapters.policy.form import (
     CLUSTER_PARTS,
@@ -19,7 +19,7 @@ from nodefleet.adapters.policy.layers import Layers
 from nodefleet.adapters.policy.schedule import schedule_clashes
 from nodefleet.adapters.policy.sound import Sound, sound
 from nodefleet.domain.plain import Plain, decode, from_plain, to_plain
-from nodefleet.domain.policy import Policy
+from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.policy.clashes import Clash, clashes
 from nodefleet.domain.policy.presets import DEFAULT_PRESET, PRESETS
 from nodefleet.domain.policy.shape import Keys, Part, leaves, path_of
@@ -50,6 +50,34 @@ def load(data: Plain) -> Loaded:
         raise RefusedError(_once(problems))
     origins = {path_of(leaf.keys): layers.origin(leaf.keys) for leaf in leaves(policy, Policy)}
     return Loaded(policy=policy, origins=origins)
+
+
+def salvage(data: Plain) -> Policy:
+    """A policy to hold a fleet by, from a content that is refused: every value that is sound alone, and the defaults.
+
+    Rules that bring nodes or take them are left out: a held fleet follows no signal, and half a rule is another rule.
+    Pools that cannot be read are left out too; their workers are nobody's, and nothing is removed.
+    """
+    written = sound(Part(hint=POLICY_FILE), {} if data is None else data, (), [])
+    if written is None or (POOLS,) in written.broken:
+        return Policy(pools=())
+    policy = from_plain(Policy, _layered(written).value)
+    named = [NAME in pool for pool in written.value[POOLS]] if POOLS in written.value else [True]
+    pools: dict[str, Pool] = {}
+    for pool, has_name in zip(policy.pools, named, strict=True):
+        if has_name:
+            pools.setdefault(pool.name, _without_rules(pool))
+    policy = replace(policy, pools=tuple(pools.values()))
+    if any(clash.keys[0] != POOLS for clash in (*clashes(policy), *schedule_clashes(policy))):
+        usual = Policy()
+        policy = replace(
+            policy, interval=usual.interval, lease=usual.lease, burst=usual.burst, time_zone=usual.time_zone
+        )
+    return policy
+
+
+def _without_rules(pool: Pool) -> Pool:
+    return replace(pool, windows=(), custom=(), readings={}, predictive=replace(pool.predictive, enabled=False))
 
 
 def _nameless(data: Plain) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from nodefleet.adapters.policy.load import load
+from nodefleet.adapters.policy.load import load, salvage
 from nodefleet.adapters.policy.schedule import active_windows, utc_offset
 from nodefleet.domain.observation import ActiveWindow
 from nodefleet.domain.policy import Policy
@@ -29,6 +29,9 @@ class PolicyReader:
                 self._read.clear()
             self._read[digest] = load(data).policy
         return self._read[digest]
+
+    def salvage(self, data: Any) -> Policy:
+        return salvage(data)
 
     def windows(self, policy: Policy, now: datetime) -> tuple[ActiveWindow, ...]:
         return active_windows(policy, now)

@@ -109,6 +109,11 @@ WORDS: Mapping[EventKind, Words] = {
         headline="A policy was refused",
         todo="Mend the policy in working hours. Until then the last good one holds.",
     ),
+    EventKind.POLICY_UNUSABLE: Words(
+        headline="The fleet is held: its policy cannot be followed",
+        todo="Act now: the fleet keeps its size whatever the load, until a valid policy is applied or the release that"
+        " knew it is deployed again.",
+    ),
     EventKind.ALARM: Words(headline="CloudWatch alarm", todo="Look at what it measures: the link below leads there."),
     EventKind.REPORT: Words(headline="The week in figures", todo=""),
 }
