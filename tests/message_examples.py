@@ -208,8 +208,8 @@ SPECIAL: Mapping[str, Letter] = {
             "node-fleet-prod-shop-web-0-queue-growing",
             pool="web",
             source="Prometheus",
-            reason="growth of orders in a minute: 31.4",
-            rule="growth of orders in a minute > 5 within 2 min",
+            reason="growth of orders in a second: 31.4",
+            rule="growth of orders in a second > 5 within 2 min",
             console="",
         )
     ),

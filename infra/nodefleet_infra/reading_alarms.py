@@ -22,9 +22,9 @@ _OF_QUEUES = {
 }
 _EXPRESSIONS = {
     Measure.LEVEL: "",
-    Measure.GROWTH: "RATE(value) * 60",
+    Measure.GROWTH: "RATE(value)",
     # The count comes once per tick: in between the last one holds.
-    Measure.SHARE: "100 * value / FILL(nodes, REPEAT)",
+    Measure.SHARE: "100 * value / ({runners} * FILL(nodes, REPEAT))",
 }
 
 
@@ -62,7 +62,7 @@ def _alarm(names: Names, cluster: Cluster, watch: Watch, series: Series) -> Alar
         severity=Severity.WARNING,
         says=f"{MEANINGS[watch.key].says} ({watch.rule}, pool {watch.pool.name})",
         series={"value": series} | ({"nodes": nodes} if watch.measure is Measure.SHARE else {}),
-        expression=_EXPRESSIONS[watch.measure],
+        expression=_EXPRESSIONS[watch.measure].format(runners=watch.runners_per_node),
         limit=watch.limit,
         period=_MINUTE,
         periods=watch.minutes,

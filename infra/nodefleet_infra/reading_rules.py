@@ -21,13 +21,13 @@ TELL = {"tell": "warning"}  # by which Alertmanager knows what is for people
 _EXPRESSIONS = {
     Measure.LEVEL: "max by (pool) ({reading})",
     # From minute to minute: a slope would miss what is measured once a minute and goes up in steps.
-    Measure.GROWTH: "max by (pool) (max_over_time({reading}[1m]) - max_over_time({reading}[1m] offset 1m))",
-    Measure.SHARE: "100 * max by (pool) ({reading}) / max by (pool) ({nodes})",
+    Measure.GROWTH: "max by (pool) (max_over_time({reading}[1m]) - max_over_time({reading}[1m] offset 1m)) / 60",
+    Measure.SHARE: "100 * max by (pool) ({reading}) / ({runners} * max by (pool) ({nodes}))",
 }
 _WORDS = {
     Measure.LEVEL: "{reading}",
-    Measure.GROWTH: "growth of {reading} in a minute",
-    Measure.SHARE: "{reading} in percent of the nodes",
+    Measure.GROWTH: "growth of {reading} in a second",
+    Measure.SHARE: "{reading} in percent of the workers",
 }
 
 
@@ -51,7 +51,9 @@ def _records(watch: Watch) -> Iterator[dict[str, Any]]:
 def _alert(names: Names, cluster: Cluster, watch: Watch) -> dict[str, Any]:
     pool = f"pool={_quoted(watch.pool.name)}"
     measured = _EXPRESSIONS[watch.measure].format(
-        reading=f"{READING}{{{pool}, reading={_quoted(watch.reading)}}}", nodes=f"{NODES}{{{pool}}}"
+        reading=f"{READING}{{{pool}, reading={_quoted(watch.reading)}}}",
+        nodes=f"{NODES}{{{pool}}}",
+        runners=watch.runners_per_node,
     )
     words = _as_it_is(_WORDS[watch.measure].format(reading=watch.reading))
     limit = json.dumps(watch.limit)

@@ -21,15 +21,14 @@ from nodefleet.domain.policy.demand import (
 from nodefleet_infra.config import Cluster
 from nodefleet_infra.names import Names
 
-GROWING_PER_MINUTE = 5
 TOO_SLOW = 1.5  # × target
 SATURATED_PERCENT = 90
 
 
 class Measure(Enum):
     LEVEL = "level"  # the reading itself
-    GROWTH = "growth"  # in a minute
-    SHARE = "share"  # percent of the pool's nodes
+    GROWTH = "growth"  # in a second
+    SHARE = "share"  # percent of the pool's workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +42,7 @@ class Watch:
     pool: Pool
     rule: str  # the demand rule that is about it
     place: str  # of that rule, for names
+    runners_per_node: int = 1  # how many workers a node is
 
     def name(self, names: Names, cluster: Cluster) -> str:
         return names.of(cluster.name, self.place, self.key)
@@ -67,9 +67,10 @@ def _of_rule(pool: Pool, rule: DemandRule, place: str) -> Iterator[Watch]:
                 pool=pool,
                 rule=rule.name,
                 place=place,
+                runners_per_node=getattr(rule, "runners_per_node", 1),
             )
 
-    yield from watch("queue-growing", queue_of(rule), Measure.GROWTH, GROWING_PER_MINUTE, 2)
+    yield from watch("queue-growing", queue_of(rule), Measure.GROWTH, pool.targets.queue_growth, 2)
     yield from watch("latency-high", latency_of(rule), Measure.LEVEL, TOO_SLOW * target_of(rule, pool), 3)
     yield from watch("pool-saturated", busy_of(rule), Measure.SHARE, SATURATED_PERCENT, 5)
 
@@ -101,7 +102,7 @@ def latency_of(rule: DemandRule) -> str:
 
 
 def busy_of(rule: DemandRule) -> str:
-    """The reading that counts nodes with a job in hand."""
+    """The reading that counts workers with a job in hand."""
     match rule:
         case QueueAndLatency():
             return rule.busy

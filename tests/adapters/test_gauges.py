@@ -107,6 +107,28 @@ def test_a_pool_gets_its_readings_dated_by_the_newest_scrape():
     }
 
 
+@pytest.mark.parametrize("nothing", [vector(), one(float("nan"))], ids=["no series", "0/0"])
+def test_a_query_that_finds_nothing_says_when_it_found_nothing(nothing):
+    assert read(ANSWERS | {"cpu": nothing})["web"].cpu.empty_at == SAMPLED
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"cpu": said({"status": "error", "error": "parse error"}, 400)},
+        {"cpu": one(float("inf"))},
+        {"cpu": vector(({"a": "1"}, "1"), ({"a": "2"}, "2"))},
+        {"cpu": vector(), NEWEST: vector()},
+        {"cpu": vector(), NEWEST: said({"status": "error", "error": "starting"}, 503)},
+    ],
+    ids=["refused", "infinite", "two series", "nothing is scraped", "nobody knows what is scraped"],
+)
+def test_what_cannot_be_known_is_not_nothing(answers):
+    got = read(ANSWERS | answers)["web"].cpu
+    assert isinstance(got, Missing)
+    assert got.empty_at is None
+
+
 def test_the_pools_name_stands_in_its_queries_and_readings():
     pool = replace(
         Pool(name="batch"),

@@ -3,7 +3,7 @@
 import pytest
 
 from nodefleet.adapters.policy import load
-from nodefleet.domain.policy import Policy
+from nodefleet.domain.policy import Policy, Readings
 from nodefleet.domain.policy.presets import DEFAULT_PRESET, PRESETS
 
 
@@ -22,6 +22,17 @@ def test_a_preset_is_a_bundle_of_figures(name, low, high, up, urgent, down, p95_
     assert (pool.limits.min, pool.limits.max) == (low, high)
     assert (pool.steps.up, pool.steps.urgent, pool.steps.down) == (up, urgent, down)
     assert (pool.targets.p95_ms, pool.targets.queue) == (p95_ms, queue)
+
+
+def test_low_latency_answers_a_spike_with_the_first_reading_that_shows_it():
+    pool = load({"preset": "low-latency"}).policy.pools[0]
+    assert (pool.sustain.up, pool.sustain.down) == (Readings(count=1), Readings(count=5))
+    assert pool.cooldown.up < Policy().interval
+
+
+def test_high_throughput_lets_as_many_leave_as_its_step_says():
+    pool = load({"preset": "high-throughput"}).policy.pools[0]
+    assert pool.budgets.removals == pool.steps.down == 2
 
 
 def test_the_default_preset_is_all_defaults():

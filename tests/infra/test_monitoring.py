@@ -178,7 +178,7 @@ def test_a_queue_that_grows_and_answers_that_are_slow_are_told_where_they_are_re
     found = alarms(deployed_stack(PRODUCTION))
     (growing,) = found["queue-growing"]
     queries = {each["id"]: each for each in growing["metricQueries"]}
-    assert queries["result"]["expression"] == "RATE(value) * 60"
+    assert queries["result"]["expression"] == "RATE(value)"
     assert queries["value"]["metric"]["dimensions"] == {"QueueName": "orders"}
     assert (growing["threshold"], growing["evaluationPeriods"], queries["value"]["metric"]["period"]) == (5, 2, 60)
     (slow,) = found["latency-high"]

@@ -19,7 +19,7 @@ from nodefleet_infra import iam, manifests
 from nodefleet_infra.names import Names
 from nodefleet_infra.reading_rules import reading_rules
 from nodefleet_infra.stack import stack_from
-from nodefleet_infra.watched_readings import GROWING_PER_MINUTE, SATURATED_PERCENT, TOO_SLOW
+from nodefleet_infra.watched_readings import SATURATED_PERCENT, TOO_SLOW
 from shipped_metrics import SITE
 
 NAMES = Names(project="node-fleet", stack="dev")
@@ -80,7 +80,7 @@ def test_a_reading_that_two_rules_use_is_recorded_once():
 def test_each_alarm_has_the_limits_that_its_kind_has_and_a_name_that_messages_know():
     found = {name: (each["expr"].rpartition(" > ")[2], each["for"]) for name, each in alerts(policy()).items()}
     assert found == {
-        "node-fleet-dev-shop-web-0-queue-growing": ("5", "2m"),
+        "node-fleet-dev-shop-web-0-queue-growing": ("5.0", "2m"),
         "node-fleet-dev-shop-web-0-latency-high": ("750.0", "3m"),
         "node-fleet-dev-shop-web-0-pool-saturated": ("90", "5m"),
     }
@@ -113,9 +113,9 @@ def test_every_kind_of_rule_has_the_alarms_that_its_readings_allow(rule, keys):
 def test_the_page_tells_the_same_limits():
     page = (ROOT / "docs/watching.md").read_text()
     for key, words in {
-        "queue-growing": f"more than {GROWING_PER_MINUTE} in a minute, for 2 minutes",
+        "queue-growing": "more than `targets.queue_growth` (5) in a second, for 2 minutes",
         "latency-high": f"more than {TOO_SLOW} × the target, for 3 minutes",
-        "pool-saturated": f"more than {SATURATED_PERCENT} % of the pool's nodes, for 5 minutes",
+        "pool-saturated": f"more than {SATURATED_PERCENT} % of the pool's workers, for 5 minutes",
     }.items():
         assert re.search(rf"^\| `{key}` \|.*\| {re.escape(words)} \|$", page, re.MULTILINE), key
 
@@ -164,10 +164,10 @@ def fires(folder, name, series, minutes):
 @pytest.mark.parametrize(
     ("alarm", "series", "up"),
     [
-        ("queue-growing", {"orders_waiting": "0+6x10"}, [4, 6]),
-        ("queue-growing", {"orders_waiting": "0+5x10"}, []),
+        ("queue-growing", {"orders_waiting": "0+301x10"}, [4, 6]),
+        ("queue-growing", {"orders_waiting": "0+300x10"}, []),
         ("queue-growing", {"orders_waiting": "900x10"}, []),
-        ("queue-growing", {"orders_waiting": "0+50x2 100x8"}, []),
+        ("queue-growing", {"orders_waiting": "0+3000x2 6000x8"}, []),
         ("latency-high", {"p95_ms": "751x10"}, [4, 6]),
         ("latency-high", {"p95_ms": "750x10"}, []),
         ("latency-high", {"p95_ms": "900x2 700x8"}, []),

@@ -51,14 +51,21 @@ def test_the_samples_time_is_that_of_the_last_scrape():
     assert read(world).cpu.at == NOON
 
 
-def test_a_node_that_is_gone_is_in_the_rate_until_its_samples_are_too_old():
+def test_a_node_that_is_gone_is_in_no_figure_from_the_next_scrape_on():
     world = busy(replicas=2)
     gone = world.workers()[0]
     world.person.terminate(gone.id)
     world.advance(120)
-    assert (read(world).nodes.value, len(read(world).idle)) == (1, 2)
-    world.advance(300)
-    assert len(read(world).idle) == 1
+    assert (read(world).nodes.value, len(read(world).idle)) == (1, 1)
+
+
+def test_a_node_whose_exporter_is_silent_is_in_no_figure():
+    world = busy(replicas=2)
+    silent = world.node_of(world.workers()[0]).name
+    world.prometheus.silent.add(silent)
+    world.advance(60)
+    seen = read(world)
+    assert (seen.nodes.value, silent in seen.idle, seen.cpu.value) == (1, False, pytest.approx(28))
 
 
 def test_a_new_node_counts_from_its_second_sample_on():

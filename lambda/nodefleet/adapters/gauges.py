@@ -6,12 +6,12 @@ cause, and the decision treats it as unknown.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from nodefleet.adapters.aws.cloudwatch import CloudWatchMetrics
 from nodefleet.adapters.aws.sqs import SqsQueues
-from nodefleet.adapters.prometheus.answer import Result, by_node, number
+from nodefleet.adapters.prometheus.answer import Result, by_node, is_empty, number
 from nodefleet.adapters.prometheus.client import Prometheus
 from nodefleet.adapters.prometheus.promql import for_pool
 from nodefleet.adapters.together import Threads
@@ -149,15 +149,23 @@ class _Look:
 
     def sample(self, query: str, pool: str) -> Sample:
         got = self.answer(query, pool)
-        value = got if isinstance(got, Missing) else number(got)
+        if isinstance(got, Missing):
+            return got
+        value = number(got)
         age = self._age()
         if isinstance(value, Missing):
-            return value
+            # No data counts as such only while we know that Prometheus scrapes.
+            if isinstance(age, Missing) or not is_empty(got):
+                return value
+            return replace(value, empty_at=self.now - age)
         return age if isinstance(age, Missing) else Reading(value, self.now - age)
 
     def answer(self, query: str, pool: str) -> Result | Missing:
         text = for_pool(query, pool)
-        got = text if isinstance(text, Missing) else self.heard.queries[text]
+        return text if isinstance(text, Missing) else self._dated(text)
+
+    def _dated(self, text: str) -> Result | Missing:
+        got = self.heard.queries[text]
         if isinstance(got, Missing) or got.evaluated is None:
             return got
         apart = abs(got.evaluated - self.now)
@@ -172,7 +180,7 @@ class _Look:
         """Of the newest sample that Prometheus has, by its own clock."""
         if not self.newest:
             return timedelta(0)
-        got = self.heard.queries[self.newest]
+        got = self._dated(self.newest)
         if isinstance(got, Missing):
             return Missing(f"how old the reading is cannot be told: {got.cause}")
         seconds = number(got) if got.series else _NOTHING_SCRAPED

@@ -7,6 +7,7 @@ from datetime import datetime
 from nodefleet.decide import inputs
 from nodefleet.decide.capacity import counted, covered, vanished
 from nodefleet.decide.inputs import Cached, Input
+from nodefleet.decide.signals.demand.clear_time import with_peak
 from nodefleet.decide.signals.votes import Look
 from nodefleet.domain.decision import Count
 from nodefleet.domain.fleet import Worker
@@ -45,7 +46,12 @@ class Case:
             readings=readings,
             count=replace(count, occupied=count.occupied + len(gone)),
             vanished=gone,
-            look=Look(now=seen.at, covered=covered(workers, readings.cpu), capacity=count.capacity),
+            look=Look(
+                now=seen.at,
+                covered=covered(workers, readings.cpu),
+                capacity=count.capacity,
+                peaks=with_peak(before.peaks, count.capacity, pool.custom, seen.at),
+            ),
             cpu=inputs.fresh(readings.cpu, before.cached.get("cpu"), policy.trust, seen.at),
             memory=inputs.fresh(readings.memory, before.cached.get("memory"), policy.trust, seen.at),
         )

@@ -58,7 +58,8 @@ def hear(this: Case, waiting: Waiting) -> Heard:
         breaches={name: kept for opinion in said for name, kept in opinion.breaches.items()},
         profile=profile,
         forecast=forecast,
-        cached=inputs.remembered(before.cached, this.readings, trust, this.seen.at),
+        peaks=this.look.peaks,
+        cached=inputs.remembered(before.cached, this.readings, trust, this.seen.at, custom.counts_as_last(pool)),
         grants=grants,
         pod_grants=waiting.grants,
     )

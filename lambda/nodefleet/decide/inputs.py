@@ -2,18 +2,23 @@
 
 Missing is not zero. A reading that is too old counts as missing too; the last good one stands in for it while it is
 young. That one may uphold growth that had already lasted. It never adds to a streak and never lets the fleet shrink.
+
+A source that answers and has no data is another matter: often that is the idle state. What that counts as stands in
+the policy (`when_missing`). One that cannot be asked is never replaced by anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isfinite
 from typing import TypeAlias
 
+from nodefleet.decide.signals.verdict import figure
 from nodefleet.decide.signals.votes import Floor, Opinion, Veto
 from nodefleet.decide.sustain import NO_BREACHES
 from nodefleet.domain.memory import Breaches
 from nodefleet.domain.policy import Trust
+from nodefleet.domain.policy.demand import WhenMissing
 from nodefleet.domain.readings import Missing, PoolReadings, Reading, Sample
 
 
@@ -22,6 +27,21 @@ class Cached:
     """The last good reading, and why there is no newer one."""
 
     reading: Reading
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """Stands for a reading whose source has no data, by its `when_missing`."""
+
+    reading: Reading
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A reading without data that the rule is to do without."""
+
     cause: str
 
 
@@ -41,11 +61,44 @@ def fresh(sample: Sample, cached: Reading | None, trust: Trust, now: datetime) -
     return Cached(cached, wrong) if cached is not None and _young(cached, trust, now) else Missing(wrong)
 
 
+def stood_in(
+    sample: Sample, cached: Reading | None, trust: Trust, now: datetime, *, absent: WhenMissing, least: float | None
+) -> Input | Assumed | Ignored:
+    """The same of a reading whose policy says what it counts as without data. `least` is what a rule begins with that
+    has a minimum for it."""
+    got = fresh(sample, cached, trust, now)
+    idle_at = _idle_at(sample, trust, now)
+    if isinstance(got, Reading) or idle_at is None:
+        return got
+    match absent:
+        case WhenMissing.IGNORE:
+            return Ignored(got.cause)
+        case WhenMissing.ZERO:
+            return Assumed(Reading(0.0, idle_at), "no data, counts as 0")
+        case WhenMissing.LAST if cached is not None or least is not None:
+            value = cached.value if cached is not None else least or 0.0
+            return Assumed(Reading(value, idle_at), f"no data, counts as {figure(value)}")
+        case _:
+            return got
+
+
+def _idle_at(sample: Sample, trust: Trust, now: datetime) -> datetime | None:
+    """When the source was last seen to have no data; none if it has, or could not be asked, or that was long ago."""
+    if isinstance(sample, Reading) or sample.empty_at is None:
+        return None
+    return None if _wrong(Reading(0.0, sample.empty_at), trust, now) else sample.empty_at
+
+
 def remembered(
-    cached: Mapping[str, Reading], readings: PoolReadings, trust: Trust, now: datetime
+    cached: Mapping[str, Reading],
+    readings: PoolReadings,
+    trust: Trust,
+    now: datetime,
+    for_good: Collection[str] = (),
 ) -> Mapping[str, Reading]:
-    """The last good reading of each name, for the next look. One that is too old to be used is forgotten."""
-    kept = {name: reading for name, reading in cached.items() if _young(reading, trust, now)}
+    """The last good reading of each name, for the next look. One that is too old to be used is forgotten, unless it is
+    among those that count as their last value however old."""
+    kept = {name: reading for name, reading in cached.items() if name in for_good or _young(reading, trust, now)}
     samples = _named(readings).items()
     return kept | {name: got for name, got in samples if isinstance(got, Reading) and not _wrong(got, trust, now)}
 

@@ -110,6 +110,7 @@ class PoolMemory:
     breaches: Mapping[str, Breaches] = field(default_factory=dict)  # by signal and direction: "cpu:up"
     profile: tuple[HourLoad, ...] = ()
     forecast: Forecast | None = None
+    peaks: Mapping[str, int] = field(default_factory=dict)  # the highest capacity, by UTC date
     cached: Mapping[str, Reading] = field(default_factory=dict)  # the last good readings
     grants: tuple[Grant, ...] = ()
     pod_grants: tuple[PodGrant, ...] = ()

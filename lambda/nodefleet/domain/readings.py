@@ -15,6 +15,8 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class Missing:
     cause: str
+    # The source answered, and had nothing to show at this time: often the idle state. None: it could not be asked.
+    empty_at: datetime | None = None
 
 
 Sample: TypeAlias = Reading | Missing

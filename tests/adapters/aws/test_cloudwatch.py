@@ -101,6 +101,19 @@ def test_a_gap_is_missing_and_not_zero():
     )
 
 
+def test_a_metric_without_a_point_says_when_it_had_none():
+    assert read(Wire(answer(points())))[0].empty_at is not None
+
+
+@pytest.mark.parametrize(
+    "result",
+    [answer(), answer(points((-400, 5))), answer(points() | {"StatusCode": "InternalError"})],
+    ids=["no result", "older points", "an error"],
+)
+def test_what_cloudwatch_does_not_tell_is_not_nothing(result):
+    assert read(Wire(result))[0].empty_at is None
+
+
 def test_no_result_at_all_is_missing():
     bare = CloudWatch(namespace="n", metric="m")
     assert "its dimensions (none)" in cause(read(Wire(answer()), bare)[0])

@@ -54,7 +54,7 @@ def test_a_pool_wins_over_the_top_level_and_that_over_the_preset_and_that_over_t
     a, b = policy.pools
     assert (a.limits.min, a.limits.max, a.steps.up, a.steps.down) == (4, 20, 3, 2)
     assert (b.limits.min, b.limits.max, b.steps.up, b.steps.down) == (4, 9, 3, 2)
-    assert a.cooldown.up == timedelta(seconds=300)
+    assert (a.cooldown.up, a.cooldown.down) == (timedelta(seconds=60), timedelta(seconds=600))
 
 
 def test_a_pool_may_have_its_own_preset_which_still_gives_way_to_the_top_level():

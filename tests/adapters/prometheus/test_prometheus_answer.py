@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from builders import NOON
-from nodefleet.adapters.prometheus.answer import Result, Series, by_node, number, understood
+from nodefleet.adapters.prometheus.answer import Result, Series, by_node, is_empty, number, understood
 from nodefleet.domain.readings import Missing
 
 AT = NOON.timestamp()
@@ -119,6 +119,20 @@ def test_comments_on_how_a_query_is_written_do_not_matter():
 )
 def test_one_number_is_one_number(got, expected):
     assert number(got) == expected
+
+
+@pytest.mark.parametrize(
+    ("got", "empty"),
+    [
+        (series(), True),
+        (series(float("nan")), True),
+        (series(float("inf")), False),
+        (series(0), False),
+        (series(float("nan"), float("nan")), False),
+    ],
+)
+def test_nothing_to_count_is_no_series_or_a_mean_of_nothing(got, empty):
+    assert is_empty(got) is empty
 
 
 @pytest.mark.parametrize(("text", "value"), [("NaN", None), ("+Inf", None), ("-Inf", None), ("1e3", 1000.0)])

@@ -1,13 +1,25 @@
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import NOON, after
-from nodefleet.decide.signals.custom import opinions
-from nodefleet.decide.signals.votes import Floor, Veto
+from nodefleet.decide.signals.custom import counts_as_last, opinions
+from nodefleet.decide.signals.votes import Abstain, Floor, Veto
 from nodefleet.domain.memory import Breaches
-from nodefleet.domain.policy import ClearTime, JobDemand, PerWorkerQueue, Pool, QueueAndLatency, Threshold
-from nodefleet.domain.policy.demand import readings_of
+from nodefleet.domain.policy import (
+    ClearTime,
+    JobDemand,
+    Limits,
+    PerWorkerQueue,
+    Pool,
+    Prometheus,
+    QueueAndLatency,
+    Threshold,
+)
+from nodefleet.domain.policy.demand import WhenMissing, readings_of
 from nodefleet.domain.readings import Missing, PoolReadings, Reading
 from signal_builders import AT_ONCE, PACE, TRUST, ask, ask_along, floor_of, look, words
 
@@ -132,3 +144,95 @@ def test_a_floor_never_comes_from_a_missing_reading(rule, data):
     missing = data.draw(st.sampled_from(sorted(values)))
     said = ask(rule, {**values, missing: Missing("refused")}, breaches=before)
     assert isinstance(said.vote, Veto)
+
+
+# ── no data: what the policy says it counts as ───────────────────────────────────────────────────────────────────
+
+EMPTY = Missing("no series", empty_at=NOON)
+
+
+def prometheus(when: WhenMissing | None, *names: str) -> Pool:
+    return Pool(readings={name: Prometheus(query="q", when_missing=when) for name in names})
+
+
+def test_a_failed_query_is_a_veto_whatever_the_policy_says_of_no_data():
+    for when in WhenMissing:
+        said = ask(RULES["threshold"], {"reading": Missing("refused")}, pool=prometheus(when, "orders"))
+        assert said.vote == Veto("orders unknown: refused")
+
+
+@EVERY_RULE
+def test_without_any_data_an_idle_rule_lets_the_fleet_shrink(rule):
+    calm = [(60 * n, dict.fromkeys(high(rule), replace(EMPTY, empty_at=after(60 * n))), 10) for n in range(20)]
+    *_, last = ask_along(rule, calm)
+    assert words([last]) == ["Calm"]
+    assert "no data, counts as 0" in last.vote.reason
+
+
+def test_no_data_of_long_ago_is_no_news():
+    said = ask(RULES["threshold"], {"reading": replace(EMPTY, empty_at=after(-412))})
+    assert said.vote == Veto("orders unknown: no series")
+
+
+def test_no_data_can_be_a_veto():
+    said = ask(RULES["threshold"], {"reading": EMPTY}, pool=prometheus(WhenMissing.VETO, "orders"))
+    assert said.vote == Veto("orders unknown: no series")
+
+
+def test_a_veto_for_want_of_data_is_upheld_growth_while_the_last_reading_is_young():
+    rule = RULES["threshold"]
+    before = ask(rule, high(rule)).breaches
+    cached = {"orders": Reading(10_000, NOON)}
+    empty = replace(EMPTY, empty_at=after(120))
+    pool = prometheus(WhenMissing.VETO, "orders")
+    said = ask(rule, {"reading": empty}, look(120), breaches=before, cached=cached, pool=pool)
+    assert isinstance(said.vote, Floor)
+
+
+def test_the_last_value_counts_however_old_it_is():
+    pool = prometheus(WhenMissing.LAST, "orders")
+    said = ask(RULES["threshold"], {"reading": EMPTY}, cached={"orders": Reading(500, after(-86_400))}, pool=pool)
+    assert isinstance(said.vote, Floor)
+    assert said.vote.reason.endswith("(orders: no data, counts as 500)")
+
+
+def test_without_a_last_value_there_is_none_to_count():
+    said = ask(RULES["threshold"], {"reading": EMPTY}, pool=prometheus(WhenMissing.LAST, "orders"))
+    assert said.vote == Veto("orders unknown: no series")
+
+
+def test_a_rule_without_the_reading_that_it_needs_has_no_say():
+    for rule, field, name in (
+        (RULES["threshold"], "reading", "orders"),
+        (RULES["queue-and-latency"], "queue", "orders"),
+        (RULES["clear-time"], "running", "running"),
+    ):
+        said = ask(rule, {**high(rule), field: EMPTY}, pool=prometheus(WhenMissing.IGNORE, name))
+        assert said.vote == Abstain(f"{name} is ignored: no series")
+
+
+def test_a_queue_can_do_without_its_latency_and_its_workers():
+    rule, pool = RULES["queue-and-latency"], prometheus(WhenMissing.IGNORE, "p95", "busy")
+    empty = {"p95_ms": EMPTY, "busy": EMPTY}
+    assert words([ask(rule, {"queue": queue, **empty}, pool=pool) for queue in (0, 50, 101)]) == [
+        "Calm",
+        "Steady",
+        "Floor",
+    ]
+    assert ask(rule, {"queue": 50, **empty}, pool=pool).vote.reason == "orders 50 of 100: within limits"
+
+
+def test_the_time_of_a_job_is_the_last_known_one_or_the_shortest():
+    rule = replace(RULES["clear-time"], shortest_job=timedelta(seconds=60), clear_within=timedelta(seconds=300))
+    waiting = {"queue": 50, "running": 0, "job_seconds": EMPTY}
+    pool = Pool(limits=Limits(max=100))
+    assert floor_of(ask(rule, waiting, pool=pool)) == 10
+    assert floor_of(ask(rule, waiting, pool=pool, cached={"mean": Reading(240, after(-86_400))})) == 40
+
+
+def test_readings_that_count_as_their_last_value_are_kept():
+    rule = RULES["clear-time"]
+    assert counts_as_last(Pool(custom=(rule,))) == {"custom:mean"}
+    own = replace(prometheus(WhenMissing.LAST, "orders"), custom=(RULES["threshold"],))
+    assert counts_as_last(own) == {"custom:orders"}
+    assert counts_as_last(replace(prometheus(None, "orders"), custom=(RULES["threshold"],))) == frozenset()

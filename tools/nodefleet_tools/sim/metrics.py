@@ -1,13 +1,15 @@
 """What Prometheus scraped, and the Gauges port over it.
 
-The reading lags as the real one does: CPU is a rate over five minutes of samples, a node that is gone stays in it until
-its samples are too old, a new one counts from its second sample on, and the sample's time is that of the last scrape.
+The reading lags as the real one does: CPU is a rate over five minutes of samples, a new node counts from its second
+sample on, and the sample's time is that of the last scrape. As with the shipped queries, only nodes whose exporter
+answered the last scrape are in the figures.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import isnan
 
 from nodefleet.domain.machines import Node
 from nodefleet.domain.policy import Policy, Pool
@@ -24,7 +26,7 @@ _SYSTEM_CPU = 0.03  # of a node, for the kubelet and the system
 _SYSTEM_MEMORY = 0.2
 _PERCENT = 100.0
 _CLOCKS = timedelta(minutes=1)  # a run's clock may see a sample younger than it is
-_NO_SERIES = Missing("the query gave no series")
+_NOTHING_SCRAPED = Missing("nothing has been scraped yet")
 
 
 @dataclass(slots=True)
@@ -55,15 +57,17 @@ class Prometheus:
     def __init__(self, clock: Clock, kube: Kube, kubelets: Kubelets) -> None:
         self.frozen = False  # it answers, but scrapes nothing new
         self.fixed: dict[tuple[str, str], Callable[[], float]] = {}  # (pool, "cpu" or "memory") instead of the load
-        self.custom: dict[tuple[str, str], Callable[[], float]] = {}  # (pool, reading), sampled at each scrape
+        # (pool, reading), sampled at each scrape; none or NaN: the query finds no series, as of a queue that is idle
+        self.custom: dict[tuple[str, str], Callable[[], float | None]] = {}
         self.missing: dict[tuple[str, str], str] = {}  # (pool, reading or "cpu", "memory", "nodes") → cause
+        self.silent: set[str] = set()  # nodes that are fine, but whose exporter does not answer
         self.scraped_at: datetime | None = None
         self._clock = clock
         self._kube = kube
         self._kubelets = kubelets
         self._series: dict[str, _Series] = {}
         self._up: dict[str, str] = {}  # nodes that answered the last scrape, with their pool
-        self._sampled: dict[tuple[str, str], float] = {}
+        self._sampled: dict[tuple[str, str], float | None] = {}
         self._uses: dict[str, list[_Use]] = {}
         self._version = -1
         clock.every(SCRAPE, self._scrape)
@@ -74,7 +78,8 @@ class Prometheus:
         if self.frozen:
             return
         now = self.scraped_at = self._clock.now
-        targets = [node for node in self._kube.nodes.values() if node.pool and node.name in self._kubelets.alive]
+        alive = self._kubelets.alive - self.silent
+        targets = [node for node in self._kube.nodes.values() if node.pool and node.name in alive]
         self._up = {node.name: node.pool or "" for node in targets}
         for node in targets:
             cpu, memory = self.use(node)
@@ -130,14 +135,16 @@ class Prometheus:
         return f"the last scrape was {age.total_seconds():.0f} s ago" if too_old else ""
 
     def _rates(self, pool: str) -> Iterable[tuple[str, float | None]]:
-        return ((name, series.rate()) for name, series in self._series.items() if series.pool == pool)
+        return ((name, self._series[name].rate()) for name, of in self._up.items() if of == pool)
 
     def _sample(self, pool: str, name: str, value: float | None) -> Sample:
         if (pool, name) in self.missing:
             return Missing(self.missing[pool, name])
         value = self._sampled.get((pool, name), value)
-        if value is None or self.scraped_at is None:
-            return _NO_SERIES
+        if self.scraped_at is None:
+            return _NOTHING_SCRAPED
+        if value is None or isnan(value):
+            return Missing("the query gave no series", empty_at=self.scraped_at)
         return Reading(value, self.scraped_at)
 
 

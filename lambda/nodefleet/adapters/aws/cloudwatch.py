@@ -92,8 +92,9 @@ def _start(sources: Sequence[CloudWatch], now: datetime, back: timedelta) -> dat
 def _newest(source: CloudWatch, results: Iterable[Mapping[str, Any]], now: datetime, back: timedelta) -> Sample:
     settled = now - min(source.period, SETTLES_WITHIN)
     points: dict[datetime, float] = {}
-    said = []
+    said, answered = [], False
     for result in results:
+        answered = True
         if result.get("StatusCode") in ("InternalError", "Forbidden"):
             said.append(str(result["StatusCode"]))
         said += [str(message.get("Value", "")) for message in result.get("Messages", ())]
@@ -106,5 +107,6 @@ def _newest(source: CloudWatch, results: Iterable[Mapping[str, Any]], now: datet
     told = f" ({'; '.join(said)})" if said else ""
     return Missing(
         f"CloudWatch has no {source.namespace} {source.metric} of the last {back.total_seconds():.0f} s{told}: "
-        f"check its name and its dimensions ({dimensions}), all of which must be given"
+        f"check its name and its dimensions ({dimensions}), all of which must be given",
+        empty_at=now if answered and not said and not points else None,
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from math import isfinite
+from math import isfinite, isnan
 
 import msgspec
 
@@ -84,6 +84,17 @@ def number(result: Result) -> float | Missing:
             return Missing(f"the query gives {only.value}, which is no number: often a division by zero")
         case several:
             return Missing(f"the query gives {len(several)} series, not one number: wrap it in sum(), avg() or max()")
+
+
+def is_empty(result: Result) -> bool:
+    """Nothing to count: no series, or a mean of nothing (0/0). More than nothing by nothing is another matter."""
+    match result.series:
+        case ():
+            return True
+        case (only,):
+            return isnan(only.value)
+        case _:
+            return False
 
 
 def by_node(result: Result) -> Mapping[str, float] | Missing:

@@ -78,3 +78,4 @@ class Look:
     now: datetime
     covered: int  # ready workers that the readings cover
     capacity: int  # ready and booting workers
+    peaks: Mapping[str, int] = field(default_factory=dict)  # the highest capacity of the last days, by UTC date

@@ -76,6 +76,9 @@ class Targets:
     """What demand rules aim at when they do not say it themselves."""
 
     queue: float = setting(100, "jobs", "a queue longer than this is a backlog", above=0)
+    queue_growth: float = setting(
+        5, "jobs/s", "a queue that grows faster is not worked off: an alarm, no nodes", above=0
+    )
     p95_ms: float = setting(500, "ms", "what a visitor accepts", above=0)
     rate: float = setting(1000, "requests/s", "what the present fleet is meant for", above=0)
     errors_percent: float = setting(5, PERCENT, "of requests; more is an outage for someone")

@@ -26,6 +26,8 @@ PRESETS: Mapping[str, Preset] = {
         overrides={
             "limits": {"min": 4, "max": 24},
             "steps": {"up": 3, "urgent": 3, "down": 1},
+            "sustain": {"up": {"kind": "readings", "count": 1}},  # a spike is answered by the reading that shows it
+            "cooldown": {"up": 60},  # and the next one too, while the nodes for the first still boot
             "targets": {"queue": 10, "p95_ms": 500},
         },
     ),
@@ -34,6 +36,7 @@ PRESETS: Mapping[str, Preset] = {
         overrides={
             "limits": {"min": 8, "max": 48},
             "steps": {"up": 4, "urgent": 4, "down": 2},
+            "budgets": {"removals": 2},  # otherwise two nodes could not leave at once
             "targets": {"queue": 200, "p95_ms": 5000},
         },
     ),

@@ -1,12 +1,13 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import after
-from nodefleet.decide.signals.demand.clear_time import desired
-from nodefleet.decide.signals.votes import Calm, Floor, Settling, Steady, Veto
+from builders import NOON, after
+from nodefleet.decide.signals.demand.clear_time import desired, with_peak
+from nodefleet.decide.signals.votes import Calm, Floor, Look, Settling, Steady, Veto
 from nodefleet.domain.policy import ClearTime, Limits, Pool, Readings, Sustain
 from nodefleet.domain.readings import Missing, Reading
 from signal_builders import ask, ask_along, floor_of, look, words
@@ -83,6 +84,34 @@ def test_the_peak_and_the_time_of_day_are_used_when_they_are_named():
 
 def test_without_a_peak_nothing_is_kept_warm():
     assert "need 0 workers" in ask(rule(warm_percent=100), seen(0)).vote.reason
+
+
+def peaks(**by_day: int) -> Look:
+    return replace(look(), peaks={day.removeprefix("d").replace("_", "-"): nodes for day, nodes in by_day.items()})
+
+
+def test_without_a_reading_our_own_highest_count_of_the_week_is_kept_warm():
+    week = peaks(d2026_11_16=3, d2026_11_12=60, d2026_11_08=200)
+    assert floor_of(ask(rule(), seen(0), week)) == 6
+    assert floor_of(ask(rule(peak_days=30), seen(0), week)) == 10, "max is 10"
+    assert floor_of(ask(rule(peak="peak"), seen(0, peak=50), week)) == 5, "a reading knows better"
+
+
+def test_the_highest_count_of_each_day_is_remembered_for_as_long_as_a_rule_asks():
+    assert with_peak({}, 4, [rule()], NOON) == {"2026-11-16": 4}
+    assert with_peak({"2026-11-16": 9}, 4, [rule()], NOON) == {"2026-11-16": 9}
+    kept = with_peak({"2026-11-08": 9, "2026-11-09": 5}, 4, [rule()], NOON)
+    assert kept == {"2026-11-09": 5, "2026-11-16": 4}
+    assert with_peak({"2026-11-16": 9}, 4, [rule(warm_percent=0)], NOON) == {}
+    assert with_peak({"2026-11-16": 9}, 4, [], NOON) == {}
+
+
+def test_workers_share_nodes():
+    two = rule(runners_per_node=4)
+    assert floor_of(ask(two, seen(25, 12), look(covered=3))) == 5, "17 workers of 60 s each, 4 to a node"
+    assert "need 17 workers, 4 to a node: 5 > 3 now" in ask(two, seen(25, 12), look(covered=3)).vote.reason
+    assert floor_of(ask(two, seen(9999, 12), look(covered=3))) == 10, "max counts nodes"
+    assert floor_of(ask(rule(runners_per_node=2), seen(0), peaks(d2026_11_16=100))) == 10
 
 
 def test_a_multiplier_of_zero_is_not_a_missing_one():

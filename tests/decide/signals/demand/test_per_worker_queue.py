@@ -55,6 +55,14 @@ def test_the_rules_own_figures_are_used():
     assert words([ask(own, {"queue": queue}) for queue in (7, 6, 4, 3)]) == ["Floor", "Steady", "Steady", "Calm"]
 
 
+def test_workers_share_nodes():
+    shared = rule(runners_per_node=3, sustain=AT_ONCE)
+    said = [ask(shared, {"queue": queue}, look(covered=2)) for queue in (30, 31)]
+    assert words(said) == ["Steady", "Floor"]
+    assert floor_of(said[1]) == 3
+    assert said[1].vote.reason.startswith("tasks_waiting 31 > 30 (5 for each of 6 workers)")
+
+
 def test_growth_lasts_as_long_as_the_pool_says_if_the_rule_does_not():
     said = ask_along(rule(sustain=None), [(0, {"queue": 16}, 3), (120, {"queue": 17}, 3)])
     assert said[0].vote == Waiting(

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.decide.signals.votes import Calm, Floor, Steady
-from nodefleet.domain.policy import Pool, QueueAndLatency, Targets
+from nodefleet.domain.policy import Pool, QueueAndLatency, Steps, Targets
 from signal_builders import AT_ONCE, ask, ask_along, floor_of, look, words
 
 
@@ -73,6 +73,20 @@ def test_steps_and_shares_are_the_rules():
         words([ask(own, seen(*figures), ten) for figures in ((5.1, 400, 3), (5, 401, 3), (5, 400, 3.1))])
         == ["Steady"] * 3
     )
+
+
+def test_steps_that_the_rule_does_not_name_are_the_pools():
+    pool = Pool(steps=Steps(up=2, urgent=4, down=2))
+    up, down = ask(rule(), seen(51, 0, 0), pool=pool), ask(rule(), seen(0, 0, 0), pool=pool)
+    assert (floor_of(up), down.vote.down) == (7, 2)
+
+
+def test_workers_share_nodes():
+    shared = rule(runners_per_node=4)
+    busy = [ask(shared, seen(1, 0, busy), look(covered=2)) for busy in (7, 8)]
+    assert words(busy) == ["Steady", "Floor"]
+    assert "8 of 8 workers busy" in busy[1].vote.reason
+    assert words([ask(shared, seen(0, 0, busy), look(covered=2)) for busy in (5, 6)]) == ["Calm", "Steady"]
 
 
 def test_targets_that_the_rule_does_not_name_are_the_pools():

@@ -4,12 +4,14 @@ The count is computed from the readings alone and compared with all workers that
 while they boot asks for the same count and buys nothing more. It grows at once: a queue that waits is late already.
 """
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from math import ceil
 
 from nodefleet.decide.signals.verdict import Above, Below, Between, Finding, Zone, figure
 from nodefleet.decide.signals.votes import Look
 from nodefleet.decide.sustain import AT_ONCE
-from nodefleet.domain.policy import ClearTime, Pool
+from nodefleet.domain.policy import ClearTime, DemandRule, Pool
 
 
 def desired(
@@ -21,6 +23,22 @@ def desired(
     at_work = ceil(running)
     warm = int(peak * rule.warm_percent / 100)
     return max(at_work, min(int(max(for_queue + at_work, warm) * multiplier), most))
+
+
+def remembered_peak(rule: ClearTime, look: Look) -> int:
+    """The most nodes that there were in the last days, now included."""
+    since = (look.now - timedelta(days=rule.peak_days)).date().isoformat()
+    return max((nodes for day, nodes in look.peaks.items() if day >= since), default=0)
+
+
+def with_peak(peaks: Mapping[str, int], capacity: int, rules: Sequence[DemandRule], now: datetime) -> dict[str, int]:
+    """The highest capacity of each day, today's included, for as long as a rule that has no reading for it asks."""
+    days = max((rule.peak_days for rule in rules if isinstance(rule, ClearTime) and rule.warm_percent), default=0)
+    if not days:
+        return {}
+    today, since = now.date().isoformat(), (now - timedelta(days=days)).date().isoformat()
+    kept = {day: nodes for day, nodes in peaks.items() if day >= since}
+    return {**kept, today: max(capacity, kept.get(today, 0))}
 
 
 def found(
@@ -35,7 +53,10 @@ def found(
     pool: Pool,
 ) -> Finding:
     times = 1 if multiplier is None else multiplier
-    wanted = desired(rule, queue, running, job_seconds, peak or 0, times, pool.limits.max)
+    per_node = rule.runners_per_node
+    highest = remembered_peak(rule, look) * per_node if peak is None else peak
+    workers = desired(rule, queue, running, job_seconds, highest, times, pool.limits.max * per_node)
+    wanted = ceil(workers / per_node)
     current = look.capacity
     buffer = current * rule.shrink_below_percent / 100
     zone: Zone = Between()
@@ -47,9 +68,10 @@ def found(
             Below(current - wanted),
             f"< {figure(buffer)}, {rule.shrink_below_percent:g} % of {current} now",
         )
+    counted = f"{wanted} workers" if per_node == 1 else f"{workers} workers, {per_node} to a node: {wanted}"
     sentence = (
         f"{rule.queue} {figure(queue)} at {figure(job_seconds)} s and {figure(running)} running "
-        f"need {wanted} workers {compared}"
+        f"need {counted} {compared}"
     )
     up = rule.sustain.up if rule.sustain else AT_ONCE
     return Finding(zone=zone, value=queue, sentence=sentence, up=up, down=rule.shrink_after)

@@ -10,8 +10,9 @@ from nodefleet.domain.policy import PerWorkerQueue, Pool
 
 
 def found(rule: PerWorkerQueue, queue: float, look: Look, pool: Pool) -> Finding:
-    limit = rule.per_worker * look.capacity
-    spelled = f"{figure(limit)} ({figure(rule.per_worker)} for each of {look.capacity} workers)"
+    workers = look.capacity * rule.runners_per_node
+    limit = rule.per_worker * workers
+    spelled = f"{figure(limit)} ({figure(rule.per_worker)} for each of {workers} workers)"
     zone: Zone = Between()
     compared = f"between {figure(rule.calm_queue)} and {spelled}"
     if queue > limit:

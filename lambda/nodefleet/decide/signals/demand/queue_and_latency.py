@@ -9,36 +9,48 @@ from nodefleet.decide.signals.votes import Look
 from nodefleet.domain.policy import Pool, QueueAndLatency
 
 
-def found(rule: QueueAndLatency, queue: float, p95_ms: float, busy: float, look: Look, pool: Pool) -> Finding:
+def found(
+    rule: QueueAndLatency, queue: float, p95_ms: float | None, busy: float | None, look: Look, pool: Pool
+) -> Finding:
+    """`p95_ms` and `busy` are none where the policy says to do without."""
     queue_target = pool.targets.queue if rule.queue_target is None else rule.queue_target
     p95_target = pool.targets.p95_ms if rule.p95_target_ms is None else rule.p95_target_ms
-    workers = look.capacity
+    workers = look.capacity * rule.runners_per_node
+    waits, slow, taken = queue, p95_ms or 0.0, busy or 0.0
+    all_busy = busy is not None and taken >= workers and waits > 0
     reasons = [
         reason
         for reason, holds in (
-            (f"{rule.queue} {figure(queue)} > {figure(queue_target)}", queue > queue_target),
-            (f"{rule.p95_ms} {figure(p95_ms)} ms > {figure(p95_target)} ms", p95_ms > p95_target),
-            (f"{figure(busy)} of {workers} workers busy and {figure(queue)} jobs wait", busy >= workers and queue > 0),
+            (f"{rule.queue} {figure(waits)} > {figure(queue_target)}", waits > queue_target),
+            (f"{rule.p95_ms} {figure(slow)} ms > {figure(p95_target)} ms", slow > p95_target),
+            (f"{figure(taken)} of {workers} workers busy and {figure(waits)} jobs wait", all_busy),
         )
         if holds
     ]
     calm = (
-        queue <= queue_target * rule.calm_queue_percent / 100
-        and p95_ms <= p95_target * rule.calm_p95_percent / 100
-        and busy <= workers * rule.calm_busy_percent / 100
+        waits <= queue_target * rule.calm_queue_percent / 100
+        and slow <= p95_target * rule.calm_p95_percent / 100
+        and taken <= workers * rule.calm_busy_percent / 100
     )
-    figures = (
-        f"{rule.queue} {figure(queue)} of {figure(queue_target)}, "
-        f"{rule.p95_ms} {figure(p95_ms)} of {figure(p95_target)} ms, {figure(busy)} of {workers} workers busy"
+    figures = ", ".join(
+        text
+        for text, known in (
+            (f"{rule.queue} {figure(waits)} of {figure(queue_target)}", True),
+            (f"{rule.p95_ms} {figure(slow)} of {figure(p95_target)} ms", p95_ms is not None),
+            (f"{figure(taken)} of {workers} workers busy", busy is not None),
+        )
+        if known
     )
+    step_up = pool.steps.urgent if rule.step_up is None else rule.step_up
+    step_down = pool.steps.down if rule.step_down is None else rule.step_down
     zone: Zone = Between()
     sentence = f"{figures}: within limits"
     if reasons:
-        zone, sentence = Above(look.covered + rule.step_up), "; ".join(reasons)
+        zone, sentence = Above(look.covered + step_up), "; ".join(reasons)
     elif calm:
-        zone, sentence = Below(rule.step_down), f"{figures}: all low"
+        zone, sentence = Below(step_down), f"{figures}: all low"
     sustain = rule.sustain or pool.sustain
-    value = _pressure(queue / queue_target, p95_ms / p95_target)
+    value = _pressure(waits / queue_target, slow / p95_target)
     return Finding(zone=zone, value=value, sentence=sentence, up=sustain.up, down=sustain.down)
 
 
