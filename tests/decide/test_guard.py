@@ -28,14 +28,19 @@ def test_everything_there_is_normal():
     assert (found.level, found.why, found.tells, found.recovered_at) == (Level.NORMAL, "", (), None)
 
 
-def test_missing_readings_degrade_and_people_are_told_once():
+def test_missing_readings_degrade_and_people_are_told():
     found = level(unreadable=("CPU of pool default unknown: timeout",))
     assert found.level is Level.DEGRADED
     assert [tell.alert for tell in found.tells] == [AlertKind.DEGRADED]
     assert found.tells[0].text == (
         "Level degraded: CPU of pool default unknown: timeout. Nothing is removed until it is back."
     )
-    assert level(memory=Memory(level=Level.DEGRADED), unreadable=("x",)).tells == ()
+    assert found.tells[0].subjects == ("degraded",)
+
+
+def test_as_long_as_something_is_missing_it_is_told_so_that_people_can_be_reminded():
+    found = level(memory=Memory(level=Level.DEGRADED), unreadable=("x",))
+    assert [(tell.alert, tell.subjects) for tell in found.tells] == [(AlertKind.DEGRADED, ("degraded",))]
 
 
 @pytest.mark.parametrize("part", ["instances", "kubernetes"])

@@ -3,7 +3,7 @@
 import pytest
 
 from message_examples import OF_A_KIND, alarm, event
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.events import CRITICAL, EventKind
 from nodefleet.domain.memory import Level
 from nodefleet.notifying.news import AlarmState
 from nodefleet.notifying.weight import Urgency, most_urgent, urgency
@@ -12,6 +12,11 @@ from nodefleet.notifying.weight import Urgency, most_urgent, urgency
 @pytest.mark.parametrize("kind", EventKind)
 def test_every_kind_has_its_urgency(kind):
     assert urgency(OF_A_KIND[kind]) in Urgency
+
+
+def test_critical_kinds_are_those_on_which_somebody_has_to_act_now():
+    act = {kind for kind in EventKind if urgency(event(kind)) is Urgency.ACT}
+    assert act - {EventKind.ALARM} == CRITICAL
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_nothing_is_destroyed_and_no_deadline_passes_on_half_a_picture(debris, s
 def test_past_the_deadline_a_person_is_told(debris, seen, what):
     text = f"{what} could not be cleaned up within 600 s (its machine is gone). Look at it and remove it by hand"
     assert advance(cleanup(debris), seen, POLICY).steps == (
-        Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="default", text=text),
+        Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="default", subjects=(what.split()[1],), text=text),
         Close(operation="c1", outcome=Outcome.FAILED, detail=f"{what} is still there"),
     )
 

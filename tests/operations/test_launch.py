@@ -173,6 +173,7 @@ def test_a_shortage_is_learned_and_told_once():
         Tell(
             alert=AlertKind.NO_CAPACITY,
             pool="default",
+            subjects=("a spot",),
             text="EC2 gave 1 of 2 spot nodes in a: no capacity for t3.small, t3a.small."
             " If it stays so, give the pool more types or zones",
         ),
@@ -297,6 +298,7 @@ def test_a_failed_join_is_marked_told_and_learned_before_the_launch_closes():
             Tell(
                 alert=AlertKind.JOIN_FAILED,
                 pool="default",
+                subjects=("i-1",),
                 text="i-1 in a did not join within 300 s."
                 " It is marked: look at its console output and the K3s agent's log",
             ),
@@ -380,7 +382,9 @@ SICK_SINCE = after(10)
 )
 def test_an_instance_that_is_lost_before_it_joined_is_learned_and_told(seen, words):
     progress = advance(one(), seen, POLICY)
-    assert told(progress) == [Tell(alert=AlertKind.JOIN_FAILED, pool="default", text=f"i-1 in a {words}")]
+    assert told(progress) == [
+        Tell(alert=AlertKind.JOIN_FAILED, pool="default", subjects=("i-1",), text=f"i-1 in a {words}")
+    ]
     assert progress.lessons == (JoinFailed(pool="default", instance="i-1", at=seen.at),)
     assert effects(progress) == []
     assert closed(progress).outcome is Outcome.FAILED

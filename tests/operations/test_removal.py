@@ -535,6 +535,7 @@ def test_a_person_who_uncordons_has_the_last_word(taint, steps):
         Tell(
             alert=AlertKind.READMITTED,
             pool="default",
+            subjects=("w1",),
             text="A person uncordoned w1 while it was drained (one node less): it stays",
         )
     ]
@@ -626,6 +627,7 @@ def test_force_is_told_once_and_spares_nobody_who_has_to_go():
         Tell(
             alert=AlertKind.FORCED,
             pool="default",
+            subjects=("w1",),
             text="EC2 takes w1 at 12:02:00: 3 pods are deleted by force, first default/web-1",
         ),
         Keep(after_it),
@@ -680,6 +682,7 @@ def test_a_node_that_ec2_did_not_take_is_let_back_in(state):
             Tell(
                 alert=AlertKind.READMITTED,
                 pool="default",
+                subjects=("w1",),
                 text="EC2 did not take i-1: 1200 s after its time it still runs. w1 takes pods again",
             ),
             Close(
@@ -776,6 +779,7 @@ def test_a_sick_machine_that_ec2_does_not_terminate_is_told():
             Tell(
                 alert=AlertKind.SICK,
                 pool="default",
+                subjects=("w1 instance i-1",),
                 text="Sick node w1 is still there: EC2 was asked to terminate i-1 and has not done so."
                 " Look for termination protection, and for the role's right to terminate it",
             ),

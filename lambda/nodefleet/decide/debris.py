@@ -98,7 +98,7 @@ def _for_a_person(doubtful: Sequence[LeftBehind], workers: Sequence[Worker], poo
         f"{len(doubtful)} workers look left behind ({some(each.worker.name for each in doubtful)}), more than the"
         f" {_allowed(workers, pool)} that are cleaned up unasked. Look at them and remove them by hand."
     )
-    return Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=pool.name, text=text)
+    return Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=pool.name, subjects=(), text=text)
 
 
 def _cleanup(left: LeftBehind, pool: Pool, first_seen: datetime, seen: Observation) -> Cleanup:

@@ -68,4 +68,6 @@ def _strays(fleet: Iterable[Worker], policy: Policy) -> list[Tell]:
         return []
     names = some(f"{worker.name} (pool {worker.pool})" for worker in strays)
     text = f"No pool of the policy owns {names}. Name the pool again, or remove them by hand."
-    return [Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="", text=text)]
+    return [
+        Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="", subjects=tuple(worker.name for worker in strays), text=text)
+    ]

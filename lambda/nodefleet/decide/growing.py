@@ -56,7 +56,7 @@ def grow(
     launched = sum(each.count for each in placed.launches)
     obstacle = _nowhere(placed.missing, pool, target) if placed.missing else ""
     if obstacle:
-        steps.append(Tell(alert=AlertKind.NO_CAPACITY, pool=pool.name, text=obstacle))
+        steps.append(Tell(alert=AlertKind.NO_CAPACITY, pool=pool.name, subjects=(), text=obstacle))
     return Growth(steps=tuple(steps), nodes=len(back) + launched, obstacle=obstacle)
 
 

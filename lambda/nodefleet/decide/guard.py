@@ -62,12 +62,17 @@ def _what_is_away(seen: Observation) -> str:
 
 def _told(before: Level, now: Level, why: str) -> tuple[Tell, ...]:
     bad = (Level.DEGRADED, Level.PARTIAL)
-    if now in bad and now is not before:
+    if now in bad:  # on every look, so that people are reminded while it lasts
         text = f"Level {now.value}: {why}. Nothing is removed until it is back."
-        return (Tell(alert=AlertKind.DEGRADED, pool="", text=text),)
+        return (Tell(alert=AlertKind.DEGRADED, pool="", subjects=(now.value,), text=text),)
     if before in bad and now not in bad:
         return (
-            Tell(alert=AlertKind.RECOVERED, pool="", text="Everything is readable again; shrinking waits a while."),
+            Tell(
+                alert=AlertKind.RECOVERED,
+                pool="",
+                subjects=(),
+                text="Everything is readable again; shrinking waits a while.",
+            ),
         )
     return ()
 

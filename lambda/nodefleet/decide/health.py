@@ -35,7 +35,7 @@ def doomed(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[Ste
         removal = _hurried(worker, worker.notice, pool, seen)
         steps.append(Keep(removal) if isinstance(worker.operation, Removal) else Open(removal))
         text = f"{worker.name} ({worker.zone}): {removal.reason}. It is drained now and replaced."
-        steps.append(Tell(alert=AlertKind.INTERRUPTED, pool=pool.name, text=text))
+        steps.append(Tell(alert=AlertKind.INTERRUPTED, pool=pool.name, subjects=(worker.name,), text=text))
     return steps
 
 
@@ -57,7 +57,10 @@ def forgotten(workers: Sequence[Worker], pool: Pool) -> list[Step]:
         node = worker.node
         if worker.phase is Phase.CORDONED and worker.operation is None and node and node.removal:
             text = f"{node.name} was cordoned by {node.removal}, which is no longer open. It is let back in."
-            steps += [Uncordon(node.name, node.removal), Tell(alert=AlertKind.READMITTED, pool=pool.name, text=text)]
+            steps += [
+                Uncordon(node.name, node.removal),
+                Tell(alert=AlertKind.READMITTED, pool=pool.name, subjects=(node.name,), text=text),
+            ]
     return steps
 
 
@@ -76,7 +79,7 @@ def sick(workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[L
             f"{len(ill)} of {total} workers are not ready ({names}). None is replaced: "
             "look at the master and the network first."
         )
-        return [Tell(alert=AlertKind.MANY_SICK, pool=pool.name, text=text)]
+        return [Tell(alert=AlertKind.MANY_SICK, pool=pool.name, subjects=(), text=text)]
     under_way = sum(isinstance(w.operation, Removal) and w.operation.why is Why.SICK for w in workers)
     awaited = {loss.worker for loss in losses}
     full = count.occupied >= pool.limits.max
@@ -87,7 +90,7 @@ def sick(workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[L
         reason = f"not ready for {pool.health.not_ready_limit.total_seconds():.0f} s or more"
         removal = _removal(worker, Why.SICK, reason, seen.at, seen.at + pool.removal.drain_timeout, seen)
         text = f"{worker.name} is {reason}; it is removed" + (" first, because max is reached." if full else ".")
-        steps += [Open(removal), Tell(alert=AlertKind.SICK, pool=pool.name, text=text)]
+        steps += [Open(removal), Tell(alert=AlertKind.SICK, pool=pool.name, subjects=(worker.name,), text=text)]
     return steps
 
 

@@ -86,7 +86,12 @@ def _utilisation(this: Case, name: str, seen: inputs.Input, limits: Utilisation)
 
 
 def _without_vote(opinion: Opinion, pool: Pool) -> Tell:
-    return Tell(alert=AlertKind.NO_BENEFIT, pool=pool.name, text=f"{opinion.signal}: {opinion.vote.reason}")
+    return Tell(
+        alert=AlertKind.NO_BENEFIT,
+        pool=pool.name,
+        subjects=(opinion.signal,),
+        text=f"{opinion.signal}: {opinion.vote.reason}",
+    )
 
 
 def after_growth(heard: Heard, this: Case, waiting: Waiting, *, nodes: int, memory: PoolMemory) -> PoolMemory:

@@ -217,4 +217,4 @@ def _at_max(this: Case, settled: Settled) -> list[Tell]:
         return []
     asked = max(wanting, key=lambda bound: bound.nodes)
     text = f"At max: {asked.sentence} (asks for {asked.nodes}), but max is {most}. Consider a higher limits.max."
-    return [Tell(alert=AlertKind.AT_MAX, pool=this.pool.name, text=text)]
+    return [Tell(alert=AlertKind.AT_MAX, pool=this.pool.name, subjects=(), text=text)]

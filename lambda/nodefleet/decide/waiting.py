@@ -6,9 +6,11 @@ from datetime import datetime
 
 from nodefleet.decide import benefit
 from nodefleet.decide.case import Case
+from nodefleet.decide.naming import workload
 from nodefleet.decide.new_nodes import NewNode
 from nodefleet.decide.packing import Packings, unschedulable
 from nodefleet.decide.placement import Ask
+from nodefleet.decide.sizing import SIGNAL as PODS
 from nodefleet.decide.sizing import Unschedulable
 from nodefleet.domain.fleet import Phase
 from nodefleet.domain.memory import PodGrant
@@ -91,12 +93,14 @@ def waiting_for(this: Case, packings: Packings | None) -> Waiting:
 
 def cannot_hold(pods: Iterable[tuple[str, str]], pool: str) -> list[Tell]:
     """Pods that no node would help: people have to."""
-    listed = [f"{key}: {why}" for key, why in pods]
-    if not listed:
+    found = list(pods)
+    if not found:
         return []
+    listed = [f"{key}: {why}" for key, why in found]
+    workloads = tuple(sorted({workload(key) for key, _ in found}))
     fit = counted(len(listed), "pod fits", "pods fit")
     text = f"{fit} on no node that could be launched; {some(listed, '; ')}. Change the pods or the pool."
-    return [Tell(alert=AlertKind.CANNOT_HOLD, pool=pool, text=text)]
+    return [Tell(alert=AlertKind.CANNOT_HOLD, pool=pool, subjects=workloads, text=text)]
 
 
 def _stuck(this: Case, grants: Iterable[PodGrant]) -> list[Tell]:
@@ -106,4 +110,4 @@ def _stuck(this: Case, grants: Iterable[PodGrant]) -> list[Tell]:
         return []
     wait = counted(len(newly), "pod got a node and still waits", "pods got a node and still wait")
     text = f"{wait} ({some(newly)}): no more is bought for that. See the pods' events for what keeps them."
-    return [Tell(alert=AlertKind.NO_BENEFIT, pool=this.pool.name, text=text)]
+    return [Tell(alert=AlertKind.NO_BENEFIT, pool=this.pool.name, subjects=(PODS,), text=text)]

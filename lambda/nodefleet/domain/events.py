@@ -44,6 +44,19 @@ class EventKind(Enum):
     REPORT = "report"  # weekly
 
 
+# They do not end by themselves and somebody has to act now, so reminders come sooner. (Degraded is one of them while
+# EC2 or Kubernetes is away.)
+CRITICAL = frozenset(
+    {
+        EventKind.JOIN_BACKOFF,
+        EventKind.LAUNCH_INVALID,
+        EventKind.MANY_SICK,
+        EventKind.PERMISSION,
+        EventKind.QUOTA,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     id: str  # the same when the same thing is recorded twice

@@ -13,6 +13,7 @@ class Said:
 
     told_at: datetime
     seen_at: datetime
+    times: int = 0  # of a kind and pool: how many new alerts were sent since told_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +39,10 @@ class PoolUsage:
     waiting_pod_seconds: float = 0.0  # unschedulable pods of the whole cluster × seconds: whose they are is not known
     scale_ups: int = 0
     scale_downs: int = 0
-    interruptions: int = 0  # these five count what people were told of, and the same thing is told once
+    interruptions: int = 0
     join_failures: int = 0
     drain_failures: int = 0
-    no_capacity: int = 0
+    no_capacity: int = 0  # counts alerts, and the same condition is alerted once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -256,6 +256,9 @@ class Tell:
 
     alert: AlertKind
     pool: str
+    # Which things it is about: with kind and pool the identity of the alert. A continuing condition must keep its
+    # subjects, so they are names that stay (a node, a budget, a workload), never pods with generated names or figures.
+    subjects: tuple[str, ...] = ()
     text: str
 
 

@@ -8,7 +8,7 @@ from nodefleet.domain.events import Event, EventKind
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.machines import Notice
-from nodefleet.domain.memory import Memory
+from nodefleet.domain.memory import Level, Memory
 from nodefleet.domain.observation import Observation, Pause, Scale
 from nodefleet.domain.operations import Close, Joined, JoinFailed, Lesson, Operation, Outcome, Removal, Tell, Why
 from nodefleet.domain.policy import Policy
@@ -19,6 +19,7 @@ from nodefleet.operations.lessons import join_backoffs, learn
 from nodefleet.ports import Changes, Lease, Store
 
 _DAY_HOURS = 24
+_COUNTED = frozenset({EventKind.JOIN_FAILED, EventKind.DRAIN_BLOCKED})  # each time, for the weekly report
 
 
 class Book:
@@ -32,7 +33,7 @@ class Book:
         self.journal = journal
         self.saying = Saying.since(journal.said, seen.cluster, seen.at, policy.messages)
         self.operations: dict[str, Operation] = {each.id: each for each in seen.operations}
-        self.events: list[Event] = []  # of this look, written or not
+        self.events: list[Event] = []  # of this look, written or not; with those that are counted and not sent
         self.joins: list[float] = []  # how many seconds each node took that joined
         self.drains: list[float] = []  # how many seconds each removal took that is over
         self.failures = 0
@@ -98,12 +99,16 @@ class Book:
 
     def tell(self, tell: Tell, *, dry: bool = False) -> None:
         """Once, however often it is said."""
-        event = self.saying.event(EventKind(tell.alert.value), tell.pool, tell.text)
+        kind = EventKind(tell.alert.value)
+        critical = kind is EventKind.DEGRADED and self.memory.level is Level.PARTIAL
+        event = self.saying.event(kind, tell.pool, tell.text, tell.subjects, critical=critical)
         if event:
             self.happened(replace(event, dry=dry, level=self.memory.level))
+        elif kind in _COUNTED and not dry:
+            self.events.append(self.saying.made(kind, tell.pool, tell.text))
 
-    def news(self, kind: EventKind, pool: str, text: str) -> None:
-        event = self.saying.event(kind, pool, text)
+    def news(self, kind: EventKind, pool: str, text: str, subjects: Iterable[str] = ()) -> None:
+        event = self.saying.event(kind, pool, text, subjects)
         if event:
             self.happened(event)
 

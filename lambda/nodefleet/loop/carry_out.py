@@ -153,7 +153,8 @@ class Hands:
             self._parts.telemetry.warn(f"{len(errors) - _NAMED} more failed", step=type(step).__name__)
         for error in errors:
             if isinstance(error, DeniedError):
-                self._book.news(EventKind.PERMISSION, operation.pool if operation else "", str(error))
+                pool = operation.pool if operation else ""
+                self._book.news(EventKind.PERMISSION, pool, str(error), (type(step).__name__,))
 
     def _may_begin(self) -> None:
         reserve = self._policy.burst.reserve
@@ -269,7 +270,7 @@ class Hands:
             self._book.put(cancelled(removal, blocker))
             self._book.learn([DrainFailed(pool=removal.pool, node=node, blocker=blocker, at=self.seen.at)])
         text = f"{node} cannot be drained: {blocker} ({detail}). Leave one budget for each pod."
-        self._book.news(EventKind.DRAIN_BLOCKED, removal.pool, text)
+        self._book.news(EventKind.DRAIN_BLOCKED, removal.pool, text, (blocker,))
         self._note(node, "NodeFleetDrainBlocked", text, warning=True)
 
     def _terminate(self, operation: Operation | None, identity: str, reason: str) -> None:

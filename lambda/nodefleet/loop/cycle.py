@@ -128,7 +128,7 @@ def _govern(book: Book, rules: Governing) -> None:
     if rules.refused:
         book.refuse(rules.refused)
     for kind, text in rules.news:
-        book.news(kind, "", text)
+        book.news(kind, "", text, (text,))
 
 
 def _advance(hands: Hands, book: Book, policy: Policy, operations: Iterable[Operation]) -> dict[str, tuple[Step, ...]]:

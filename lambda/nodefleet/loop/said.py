@@ -1,25 +1,46 @@
-"""What people are told: each thing once.
+"""Alerts are sent once for each condition, not once for each iteration.
 
-A decision says what is so on every look. It is news when it was not so before, and again when it has been so for a
-long time. Figures change from look to look, so two sentences that differ only in numbers are the same thing.
+An alert is identified by its kind, its pool and its subjects; figures, pod names and the wording do not matter. An
+alert with several subjects is news when one of them is. It is news again
+
+    when                                                     after
+    the condition lasts                                      remind_after, remind_critical if it is critical
+    it was over for a while and is back                      over_after; a condition that shows only when something is
+                                                             tried again (a launch, a drain) counts as lasting
+    many alerts of one kind and pool, each of another        `most` of them are sent in remind_after, and the last says
+    subject                                                  until when the others are held back
+
+Interruptions, forced deletions and readmissions are not held back: each happens to one node once, and EC2 limits them.
 """
 
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from hashlib import sha256
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import CRITICAL, Event, EventKind
 from nodefleet.domain.journal import Said
 from nodefleet.domain.policy import Messages
 
-_NUMBER = re.compile(r"(?<![\w-])\d[\d.,:-]*(?![\w-])")
+# Seen only when it is tried again: silence in between does not mean that the trouble is over.
+_SEEN_ON_ATTEMPTS = frozenset(
+    {
+        EventKind.DRAIN_BLOCKED,
+        EventKind.JOIN_BACKOFF,
+        EventKind.JOIN_FAILED,
+        EventKind.LAUNCH_INVALID,
+        EventKind.NO_BENEFIT,
+        EventKind.NO_CAPACITY,
+        EventKind.PERMISSION,
+        EventKind.QUOTA,
+        EventKind.SICK,
+    }
+)
+NEVER_HELD_BACK = frozenset({EventKind.INTERRUPTED, EventKind.FORCED, EventKind.READMITTED})
 
 
-def key_of(kind: str, pool: str, text: str) -> str:
-    """The same for the same thing, whatever its figures."""
-    return sha256(f"{kind}|{pool}|{_NUMBER.sub('#', text)}".encode()).hexdigest()[:16]
+def key_of(kind: str, pool: str, subject: str) -> str:
+    return sha256(f"{kind}|{pool}|{subject}".encode()).hexdigest()[:16]
 
 
 def event_id(cluster: str, key: str, at: datetime) -> str:
@@ -28,7 +49,7 @@ def event_id(cluster: str, key: str, at: datetime) -> str:
 
 @dataclass(slots=True)
 class Saying:
-    """What has been said so far, and what is said in this look."""
+    """The alerts sent so far, and those of this iteration."""
 
     cluster: str
     now: datetime
@@ -44,21 +65,30 @@ class Saying:
     def is_news(self, key: str) -> bool:
         """Whether people should hear of it now; notes that it is so."""
         known = self.said.get(key)
-        news = (
-            known is None
-            or self.now - known.seen_at >= self.rules.over_after
-            or self.now - known.told_at >= self.rules.remind_after
-        )
-        told_at = self.now if news or known is None else known.told_at
-        self.said[key] = Said(told_at=told_at, seen_at=self.now)
+        news = known is None or self._is_back(known) or self._is_due(known, self.rules.remind_after)
+        self._note(key, told=news)
         return news
 
-    def event(self, kind: EventKind, pool: str, text: str) -> Event | None:
+    def event(
+        self, kind: EventKind, pool: str, text: str, subjects: Iterable[str] = (), *, critical: bool = False
+    ) -> Event | None:
         """The event, if it is news."""
-        key = key_of(kind.value, pool, text)
-        if not self.is_news(key):
+        keys = [key_of(kind.value, pool, subject) for subject in sorted(set(subjects)) or [""]]
+        known = [self.said.get(key) for key in keys]
+        is_critical = critical or kind in CRITICAL
+        remind = self.rules.remind_critical if is_critical else self.rules.remind_after
+        back = any(each is None or (kind not in _SEEN_ON_ATTEMPTS and self._is_back(each)) for each in known)
+        if back and not self._has_room(kind, pool):
+            for key, each in zip(keys, known, strict=True):
+                if each is not None:
+                    self._note(key, told=False)
             return None
-        return self.made(kind, pool, text, key=key)
+        news = back or any(each is not None and self._is_due(each, remind) for each in known)
+        for key in keys:
+            self._note(key, told=news)
+        if not news:
+            return None
+        return self.made(kind, pool, text + (self._counted(kind, pool) if back else ""), key=keys[0])
 
     def made(self, kind: EventKind, pool: str, text: str, *, key: str = "") -> Event:
         """An event for something that happened just now, whether or not the like happened before."""
@@ -67,6 +97,37 @@ class Saying:
             id=event_id(self.cluster, key, self.now), at=self.now, cluster=self.cluster, kind=kind, pool=pool, text=text
         )
 
+    # ── how often ────────────────────────────────────────────────────────────────────────────────────────────────
 
-def only_news(events: Iterable[Event | None]) -> tuple[Event, ...]:
-    return tuple(event for event in events if event is not None)
+    def _is_back(self, known: Said) -> bool:
+        return self.now - known.seen_at >= self.rules.over_after
+
+    def _is_due(self, known: Said, remind: timedelta) -> bool:
+        return self.now - known.told_at >= remind
+
+    def _note(self, key: str, *, told: bool) -> None:
+        known = self.said.get(key)
+        told_at = self.now if told or known is None else known.told_at
+        self.said[key] = Said(told_at=told_at, seen_at=self.now)
+
+    def _window(self, kind: EventKind, pool: str) -> tuple[str, Said]:
+        """How many new alerts of this kind and pool were sent, and since when they are counted."""
+        key = key_of(kind.value, pool, "*")
+        known = self.said.get(key)
+        if known is None or self._is_due(known, self.rules.remind_after):
+            known = Said(told_at=self.now, seen_at=self.now)
+        return key, known
+
+    def _has_room(self, kind: EventKind, pool: str) -> bool:
+        return kind in NEVER_HELD_BACK or self._window(kind, pool)[1].times < self.rules.most
+
+    def _counted(self, kind: EventKind, pool: str) -> str:
+        """Count a new alert; what is added to the last one that is sent for now."""
+        if kind in NEVER_HELD_BACK:
+            return ""
+        key, window = self._window(kind, pool)
+        self.said[key] = replace(window, seen_at=self.now, times=window.times + 1)
+        if window.times + 1 < self.rules.most:
+            return ""
+        until = window.told_at + self.rules.remind_after
+        return f" (Further new alerts of this kind are held back until {until:%H:%M} UTC.)"

@@ -93,7 +93,7 @@ def _destroyed(
             f"{cleanup.debris.value} {cleanup.target} could not be cleaned up within"
             f" {seconds(cleanup.deadline - cleanup.started)} ({cleanup.reason}). Look at it and remove it by hand"
         )
-        told = Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=cleanup.pool, text=text)
+        told = Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=cleanup.pool, subjects=(cleanup.target,), text=text)
         detail = f"{cleanup.debris.value} {cleanup.target} is still there"
         return Progress(steps=(told, Close(operation=cleanup.id, outcome=Outcome.FAILED, detail=detail)))
     if wait or seen.at - cleanup.first_seen < rules_of(policy, cleanup.pool).budgets.cleanup_after:

@@ -88,5 +88,6 @@ def _said(launch: Launch, instance: str, fate: _Fate, policy: Policy) -> tuple[S
         _Fate.ENDED: "ended before it joined. Look at its state transition reason in EC2",
         _Fate.VANISHED: "was launched, but EC2 does not show it. Look for who terminated it or took its tags away",
     }
-    told = Tell(alert=AlertKind.JOIN_FAILED, pool=launch.pool, text=f"{instance} in {launch.zone} {words[fate]}")
+    text = f"{instance} in {launch.zone} {words[fate]}"
+    told = Tell(alert=AlertKind.JOIN_FAILED, pool=launch.pool, subjects=(instance,), text=text)
     return (MarkFailed(instance), told) if fate is _Fate.LATE else (told,)

@@ -135,9 +135,10 @@ def _lacking(launch: Launch, policy: Policy) -> tuple[Launch, Progress]:
 def _short(launch: Launch) -> tuple[Tell, ...]:
     """What people are told, by who can do something about it."""
     given = f"EC2 gave {len(launch.instances)} of {launch.count} {launch.market.value} nodes in {launch.zone}"
+    where = f"{launch.zone} {launch.market.value}"
     if not launch.refusals:
         text = f"{given} and no reason. If it stays so, look at the account's quota and the launch template"
-        return (Tell(alert=AlertKind.NO_CAPACITY, pool=launch.pool, text=text),)
+        return (Tell(alert=AlertKind.NO_CAPACITY, pool=launch.pool, subjects=(where,), text=text),)
     told = []
     for kind in RefusalKind:
         of_kind = [refusal for refusal in launch.refusals if refusal.kind is kind]
@@ -146,7 +147,7 @@ def _short(launch: Launch) -> tuple[Tell, ...]:
             codes = ", ".join(sorted({refusal.code for refusal in of_kind if refusal.code}))
             remedy = next((refusal.remedy for refusal in of_kind if refusal.remedy), _GENERALLY[kind])
             text = f"{given}: {_WORDS[kind]} {lacked}{f' ({codes})' if codes else ''}. {remedy}"
-            told.append(Tell(alert=_ALERTS[kind], pool=launch.pool, text=text))
+            told.append(Tell(alert=_ALERTS[kind], pool=launch.pool, subjects=(where,), text=text))
     return tuple(told)
 
 

@@ -46,7 +46,7 @@ def join_backoffs(before: Memory, after: Memory, policy: Policy) -> tuple[Tell, 
             f" {seconds(trouble.delay)} apart. Look at the console output of a failed one, the join token,"
             " and the way to the master"
         )
-        told.append(Tell(alert=AlertKind.JOIN_BACKOFF, pool=name, text=text))
+        told.append(Tell(alert=AlertKind.JOIN_BACKOFF, pool=name, subjects=(), text=text))
     return tuple(told)
 
 

@@ -179,7 +179,14 @@ def _sick(before: Removal, leaving: Leaving) -> Progress:
         if removal.terminating:
             refused = not_terminated(leaving)
             text = f"Sick node {leaving.name} is still there: {refused.sentence}. {refused.remedy}"
-            return _let_in(leaving, Outcome.FAILED, refused.sentence, text, alert=AlertKind.SICK)
+            return _let_in(
+                leaving,
+                Outcome.FAILED,
+                refused.sentence,
+                text,
+                alert=AlertKind.SICK,
+                about=f"{leaving.name} {refused.name}",
+            )
     if leaving.now >= leaving.deadline:
         return _terminated(before, leaving)
     return _emptied(before, leaving)
@@ -233,7 +240,15 @@ def _gave_up(leaving: Leaving, found: Blocker) -> Progress:
     removal = leaving.removal
     text = f"{leaving.name} could not be drained: {found.sentence}. It takes pods again. {found.remedy}"
     lesson = DrainFailed(pool=removal.pool, node=leaving.name, blocker=found.name, at=leaving.now)
-    return _let_in(leaving, Outcome.FAILED, found.sentence, text, alert=AlertKind.DRAIN_BLOCKED, lessons=(lesson,))
+    return _let_in(
+        leaving,
+        Outcome.FAILED,
+        found.sentence,
+        text,
+        alert=AlertKind.DRAIN_BLOCKED,
+        about=found.name,
+        lessons=(lesson,),
+    )
 
 
 def _let_in(
@@ -243,11 +258,12 @@ def _let_in(
     text: str = "",
     *,
     alert: AlertKind = AlertKind.READMITTED,
+    about: str = "",
     lessons: tuple[Lesson, ...] = (),
 ) -> Progress:
     """Closed, with our own cordon off; a person's stays."""
     uncordon = (Uncordon(leaving.name, leaving.node.removal),) if leaving.node and leaving.ours else ()
-    told = (_tell(leaving, alert, text),) if text else ()
+    told = (_tell(leaving, alert, text, about),) if text else ()
     close = Close(operation=leaving.removal.id, outcome=outcome, detail=detail)
     return Progress(steps=(*uncordon, *told, close), lessons=lessons)
 
@@ -265,5 +281,5 @@ def _readmitted(leaving: Leaving) -> Readmitted:
     return Readmitted(pool=leaving.removal.pool, node=leaving.name, at=leaving.now)
 
 
-def _tell(leaving: Leaving, alert: AlertKind, text: str) -> Tell:
-    return Tell(alert=alert, pool=leaving.removal.pool, text=text)
+def _tell(leaving: Leaving, alert: AlertKind, text: str, about: str = "") -> Tell:
+    return Tell(alert=alert, pool=leaving.removal.pool, subjects=(about or leaving.name,), text=text)

@@ -44,6 +44,15 @@ class Messages:
     """How often people hear of the same thing."""
 
     remind_after: timedelta = setting(timedelta(hours=6), SECONDS, "what is still so is said again after this", above=0)
+    remind_critical: timedelta = setting(
+        timedelta(hours=1),
+        SECONDS,
+        "the same for a critical condition: somebody has to act, and may have missed it",
+        above=0,
+    )
+    most: int = setting(
+        5, "", "new alerts of one kind and pool within remind_after; more of them say nothing new", at_least=1
+    )
     over_after: timedelta = setting(
         timedelta(minutes=15), SECONDS, "what was not so for this long is news when it comes back", at_least=0
     )
