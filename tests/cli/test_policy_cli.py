@@ -98,7 +98,41 @@ def test_standard_input_is_read(file):
     assert run("check", "-", text="x: 1").stderr.startswith("standard input: 1 problem")
 
 
+@pytest.mark.parametrize(
+    ("content", "path"),
+    [
+        ('queries: {cpu: "sum(rate(x[5m])))"}', "queries.cpu"),
+        ("readings: {jobs: {kind: prometheus, query: 'sum(jobs'}}", "readings.jobs.query"),
+        ("market: {types: [t3.small, '']}", "market.types[1]"),
+        ("market: {types: [t3.smal]}", "market.types[0]"),
+        ("market: {types: [t3.small, t4g.small]}", "market.types"),
+        ("pools: [{name: a}, {name: b, market: {types: [t3.small, t4g.small]}}]", "pools[1].market.types"),
+    ],
+)
+def test_a_policy_that_could_not_work_is_refused(file, content, path):
+    done = run("check", file(content))
+    assert done.exit_code == 2
+    assert f"\n  {path}" in done.stderr
+
+
+def test_a_type_that_is_never_cheap_enough_is_a_warning(file):
+    done = run("check", file("market: {types: [t3.small, m5.2xlarge], max_price_usd: 0.02}"))
+    assert done.exit_code == 0
+    assert done.stderr.startswith("Warning: market.types[1]: m5.2xlarge: ")
+    assert run("check", file("market: {types: [m5.2xlarge], spot_percent: 0}")).stderr == ""
+
+
 # ── files that cannot be read ────────────────────────────────────────────────────────────────────────────────────
+
+
+def bomb(line: str) -> str:
+    """Nine lines, each of which stands for ten of the one before."""
+    return "\n".join(
+        ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {line.format(many=', '.join([f'*a{n - 1}'] * 10))}" for n in range(1, 10))]
+    )
+
+
+BOMB, MERGING_BOMB = bomb("[{many}]"), bomb("{{<<: [{many}]}}")
 
 
 @pytest.mark.parametrize(
@@ -119,6 +153,11 @@ def test_standard_input_is_read(file):
         ("a.yaml", b"a: \xff", "is not UTF-8 text (byte 3); save it as UTF-8"),
         ("a.json", '{"limits": {"max" 8}}', "line 1, column 19: "),
         pytest.param("a.json", "[" * 200_000, "is nested too deeply", id="deep-json"),
+        pytest.param("a.json", "1" * 5000, "has a value that cannot be read", id="long-number"),
+        pytest.param("a.yaml", BOMB, "stands for more than 100,000 values", id="bomb"),
+        pytest.param("a.yaml", MERGING_BOMB, "stands for more than 100,000 values", id="merging-bomb"),
+        pytest.param("a.yaml", f"a: {'x' * (1 << 20)}", "is longer than 1,048,576 characters", id="long"),
+        pytest.param("a.json", b" " * ((64 << 20) + 1), "is larger than 64 MiB", id="large"),
     ],
 )
 def test_what_cannot_be_read_is_one_clear_message(file, name, content, message):

@@ -485,6 +485,26 @@ def test_types_must_be_offered_in_the_zones(offered, expected):
     assert shop.with_policy(market={"types": ["t3.small", "t2.small"]}).found(supply.offers) == expected
 
 
+@pytest.mark.parametrize(
+    ("prices", "begins"),
+    [
+        ({"t3.small": ["0.03", "0.009"], "t2.small": ["0.01"]}, "✓ pool default: 2 types below the cap"),
+        ({"t3.small": ["0.03", "0.021"], "t2.small": ["0.01"]}, "! pool default: above market.max_price_usd (0.02"),
+        ({"t3.small": ["0.03"], "t2.small": ["0.025"]}, "✗ pool default: above market.max_price_usd (0.02 USD/h)"),
+        ({}, "! pool default: Spot prices of its types are not known"),
+    ],
+)
+def test_types_should_cost_less_than_the_cap_at_times(prices, begins):
+    pages = [
+        {"SpotPriceHistory": [{"InstanceType": name, "SpotPrice": price} for price in held]}
+        for name, held in prices.items()
+    ]
+    shop = shop_with("ec2", get_paginator=lambda _: SimpleNamespace(paginate=lambda **_: pages))
+    (found,) = shop.with_policy(market={"types": ["t3.small", "t2.small"]}).found(supply.spot_prices)
+    assert found.startswith(begins)
+    assert shop.with_policy(market={"spot_percent": 0}).found(supply.spot_prices) == []
+
+
 # ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -17,7 +17,9 @@ from nodefleet.domain.plain import to_plain
 from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.policy.presets import PRESETS
 from nodefleet.domain.policy.shape import Keys, Leaf, leaves, path_of
+from nodefleet_tools.cli.input_file import name_of
 from nodefleet_tools.cli.policy_file import policy_or_exit
+from nodefleet_tools.cli.reviewing import reviewed_or_exit
 
 _ONE = {unit: unit.removesuffix("s") for unit in ("nodes", "days", "jobs", "pods", "growths", "readings", "runners")}
 
@@ -29,7 +31,9 @@ def check(
     file: Annotated[Path, typer.Argument(help="A policy file, YAML or JSON; - reads standard input.")],
 ) -> None:
     """Say what a policy does, or everything that is wrong with it (exit status 2)."""
-    for pool in policy_or_exit(file).policy.pools:
+    policy = policy_or_exit(file).policy
+    reviewed_or_exit(name_of(file), policy)
+    for pool in policy.pools:
         print(summary(pool))
 
 

@@ -17,6 +17,9 @@ from nodefleet.domain.problems import Problem, RefusedError, shown
 
 STANDARD_INPUT = "-"
 REFUSED = 2  # the exit status
+_MOST_VALUES = 100_000  # in YAML; a scenario of a busy day has some hundred
+_MOST_YAML = 1 << 20  # characters; PyYAML reads about 100,000 in a second
+_MOST_BYTES = 64 << 20  # an observation of 10,000 nodes is some megabytes of JSON
 
 
 class UnreadableError(Exception):
@@ -68,8 +71,7 @@ def _block(problem: Problem) -> str:
 
 def text_of(path: Path) -> str:
     try:
-        raw = sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
-        return raw.decode("utf-8-sig")
+        return _bytes_of(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise UnreadableError("there is no such file") from None
     except IsADirectoryError:
@@ -78,6 +80,17 @@ def text_of(path: Path) -> str:
         raise UnreadableError(f"is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}") from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    if str(path) == STANDARD_INPUT:
+        raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
+    else:
+        with path.open("rb") as opened:
+            raw = opened.read(_MOST_BYTES + 1)
+    if len(raw) > _MOST_BYTES:
+        raise UnreadableError(f"is larger than {_MOST_BYTES >> 20} MiB")
+    return raw
 
 
 def parsed(text: str, *, is_json: bool = False) -> Content:
@@ -104,11 +117,14 @@ def _table(pairs: list[tuple[str, Any]]) -> _Table:
 def _parsed_json(text: str) -> Content:
     try:
         data = json.loads(text, object_pairs_hook=_table)
+        problems = tuple(_twice_in_json(data, ()))
     except json.JSONDecodeError as error:
         raise UnreadableError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise UnreadableError(f"has a value that cannot be read: {error}") from None
     except RecursionError:
         raise UnreadableError("is nested too deeply") from None
-    return Content(data=data, problems=tuple(_twice_in_json(data, ())))
+    return Content(data=data, problems=problems)
 
 
 def _twice_in_json(data: Plain, keys: Keys) -> Iterator[Problem]:
@@ -127,9 +143,13 @@ def _twice(keys: Keys, value: Plain, lines: str) -> Problem:
 
 
 def _parsed_yaml(text: str) -> Content:
+    if len(text) > _MOST_YAML:
+        raise UnreadableError(f"is longer than {_MOST_YAML:,} characters of YAML; write it as JSON")
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
+        if node and _expanded(node, {}) > _MOST_VALUES:
+            raise UnreadableError(f"stands for more than {_MOST_VALUES:,} values: its aliases (*name) multiply")
         problems = tuple(_twice_in_yaml(node, (), ())) if node else ()
         data = loader.construct_document(node) if node else None
     except yaml.MarkedYAMLError as error:
@@ -141,6 +161,23 @@ def _parsed_yaml(text: str) -> Content:
     except RecursionError:
         raise UnreadableError("is nested too deeply") from None
     return Content(data=data, problems=problems)
+
+
+def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node stands for once its aliases are written out. Each is counted once, so it takes no longer
+    than reading the text. What contains itself is told elsewhere."""
+    found = known.get(id(node))
+    if found is None:
+        known[id(node)] = 0
+        match node:
+            case yaml.MappingNode():
+                parts = [part for pair in node.value for part in pair]
+            case yaml.SequenceNode():
+                parts = node.value
+            case _:
+                parts = []
+        found = known[id(node)] = 1 + sum(_expanded(part, known) for part in parts)
+    return found
 
 
 def _refuse(error: yaml.MarkedYAMLError) -> NoReturn:

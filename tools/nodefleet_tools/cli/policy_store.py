@@ -25,6 +25,7 @@ from nodefleet_tools.cli.deployment_file import warn_of_homeless
 from nodefleet_tools.cli.people import ByOption, YesOption, confirm, event, someone, worded_time
 from nodefleet_tools.cli.policy import summary
 from nodefleet_tools.cli.policy_content import content_or_exit
+from nodefleet_tools.cli.reviewing import reviewed_or_exit
 from nodefleet_tools.cli.surroundings import InputError
 from nodefleet_tools.cli.waking import woken
 
@@ -46,6 +47,7 @@ def apply(
       nodefleet policy apply policy.yaml --yes --by ci
     """
     content = content_or_exit(file)
+    reviewed_or_exit(content.name, content.loaded.policy)
     with connect.connected(cluster=cluster, table=table) as connection:
         _put_in_force(connection, content.data, content.loaded.policy, source=someone(by), yes=yes)
 

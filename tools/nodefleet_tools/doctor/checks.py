@@ -43,6 +43,7 @@ def checks(patient: Patient) -> tuple[Check, ...]:
         check("Launch templates", supply.templates, needed=False),
         check("Subnets", supply.subnets, needed=False),
         check("Instance types", supply.offers, needed=False),
+        check("Spot prices", supply.spot_prices, needed=False),
         check("Spot role", account.spot_role, needed=False),
         check("Quotas", account.quotas, needed=False),
         check("Kubernetes", api_server.version),

@@ -10,6 +10,7 @@ from nodefleet.domain.records import PolicyVersion
 from nodefleet.domain.wording import counted, some
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
 from nodefleet_tools.doctor.patient import Patient
+from nodefleet_tools.policy_review import review
 
 _DEPLOY = "Deploy the stack again"
 _ENOUGH_ZONES = 2
@@ -59,21 +60,28 @@ def policy(patient: Patient) -> Iterator[Finding]:
     if state.policy is None:
         yield hint("nobody has written one: the defaults hold", "Write one: nodefleet policy show, docs/policy.md")
     else:
-        yield _valid(patient, state.policy, f"version {state.policy.number}, by {state.policy.source}, is in force")
+        yield from _valid(patient, state.policy)
     if state.declared is not None:
         yield _declared(patient, state.declared, state.journal.adopted_policy)
 
 
-def _valid(patient: Patient, version: PolicyVersion, words: str) -> Finding:
+def _valid(patient: Patient, version: PolicyVersion) -> Iterator[Finding]:
     try:
         read = patient.parts.policies.read(version.data)
     except RefusedError as error:
-        return wrong(
+        yield wrong(
             f"policy version {version.number} is no longer valid: {_first(error)}",
             "Put a good one in force: nodefleet policy apply FILE",
         )
+        return
     dry = [pool.name for pool in read.pools if pool.dry_run]
-    return fine(f"{words}{f'; dry run: {some(dry)}' if dry else ''}")
+    words = f"version {version.number}, by {version.source}, is in force"
+    yield fine(f"{words}{f'; dry run: {some(dry)}' if dry else ''}")
+    found = review(read)
+    for each in found.problems:
+        yield wrong(f"{each.path} {each.wrong}", f"{each.right[:1].upper()}{each.right[1:]}")
+    for each in found.warnings:
+        yield hint(f"{each.path} {each.wrong}", f"{each.right[:1].upper()}{each.right[1:]}")
 
 
 def _declared(patient: Patient, version: PolicyVersion, adopted: str) -> Finding:

@@ -1,6 +1,7 @@
 """EC2: whether the templates, subnets and instance types that we would launch with exist where we want them."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
@@ -14,6 +15,7 @@ from nodefleet_tools.doctor.patient import Patient
 from nodefleet_tools.doctor.targets import targets
 
 _FEW_ADDRESSES = 16
+_PRICES_OF = timedelta(days=7)
 
 
 def templates(patient: Patient) -> Iterator[Finding]:
@@ -92,6 +94,40 @@ def offers(patient: Patient) -> Iterator[Finding]:
             yield hint(f"pool {pool.name}: not offered: {some(partly)}", "The other types have to do there")
         if not (empty or nowhere or partly):
             yield fine(f"pool {pool.name}: {some(pool.market.types)} in {some(target.subnets)}")
+
+
+def spot_prices(patient: Patient) -> Iterator[Finding]:
+    """A type that cost more than the cap all week is not bought as Spot: EC2 refuses, and another type has to do."""
+    client, now = patient.client("ec2"), patient.parts.now()
+    for pool, _ in targets(patient):
+        market = pool.market
+        if not market.spot_percent:
+            continue
+        lowest = _lowest_spot(client, pool, now)
+        dear = [f"{name} ({lowest[name]:.3g})" for name in market.types if lowest.get(name, 0) > market.max_price_usd]
+        said = f"pool {pool.name}: above market.max_price_usd ({market.max_price_usd:g} USD/h) all week: {some(dear)}"
+        if dear and len(dear) == len(lowest):
+            yield wrong(f"{said}: no Spot node can be bought", "Raise it, name cheaper types, or set spot_percent: 0")
+        elif dear:
+            yield hint(said, "Raise it, or take these types out of the policy")
+        elif lowest:
+            yield fine(f"pool {pool.name}: {counted(len(lowest), 'type', 'types')} below the cap")
+        else:
+            yield hint(f"pool {pool.name}: Spot prices of its types are not known")
+
+
+def _lowest_spot(client: Any, pool: Pool, now: datetime) -> Mapping[str, float]:
+    """The lowest price in any zone of the last week, by type."""
+    found: dict[str, float] = {}
+    with calling("EC2"):
+        pages = client.get_paginator("describe_spot_price_history").paginate(
+            InstanceTypes=list(pool.market.types), ProductDescriptions=["Linux/UNIX"], StartTime=now - _PRICES_OF
+        )
+        for page in pages:
+            for entry in page.get("SpotPriceHistory") or []:
+                name, price = entry["InstanceType"], float(entry["SpotPrice"])
+                found[name] = min(price, found.get(name, price))
+    return found
 
 
 def _offered(client: Any, pool: Pool) -> Mapping[str, set[str]]:

@@ -28,6 +28,11 @@ KUBELET_PODS = 110  # what a kubelet takes unless it is told otherwise; EC2 does
 _GRAVITON = re.compile(r"a1\.|[a-z]+[0-9]+[a-z]*g")  # t4g, m7gd, is4gen; not g5, whose g is the family
 
 
+def architecture(type_: str) -> str:
+    """By the type's name, as the kubelet labels it."""
+    return "arm64" if _GRAVITON.match(type_) else "amd64"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
     pool: str
@@ -87,7 +92,7 @@ class Knowledge:
         learned = self.learned.get((pool.name, type_))
         labels = {
             OS_LABEL: "linux",
-            ARCH_LABEL: "arm64" if _GRAVITON.match(type_) else "amd64",
+            ARCH_LABEL: architecture(type_),
             **_shared_labels(learned),
             **pool.labels,
             ZONE_LABEL: zone,

@@ -1,0 +1,88 @@
+"""What is wrong with a policy that is consistent in itself."""
+
+import pytest
+
+from nodefleet.domain.policy import MarketMix, Policy, Pool, Prometheus, Queries
+from nodefleet_tools.policy_review import review
+
+
+def reviewed(*pools: Pool):
+    found = review(Policy(pools=pools))
+    return [problem.path for problem in found.problems], [warning.path for warning in found.warnings]
+
+
+def of_types(*types: str, **market) -> Pool:
+    return Pool(market=MarketMix(types=types, **market))
+
+
+def test_the_defaults_are_fine():
+    assert reviewed(Pool()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t3.small",
+        "m5.metal",
+        "u-6tb1.56xlarge",
+        "c7i.metal-24xl",
+        "mac2-m2pro.metal",
+        "m8g.xlarge",
+        "u7in-16tb.224xlarge",
+    ],
+)
+def test_types_as_ec2_names_them(name):
+    assert reviewed(of_types(name)) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["", " ", "t3", "t3.smal", "T3.small", "small", "t3.small "])
+def test_what_is_no_type(name):
+    assert reviewed(of_types(name)) == (["market.types[0]"], [])
+
+
+@pytest.mark.parametrize(
+    ("types", "mixed"),
+    [
+        (("t3.small", "t4g.small"), True),
+        (("m7gd.large", "c6i.large"), True),
+        (("a1.large", "m5.large"), True),
+        (("g5.xlarge", "m5.large"), False),
+        (("t4g.small", "m6g.large", "is4gen.large"), False),
+    ],
+)
+def test_one_pool_has_one_architecture(types, mixed):
+    assert reviewed(of_types(*types)) == (["market.types"] if mixed else [], [])
+
+
+def test_each_pool_may_have_its_own():
+    arm = Pool(name="arm", market=MarketMix(types=("t4g.small",)))
+    assert reviewed(Pool(), arm) == ([], [])
+    worse = Pool(name="arm", market=MarketMix(types=("t4g.small", "t3.small")))
+    assert reviewed(Pool(), worse) == (["pools[1].market.types"], [])
+
+
+def test_every_query_is_read():
+    pool = Pool(queries=Queries(cpu="sum(", idle="a]"), readings={"jobs": Prometheus(query="(")})
+    assert reviewed(pool) == (["queries.cpu", "queries.idle", "readings.jobs.query"], [])
+
+
+def test_a_pool_whose_name_cannot_stand_in_a_query():
+    paths, _ = reviewed(Pool(name="a.b"))
+    assert "pools[0].queries.cpu" in paths
+
+
+def test_a_function_that_the_parser_does_not_know_is_a_warning():
+    pytest.importorskip("promql_parser")
+    assert reviewed(Pool(queries=Queries(cpu="brand_new(a)"))) == ([], ["queries.cpu"])
+
+
+@pytest.mark.parametrize(
+    ("market", "warned"),
+    [
+        ({"max_price_usd": 0.0383}, True),  # On-Demand is 0.384: Spot costs a tenth of it at least
+        ({"max_price_usd": 0.0385}, False),
+        ({"max_price_usd": 0.02, "spot_percent": 0.0}, False),
+    ],
+)
+def test_types_that_are_never_below_the_cap(market, warned):
+    assert reviewed(of_types("m5.2xlarge", **market)) == ([], ["market.types[0]"] if warned else [])
