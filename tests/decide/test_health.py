@@ -4,7 +4,7 @@ import pytest
 
 from builders import NOON, after, instance, look, node
 from nodefleet.decide.capacity import counted
-from nodefleet.decide.health import doomed, forgotten, sick, too_many_sick, voluntary
+from nodefleet.decide.health import Brake, brake, doomed, forgotten, sick, to_replace, voluntary
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
 from nodefleet.domain.memory import Loss
@@ -109,9 +109,10 @@ def test_a_worker_without_a_node_can_be_doomed_too():
 # ── sick ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sick_steps(seen, losses=(), pool=POOL):
+def sick_steps(seen, losses=(), pool=POOL, since=None):
     everyone = fleet(seen, pool)
-    return sick(everyone, pool, counted(everyone, seen, "default"), losses, seen)
+    held = brake(everyone, pool, since, seen.at)
+    return sick(everyone, pool, counted(everyone, seen, "default"), losses, held, seen)
 
 
 def one_of(total, sick_numbers=(9,), **changes):
@@ -165,18 +166,40 @@ def test_at_max_it_must_go_first():
     assert steps[1].text.endswith("it is removed first, because max is reached.")
 
 
-@pytest.mark.parametrize(("total", "ill_ones", "many"), [(3, 1, False), (2, 1, True), (6, 2, False), (5, 2, True)])
-def test_more_than_a_third_is_the_master_or_the_network(total, ill_ones, many):
+@pytest.mark.parametrize(
+    ("total", "ill_ones", "many"),
+    [(1, 1, False), (2, 1, False), (2, 2, True), (3, 1, False), (6, 2, False), (5, 2, True)],
+)
+def test_more_than_a_third_and_more_than_one_is_the_master_or_the_network(total, ill_ones, many):
     seen = one_of(total, tuple(range(20, 20 + ill_ones)))
-    assert too_many_sick(fleet(seen), POOL) is many
+    held = brake(fleet(seen), POOL, None, NOON)
+    assert held == (Brake(since=NOON, until=after(900)) if many else Brake())
+    assert held.holds is many
     assert (tells(sick_steps(seen)) == [AlertKind.MANY_SICK]) is many
+
+
+def test_the_brake_ends_after_some_time_and_then_one_at_a_time_goes():
+    seen = one_of(5, (20, 21))
+    assert removals(sick_steps(seen, since=after(-899))) == []
+    steps = sick_steps(seen, since=after(-900))
+    assert [each.instance for each in removals(steps)] == ["i-020"]
+    assert tells(steps) == [AlertKind.MANY_SICK, AlertKind.SICK]
+    assert "They are replaced now, 1 at a time" in steps[0].text
+
+
+def test_the_brake_holds_back_replacements_and_lets_them_go_one_at_a_time():
+    losses = tuple(Loss(worker=f"i-{n}", at=NOON, cause="unhealthy") for n in range(3))
+    assert to_replace(losses, Brake(), POOL) == losses
+    assert to_replace(losses, Brake(since=NOON, until=after(900)), POOL) == ()
+    assert to_replace(losses, Brake(since=NOON), POOL) == losses[:1]
 
 
 def test_many_sick_ones_are_named():
     (told,) = sick_steps(one_of(3, (20, 21)))
     assert told.pool == "default"
     assert told.text == (
-        "2 of 3 workers are not ready (w020, w021). None is replaced: look at the master and the network first."
+        "2 of 3 workers are unhealthy (w020, w021). None of them is removed, and none beyond min replaced, until"
+        " 12:15:00: look at the master and the network first."
     )
 
 

@@ -7,7 +7,7 @@ from itertools import permutations, product
 import pytest
 
 from nodefleet.domain import fleet
-from nodefleet.domain.fleet import PHASES, Machine, Member, Phase, Under, expected, unseen_launches, workers
+from nodefleet.domain.fleet import PHASES, Machine, Member, Phase, Under, expected, taken_at, unseen_launches, workers
 from nodefleet.domain.machines import Instance, InstanceState, Market, Node, Notice, NoticeKind
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import Cleanup, Debris, Launch, Removal, Why
@@ -266,12 +266,60 @@ def test_what_ec2_takes_in_the_end_or_warns_of_anew_does_not():
     assert only([ending], [node()], operations=(left,)).phase is Phase.TERMINATING
 
 
-@pytest.mark.parametrize(("drain", "phase"), [(False, Phase.READY), (True, Phase.INTERRUPTED)])
-def test_a_rebalance_recommendation_is_followed_only_when_asked_for(drain, phase):
+@pytest.mark.parametrize("drain", [False, True])
+def test_a_rebalance_recommendation_is_planned_only_when_asked_for_and_forces_nothing(drain):
     policy = Policy(pools=(Pool(removal=RemovalRules(drain_on_rebalance=drain)),))
     notice = Notice(instance="i-1", kind=NoticeKind.REBALANCE, at=ago(5))
     seen = Observation(at=NOON, instances=(instance(),), kubernetes=ClusterView(nodes=(node(),)), notices=(notice,))
-    assert workers(seen, policy)[0].phase is phase
+    (worker,) = workers(seen, policy)
+    assert (worker.phase, worker.notice, worker.planned) == (Phase.READY, None, notice if drain else None)
+
+
+def change(ahead: int, told: int = -60, event: str = "arn:1", *, withdrawn: bool = False) -> Notice:
+    return Notice(
+        instance="i-1",
+        kind=NoticeKind.SCHEDULED_CHANGE,
+        at=NOON + timedelta(seconds=ahead),
+        told_at=NOON + timedelta(seconds=told),
+        event=event,
+        withdrawn=withdrawn,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ahead", "phase"), [(3601, Phase.READY), (3600, Phase.INTERRUPTED), (14 * 86400, Phase.READY)]
+)
+def test_a_scheduled_change_is_planned_until_an_hour_before_its_time(ahead, phase):
+    worker = only([instance()], [node()], notices=(change(ahead),))
+    assert worker.phase is phase
+    assert (worker.planned is None) == (phase is Phase.INTERRUPTED)
+
+
+def test_the_last_word_on_an_event_counts_and_a_withdrawal_ends_it():
+    moved = only([instance()], [node()], notices=(change(60), change(9000, told=-30)))
+    assert moved.planned == change(9000, told=-30)
+    withdrawn = only([instance()], [node()], notices=(change(60), change(60, told=-30, withdrawn=True)))
+    assert (withdrawn.phase, withdrawn.notice, withdrawn.planned) == (Phase.READY, None, None)
+    late = only([instance()], [node()], notices=(change(60, told=-10), change(60, told=-30, withdrawn=True)))
+    assert late.phase is Phase.INTERRUPTED  # said again after it was withdrawn
+
+
+def test_a_withdrawal_speaks_of_its_own_event_only():
+    other = change(60, event="arn:2")
+    worker = only([instance()], [node()], notices=(change(60), other, change(60, told=-30, withdrawn=True)))
+    assert worker.notice == other
+
+
+def test_what_is_imminent_counts_before_what_is_planned():
+    warning = Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=ago(5))
+    worker = only([instance()], [node()], notices=(change(9000), warning))
+    assert (worker.notice, worker.planned) == (warning, None)
+
+
+def test_a_change_that_is_told_of_late_still_leaves_a_warnings_time():
+    rules = Pool()
+    assert taken_at(change(-600, told=-10), rules) == NOON + timedelta(seconds=110)
+    assert taken_at(change(600, told=-10), rules) == NOON + timedelta(seconds=600)
 
 
 @pytest.mark.parametrize(

@@ -146,9 +146,8 @@ def test_a_recommendation_is_followed_where_the_policy_says_so():
     cluster = busy(removal={"drain_on_rebalance": True})
     victim = spot_worker(cluster.world)
     cluster.warned([cluster.world.interrupt(victim, NoticeKind.REBALANCE)])
-    node = cluster.world.kube.node_of(victim)
-    assert node is None or node.cordoned
-    cluster.calm(4)
+    assert not cluster.world.kube.node_of(victim).cordoned  # the replacement comes first
+    cluster.until(lambda: not cluster.world.ec2.machines[victim].live, ticks=8)
     assert len(cluster.world.ready_nodes()) == 3
 
 

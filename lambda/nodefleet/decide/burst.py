@@ -13,7 +13,7 @@ def look_again(this: Case, waiting: Waiting, settled: Settled, plan: Sequence[St
     """Why to look again soon; empty when nothing would come of it."""
     own = [each for each in this.seen.operations if each.pool == this.pool.name]
     opened: list[Operation] = [step.operation for step in plan if isinstance(step, Open | Keep)]
-    draining = sum(isinstance(each, Removal) for each in [*own, *opened])
+    draining = sum(isinstance(each, Removal) and _moves(each, this) for each in [*own, *opened])
     if draining:
         return f"{draining} {'node is' if draining == 1 else 'nodes are'} on the way out"
     pods = waiting.unschedulable.count
@@ -25,3 +25,10 @@ def look_again(this: Case, waiting: Waiting, settled: Settled, plan: Sequence[St
     if any(each.bound.source == PODS for each in settled.overruled):
         return ""  # at max, in a cooldown or paused: looking does not help
     return f"{pods} pods are about to find a place"
+
+
+def _moves(removal: Removal, this: Case) -> bool:
+    """It has just begun, or its time is near. In between, where a budget holds up a removal whose time is far, or EC2
+    does not take what it said, the schedule is often enough."""
+    near = this.pool.removal.drain_timeout
+    return this.seen.at - removal.started < near or abs(removal.deadline - this.seen.at) < near

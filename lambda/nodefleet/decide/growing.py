@@ -66,6 +66,7 @@ def _let_back_in(workers: Sequence[Worker], need: Need) -> list[CancelRemoval]:
         (worker, removal)
         for worker, removal in leaving
         if removal.why is Why.VOLUNTARY
+        and removal.notice is None  # EC2 takes it sooner or later
         and worker.phase in _CAN_COME_BACK
         and not (removal.terminating or removal.cancelled)
     ]

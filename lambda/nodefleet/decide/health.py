@@ -1,17 +1,17 @@
 """Workers that are beyond repair: EC2 takes them, or they are sick. And those that were cordoned and forgotten.
 
-A sick node is replaced first and then removed, one at a time, and not when many are sick: then it is the master or
-the network, and a person must look.
+An unhealthy node is replaced first and then removed, one at a time. When many are unhealthy it is the master or the
+network: an operator is told, and for some time none is replaced.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nodefleet.decide.naming import operation_id
 from nodefleet.domain.decision import Count
-from nodefleet.domain.fleet import Phase, Worker
-from nodefleet.domain.machines import Notice
+from nodefleet.domain.fleet import Phase, Worker, taken_at
+from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import AlertKind, Keep, Open, Removal, Step, Tell, Uncordon, Why
@@ -21,7 +21,8 @@ from nodefleet.domain.wording import some
 
 def voluntary(worker: Worker, pool: Pool, seen: Observation, reason: str) -> Open:
     """A removal that nobody forces on us: it ends by its deadline, one way or the other."""
-    return Open(_removal(worker, Why.VOLUNTARY, reason, seen.at, seen.at + pool.removal.drain_timeout, seen))
+    removal = _removal(worker, Why.VOLUNTARY, reason, seen.at, seen.at + pool.removal.drain_timeout, seen)
+    return Open(replace(removal, notice=worker.planned.kind if worker.planned else None))
 
 
 def doomed(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[Step]:
@@ -40,14 +41,28 @@ def doomed(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[Ste
 
 
 def _hurried(worker: Worker, notice: Notice, pool: Pool, seen: Observation) -> Removal:
-    reason = f"EC2 takes it: {notice.kind.value} at {notice.at:%H:%M:%S}"
-    deadline = notice.at + pool.removal.notice
-    force_from = notice.at + pool.removal.force_after
+    reason, deadline = reason_of(notice), taken_at(notice, pool)
     if isinstance(worker.operation, Removal):
         removal = replace(worker.operation, why=Why.INTERRUPTED, reason=reason, deadline=deadline, cancelled="")
     else:
         removal = _removal(worker, Why.INTERRUPTED, reason, seen.at, deadline, seen)
-    return replace(removal, force_from=force_from)
+    return replace(removal, force_from=force_from(notice, pool))
+
+
+def reason_of(notice: Notice) -> str:
+    """In words, with the date of what is not said to happen at once."""
+    match notice.kind:
+        case NoticeKind.SCHEDULED_CHANGE:
+            return f"EC2 has a scheduled change on {notice.at:%Y-%m-%d at %H:%M} UTC"
+        case NoticeKind.REBALANCE:
+            return f"EC2 recommends to move off it, since {notice.at:%H:%M:%S}"
+        case _:
+            return f"EC2 takes it: {notice.kind.value} at {notice.at:%H:%M:%S}"
+
+
+def force_from(notice: Notice, pool: Pool) -> datetime:
+    """As long before the end as a warning's time leaves it."""
+    return taken_at(notice, pool) - (pool.removal.notice - pool.removal.force_after)
 
 
 def forgotten(workers: Sequence[Worker], pool: Pool) -> list[Step]:
@@ -64,22 +79,45 @@ def forgotten(workers: Sequence[Worker], pool: Pool) -> list[Step]:
     return steps
 
 
-def too_many_sick(workers: Sequence[Worker], pool: Pool) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brake:
+    """Many are unhealthy at once: more likely the control plane or the network than each of them."""
+
+    since: datetime | None = None  # none: they are few
+    until: datetime | None = None  # none: it does not hold, or no longer
+
+    @property
+    def holds(self) -> bool:
+        return self.until is not None
+
+
+def brake(workers: Sequence[Worker], pool: Pool, since: datetime | None, now: datetime) -> Brake:
+    """One unhealthy worker may always be replaced. Of many none is, for some time; then one at a time, each only when
+    its replacement is ready: a control plane that lets nodes join is not what is wrong."""
     ill = sum(worker.phase is Phase.UNHEALTHY for worker in workers)
-    return ill * pool.health.sick_one_in > sum(worker.occupies for worker in workers)
+    total = sum(worker.occupies for worker in workers)
+    if ill <= max(1, total // pool.health.sick_one_in):
+        return Brake()
+    since = since or now
+    until = since + pool.health.brake_limit
+    return Brake(since=since, until=until if now < until else None)
 
 
-def sick(workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[Loss], seen: Observation) -> list[Step]:
-    """Open removals for sick workers whose replacement is there, or for which max leaves no room."""
+def to_replace(losses: Sequence[Loss], held: Brake, pool: Pool) -> Sequence[Loss]:
+    """The losses that ask for a replacement now."""
+    if held.holds:
+        return ()
+    return losses[: pool.budgets.sick] if held.since else losses
+
+
+def sick(
+    workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[Loss], held: Brake, seen: Observation
+) -> list[Step]:
+    """Open removals for unhealthy workers whose replacement is there, or for which max leaves no room."""
     ill = [worker for worker in workers if worker.phase is Phase.UNHEALTHY]
-    if ill and too_many_sick(workers, pool):
-        names = some(worker.name for worker in ill)
-        total = sum(worker.occupies for worker in workers)
-        text = (
-            f"{len(ill)} of {total} workers are not ready ({names}). None is replaced: "
-            "look at the master and the network first."
-        )
-        return [Tell(alert=AlertKind.MANY_SICK, pool=pool.name, subjects=(), text=text)]
+    told: list[Step] = [_many(ill, workers, pool, held)] if held.since else []
+    if held.holds:
+        return told
     under_way = sum(isinstance(w.operation, Removal) and w.operation.why is Why.SICK for w in workers)
     awaited = {loss.worker for loss in losses}
     full = count.occupied >= pool.limits.max
@@ -91,7 +129,21 @@ def sick(workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[L
         removal = _removal(worker, Why.SICK, reason, seen.at, seen.at + pool.removal.drain_timeout, seen)
         text = f"{worker.name} is {reason}; it is removed" + (" first, because max is reached." if full else ".")
         steps += [Open(removal), Tell(alert=AlertKind.SICK, pool=pool.name, subjects=(worker.name,), text=text)]
-    return steps
+    return told + steps
+
+
+def _many(ill: Sequence[Worker], workers: Sequence[Worker], pool: Pool, held: Brake) -> Tell:
+    total = sum(worker.occupies for worker in workers)
+    then = (
+        f"None of them is removed, and none beyond min replaced, until {held.until:%H:%M:%S}"
+        if held.until
+        else f"They are replaced now, {pool.budgets.sick} at a time, as replacements become ready"
+    )
+    text = (
+        f"{len(ill)} of {total} workers are unhealthy ({some(worker.name for worker in ill)}). {then}: "
+        "look at the master and the network first."
+    )
+    return Tell(alert=AlertKind.MANY_SICK, pool=pool.name, subjects=(), text=text)
 
 
 def _removal(

@@ -14,11 +14,16 @@ from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.hearing import Heard, after_growth, hear
 from nodefleet.decide.limits import commands, limits, replacements, windows
 from nodefleet.decide.removal import Leaving, choose, not_asked
+from nodefleet.decide.retirement import Retirement, may_leave, retirement
+from nodefleet.decide.retirement import bounds as retiring
+from nodefleet.decide.retirement import tells as retirement_tells
 from nodefleet.decide.scene import Scene
 from nodefleet.decide.waiting import Waiting, waiting_for
 from nodefleet.domain.decision import Action, Bound, PoolDecision, Rank
+from nodefleet.domain.fleet import Worker
 from nodefleet.domain.memory import Loss, Memory, PoolMemory
 from nodefleet.domain.operations import AlertKind, Step, Tell
+from nodefleet.domain.wording import some
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +50,12 @@ def decide_pool(this: Case, scene: Scene, whole: Memory, trust: guard.Trusted) -
     heard = hear(this, waiting)
     keep = kept(heard.opinions, this.look, this.pool.reactive, this.pool.steps.down)
     who = _membership(this, keep, whole)
-    bounds = _bounds(this, heard, keep, who, whole, trust)
+    held = health.brake(this.workers, this.pool, this.before.braked_since, this.seen.at)
+    due = retirement(this.workers, this.pool, this.count, this.before.ahead)
+    bounds = [
+        *_bounds(this, heard, keep, health.to_replace(who.losses, held, this.pool), whole, trust),
+        *retiring(due, this.count.capacity),
+    ]
     settled = settle(bounds)
     memory = replace(
         heard.memory,
@@ -53,15 +63,17 @@ def decide_pool(this: Case, scene: Scene, whole: Memory, trust: guard.Trusted) -
         losses=who.losses,
         suspects=debris.suspects(this.workers, this.pool, this.before.suspects, this.seen.at),
         vanished=this.vanished,
+        ahead=due.ahead,
+        braked_since=held.since,
     )
     if settled.target > this.count.capacity:
-        course = _grow(this, heard, waiting, settled, memory)
+        course = _grow(this, heard, waiting, settled, memory, due)
     elif settled.target < this.count.capacity:
         course = _shrink(this, scene, settled, bounds, memory)
     else:
         reason = explain.held(this.count.capacity, settled, bounds, heard.opinions)
-        course = _hold(this, reason, memory)
-    decision = _decision(this, heard, bounds, settled, course, who.losses)
+        course = _retire(this, scene, due, bounds, memory) or _hold(this, reason, memory)
+    decision = _decision(this, heard, bounds, settled, course, who.losses, held)
     return Result(
         decision=decision,
         memory=course.memory,
@@ -91,13 +103,13 @@ def _membership(this: Case, keep: Sequence[Bound], whole: Memory) -> Membership:
     before = this.before
     who = membership(this.workers, before.members, before.losses, this.seen.at, whole.looked_at)
     could_spare_one = keep[0].source == CALM and not this.seen.hold
-    if could_spare_one or health.too_many_sick(this.workers, this.pool):
+    if could_spare_one:
         return replace(who, losses=())
     return who
 
 
 def _bounds(
-    this: Case, heard: Heard, keep: Sequence[Bound], who: Membership, whole: Memory, trust: guard.Trusted
+    this: Case, heard: Heard, keep: Sequence[Bound], losses: Sequence[Loss], whole: Memory, trust: guard.Trusted
 ) -> list[Bound]:
     capacity = this.count.capacity
     asked = [
@@ -114,16 +126,16 @@ def _bounds(
         *windows(this.seen, this.pool.name),
         *commands(this.seen, this.pool.name),
         *limits(this.pool, this.count),
-        *replacements(who.losses, capacity),
+        *replacements(losses, capacity),
         *guard.safety(this.seen, whole, this.policy, this.pool, this.count, trust, doubts),
-        *guard.held(this.seen, this.pool, capacity, who.losses),
+        *guard.held(this.seen, this.pool, capacity, losses),
     ]
 
 
-def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: PoolMemory) -> _Course:
+def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: PoolMemory, due: Retirement) -> _Course:
     capacity, least = this.count.capacity, this.pool.limits.min
     more = settled.target - capacity
-    restoring = min(more, max(least - capacity, len(memory.losses), 0))
+    restoring = min(more, max(least - capacity, len(memory.losses), due.wanted, 0))
     reason = explain.grown(capacity, settled)
     need = Need(
         more=more,
@@ -133,7 +145,7 @@ def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: 
         reason=reason,
     )
     growth = grow(need, this.workers, this.pool, memory, this.seen, this.policy)
-    memory = replace(memory, losses=memory.losses[growth.nodes :])
+    memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + min(due.wanted, growth.nodes))
     if growth.nodes == 0:
         return replace(_hold(this, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)
     if growth.nodes > restoring:
@@ -164,11 +176,46 @@ def _shrink(this: Case, scene: Scene, settled: Settled, bounds: Sequence[Bound],
         memory=replace(
             memory,
             last_shrink=this.seen.at,
+            ahead=max(0, memory.ahead - len(gone)),
             members=tuple(member for member in memory.members if member not in gone),
         ),
         steps=tuple(health.voluntary(worker, this.pool, this.seen, reason) for worker in leaving.chosen),
         leaving=leaving,
     )
+
+
+def _retire(this: Case, scene: Scene, due: Retirement, bounds: Sequence[Bound], memory: PoolMemory) -> _Course | None:
+    """What EC2 has announced to take goes once its replacement is ready, by the rules of every voluntary removal."""
+    number = may_leave(due, this.pool, this.count, bounds)
+    if not number:
+        return None
+    leaving = choose(this.workers, this.pool, number, scene.ground(this, memory.backoffs), due=due.due)
+    if not leaving.chosen:
+        return None
+    capacity, gone = this.count.capacity, {worker.id for worker in leaving.chosen}
+    owed = tuple(
+        Loss(worker=worker.id, at=this.seen.at, cause=worker.planned.kind.value)
+        for worker in leaving.chosen
+        if worker.planned and due.at_max
+    )
+    reason = f"Removing {len(gone)} of {capacity}: {some(_told(worker) for worker in leaving.chosen)}"
+    return _Course(
+        action=Action.SHRINK,
+        target=capacity - len(gone),
+        reason=reason,
+        memory=replace(
+            memory,
+            ahead=max(0, memory.ahead - len(gone)),
+            losses=(*memory.losses, *owed),
+            members=tuple(member for member in memory.members if member not in gone),
+        ),
+        steps=tuple(health.voluntary(worker, this.pool, this.seen, _told(worker)) for worker in leaving.chosen),
+        leaving=leaving,
+    )
+
+
+def _told(worker: Worker) -> str:
+    return f"{worker.name}, {health.reason_of(worker.planned)}" if worker.planned else worker.name
 
 
 def _hold(this: Case, reason: str, memory: PoolMemory) -> _Course:
@@ -182,7 +229,13 @@ def _hold(this: Case, reason: str, memory: PoolMemory) -> _Course:
 
 
 def _decision(
-    this: Case, heard: Heard, bounds: Sequence[Bound], settled: Settled, course: _Course, lost: Sequence[Loss]
+    this: Case,
+    heard: Heard,
+    bounds: Sequence[Bound],
+    settled: Settled,
+    course: _Course,
+    lost: Sequence[Loss],
+    held: health.Brake,
 ) -> PoolDecision:
     pool, seen = this.pool, this.seen
     return PoolDecision(
@@ -196,8 +249,9 @@ def _decision(
         votes=explain.votes(heard.opinions),
         plan=(
             *health.doomed(this.workers, pool, seen),
+            *retirement_tells(this.workers, pool),
             *health.forgotten(this.workers, pool),
-            *health.sick(this.workers, pool, this.count, lost, seen),
+            *health.sick(this.workers, pool, this.count, lost, held, seen),
             *course.steps,
             *debris.cleanups(this.workers, pool, course.memory.suspects, seen),
             *heard.tells,

@@ -1,7 +1,8 @@
 """Who leaves, and for everybody else why not.
 
-A node may leave when nothing protects it and all its pods have somewhere to go. Order: the zone with the most nodes,
-then the highest CPU idle, the fewest pods, the name. Nodes behind the first choice are outranked, not examined.
+A node may leave when nothing protects it and all its pods have somewhere to go. Order: what EC2 has announced to take,
+then the zone with the most nodes, the highest CPU idle, the fewest pods, the name. Nodes behind the first choice are
+outranked, not examined.
 """
 
 from collections import Counter
@@ -52,22 +53,32 @@ def not_asked(workers: Iterable[Worker]) -> Leaving:
     return Leaving(stays=tuple(_unfit(worker) or _stay(worker, StayReason.NOT_ASKED) for worker in workers))
 
 
-def choose(workers: Sequence[Worker], pool: Pool, number: int, ground: Ground) -> Leaving:
-    """Up to `number` workers that may leave now, within the budget of removals at a time."""
+def choose(
+    workers: Sequence[Worker], pool: Pool, number: int, ground: Ground, *, due: Sequence[Worker] | None = None
+) -> Leaving:
+    """Up to `number` workers that may leave now, within the budget of removals at a time.
+
+    With `due` only those: EC2 takes them sooner or later, so a zone or the On-Demand base does not keep them.
+    """
     stays = {worker.id: unfit for worker in workers if (unfit := _unfit(worker))}
     candidates = [worker for worker in workers if worker.id not in stays]
-    left = _Left(candidates)
+    left = None if due is not None else _Left(candidates)
+    if due is not None:
+        asked = {worker.id for worker in due}
+        stays |= {each.id: _stay(each, StayReason.NOT_ASKED) for each in candidates if each.id not in asked}
+        candidates = [each for each in due if each.id not in stays]
     under_way = sum(_leaves_by_choice(worker) for worker in workers)
     free = min(number, pool.budgets.removals - under_way)
     chosen: list[Worker] = []
-    for worker in ranked(candidates, ground):
+    for worker in candidates if due is not None else ranked(candidates, ground):
         if len(chosen) >= free:
             stays[worker.id] = _behind(worker, chosen, under_way)
             continue
         kept = _protected(worker, pool, left, ground)
         if kept is None:
             chosen.append(worker)
-            left.remove(worker)
+            if left:
+                left.remove(worker)
         else:
             stays[worker.id] = _stay(worker, kept.reason, kept.sentence)
     for worker in chosen:
@@ -81,9 +92,9 @@ def ranked(workers: Iterable[Worker], ground: Ground) -> list[Worker]:
     per_zone = Counter(worker.zone for worker in everyone)
     pods = ground.pods or {}
 
-    def order(worker: Worker) -> tuple[int, float, int, str]:
+    def order(worker: Worker) -> tuple[bool, int, float, int, str]:
         movable = sum(pod.movable for pod in pods.get(worker.name, ()))
-        return -per_zone[worker.zone], -ground.idle.get(worker.name, 0.0), movable, worker.name
+        return worker.planned is None, -per_zone[worker.zone], -ground.idle.get(worker.name, 0.0), movable, worker.name
 
     return sorted(everyone, key=order)
 
@@ -105,25 +116,38 @@ def _market(worker: Worker) -> Market | None:
     return worker.instance.market if worker.instance else None
 
 
-def _protected(worker: Worker, pool: Pool, left: _Left, ground: Ground) -> Protected | None:
+def _protected(worker: Worker, pool: Pool, left: _Left | None, ground: Ground) -> Protected | None:
     if ground.pods is None:
         return Protected(reason=StayReason.PODS_UNKNOWN, sentence="its pods are not known")
-    others = left.per_zone.total() - 1
-    if left.per_zone[worker.zone] == 1 and others >= ground.zones > 1:
-        sentence = f"the last worker of {worker.zone}, and {others} could still cover {ground.zones} zones"
-        return Protected(reason=StayReason.LAST_OF_ZONE, sentence=sentence)
+    if left and (last := _last_of_zone(worker, left, ground)):
+        return last
     own = ground.pods.get(worker.name, ())
     kept = protection(worker, own, ground.ledger, pool.removal, ground.backoffs, ground.now)
     if kept is not None:
         return kept
-    base, on_demand = pool.market.on_demand_base, left.per_market[Market.ON_DEMAND]
-    if _market(worker) is Market.ON_DEMAND and on_demand <= base and left.per_market[Market.SPOT]:
-        sentence = f"one of {on_demand} On-Demand workers, and the base is {base}"
-        return Protected(reason=StayReason.ON_DEMAND_BASE, sentence=sentence)
+    if left and (base := _of_base(worker, pool, left)):
+        return base
     homeless = ground.room.vacate(worker.name)
     if homeless is not None:
         return Protected(reason=StayReason.NOWHERE_TO_GO, sentence=f"{homeless.pod.key} {homeless.why}")
     return None
+
+
+def _last_of_zone(worker: Worker, left: _Left, ground: Ground) -> Protected | None:
+    others = left.per_zone.total() - 1
+    if left.per_zone[worker.zone] != 1 or not others >= ground.zones > 1:
+        return None
+    sentence = f"the last worker of {worker.zone}, and {others} could still cover {ground.zones} zones"
+    return Protected(reason=StayReason.LAST_OF_ZONE, sentence=sentence)
+
+
+def _of_base(worker: Worker, pool: Pool, left: _Left) -> Protected | None:
+    base, on_demand = pool.market.on_demand_base, left.per_market[Market.ON_DEMAND]
+    if _market(worker) is not Market.ON_DEMAND or on_demand > base or not left.per_market[Market.SPOT]:
+        return None
+    return Protected(
+        reason=StayReason.ON_DEMAND_BASE, sentence=f"one of {on_demand} On-Demand workers, and the base is {base}"
+    )
 
 
 def _unfit(worker: Worker) -> Stay | None:

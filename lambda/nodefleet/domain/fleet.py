@@ -146,7 +146,8 @@ class Worker:
     instance: Instance | None = None
     node: Node | None = None
     operation: Operation | None = None
-    notice: Notice | None = None
+    notice: Notice | None = None  # EC2 takes it now
+    planned: Notice | None = None  # … later, or recommends to move off it: it is replaced in good time
 
     @property
     def zone(self) -> str:
@@ -206,9 +207,46 @@ def expected(launch: Launch) -> int:
     return len(launch.instances) if launch.answered else launch.count
 
 
+def taken_at(notice: Notice, rules: Pool) -> datetime:
+    """When EC2 takes it: some time after a warning, or when a scheduled change begins, and then not before a warning's
+    time is over, though the word of it may come late."""
+    warned = (notice.told_at or notice.at) + rules.removal.notice
+    return max(notice.at, warned) if notice.kind is NoticeKind.SCHEDULED_CHANGE else notice.at + rules.removal.notice
+
+
+def is_imminent(notice: Notice, rules: Pool, now: datetime) -> bool:
+    """EC2 takes it now. A recommendation forces nothing, and a scheduled change only shortly before its time."""
+    match notice.kind:
+        case NoticeKind.REBALANCE:
+            return False
+        case NoticeKind.SCHEDULED_CHANGE:
+            return now >= taken_at(notice, rules) - rules.health.scheduled_change_lead
+        case _:
+            return True
+
+
 def is_false_alarm(notice: Notice, rules: Pool, now: datetime) -> bool:
     """EC2 should have taken it long ago: nothing came of it, or the word of it comes too late to matter."""
-    return now >= notice.at + rules.removal.notice + rules.removal.false_alarm_after
+    return now >= taken_at(notice, rules) + rules.removal.false_alarm_after
+
+
+def in_force(notices: Sequence[Notice]) -> list[Notice]:
+    """What still holds: of several words on the same event the last one, unless it withdraws the event."""
+    last: dict[tuple[str, str], Notice] = {}
+    for notice in notices:
+        before = last.get((notice.instance, notice.event))
+        if notice.event and (before is None or _told(before) <= _told(notice)):
+            last[notice.instance, notice.event] = notice
+    return [each for each in notices if not each.withdrawn and last.get((each.instance, each.event), each) == each]
+
+
+def _told(notice: Notice) -> tuple[datetime, bool]:
+    return notice.told_at or notice.at, notice.withdrawn
+
+
+def is_withdrawn(notices: Sequence[Notice]) -> bool:
+    """EC2 called off what it had announced of this instance, and nothing else takes it."""
+    return any(notice.withdrawn for notice in notices) and not in_force(notices)
 
 
 def is_overdue(removal: Removal, rules: RemovalRules, now: datetime) -> bool:
@@ -270,7 +308,8 @@ class _Sight:
         pool = instance.pool if instance else (node.pool or "") if node else ""
         rules = self.policy.pool(pool) or Pool()
         operation = self.open_on.get(identity) or (self.open_on.get(node.name) if node else None)
-        notice = self._notice(identity, rules)
+        told = self._notice(identity, rules)
+        notice = told if told and is_imminent(told, rules, self.now) else None
         machine = _MACHINES[instance.state] if instance else Machine.ABSENT
         under = Under.LEAVING if self._was_not_taken(machine, operation, notice, rules) else _under(operation, notice)
         phase = PHASES[machine, self._member(instance, node, rules.health, operation), under]
@@ -279,7 +318,14 @@ class _Sight:
         elif phase is Phase.READY and node is not None and node.cordoned:
             phase = Phase.CORDONED
         return Worker(
-            id=identity, pool=pool, phase=phase, instance=instance, node=node, operation=operation, notice=notice
+            id=identity,
+            pool=pool,
+            phase=phase,
+            instance=instance,
+            node=node,
+            operation=operation,
+            notice=notice,
+            planned=None if notice else told,
         )
 
     def _was_not_taken(self, machine: Machine, operation: Operation | None, notice: Notice | None, rules: Pool) -> bool:
@@ -289,14 +335,22 @@ class _Sight:
         return operation.why is Why.INTERRUPTED and is_overdue(operation, rules.removal, self.now)
 
     def _notice(self, instance: str, rules: Pool) -> Notice | None:
-        """The one that counts: a warning before a recommendation, and the earlier before the later."""
+        """The one that counts: what is imminent before what is planned, and the earlier before the later."""
         counted = (
             notice
-            for notice in self.notices.get(instance, ())
+            for notice in in_force(self.notices.get(instance, ()))
             if (rules.removal.drain_on_rebalance or notice.kind is not NoticeKind.REBALANCE)
             and not is_false_alarm(notice, rules, self.now)
         )
-        return min(counted, key=lambda notice: (notice.kind is NoticeKind.REBALANCE, notice.at), default=None)
+        return min(
+            counted,
+            key=lambda notice: (
+                not is_imminent(notice, rules, self.now),
+                notice.kind is NoticeKind.REBALANCE,
+                notice.at,
+            ),
+            default=None,
+        )
 
     def _member(
         self, instance: Instance | None, node: Node | None, health: Health, operation: Operation | None

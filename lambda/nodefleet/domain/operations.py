@@ -6,7 +6,7 @@ from enum import Enum
 from hashlib import sha256
 from typing import TypeAlias
 
-from nodefleet.domain.machines import Market
+from nodefleet.domain.machines import Market, NoticeKind
 
 
 class Purpose(Enum):
@@ -96,6 +96,7 @@ class Removal:
     unlisted_since: datetime | None = None  # EC2 does not list the machine: it is believed gone after a second look
     forced: bool = False  # people were told that pods are deleted by force
     cancelled: str = ""  # a reason: it is let back in
+    notice: NoticeKind | None = None  # voluntary: what EC2 announced or recommends; withdrawn, it is let back in
     silent: timedelta = timedelta(0)  # how long the API server has not answered so far
     silent_since: datetime | None = None  # it does not answer now
     attempts: int = 0

@@ -12,7 +12,8 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from nodefleet.domain.fleet import is_false_alarm
+from nodefleet.decide.health import force_from, reason_of
+from nodefleet.domain.fleet import in_force, is_false_alarm, is_imminent, taken_at
 from nodefleet.domain.machines import Node, Notice, NoticeKind
 from nodefleet.domain.memory import Level
 from nodefleet.domain.names import emergency, notice_in
@@ -60,7 +61,7 @@ def interrupted(parts: Parts, notices: Sequence[Notice], *, owner: str) -> Ran:
     """All that can be done about these notices. Raises at the end if they could not be recorded or the run failed, so
     that they come again."""
     policy = _policy(parts)
-    urgent = [notice for notice in notices if _is_urgent(notice)]
+    urgent = [notice for notice in in_force(notices) if notice.kind is not NoticeKind.REBALANCE]
     unrecorded: tuple[Notice, ...] = tuple(notices)
     woken = False
     while True:
@@ -152,11 +153,6 @@ def _policy(parts: Parts) -> Policy:
         return Policy()  # the defaults say how to drain
 
 
-def _is_urgent(notice: Notice) -> bool:
-    """A recommendation may be followed by nothing: the run decides about it."""
-    return notice.kind is not NoticeKind.REBALANCE
-
-
 # ── the nodes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -235,7 +231,9 @@ def _removals(
         if node is None or node.pool is None or node.control_plane:
             continue
         rules = policy.pool(node.pool) or Pool(name=node.pool)
-        if not (rules.dry_run or is_false_alarm(notice, rules, now)):
+        # A change that is days away, like a recommendation, is for the run to decide about.
+        imminent = is_imminent(notice, rules, now) and not is_false_alarm(notice, rules, now)
+        if imminent and not rules.dry_run:
             found.setdefault(node.name, (node, _removal(node, notice, rules, now)))
     return list(found.values())
 
@@ -249,10 +247,10 @@ def _removal(node: Node, notice: Notice, rules: Pool, now: datetime) -> Removal:
         instance=notice.instance,
         node=node.name,
         why=Why.INTERRUPTED,
-        reason=f"EC2 takes it: {notice.kind.value} at {notice.at:%H:%M:%S}",
+        reason=reason_of(notice),
         started=now,
-        deadline=notice.at + rules.removal.notice,
-        force_from=notice.at + rules.removal.force_after,
+        deadline=taken_at(notice, rules),
+        force_from=force_from(notice, rules),
         forced=True,  # the run that has the lease tells people
     )
 

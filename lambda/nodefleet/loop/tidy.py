@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nodefleet.domain.fleet import is_false_alarm
+from nodefleet.domain.fleet import in_force, is_false_alarm
 from nodefleet.domain.machines import InstanceState, Notice
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import Removal
@@ -14,7 +14,9 @@ from nodefleet.loop.book import Book
 def tidy(book: Book, seen: Observation, policy: Policy) -> None:
     """Let go of notices that are over and of commands that have ended."""
     open_on = {each.instance for each in book.operations.values() if isinstance(each, Removal)}
-    book.retire(n for n in seen.notices if n.instance not in open_on and _is_over(n, seen, policy))
+    # A withdrawal is kept until the time it speaks of: the word that it takes back may come once more.
+    kept = {*in_force(seen.notices), *(notice for notice in seen.notices if notice.withdrawn)}
+    book.retire(n for n in seen.notices if n.instance not in open_on and (n not in kept or _is_over(n, seen, policy)))
     book.expire(command for command in seen.commands if command.until is not None and command.until <= seen.at)
 
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from nodefleet.decide.disruption import Ledger, Permitted, Verdict
 from nodefleet.decide.drain import DrainPlan, drain, ref
+from nodefleet.domain.fleet import is_withdrawn
 from nodefleet.domain.machines import Instance, InstanceState, Node
 from nodefleet.domain.names import notice_in
 from nodefleet.domain.observation import ClusterView, Observation
@@ -26,6 +27,7 @@ class Leaving:
     pods: tuple[Pod, ...]  # on this node
     ledger: Ledger
     plan: DrainPlan
+    withdrawn: bool  # EC2 called off what it had announced
     verdicts: tuple[Verdict, ...]  # the budgets' word on those that have to go; the Eviction API has the last one
 
     @classmethod
@@ -51,6 +53,7 @@ class Leaving:
             pods=own,
             ledger=ledger,
             plan=plan,
+            withdrawn=is_withdrawn([notice for notice in seen.notices if notice.instance == removal.instance]),
             verdicts=ledger.verdicts(pod for pod in own if ref(pod) in going),
         )
 

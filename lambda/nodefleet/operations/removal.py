@@ -11,6 +11,7 @@ First match wins; the steps of each look are read off the world again, so each i
     the machine is gone, its Node is not                 Node deleted    Node deleted    Node deleted
     both are gone                                        done            done            done
     shutting down                                        waits           waits           waits
+    EC2 withdrew what it had announced                   let back in     let back in     -
     called back, and EC2 not asked to terminate yet      let back in     -               let back in
     the node is ready again                              -               -               let back in
     cordoned by a person                                 cancelled       drains          drains
@@ -141,6 +142,8 @@ def _forgotten(removal: Removal, view: ClusterView | None) -> Progress | None:
 def _voluntary(before: Removal, leaving: Leaving, fleet: Sequence[Worker]) -> Progress:
     removal, node = leaving.removal, leaving.node
     if not leaving.ends:
+        if removal.notice and leaving.withdrawn:
+            return _withdrawn(leaving)
         if removal.cancelled and (node or not removal.node):
             return _let_in(leaving, Outcome.CANCELLED, removal.cancelled, lessons=(_readmitted(leaving),))
         if node and node.cordoned and not node.removal:
@@ -158,6 +161,8 @@ def _voluntary(before: Removal, leaving: Leaving, fleet: Sequence[Worker]) -> Pr
 
 def _interrupted(before: Removal, leaving: Leaving) -> Progress:
     removal = leaving.removal
+    if leaving.runs and not leaving.ends and leaving.withdrawn:
+        return _withdrawn(leaving)
     if leaving.runs and not leaving.ends and is_overdue(removal, leaving.rules, leaving.now):
         late = seconds(leaving.now - removal.deadline)
         text = (
@@ -167,6 +172,11 @@ def _interrupted(before: Removal, leaving: Leaving) -> Progress:
     if leaving.node and leaving.left and leaving.now >= (removal.force_from or removal.deadline):
         return _forced(before, leaving)
     return _emptied(before, leaving)
+
+
+def _withdrawn(leaving: Leaving) -> Progress:
+    text = f"EC2 has withdrawn the scheduled change of {leaving.removal.instance}. {leaving.name} takes pods again"
+    return _let_in(leaving, Outcome.CANCELLED, "EC2 has withdrawn the scheduled change", text)
 
 
 def _sick(before: Removal, leaving: Leaving) -> Progress:

@@ -138,10 +138,20 @@ def test_a_scheduled_change_concerns_every_instance_once_and_no_other_thing():
     assert {one.kind for one in told.notices} == {NoticeKind.SCHEDULED_CHANGE}
 
 
-def test_a_change_that_is_over_or_called_off_says_nothing():
-    assert read(health(statusCode="closed"), NOON) == NOTHING
+def test_a_change_that_is_over_or_called_off_is_withdrawn():
+    closed = read(health(statusCode="closed"), NOON)
+    assert closed.urgent
+    assert closed.notices
+    assert all(notice.withdrawn for notice in closed.notices)
     done = health({"entityValue": "i-1", "status": "RESOLVED"}, {"entityValue": "i-2", "status": "PENDING"})
-    assert read(done, NOON).instances == ("i-2",)
+    assert [(each.instance, each.withdrawn) for each in read(done, NOON).notices] == [("i-1", True), ("i-2", False)]
+
+
+def test_a_change_says_when_it_was_told_and_by_which_event():
+    (notice, *_) = read(health(), NOON).notices
+    assert notice.told_at is not None
+    assert notice.event == "arn:aws:health:region::event/id"
+    assert read(health(eventArn=None), NOON).notices[0].event == ""
 
 
 def test_a_change_of_volumes_only_is_not_urgent():

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nodefleet_tools.sim.world import World
 
 _CLOCKS = timedelta(seconds=30)  # a run's clock may be wrong by so much
+LEAD_CLOCKS = timedelta(minutes=2)  # by which a run may take a scheduled change to be near early, or late
 _SEEN_LATE = timedelta(minutes=5)  # a machine that ended may be taken to be there for so long: lists lag
 
 
@@ -142,13 +143,22 @@ class Accounts:
             )
 
     def _doomed(self) -> frozenset[str]:
-        """What EC2 takes, as far as the table says so."""
-        notices = self._world.table.all("notice", Notice)
-        noted = {notice.instance for notice in notices if notice.kind is not NoticeKind.REBALANCE}
+        """What EC2 takes, as far as the table says so; a scheduled change once every clock says that it is near."""
+        noted: dict[str, timedelta] = {}
+        for notice in self._world.table.all("notice", Notice):
+            match notice.kind:
+                case NoticeKind.REBALANCE:
+                    pass
+                case NoticeKind.SCHEDULED_CHANGE:
+                    noted.setdefault(notice.instance, 2 * LEAD_CLOCKS)
+                case _:
+                    noted[notice.instance] = timedelta(0)
         return frozenset(
             machine.id
             for machine in self._world.ec2.machines.values()
-            if machine.id in noted and machine.doomed_at is not None
+            if machine.id in noted
+            and machine.doomed_at is not None
+            and self._world.now - machine.doomed_at >= noted[machine.id]
         )
 
     def _may_be_there(self, machine: Machine, run: Run) -> bool:

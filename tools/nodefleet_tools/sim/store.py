@@ -155,7 +155,8 @@ class SimStore:
 
 
 def _notice_key(notice: Notice) -> str:
-    return f"{notice.instance}#{notice.kind.value}#{stamp(notice.at)}"
+    told = f"#{stamp(notice.told_at)}" if notice.told_at else ""
+    return f"{notice.instance}#{notice.kind.value}#{stamp(notice.at)}{told}"
 
 
 def _command_key(command: Pause | Scale) -> str:

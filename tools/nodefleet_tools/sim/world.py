@@ -23,6 +23,7 @@ from nodefleet.domain.records import PolicyVersion
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import Budget, Pod, Selector
 from nodefleet.loop.parts import Parts
+from nodefleet_tools.sim.accounts import LEAD_CLOCKS
 from nodefleet_tools.sim.clock import Clock, SimTime
 from nodefleet_tools.sim.cloud import SimCloud
 from nodefleet_tools.sim.cluster import SimCluster
@@ -50,7 +51,6 @@ from nodefleet_tools.sim.workloads import Controllers, Kind, Workload
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 ZONES = ("us-east-1a", "us-east-1b")
 LAMBDA_LIMIT = timedelta(seconds=120)
-CLOCKS = timedelta(minutes=2)  # by which a run may take something to be due early: its clock, and how long it takes
 _BEFORE = timedelta(minutes=10)  # time for what was set up to come to rest before the start
 _AGE = timedelta(days=1)
 _MIB = 1 << 20
@@ -254,7 +254,7 @@ class World:
         """
         machine = self.ec2.machines[instance]
         rules = self.policy.pool(machine.pool) or Pool()
-        lead = rules.health.scheduled_change_lead + CLOCKS
+        lead = rules.health.scheduled_change_lead + LEAD_CLOCKS
         return self.ec2.announce(machine, kind, ahead=ahead, lead=lead, happens=happens)
 
     def withdraw(self, notice: Notice) -> Notice:

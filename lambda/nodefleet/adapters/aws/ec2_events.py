@@ -3,8 +3,8 @@
     event                    notice               urgent
     Spot warning             spot-interruption    yes: two minutes are left
     rebalance                rebalance            yes, if the policy drains for it
-    AWS Health, EC2, a       scheduled-change     yes
-    scheduled change
+    AWS Health, EC2, a       scheduled-change,    yes: it is looked at once, and replaced in good time or let
+    scheduled change         or its withdrawal    back in
     state change             none: EC2's own      if it stops or goes; a machine that starts is looked at
                              list says it all     by the next run anyway
 
@@ -66,26 +66,37 @@ def _of_instance(kind: NoticeKind, detail: Mapping[str, Any], at: datetime) -> T
 
 
 def _of_health(detail: Mapping[str, Any], at: datetime) -> Told:
+    """A later event of the same ARN may move the change, or close it: then it is withdrawn for all of its instances."""
     if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
         return NOTHING
-    if detail.get("statusCode") == "closed":
-        return NOTHING  # it is over, or called off
     entities = detail.get("affectedEntities")
     if not isinstance(entities, list):
         raise MalformedError("The scheduled change names no affectedEntities")
-    affected = (_affected(_mapping(entity, "An affected entity")) for entity in entities)
-    instances = tuple(dict.fromkeys(identity for identity in affected if identity))
+    closed = detail.get("statusCode") == "closed"
+    affected = [_affected(_mapping(entity, "An affected entity")) for entity in entities]
+    over = {instance: closed or resolved for instance, resolved in filter(None, affected)}
     begins = max(at, _time(detail.get("startTime")) or at)
-    notices = (Notice(instance=instance, kind=NoticeKind.SCHEDULED_CHANGE, at=begins) for instance in instances)
-    return Told(notices=tuple(notices), instances=instances, urgent=bool(instances))
+    event = detail.get("eventArn")
+    notices = (
+        Notice(
+            instance=instance,
+            kind=NoticeKind.SCHEDULED_CHANGE,
+            at=begins,
+            told_at=at,
+            event=event if isinstance(event, str) else "",
+            withdrawn=withdrawn,
+        )
+        for instance, withdrawn in over.items()
+    )
+    return Told(notices=tuple(notices), instances=tuple(over), urgent=bool(over))
 
 
-def _affected(entity: Mapping[str, Any]) -> str | None:
-    """The instance; none for volumes, hosts and accounts, and for one whose change is done."""
+def _affected(entity: Mapping[str, Any]) -> tuple[str, bool] | None:
+    """The instance, and whether its change is done or called off; none for volumes, hosts and accounts."""
     value = entity.get("entityValue")
-    if entity.get("status") == "RESOLVED" or not isinstance(value, str) or not _INSTANCE.fullmatch(value):
+    if not isinstance(value, str) or not _INSTANCE.fullmatch(value):
         return None
-    return value
+    return value, entity.get("status") == "RESOLVED"
 
 
 def _state(detail: Mapping[str, Any]) -> InstanceState:

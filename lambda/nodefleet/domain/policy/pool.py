@@ -133,7 +133,13 @@ class Health:
     join_limit: timedelta = setting(timedelta(seconds=300), SECONDS, "a node that joins later has a problem", above=0)
     not_ready_limit: timedelta = setting(timedelta(seconds=300), SECONDS, "longer is not a hiccup", above=0)
     sick_one_in: int = setting(
-        3, NODES, "when more are sick it is the master or the network: none is replaced", at_least=1
+        3, NODES, "one of them may be unhealthy, and always one; more at once is the master or the network", at_least=1
+    )
+    brake_limit: timedelta = setting(
+        timedelta(seconds=900),
+        SECONDS,
+        "so long none of many unhealthy nodes is replaced, then one at a time",
+        at_least=0,
     )
     failed_joins: int = setting(2, "joins", "then launches become single probes", at_least=1)
     probe_first: timedelta = setting(timedelta(seconds=60), SECONDS, "first pause between probes, doubling", above=0)

@@ -51,7 +51,8 @@ def operation_key(identity: str) -> str:
 
 def notice_key(notice: Notice) -> str:
     """Each notice has its own record: a doubled one is the same, and retiring one leaves a later one."""
-    return f"{NOTICES}{notice.instance}#{notice.kind.value}#{stamp(notice.at)}"
+    told = f"#{stamp(notice.told_at)}" if notice.told_at else ""
+    return f"{NOTICES}{notice.instance}#{notice.kind.value}#{stamp(notice.at)}{told}"
 
 
 def order_key(command: Pause | Scale) -> str:

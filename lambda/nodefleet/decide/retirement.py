@@ -1,0 +1,91 @@
+"""Workers that are to be replaced in good time: a scheduled change is announced, or EC2 recommends to move off them.
+
+Nothing is forced, so all the rules of a voluntary removal hold: max, budgets, protection, and pods that have somewhere
+to go. The replacement comes first. Where max leaves no room for it the worker goes first, if its pods fit on the
+others; and what could not be done by then is an interruption from shortly before its time on (`is_imminent`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nodefleet.decide.bounds import floor
+from nodefleet.decide.health import reason_of
+from nodefleet.domain.decision import Bound, Count, Rank, Side
+from nodefleet.domain.fleet import Phase, Worker
+from nodefleet.domain.operations import AlertKind, Removal, Tell, Why
+from nodefleet.domain.policy import Pool
+from nodefleet.domain.wording import some
+
+SOURCE = "retire"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retirement:
+    """Who is due, and how many nodes were launched ahead for them."""
+
+    due: tuple[Worker, ...]  # the earliest first
+    ahead: int  # launched for some of them, and not used up by a removal yet
+    wanted: int  # to be launched now
+    at_max: bool  # there is no room to launch first
+
+    @property
+    def names(self) -> str:
+        return some(f"{worker.name}: {reason_of(worker.planned)}" for worker in self.due if worker.planned)
+
+
+def retirement(workers: Sequence[Worker], pool: Pool, count: Count, ahead: int) -> Retirement:
+    due = sorted((worker for worker in workers if is_due(worker)), key=lambda worker: (_time(worker), worker.id))
+    under_way = sum(
+        isinstance(worker.operation, Removal) and worker.operation.why is Why.VOLUNTARY for worker in workers
+    )
+    ahead = min(ahead, len(due))
+    free = min(len(due), pool.budgets.removals - under_way) - ahead
+    room = pool.limits.max - count.occupied
+    return Retirement(
+        due=tuple(due), ahead=ahead, wanted=max(0, min(free, room)), at_max=room <= 0 and free > 0 and ahead == 0
+    )
+
+
+def is_due(worker: Worker) -> bool:
+    return worker.planned is not None and worker.phase is Phase.READY and worker.operation is None
+
+
+def _time(worker: Worker) -> str:
+    return worker.planned.at.isoformat() if worker.planned else ""
+
+
+def bounds(plan: Retirement, capacity: int) -> list[Bound]:
+    if not plan.wanted:
+        return []
+    sentence = f"replaced before they go: {plan.names}"
+    return [floor(capacity + plan.wanted, SOURCE, Rank.LIMIT, sentence)]
+
+
+def may_leave(plan: Retirement, pool: Pool, count: Count, settled_bounds: Sequence[Bound]) -> int:
+    """How many may leave now: those whose replacement is ready, or one where max leaves no room for it."""
+    capacity = count.capacity
+    least = max((each.nodes for each in settled_bounds if _holds(each)), default=0)
+    if count.booting or least >= capacity > 0 or not plan.due:
+        return 0
+    if plan.ahead:
+        return max(0, min(plan.ahead, capacity - pool.limits.min))
+    return 1 if plan.at_max else 0
+
+
+def _holds(bound: Bound) -> bool:
+    """Missing data, a doubt or a pause: nothing leaves of our own accord."""
+    return bound.rank is Rank.SAFETY and bound.side is Side.FLOOR
+
+
+def tells(workers: Sequence[Worker], pool: Pool) -> list[Tell]:
+    """Once for each change that is planned: its date, and what is done about it."""
+    return [
+        Tell(
+            alert=AlertKind.INTERRUPTED,
+            pool=pool.name,
+            subjects=(worker.name, worker.planned.kind.value),
+            text=f"{worker.name} ({worker.zone}): {reason_of(worker.planned)}. It is replaced before that.",
+        )
+        for worker in workers
+        if worker.planned is not None and is_due(worker)
+    ]

@@ -1,0 +1,158 @@
+"""Over a simulated cluster: unhealthy nodes, announced changes and recommendations, and what operators do by hand."""
+
+from datetime import timedelta
+
+import pytest
+
+from nodefleet.domain.events import EventKind
+from nodefleet.domain.machines import NoticeKind
+from nodefleet_tools.sim.world import World
+from worlds import Cluster
+
+
+def cluster(workers: int, least: int, most: int, *, replicas: int = 0, cpu: int = 300, **policy: object) -> Cluster:
+    world = World(policy={"limits": {"min": least, "max": most}, **policy})
+    world.add_workers(workers)
+    if replicas:
+        world.deploy("shop", replicas=replicas, cpu=cpu)
+    world.settle()
+    made = Cluster(world)
+    made.calm(1)
+    return made
+
+
+def told(made: Cluster, kind: EventKind) -> list[str]:
+    return [event.text for event in made.world.table.events if event.kind is kind]
+
+
+def no_violations(made: Cluster) -> None:
+    assert not made.world.violations, "\n".join(map(str, made.world.violations))
+
+
+# ── unhealthy ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("workers", "least", "most"), [(1, 1, 1), (2, 2, 2), (1, 1, 10), (3, 3, 3), (3, 2, 10)])
+def test_one_dead_node_is_replaced_and_removed_in_a_fleet_of_any_size(workers, least, most):
+    made = cluster(workers, least, most)
+    dead = made.world.workers()[-1]
+    made.world.nodes.silence(made.world.node_of(dead).name)
+    made.until(lambda: not dead.live and len(made.world.ready_nodes()) >= least, ticks=12)
+    assert not told(made, EventKind.MANY_SICK)
+    no_violations(made)
+
+
+def test_of_many_unhealthy_nodes_none_is_removed_at_once_and_all_are_replaced_in_the_end():
+    made = cluster(4, 2, 6)
+    dead = made.world.workers()[:3]
+    for machine in dead:
+        made.world.nodes.silence(made.world.node_of(machine).name)
+    made.calm(6)
+    assert told(made, EventKind.MANY_SICK)
+    assert all(machine.live for machine in dead)
+    made.until(lambda: not any(machine.live for machine in dead), ticks=30)
+    assert len(made.world.ready_nodes()) >= 2
+    no_violations(made)
+
+
+# ── announced ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def down(made: Cluster) -> int:
+    return sum(not pod.ready for pod in made.world.kube.pods.values())
+
+
+def test_a_change_in_two_weeks_is_a_voluntary_removal_of_one_node_after_the_other():
+    made = cluster(6, 2, 8, replicas=6, cpu=1000)
+    world = made.world
+    affected = world.workers()[:4]
+    most_down = most_there = 0
+
+    def watch() -> None:
+        nonlocal most_down, most_there
+        most_down = max(most_down, down(made))
+        most_there = max(most_there, len(world.workers()))
+
+    world.clock.every(1.0, watch)
+    notices = [
+        world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(days=14), happens=True)
+        for machine in affected
+    ]
+    made.warned(notices)
+    assert down(made) == 0
+    made.until(lambda: not any(machine.live for machine in affected), ticks=90)
+    assert most_down <= 2  # a node's replicas, here at most two
+    assert most_there <= 8
+    texts = told(made, EventKind.INTERRUPTED)
+    assert texts
+    assert all("2026-11-30" in text for text in texts)
+    made.calm(3)
+    busy_until = world.now
+    made.tick()
+    assert world.now - busy_until <= timedelta(seconds=125)
+    no_violations(made)
+
+
+def test_a_withdrawn_change_lets_the_node_stay():
+    made = cluster(3, 2, 8, replicas=3, cpu=1000)
+    world = made.world
+    machine = world.workers()[0]
+    notice = world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(days=2))
+    made.warned([notice])
+    made.warned([world.withdraw(notice)], owner="again")
+    made.calm(20)
+    assert machine.live
+    assert not world.node_of(machine).cordoned
+    no_violations(made)
+
+
+def test_a_change_withdrawn_in_its_last_hour_lets_the_node_back_in():
+    made = cluster(3, 2, 8, replicas=3, cpu=1000)
+    world = made.world
+    world.protect("shop", max_unavailable="0")
+    machine = world.workers()[0]
+    notice = world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(minutes=50))
+    made.warned([notice])
+    assert world.node_of(machine).cordoned
+    made.warned([world.withdraw(notice)], owner="again")
+    made.calm(2)
+    assert machine.live
+    assert not world.node_of(machine).cordoned
+    no_violations(made)
+
+
+@pytest.mark.parametrize(("workers", "least", "most"), [(1, 1, 1), (3, 3, 3), (4, 2, 4)])
+def test_a_change_is_answered_before_its_time_where_max_leaves_no_room(workers, least, most):
+    made = cluster(workers, least, most, replicas=workers, cpu=900)
+    world = made.world
+    machine = world.workers()[0]
+    made.warned([world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(hours=3), happens=True)])
+    made.until(lambda: not machine.live, ticks=100)
+    assert world.now < world.start + timedelta(hours=3)
+    made.calm(3)
+    assert len(world.ready_nodes()) >= least
+    no_violations(made)
+
+
+def test_a_recommendation_forces_nothing_and_budgets_hold():
+    made = cluster(4, 2, 4, replicas=4, cpu=1000, removal={"drain_on_rebalance": True})
+    world = made.world
+    world.protect("shop", max_unavailable="0")
+    notices = [world.interrupt(machine.id, NoticeKind.REBALANCE) for machine in world.workers()[:3]]
+    made.warned(notices)
+    made.calm(20)
+    assert len(world.workers()) <= 4
+    assert not told(made, EventKind.FORCED)
+    assert down(made) == 0
+    no_violations(made)
+
+
+def test_a_recommendation_is_followed_by_a_replacement_and_then_a_removal():
+    made = cluster(3, 2, 6, replicas=3, cpu=1000, removal={"drain_on_rebalance": True})
+    world = made.world
+    machine = world.workers()[1]
+    made.warned([world.interrupt(machine.id, NoticeKind.REBALANCE)])
+    assert not world.node_of(machine).cordoned
+    made.until(lambda: not machine.live, ticks=9)
+    assert len(world.ready_nodes()) == 3
+    no_violations(made)
