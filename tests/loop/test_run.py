@@ -1,5 +1,6 @@
 """One run: its lease, its looks, whom it hears, and when it stops."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -9,8 +10,10 @@ from nodefleet.domain.metrics import Metric
 from nodefleet.errors import LostLeaseError, UnavailableError
 from nodefleet.loop.run import run
 from nodefleet.ports import Held, Lease
-from nodefleet_tools.sim.hooks import Moment, at_call, raising, when
-from worlds import Cluster, empty, shop
+from nodefleet_tools.sim.hooks import Call, Hook, Moment, at_call, raising, when
+from nodefleet_tools.sim.kube import KubeSettings
+from nodefleet_tools.sim.world import World
+from worlds import QUICK, Cluster, empty, shop
 
 
 def values(cluster: Cluster, metric: Metric) -> list[float]:
@@ -293,3 +296,65 @@ def test_without_the_table_nothing_is_scaled_and_the_alarm_can_fire():
         cluster.tick()
     assert cluster.world.workers() == []
     assert values(cluster, Metric.LEVEL) == [4]
+
+
+# ── how long an iteration takes ──────────────────────────────────────────────────────────────────────────────────
+
+
+def waiting() -> Cluster:
+    """Pods wait for nodes that boot for a quarter of an hour: every run looks again for as long as it may."""
+    policy = {**QUICK, "health": {"join_limit": "900s"}}
+    world = World(seed=1, policy=policy, kubernetes=KubeSettings(joins_in=(880.0, 890.0)))
+    world.add_workers(2)
+    world.deploy("shop", replicas=8, cpu=900)
+    world.settle()
+    cluster = Cluster(world)
+    cluster.calm(1)
+    return cluster
+
+
+def slow(cluster: Cluster, seconds: Callable[[], float]) -> Hook:
+    def hook(call: Call) -> None:
+        if call.name == "cluster.view" and call.moment is Moment.BEFORE:
+            cluster.world.clock.wait(seconds())
+
+    return hook
+
+
+@pytest.mark.parametrize("seconds", [1, 5, 8, 16, 23, 24, 34, 38, 42, 55, 62, 70, 94])
+def test_no_run_begins_an_iteration_that_may_not_finish(seconds):
+    cluster = waiting()
+    ran = [cluster.tick(slow(cluster, lambda: seconds)) for _ in range(3)]
+    assert None not in ran  # killed
+    assert all(each.looks >= 1 for each in ran)
+
+
+def test_quick_iterations_are_repeated_as_often_as_before():
+    cluster = waiting()
+    assert cluster.tick().looks >= 9
+
+
+def test_the_next_run_knows_how_long_the_iterations_of_the_last_one_took():
+    """It looks quickly once, and then as slowly as the last one did: the second iteration would be killed."""
+    cluster = waiting()
+    cluster.tick(slow(cluster, lambda: 80))
+    times = iter([2, *[115] * 9])
+    ran = cluster.tick(slow(cluster, lambda: next(times)))
+    assert ran is not None
+    assert ran.looks == 1
+
+
+def test_one_slow_iteration_is_forgotten_after_some_quick_ones():
+    cluster = waiting()
+    cluster.tick(slow(cluster, lambda: 60))
+    cluster.calm(cluster.world.policy.burst.remembered)
+    assert cluster.tick().looks >= 5
+
+
+def test_a_run_that_is_begun_late_in_its_function_does_not_look_at_all():
+    cluster = waiting()
+    cluster.tick(slow(cluster, lambda: 60))
+    ran = cluster.tick(slow(cluster, lambda: 60), limit=timedelta(seconds=50))
+    assert ran is not None
+    assert (ran.looks, ran.awake) == (0, True)
+    assert cluster.tick(slow(cluster, lambda: 60)).looks == 1  # a whole run always looks once

@@ -1,12 +1,16 @@
-"""Whether another look in a few seconds could change something. If not, the run ends and costs nothing."""
+"""Whether another look in a few seconds could change something, and how long it may take. If nothing could change, the
+run ends and costs nothing."""
 
 from collections.abc import Sequence
+from datetime import timedelta
+from math import ceil
 
 from nodefleet.decide.bounds import Settled
 from nodefleet.decide.case import Case
 from nodefleet.decide.sizing import SIGNAL as PODS
 from nodefleet.decide.waiting import Waiting
 from nodefleet.domain.operations import Keep, Launch, Open, Operation, Removal, Step
+from nodefleet.domain.policy import Burst
 
 
 def look_again(this: Case, waiting: Waiting, settled: Settled, plan: Sequence[Step]) -> str:
@@ -32,3 +36,13 @@ def _moves(removal: Removal, this: Case) -> bool:
     does not take what it said, the schedule is often enough."""
     near = this.pool.removal.drain_timeout
     return this.seen.at - removal.started < near or abs(removal.deadline - this.seen.at) < near
+
+
+def remember_duration(durations: tuple[int, ...], took: timedelta, rules: Burst) -> tuple[int, ...]:
+    """The last iterations with this one, in whole seconds, rounded up."""
+    return (*durations, ceil(took.total_seconds()))[-rules.remembered :]
+
+
+def next_duration(durations: Sequence[int], rules: Burst) -> timedelta:
+    """How long the next iteration may take, by the longest of the last ones. Without any, nothing is known."""
+    return timedelta(seconds=max(durations, default=0) * rules.margin)

@@ -61,3 +61,4 @@ class Journal:
     usage: Usage | None = None  # the hour that is running
     adopted_policy: str = ""  # digest of the declared policy that was last taken up
     refused_policy: str = ""  # digest of the one that was refused and told
+    iterations: tuple[int, ...] = ()  # seconds that the last ones took, the latest last

@@ -7,6 +7,7 @@ not land on the next doomed node. What is opened in a look is begun in the same 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from nodefleet.decide.burst import remember_duration
 from nodefleet.decide.engine import decide
 from nodefleet.domain.decision import Decision
 from nodefleet.domain.fleet import workers
@@ -207,7 +208,9 @@ def _finish(
     if final != record or hands.did:
         book.audit(final)
     usage = counted(book.journal.usage, question.observation, decision, book.events, question.policy)
-    book.journal = replace(book.journal, usage=usage.running)
+    took = parts.time.now() - question.observation.at
+    durations = remember_duration(book.journal.iterations, took, question.policy.burst)
+    book.journal = replace(book.journal, usage=usage.running, iterations=durations)
     book.finish(Changes(usage=usage.over, seed=_seed(decision, book.memory)))
     book.flush()
 

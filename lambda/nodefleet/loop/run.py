@@ -1,16 +1,21 @@
 """One run: under one lease, look, and look again while that could change something or somebody woke us.
 
+No look is begun that may not finish: the longest of the last ones, of earlier runs too, says how long it may take. Only
+the first look of a whole run is begun in any case, so that slow ones are forgotten when they are over.
+
 A run that finds the lease held leaves at once. Whoever is urgent says so on the lease first, and the holder does not
 let go before it has looked again, so no wake-up is lost.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import ceil
 
+from nodefleet.decide.burst import next_duration
 from nodefleet.domain.decision import Decision
 from nodefleet.domain.memory import Level
 from nodefleet.domain.metrics import Metric
-from nodefleet.domain.policy import Policy
+from nodefleet.domain.policy import Burst, Policy
 from nodefleet.errors import LostLeaseError, NodeFleetError
 from nodefleet.loop.cycle import Look, look
 from nodefleet.loop.governing import governing
@@ -47,7 +52,7 @@ def run(parts: Parts, *, owner: str, urgent: bool = False) -> Ran:
         parts.telemetry.line("Another run is at work", owner=lease.owner, until=lease.expires.isoformat())
         return Ran(held=lease)
     try:
-        ran = _looks(parts, lease, started)
+        ran = _looks(parts, lease, policy, started)
     except LostLeaseError:
         raise  # there is nothing to let go of
     except BaseException:
@@ -71,35 +76,48 @@ def _acquire(parts: Parts, owner: str, policy: Policy) -> Lease | Held:
     return parts.store.acquire(owner, now, until, policy.trust.clock_skew)
 
 
-def _looks(parts: Parts, lease: Lease, started: datetime) -> Ran:
+def _looks(parts: Parts, lease: Lease, policy: Policy, started: datetime) -> Ran:
     did: tuple[str, ...] = ()
     looks = 0
+    took: list[int] = []  # seconds, of this run's looks
     while True:
+        began = parts.time.now()
         state = parts.store.state()
         if state.fence != lease.fence:
             raise LostLeaseError(f"another run holds the cluster: fence {state.fence}, ours was {lease.fence}")
+        if looks == 0 and not _may_look(parts, policy, next_duration(state.journal.iterations, policy.burst)):
+            parts.store.release(lease, None)
+            parts.telemetry.line("A look may take longer than this run has left: the next run looks")
+            return Ran(awake=True)
         looks += 1
         came = look(parts, lease, state, looks)
         did += came.did
         _report(parts, came, looks, started)
-        pause = timedelta(0) if came.at_once else came.policy.burst.every
-        may_go_on = _has_time(parts, came.policy, started, pause)
-        if came.again and may_go_on:
+        rules = came.policy.burst
+        took.append(ceil((parts.time.now() - began).total_seconds()))
+        ahead = next_duration([*state.journal.iterations, *took][-rules.remembered :], rules)
+        pause = timedelta(0) if came.at_once else rules.every
+        if came.again and _has_time(parts, rules, started, pause, ahead):
             parts.time.sleep(pause)
             continue
         if parts.store.release(lease, state.wake):
             return Ran(looks=looks, decision=came.decision, did=did)
-        if not _has_time(parts, came.policy, started, timedelta(0)):
+        if not _has_time(parts, rules, started, timedelta(0), ahead):
             parts.store.release(lease, None)
             parts.telemetry.line("Somebody woke this run, and its time is up: the next run looks again")
             return Ran(looks=looks, decision=came.decision, did=did, awake=True)
 
 
-def _has_time(parts: Parts, policy: Policy, started: datetime, pause: timedelta) -> bool:
+def _may_look(parts: Parts, policy: Policy, ahead: timedelta) -> bool:
+    """A run that has its whole time always looks once."""
+    left = parts.time.left()
+    return left >= min(policy.burst.budget, ahead + policy.burst.reserve)
+
+
+def _has_time(parts: Parts, rules: Burst, started: datetime, pause: timedelta, ahead: timedelta) -> bool:
     """For a pause and a look: within this run's share of the tick, and before it is stopped from outside."""
-    needed = pause + policy.burst.reserve
     used = parts.time.now() - started
-    return used + pause < policy.burst.budget and parts.time.left() > needed
+    return used + pause < rules.budget and parts.time.left() > pause + ahead + rules.reserve
 
 
 def _let_go(parts: Parts, lease: Lease) -> None:

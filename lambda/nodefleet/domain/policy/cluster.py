@@ -37,6 +37,12 @@ class Burst:
     reserve: timedelta = setting(
         timedelta(seconds=15), SECONDS, "a step that could outlive the run by this much is not begun", at_least=0
     )
+    remembered: int = setting(
+        5, "iterations", "the longest of the last ones says how long the next may take", at_least=1
+    )
+    margin: float = setting(
+        1.25, "× the longest", "the next iteration may take longer than the ones before", at_least=1
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
