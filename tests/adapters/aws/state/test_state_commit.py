@@ -7,13 +7,15 @@ import pytest
 
 from builders import NOON, after
 from contracts.store_contract import event, journal, notice, record, take, version
+from memory_builders import lived
 from nodefleet.adapters.aws.state import keys, writing
 from nodefleet.adapters.aws.state.attributes import size
-from nodefleet.adapters.aws.state.items import LARGEST_BODY
+from nodefleet.adapters.aws.state.codec import BODY
+from nodefleet.adapters.aws.state.items import LARGEST_BODY, journal_values
 from nodefleet.adapters.aws.state.store import DynamoStore
 from nodefleet.domain.decision import Action, Count, PoolDecision
-from nodefleet.domain.journal import Journal, PoolUsage, Usage
-from nodefleet.domain.memory import Memory, PoolMemory
+from nodefleet.domain.journal import Journal, PoolUsage, Said, Usage
+from nodefleet.domain.memory import Memory, PodGrant, PoolMemory
 from nodefleet.domain.observation import Pause, Scale
 from nodefleet.errors import LostLeaseError, MalformedError
 from nodefleet.ports import Changes, Lease
@@ -259,6 +261,33 @@ def test_what_does_not_fit_into_a_record_is_refused_before_anything_is_written(o
     with pytest.raises(MalformedError, match="bytes, and only 350,000 fit"):
         store.commit(lease, replace(changes, events=(event(),)))
     assert on_moto.client.calls == []
+
+
+def test_the_memory_of_a_huge_fleet_fits_into_its_record(on_moto):
+    """20 pools with 28 days of load each, and 10,000 nodes: 550 KB as it is, and DynamoDB takes 400."""
+    draw = random.Random(7)  # noqa: S311  # repeatable on purpose
+    pools = {f"pool-{number}": lived(days=28, nodes=500, draw=draw) for number in range(20)}
+    whole = Journal(memory=Memory(pools=pools), adopted_policy="d")
+    warned: list[str] = []
+    values = journal_values(whole, warned.append)
+    assert len(values[BODY]) <= 300_000
+    store = on_moto.store()
+    lease = take(store)
+    store.commit(lease, Changes(journal=whole))
+    stored = store.state().journal
+    assert stored.adopted_policy == "d"
+    assert all(stored.memory.pools[name].members == each.members for name, each in pools.items())
+    assert all(len(each.profile) >= 24 * 14 for each in stored.memory.pools.values())
+
+
+def test_what_is_dropped_from_the_memory_is_said():
+    said = {noise(90): Said(told_at=NOON, seen_at=NOON) for _ in range(1000)}
+    pools = {f"p{number}": PoolMemory(pod_grants=(PodGrant(uid=noise(50_000), at=NOON),)) for number in range(20)}
+    warned: list[str] = []
+    values = journal_values(Journal(memory=Memory(pools=pools), said=said), warned.append)
+    assert len(values[BODY]) <= 300_000
+    assert len(warned) == 1
+    assert "what signals have learned" in warned[0]
 
 
 def test_the_biggest_record_fits_with_all_that_a_person_reads_beside_it(on_local):

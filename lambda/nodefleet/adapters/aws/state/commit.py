@@ -12,6 +12,7 @@ from typing import Any
 
 from nodefleet.adapters.aws.state import items, keys
 from nodefleet.adapters.aws.state.attributes import Scalar
+from nodefleet.adapters.aws.state.codec import Warn
 from nodefleet.adapters.aws.state.writing import Refused, Unit, Writer, unit
 from nodefleet.domain.events import Event
 from nodefleet.domain.observation import Pause, Scale
@@ -22,7 +23,7 @@ from nodefleet.ports import Changes
 _NEW = f"attribute_not_exists(#{keys.SORT})"
 
 
-def units_of(changes: Changes, writer: Writer) -> list[Unit]:
+def units_of(changes: Changes, writer: Writer, warn: Warn) -> list[Unit]:
     """A record that is named twice is written once: DynamoDB takes no two actions on one."""
     cluster = writer.table.cluster
     gone = dict.fromkeys(changes.drop)
@@ -30,7 +31,7 @@ def units_of(changes: Changes, writer: Writer) -> list[Unit]:
     return [
         *(unit(writer.put(items.operation_item(cluster, operation))) for operation in put.values()),
         *(unit(writer.delete(keys.operation_key(identity))) for identity in gone),
-        *_memory(changes, writer),
+        *_memory(changes, writer, warn),
         *([policy_unit(changes.policy, writer)] if changes.policy else []),
         *(unit(writer.delete(key)) for key in dict.fromkeys(map(keys.notice_key, changes.retire))),
         *(_expired(command, writer) for command in {keys.order_key(it): it for it in changes.expired}.values()),
@@ -67,8 +68,8 @@ def policy_unit(version: PolicyVersion, writer: Writer) -> Unit:
     )
 
 
-def _memory(changes: Changes, writer: Writer) -> Iterator[Unit]:
-    values = {} if changes.journal is None else items.journal_values(changes.journal)
+def _memory(changes: Changes, writer: Writer, warn: Warn) -> Iterator[Unit]:
+    values = {} if changes.journal is None else items.journal_values(changes.journal, warn)
     values |= _seed(changes.seed)
     if values:
         update = "SET " + ", ".join(f"#{name} = :{name}" for name in values)

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias, assert_never
 
 from nodefleet.adapters.aws.state import keys
 from nodefleet.adapters.aws.state.attributes import Item, Scalar, attributes, is_item, text, typed
-from nodefleet.adapters.aws.state.codec import BODY, FORMAT, VERSION, held, packed, tagged
+from nodefleet.adapters.aws.state.codec import BODY, FORMAT, VERSION, Warn, held, packed, tagged
+from nodefleet.domain.compaction import compactions
 from nodefleet.domain.decision import Decision, PoolDecision
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.events import Event
@@ -27,6 +28,7 @@ KEEP_RECORDS = timedelta(days=30)  # events and decisions
 KEEP_USAGE = timedelta(days=35)  # a month, and the week that a report is about
 
 LARGEST_BODY = 350_000  # bytes; DynamoDB takes 400 KB for a record, and a person wants to read some of it
+LARGEST_MEMORY = 300_000  # bytes; there is room left for what the next version adds
 LONGEST_KEY = 1024  # bytes
 _LARGEST_EVENT = 50_000  # bytes of JSON
 _LARGEST_DECISION = 100_000
@@ -69,13 +71,30 @@ def _short(words: str) -> str:
 # ── what a look needs ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def journal_values(journal: Journal) -> dict[str, Scalar]:
+def journal_values(journal: Journal, warn: Warn) -> dict[str, Scalar]:
     """The attributes of the memory's record. It is changed in place, so that the seed's attributes beside it stay."""
     return {
-        BODY: _packed(keys.MEMORY, to_plain(journal)),
+        BODY: _fitting(journal, warn),
         VERSION: FORMAT,
         "level": journal.memory.level.value,
     }
+
+
+def _fitting(journal: Journal, warn: Warn) -> str | bytes:
+    """The memory of a very large fleet, without what can be learned again, long before the record is full."""
+    body = packed(to_plain(journal))
+    if len(body) <= LARGEST_MEMORY:
+        return body
+    whole, lost = len(body), ""
+    for each in compactions(journal):
+        body, lost = packed(to_plain(each.journal)), each.lost
+        if len(body) <= LARGEST_MEMORY:
+            break
+    else:
+        body = _packed(keys.MEMORY, to_plain(each.journal))
+    if lost:
+        warn(f"{keys.MEMORY} had {whole:,} bytes of {LARGEST_MEMORY:,}, so this is dropped and learned again: {lost}")
+    return body
 
 
 def operation_item(cluster: str, operation: Operation) -> Item:

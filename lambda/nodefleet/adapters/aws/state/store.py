@@ -16,7 +16,7 @@ from nodefleet.ports import Changes, Held, Lease, State
 
 
 class DynamoStore:
-    """One cluster's records. `warn` hears of records that were left out."""
+    """One cluster's records. `warn` hears of what was left out."""
 
     def __init__(self, client: Any, table: str, cluster: str, warn: Warn, *, patience: Patience | None = None) -> None:
         self._table = Table(client, table, cluster, patience)
@@ -37,7 +37,7 @@ class DynamoStore:
 
     def commit(self, lease: Lease, changes: Changes) -> None:
         """Also a ChangedError, and nothing written, if somebody else made the new policy's number meanwhile."""
-        write(self._table, units_of(changes, self._writer), leases.guard(self._table, lease))
+        write(self._table, units_of(changes, self._writer, self._warn), leases.guard(self._table, lease))
 
     def record(self, notice: Notice) -> None:
         self._table.put(items.notice_item(self._table.cluster, notice))
