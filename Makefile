@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 CORE   := tests/domain tests/decide tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage bench mutants chaos e2e e2e-full e2e-parts e2e-contracts lock schema diagrams clean
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage bench mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages schema diagrams clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ bench: setup ## the figures of benchmarks/
 
 mutants: setup ## do the tests notice? mutation tests of decide and operations (long)
 	@$(BIN)/python tests/mutants.py $(ONLY)
+
+messages: setup ## play the situations of every message, and write the examples of docs/messages.md
+	@$(BIN)/python tests/message_preview.py
 
 schema: setup ## write the JSON Schema of the policy for editors
 	@$(BIN)/nodefleet policy schema > docs/policy.schema.json

@@ -1,10 +1,10 @@
 """A message as text, made from the very blocks that Slack gets, and the page that shows one of each kind.
 
-.venv/bin/python tests/message_preview.py          writes the examples into docs/messages.md anew
+make messages      plays the situations again, and writes tests/messages.json and the examples of docs/messages.md
 """
 
+import json
 import re
-import sys
 from html import unescape
 from pathlib import Path
 from textwrap import fill
@@ -64,8 +64,15 @@ def rewritten(page: str, shown: dict[str, str]) -> str:
     return _EXAMPLE.sub(lambda match: match[1][:-4] + indented(shown.get(match[2], "?")), page)
 
 
+def play() -> str:
+    """What the situations produce now, as tests/messages.json holds it."""
+    from message_situations import all_produced  # noqa: PLC0415
+    from nodefleet.domain.plain import to_plain  # noqa: PLC0415
+
+    plain = {name: [to_plain(event) for event in events] for name, events in sorted(all_produced().items())}
+    return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print("\n\n".join(f"### {name}\n\n{text}" for name, text in examples().items()))  # noqa: T201
-    else:
-        PAGE.write_text(rewritten(PAGE.read_text(), examples()))
+    (Path(__file__).parent / "messages.json").write_text(play())
+    PAGE.write_text(rewritten(PAGE.read_text(), examples()))

@@ -9,7 +9,7 @@ from nodefleet.notifying.news import AlarmState
 from nodefleet.notifying.weight import Urgency, most_urgent, urgency
 
 
-@pytest.mark.parametrize("kind", EventKind)
+@pytest.mark.parametrize("kind", OF_A_KIND)
 def test_every_kind_has_its_urgency(kind):
     assert urgency(OF_A_KIND[kind]) in Urgency
 

@@ -52,6 +52,7 @@ CRITICAL = frozenset(
         EventKind.LAUNCH_INVALID,
         EventKind.MANY_SICK,
         EventKind.PERMISSION,
+        EventKind.POLICY_UNUSABLE,
         EventKind.QUOTA,
     }
 )

@@ -1,11 +1,12 @@
-"""docs/messages.md shows the messages as they are; `.venv/bin/python tests/message_preview.py` writes its examples."""
+"""docs/messages.md shows messages that were really sent in simulated situations; `make messages` writes them."""
 
 import re
 
 import pytest
 
-from message_examples import SPECIAL
-from message_preview import PAGE, examples, indented, on_the_page, rewritten
+from message_examples import PRODUCED, SPECIAL
+from message_preview import PAGE, examples, indented, on_the_page, play, rewritten
+from message_situations import SITUATIONS
 from nodefleet.adapters.slack.meanings import MEANINGS
 from nodefleet.adapters.slack.webhook import REMEDIES
 from nodefleet.adapters.slack.words import SIGNS
@@ -41,6 +42,15 @@ def test_the_example_is_what_the_code_makes(name):
 
 def test_writing_the_page_anew_changes_nothing():
     assert rewritten(TEXT, examples()) == TEXT
+
+
+def test_every_kind_but_alarms_has_a_situation_that_produces_it():
+    assert set(SITUATIONS) == set(EventKind) - {EventKind.ALARM}
+
+
+def test_the_situations_still_produce_these_messages():
+    """If not: `make messages`, and read what changed."""
+    assert play() == PRODUCED.read_text()
 
 
 def test_the_signs_are_the_code_s():

@@ -33,7 +33,7 @@ def facts(made):
 # ── one event ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("kind", EventKind)
+@pytest.mark.parametrize("kind", OF_A_KIND)
 def test_every_kind_has_words_and_its_text_is_not_changed(kind):
     made = of(OF_A_KIND[kind])
     assert WORDS[kind].headline.split(":")[0] in made.headline

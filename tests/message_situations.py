@@ -1,0 +1,332 @@
+"""Short simulated situations in which the shipped code really sends each kind of message.
+
+    make messages      plays them all, and writes tests/messages.json and the examples of docs/messages.md
+
+Each situation sets a world up and plays ticks of the schedule until the message is in the table. Nothing in the text is
+made here: the rules decide, the loop records, and the notifier's own code makes the message of it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.operations import RefusalKind
+from nodefleet.reporting.period import last_week
+from nodefleet.reporting.weekly import weekly_report
+from nodefleet.reporting.words import report_event
+from nodefleet_tools.sim.hooks import Call
+from nodefleet_tools.sim.load import Service
+from nodefleet_tools.sim.world import World
+from sim_connections import SimConnection, Terminal
+from worlds import Cluster, empty, shop, spot_worker
+
+MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
+_LONGEST = 120  # ticks: four hours
+
+Situation = Callable[[], Cluster]
+SITUATIONS: dict[EventKind, Situation] = {}
+
+
+def _shows(kind: EventKind) -> Callable[[Situation], Situation]:
+    def known(situation: Situation) -> Situation:
+        SITUATIONS[kind] = situation
+        return situation
+
+    return known
+
+
+def produced(kind: EventKind) -> Event:
+    """The first message of this kind in its situation."""
+    return _played(SITUATIONS[kind](), kind, 1)[0]
+
+
+def all_produced() -> dict[str, list[Event]]:
+    """The messages of each section of docs/messages.md, by its heading."""
+    return {kind.value: [produced(kind)] for kind in SITUATIONS} | {
+        "dry run": _played(shop(workers=4, replicas=2, cpu=100, dry_run=True), EventKind.SCALE_DOWN, 1),
+        "many of a kind": _played(_nobody_joins(least=5), EventKind.JOIN_FAILED, 5),
+    }
+
+
+def _played(cluster: Cluster, kind: EventKind, number: int) -> list[Event]:
+    table = cluster.world.table
+
+    def found() -> list[Event]:
+        return [event for event in table.events if event.kind is kind]
+
+    cluster.until(lambda: len(found()) >= number, ticks=_LONGEST)
+    return found()[:number]
+
+
+def _busy(workers: int = 3, share: float = 0.9, **policy: object) -> Cluster:
+    """Pods that work at this share of what their nodes have."""
+    world = World(seed=1, policy={"limits": {"min": 2, "max": 6}, **policy})
+    world.add_workers(workers)
+    workload = world.deploy("shop", replicas=2 * workers, cpu=900)
+    world.load.add(Service(workload=workload, demand=lambda _: share * 2 * workers, per_pod=1.0))
+    world.settle()
+    return Cluster(world)
+
+
+@contextmanager
+def _typed(world: World) -> Iterator[Terminal]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield Terminal(patch, SimConnection(world))
+
+
+def _person(*commands: tuple[str, ...]) -> Cluster:
+    cluster = shop()
+    with _typed(cluster.world) as terminal:
+        for command in commands:
+            done = terminal(*command)
+            assert done.exit_code == 0, done.output
+    return cluster
+
+
+# ── size ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@_shows(EventKind.SCALE_UP)
+def _cpu_is_high() -> Cluster:
+    return _busy()
+
+
+@_shows(EventKind.SCALE_DOWN)
+def _quiet_evening() -> Cluster:
+    return shop(workers=4, replicas=2, cpu=100)
+
+
+@_shows(EventKind.AT_MAX)
+def _too_many_pods() -> Cluster:
+    cluster = shop(workers=3, limits={"min": 2, "max": 3})
+    cluster.world.deploy("checkout", replicas=6, cpu=1000)
+    return cluster
+
+
+@_shows(EventKind.SCALED_BY_PERSON)
+def _somebody_scales() -> Cluster:
+    return _person(("scale", "default", "5", "--for", "2h", "--reason", "load test", "--by", "anna"))
+
+
+@_shows(EventKind.PAUSED)
+def _somebody_pauses() -> Cluster:
+    return _person(("pause", "--for", "2h", "--reason", "database migration", "--by", "anna"))
+
+
+@_shows(EventKind.RESUMED)
+def _somebody_resumes() -> Cluster:
+    return _person(
+        ("pause", "--for", "2h", "--reason", "database migration", "--by", "anna"), ("resume", "--by", "anna")
+    )
+
+
+# ── launching ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _nobody_joins(least: int = 2) -> Cluster:
+    cluster = empty(limits={"min": least, "max": least + 4})
+    cluster.world.kube.settings.never_joins = 1.0
+    return cluster
+
+
+SITUATIONS[EventKind.JOIN_FAILED] = _nobody_joins
+SITUATIONS[EventKind.JOIN_BACKOFF] = _nobody_joins
+
+
+def _refused(kind: RefusalKind, code: str) -> Cluster:
+    cluster = empty()
+    cluster.world.shop.refuse(kind=kind, code=code)
+    return cluster
+
+
+@_shows(EventKind.NO_CAPACITY)
+def _no_spot() -> Cluster:
+    return _refused(RefusalKind.CAPACITY, "InsufficientInstanceCapacity")
+
+
+@_shows(EventKind.QUOTA)
+def _quota_is_reached() -> Cluster:
+    return _refused(RefusalKind.QUOTA, "VcpuLimitExceeded")
+
+
+@_shows(EventKind.PERMISSION)
+def _may_not_launch() -> Cluster:
+    return _refused(RefusalKind.PERMISSION, "UnauthorizedOperation")
+
+
+@_shows(EventKind.LAUNCH_INVALID)
+def _subnet_is_gone() -> Cluster:
+    return _refused(RefusalKind.INVALID, "InvalidSubnetID.NotFound")
+
+
+# ── leaving ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@_shows(EventKind.DRAIN_BLOCKED)
+def _budget_allows_no_disruption() -> Cluster:
+    return _leaving()
+
+
+def _leaving() -> Cluster:
+    """A node that is to leave and cannot: the budget comes after it was chosen, before its first pod is evicted."""
+    cluster = shop(workers=4, replicas=12, cpu=100)
+    world = cluster.world
+
+    def protect(call: Call) -> None:
+        if call.method == "evict" and not world.kube.budgets:
+            world.protect("shop", max_unavailable="0")
+
+    cluster.until(lambda: any(node.removal for node in world.kube.nodes.values()), protect, ticks=30)
+    return cluster
+
+
+def _interrupted() -> Cluster:
+    cluster = shop(workers=3, replicas=6, cpu=300)
+    world = cluster.world
+    world.protect("shop", max_unavailable="0")
+    cluster.tick()
+    cluster.warned([world.interrupt(spot_worker(world))])
+    return cluster
+
+
+SITUATIONS[EventKind.INTERRUPTED] = _interrupted
+SITUATIONS[EventKind.FORCED] = _interrupted
+
+
+@_shows(EventKind.READMITTED)
+def _somebody_uncordons() -> Cluster:
+    cluster = _leaving()
+    (leaving,) = [node.name for node in cluster.world.kube.nodes.values() if node.removal]
+    cluster.world.person.uncordon(leaving)
+    return cluster
+
+
+# ── health ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _dead(number: int, workers: int) -> Cluster:
+    cluster = shop(workers=workers, replicas=4, limits={"min": workers, "max": workers + 2})
+    for node in cluster.world.ready_nodes()[:number]:
+        cluster.world.nodes.silence(node.name)
+    return cluster
+
+
+@_shows(EventKind.SICK)
+def _one_is_dead() -> Cluster:
+    return _dead(1, 4)
+
+
+@_shows(EventKind.MANY_SICK)
+def _half_is_dead() -> Cluster:
+    return _dead(3, 6)
+
+
+@_shows(EventKind.CLEANUP_NEEDS_PERSON)
+def _machines_are_gone() -> Cluster:
+    """EC2's list lacks machines whose nodes are there and silent."""
+    cluster = shop(workers=5, replicas=2)
+    cluster.tick()
+    for machine in cluster.world.workers()[:4]:
+        cluster.world.nodes.silence(cluster.world.node_of(machine).name)
+        machine.ours = False
+    return cluster
+
+
+@_shows(EventKind.DEGRADED)
+def _prometheus_is_away() -> Cluster:
+    cluster = shop()
+    cluster.tick()
+    cluster.world.away("gauges", "no answer within 5 s")
+    return cluster
+
+
+@_shows(EventKind.RECOVERED)
+def _prometheus_is_back() -> Cluster:
+    cluster = _prometheus_is_away()
+    cluster.until(lambda: any(e.kind is EventKind.DEGRADED for e in cluster.world.table.events), ticks=30)
+    cluster.world.back("gauges")
+    return cluster
+
+
+# ── demand ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@_shows(EventKind.CANNOT_HOLD)
+def _pod_is_too_large() -> Cluster:
+    cluster = shop()
+    cluster.world.deploy("train", replicas=1, cpu=16_000, namespace="ml")
+    return cluster
+
+
+@_shows(EventKind.NO_BENEFIT)
+def _latency_stays() -> Cluster:
+    """The database is slow, not the workers."""
+    world = World(
+        seed=1,
+        policy={
+            "limits": {"min": 2, "max": 8},
+            "readings": {"p95": {"kind": "prometheus", "query": "p95_ms", "when_missing": "veto"}},
+            "custom": [{"kind": "threshold", "name": "latency", "reading": "p95", "quantity": "latency"}],
+            "targets": {"p95_ms": 500},
+        },
+    )
+    world.add_workers(3)
+    world.deploy("shop", replicas=4, cpu=500)
+    world.prometheus.custom["default", "p95"] = lambda: 1900.0
+    world.settle()
+    return Cluster(world)
+
+
+# ── policy and report ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@_shows(EventKind.POLICY_CHANGED)
+def _stack_declares() -> Cluster:
+    cluster = shop()
+    cluster.world.declare({"limits": {"min": 2, "max": 8}})
+    return cluster
+
+
+@_shows(EventKind.POLICY_REFUSED)
+def _stack_declares_nonsense() -> Cluster:
+    cluster = shop()
+    cluster.world.declare({"limits": {"min": 12, "max": 8}})
+    return cluster
+
+
+@_shows(EventKind.POLICY_UNUSABLE)
+def _release_knows_a_setting_no_more() -> Cluster:
+    cluster = shop()
+    world = cluster.world
+    cluster.tick()
+    (newest,) = [each for each in world.table.policies if each.number == 1]
+    world.table.put_policy(replace(newest, number=2, data={"limits": {"least": 2, "most": 6}}))
+    return cluster
+
+
+@_shows(EventKind.REPORT)
+def _weekly_report() -> Cluster:
+    """A week of the shop, busy by day. A tick each half hour is enough for that."""
+    every = timedelta(minutes=30)
+    world = World(seed=1, policy={"limits": {"min": 2, "max": 6}, "interval": "30m"}, start=MONDAY)
+    world.add_workers(2)
+    workload = world.deploy("shop", replicas=4, cpu=900)
+    world.load.add(Service(workload=workload, demand=lambda at: 3.6 if 8 <= at.hour < 18 else 0.4, per_pod=1.0))
+    world.settle()
+    cluster = Cluster(world)
+    for number in range(1, 7 * 48 + 3):
+        world.clock.advance_to(max(world.now, world.start + number * every))
+        cluster.run(f"run-{number}", limit=timedelta(seconds=24))
+    parts = world.parts("report")
+    week = last_week(world.now, ZoneInfo(world.policy.time_zone))
+    usage, events = parts.history.usage(week.start, week.end), parts.history.events(week.start, week.end)
+    told = report_event(
+        weekly_report(world.name, week, usage, events, world.policy, tuple(world.shop.types.values())), world.now
+    )
+    parts.store.tell(told)
+    return cluster
