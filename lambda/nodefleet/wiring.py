@@ -5,7 +5,7 @@ imported where they are needed: `notify` never loads the Kubernetes client.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -283,19 +283,38 @@ def speaking(cluster: str, context: Any) -> Iterator[LambdaTelemetry]:
 def all_of(runs: Mapping[str, Callable[[], Ran]]) -> dict[str, Any]:
     """What Lambda is answered. One cluster's trouble does not keep the others from their runs: it is raised at the end,
     so that the alarm fires and the event comes again."""
-    said, errors = [], []
+    said, errors = each_of(runs)
+    raise_all(errors.values())
+    return {"runs": said}
+
+
+def each_of(runs: Mapping[str, Callable[[], Ran]]) -> tuple[list[dict[str, Any]], dict[str, Exception]]:
+    """What came of each cluster's run, and the errors of those that failed."""
+    said, errors = [], {}
     for cluster, go in runs.items():
         try:
             ran = go()
-        except Exception as error:  # noqa: BLE001  # raised below
-            errors.append(error)
+        except Exception as error:  # noqa: BLE001  # raised or reported by whoever asked
+            errors[cluster] = error
             continue
         said.append({"cluster": cluster, "held": bool(ran.held), "looks": ran.looks, "did": list(ran.did)})
-    if len(errors) > 1:
-        raise ExceptionGroup("several clusters' runs failed", errors)
-    if errors:
-        raise errors[0]
-    return {"runs": said}
+    return said, errors
+
+
+def raise_all(errors: Iterable[Exception]) -> None:
+    all_errors = list(errors)
+    if len(all_errors) > 1:
+        raise ExceptionGroup("several clusters' runs failed", all_errors)
+    if all_errors:
+        raise all_errors[0]
+
+
+def some_failed(clusters: Mapping[str, Exception], messages: int, context: Any) -> None:
+    """A part of a batch comes again: Lambda itself counts no error then."""
+    for cluster, error in clusters.items():
+        with speaking(cluster, context) as telemetry:
+            telemetry.metric(Metric.FAILURES, 1)
+            telemetry.warn(f"{messages} messages of the batch come again: {error}")
 
 
 def set_aside(event: Any, error: MalformedError, context: Any) -> dict[str, Any]:
@@ -306,16 +325,18 @@ def set_aside(event: Any, error: MalformedError, context: Any) -> dict[str, Any]
     return {"ignored": str(error)}
 
 
-def owners_of(instances: Sequence[str]) -> tuple[str, ...]:
-    """The clusters of this deployment that these instances belong to. While EC2 does not say, all of them look."""
+def owners_of(instances: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    """The clusters of this deployment that these instances belong to, each with its own. While EC2 does not say, all of
+    them look at all."""
     from nodefleet.adapters.aws.owners import clusters_of  # noqa: PLC0415
 
     clusters = settings().clusters
     try:
         tagged = clusters_of(shared().session, instances)
     except NodeFleetError:
-        return clusters
-    return tuple(cluster for cluster in clusters if cluster in tagged)
+        return dict.fromkeys(clusters, frozenset(instances))
+    own = {cluster: frozenset(each for each in instances if tagged.get(each) == cluster) for cluster in clusters}
+    return {cluster: members for cluster, members in own.items() if members}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """What EC2 says of its instances, as EventBridge brings it, through the shipped wiring, on moto and loopback."""
 
+import json
 import socket
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,9 +13,10 @@ from deployed_site import Context, MovedClock, name_of, written
 from function_output import Printed
 from nodefleet import settings, wiring
 from nodefleet.adapters.aws import session
+from nodefleet.adapters.aws.event_batch import messages_in
 from nodefleet.domain.machines import NoticeKind
 from nodefleet.domain.names import CONTROL_PLANE_LABELS, REASON_ANNOTATION, TAG_ROLE
-from nodefleet.errors import UnavailableError
+from nodefleet.errors import MalformedError, UnavailableError
 from nodefleet.handlers import interruption
 
 __all__ = ["account", "deployed", "two_clusters"]
@@ -329,3 +331,71 @@ def test_what_cannot_be_understood_is_set_aside_with_a_metric_and_a_line(monkeyp
     printed = Printed.since(capsys)
     assert printed.metrics == {"MalformedEvents": [1.0]}
     assert printed.says("Set aside: ")
+
+
+# ── many at once, through the queue ──────────────────────────────────────────────────────────────────────────────
+
+
+def batch(*events):
+    """As Lambda gives messages of SQS."""
+    return {
+        "Records": [
+            {
+                "messageId": f"m{number}",
+                "eventSource": "aws:sqs",
+                "body": each if isinstance(each, str) else json.dumps(each),
+            }
+            for number, each in enumerate(events)
+        ]
+    }
+
+
+def test_all_warnings_of_a_batch_are_handled_by_one_run(deployed):
+    site = deployed.site
+    first, second, _ = busy(deployed)
+    answer = deployed.interruption(batch(said(deployed, WARNING, first), said(deployed, WARNING, second)))
+    assert answer["batchItemFailures"] == []
+    assert len(answer["runs"]) == 1
+    assert site.cordoned() == {first, second}
+    assert deployed.events().count("interrupted") == 2
+
+
+def test_a_message_that_cannot_be_understood_is_set_aside_and_keeps_no_other(deployed):
+    site = deployed.site
+    victim, *_ = busy(deployed)
+    odd = said(deployed, WARNING, "no instance")
+    answer = deployed.interruption(batch("not JSON", odd, said(deployed, WARNING, victim)))
+    assert answer["batchItemFailures"] == []
+    assert site.cordoned() == {victim}
+
+
+def test_what_concerns_nobody_is_done_with(deployed):
+    busy(deployed)
+    answer = deployed.interruption(batch({"source": "aws.s3", "detail-type": "Object Created"}, "[]"))
+    assert answer == {"runs": [], "batchItemFailures": []}
+
+
+def test_when_all_of_a_batch_fails_it_is_an_error_of_the_function(deployed):
+    victim, *_ = busy(deployed)
+    with without_the_table(), pytest.raises(UnavailableError, match="DynamoDB"):
+        deployed.interruption(batch(said(deployed, WARNING, victim)))
+
+
+def test_only_the_messages_of_the_cluster_that_failed_come_again(two_clusters, monkeypatch):
+    shop, blog = two_clusters.sites.values()
+    of_shop, of_blog = busy(two_clusters, shop)[0], busy(two_clusters, blog)[0]
+    away = UnavailableError("DynamoDB", "timed out")
+    real = wiring.store_of
+    monkeypatch.setattr(wiring, "store_of", lambda name: Away(away) if name == blog.name else real(name))
+    two_clusters.clock.meanwhile = lambda: (shop.settle(), blog.settle())
+    events = [said(two_clusters, WARNING, each) for each in (of_shop, of_blog)]
+    answer = two_clusters.interruption(batch(*events))
+    assert answer["batchItemFailures"] == [{"itemIdentifier": "m1"}]
+    assert [run["cluster"] for run in answer["runs"]] == [shop.name]
+    assert {notice.instance for notice in real(shop.name).state().notices} <= {of_shop}
+    assert (shop.cordoned(), blog.cordoned()) == ({of_shop}, {of_blog})
+
+
+def test_a_record_that_is_no_message_is_refused():
+    with pytest.raises(MalformedError):
+        messages_in({"Records": [{"eventSource": "aws:sqs"}]})

@@ -44,7 +44,7 @@ class Functions:
         self.limit = timedelta(seconds=150)  # of an invocation
         monkeypatch.setattr(wiring, "parts", self._parts)
         monkeypatch.setattr(wiring, "settings", lambda: Settings(table="table", clusters=(world.name,)))
-        monkeypatch.setattr(wiring, "owners_of", lambda _: (world.name,))
+        monkeypatch.setattr(wiring, "owners_of", lambda instances: {world.name: frozenset(instances)})
         monkeypatch.setattr(wiring, "owner", lambda _: self._owner)
         monkeypatch.setattr(wiring, "now", lambda: world.now)
 

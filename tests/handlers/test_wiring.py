@@ -179,22 +179,22 @@ def test_every_cluster_has_its_run_and_what_went_wrong_is_raised_then():
 @pytest.mark.parametrize(
     ("answer", "clusters"),
     [
-        (frozenset({"blog", "elsewhere"}), ("blog",)),
-        (frozenset(), ()),
+        ({"i-1": "blog", "i-2": "elsewhere"}, ("blog",)),
+        ({}, ()),
         (UnavailableError("EC2", "timed out"), ("shop", "blog")),
         (DeniedError("EC2", "no", "Allow it"), ("shop", "blog")),
         (MisconfiguredError("no region"), ("shop", "blog")),
     ],
 )
 def test_a_machine_is_its_cluster_s_and_while_ec2_does_not_say_perhaps_anybody_s(monkeypatch, answer, clusters):
-    def clusters_of(*_: object) -> frozenset[str]:
+    def clusters_of(*_: object) -> dict[str, str]:
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     environment(monkeypatch, ["shop", "blog"], "table")
     monkeypatch.setattr("nodefleet.adapters.aws.owners.clusters_of", clusters_of)
-    assert wiring.owners_of(["i-1"]) == clusters
+    assert wiring.owners_of(["i-1"]) == dict.fromkeys(clusters, frozenset({"i-1"}))
 
 
 def test_metrics_are_written_however_a_run_ends(deployed, capsys):

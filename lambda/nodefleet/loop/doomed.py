@@ -33,8 +33,8 @@ from nodefleet.ports import Evicted, Eviction
 
 _NOT_ASKED = Missing("not asked: EC2 takes these anyway")
 _UNKNOWN = -1
-_AWAY = 3  # records that fail: then it is the table, and the rest is tried later
 _ON_ITS_WAY = (Eviction.EVICTED, Eviction.GONE)
+_AWAY = 3  # records that fail: then it is the table, and the rest is tried later
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -45,8 +45,10 @@ R = TypeVar("R")
 class Drained:
     """How far the nodes are that EC2 takes."""
 
-    to_ask: int = 0  # pods that have not been asked to go yet; below zero: not known
+    to_ask: int = 0  # pods that could not be asked to go yet; below zero: not known
+    refused: int = 0  # pods that their budgets hold
     left: int = 0  # pods that are still there
+    taken_over: bool = False  # all of these nodes carry the removals of whoever has the lease
 
     @property
     def asked(self) -> bool:
@@ -112,11 +114,11 @@ def _run(parts: Parts, owner: str) -> tuple[Ran | None, Exception | None]:
 
 
 def _is_enough(ran: Ran, drained: Drained) -> bool:
-    """Whoever holds the lease was woken, sees the notices and goes on with what was begun here: it is enough that every
-    pod was asked to go. A run that had the lease and could see drains itself; one that misses EC2 or Kubernetes does
-    nothing."""
+    """Whoever holds the lease was woken and goes on with what was begun here: it is enough that every pod is going, or
+    that the nodes show that it has taken them over. A run that had the lease and could see drains itself; one that
+    misses EC2 or Kubernetes does nothing."""
     if ran.held:
-        return drained.asked
+        return drained.asked and (drained.refused == 0 or drained.taken_over)
     return drained.done or (ran.decision is not None and ran.decision.level is not Level.PARTIAL)
 
 
@@ -212,13 +214,19 @@ def _drain(parts: Parts, leaving: Sequence[_Leaving] | None, policy: Policy) -> 
                 evict += step.pods
             if isinstance(step, ForceDelete):
                 force += step.pods
-    evicted = _evicted(parts, evict, policy)
-    forced = _forced(parts, force, policy)
+    evictions = _ask(parts, evict, policy, parts.cluster.evict, "evicted")
+    failed = _failed([*evictions, *_ask(parts, force, policy, parts.cluster.delete_pod, "deleted by force")])
+    refused = sum(isinstance(each, Evicted) and each.result not in _ON_ITS_WAY for each in evictions)
     for each in leaving:
         if each.cordoned:
             note(parts, each.node.name, "NodeFleetLeaving", f"leaves: {each.removal.reason}", warning=True)
-    to_ask = staying - evicted - forced
-    return Drained(to_ask=_UNKNOWN if unread else max(0, to_ask), left=left)
+    to_ask = max(0, staying - len(evict) - len(force)) + failed
+    return Drained(
+        to_ask=_UNKNOWN if unread else to_ask,
+        refused=refused,
+        left=left,
+        taken_over=all(each.node.removal and not notice_in(each.node.removal) for each in leaving),
+    )
 
 
 def _removals(
@@ -268,21 +276,19 @@ def _steps(leaving: _Leaving, pods: tuple[Pod, ...], policy: Policy, now: dateti
     return advance(leaving.removal, seen, policy).steps
 
 
-def _evicted(parts: Parts, pods: Sequence[PodRef], policy: Policy) -> int:
-    """How many are on their way now."""
-    results = try_each(parts, pods, lambda pod: _in_time(parts, policy, parts.cluster.evict, pod))
+def _ask(
+    parts: Parts, pods: Sequence[PodRef], policy: Policy, call: Callable[[PodRef], R], what: str
+) -> list[R | NodeFleetError]:
+    """What came of each. Errors are reported when all were asked."""
+    results = try_each(parts, pods, lambda pod: _in_time(parts, policy, call, pod))
     for pod, result in results:
         if isinstance(result, NodeFleetError):
-            _report(parts, f"{pod.namespace}/{pod.name}", "evicted", result)
-    return sum(isinstance(result, Evicted) and result.result in _ON_ITS_WAY for _, result in results)
+            _report(parts, f"{pod.namespace}/{pod.name}", what, result)
+    return [result for _, result in results]
 
 
-def _forced(parts: Parts, pods: Sequence[PodRef], policy: Policy) -> int:
-    results = try_each(parts, pods, lambda pod: _in_time(parts, policy, parts.cluster.delete_pod, pod))
-    for pod, result in results:
-        if isinstance(result, NodeFleetError):
-            _report(parts, f"{pod.namespace}/{pod.name}", "deleted by force", result)
-    return sum(not isinstance(result, NodeFleetError) for _, result in results)
+def _failed(results: Sequence[object]) -> int:
+    return sum(isinstance(each, NodeFleetError) and not isinstance(each, ChangedError) for each in results)
 
 
 def _in_time(parts: Parts, policy: Policy, call: Callable[[PodRef], R], pod: PodRef) -> R:

@@ -1,7 +1,8 @@
 """How runs are started: by the schedule, by alerts, by EC2's events, by a person; several at once, and again.
 
 EventBridge gives the schedule's ticks once, or not at all, or twice. It gives an event at least once, late or out of
-order, and Lambda tries a failed one twice more.
+order, to a queue whose messages reach the function in batches, and again if it fails. Lambda tries a failed alert twice
+more.
 """
 
 from collections import Counter
@@ -18,6 +19,7 @@ from nodefleet.loop.run import Ran, run
 from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.strikes import Strikes
+from nodefleet_tools.sim.event_queue import EventQueue
 from nodefleet_tools.sim.hooks import Call, Hook, KilledError, Moment
 from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule
@@ -46,6 +48,9 @@ class Invocations:
         self._strikes = strikes
         self._figures = figures
         self._random = plan.random("invocations")
+        self.events: EventQueue[Sequence[Notice]] = EventQueue(
+            world.clock, self.turns, self._warned, plan.random("event queue")
+        )
         world.ec2.listeners.append(self._state_changed)
 
     # ── who starts runs ──────────────────────────────────────────────────────────────────────────────────────────
@@ -75,7 +80,7 @@ class Invocations:
         for _ in range(1 + doubled):
             late = not self.calm and chance(random, delivery.events_late)
             delay = random.uniform(*random.choice(_LATE)) if late else random.uniform(0.5, 5.0)
-            self._world.clock.after(delay, lambda: self._warned(notices))
+            self._world.clock.after(delay, lambda: self.events.send(notices))
 
     def on_laptop(self) -> None:
         """`nodefleet run` by hand. The laptop goes to sleep in the middle, and wakes up when others have taken over."""
@@ -84,13 +89,10 @@ class Invocations:
             "laptop", lambda parts, owner: run(parts, owner=owner, urgent=True), limit=_LAPTOP_LIMIT, hook=suspension
         )
 
-    def _warned(self, notices: Sequence[Notice]) -> None:
-        self._started(
-            "event",
-            lambda parts, owner: interrupted(parts, notices, owner=owner),
-            limit=_EVENT_LIMIT,
-            retries=_RETRIES,
-        )
+    def _warned(self, batch: Sequence[Sequence[Notice]]) -> bool:
+        """One function for all that EC2 said within a moment."""
+        notices = tuple(dict.fromkeys(notice for message in batch for notice in message))
+        return self._invoke("event", lambda parts, owner: interrupted(parts, notices, owner=owner), limit=_EVENT_LIMIT)
 
     def _state_changed(self, machine: Machine) -> None:
         known = machine.ours and machine.worker and machine.state in _ENDING
@@ -111,20 +113,25 @@ class Invocations:
         retries: Sequence[float] = (),
         hook: Hook | None = None,
     ) -> None:
-        self._figures["runs"] += 1
-        name = f"{kind}-{self._figures['runs']}"
-        skew = 0.0 if self.calm else self._random.uniform(-1, 1) * self._plan.skew
-        hooks: list[Hook] = [self._strikes, *([hook] if hook else [])]
-
         def invocation() -> None:
-            parts = self._world.parts(name, limit=limit, skew=timedelta(seconds=skew), hooks=hooks)
-            if not self._went_well(name, lambda: work(parts, name)) and retries:
+            if not self._invoke(kind, work, limit=limit, hook=hook) and retries:
                 again, *others = retries
                 self._world.clock.after(
                     again, lambda: self._started(kind, work, limit=limit, retries=others, hook=hook)
                 )
 
         self._world.clock.after(0, lambda: self.turns.begin(invocation))
+
+    def _invoke(
+        self, kind: str, work: Callable[[Parts, str], Ran], *, limit: timedelta, hook: Hook | None = None
+    ) -> bool:
+        """Within its turn. Whether it went well."""
+        self._figures["runs"] += 1
+        name = f"{kind}-{self._figures['runs']}"
+        skew = 0.0 if self.calm else self._random.uniform(-1, 1) * self._plan.skew
+        hooks: list[Hook] = [self._strikes, *([hook] if hook else [])]
+        parts = self._world.parts(name, limit=limit, skew=timedelta(seconds=skew), hooks=hooks)
+        return self._went_well(name, lambda: work(parts, name))
 
     def _went_well(self, name: str, work: Callable[[], Ran]) -> bool:
         guard, record = self._world.guard, self._world.runs[name]
