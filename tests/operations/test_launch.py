@@ -7,6 +7,7 @@ import pytest
 
 from builders import NOON, after
 from nodefleet.domain.machines import InstanceState, Market, Notice, NoticeKind
+from nodefleet.domain.memory import Memory, PoolMemory
 from nodefleet.domain.operations import (
     AlertKind,
     Close,
@@ -101,6 +102,25 @@ def test_nothing_is_sent_beyond_max(there, sent):
     other_pool = [instance(f"i-{number}", pool="other") for number in range(there)]
     progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), POLICY)
     assert any(isinstance(step, SendLaunch) for step in progress.steps)
+
+
+@pytest.mark.parametrize(
+    ("unlisted_for", "sent"),
+    [(None, False), (119, False), (120, True)],  # None: since this look
+)
+def test_members_that_ec2_does_not_list_count_against_max_for_a_while(unlisted_for, sent):
+    """A list may lack a page, and eight listed workers and two new ones would be ten of ten."""
+    listed = [instance(f"i-{number}") for number in range(8)]
+    members = tuple(f"i-{number}" for number in range(9))
+    if unlisted_for is None:
+        before = PoolMemory(members=members)
+    else:
+        before = PoolMemory(members=members[:8], vanished={"i-8": after(30 - unlisted_for)})
+    memory = Memory(pools={"default": before})
+    seen = look(30, listed, operations=(launch(count=2),))
+    progress = advance(launch(count=2), seen, POLICY, memory=memory)
+    assert any(isinstance(step, SendLaunch) for step in progress.steps) is sent
+    assert any(isinstance(step, SendLaunch) for step in advance(launch(count=2), seen, POLICY).steps)
 
 
 @pytest.mark.parametrize(("late", "sent"), [(1199, True), (1200, False)])

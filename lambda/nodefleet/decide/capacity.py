@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 
 from nodefleet.domain.decision import Count
 from nodefleet.domain.fleet import LEAVES, READY_OR_NEARLY, Phase, Worker, unseen_launches
-from nodefleet.domain.memory import Loss
+from nodefleet.domain.memory import Loss, PoolMemory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import Removal, Why
+from nodefleet.domain.policy import Pool
 from nodefleet.domain.readings import Missing, Reading, Sample
 
 _FAILED = (Phase.JOIN_FAILED, Phase.UNHEALTHY)
@@ -25,6 +26,15 @@ def counted(workers: Sequence[Worker], seen: Observation, pool: str) -> Count:
         failed=sum(worker.phase in _FAILED for worker in workers),
         occupied=sum(worker.occupies for worker in workers) + unseen,
     )
+
+
+def vanished_members(
+    workers: Sequence[Worker], pool: Pool, seen: Observation, before: PoolMemory
+) -> dict[str, datetime]:
+    """Members of the pool that EC2 does not list, and since when; while it does not answer, those of before."""
+    if isinstance(seen.instances, Missing):
+        return dict(before.vanished)
+    return vanished(workers, before.members, before.vanished, seen.at, pool.budgets.cleanup_after)
 
 
 def vanished(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nodefleet.decide import inputs
-from nodefleet.decide.capacity import counted, covered, vanished
+from nodefleet.decide.capacity import counted, covered, vanished_members
 from nodefleet.decide.inputs import Cached, Input
 from nodefleet.decide.signals.demand.clear_time import with_peak
 from nodefleet.decide.signals.votes import Look
@@ -14,7 +14,7 @@ from nodefleet.domain.fleet import Worker
 from nodefleet.domain.memory import PoolMemory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.readings import NOT_ASKED, NOTHING_READ, Missing, PoolReadings, Reading
+from nodefleet.domain.readings import NOT_ASKED, NOTHING_READ, PoolReadings, Reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Case:
         workers = tuple(worker for worker in fleet if worker.pool == pool.name)
         readings = seen.readings.get(pool.name, NOTHING_READ)
         count = counted(workers, seen, pool.name)
-        gone = _vanished(workers, pool, seen, before)
+        gone = vanished_members(workers, pool, seen, before)
         return cls(
             pool=pool,
             policy=policy,
@@ -84,9 +84,3 @@ class Case:
             return False
         since = worker.node.ready_changed_at
         return since is None or self.seen.at - since >= self.policy.trust.stale_after
-
-
-def _vanished(workers: tuple[Worker, ...], pool: Pool, seen: Observation, before: PoolMemory) -> dict[str, datetime]:
-    if isinstance(seen.instances, Missing):
-        return dict(before.vanished)
-    return vanished(workers, before.members, before.vanished, seen.at, pool.budgets.cleanup_after)

@@ -137,3 +137,4 @@ class Memory:
 
 
 NOTHING_KNOWN = PoolMemory()
+NOTHING_REMEMBERED = Memory()

@@ -141,7 +141,7 @@ def _advance(hands: Hands, book: Book, policy: Policy, operations: Iterable[Oper
         pool = policy.pool(operation.pool)
         if pool and pool.dry_run:
             continue  # it waits until the pool is no longer dry
-        late[operation.id] = hands.early(operation, advance(operation, seen, policy, fleet))
+        late[operation.id] = hands.early(operation, advance(operation, seen, policy, fleet, book.memory))
     return late
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from nodefleet.domain.fleet import Worker, workers
+from nodefleet.domain.memory import NOTHING_REMEMBERED, Memory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.domain.policy import Policy
@@ -13,12 +14,19 @@ from nodefleet.operations.progress import Progress
 from nodefleet.operations.removal import advance_removal
 
 
-def advance(operation: Operation, seen: Observation, policy: Policy, fleet: Sequence[Worker] | None = None) -> Progress:
-    """The next steps and lessons. `fleet` is what workers(seen, policy) gives, for callers that have it already."""
+def advance(
+    operation: Operation,
+    seen: Observation,
+    policy: Policy,
+    fleet: Sequence[Worker] | None = None,
+    memory: Memory = NOTHING_REMEMBERED,
+) -> Progress:
+    """The next steps and lessons. `fleet` is what workers(seen, policy) gives, for callers that have it already; a
+    launch needs the memory to know who is not listed and may still be there."""
     fleet = workers(seen, policy) if fleet is None else fleet
     match operation:
         case Launch():
-            return advance_launch(operation, seen, policy, fleet)
+            return advance_launch(operation, seen, policy, fleet, memory)
         case Removal():
             return advance_removal(operation, seen, policy, fleet)
         case Cleanup():

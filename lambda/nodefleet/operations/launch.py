@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from nodefleet.decide.capacity import counted
+from nodefleet.decide.capacity import counted, vanished_members
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.machines import Instance
+from nodefleet.domain.memory import Memory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import (
     AlertKind,
@@ -73,7 +74,9 @@ def answered(launch: Launch, instances: Sequence[str], refusals: Sequence[Refusa
     )
 
 
-def advance_launch(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
+def advance_launch(
+    launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory
+) -> Progress:
     if isinstance(seen.instances, Missing):
         return NOTHING_YET
     silent = isinstance(seen.kubernetes, Missing)
@@ -90,16 +93,19 @@ def advance_launch(launch: Launch, seen: Observation, policy: Policy, fleet: Seq
     if now.answered and set(now.instances) <= {*now.joined, *now.lost}:
         return Progress(steps=(*steps, _closed(now)), lessons=lessons)
     may_send = not (now.answered or silent or homeless) and seen.at < now.deadline
-    if may_send and _has_room(now, seen, policy, fleet):
+    if may_send and _has_room(now, seen, policy, fleet, memory):
         now = replace(now, attempts=now.attempts + 1)
         return Progress(steps=(*steps, Keep(now), SendLaunch(now)), lessons=lessons)
     return Progress(steps=(*steps, *kept(launch, now)), lessons=lessons)
 
 
-def _has_room(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> bool:
-    """With all that it asked for, the pool is not above max."""
+def _has_room(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory) -> bool:
+    """With all that it asked for, the pool is not above max. Members that EC2 does not list count for a while: its list
+    may be behind, and a launch that was stored before must not take their place while they may still be there."""
+    rules = rules_of(policy, launch.pool)
     own = [worker for worker in fleet if worker.pool == launch.pool]
-    return counted(own, seen, launch.pool).occupied <= rules_of(policy, launch.pool).limits.max
+    gone = vanished_members(own, rules, seen, memory.pool(launch.pool))
+    return counted(own, seen, launch.pool).occupied + len(gone) <= rules.limits.max
 
 
 # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
