@@ -22,6 +22,7 @@ _GROUPS = {
     "poddisruptionbudgets": "policy",
     "storageclasses": "storage.k8s.io",
     "jobs": "batch",
+    "leases": "coordination.k8s.io",
     "selfsubjectaccessreviews": "authorization.k8s.io",
 }
 

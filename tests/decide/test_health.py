@@ -128,10 +128,23 @@ def test_a_sick_worker_whose_replacement_is_there_is_removed():
     steps = sick_steps(one_of(4))
     (opened,) = removals(steps)
     assert (opened.instance, opened.why, opened.deadline) == ("i-009", Why.SICK, after(300))
-    assert opened.reason == "not ready for 300 s or more"
+    assert opened.reason == "not ready since 11:50:00"
     assert tells(steps) == [AlertKind.SICK]
-    assert steps[1].text == "w009 is not ready for 300 s or more; it is removed."
+    assert steps[1].text == "w009 is not ready since 11:50:00; it is removed."
     assert (steps[1].pool, opened.started, opened.pool) == ("default", NOON, "default")
+
+
+def test_the_last_heartbeat_is_named():
+    silent = node(9, ready=False, ready_changed_at=after(-60), heartbeat_at=after(-100))
+    steps = sick_steps(look(3, instances=[instance(9)], nodes=[silent]))
+    assert removals(steps)[0].reason == "not ready since 11:59:00, last heard of at 11:58:20"
+
+
+def test_nodes_that_are_ready_and_no_good_count_for_the_brake():
+    pressed = [node(n, pressures=("DiskPressure",), pressed_since=after(-600)) for n in (20, 21)]
+    seen = look(3, instances=[instance(20), instance(21)], nodes=pressed)
+    assert tells(sick_steps(seen)) == [AlertKind.MANY_SICK]
+    assert removals(sick_steps(seen)) == []
 
 
 def test_exactly_min_besides_it_is_enough():

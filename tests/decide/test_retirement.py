@@ -127,3 +127,14 @@ def test_people_are_told_with_the_date(kind, said):
 
 def test_an_empty_pool_has_nothing_to_hold():
     assert may_leave(retirement((), POOL, Count(), 0), POOL, Count(), [floor(0, "level", Rank.SAFETY, "x")]) == 0
+
+
+def test_a_node_that_is_no_good_goes_before_what_is_planned_and_not_while_many_are_unhealthy():
+    pressed = node(9, pressures=("DiskPressure",), pressed_since=after(-600))
+    seen = look(3, instances=[instance(9)], nodes=[pressed], notices=[change(1)])
+    everyone = workers(seen, Policy(pools=(POOL,)))
+    count = counted(everyone, seen, "default")
+    assert [worker.id for worker in retirement(everyone, POOL, count, 0).due] == ["i-009", "i-001"]
+    assert [worker.id for worker in retirement(everyone, POOL, count, 0, braked=True).due] == ["i-001"]
+    told = {each.alert: each.text for each in tells(everyone, POOL)}
+    assert "DiskPressure since 11:50:00" in told[AlertKind.SICK]

@@ -7,7 +7,19 @@ from itertools import permutations, product
 import pytest
 
 from nodefleet.domain import fleet
-from nodefleet.domain.fleet import PHASES, Machine, Member, Phase, Under, expected, taken_at, unseen_launches, workers
+from nodefleet.domain.fleet import (
+    PHASES,
+    Machine,
+    Member,
+    Phase,
+    Under,
+    ailments,
+    expected,
+    silent_for,
+    taken_at,
+    unseen_launches,
+    workers,
+)
 from nodefleet.domain.machines import Instance, InstanceState, Market, Node, Notice, NoticeKind
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import Cleanup, Debris, Launch, Removal, Why
@@ -393,3 +405,81 @@ def test_an_answered_launch_counts_what_it_got():
     assert expected(launch()) == 2
     assert expected(launch(answered=True, instances=("i-1",))) == 1
     assert expected(launch(answered=True)) == 0
+
+
+# ── unhealthy ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "changed", "phase"),
+    [
+        (100, 60, Phase.UNHEALTHY),
+        (89, 60, Phase.UNREADY),
+        (3600, 49, Phase.UNREADY),  # its clock is behind: the control plane noticed its absence only now
+        (3600, 50, Phase.UNHEALTHY),
+        (-3600, 200, Phase.UNREADY),  # its clock is ahead: then the other limit counts
+        (-3600, 300, Phase.UNHEALTHY),
+        (None, 299, Phase.UNREADY),
+        (None, 300, Phase.UNHEALTHY),
+    ],
+)
+def test_a_node_is_unhealthy_when_it_is_silent_or_not_ready_for_too_long(heartbeat, changed, phase):
+    seen = node(
+        ready=False,
+        ready_changed_at=ago(changed),
+        heartbeat_at=None if heartbeat is None else NOON - timedelta(seconds=heartbeat),
+    )
+    assert only([instance()], [seen]).phase is phase
+
+
+def test_silence_means_nothing_of_a_node_that_is_ready_or_never_was_seen_otherwise():
+    rules = Pool().health
+    assert silent_for(node(heartbeat_at=ago(900), ready_changed_at=ago(900)), rules, NOON) == timedelta(0)
+    never = node(ready=False, heartbeat_at=ago(900), ready_changed_at=None)
+    assert silent_for(never, rules, NOON) == timedelta(0)
+
+
+def ailing(node_seen, pods=()):
+    view = ClusterView(nodes=(node_seen,), pods=tuple(pods))
+    return ailments(Observation(at=NOON, instances=(), kubernetes=view), Policy())
+
+
+@pytest.mark.parametrize(("seconds", "ill"), [(599, False), (600, True)])
+def test_pressure_that_does_not_end_is_an_ailment(seconds, ill):
+    pressed = node(pressures=("DiskPressure", "PIDPressure"), pressed_since=ago(seconds))
+    assert bool(ailing(pressed)) is ill
+    assert ailing(replace(pressed, ready=False)) == {}
+    assert ailing(replace(pressed, pool=None)) == {}
+    assert ailing(replace(pressed, pool="unknown")) == {}
+
+
+def crashing(number, *, crashes=5, on="w1", ready=False, owner="shop", **changes):
+    of = Owner(kind="ReplicaSet", name=owner) if owner else None
+    return Pod(name=f"p{number}", uid=f"{number}-{on}", node=on, crashes=crashes, ready=ready, owner=of, **changes)
+
+
+def well(number, owner="shop", on="w2"):
+    return crashing(number, crashes=0, on=on, ready=True, owner=owner)
+
+
+@pytest.mark.parametrize(
+    ("pods", "ill"),
+    [
+        ([*map(crashing, range(3)), well(9)], True),
+        ([*map(crashing, range(4)), well(5, on="w1"), well(9)], True),  # four of five
+        ([*map(crashing, range(3)), well(5, on="w1"), well(9)], False),  # three of four
+        ([*map(crashing, range(2)), well(9)], False),  # too few to tell
+        ([*map(crashing, range(3))], False),  # nowhere else it runs: it is the release
+        ([*map(crashing, range(3)), well(9, on="w1")], False),
+        ([*[crashing(n, owner="") for n in range(3)], well(9)], False),
+        ([*[crashing(n, crashes=4) for n in range(3)], well(9)], False),
+        ([*[crashing(n, deleted_at=ago(5)) for n in range(3)], well(9)], False),
+        ([well(9)], False),
+    ],
+)
+def test_pods_that_crash_on_one_node_alone_are_an_ailment(pods, ill):
+    assert bool(ailing(node(name="w1"), pods)) is ill
+
+
+def test_nothing_is_known_to_ail_without_kubernetes():
+    assert ailments(Observation(at=NOON, instances=(), kubernetes=Missing("away")), Policy()) == {}

@@ -1,5 +1,6 @@
 """Over a simulated cluster: unhealthy nodes, announced changes and recommendations, and what operators do by hand."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -52,6 +53,67 @@ def test_of_many_unhealthy_nodes_none_is_removed_at_once_and_all_are_replaced_in
     assert all(machine.live for machine in dead)
     made.until(lambda: not any(machine.live for machine in dead), ticks=30)
     assert len(made.world.ready_nodes()) >= 2
+    no_violations(made)
+
+
+def test_a_silent_node_is_replaced_within_three_minutes():
+    for second in range(0, 120, 30):
+        made = cluster(3, 3, 6)
+        made.world.advance(second)
+        machine = made.world.workers()[0]
+        silent_at = made.world.now
+        made.world.nodes.silence(made.world.node_of(machine).name)
+        made.until(lambda: len(made.world.workers()) > 3, ticks=6)  # noqa: B023  # asked at once
+        launched = max(each.launched_at for each in made.world.workers())
+        assert launched - silent_at <= timedelta(minutes=3)
+
+
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_a_short_absence_of_a_node_whose_clock_is_wrong_replaces_nothing(minutes):
+    made = cluster(3, 3, 6)
+    name = made.world.node_of(made.world.workers()[0]).name
+    made.world.nodes.clocks[name] = timedelta(minutes=minutes)
+    made.world.nodes.silence(name, for_seconds=60)
+    made.calm(4)
+    assert len(made.world.workers()) == 3
+    no_violations(made)
+
+
+def test_all_nodes_silent_at_once_is_the_control_plane_and_nothing_is_removed():
+    made = cluster(6, 2, 10)
+    machines = made.world.workers()
+    for node in made.world.ready_nodes():
+        made.world.nodes.silence(node.name, for_seconds=600)
+    made.calm(8)
+    assert told(made, EventKind.MANY_SICK)
+    assert all(machine.live for machine in machines)
+    no_violations(made)
+
+
+def test_a_node_under_pressure_is_replaced_first_and_then_drained():
+    made = cluster(3, 3, 6, replicas=3, cpu=900)
+    world = made.world
+    machine = world.workers()[0]
+    node = world.node_of(machine)
+    world.kube.put_node(replace(node, pressures=("DiskPressure",), pressed_since=world.now))
+    made.calm(4)
+    assert machine.live
+    made.until(lambda: not machine.live, ticks=10)
+    assert len(world.ready_nodes()) >= 3
+    assert any("DiskPressure" in text for text in told(made, EventKind.SICK))
+    no_violations(made)
+
+
+def test_pressure_on_many_nodes_is_no_fault_of_theirs():
+    made = cluster(4, 4, 8, replicas=4, cpu=900)
+    world = made.world
+    machines = world.workers()
+    for machine in machines[:3]:
+        node = world.node_of(machine)
+        world.kube.put_node(replace(node, pressures=("MemoryPressure",), pressed_since=world.now))
+    made.calm(30)
+    assert all(machine.live for machine in machines)
+    assert told(made, EventKind.MANY_SICK)
     no_violations(made)
 
 

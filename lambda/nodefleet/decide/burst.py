@@ -9,6 +9,7 @@ from nodefleet.decide.bounds import Settled
 from nodefleet.decide.case import Case
 from nodefleet.decide.sizing import SIGNAL as PODS
 from nodefleet.decide.waiting import Waiting
+from nodefleet.domain.fleet import Phase, Worker, silent_for
 from nodefleet.domain.operations import Keep, Launch, Open, Operation, Removal, Step
 from nodefleet.domain.policy import Burst
 
@@ -20,6 +21,9 @@ def look_again(this: Case, waiting: Waiting, settled: Settled, plan: Sequence[St
     draining = sum(isinstance(each, Removal) and _moves(each, this) for each in [*own, *opened])
     if draining:
         return f"{draining} {'node is' if draining == 1 else 'nodes are'} on the way out"
+    silent = sum(_falls_silent(worker, this) for worker in this.workers)
+    if silent:
+        return f"{silent} {'node has' if silent == 1 else 'nodes have'} gone silent"
     pods = waiting.unschedulable.count
     if not pods:
         return ""
@@ -29,6 +33,12 @@ def look_again(this: Case, waiting: Waiting, settled: Settled, plan: Sequence[St
     if any(each.bound.source == PODS for each in settled.overruled):
         return ""  # at max, in a cooldown or paused: looking does not help
     return f"{pods} pods are about to find a place"
+
+
+def _falls_silent(worker: Worker, this: Case) -> bool:
+    """It is not ready, and will soon have been silent for too long."""
+    silent = silent_for(worker.node, this.pool.health, this.seen.at) if worker.node else timedelta(0)
+    return worker.phase is Phase.UNREADY and silent > timedelta(0)
 
 
 def _moves(removal: Removal, this: Case) -> bool:

@@ -94,7 +94,7 @@ class Brake:
 def brake(workers: Sequence[Worker], pool: Pool, since: datetime | None, now: datetime) -> Brake:
     """One unhealthy worker may always be replaced. Of many none is, for some time; then one at a time, each only when
     its replacement is ready: a control plane that lets nodes join is not what is wrong."""
-    ill = sum(worker.phase is Phase.UNHEALTHY for worker in workers)
+    ill = len(_ill(workers))
     total = sum(worker.occupies for worker in workers)
     if ill <= max(1, total // pool.health.sick_one_in):
         return Brake()
@@ -115,7 +115,7 @@ def sick(
 ) -> list[Step]:
     """Open removals for unhealthy workers whose replacement is there, or for which max leaves no room."""
     ill = [worker for worker in workers if worker.phase is Phase.UNHEALTHY]
-    told: list[Step] = [_many(ill, workers, pool, held)] if held.since else []
+    told: list[Step] = [_many(_ill(workers), workers, pool, held)] if held.since else []
     if held.holds:
         return told
     under_way = sum(isinstance(w.operation, Removal) and w.operation.why is Why.SICK for w in workers)
@@ -125,11 +125,22 @@ def sick(
     ready_to_go = [worker for worker in ill if full or (settled and worker.id not in awaited)]
     steps: list[Step] = []
     for worker in ready_to_go[: max(0, pool.budgets.sick - under_way)]:
-        reason = f"not ready for {pool.health.not_ready_limit.total_seconds():.0f} s or more"
+        reason = _unhealthy(worker)
         removal = _removal(worker, Why.SICK, reason, seen.at, seen.at + pool.removal.drain_timeout, seen)
         text = f"{worker.name} is {reason}; it is removed" + (" first, because max is reached." if full else ".")
         steps += [Open(removal), Tell(alert=AlertKind.SICK, pool=pool.name, subjects=(worker.name,), text=text)]
     return told + steps
+
+
+def _ill(workers: Sequence[Worker]) -> list[Worker]:
+    return [worker for worker in workers if worker.phase is Phase.UNHEALTHY or worker.ailment]
+
+
+def _unhealthy(worker: Worker) -> str:
+    node = worker.node
+    since = f"{node.ready_changed_at:%H:%M:%S}" if node and node.ready_changed_at else "some time"
+    heard = f", last heard of at {node.heartbeat_at:%H:%M:%S}" if node and node.heartbeat_at else ""
+    return f"not ready since {since}{heard}"
 
 
 def _many(ill: Sequence[Worker], workers: Sequence[Worker], pool: Pool, held: Brake) -> Tell:

@@ -14,7 +14,7 @@ from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.hearing import Heard, after_growth, hear
 from nodefleet.decide.limits import commands, limits, replacements, windows
 from nodefleet.decide.removal import Leaving, choose, not_asked
-from nodefleet.decide.retirement import Retirement, may_leave, retirement
+from nodefleet.decide.retirement import Retirement, may_leave, retirement, why
 from nodefleet.decide.retirement import bounds as retiring
 from nodefleet.decide.retirement import tells as retirement_tells
 from nodefleet.decide.scene import Scene
@@ -51,7 +51,7 @@ def decide_pool(this: Case, scene: Scene, whole: Memory, trust: guard.Trusted) -
     keep = kept(heard.opinions, this.look, this.pool.reactive, this.pool.steps.down)
     who = _membership(this, keep, whole)
     held = health.brake(this.workers, this.pool, this.before.braked_since, this.seen.at)
-    due = retirement(this.workers, this.pool, this.count, this.before.ahead)
+    due = retirement(this.workers, this.pool, this.count, this.before.ahead, braked=held.since is not None)
     bounds = [
         *_bounds(this, heard, keep, health.to_replace(who.losses, held, this.pool), whole, trust),
         *retiring(due, this.count.capacity),
@@ -194,9 +194,9 @@ def _retire(this: Case, scene: Scene, due: Retirement, bounds: Sequence[Bound], 
         return None
     capacity, gone = this.count.capacity, {worker.id for worker in leaving.chosen}
     owed = tuple(
-        Loss(worker=worker.id, at=this.seen.at, cause=worker.planned.kind.value)
+        Loss(worker=worker.id, at=this.seen.at, cause=worker.planned.kind.value if worker.planned else "unhealthy")
         for worker in leaving.chosen
-        if worker.planned and due.at_max
+        if due.at_max
     )
     reason = f"Removing {len(gone)} of {capacity}: {some(_told(worker) for worker in leaving.chosen)}"
     return _Course(
@@ -215,7 +215,7 @@ def _retire(this: Case, scene: Scene, due: Retirement, bounds: Sequence[Bound], 
 
 
 def _told(worker: Worker) -> str:
-    return f"{worker.name}, {health.reason_of(worker.planned)}" if worker.planned else worker.name
+    return f"{worker.name}, {why(worker)}"
 
 
 def _hold(this: Case, reason: str, memory: PoolMemory) -> _Course:

@@ -94,7 +94,13 @@ def ranked(workers: Iterable[Worker], ground: Ground) -> list[Worker]:
 
     def order(worker: Worker) -> tuple[bool, int, float, int, str]:
         movable = sum(pod.movable for pod in pods.get(worker.name, ()))
-        return worker.planned is None, -per_zone[worker.zone], -ground.idle.get(worker.name, 0.0), movable, worker.name
+        return (
+            not (worker.planned or worker.ailment),
+            -per_zone[worker.zone],
+            -ground.idle.get(worker.name, 0.0),
+            movable,
+            worker.name,
+        )
 
     return sorted(everyone, key=order)
 

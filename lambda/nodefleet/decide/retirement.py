@@ -1,4 +1,5 @@
-"""Workers that are to be replaced in good time: a scheduled change is announced, or EC2 recommends to move off them.
+"""Workers that are to be replaced in good time: a scheduled change is announced, EC2 recommends to move off them, or
+they are ready and yet no good (pressure, crashing pods).
 
 Nothing is forced, so all the rules of a voluntary removal hold: max, budgets, protection, and pods that have somewhere
 to go. The replacement comes first. Where max leaves no room for it the worker goes first, if its pods fit on the
@@ -30,11 +31,17 @@ class Retirement:
 
     @property
     def names(self) -> str:
-        return some(f"{worker.name}: {reason_of(worker.planned)}" for worker in self.due if worker.planned)
+        return some(f"{worker.name}: {why(worker)}" for worker in self.due)
 
 
-def retirement(workers: Sequence[Worker], pool: Pool, count: Count, ahead: int) -> Retirement:
-    due = sorted((worker for worker in workers if is_due(worker)), key=lambda worker: (_time(worker), worker.id))
+def why(worker: Worker) -> str:
+    return reason_of(worker.planned) if worker.planned else worker.ailment
+
+
+def retirement(workers: Sequence[Worker], pool: Pool, count: Count, ahead: int, *, braked: bool = False) -> Retirement:
+    """`braked`: many are unhealthy at once, and then those that are ready stay."""
+    going = (worker for worker in workers if is_due(worker) and (worker.planned or not braked))
+    due = sorted(going, key=lambda worker: (_time(worker), worker.id))
     under_way = sum(
         isinstance(worker.operation, Removal) and worker.operation.why is Why.VOLUNTARY for worker in workers
     )
@@ -47,11 +54,12 @@ def retirement(workers: Sequence[Worker], pool: Pool, count: Count, ahead: int) 
 
 
 def is_due(worker: Worker) -> bool:
-    return worker.planned is not None and worker.phase is Phase.READY and worker.operation is None
+    reason = worker.planned is not None or worker.ailment
+    return bool(reason) and worker.phase is Phase.READY and worker.operation is None
 
 
 def _time(worker: Worker) -> str:
-    return worker.planned.at.isoformat() if worker.planned else ""
+    return worker.planned.at.isoformat() if worker.planned else ""  # what is no good now comes first
 
 
 def bounds(plan: Retirement, capacity: int) -> list[Bound]:
@@ -78,14 +86,14 @@ def _holds(bound: Bound) -> bool:
 
 
 def tells(workers: Sequence[Worker], pool: Pool) -> list[Tell]:
-    """Once for each change that is planned: its date, and what is done about it."""
+    """Once for each worker: what is planned, with its date, or what is wrong with it, and what is done about it."""
     return [
         Tell(
-            alert=AlertKind.INTERRUPTED,
+            alert=AlertKind.INTERRUPTED if worker.planned else AlertKind.SICK,
             pool=pool.name,
-            subjects=(worker.name, worker.planned.kind.value),
-            text=f"{worker.name} ({worker.zone}): {reason_of(worker.planned)}. It is replaced before that.",
+            subjects=(worker.name, worker.planned.kind.value if worker.planned else "ailment"),
+            text=f"{worker.name} ({worker.zone}): {why(worker)}. It is replaced, and then drained.",
         )
         for worker in workers
-        if worker.planned is not None and is_due(worker)
+        if is_due(worker)
     ]

@@ -16,7 +16,7 @@ from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import Launch, Operation, Removal, Why, silence
 from nodefleet.domain.policy import Health, Policy, Pool, RemovalRules
 from nodefleet.domain.readings import Missing
-from nodefleet.domain.workload import ZONE_LABEL
+from nodefleet.domain.workload import ZONE_LABEL, Pod
 
 
 class Phase(Enum):
@@ -148,6 +148,7 @@ class Worker:
     operation: Operation | None = None
     notice: Notice | None = None  # EC2 takes it now
     planned: Notice | None = None  # … later, or recommends to move off it: it is replaced in good time
+    ailment: str = ""  # it is ready and yet no good: it is replaced in good time too
 
     @property
     def zone(self) -> str:
@@ -254,6 +255,66 @@ def is_overdue(removal: Removal, rules: RemovalRules, now: datetime) -> bool:
     return now >= removal.deadline + rules.false_alarm_after
 
 
+def silent_for(node: Node, health: Health, now: datetime) -> timedelta:
+    """How long a node that is not ready has sent no heartbeat; nothing if that is not known.
+
+    Its clock wrote the heartbeat and may be wrong, so the control plane's word counts too: that called it not ready
+    after a grace without one. An API server that was away calls nobody so before it is back.
+    """
+    if node.ready or node.heartbeat_at is None or node.ready_changed_at is None:
+        return timedelta(0)
+    return max(timedelta(0), min(now - node.heartbeat_at, now - node.ready_changed_at + health.heartbeat_grace))
+
+
+def ailments(seen: Observation, policy: Policy) -> Mapping[str, str]:
+    """Nodes that are ready and yet no good, and why: pressure that does not end, or pods that crash on them alone."""
+    if isinstance(seen.kubernetes, Missing):
+        return {}
+    found = {}
+    crashing = _crashing(seen.kubernetes.pods or ())
+    for node in seen.kubernetes.nodes:
+        rules = policy.pool(node.pool) if node.pool else None
+        if rules is None or not node.ready:
+            continue
+        why = _pressed(node, rules.health, seen.at) or _crashes_here(crashing.get(node.name, ()), rules.health)
+        if why:
+            found[node.name] = why
+    return found
+
+
+def _pressed(node: Node, health: Health, now: datetime) -> str:
+    if node.pressed_since is None or now - node.pressed_since < health.pressure_limit:
+        return ""
+    return f"{', '.join(node.pressures)} since {node.pressed_since:%H:%M:%S}"
+
+
+def _crashing(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
+    """Of each node where some pod crashes all pods that could; without those that crash and whose workload is ready
+    nowhere else: they do not crash because of their node."""
+    everyone = [pod for pod in pods if pod.movable and pod.node and pod.deleted_at is None]
+    nodes = {pod.node for pod in everyone if pod.crashes}
+    if not nodes:
+        return {}
+    well = defaultdict(set)
+    for pod in everyone:
+        if pod.ready and pod.owner:
+            well[pod.namespace, pod.owner.kind, pod.owner.name].add(pod.node)
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in everyone:
+        if pod.node in nodes:
+            key = (pod.namespace, pod.owner.kind, pod.owner.name) if pod.owner else None
+            if not pod.crashes or (key and well[key] - {pod.node}):
+                found[pod.node or ""].append(pod)
+    return found
+
+
+def _crashes_here(pods: Sequence[Pod], health: Health) -> str:
+    crashing = [pod for pod in pods if pod.crashes >= health.crash_restarts]
+    if len(crashing) < health.crash_pods or 100 * len(crashing) < health.crash_percent * len(pods):
+        return ""
+    return f"{len(crashing)} of {len(pods)} pods crash on it that run elsewhere, {crashing[0].key} among them"
+
+
 def _by_instance(notices: Iterable[Notice]) -> dict[str, list[Notice]]:
     found: dict[str, list[Notice]] = defaultdict(list)
     for notice in notices:
@@ -291,6 +352,7 @@ class _Sight:
     busy: frozenset[str] | None  # nodes with pods that have to move; none: not known
     open_on: Mapping[str, Operation]
     notices: Mapping[str, Sequence[Notice]]  # by instance
+    ailments: Mapping[str, str]  # by node
 
     @classmethod
     def of(cls, seen: Observation, policy: Policy) -> "_Sight":
@@ -301,6 +363,7 @@ class _Sight:
             busy=_nodes_with_movable_pods(seen),
             open_on=_operations_by_target(seen.operations),
             notices=_by_instance(seen.notices),
+            ailments=ailments(seen, policy),
         )
 
     def worker(self, instance: Instance | None, node: Node | None) -> Worker:
@@ -326,6 +389,7 @@ class _Sight:
             operation=operation,
             notice=notice,
             planned=None if notice else told,
+            ailment=self.ailments.get(node.name, "") if node else "",
         )
 
     def _was_not_taken(self, machine: Machine, operation: Operation | None, notice: Notice | None, rules: Pool) -> bool:
@@ -365,8 +429,9 @@ class _Sight:
             return Member.LATE if late else Member.NONE
         if young:
             return Member.NONE
-        not_ready_for = self.now - (node.ready_changed_at or self.now)
-        return Member.SICK if not_ready_for >= health.not_ready_limit else Member.UNREADY
+        away = self.now - (node.ready_changed_at or self.now)
+        sick = away >= health.not_ready_limit or silent_for(node, health, self.now) >= health.silent_limit
+        return Member.SICK if sick else Member.UNREADY
 
     def _step_of_leaving(self, node: Node | None, removal: Removal) -> Phase:
         if node is None or (self.busy is not None and node.name not in self.busy):

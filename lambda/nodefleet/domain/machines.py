@@ -50,6 +50,9 @@ class Node:
     ready: bool = True
     ready_changed_at: datetime | None = None  # since when it is ready, or not
     created_at: datetime | None = None
+    heartbeat_at: datetime | None = None  # by its kubelet's Lease and clock; none: not asked, or not known
+    pressures: tuple[str, ...] = ()  # MemoryPressure, DiskPressure, PIDPressure, where they are True
+    pressed_since: datetime | None = None
     cordoned: bool = False
     removal: str = ""  # our own removal's id, from the taint we set; empty if the cordon is a person's
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -179,6 +179,7 @@ class Pod:
     mirror: bool = False  # a static pod of the kubelet
     gated: bool = False  # has scheduling gates
     nominated: bool = False  # preemption is making room for it
+    crashes: int = 0  # restarts of a container that waits in CrashLoopBackOff
     requests: Resources = NOTHING
     rules: Rules = ANYWHERE
     volumes: tuple[Volume, ...] = ()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fake_api_objects import failure
 from fake_api_server import FakeApiServer
 from k8s_objects import condition, node
 from nodefleet.adapters.k8s import KubernetesCluster
@@ -12,7 +13,7 @@ from nodefleet.domain.machines import Node
 from nodefleet.domain.names import LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import HOST_LABEL, ZONE_LABEL, Effect, Taint
-from nodefleet.errors import UnavailableError
+from nodefleet.errors import LoginRefusedError, UnavailableError
 
 ELEVEN = datetime(2026, 11, 16, 11, tzinfo=UTC)
 OURS = Taint(key=LEAVING_TAINT, value="20261116T120500Z")
@@ -142,3 +143,41 @@ def test_an_amount_that_nobody_understands_is_an_error(server: FakeApiServer, cl
     server.objects.put("nodes", made)
     with pytest.raises(UnavailableError, match="node w1: 'many' is not a quantity"):
         cluster.view()
+
+
+# ── how it fares ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def lease(name: str, renewed: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": {"renewTime": renewed}}
+
+
+def test_heartbeats_are_asked_for_when_a_node_is_not_ready(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("nodes", node("w1"))
+    server.objects.put("leases", lease("w1", "2026-11-16T11:00:00.000000Z"))
+    assert cluster.view().nodes[0].heartbeat_at is None
+    assert "leases" not in [asked.resource for asked in server.asked]
+    server.objects.put("nodes", node("w2", instance="i-2", ready=False))
+    assert [each.heartbeat_at for each in cluster.view().nodes] == [ELEVEN, None]
+    (asked,) = [each for each in server.asked if each.resource == "leases"]
+    assert (asked.verb, asked.namespace) == ("list", "kube-node-lease")
+
+
+def test_without_the_right_to_list_leases_the_rest_is_seen(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("nodes", node("w1", ready=False))
+    server.objects.denied.add(("list", "leases"))
+    assert cluster.view().nodes[0].heartbeat_at is None
+
+
+def test_a_login_that_is_refused_is_not_passed_over(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("nodes", node("w1", ready=False))
+    server.trouble("list", "leases", reply=failure(401, "Unauthorized", "Unauthorized"), times=9)
+    with pytest.raises(LoginRefusedError):
+        cluster.view()
+
+
+def test_pressure_since_it_first_showed(server: FakeApiServer, cluster: KubernetesCluster):
+    made = node("w1")
+    made["status"]["conditions"] += [condition("DiskPressure", is_so=True), condition("PIDPressure", is_so=False)]
+    found = seen(server, cluster, made)
+    assert (found.pressures, found.pressed_since) == (("DiskPressure",), ELEVEN)

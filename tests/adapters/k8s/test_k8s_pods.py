@@ -259,3 +259,22 @@ def test_the_pods_of_one_node_are_asked_for_by_the_server(server: FakeApiServer,
 def test_pods_that_need_nothing_more_cost_three_requests(server: FakeApiServer, cluster: KubernetesCluster):
     seen(server, cluster, pod("a"), pod("b"))
     assert [asked.resource for asked in server.asked] == ["nodes", "pods", "poddisruptionbudgets"]
+
+
+# ── crashing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("state", "crashes"),
+    [
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, 7),
+        ({"waiting": {"reason": "ContainerCreating"}}, 0),
+        ({"running": {"startedAt": "2026-11-16T11:00:00Z"}}, 0),
+        (None, 0),
+    ],
+)
+def test_restarts_of_a_container_that_crashes_in_a_loop(server, cluster, state, crashes):
+    made = pod("web-1")
+    made["status"]["containerStatuses"] = [{"name": "web", "restartCount": 7, "state": state}]
+    (found,) = seen(server, cluster, made)
+    assert found.crashes == crashes

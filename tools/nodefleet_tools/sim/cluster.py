@@ -30,7 +30,14 @@ class SimCluster:
 
     def view(self) -> ClusterView:
         pods = tuple(self._kube.pods.values())
-        return ClusterView(nodes=tuple(self._kube.nodes.values()), pods=pods, budgets=self._budgets(pods))
+        return ClusterView(nodes=self._heard(), pods=pods, budgets=self._budgets(pods))
+
+    def _heard(self) -> tuple[Node, ...]:
+        """As the real adapter: heartbeats are asked for when a node is not ready."""
+        nodes = tuple(self._kube.nodes.values())
+        if all(node.ready for node in nodes):
+            return nodes
+        return tuple(replace(node, heartbeat_at=self._nodes.heartbeat(node.name)) for node in nodes)
 
     def nodes(self) -> tuple[Node, ...]:
         return tuple(self._kube.nodes.values())

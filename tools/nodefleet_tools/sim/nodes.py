@@ -24,6 +24,7 @@ UNREACHABLE = (
     Taint(key="node.kubernetes.io/unreachable", effect=Effect.NO_EXECUTE),
 )
 _ALL_OF_NOT_READY = frozenset({NOT_READY, *UNREACHABLE})
+_RENEWED = timedelta(seconds=10)  # how often a kubelet renews its Lease
 _STORAGE = 20 << 30
 _PODS = 110
 _SYSTEM_SHARE = 10  # one part in so many of the memory is not for pods
@@ -38,6 +39,7 @@ class Nodes:
         self._clock = kube.clock
         self._seed = seed
         self._silent_since: dict[str, datetime] = {}
+        self.clocks: dict[str, timedelta] = {}  # nodes whose own clock is wrong, and by how much
         ec2.listeners.append(self._machine_changed)
 
     # ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -96,6 +98,14 @@ class Nodes:
         self._clock.after(self._kube.settings.heartbeat, lambda: self._missed(name, since))
         if for_seconds is not None:
             self._clock.after(for_seconds, lambda: self.revive(name))
+
+    def heartbeat(self, name: str) -> datetime | None:
+        """When its kubelet last renewed its Lease, by its own clock."""
+        if name in self._kubelets.alive:
+            at = self._clock.now - _RENEWED / 2
+        else:
+            at = self._silent_since.get(name, self._clock.now)
+        return at + self.clocks.get(name, timedelta(0))
 
     def revive(self, name: str) -> None:
         node = self._kube.nodes.get(name)

@@ -22,6 +22,7 @@ from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import SCALE_DOWN_DISABLED, Effect, Taint
 from nodefleet.errors import UnavailableError
 
+PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 _PROVIDER_ID = re.compile(r"aws:///[^/]*/(i-[^/]+)")
 _TELLING = frozenset({*SCALE_DOWN_DISABLED, REMOVAL_ANNOTATION, REASON_ANNOTATION})  # the rest is of no use to us
 
@@ -32,6 +33,7 @@ def node_from(shape: NodeShape) -> Node:
     annotations = meta.annotations or {}
     taints = tuple(taint_from(taint) for taint in spec.taints or ())
     ready = condition(shape.status.conditions, "Ready")
+    pressing = [each for each in shape.status.conditions or () if each.type in PRESSURES and each.status == "True"]
     machine = _PROVIDER_ID.fullmatch(spec.provider_id)
     return Node(
         name=meta.name,
@@ -46,6 +48,8 @@ def node_from(shape: NodeShape) -> Node:
         labels=labels,
         annotations={key: text for key, text in annotations.items() if key in _TELLING},
         taints=taints,
+        pressures=tuple(each.type for each in pressing),
+        pressed_since=min((each.last_transition_time for each in pressing if each.last_transition_time), default=None),
         allocatable=_amounts(meta.name, shape.status.allocatable or {}),
     )
 

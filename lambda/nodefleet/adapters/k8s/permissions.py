@@ -43,6 +43,12 @@ NEEDED: tuple[Permission, ...] = (
     Permission(group="batch", resource="jobs", verbs=_READ_LISTS, why="tell pods whose Job is gone from others"),
     Permission(group="policy", resource="poddisruptionbudgets", verbs=_READ_LISTS, why="know who may leave"),
     Permission(
+        group="coordination.k8s.io",
+        resource="leases",
+        verbs=_READ_LISTS,
+        why="know when a node that is not ready was last heard of (in kube-node-lease)",
+    ),
+    Permission(
         group="authorization.k8s.io",
         resource="selfsubjectaccessreviews",
         verbs=("create",),

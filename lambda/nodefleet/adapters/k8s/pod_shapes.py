@@ -58,10 +58,20 @@ class PodSpec(Shape):
     termination_grace_period_seconds: int | None = None
 
 
+class Waiting(Shape):
+    reason: str | None = None
+
+
+class RunState(Shape):
+    waiting: Waiting | None = None
+
+
 class ContainerState(Shape):
     """What a container has, while its spec says what it should have: a resize may be under way."""
 
     name: str = ""
+    restart_count: int = 0
+    state: RunState | None = None
     resources: Needs | None = None
     allocated_resources: Raw = NOTHING
 

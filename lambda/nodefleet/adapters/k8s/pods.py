@@ -15,6 +15,7 @@ from nodefleet.errors import UnavailableError
 _MIRROR = "kubernetes.io/config.mirror"
 _TELLING = frozenset({*SAFE_TO_EVICT, *DO_NOT_DISRUPT, DAEMON_POD})  # the other annotations say nothing about moving
 _PHASES = {phase.value: phase for phase in PodPhase}
+_CRASHING = "CrashLoopBackOff"
 _DEFAULT_GRACE = 30
 _LONGEST_MESSAGE = 300  # characters of the scheduler's message: the causes stand first, preemption after them
 
@@ -61,6 +62,7 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
         mirror=_MIRROR in annotations,
         gated=bool(spec.scheduling_gates),
         nominated=bool(status.nominated_node_name),
+        crashes=_crashes(shape),
         requests=requests,
         rules=rules,
         volumes=tuple([volume for each in spec.volumes or () if (volume := _on_the_node(each, spec.node_name))]),
@@ -89,6 +91,19 @@ def _unschedulable(shape: PodShape) -> Condition | None:
     if shape.spec.node_name or placed is None or placed.status != "False" or placed.reason != "Unschedulable":
         return None
     return placed
+
+
+def _crashes(shape: PodShape) -> int:
+    """How often the container that crashes most has been started again, while it waits for the next time."""
+    containers = (*(shape.status.container_statuses or ()), *(shape.status.init_container_statuses or ()))
+    return max(
+        (
+            each.restart_count
+            for each in containers
+            if each.state and each.state.waiting and each.state.waiting.reason == _CRASHING
+        ),
+        default=0,
+    )
 
 
 def _deleted_at(meta: Meta) -> datetime | None:

@@ -54,6 +54,11 @@ class Resource:
             verb="list", path=self._path(), group=self.group, resource=self.plural, query=tuple(query.items())
         )
 
+    def list_in(self, namespace: str) -> Request:
+        return Request(
+            verb="list", path=self._path(namespace), group=self.group, resource=self.plural, namespace=namespace
+        )
+
     def get(self, name: str, namespace: str = "") -> Request:
         return self._one("get", name, namespace)
 
@@ -118,5 +123,6 @@ STATEFUL_SETS = Resource(group="apps", plural="statefulsets")
 DAEMON_SETS = Resource(group="apps", plural="daemonsets")
 JOBS = Resource(group="batch", plural="jobs")
 BUDGETS = Resource(group="policy", plural="poddisruptionbudgets")
+LEASES = Resource(group="coordination.k8s.io", plural="leases")
 ACCESS_REVIEWS = Resource(group="authorization.k8s.io", plural="selfsubjectaccessreviews")
 VERSION = Request(verb="get", path="/version")

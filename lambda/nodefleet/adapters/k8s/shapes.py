@@ -122,6 +122,17 @@ class NodeShape(Shape):
     status: NodeStatus = field(default_factory=NodeStatus)
 
 
+class LeaseSpec(Shape):
+    renew_time: datetime | None = None
+
+
+class LeaseShape(Shape):
+    """What a kubelet renews every ten seconds, under its node's name."""
+
+    metadata: Meta
+    spec: LeaseSpec = field(default_factory=LeaseSpec)
+
+
 class TaintedSpec(Shape):
     taints: list[dict[str, Any]] | None = None  # as they are: what we do not know of a taint must survive
 

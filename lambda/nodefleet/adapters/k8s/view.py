@@ -4,7 +4,9 @@ Nodes come before pods: a pod on a node that is not in the list is harmless, a n
 were read too early is not. What pods belong to comes after them, so that it is there if it exists at all.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 
 from nodefleet.adapters.k8s.budgets import budget_from
@@ -14,17 +16,21 @@ from nodefleet.adapters.k8s.nodes import node_from
 from nodefleet.adapters.k8s.owners import Named, named, owners_of
 from nodefleet.adapters.k8s.pod_shapes import PodShape
 from nodefleet.adapters.k8s.pods import Draft, draft, finished, unlooked
-from nodefleet.adapters.k8s.resources import BUDGETS, NAMESPACES, NODES, PODS, Request
-from nodefleet.adapters.k8s.shapes import BudgetShape, NamespaceShape, NodeShape, labels_of
+from nodefleet.adapters.k8s.resources import BUDGETS, LEASES, NAMESPACES, NODES, PODS, Request
+from nodefleet.adapters.k8s.shapes import BudgetShape, LeaseShape, NamespaceShape, NodeShape, labels_of
 from nodefleet.adapters.k8s.templates import Templates
 from nodefleet.adapters.k8s.volumes import Claims, Use, claims_in
 from nodefleet.domain.machines import Node
 from nodefleet.domain.observation import ClusterView
 from nodefleet.domain.workload import HOST_LABEL, Pod
+from nodefleet.errors import LoginRefusedError, NodeFleetError
+
+_LOG = logging.getLogger(__name__)
+_NODE_LEASES = "kube-node-lease"  # the namespace of the kubelets' own leases
 
 
 def view(api: Api) -> ClusterView:
-    listed_nodes = nodes(api)
+    listed_nodes = _heard(api, nodes(api))
     pods = _pods(_drafts(api, PODS.list()), api, listed_nodes)
     budgets = tuple(digested(api, BUDGETS.list(), BudgetShape, budget_from))
     return ClusterView(nodes=listed_nodes, pods=pods, budgets=budgets)
@@ -32,6 +38,22 @@ def view(api: Api) -> ClusterView:
 
 def nodes(api: Api) -> tuple[Node, ...]:
     return tuple(digested(api, NODES.list(), NodeShape, node_from))
+
+
+def _heard(api: Api, found: tuple[Node, ...]) -> tuple[Node, ...]:
+    """With each kubelet's last heartbeat. Only a node that is not ready needs it, so a healthy cluster is not asked for
+    it; without it the Ready condition alone tells how long a node has been away."""
+    if all(node.ready for node in found):
+        return found
+    try:
+        leases = listed(api, LEASES.list_in(_NODE_LEASES), LeaseShape)
+    except LoginRefusedError:
+        raise
+    except NodeFleetError as error:
+        _LOG.warning("Heartbeats are not known: %s", error)
+        return found
+    renewed = {lease.metadata.name: lease.spec.renew_time for lease in leases}
+    return tuple([replace(node, heartbeat_at=renewed.get(node.name)) for node in found])
 
 
 def pods_on(api: Api, node: str, *, brief: bool = False) -> tuple[Pod, ...]:

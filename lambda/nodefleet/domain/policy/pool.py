@@ -132,6 +132,26 @@ class Health:
 
     join_limit: timedelta = setting(timedelta(seconds=300), SECONDS, "a node that joins later has a problem", above=0)
     not_ready_limit: timedelta = setting(timedelta(seconds=300), SECONDS, "longer is not a hiccup", above=0)
+    silent_limit: timedelta = setting(
+        timedelta(seconds=90), SECONDS, "no heartbeat for so long, and not ready: it does not come back soon", above=0
+    )
+    heartbeat_grace: timedelta = setting(
+        timedelta(seconds=40),
+        SECONDS,
+        "after so long without a heartbeat the control plane calls a node not ready (node-monitor-grace-period)",
+        at_least=0,
+    )
+    pressure_limit: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "memory, disk or PID pressure for so long does not end by itself", above=0
+    )
+    crash_percent: float = setting(
+        80,
+        PERCENT,
+        "of a node's pods crash in a loop, and others of their workloads run elsewhere: it is the node",
+        above=0,
+    )
+    crash_pods: int = setting(3, "pods", "fewer crashing pods say nothing about their node", at_least=1)
+    crash_restarts: int = setting(5, "restarts", "about five minutes of crashing", at_least=1)
     sick_one_in: int = setting(
         3, NODES, "one of them may be unhealthy, and always one; more at once is the master or the network", at_least=1
     )
