@@ -16,12 +16,14 @@ from nodefleet.decide.bounds import floor
 from nodefleet.decide.inputs import Input
 from nodefleet.domain import fleet
 from nodefleet.domain.decision import Bound, Count, Rank
+from nodefleet.domain.events import Event, EventKind
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.operations import Launch, Operation, PodRef, SendLaunch, Step, Uncordon
 from nodefleet.domain.policy import Pool, Trust
 from nodefleet.domain.readings import Missing, Reading, Sample
 from nodefleet.domain.workload import Budget, Pod
 from nodefleet.loop.carry_out import Hands
+from nodefleet.loop.said import Saying, key_of
 from nodefleet.operations import launch as launch_operation
 from nodefleet.operations.leaving import Leaving
 from nodefleet.ports import Evicted, Eviction, Lease
@@ -145,6 +147,15 @@ def _cordons_are_all_ours() -> Iterator[None]:
         yield
 
 
+def _alerts_by_text() -> Any:
+    """An alert is another one when its words are."""
+
+    def by_text(saying: Saying, kind: EventKind, pool: str, text: str, *_: object, **__: object) -> Event | None:
+        return saying.made(kind, pool, text) if saying.is_news(key_of(kind.value, pool, text)) else None
+
+    return patch.object(Saying, "event", by_text)
+
+
 PLANTED: Mapping[str, Planted] = {
     "no fence check": _no_fence_check,
     "token not stored first": _token_not_stored_first,
@@ -157,4 +168,5 @@ PLANTED: Mapping[str, Planted] = {
     "missing read as zero": _missing_is_zero,
     "interrupted node counted": _interrupted_counts,
     "human cordon undone": _cordons_are_all_ours,
+    "alerts told apart by their text": _alerts_by_text,
 }

@@ -4,6 +4,7 @@ registry      the checks of a world: when their clocks start, how they are polle
 check         the base of a check
 conditions    facts of the world that a check depends on: launches work, below max, a part answers
 finishing     an operation is closed within the time that its deadlines give: the example
+quiet         alerts of one continuing condition are few, however pod names and figures change
 
 **How it works.** `world.liveness.begin()` starts the clocks; nothing is judged before. Chaos calls it when the trouble
 is over (`rest.calm_down`), a scenario at its start; a test calls it when its schedule begins. From then on every check

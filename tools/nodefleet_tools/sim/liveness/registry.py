@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING
 
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.liveness.finishing import Finishing
+from nodefleet_tools.sim.liveness.quiet import Quiet
 
 if TYPE_CHECKING:
     from nodefleet_tools.sim.world import World
 
 EVERY = 30.0  # seconds of simulated time between two polls
-CHECKS: tuple[type[Check], ...] = (Finishing,)
+CHECKS: tuple[type[Check], ...] = (Finishing, Quiet)
 _WHO = "liveness"
 
 
