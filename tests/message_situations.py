@@ -20,6 +20,7 @@ from nodefleet.reporting.period import last_week
 from nodefleet.reporting.weekly import weekly_report
 from nodefleet.reporting.words import report_event
 from nodefleet_tools.sim.hooks import Call
+from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.load import Service
 from nodefleet_tools.sim.world import World
 from sim_connections import SimConnection, Terminal
@@ -260,6 +261,15 @@ def _prometheus_is_back() -> Cluster:
 def _pod_is_too_large() -> Cluster:
     cluster = shop()
     cluster.world.deploy("train", replicas=1, cpu=16_000, namespace="ml")
+    return cluster
+
+
+@_shows(EventKind.PODS_REFUSED)
+def _scheduler_refuses() -> Cluster:
+    """Two pods ask for a claim that nobody can bind; the nodes have room for them."""
+    cluster = shop()
+    refused = Traits(refused='storageclass.storage.k8s.io "fast" not found')
+    cluster.world.deploy("db", replicas=2, cpu=100, traits=refused)
     return cluster
 
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 import pytest
 
 from builders import NOON, after
-from nodefleet.decide.benefit import Proof, granted, judged, muted, pods_granted, pods_judged
+from nodefleet.decide.benefit import Proof, granted, judged, muted
 from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Opinion, Settling, Steady, Veto, Waiting
-from nodefleet.domain.memory import Grant, PodGrant
+from nodefleet.domain.memory import Grant
 from nodefleet.domain.policy import Benefit
 from signal_builders import look
 
@@ -176,64 +176,3 @@ def test_a_slow_database_buys_two_nodes_and_no_more():
     assert bought == 2
     grants, lost = judged(grants, [Opinion(signal=SHOP, vote=Steady("orders 60"), value=60)], look(3600), PROOF)
     assert (grants, lost) == ((), frozenset())
-
-
-# ── pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-POD = PodGrant(uid="a", at=NOON)
-
-
-def pods(grants, waiting, seconds=300, booting=0, joined=120, benefit=PROOF.benefit):
-    return pods_judged(
-        grants,
-        waiting,
-        booting=booting,
-        last_joined=None if joined is None else after(joined),
-        join_limit=timedelta(seconds=300),
-        benefit=benefit,
-        now=after(seconds),
-    )
-
-
-def test_a_pod_that_got_a_node_and_still_waits_buys_no_more():
-    assert pods([POD], {"a"}) == ((replace(POD, lost=True),), {"a"})
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"seconds": 299},  # its node may still come
-        {"booting": 1},
-        {"joined": None},  # its node never came
-        {"joined": -1},  # the last one that joined was not for this pod
-        {"benefit": Benefit(pods=0)},
-        {"benefit": Benefit(pods=2)},
-    ],
-)
-def test_a_pod_keeps_its_say_otherwise(how):
-    assert pods([POD], {"a"}, **how) == ((POD,), frozenset())
-
-
-def test_a_node_that_joined_at_the_very_moment_counts():
-    assert pods([POD], {"a"}, joined=0)[1] == {"a"}
-
-
-def test_with_more_patience_it_takes_more_growths():
-    twice = pods_granted([POD], {"a"}, after(300))
-    assert twice == (PodGrant(uid="a", at=after(300), times=2),)
-    assert pods(twice, {"a"}, seconds=599, joined=400, benefit=Benefit(pods=2))[1] == frozenset()
-    assert pods(twice, {"a"}, seconds=600, joined=400, benefit=Benefit(pods=2))[1] == {"a"}
-
-
-def test_a_pod_that_no_longer_waits_is_forgotten():
-    assert pods([POD, replace(POD, uid="b", lost=True)], set()) == ((), frozenset())
-
-
-def test_a_lost_pod_stays_lost_while_it_waits_even_if_nodes_boot_for_others():
-    lost = replace(POD, lost=True)
-    assert pods([lost], {"a", "b"}, seconds=310, booting=2) == ((lost,), {"a"})
-
-
-def test_pods_that_nodes_were_bought_for_are_remembered_in_order():
-    assert pods_granted([], {"b", "a"}, NOON) == (POD, replace(POD, uid="b"))
-    assert pods_granted([POD], {"b"}, after(9)) == (POD, PodGrant(uid="b", at=after(9)))

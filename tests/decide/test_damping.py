@@ -37,6 +37,12 @@ def test_who_waits_after_what(grew, shrank, grows, shrinks):
     assert ("cooldown" not in found, "cooldown-down" not in found) == (grows, shrinks)
 
 
+@pytest.mark.parametrize(("at_once", "most"), [(None, 5), (4, 5), (9, 9)])
+def test_what_does_not_wait_lifts_the_ceiling_to_its_own_size(at_once, most):
+    found = damping(Pool(), PoolMemory(last_grow=after(-10)), 5, NOON, at_once)
+    assert next(bound.nodes for bound in found if bound.source == "cooldown") == most
+
+
 def test_growing_is_not_blocked_by_an_earlier_shrink():
     assert "cooldown" not in bounds(shrank=10)
 

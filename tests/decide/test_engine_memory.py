@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from builders import NOON, after, instance, look, node, only, waiting
+from builders import NOON, after, instance, look, only, waiting
 from decisions import (
     KNOWN,
     POLICY,
-    alerts,
     bought,
     calm_look,
     filled,
@@ -15,7 +14,7 @@ from decisions import (
 )
 from nodefleet.decide.engine import decide
 from nodefleet.domain.decision import Action
-from nodefleet.domain.memory import HourLoad, Level, Memory, PodGrant, PoolMemory
+from nodefleet.domain.memory import HourLoad, Level, Memory, PoolMemory
 from nodefleet.domain.observation import Scale
 from nodefleet.domain.operations import (
     AlertKind,
@@ -44,22 +43,10 @@ def test_a_rule_that_nodes_do_not_help_loses_its_vote():
     assert memory.pool("default").grants[0].lost
 
 
-def test_a_pod_that_got_its_node_and_still_waits_buys_no_more():
-    stuck = waiting("web-1", requests=Resources(cpu=1900))
-    grants = (PodGrant(uid="web-1", at=after(-400)),)
-    memory = Memory(pools={"default": PoolMemory(pod_grants=grants)})
-    fresh_node = [node(3, ready_changed_at=after(-200))]
-    seen = look(3, pods=[stuck, *filled(4)], instances=[instance(3)], nodes=fresh_node)
-    decision = decide(seen, memory, POLICY)
-    assert (bought(decision), alerts(decision)) == (0, [AlertKind.NO_BENEFIT])
-    assert "1 pod got a node and still waits (web-1)" in only(decision).plan[0].text
-    assert alerts(decide(replace(seen, at=after(60)), decision.memory, POLICY)) == []
-
-
-def test_only_pods_whose_node_was_bought_are_remembered():
-    pods = [waiting(f"web-{n}", requests=Resources(cpu=1900)) for n in range(9)]
+def test_only_classes_of_pods_whose_node_was_bought_are_remembered():
+    pods = [waiting(f"web{n}-0", requests=Resources(cpu=1900)) for n in range(9)]
     decision = decide(look(pods=[*pods, *filled(3)]), KNOWN, POLICY)
-    assert (bought(decision), len(decision.memory.pool("default").pod_grants)) == (2, 2)
+    assert (bought(decision), [each.purchases for each in pool_memory(decision).pending]) == (2, [1, 1])
 
 
 # ── what is remembered, and used ─────────────────────────────────────────────────────────────────────────────────
@@ -134,8 +121,7 @@ def test_pods_that_are_only_counted_are_remembered_as_a_signal():
     grants = pool_memory(decide(look(pending=2), KNOWN, POLICY)).grants
     assert [(each.signal, each.value) for each in grants] == [("pods", 2.0)]
     one_by_one = pool_memory(decide(look(pods=[waiting("web-1"), *filled(3)]), KNOWN, POLICY))
-    assert (one_by_one.grants, [each.uid for each in one_by_one.pod_grants]) == ((), ["web-1"])
-    assert one_by_one.pod_grants[0].at == NOON
+    assert (one_by_one.grants, [each.bought_at for each in one_by_one.pending]) == ((), [NOON])
 
 
 def test_a_floor_that_asks_for_no_more_than_there_is_gets_no_grant():

@@ -79,9 +79,9 @@ def test_dry_run_decides_the_same_and_is_marked():
     ("seen", "why"),
     [
         (look(), ""),
-        (look(pending=3), "1 nodes are booting for 3 pods"),
-        (look(pending=3, instances=[instance(8, launched_at=after(-9))]), "1 nodes are booting for 3 pods"),
-        (look(pods=[waiting("web-1")]), "1 pods are about to find a place"),
+        (look(pending=3), "1 node is booting for 3 pods"),
+        (look(pending=3, instances=[instance(8, launched_at=after(-9))]), "1 node is booting for 3 pods"),
+        (look(pods=[waiting("web-1")]), "1 pod is about to find a place"),
         (look(operations=(removal(instance="i-002", node="w002"),)), "1 node is on the way out"),
         (look(operations=(launch(),)), ""),
     ],

@@ -36,6 +36,7 @@ from nodefleet.domain.operations import (
 from nodefleet.domain.policy import (
     Limits,
     MarketMix,
+    Steps,
 )
 from nodefleet.domain.readings import Missing, Reading
 from nodefleet.domain.resources import Resources
@@ -120,6 +121,27 @@ def test_a_cooldown_holds_pods_too_and_says_how_long():
     assert only(decision).action is Action.HOLD
     assert only(decision).reason.endswith("but cooldown: grew 100 s ago, 200 s left")
     assert [each.by for each in only(decision).overruled] == ["cooldown"]
+
+
+def test_pods_sized_by_packing_wait_for_no_cooldown_and_get_all_their_nodes():
+    policy = with_pool(steps=Steps(pending="packing"))
+    memory = Memory(pools={"default": PoolMemory(last_grow=after(-100))})
+    pods = [waiting(f"web-{n}", requests=Resources(cpu=1900)) for n in range(5)]
+    booting = [instance(8, launched_at=after(-30))]
+    assert bought(decide(look(pods=[*pods, *filled(3)]), memory, policy)) == 5
+    assert bought(decide(look(pods=[*pods, *filled(3)], instances=booting), memory, policy)) == 4  # one has its node
+    assert bought(decide(look(pods=[*pods, *filled(3)]), memory, POLICY)) == 0
+    at_max = decide(look(8, pods=[*pods, *filled(8)]), memory, policy)
+    assert (bought(at_max), alerts(at_max)) == (2, [AlertKind.AT_MAX])
+
+
+def test_the_cooldown_goes_on_damping_the_cpu_while_pods_grow():
+    policy = with_pool(steps=Steps(up=4, pending="packing"))
+    memory = decide(look(cpu=90), KNOWN, policy).memory
+    memory = replace(memory, pools={"default": replace(memory.pool("default"), last_grow=after(-100))})
+    pods = [waiting("web-1", requests=Resources(cpu=1900)), *filled(3)]
+    assert bought(decide(look(cpu=90, pods=pods, at=after(120)), memory, policy)) == 1
+    assert bought(decide(look(cpu=90, pods=[], at=after(120)), memory, policy)) == 0
 
 
 def test_growth_is_not_held_by_an_earlier_shrink():

@@ -111,6 +111,7 @@ def test_pods_that_fit_where_there_is_room_buy_nothing():
         nodes=1,
         new=(NewNode(zone="b", type="t3.small", pods=(pods[4],), templates=()),),
         placed=("web-0", "web-1", "web-2", "web-3"),
+        on_ready=("web-0", "web-1", "web-2", "web-3"),
         bought_for=("web-4",),
     )
 
@@ -375,12 +376,13 @@ def test_without_pods_there_is_no_outlook():
 def test_without_any_template_the_number_is_unknown_but_room_that_is_there_still_counts():
     five = [wants(f"web-{number}") for number in range(5)]
     found = packing(five, 1, policy=Policy(pools=(Pool(market=MarketMix(types=("unheard.of",))),)), catalog=())
-    assert found == Packing(placed=tuple(f"web-{number}" for number in range(4)), bought_for=("web-4",), unknown=True)
+    placed = tuple(f"web-{number}" for number in range(4))
+    assert found == Packing(placed=placed, on_ready=placed, bought_for=("web-4",), unknown=True)
 
 
 def test_nothing_is_unknown_when_everybody_has_a_place():
     found = packing([wants("web-1")], 1, policy=Policy(pools=(Pool(market=MarketMix(types=("unheard.of",))),)))
-    assert found == Packing(placed=("web-1",))
+    assert found == Packing(placed=("web-1",), on_ready=("web-1",))
 
 
 def test_a_pool_of_unknown_size_does_not_get_pods_that_its_labels_or_taints_keep_off():

@@ -25,7 +25,7 @@ def setting(seen, pool=ANY_MARKET, backoffs=()):
     policy = Policy(pools=(pool,))
     everyone = workers(seen, policy)
     case = Case.of(pool, policy, seen, NOTHING_KNOWN, everyone)
-    return everyone, Scene(seen, policy, everyone).ground(case, backoffs)
+    return everyone, Scene.of(seen, policy, everyone).ground(case, backoffs)
 
 
 def chosen(seen, number=1, pool=ANY_MARKET, backoffs=()):

@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from builders import NOON
 from nodefleet.decide.signals.votes import Calm, Floor, Look, Steady
-from nodefleet.decide.sizing import Unschedulable, pods_opinion
-from nodefleet.domain.policy import Pool
+from nodefleet.decide.sizing import Unschedulable, at_once, pods_opinion
+from nodefleet.domain.policy import Pool, Steps
+
+BY_PACKING = Pool(steps=Steps(pending="packing"))
 
 
 def vote(count, *, nodes=None, covered=3, capacity=3, cpu=50.0, pool=Pool(), without_vote=0):
@@ -35,6 +37,28 @@ def test_the_step_rule(count, cpu, floor):
 )
 def test_packing_and_step_whichever_is_less(nodes, covered, capacity, floor):
     assert vote(9, nodes=nodes, covered=covered, capacity=capacity).nodes == floor
+
+
+@pytest.mark.parametrize(
+    ("nodes", "covered", "capacity", "floor"),
+    [
+        (1, 3, 3, 4),
+        (7, 3, 3, 10),  # no step
+        (7, 3, 5, 12),  # two boot already, and packing has filled them
+        (None, 3, 3, 5),  # nobody knows what a node holds: the step rule
+    ],
+)
+def test_by_packing_as_many_as_the_pods_fill(nodes, covered, capacity, floor):
+    assert vote(9, nodes=nodes, covered=covered, capacity=capacity, pool=BY_PACKING).nodes == floor
+
+
+@pytest.mark.parametrize(
+    ("pool", "nodes", "size"), [(BY_PACKING, 7, 10), (BY_PACKING, 0, None), (BY_PACKING, None, None), (Pool(), 7, None)]
+)
+def test_only_what_packing_sizes_does_not_wait_for_the_cooldown(pool, nodes, size):
+    waiting = Unschedulable(count=9, nodes=nodes)
+    opinion = pods_opinion(waiting, Look(now=NOON, covered=3, capacity=3), pool, 50.0)
+    assert at_once(opinion, waiting, pool) == size
 
 
 def test_packing_nothing_buys_nothing_but_keeps_the_fleet():

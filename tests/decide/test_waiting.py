@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from builders import CATALOG, after, instance, look, node, pod, waiting
+from builders import CATALOG, NOON, instance, look, node, waiting
 from decisions import filled
 from nodefleet.decide.case import Case
 from nodefleet.decide.packing import outlook, packings
+from nodefleet.decide.pending_classes import Muted, Pending, PendingVotes
 from nodefleet.decide.placement import Ask
 from nodefleet.decide.sizing import Unschedulable
-from nodefleet.decide.waiting import cannot_hold, judged, uids_waiting, used_otherwise, waiting_for
+from nodefleet.decide.waiting import cannot_hold, waiting_for
 from nodefleet.domain.fleet import workers
-from nodefleet.domain.memory import PodGrant, PoolMemory
+from nodefleet.domain.memory import PoolMemory
 from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.policy import Policy
-from nodefleet.domain.readings import Missing
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import ZONE_LABEL, PodTerm, Rules, Selector, Taint, Toleration, Volume, VolumeKind
 
@@ -23,27 +23,28 @@ POLICY = Policy()
 BIG = Resources(cpu=1900)
 
 
-def case(seen, grants=()):
-    memory = PoolMemory(pod_grants=tuple(grants))
-    return Case.of(POLICY.pools[0], POLICY, seen, memory, workers(seen, POLICY))
+def case(seen):
+    return Case.of(POLICY.pools[0], POLICY, seen, PoolMemory(), workers(seen, POLICY))
 
 
-def found(seen, grants=()):
-    return waiting_for(case(seen, grants), packings(outlook(seen, POLICY, workers(seen, POLICY))))
+def found(seen):
+    pending = Pending.of(seen.kubernetes.pods)
+    return waiting_for(case(seen), packings(outlook(seen, POLICY, workers(seen, POLICY))), pending)
 
 
 def test_without_pod_objects_their_number_is_all_there_is():
-    assert waiting_for(case(look(pending=4)), None).unschedulable == Unschedulable(count=4)
-    assert waiting_for(case(look()), None).unschedulable == Unschedulable(count=0)
+    assert waiting_for(case(look(pending=4)), None, Pending()).unschedulable == Unschedulable(count=4)
+    assert waiting_for(case(look()), None, Pending()).unschedulable == Unschedulable(count=0)
 
 
 def test_pods_are_counted_with_the_nodes_they_would_fill():
-    pods = [waiting("web-1", requests=BIG), waiting("web-2", requests=BIG), *filled(3)]
+    pods = [waiting("web-1", requests=BIG), waiting("api-2", requests=BIG), *filled(3)]
     waits = found(look(pods=pods))
     assert waits.unschedulable == Unschedulable(count=2, nodes=2)
     assert waits.asks(1) == (Ask(zones=("a", "b"), types=("t3.small", "t3a.small", "t2.small")),)
     assert len(waits.asks(9)) == 2
-    assert (waits.served_by(1), set(waits.served_by(2))) == (("web-1",), {"web-1", "web-2"})
+    assert [len(waits.bought(nodes, NOON)) for nodes in range(3)] == [0, 1, 2]
+    assert {each.bought_at for each in waits.bought(2, NOON)} == {NOON}
 
 
 def test_pods_for_which_there_is_room_count_but_fill_nothing():
@@ -70,50 +71,42 @@ def test_pods_that_neighbours_keep_off_every_node_have_no_vote_and_are_told():
     assert [(tell.alert, tell.pool) for tell in waits.tells] == [(AlertKind.CANNOT_HOLD, "default")]
 
 
-def test_stuck_pods_are_remembered_without_a_vote_and_told_once():
-    stuck = [waiting(name, requests=BIG) for name in ("web-1", "web-2")]
-    fresh = {"instances": [instance(3)], "nodes": [node(3, ready_changed_at=after(-200))]}
-    seen = look(3, pods=[*stuck, *filled(4)], **fresh)
-    grants = [PodGrant(uid="web-1", at=after(-400)), PodGrant(uid="web-2", at=after(-400))]
-    waits = found(seen, grants)
-    assert [grant.lost for grant in waits.grants] == [True, True]
-    assert waits.unschedulable.without_vote == 2
+def refused(*names, said, **muted):
+    pods = tuple(waiting(name, unschedulable_message=said) for name in names)
+    return PendingVotes(newly=(Muted(name="shop", pods=pods, **muted),), silent=frozenset(names))
+
+
+def test_pods_that_the_scheduler_refuses_are_told_by_name_with_its_own_words():
+    votes = refused("web-1", "web-2", said='storageclass.storage.k8s.io "fast" not found')
+    seen = look(pods=[waiting("web-3")])
+    waits = waiting_for(case(seen), packings(outlook(seen, POLICY, workers(seen, POLICY))), Pending(), votes)
+    assert waits.unschedulable == Unschedulable(count=1, nodes=0, without_vote=2)
     (told,) = waits.tells
-    assert (told.alert, told.pool) == (AlertKind.NO_BENEFIT, "default")
-    assert told.text == (
-        "2 pods got a node and still wait (web-1, web-2): no more is bought for that."
-        " See the pods' events for what keeps them."
-    )
-    assert found(seen, waits.grants).tells == ()
+    assert (told.alert, told.pool) == (AlertKind.PODS_REFUSED, "default")
+    assert "default/web-1, default/web-2" in told.text
+    assert 'storageclass.storage.k8s.io "fast" not found. ' in told.text
 
 
 @pytest.mark.parametrize(
-    ("around", "lost"),
+    ("said", "muted", "told"),
     [
-        ({"instances": [instance(3)], "nodes": [node(3, ready_changed_at=after(-200))]}, True),
-        ({}, False),  # no node has joined since
-        ({"instances": [instance(3)], "nodes": [node(3, ready=False, ready_changed_at=after(-200))]}, False),
-        (
-            {
-                "instances": [instance(3), instance(4, launched_at=after(-9))],
-                "nodes": [node(3, ready_changed_at=after(-200))],
-            },
-            False,  # one is still booting
-        ),
-        ({"instances": [instance(3)], "nodes": [node(3, ready_changed_at=None)]}, False),
+        ("0/3 nodes are available.", {}, "The scheduler says: 0/3 nodes are available. "),
+        ("", {}, "The scheduler says: nothing. "),
+        ("", {"in_vain": "w003: it has the taint x"}, "w003: it has the taint x. "),
     ],
 )
-def test_a_pod_is_stuck_only_if_its_node_was_there(around, lost):
-    seen = look(3, pods=[waiting("web-1", requests=BIG)], **around)
-    grants = (PodGrant(uid="web-1", at=after(-400)),)
-    assert judged(case(seen, grants), uids_waiting(seen))[1] == (frozenset({"web-1"}) if lost else frozenset())
+def test_the_reason_stands_in_the_alert(said, muted, told):
+    seen = look(pods=[])
+    found = packings(outlook(seen, POLICY, workers(seen, POLICY)))
+    (tell,) = waiting_for(case(seen), found, Pending(), refused("web-1", said=said, **muted)).tells
+    assert told in tell.text
 
 
-def test_only_pods_that_a_node_could_help_wait():
-    gated = waiting("gated-1", gated=True)
-    assert uids_waiting(look(pods=[waiting("web-1"), gated, pod("web-2", "w000")])) == {"web-1"}
-    assert uids_waiting(look()) == frozenset()
-    assert uids_waiting(replace(look(), kubernetes=Missing("x"))) == frozenset()
+def test_pods_whose_new_nodes_are_perhaps_not_set_up_yet_count_as_waiting():
+    seen = look(pods=[])
+    found = packings(outlook(seen, POLICY, workers(seen, POLICY)))
+    votes = PendingVotes(held=frozenset({"web-1", "web-2"}))
+    assert waiting_for(case(seen), found, Pending(), votes).unschedulable == Unschedulable(count=2, nodes=0)
 
 
 def test_pods_that_fit_nowhere_are_told_with_the_reason():
@@ -134,24 +127,3 @@ def test_what_a_pod_tolerates_decides_whether_it_waits_for_this_pool():
     result = packings(outlook(seen, policy, ()))
     assert result.by_pool["default"].bought_for == ("gpu-1",)
     assert [key for key, _ in result.nobody] == ["default/any-1"]
-
-
-# ── nodes that others used ───────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("granted", "joined", "young", "used"),
-    [
-        (-60, -30, False, True),
-        (-60, -90, False, False),  # nothing has come since
-        (-60, -30, True, False),  # more is on its way
-        (None, -30, False, False),  # nothing was bought for it
-    ],
-)
-def test_that_others_use_its_node_is_known_when_what_was_bought_has_come(granted, joined, young, used):
-    there = [node(0, ready_changed_at=after(joined))]
-    machines = [instance(0), *([instance(1, launched_at=after(-20))] if young else [])]
-    seen = look(0, pods=[waiting("web-1")], nodes=there, instances=machines)
-    grants = [] if granted is None else [PodGrant(uid="web-1", at=after(granted))]
-    assert used_otherwise(case(seen, grants), frozenset({"web-1"})) is used
-    assert not used_otherwise(case(seen, grants), frozenset({"web-2"}))

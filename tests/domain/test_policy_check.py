@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.domain.policy import (
+    Benefit,
     Burst,
     ClearTime,
     CloudWatch,
@@ -190,6 +191,13 @@ POOLS_THAT_CLASH = [
         Pool(removal=RemovalRules(retry_first=seconds(7201))),
         (
             "removal.retry_first: 7201 is more than pools[0].removal.retry_longest (7200);"
+            " the pause grows from first to longest"
+        ),
+    ),
+    (
+        Pool(benefit=Benefit(retry_first=seconds(14401))),
+        (
+            "benefit.retry_first: 14401 is more than pools[0].benefit.retry_longest (14400);"
             " the pause grows from first to longest"
         ),
     ),

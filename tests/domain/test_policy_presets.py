@@ -35,6 +35,11 @@ def test_high_throughput_lets_as_many_leave_as_its_step_says():
     assert pool.budgets.removals == pool.steps.down == 2
 
 
+def test_pending_pods_are_sized_by_packing_in_all_but_the_default():
+    by_packing = {name for name in PRESETS if load({"preset": name}).policy.pools[0].steps.pending == "packing"}
+    assert by_packing == PRESETS.keys() - {DEFAULT_PRESET}
+
+
 def test_the_default_preset_is_all_defaults():
     assert load({"preset": DEFAULT_PRESET}).policy == Policy()
 

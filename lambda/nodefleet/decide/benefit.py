@@ -2,16 +2,16 @@
 
 What a signal read when it was given nodes is remembered. Once they are ready and have had time to take load, a signal
 that still asks and has not improved gets a strike; with enough strikes in a row it loses its vote until it clears.
-A pod that got a node and still waits is stuck on something else, and buys no more.
+Pods that wait are judged by themselves: see `pending_classes`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from nodefleet.decide.signals.verdict import figure
 from nodefleet.decide.signals.votes import Floor, Look, Opinion, Steady, Veto, Waiting
-from nodefleet.domain.memory import Grant, PodGrant
+from nodefleet.domain.memory import Grant
 from nodefleet.domain.policy import Benefit
 
 
@@ -55,44 +55,6 @@ def granted(
             known[opinion.signal] = Grant(
                 signal=opinion.signal, value=opinion.value, at=look.now, nodes=nodes, strikes=strikes
             )
-    return tuple(known.values())
-
-
-def pods_judged(
-    grants: Sequence[PodGrant],
-    unschedulable: Collection[str],
-    *,
-    booting: int,
-    last_joined: datetime | None,
-    join_limit: timedelta,
-    benefit: Benefit,
-    now: datetime,
-) -> tuple[tuple[PodGrant, ...], frozenset[str]]:
-    """The grants of pods that still wait, and the uids of those that buy nothing more.
-
-    `last_joined` is when a worker last became ready: a pod whose node never came did not get its capacity.
-    """
-    kept = []
-    for grant in grants:
-        if grant.uid in unschedulable:
-            had_it = had_its_node(grant, booting=booting, last_joined=last_joined)
-            often = 0 < benefit.pods <= grant.times
-            stuck = had_it and often and now - grant.at >= join_limit
-            kept.append(replace(grant, lost=grant.lost or stuck))
-    return tuple(kept), frozenset(grant.uid for grant in kept if grant.lost)
-
-
-def had_its_node(grant: PodGrant, *, booting: int, last_joined: datetime | None) -> bool:
-    """What was bought for it has come, as far as can be told: a worker became ready since, and none is on its way."""
-    return last_joined is not None and last_joined >= grant.at and not booting
-
-
-def pods_granted(grants: Sequence[PodGrant], uids: Collection[str], now: datetime) -> tuple[PodGrant, ...]:
-    """The grants after nodes were bought for these pods."""
-    known = {grant.uid: grant for grant in grants}
-    for uid in sorted(uids):
-        before = known.get(uid)
-        known[uid] = replace(before, at=now, times=before.times + 1) if before else PodGrant(uid=uid, at=now)
     return tuple(known.values())
 
 

@@ -12,6 +12,7 @@ from nodefleet.decide.waiting import Waiting
 from nodefleet.domain.fleet import Phase, Worker, silent_for
 from nodefleet.domain.operations import Keep, Launch, Open, Operation, Removal, Step
 from nodefleet.domain.policy import Burst
+from nodefleet.domain.wording import counted
 
 
 def look_again(this: Case, waiting: Waiting, settled: Settled, plan: Sequence[Step]) -> str:
@@ -29,10 +30,12 @@ def look_again(this: Case, waiting: Waiting, settled: Settled, plan: Sequence[St
         return ""
     booting = this.count.booting + sum(each.count for each in opened if isinstance(each, Launch))
     if booting:
-        return f"{booting} nodes are booting for {pods} pods"
+        return f"{counted(booting, 'node is', 'nodes are')} booting for {counted(pods, 'pod', 'pods')}"
     if any(each.bound.source == PODS for each in settled.overruled):
         return ""  # at max, in a cooldown or paused: looking does not help
-    return f"{pods} pods are about to find a place"
+    if waiting.unschedulable.nodes is None or waiting.votes.room_is_new(this):
+        return f"{counted(pods, 'pod is', 'pods are')} about to find a place"
+    return ""  # a ready node has had room for a while: whatever keeps them is not about to change
 
 
 def _falls_silent(worker: Worker, this: Case) -> bool:

@@ -6,6 +6,9 @@
 | shrinking                | –             | down (600 s)    |
 | restoring min, replacing | –             | –               |
 
+Pending pods that are sized by packing (`steps.pending: packing`) do not wait either: what boots is counted, so a
+cooldown would only make them wait.
+
 How far a signal grows at once is part of its own floor; min, replacements, windows and people outrank this.
 """
 
@@ -17,14 +20,16 @@ from nodefleet.domain.memory import PoolMemory
 from nodefleet.domain.policy import Pool
 
 
-def damping(pool: Pool, memory: PoolMemory, capacity: int, now: datetime) -> list[Bound]:
+def damping(pool: Pool, memory: PoolMemory, capacity: int, now: datetime, at_once: int | None = None) -> list[Bound]:
+    """`at_once` is a size that does not wait for the growth cooldown."""
     down = pool.steps.down
     bounds = [floor(max(0, capacity - down), "step", Rank.DAMPING, f"at most {down} fewer at once")]
     grown = memory.last_grow
     if grown is not None and now - grown < pool.cooldown.up:
         ends = grown + pool.cooldown.up
         sentence = f"cooldown: grew {_ago(grown, now)} ago, {(ends - now).total_seconds():.0f} s left"
-        bounds.append(ceiling(capacity, "cooldown", Rank.DAMPING, sentence, ends))
+        most = max(capacity, at_once or 0)
+        bounds.append(ceiling(most, "cooldown", Rank.DAMPING, sentence, ends))
     scaled = max((time for time in (grown, memory.last_shrink) if time is not None), default=None)
     if scaled is not None and now - scaled < pool.cooldown.down:
         ends = scaled + pool.cooldown.down

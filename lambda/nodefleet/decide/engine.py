@@ -1,19 +1,21 @@
 """decide(): the one way in. A look, the memory and the policy give an explained decision and the next memory."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from nodefleet.decide import guard
 from nodefleet.decide.case import Case
+from nodefleet.decide.pending_classes import Pending, PendingVotes, after_packing, before_packing, used_otherwise
 from nodefleet.decide.pool import blind, decide_pool
 from nodefleet.decide.scene import Scene
-from nodefleet.decide.waiting import cannot_hold, judged, uids_waiting, used_otherwise
+from nodefleet.decide.waiting import cannot_hold, waiting_for
 from nodefleet.domain.decision import Decision
 from nodefleet.domain.fleet import Phase, Worker, workers
 from nodefleet.domain.memory import Level, Memory, PoolMemory
-from nodefleet.domain.observation import Observation
+from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import AlertKind, Tell
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.wording import some
+from nodefleet.domain.workload import Pod
 
 
 def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
@@ -24,8 +26,12 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
         results = [blind(this, memory, trust) for this in cases]
         homeless = []
     else:
-        scene = _scene(seen, policy, fleet, cases)
-        results = [decide_pool(this, scene, memory, trust) for this in cases]
+        pending = Pending.of(_pods(seen))
+        scene, votes = _heard(Scene.of(seen, policy, fleet), cases, pending)
+        results = [
+            decide_pool(this, scene, waiting_for(this, scene.packings, pending, votes[this.pool.name]), memory, trust)
+            for this in cases
+        ]
         homeless = cannot_hold(scene.packings.nobody, "") if scene.packings else []
     return Decision(
         at=seen.at,
@@ -48,12 +54,29 @@ def _known(seen: Observation, memory: Memory) -> dict[str, PoolMemory]:
     return dict(memory.pools) if seen.hold else {}
 
 
-def _scene(seen: Observation, policy: Policy, fleet: tuple[Worker, ...], cases: Iterable[Case]) -> Scene:
-    """Pods that lost their vote are left out before anything is packed."""
-    uids = uids_waiting(seen)
-    muted = frozenset(uid for this in cases for uid in judged(this, uids)[1])
-    in_vain = any(used_otherwise(this, uids - muted) for this in cases)
-    return Scene(seen, policy, fleet, muted=muted, used_otherwise=in_vain)
+def _pods(seen: Observation) -> tuple[Pod, ...]:
+    view = seen.kubernetes
+    return (view.pods or ()) if isinstance(view, ClusterView) else ()
+
+
+def _heard(scene: Scene, cases: Sequence[Case], pending: Pending) -> tuple[Scene, Mapping[str, PendingVotes]]:
+    """Who speaks for which pool. Pods without a vote are left out when the others are packed; who loses it by what
+    packing shows is left out of a second packing."""
+    votes = {this.pool.name: before_packing(this, pending, scene.templates(this.pool.name)) for this in cases}
+    in_vain = any(used_otherwise(votes[this.pool.name], this) for this in cases)
+    first = scene.without(_left_out(votes), used_otherwise=in_vain)
+    if first.packings is None:
+        return first, votes
+    packed = first.packings.by_pool
+    after = {
+        this.pool.name: after_packing(votes[this.pool.name], this, pending, packed[this.pool.name]) for this in cases
+    }
+    left_out = _left_out(after)
+    return (first if left_out == _left_out(votes) else first.without(left_out)), after
+
+
+def _left_out(votes: Mapping[str, PendingVotes]) -> frozenset[str]:
+    return frozenset(uid for each in votes.values() for uid in each.silent | each.held)
 
 
 def _strays(fleet: Iterable[Worker], policy: Policy) -> list[Tell]:

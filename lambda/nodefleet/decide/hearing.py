@@ -7,7 +7,7 @@ from nodefleet.decide.case import Case
 from nodefleet.decide.signals import custom, predictive, reactive
 from nodefleet.decide.signals.votes import Floor, Opinion
 from nodefleet.decide.sizing import SIGNAL as PODS
-from nodefleet.decide.sizing import pods_opinion
+from nodefleet.decide.sizing import at_once, pods_opinion
 from nodefleet.decide.sustain import Pace
 from nodefleet.decide.waiting import Waiting
 from nodefleet.domain.memory import PoolMemory
@@ -21,6 +21,7 @@ class Heard:
     opinions: tuple[Opinion, ...]
     memory: PoolMemory
     tells: tuple[Tell, ...]
+    at_once: int | None = None  # a size that does not wait for the growth cooldown
 
     @property
     def floors(self) -> tuple[tuple[Opinion, Floor], ...]:
@@ -41,10 +42,11 @@ def hear(this: Case, waiting: Waiting) -> Heard:
         cpu=pool.reactive.cpu,
         utc_offset=offset,
     )
+    pods = pods_opinion(waiting.unschedulable, this.look_at_pods, pool, this.cpu_percent)
     said = (
         _utilisation(this, "cpu", this.cpu, pool.reactive.cpu),
         _utilisation(this, "memory", this.memory, pool.reactive.memory),
-        pods_opinion(waiting.unschedulable, this.look_at_pods, pool, this.cpu_percent),
+        pods,
         foreseen,
         *custom.opinions(
             pool, this.readings, before.cached, before.breaches, this.look, trust=trust, pace=Pace.of(this.policy)
@@ -61,10 +63,16 @@ def hear(this: Case, waiting: Waiting) -> Heard:
         peaks=this.look.peaks,
         cached=inputs.remembered(before.cached, this.readings, trust, this.seen.at, custom.counts_as_last(pool)),
         grants=grants,
-        pod_grants=waiting.grants,
+        pod_grants=(),
+        pending=waiting.votes.classes,
     )
     tells = [_without_vote(opinion, pool) for opinion in opinions if opinion.signal in newly_lost]
-    return Heard(opinions=opinions, memory=memory, tells=(*tells, *waiting.tells))
+    return Heard(
+        opinions=opinions,
+        memory=memory,
+        tells=(*tells, *waiting.tells),
+        at_once=at_once(pods, waiting.unschedulable, pool),
+    )
 
 
 def proof(pool: Pool) -> benefit.Proof:
@@ -105,7 +113,5 @@ def after_growth(heard: Heard, this: Case, waiting: Waiting, *, nodes: int, memo
     return replace(
         memory,
         grants=benefit.granted(memory.grants, growing, this.look, proof(this.pool), nodes=nodes),
-        pod_grants=benefit.pods_granted(
-            memory.pod_grants, waiting.served_by(nodes - this.count.capacity), this.seen.at
-        ),
+        pending=waiting.bought(nodes - this.count.capacity, this.seen.at),
     )

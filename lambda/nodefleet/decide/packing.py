@@ -45,6 +45,7 @@ class Outlook:
     outlines: Mapping[str, tuple[NodeModel, ...]]  # by pool: what its nodes look like, if nobody knows what they hold
     zones: Mapping[str, Counter[str]]  # by pool: workers in each zone
     choices: Choices
+    coming: frozenset[str] = frozenset()  # names in the room of nodes that are not ready yet
     used_otherwise: bool = False  # nodes that were bought for some of the pods are there, and they still wait
 
 
@@ -81,6 +82,7 @@ def outlook(seen: Observation, policy: Policy, workers: Sequence[Worker]) -> Out
         outlines={pool.name: tuple(known.outlines(pool)) for pool in policy.pools},
         zones=zones_in_use(workers, on_their_way),
         choices=Choices(templates),
+        coming=frozenset(each.name for each in on_their_way),
     )
 
 
@@ -89,7 +91,7 @@ def packings(look: Outlook) -> Packings:
     mark, choices, seats = look.room.mark(), look.choices, Seats()
     assigned = assign(look.waiting, look)
     packed = {
-        pool: PoolPacking(look.room, templates, look.zones.get(pool, Counter()), choices, seats)
+        pool: PoolPacking(look.room, templates, look.zones.get(pool, Counter()), choices, seats, look.coming)
         for pool, templates in look.templates.items()
     }
     # Who has a choice of pools comes last, and may find a place on a node that is bought for those who have none.

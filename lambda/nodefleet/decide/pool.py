@@ -18,7 +18,7 @@ from nodefleet.decide.retirement import Retirement, may_leave, retirement, why
 from nodefleet.decide.retirement import bounds as retiring
 from nodefleet.decide.retirement import tells as retirement_tells
 from nodefleet.decide.scene import Scene
-from nodefleet.decide.waiting import Waiting, waiting_for
+from nodefleet.decide.waiting import Waiting
 from nodefleet.domain.decision import Action, Bound, PoolDecision, Rank
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.memory import Loss, Memory, PoolMemory
@@ -45,8 +45,7 @@ class Result:
     look_again: str = ""
 
 
-def decide_pool(this: Case, scene: Scene, whole: Memory, trust: guard.Trusted) -> Result:
-    waiting = waiting_for(this, scene.packings)
+def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust: guard.Trusted) -> Result:
     heard = hear(this, waiting)
     keep = kept(heard.opinions, this.look, this.pool.reactive, this.pool.steps.down)
     who = _membership(this, keep, whole)
@@ -122,7 +121,7 @@ def _bounds(
     return [
         *keep,
         *asked,
-        *damping(this.pool, this.before, capacity, this.seen.at),
+        *damping(this.pool, this.before, capacity, this.seen.at, heard.at_once),
         *windows(this.seen, this.pool.name),
         *commands(this.seen, this.pool.name),
         *limits(this.pool, this.count),

@@ -1,6 +1,6 @@
 """One pool's pods on their way into the room that there is, and what they come down to."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nodefleet.decide.choices import Choices
@@ -18,6 +18,7 @@ class Packing:
     nodes: int = 0  # new ones
     new: tuple[NewNode, ...] = ()
     placed: tuple[str, ...] = ()  # they fit on nodes that are there or on their way
+    on_ready: tuple[str, ...] = ()  # those of them that fit on nodes that are ready now
     bought_for: tuple[str, ...] = ()  # they would sit on the new ones
     cannot_hold: tuple[tuple[str, str], ...] = ()  # (namespace/name, why): no new node would help
     unknown: bool = False  # nobody knows what a new node holds, so `nodes` does not say what `bought_for` needs
@@ -27,7 +28,13 @@ class PoolPacking:
     """`zones` says how many workers the pool has in each zone: new ones go where there are fewest."""
 
     def __init__(
-        self, room: Room, templates: Sequence[Template], zones: Mapping[str, int], choices: Choices, seats: Seats
+        self,
+        room: Room,
+        templates: Sequence[Template],
+        zones: Mapping[str, int],
+        choices: Choices,
+        seats: Seats,
+        coming: Collection[str] = (),
     ) -> None:
         self.new = NewNodes(room, templates, zones, seats)
         self.settled: dict[str, Pod] = {}  # by key: who has a place
@@ -35,8 +42,10 @@ class PoolPacking:
         self._templates = templates
         self._choices = choices
         self._seats = seats
+        self._coming = coming
         self._left: list[Pod] = []
         self._placed: list[str] = []
+        self._on_ready: list[str] = []
         self._bought_for: list[str] = []
         self._cannot_hold: dict[str, str] = {}
 
@@ -62,6 +71,7 @@ class PoolPacking:
             nodes=len(self.new.chosen),
             new=self.new.described(),
             placed=tuple(self._placed),
+            on_ready=tuple(self._on_ready),
             bought_for=tuple(self._bought_for),
             cannot_hold=tuple(self._cannot_hold.items()),
             unknown=not self._templates and bool(self._bought_for),
@@ -80,6 +90,8 @@ class PoolPacking:
             self._seats[node].append(pod)
         if node is not None and node not in self.new.chosen:
             self._placed.append(_id(pod))
+            if node not in self._coming:
+                self._on_ready.append(_id(pod))
             return None
         if node is None and self._templates and (reason := self.new.add_for(pod)) is not None:
             return reason

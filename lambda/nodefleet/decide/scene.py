@@ -1,6 +1,6 @@
 """What all pools look at together: who runs where, which budgets hold, and how much room there is.
 
-Each part is worked out when it is first asked for, and once a look: a quiet look pays for none of the dear ones.
+Each part is worked out when it is first asked for, and once a look.
 """
 
 from collections import defaultdict
@@ -13,6 +13,7 @@ from nodefleet.decide.disruption import Ledger
 from nodefleet.decide.packing import Outlook, Packings, outlook, packings
 from nodefleet.decide.removal import Ground
 from nodefleet.decide.scheduling.room import Room
+from nodefleet.decide.scheduling.templates import Template
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.memory import Backoff
 from nodefleet.domain.observation import ClusterView, Observation
@@ -24,31 +25,41 @@ class Scene:
     def __init__(
         self,
         seen: Observation,
-        policy: Policy,
-        fleet: Sequence[Worker],
+        found: Outlook | None,
         *,
         muted: frozenset[str] = frozenset(),
         used_otherwise: bool = False,
     ) -> None:
-        """`muted` are uids of pods that buy nothing any more. `used_otherwise`: others took the places of some."""
+        """`muted` are uids of pods that buy nothing now. `used_otherwise`: others took the places of some."""
         self._seen = seen
-        self._policy = policy
-        self._fleet = fleet
+        self._found = found
         self._muted = muted
         self._used_otherwise = used_otherwise
+
+    @classmethod
+    def of(cls, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> "Scene":
+        return cls(seen, outlook(seen, policy, fleet))
+
+    def without(self, muted: frozenset[str], *, used_otherwise: bool = False) -> "Scene":
+        """The same, with these pods left out too."""
+        return Scene(
+            self._seen,
+            self._found,
+            muted=self._muted | muted,
+            used_otherwise=self._used_otherwise or used_otherwise,
+        )
+
+    def templates(self, pool: str) -> tuple[Template, ...]:
+        """What the pool could launch, as far as it is known."""
+        return self._found.templates[pool] if self._found else ()
 
     @cached_property
     def packings(self) -> Packings | None:
         """What the pods that wait need, by pool; none if only their number is known."""
-        return packings(self._outlook) if self._outlook else None
-
-    @cached_property
-    def _outlook(self) -> Outlook | None:
-        found = outlook(self._seen, self._policy, self._fleet)
-        if found is None:
+        if self._found is None:
             return None
-        waiting = tuple(pod for pod in found.waiting if pod.uid not in self._muted)
-        return replace(found, waiting=waiting, used_otherwise=self._used_otherwise)
+        waiting = tuple(pod for pod in self._found.waiting if pod.uid not in self._muted)
+        return packings(replace(self._found, waiting=waiting, used_otherwise=self._used_otherwise))
 
     @cached_property
     def _pods(self) -> Mapping[str, Sequence[Pod]] | None:
@@ -73,7 +84,7 @@ class Scene:
         return Ground(
             pods=self._pods,
             ledger=self._ledger,
-            room=self._outlook.room if self._outlook else Room(()),
+            room=self._found.room if self._found else Room(()),
             zones=len(zones),
             idle=this.readings.idle,
             backoffs=backoffs,

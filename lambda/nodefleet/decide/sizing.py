@@ -1,6 +1,10 @@
-"""How many nodes unschedulable pods buy, strategy `classic`.
+"""How many nodes unschedulable pods buy.
 
-The step rule: one node more than the ready ones; two when many pods wait, or when pods wait while the CPU is busy.
+With `steps.pending: packing` as many as they would fill, at once: nodes that boot count as capacity, so nothing is
+bought twice, and waiting for a cooldown would save nothing.
+
+With `steps.pending: steps` (seed 001), one node more than the ready ones; two when many pods wait, or when pods wait
+while the CPU is busy. The growth cooldown holds.
 With pod objects packing has a say too: never more nodes than the pods would fill, and none if they will fit on what
 boots. With only a count the step rule stands alone. Pods count at once: every minute they wait is an outage for
 someone.
@@ -27,6 +31,12 @@ def pods_opinion(waiting: Unschedulable, look: Look, pool: Pool, cpu: float | No
     return Opinion(signal=SIGNAL, vote=_vote(waiting, look, pool, cpu), value=float(waiting.count))
 
 
+def at_once(opinion: Opinion, waiting: Unschedulable, pool: Pool) -> int | None:
+    """The size that pending pods ask for and that does not wait for the growth cooldown; none if it does."""
+    sized = pool.steps.pending == "packing" and waiting.nodes is not None
+    return opinion.vote.nodes if sized and isinstance(opinion.vote, Floor) else None
+
+
 def _vote(waiting: Unschedulable, look: Look, pool: Pool, cpu: float | None) -> Vote:
     if waiting.count == 0:
         ignored = f" ({waiting.without_vote} without a vote)" if waiting.without_vote else ""
@@ -40,6 +50,8 @@ def _vote(waiting: Unschedulable, look: Look, pool: Pool, cpu: float | None) -> 
         return Steady(f"{sentence}, but room for all on {look.capacity} nodes, booting ones included")
     by_packing = look.capacity + waiting.nodes
     filled = f"they would fill {waiting.nodes} more than {look.capacity}"
+    if pool.steps.pending == "packing":
+        return Floor(nodes=by_packing, reason=f"{sentence}: {filled}")
     return Floor(nodes=min(by_step, by_packing), reason=f"{sentence}: {look.covered} + {step} nodes, {filled}")
 
 

@@ -1,28 +1,29 @@
 """The pods that wait for one pool: which of them have a vote, what they would fill, and whom to tell about the rest."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from nodefleet.decide import benefit
 from nodefleet.decide.case import Case
 from nodefleet.decide.naming import workload
 from nodefleet.decide.new_nodes import NewNode
-from nodefleet.decide.packing import Packings, unschedulable
+from nodefleet.decide.packing import Packings
+from nodefleet.decide.pending_classes import Muted, Pending, PendingVotes
 from nodefleet.decide.placement import Ask
-from nodefleet.decide.sizing import SIGNAL as PODS
 from nodefleet.decide.sizing import Unschedulable
-from nodefleet.domain.fleet import Phase
-from nodefleet.domain.memory import PodGrant
-from nodefleet.domain.observation import ClusterView, Observation
+from nodefleet.domain.memory import PendingClass
+from nodefleet.domain.observation import ClusterView
 from nodefleet.domain.operations import AlertKind, Tell
 from nodefleet.domain.wording import counted, some
+
+NO_VOTES = PendingVotes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     unschedulable: Unschedulable
-    grants: tuple[PodGrant, ...] = ()
+    votes: PendingVotes = NO_VOTES
+    pending: Pending = field(default_factory=Pending)
     new: tuple[NewNode, ...] = ()  # nodes that they would fill
     tells: tuple[Tell, ...] = ()
 
@@ -30,64 +31,28 @@ class Waiting:
         """What the pods need of the first so many new nodes."""
         return tuple(Ask(zones=new.zones, types=new.types) for new in self.new[:nodes])
 
-    def served_by(self, nodes: int) -> tuple[str, ...]:
-        """The pods for which so many new nodes are bought, by uid."""
-        return tuple(pod.uid for new in self.new[:nodes] for pod in new.pods)
+    def bought(self, nodes: int, now: datetime) -> tuple[PendingClass, ...]:
+        """What is remembered after the first so many new nodes were bought."""
+        served = [pod.uid for new in self.new[:nodes] for pod in new.pods]
+        return self.votes.bought(self.pending.classes_of(served), now)
 
 
-def judged(this: Case, uids: frozenset[str]) -> tuple[tuple[PodGrant, ...], frozenset[str]]:
-    """The grants of pods that still wait, and the uids of those that lost their vote."""
-    return benefit.pods_judged(
-        this.before.pod_grants,
-        uids,
-        booting=this.count.booting,
-        last_joined=_last_joined(this),
-        join_limit=this.pool.health.join_limit,
-        benefit=this.pool.benefit,
-        now=this.seen.at,
-    )
-
-
-def used_otherwise(this: Case, uids: frozenset[str]) -> bool:
-    """Nodes that were bought for some of these pods are there, and they still wait: others have taken their places."""
-    joined = _last_joined(this)
-    return any(
-        grant.uid in uids and benefit.had_its_node(grant, booting=this.count.booting, last_joined=joined)
-        for grant in this.before.pod_grants
-    )
-
-
-def _last_joined(this: Case) -> datetime | None:
-    joined = [
-        worker.node.ready_changed_at
-        for worker in this.workers
-        if worker.phase is Phase.READY and worker.node and worker.node.ready_changed_at
-    ]
-    return max(joined, default=None)
-
-
-def uids_waiting(seen: Observation) -> frozenset[str]:
-    view = seen.kubernetes
-    pods = view.pods if isinstance(view, ClusterView) else None
-    return frozenset(pod.uid for pod in unschedulable(pods or ()))
-
-
-def waiting_for(this: Case, packings: Packings | None) -> Waiting:
+def waiting_for(this: Case, packings: Packings | None, pending: Pending, votes: PendingVotes = NO_VOTES) -> Waiting:
     name, view = this.pool.name, this.seen.kubernetes
     if packings is None:
         count = view.unschedulable.get(name, 0) if isinstance(view, ClusterView) else 0
         return Waiting(unschedulable=Unschedulable(count=count))
-    grants, lost = judged(this, uids_waiting(this.seen))
     packing = packings.by_pool[name]
     return Waiting(
         unschedulable=Unschedulable(
-            count=len(packing.placed) + len(packing.bought_for),
+            count=len(packing.placed) + len(packing.bought_for) + len(votes.held),
             nodes=None if packing.unknown else packing.nodes,
-            without_vote=len(lost) + len(packing.cannot_hold),
+            without_vote=len(votes.silent) + len(packing.cannot_hold),
         ),
-        grants=grants,
+        votes=votes,
+        pending=pending,
         new=packing.new,
-        tells=(*_stuck(this, grants), *cannot_hold(packing.cannot_hold, name)),
+        tells=(*_no_vote(this, votes.newly), *cannot_hold(packing.cannot_hold, name)),
     )
 
 
@@ -103,11 +68,24 @@ def cannot_hold(pods: Iterable[tuple[str, str]], pool: str) -> list[Tell]:
     return [Tell(alert=AlertKind.CANNOT_HOLD, pool=pool, subjects=workloads, text=text)]
 
 
-def _stuck(this: Case, grants: Iterable[PodGrant]) -> list[Tell]:
-    known = {grant.uid for grant in this.before.pod_grants if grant.lost}
-    newly = sorted(grant.uid for grant in grants if grant.lost and grant.uid not in known)
-    if not newly:
-        return []
-    wait = counted(len(newly), "pod got a node and still waits", "pods got a node and still wait")
-    text = f"{wait} ({some(newly)}): no more is bought for that. See the pods' events for what keeps them."
-    return [Tell(alert=AlertKind.NO_BENEFIT, pool=this.pool.name, subjects=(PODS,), text=text)]
+def _no_vote(this: Case, newly: Sequence[Muted]) -> list[Tell]:
+    """One alert for each class, with the names of its pods: a person has to look at them."""
+    return [
+        Tell(alert=AlertKind.PODS_REFUSED, pool=this.pool.name, subjects=(each.workload,), text=_why_no_vote(each))
+        for each in newly
+    ]
+
+
+def _why_no_vote(muted: Muted) -> str:
+    names = some(pod.key for pod in muted.pods)
+    wait = counted(len(muted.pods), "pod waits", "pods wait")
+    if muted.in_vain:
+        return (
+            f"{wait} ({names}) and the nodes that were bought for them do not take them; {muted.in_vain}."
+            " No more nodes are bought for them for now."
+        )
+    said = next((pod.unschedulable_message for pod in muted.pods if pod.unschedulable_message), "nothing")
+    return (
+        f"{wait} ({names}) though a ready node has room for them as far as can be told. The scheduler says: {said}"
+        f"{'' if said.endswith('.') else '.'} They neither buy nodes nor keep any for now."
+    )

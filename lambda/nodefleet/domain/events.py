@@ -29,6 +29,7 @@ class EventKind(Enum):
     MANY_SICK = "many-sick"
     SICK = "sick"
     CANNOT_HOLD = "cannot-hold"
+    PODS_REFUSED = "pods-refused"
     NO_BENEFIT = "no-benefit"
     CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
     DEGRADED = "degraded"

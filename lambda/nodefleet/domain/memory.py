@@ -66,12 +66,25 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGrant:
-    """A pod for which a node was bought."""
+    """A pod for which a node was bought. Written by releases before `PendingClass`, and no longer used."""
 
     uid: str
     at: datetime
     times: int = 1
     lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingClass:
+    """Pods that wait and are alike: same controller, same requests and rules."""
+
+    name: str
+    bound: str = ""  # a digest of its controller's pods that have a node: another one means that one of them got one
+    bought_at: datetime | None = None  # when a node was last bought for it
+    purchases: int = 0
+    room_since: datetime | None = None  # since when a ready node has room by our simulation, and the scheduler refuses
+    muted_until: datetime | None = None  # it has no vote
+    mutes: int = 0  # in a row, without one of its pods getting a node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +126,8 @@ class PoolMemory:
     peaks: Mapping[str, int] = field(default_factory=dict)  # the highest capacity, by UTC date
     cached: Mapping[str, Reading] = field(default_factory=dict)  # the last good readings
     grants: tuple[Grant, ...] = ()
-    pod_grants: tuple[PodGrant, ...] = ()
+    pod_grants: tuple[PodGrant, ...] = ()  # read from older releases, never written
+    pending: tuple[PendingClass, ...] = ()
     members: tuple[str, ...] = ()  # who was capacity at the last look
     losses: tuple[Loss, ...] = ()
     join_trouble: JoinTrouble | None = None

@@ -244,7 +244,8 @@ class AlertKind(Enum):
     MANY_SICK = "many-sick"
     SICK = "sick"
     CANNOT_HOLD = "cannot-hold"  # pods that no node can hold
-    NO_BENEFIT = "no-benefit"  # a signal or pod lost its vote
+    PODS_REFUSED = "pods-refused"  # pods lost their vote: a ready node has room, or a new one does not take them
+    NO_BENEFIT = "no-benefit"  # a signal lost its vote
     CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
     DEGRADED = "degraded"
     RECOVERED = "recovered"

@@ -32,6 +32,7 @@ _URGENCY = {
     EventKind.MANY_SICK: Urgency.ACT,
     EventKind.SICK: Urgency.LOOK,
     EventKind.CANNOT_HOLD: Urgency.LOOK,
+    EventKind.PODS_REFUSED: Urgency.LOOK,
     EventKind.NO_BENEFIT: Urgency.LOOK,
     EventKind.CLEANUP_NEEDS_PERSON: Urgency.LOOK,
     EventKind.DEGRADED: Urgency.LOOK,

@@ -29,6 +29,7 @@ _TOLD = {
     EventKind.MANY_SICK: "many nodes sick at once",
     EventKind.FORCED: "pods deleted by force",
     EventKind.CANNOT_HOLD: "pods that no node can hold",
+    EventKind.PODS_REFUSED: "pods that the scheduler refused",
     EventKind.NO_BENEFIT: "growth that changed nothing",
     EventKind.CLEANUP_NEEDS_PERSON: "cleanup left to a person",
     EventKind.DEGRADED: "parts not readable",

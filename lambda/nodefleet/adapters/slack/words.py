@@ -83,6 +83,11 @@ WORDS: Mapping[EventKind, Words] = {
         headline="Pods fit on no node",
         todo="These pods wait until they or the pool change: more nodes do not help.",
     ),
+    EventKind.PODS_REFUSED: Words(
+        headline="Pods wait, and nodes do not help",
+        todo="Look at the pods' events and at what the scheduler says: a claim, a StorageClass, a limit or a taint."
+        " They are tried again by themselves.",
+    ),
     EventKind.NO_BENEFIT: Words(
         headline="More nodes did not help",
         todo="Look for what really limits it, such as a database, a lock or an image that cannot be pulled."

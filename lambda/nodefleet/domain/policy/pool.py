@@ -48,6 +48,12 @@ class Steps:
     up: int = setting(1, NODES, "normal growth", at_least=1, hint=PAUSE)
     urgent: int = setting(2, NODES, "many pods wait, or pods wait while the CPU is busy", at_least=1, hint=PAUSE)
     down: int = setting(1, NODES, "give back slowly", at_least=1, hint=PAUSE)
+    pending: Literal["steps", "packing"] = setting(
+        "steps",
+        "",
+        "pending pods: `steps` is `up` or `urgent` at a time and waits for the cooldown; `packing` is as many nodes as"
+        " the pods would fill, at once: nodes that boot count, so nothing is bought twice",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +99,24 @@ class Benefit:
     custom: int = setting(3, "growths", "a slow database must not buy nodes to the limit; 0 never", at_least=0)
     memory: int = setting(3, "growths", "each new node may fill itself; 0 never", at_least=0)
     cpu: int = setting(0, "growths", "never: a saturated CPU cannot show that it was helped", at_least=0)
-    pods: int = setting(1, "growths", "a pod that got a node and still waits is stuck on something else", at_least=0)
+    pods: int = setting(
+        1,
+        "growths",
+        "new nodes that turn out not to take a class of pods will not take it next time; 0 never",
+        at_least=0,
+    )
+    refused_after: timedelta = setting(
+        timedelta(seconds=600),
+        SECONDS,
+        "a ready node has room and the scheduler refuses: it tries everything again after five minutes, so twice that",
+        above=0,
+    )
+    retry_first: timedelta = setting(
+        timedelta(seconds=900), SECONDS, "pods without a vote: after this one of them asks again, doubling", above=0
+    )
+    retry_longest: timedelta = setting(
+        timedelta(seconds=14400), SECONDS, "longest time that pods have no vote at a stretch", above=0
+    )
     improvement_percent: float = setting(5, PERCENT, "a reading that falls by less did not improve")
 
 

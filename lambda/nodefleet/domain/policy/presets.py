@@ -25,7 +25,7 @@ PRESETS: Mapping[str, Preset] = {
         trades="Answers spikes at once and keeps spare nodes for it; costs the most for the same work.",
         overrides={
             "limits": {"min": 4, "max": 24},
-            "steps": {"up": 3, "urgent": 3, "down": 1},
+            "steps": {"up": 3, "urgent": 3, "down": 1, "pending": "packing"},
             "sustain": {"up": {"kind": "readings", "count": 1}},  # a spike is answered by the reading that shows it
             "cooldown": {"up": 60},  # and the next one too, while the nodes for the first still boot
             "targets": {"queue": 10, "p95_ms": 500},
@@ -35,7 +35,7 @@ PRESETS: Mapping[str, Preset] = {
         trades="Takes large batches with big steps in both directions; a single job may wait for seconds.",
         overrides={
             "limits": {"min": 8, "max": 48},
-            "steps": {"up": 4, "urgent": 4, "down": 2},
+            "steps": {"up": 4, "urgent": 4, "down": 2, "pending": "packing"},
             "budgets": {"removals": 2},  # otherwise two nodes could not leave at once
             "targets": {"queue": 200, "p95_ms": 5000},
         },
@@ -44,7 +44,7 @@ PRESETS: Mapping[str, Preset] = {
         trades="Moderate cost and moderate latency, for work of no special kind.",
         overrides={
             "limits": {"min": 1, "max": 12},
-            "steps": {"up": 2, "urgent": 2, "down": 1},
+            "steps": {"up": 2, "urgent": 2, "down": 1, "pending": "packing"},
             "targets": {"queue": 50, "p95_ms": 2000},
         },
     ),
@@ -52,7 +52,7 @@ PRESETS: Mapping[str, Preset] = {
         trades="The smallest bill: few nodes, one step at a time; work waits longer before it gets more.",
         overrides={
             "limits": {"min": 1, "max": 6},
-            "steps": {"up": 1, "urgent": 1, "down": 1},
+            "steps": {"up": 1, "urgent": 1, "down": 1, "pending": "packing"},
             "targets": {"queue": 100, "p95_ms": 8000},
         },
     ),
