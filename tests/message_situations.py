@@ -309,6 +309,15 @@ def _stack_declares_nonsense() -> Cluster:
     return cluster
 
 
+@_shows(EventKind.MARKET_RESTORED)
+def _share_of_spot_heals() -> Cluster:
+    cluster = shop(workers=2, replicas=2, cpu=300)
+    cluster.tick()
+    cluster.warned([cluster.world.interrupt(spot_worker(cluster.world))])
+    cluster.calm(25)
+    return cluster
+
+
 @_shows(EventKind.POLICY_UNUSABLE)
 def _release_knows_a_setting_no_more() -> Cluster:
     cluster = shop()

@@ -22,6 +22,8 @@ ANY_MARKET = Pool(market=MarketMix(on_demand_base=0))
 
 
 def setting(seen, pool=ANY_MARKET, backoffs=()):
+    if pool.market == ANY_MARKET.market:  # the market has no say
+        seen = replace(seen, instances=tuple(replace(each, market=Market.SPOT) for each in seen.instances))
     policy = Policy(pools=(pool,))
     everyone = workers(seen, policy)
     case = Case.of(pool, policy, seen, NOTHING_KNOWN, everyone)
@@ -47,7 +49,7 @@ def detail(leaving, worker):
 
 def order(seen):
     everyone, ground = setting(seen)
-    return [worker.name for worker in ranked(everyone, ground)]
+    return [worker.name for worker in ranked(everyone, ground, ANY_MARKET.market)]
 
 
 def test_the_zone_with_the_most_nodes_goes_first():
@@ -145,30 +147,51 @@ def test_the_last_of_its_zone_stays_while_all_zones_could_be_covered():
     assert detail(found, "w001") == "the last worker of b, and 2 could still cover 2 zones"
 
 
-@pytest.mark.parametrize(
-    ("base", "leaves"),
-    [(0, "w000"), (1, "w002"), (2, "w002")],
-)
+@pytest.mark.parametrize(("base", "leaves"), [(0, ["w000"]), (1, []), (2, [])])
 def test_the_on_demand_base_stays_while_there_is_spot(base, leaves):
-    found = chosen(look([0, 2, 4], pods=[]), pool=Pool(market=MarketMix(on_demand_base=base)))
-    assert names(found) == [leaves]
+    pods = [pod(f"solo{n}", f"w{n:03}", owner=None) for n in (2, 4)]  # the Spot nodes cannot leave
+    found = chosen(look([0, 2, 4], pods=pods), pool=Pool(market=MarketMix(on_demand_base=base)))
+    assert names(found) == leaves
     if base:
         assert reasons(found)["w000"] is StayReason.ON_DEMAND_BASE
         assert detail(found, "w000") == f"one of 1 On-Demand workers, and the base is {base}"
+
+
+# (On-Demand, Spot, spot_percent, base) → the market that leaves, whatever zones and idle time say
+@pytest.mark.parametrize(
+    ("on_demand", "spot", "percent", "base", "leaves"),
+    [
+        (2, 1, 70, 1, Market.ON_DEMAND),  # of the two that remain one is On-Demand
+        (1, 2, 70, 1, Market.SPOT),
+        (3, 7, 70, 1, Market.SPOT),  # nine have three
+        (3, 6, 70, 1, Market.ON_DEMAND),  # eight have two
+        (1, 3, 100, 0, Market.ON_DEMAND),
+        (2, 2, 0, 0, Market.SPOT),
+    ],
+)
+def test_the_market_above_its_share_goes_first(on_demand, spot, percent, base, leaves):
+    numbers = range(on_demand + spot)
+    made = [instance(n, market=Market.ON_DEMAND if n < on_demand else Market.SPOT, zone="a") for n in numbers]
+    others = {n for n, each in enumerate(made) if each.market is not leaves}
+    idle = {f"w{n:03}": 99.0 if n in others else 1.0 for n in numbers}
+    seen = look(0, instances=made, nodes=[node(n) for n in numbers], pods=[], idle=idle)
+    found = chosen(seen, pool=Pool(market=MarketMix(spot_percent=percent, on_demand_base=base)))
+    assert [worker.instance.market for worker in found.chosen] == [leaves]
 
 
 def test_on_demand_beyond_the_base_may_leave():
     two = {"instances": [instance(6, market=Market.ON_DEMAND)], "nodes": [node(6)]}
     found = chosen(look([0, 2, 4], pods=[], **two), 2, Pool(budgets=Budgets(removals=2)))
     assert names(found) == ["w000", "w002"]  # of the two On-Demand ones w000 may go; then w006 is the base
-    assert reasons(found)["w006"] is StayReason.OUTRANKED
+    assert reasons(found)["w006"] is StayReason.ON_DEMAND_BASE
 
 
 def test_each_one_that_leaves_changes_what_is_left():
     more = {"instances": [instance(6, market=Market.ON_DEMAND)], "nodes": [node(6)]}
     pool = Pool(market=MarketMix(on_demand_base=1), budgets=Budgets(removals=4))
     found = chosen(look([0, 2], pods=[], **more), 4, pool)
-    assert names(found) == ["w000", "w002", "w006"]  # once the Spot worker is gone there is no base to keep
+    assert names(found) == ["w000", "w002"]  # w006 is the base as long as there is Spot, and it was asked before that
+    assert reasons(found)["w006"] is StayReason.ON_DEMAND_BASE
     pods = [pod("x-1", "w002", owner=None)]
     two_zones = chosen(look([0, 2, 1, 3], pods=pods), 3, replace(ANY_MARKET, budgets=Budgets(removals=3)))
     assert names(two_zones) == ["w000", "w001", "w003"]

@@ -37,7 +37,7 @@ def grow(
 ) -> Growth:
     back = _let_back_in(workers, need)
     more = need.more - len(back)
-    target = next((each for each in seen.targets if each.pool == pool.name), LaunchTarget(pool=pool.name))
+    target = target_of(seen, pool)
     returning = {step.operation for step in back}
     staying = [
         w for w in workers if w.is_capacity or (isinstance(w.operation, Removal) and w.operation.id in returning)
@@ -58,6 +58,11 @@ def grow(
     if obstacle:
         steps.append(Tell(alert=AlertKind.NO_CAPACITY, pool=pool.name, subjects=(), text=obstacle))
     return Growth(steps=tuple(steps), nodes=len(back) + launched, obstacle=obstacle)
+
+
+def target_of(seen: Observation, pool: Pool) -> LaunchTarget:
+    """Where the pool's nodes are launched; nowhere, if the deployment does not say."""
+    return next((each for each in seen.targets if each.pool == pool.name), LaunchTarget(pool=pool.name))
 
 
 def _let_back_in(workers: Sequence[Worker], need: Need) -> list[CancelRemoval]:
@@ -82,28 +87,39 @@ def _launches(
     for index, each in enumerate(placed):
         purpose = Purpose.RESTORE if left_to_restore > 0 else Purpose.GROW
         left_to_restore -= each.count
-        opened.append(
-            Open(
-                Launch(
-                    id=operation_id(seen, "launch", f"{pool.name}-{each.zone}-{each.market.value}-{index}"),
-                    pool=pool.name,
-                    zone=each.zone,
-                    market=each.market,
-                    types=each.types,
-                    count=each.count,
-                    template=target.template,
-                    template_version=target.template_version,
-                    subnet=target.subnets[each.zone],
-                    max_price_usd=pool.market.max_price_usd if each.market is Market.SPOT else None,
-                    purpose=purpose,
-                    reason=need.reason,
-                    started=seen.at,
-                    # Its caller holds the lease for no longer than this, so nobody sends it later.
-                    deadline=seen.at + policy.lease,
-                )
-            )
-        )
+        opened.append(launch_of(each, index, purpose, need.reason, pool, target, seen, policy))
     return opened
+
+
+def launch_of(
+    placed: Placed,
+    index: int,
+    purpose: Purpose,
+    reason: str,
+    pool: Pool,
+    target: LaunchTarget,
+    seen: Observation,
+    policy: Policy,
+) -> Open:
+    return Open(
+        Launch(
+            id=operation_id(seen, "launch", f"{pool.name}-{placed.zone}-{placed.market.value}-{index}"),
+            pool=pool.name,
+            zone=placed.zone,
+            market=placed.market,
+            types=placed.types,
+            count=placed.count,
+            template=target.template,
+            template_version=target.template_version,
+            subnet=target.subnets[placed.zone],
+            max_price_usd=pool.market.max_price_usd if placed.market is Market.SPOT else None,
+            purpose=purpose,
+            reason=reason,
+            started=seen.at,
+            # Its caller holds the lease for no longer than this, so nobody sends it later.
+            deadline=seen.at + policy.lease,
+        )
+    )
 
 
 def _nowhere(missing: int, pool: Pool, target: LaunchTarget) -> str:

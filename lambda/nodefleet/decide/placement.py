@@ -44,6 +44,22 @@ def on_demand_share(total: int, mix: MarketMix) -> int:
     return min(total, max(mix.on_demand_base, total - spot))
 
 
+def market_of(worker: Worker) -> Market | None:
+    return worker.instance.market if worker.instance else None
+
+
+def on_demand_of(workers: Iterable[Worker]) -> int:
+    return sum(market_of(worker) is Market.ON_DEMAND for worker in workers)
+
+
+def above_share(workers: Sequence[Worker], mix: MarketMix) -> Market | None:
+    """The market that has more nodes than its share of one node fewer: who leaves comes from there."""
+    if not workers:
+        return None
+    kept = on_demand_share(len(workers) - 1, mix)
+    return Market.ON_DEMAND if on_demand_of(workers) > kept else Market.SPOT
+
+
 def place(
     asks: Sequence[Ask],
     workers: Iterable[Worker],
@@ -58,8 +74,7 @@ def place(
     staying = list(workers)
     per_zone = Counter(dict.fromkeys(zones, 0))
     per_zone.update(worker.zone for worker in staying if worker.zone in per_zone)
-    on_demand = sum(worker.instance is not None and worker.instance.market is Market.ON_DEMAND for worker in staying)
-    wanted = on_demand_share(len(staying) + len(asks), mix) - on_demand
+    wanted = on_demand_share(len(staying) + len(asks), mix) - on_demand_of(staying)
     left_on_demand = min(len(asks), max(wanted, on_demand_at_least))
     scarce = {(short.type, short.zone, short.market) for short in shortages if now < short.until}
 

@@ -13,6 +13,7 @@ from nodefleet.decide.damping import damping
 from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.hearing import Heard, after_growth, hear
 from nodefleet.decide.limits import commands, limits, replacements, windows
+from nodefleet.decide.market import heal, settled_swap, swap_bounds
 from nodefleet.decide.removal import Leaving, choose, not_asked
 from nodefleet.decide.retirement import Retirement, may_leave, retirement, why
 from nodefleet.decide.retirement import bounds as retiring
@@ -64,6 +65,7 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
         vanished=this.vanished,
         ahead=due.ahead,
         braked_since=held.since,
+        swap=settled_swap(this.before.swap, this.workers, this.pool, this.seen.at),
     )
     if settled.target > this.count.capacity:
         course = _grow(this, heard, waiting, settled, memory, due)
@@ -71,7 +73,8 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
         course = _shrink(this, scene, settled, bounds, memory)
     else:
         reason = explain.held(this.count.capacity, settled, bounds, heard.opinions)
-        course = _retire(this, scene, due, bounds, memory) or _hold(this, reason, memory)
+        retired = _retire(this, scene, due, bounds, memory)
+        course = retired or _keep_size(this, scene, reason, bounds, memory)
     decision = _decision(this, heard, bounds, settled, course, who.losses, held)
     return Result(
         decision=decision,
@@ -128,6 +131,7 @@ def _bounds(
         *replacements(losses, capacity),
         *guard.safety(this.seen, whole, this.policy, this.pool, this.count, trust, doubts),
         *guard.held(this.seen, this.pool, capacity, losses),
+        *swap_bounds(this),
     ]
 
 
@@ -215,6 +219,15 @@ def _retire(this: Case, scene: Scene, due: Retirement, bounds: Sequence[Bound], 
 
 def _told(worker: Worker) -> str:
     return f"{worker.name}, {why(worker)}"
+
+
+def _keep_size(this: Case, scene: Scene, reason: str, bounds: Sequence[Bound], memory: PoolMemory) -> _Course:
+    """Holding, and healing the Spot share meanwhile."""
+    healed = heal(this, memory, bounds, lambda: scene.ground(this, memory.backoffs))
+    course = replace(_hold(this, reason, healed.memory), steps=healed.steps)
+    if healed.note:
+        course = replace(course, reason=f"{reason}. Also: {healed.note}")
+    return replace(course, leaving=healed.leaving) if healed.leaving else course
 
 
 def _hold(this: Case, reason: str, memory: PoolMemory) -> _Course:

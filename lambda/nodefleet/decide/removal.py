@@ -1,8 +1,8 @@
 """Who leaves, and for everybody else why not.
 
 A node may leave when nothing protects it and all its pods have somewhere to go. Order: what EC2 has announced to take,
-then the zone with the most nodes, the highest CPU idle, the fewest pods, the name. Nodes behind the first choice are
-outranked, not examined.
+the market above its share, the zone with the most nodes, the highest CPU idle, the fewest pods, the name. Nodes behind
+the first choice are outranked, not examined.
 """
 
 from collections import Counter
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodefleet.decide.disruption import Ledger
+from nodefleet.decide.placement import above_share, market_of
 from nodefleet.decide.protection import Protected, protection
 from nodefleet.decide.scheduling.room import Room
 from nodefleet.domain.decision import Stay, StayReason
@@ -18,7 +19,7 @@ from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import Backoff
 from nodefleet.domain.operations import Removal, Why
-from nodefleet.domain.policy import Pool
+from nodefleet.domain.policy import MarketMix, Pool
 from nodefleet.domain.wording import some
 from nodefleet.domain.workload import Pod
 
@@ -70,7 +71,7 @@ def choose(
     under_way = sum(_leaves_by_choice(worker) for worker in workers)
     free = min(number, pool.budgets.removals - under_way)
     chosen: list[Worker] = []
-    for worker in candidates if due is not None else ranked(candidates, ground):
+    for worker in candidates if due is not None else ranked(candidates, ground, pool.market):
         if len(chosen) >= free:
             stays[worker.id] = _behind(worker, chosen, under_way)
             continue
@@ -86,16 +87,18 @@ def choose(
     return Leaving(chosen=tuple(chosen), stays=tuple(stays[worker.id] for worker in workers))
 
 
-def ranked(workers: Iterable[Worker], ground: Ground) -> list[Worker]:
+def ranked(workers: Iterable[Worker], ground: Ground, mix: MarketMix) -> list[Worker]:
     """Who goes first."""
     everyone = list(workers)
+    above = above_share(everyone, mix)
     per_zone = Counter(worker.zone for worker in everyone)
     pods = ground.pods or {}
 
-    def order(worker: Worker) -> tuple[bool, int, float, int, str]:
+    def order(worker: Worker) -> tuple[bool, bool, int, float, int, str]:
         movable = sum(pod.movable for pod in pods.get(worker.name, ()))
         return (
             not (worker.planned or worker.ailment),
+            market_of(worker) is not above,
             -per_zone[worker.zone],
             -ground.idle.get(worker.name, 0.0),
             movable,
@@ -111,15 +114,11 @@ class _Left:
     def __init__(self, workers: Iterable[Worker]) -> None:
         everyone = list(workers)
         self.per_zone = Counter(worker.zone for worker in everyone)
-        self.per_market = Counter(_market(worker) for worker in everyone)
+        self.per_market = Counter(market_of(worker) for worker in everyone)
 
     def remove(self, worker: Worker) -> None:
         self.per_zone[worker.zone] -= 1
-        self.per_market[_market(worker)] -= 1
-
-
-def _market(worker: Worker) -> Market | None:
-    return worker.instance.market if worker.instance else None
+        self.per_market[market_of(worker)] -= 1
 
 
 def _protected(worker: Worker, pool: Pool, left: _Left | None, ground: Ground) -> Protected | None:
@@ -149,7 +148,7 @@ def _last_of_zone(worker: Worker, left: _Left, ground: Ground) -> Protected | No
 
 def _of_base(worker: Worker, pool: Pool, left: _Left) -> Protected | None:
     base, on_demand = pool.market.on_demand_base, left.per_market[Market.ON_DEMAND]
-    if _market(worker) is not Market.ON_DEMAND or on_demand > base or not left.per_market[Market.SPOT]:
+    if market_of(worker) is not Market.ON_DEMAND or on_demand > base or not left.per_market[Market.SPOT]:
         return None
     return Protected(
         reason=StayReason.ON_DEMAND_BASE, sentence=f"one of {on_demand} On-Demand workers, and the base is {base}"

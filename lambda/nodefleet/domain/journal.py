@@ -43,6 +43,7 @@ class PoolUsage:
     join_failures: int = 0
     drain_failures: int = 0
     no_capacity: int = 0  # counts alerts, and the same condition is alerted once
+    market_swaps: int = 0  # On-Demand above its share that Spot took the place of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,6 +117,16 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarketSwap:
+    """A Spot node that takes the place of an On-Demand one: launched first, then the other leaves."""
+
+    at: datetime  # when it was launched
+    on_demand: int  # how many there were then
+    open: bool = True  # the On-Demand node has not left yet
+    failures: int = 0  # swaps in a row after which it had not left: the next one waits longer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolMemory:
     last_grow: datetime | None = None
     last_shrink: datetime | None = None
@@ -137,6 +147,7 @@ class PoolMemory:
     vanished: Mapping[str, datetime] = field(default_factory=dict)  # members that EC2 does not list, and since when
     braked_since: datetime | None = None  # many workers are unhealthy at once since then
     ahead: int = 0  # nodes that were launched ahead for workers that EC2 announced to take, and that have not gone yet
+    swap: MarketSwap | None = None  # the last one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ class Purpose(Enum):
 
     GROW = "grow"
     RESTORE = "restore"  # min, or a node that was lost
+    MARKET = "market"  # Spot in the place of On-Demand that is above its share
 
 
 class RefusalKind(Enum):
@@ -249,6 +250,7 @@ class AlertKind(Enum):
     CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
     DEGRADED = "degraded"
     RECOVERED = "recovered"
+    MARKET_RESTORED = "market-restored"  # Spot takes the place of On-Demand that is above its share
     READMITTED = "readmitted"  # a node that was to leave stays after all, and not by our doing
 
 

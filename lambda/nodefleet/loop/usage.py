@@ -145,6 +145,7 @@ def _with_events(used: PoolUsage, events: Sequence[Event], pool: str) -> PoolUsa
         join_failures=used.join_failures + kinds[EventKind.JOIN_FAILED],
         drain_failures=used.drain_failures + kinds[EventKind.DRAIN_BLOCKED],
         no_capacity=used.no_capacity + kinds[EventKind.NO_CAPACITY],
+        market_swaps=used.market_swaps + kinds[EventKind.MARKET_RESTORED],
     )
 
 

@@ -93,7 +93,9 @@ def _spot(pool: PoolReport) -> str:
     if pool.spot_is_short:
         said += f" ({_why_less(week)})"
     often = f", one in {number(week.spot_hours / count)} Spot node-hours" if count and week.spot_hours else ""
-    return f"{said}; {some(count, 'interruption') if count else 'no interruption'}{often}"
+    swaps = week.count("market_swaps")
+    healed = f"; {some(swaps, 'On-Demand node')} above the share replaced by Spot" if swaps else ""
+    return f"{said}; {some(count, 'interruption') if count else 'no interruption'}{often}{healed}"
 
 
 def _why_less(week: PoolWeek) -> str:
@@ -102,7 +104,7 @@ def _why_less(week: PoolWeek) -> str:
         return f"EC2 had no capacity {times(short)}, and what Spot lacks is bought On-Demand"
     if week.count("interruptions"):
         return "what replaces lost nodes to hold min is bought On-Demand"
-    return "nothing recorded says why: nodes keep the market that they were bought in"
+    return "nothing recorded says why"
 
 
 def _scaling(week: PoolWeek) -> str:

@@ -102,6 +102,7 @@ WORDS: Mapping[EventKind, Words] = {
         todo="Look at the part that is named. What runs goes on running; you are told when it is over.",
     ),
     EventKind.RECOVERED: Words(headline="Recovered"),
+    EventKind.MARKET_RESTORED: Words(headline="Spot takes the place of On-Demand"),
     EventKind.READMITTED: Words(headline="A node stays after all"),
     EventKind.PAUSED: Words(
         headline="Paused by a person",

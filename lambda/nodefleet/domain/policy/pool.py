@@ -147,6 +147,12 @@ class MarketMix:
     remember_shortage: timedelta = setting(
         timedelta(seconds=600), SECONDS, "what lacked capacity is not asked again at once", at_least=0
     )
+    rebalance_after: timedelta = setting(
+        timedelta(seconds=1800),
+        SECONDS,
+        "On-Demand above its share is replaced by Spot, one at a time, so long after the last change; 0 never",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
