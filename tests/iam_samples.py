@@ -39,6 +39,7 @@ def facts(*clusters: ClusterArns) -> Facts:
         looks="arn:aws:s3:::node-fleet-dev-looks",
         slack_secret=f"arn:aws:secretsmanager:{_AT}:secret:node-fleet-dev/slack-AbCdEf",
         queues=dict.fromkeys(FUNCTIONS, f"arn:aws:sqs:{_AT}:node-fleet-dev-failed-runs"),
+        events=f"arn:aws:sqs:{_AT}:node-fleet-dev-ec2-events",
         log_groups={name: f"arn:aws:logs:{_AT}:log-group:/aws/lambda/node-fleet-dev-{name}" for name in FUNCTIONS},
         clusters=clusters or (cluster(),),
     )

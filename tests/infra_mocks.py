@@ -115,7 +115,7 @@ def unusual_stack() -> Graph:
             "node-fleet:network": {"zones": ["eu-central-2a", "eu-central-2b"], "workers": "private"},
             "node-fleet:clusters": [{"name": "shop"}, {"name": "blog"}],
             "node-fleet:messages": {"slack": False},
-            "node-fleet:autoscaler": {"enabled": False, "reserved_concurrency": 2},
+            "node-fleet:autoscaler": {"enabled": False, "reserved_concurrency": {"reconcile": 2, "interruption": 4}},
         },
         "odd",
     )

@@ -246,6 +246,9 @@ class MotoCloud:
             "MessageRetentionPeriod": str(int(inputs["messageRetentionSeconds"])),
             "SqsManagedSseEnabled": str(inputs["sqsManagedSseEnabled"]).lower(),
         }
+        if "visibilityTimeoutSeconds" in inputs:
+            attributes["VisibilityTimeout"] = str(int(inputs["visibilityTimeoutSeconds"]))
+            attributes["RedrivePolicy"] = inputs["redrivePolicy"]
         client = self.client("sqs")
         url = client.create_queue(QueueName=inputs["name"], Attributes=attributes, tags=inputs["tags"])["QueueUrl"]
         arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -279,8 +282,10 @@ class MotoCloud:
         return f"{made['FunctionName']}:{made['Qualifier']}", {}
 
     def _EventSourceMapping(self, inputs: Inputs) -> Answer:  # noqa: N802
-        failed = {"onFailure": {"destination": inputs["destinationConfig"]["onFailure"]["destinationArn"]}}
-        plain = {**inputs, "destinationConfig": failed}
+        plain = dict(inputs)
+        if "destinationConfig" in inputs:  # a queue has its own
+            failed = inputs["destinationConfig"]["onFailure"]["destinationArn"]
+            plain["destinationConfig"] = {"onFailure": {"destination": failed}}
         return valid_request("lambda", "CreateEventSourceMapping", plain)["FunctionName"], {}
 
     def _Permission(self, inputs: Inputs) -> Answer:  # noqa: N802

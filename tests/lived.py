@@ -142,6 +142,7 @@ def _facts(made: Deployed) -> Facts:
         looks=f"arn:aws:s3:::{made.bucket}",
         slack_secret=secrets[HOOK],
         queues={},
+        events=_arn("sqs", "node-fleet-dev-ec2-events"),
         log_groups={
             name: _arn("logs", f"log-group:{name}") for name in ("reconcile", "interruption", "notify", "report")
         },

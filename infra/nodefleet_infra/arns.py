@@ -24,6 +24,7 @@ def facts_of(
     state: StateFacts,
     workers: Mapping[str, WorkersFacts],  # by cluster id
     queues: Mapping[str, Text],
+    events: Text,  # the queue with what EC2 says
 ) -> pulumi.Output[Facts]:
     waiting = {
         "table": state.table_arn,
@@ -31,6 +32,7 @@ def facts_of(
         "looks": state.looks.arn,
         "slack": state.slack.arn,
         "queues": dict(queues),
+        "events": events,
         "subnets": list(network.workers.values()),
         "clusters": {
             cluster.id: {
@@ -55,6 +57,7 @@ def facts_of(
             looks=said["looks"],
             slack_secret=said["slack"],
             queues={function: said["queues"][queue] for function, queue in QUEUE_OF.items()},
+            events=said["events"],
             log_groups={each.name: log_arn(place, names.of(each.name)) for each in FUNCTIONS},
             clusters=tuple(
                 ClusterArns(

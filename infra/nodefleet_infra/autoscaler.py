@@ -98,7 +98,7 @@ class Autoscaler(pulumi.ComponentResource):
             timeout=each.timeout,
             memory_size=needs.config.memory.of(each.name),
             publish=True,
-            reserved_concurrent_executions=needs.config.reserved_concurrency,
+            reserved_concurrent_executions=needs.config.reserved_concurrency.of(each.name),
             environment={"variables": self._environment(each)},
             logging_config={"log_format": "Text", "log_group": log.name},  # our lines are JSON already
             vpc_config=aws.lambda_.FunctionVpcConfigArgs(

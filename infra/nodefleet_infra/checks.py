@@ -38,6 +38,7 @@ _K3S = re.compile(r"v\d+\.\d+\.\d+(-rc\d+)?\+k3s\d+")
 _SNAPSHOT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_LEAST_RESERVED = {"interruption": 2}  # Lambda polls a queue for two functions at least
 _LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 _HOUR = 60  # minutes
 
@@ -116,9 +117,12 @@ def autoscaler(config: AutoscalerConfig) -> Iterator[Problem]:
     if config.log_days not in _LOG_DAYS:
         right = f"CloudWatch takes {', '.join(map(str, _LOG_DAYS))}"
         yield problem(f"{path}.log_days", config.log_days, "is not a number of days to keep logs", right)
-    if config.reserved_concurrency is not None and config.reserved_concurrency < 1:
-        right = "leave it out for none; set enabled: false to stop the autoscaler"
-        yield problem(f"{path}.reserved_concurrency", config.reserved_concurrency, "would stop it", right)
+    for function in FUNCTIONS:
+        reserved, least = config.reserved_concurrency.of(function.name), _LEAST_RESERVED.get(function.name, 1)
+        if reserved is not None and reserved < least:
+            right = f"leave it out for none, or write {least} or more; set enabled: false to stop the autoscaler"
+            wrong = "would stop it" if reserved < 1 else "is less than its queue needs"
+            yield problem(f"{path}.reserved_concurrency.{function.name}", reserved, wrong, right)
     yield from _schedule(config.schedule, f"{path}.schedule")
 
 

@@ -58,6 +58,21 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Concurrency:
+    """How many of each function may run at once, kept free for it. None: as many as the account has left; new accounts
+    refuse to reserve any, and the lease does its work."""
+
+    reconcile: int | None = None
+    interruption: int | None = None
+    notify: int | None = None
+    report: int | None = None
+
+    def of(self, function: str) -> int | None:
+        reserved: int | None = getattr(self, function)
+        return reserved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
     """Hours in which looking less often is enough."""
 
@@ -80,7 +95,7 @@ class AutoscalerConfig:
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     metrics: tuple[Metric, ...] = ()  # beyond the default ones; each costs about 0.30 USD a month and cluster
     log_days: int = 30
-    reserved_concurrency: int | None = None  # none: new accounts refuse it, and the lease does its work
+    reserved_concurrency: Concurrency = field(default_factory=Concurrency)
     enabled: bool = True  # false: schedules off; what runs in the cluster goes on running
 
 

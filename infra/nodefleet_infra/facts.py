@@ -184,5 +184,6 @@ class Facts:
     looks: str  # the bucket's ARN
     slack_secret: str
     queues: Mapping[str, str]  # function → the dead-letter queue that it sends to
+    events: str  # the queue with what EC2 says
     log_groups: Mapping[str, str]  # function → its log group's ARN
     clusters: tuple[ClusterArns, ...]

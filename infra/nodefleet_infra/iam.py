@@ -30,7 +30,9 @@ def reconcile(facts: Facts) -> tuple[Statement, ...]:
 
 
 def interruption(facts: Facts) -> tuple[Statement, ...]:
-    return (*_lambda("interruption", facts), *_loop(facts))
+    take = _of("sqs", "DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
+    events = Statement(sid="Events", actions=take, resources=(facts.events,))
+    return (*_lambda("interruption", facts), events, *_loop(facts))
 
 
 def notify(facts: Facts) -> tuple[Statement, ...]:

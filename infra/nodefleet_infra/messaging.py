@@ -1,9 +1,10 @@
-"""Topics and dead-letter queues: how parts of the stack hear of each other, and where lies what nobody could take.
+"""Topics and queues: how parts of the stack hear of each other, and where lies what nobody could take.
 
     wake          Alertmanager and people → a run, now
     critical      alarms that cannot wait → e-mail and Slack
     warning       the others, and those of Prometheus → Slack
 
+    ec2-events        what EC2 says of its instances, on its way to `interruption` in batches
     failed-runs       urgent events and reports that failed every time
     failed-messages   what could not be told
     undelivered       what SNS, EventBridge or the scheduler could not hand over
@@ -19,19 +20,25 @@ import pulumi
 import pulumi_aws as aws
 
 from nodefleet_infra.facts import Place, Text, WarningTopic
+from nodefleet_infra.functions import INTERRUPTION
 from nodefleet_infra.names import Names
 
 FAILED_RUNS, FAILED_MESSAGES, UNDELIVERED = "failed-runs", "failed-messages", "undelivered"
 QUEUES = (FAILED_RUNS, FAILED_MESSAGES, UNDELIVERED)
+EVENTS = "ec2-events"
 WAKE, CRITICAL, WARNING = "wake", "critical", "warning"
 KEPT_SECONDS = 14 * 24 * 3600  # as long as SQS keeps anything
+EVENTS_KEPT_SECONDS = 3600  # a Spot warning is stale after two minutes, a scheduled change is worth hearing later
+EVENTS_RECEIVED = 4  # then it is a dead letter
+EVENTS_HIDDEN_SECONDS = INTERRUPTION.timeout + 30  # while a function works on it; then it is tried again
 _KEY_DELETION_DAYS = 7  # the shortest that KMS allows
 
 
 class Messaging(pulumi.ComponentResource):
     topics: dict[str, Text]  # ARNs
     warnings: WarningTopic
-    queues: dict[str, Text]  # ARNs
+    queues: dict[str, Text]  # ARNs of the dead-letter queues
+    events: Text  # ARN of the queue with what EC2 says
 
     def __init__(
         self,
@@ -45,6 +52,7 @@ class Messaging(pulumi.ComponentResource):
         self._names, self._place = names, place
         self._own = pulumi.ResourceOptions(parent=self)
         self.queues = {queue: self._queue(queue) for queue in QUEUES}
+        self.events = self._events()
         key = self._key()
         self.topics = {
             WAKE: self._topic(WAKE, "alias/aws/sns"),
@@ -82,6 +90,26 @@ class Messaging(pulumi.ComponentResource):
             policy=queue.arn.apply(self._undelivered if name == UNDELIVERED else _tls_only),
             opts=self._own,
         )
+        return queue.arn
+
+    def _events(self) -> Text:
+        """One function takes all that EC2 says within a moment, however much it is."""
+        full = self._names.of(EVENTS)
+        redrive = self.queues[FAILED_RUNS].apply(
+            lambda arn: json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": EVENTS_RECEIVED})
+        )
+        queue = aws.sqs.Queue(
+            EVENTS,
+            name=full,
+            message_retention_seconds=EVENTS_KEPT_SECONDS,
+            visibility_timeout_seconds=EVENTS_HIDDEN_SECONDS,
+            redrive_policy=redrive,
+            sqs_managed_sse_enabled=True,
+            tags=self._names.tags(full),
+            opts=self._own,
+        )
+        policy = queue.arn.apply(self._from_rules)
+        aws.sqs.QueuePolicy(EVENTS, queue_url=queue.url, policy=policy, opts=self._own)
         return queue.arn
 
     def _topic(self, name: str, key: pulumi.Input[str]) -> Text:
@@ -137,25 +165,29 @@ class Messaging(pulumi.ComponentResource):
         }
         return json.dumps(_document(alarms))
 
-    def _undelivered(self, queue: str) -> str:
-        """SNS and EventBridge write as themselves; the scheduler has a role."""
+    def _from_rules(self, queue: str) -> str:
+        """EventBridge's rules of this stack, and nobody else, put events into it."""
+        return json.dumps(_document(self._allowed("events", queue), _not_in_clear(queue)))
+
+    def _allowed(self, service: str, queue: str) -> dict[str, Any]:
         place, base = self._place, self._names.base
         at = f"{place.region}:{place.account}"
-        sources = {
+        source = {
             "sns": f"arn:{place.partition}:sns:{at}:{base}-*",
             "events": f"arn:{place.partition}:events:{at}:rule/{base}-*",
+        }[service]
+        return {
+            "Sid": service.capitalize(),
+            "Effect": "Allow",
+            "Principal": {"Service": f"{service}.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": queue,
+            "Condition": {"ArnLike": {"aws:SourceArn": source}},
         }
-        allowed = [
-            {
-                "Sid": service.capitalize(),
-                "Effect": "Allow",
-                "Principal": {"Service": f"{service}.amazonaws.com"},
-                "Action": "sqs:SendMessage",
-                "Resource": queue,
-                "Condition": {"ArnLike": {"aws:SourceArn": source}},
-            }
-            for service, source in sources.items()
-        ]
+
+    def _undelivered(self, queue: str) -> str:
+        """SNS and EventBridge write as themselves; the scheduler has a role."""
+        allowed = [self._allowed(service, queue) for service in ("sns", "events")]
         return json.dumps(_document(*allowed, _not_in_clear(queue)))
 
 

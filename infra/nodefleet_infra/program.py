@@ -74,6 +74,7 @@ def declare(
         state=state.gives,
         workers={site.cluster.id: site.workers for site in sites},
         queues=messaging.queues,
+        events=messaging.events,
     )
     autoscaler = Autoscaler(
         "autoscaler",
@@ -115,6 +116,7 @@ def declare(
             urgent=autoscaler.aliases[RECONCILE.name, URGENT],
             report=autoscaler.aliases[REPORT.name, LIVE],
             interruption=autoscaler.aliases[INTERRUPTION.name, URGENT],
+            events=messaging.events,
             wake=messaging.topics[WAKE],
             undelivered=messaging.queues[UNDELIVERED],
         ),

@@ -1,5 +1,8 @@
 """Who starts the functions, and when: the clock, what EC2 says, and whoever publishes to the wake-up topic.
 
+What EC2 says goes through a queue: its function gets all messages of a moment as one batch, so that a hundred warnings
+at once are the work of a few functions, whatever their number is limited to.
+
 Each cluster has its own schedule, with its name as the constant input. A tick that cannot be delivered within a minute
 is dropped, because the next one is as good.
 """
@@ -13,7 +16,7 @@ import pulumi
 import pulumi_aws as aws
 
 from nodefleet_infra import iam
-from nodefleet_infra.autoscaler import permit, subscribe
+from nodefleet_infra.autoscaler import subscribe
 from nodefleet_infra.config import AutoscalerConfig, Cluster, ScheduleConfig
 from nodefleet_infra.facts import Place, Text
 from nodefleet_infra.names import Names
@@ -31,6 +34,9 @@ class Again:
 NEVER_AGAIN = Again(times=0, age=60)  # a tick: the next one is as good
 AGAIN = {"report": Again(times=3, age=3600)}
 EVENTS_AGAIN = Again(times=10, age=300)
+EVENTS_BATCH = 100  # messages
+EVENTS_WINDOW_SECONDS = 2  # of the two minutes that a Spot warning leaves
+EVENTS_FUNCTIONS = 10  # at once, unless some concurrency is reserved
 
 # What EventBridge is to pass on. EC2 cannot be asked for our machines only: the function looks whose they are.
 EC2_EVENTS: dict[str, dict[str, object]] = {
@@ -101,6 +107,7 @@ class Starts:
     urgent: aws.lambda_.Alias
     report: aws.lambda_.Alias
     interruption: aws.lambda_.Alias
+    events: Text  # queue
     wake: Text  # topic
     undelivered: Text  # queue
 
@@ -130,6 +137,7 @@ class Schedules(pulumi.ComponentResource):
         late = pulumi.ResourceOptions.merge(self._own, pulumi.ResourceOptions(depends_on=list(after.values())))
         for what, pattern in EC2_EVENTS.items():
             self._rule(what, pattern, late)
+        self._listen_to_events(config, late)
         if config.enabled:  # otherwise an alert would still start a run
             subscribe("reconcile-wake", starts.urgent, topic=starts.wake, undelivered=starts.undelivered, opts=late)
         self.register_outputs({})
@@ -204,8 +212,8 @@ class Schedules(pulumi.ComponentResource):
         aws.cloudwatch.EventTarget(
             name,
             rule=rule.name,
-            target_id="interruption",
-            arn=self._starts.interruption.arn,
+            target_id="events",
+            arn=self._starts.events,
             retry_policy={
                 "maximum_event_age_in_seconds": EVENTS_AGAIN.age,
                 "maximum_retry_attempts": EVENTS_AGAIN.times,
@@ -213,4 +221,18 @@ class Schedules(pulumi.ComponentResource):
             dead_letter_config={"arn": self._starts.undelivered},
             opts=opts,
         )
-        permit(name, self._starts.interruption, "events", rule.arn, opts)
+
+    def _listen_to_events(self, config: AutoscalerConfig, opts: pulumi.ResourceOptions) -> None:
+        """Never more functions than may run: a throttled batch would wait until its messages are visible again."""
+        aws.lambda_.EventSourceMapping(
+            "ec2-events",
+            event_source_arn=self._starts.events,
+            function_name=self._starts.interruption.arn,
+            batch_size=EVENTS_BATCH,
+            maximum_batching_window_in_seconds=EVENTS_WINDOW_SECONDS,
+            function_response_types=["ReportBatchItemFailures"],
+            scaling_config={"maximum_concurrency": config.reserved_concurrency.interruption or EVENTS_FUNCTIONS},
+            enabled=self._enabled,
+            tags=self._names.tags(self._names.of("ec2-events")),
+            opts=opts,
+        )

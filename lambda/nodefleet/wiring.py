@@ -161,43 +161,59 @@ def kept(cluster: str, store: Store) -> Kept:
             return known
         # A doomed node is drained all the same: its cluster's login has a name that needs no record.
         shared().present.warn(f"The deployment's record cannot be read, going by names: {error}")
-        return made(Deployment(cluster=cluster))
-    fresh = made(deployment or Deployment(cluster=cluster))
+        return made(Deployment(cluster=cluster), store)
+    fresh = made(deployment or Deployment(cluster=cluster), store)
     if deployment:
         _WARM.clusters[cluster] = fresh
     return fresh
 
 
-def made(deployment: Deployment) -> Kept:
+def made(deployment: Deployment, store: Store) -> Kept:
     from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
 
     common = shared()
     return Kept(
         cloud=Ec2(common.session, deployment.cluster, deployment.prices, utc_now, common.present.warn),
-        cluster=_kubernetes(deployment),
+        cluster=_kubernetes(deployment, store),
         gauges=_gauges(deployment),
         made=utc_now(),
     )
 
 
-def _kubernetes(deployment: Deployment) -> "LateCluster":
+def _kubernetes(deployment: Deployment, store: Store) -> "LateCluster":
     from nodefleet.adapters.k8s.late import Connected, LateCluster  # noqa: PLC0415
     from nodefleet.adapters.logins import ApiLogin  # noqa: PLC0415
 
     secrets = shared().secrets
     secret = deployment.api_secret or settings().api_secret(deployment.cluster)
 
+    known = deployment
+    connected_before = False
+
     def connect() -> Connected:
+        """The first time by the record that was just read; anew, by what it says now."""
+        nonlocal known, connected_before
         from nodefleet.adapters.k8s.calls import Limits  # noqa: PLC0415
         from nodefleet.adapters.k8s.cluster import KubernetesCluster  # noqa: PLC0415  # loads the client
 
         login = secrets.login(secret, ApiLogin)
-        server = deployment.api_server or login.server
+        if connected_before:
+            known = _record_now(store, known)
+        connected_before = True
+        server = known.api_server or login.server
         if not server:
             raise MisconfiguredError(f"Nobody says where the API server is: put its address into secret {secret}")
         return KubernetesCluster.at(server, login.token, login.ca, Limits(left=shared().present.left))
 
     return LateCluster(connect, lambda: secrets.refresh(secret))
+
+
+def _record_now(store: Store, known: Deployment) -> Deployment:
+    try:
+        return store.state().deployment or known
+    except NodeFleetError as error:
+        shared().present.warn(f"The deployment's record cannot be read, going by what it was: {error}")
+        return known
 
 
 def _gauges(deployment: Deployment) -> Gauges:

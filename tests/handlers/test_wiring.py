@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
@@ -16,7 +17,7 @@ from function_output import Printed
 from nodefleet import settings, wiring
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.metrics import Metric
-from nodefleet.errors import DeniedError, MisconfiguredError, UnavailableError
+from nodefleet.errors import DeniedError, MisconfiguredError, UnavailableError, UnreachableError
 from nodefleet.handlers import report
 from nodefleet.loop.run import Ran
 from nodefleet.ports import Held
@@ -274,3 +275,37 @@ def test_of_fifty_runs_at_once_one_acts_on_dynamodb_local(account, monkeypatch, 
     with dynamodb_at(os.environ[LOCAL]), deployment(monkeypatch, tmp_path, clusters=1) as made:
         kept(made)
         one_has_acted(made, all_at_once(made))
+
+
+def test_a_moved_api_server_is_found_after_two_calls_that_nobody_answered(deployed, monkeypatch):
+    """Its address stands in the deployment's record, its certificate in the secret: a warm function reads both anew."""
+    asked: list[str] = []
+
+    class Away:
+        calls = 0
+
+        def view(self) -> None:
+            raise UnreachableError("Kubernetes", "timed out")
+
+        def close(self) -> None:
+            pass
+
+    def at(server: str, *_: object) -> Away:
+        asked.append(server)
+        return Away()
+
+    monkeypatch.setattr("nodefleet.adapters.k8s.cluster.KubernetesCluster.at", at)
+    monkeypatch.setattr("nodefleet.adapters.aws.secrets.ASK_AGAIN_AFTER", timedelta(0))
+    store = wiring.store_of(deployed.site.name)
+    state = store.state()
+    addresses = iter(["https://new:6443", "https://newer:6443"])
+
+    class Store:
+        def state(self):
+            return replace(state, deployment=replace(state.deployment, api_server=next(addresses)))
+
+    cluster = wiring.made(replace(state.deployment, api_server="https://old:6443"), Store()).cluster
+    for _ in range(5):
+        with pytest.raises(UnreachableError):
+            cluster.view()
+    assert asked == ["https://old:6443", "https://new:6443", "https://newer:6443"]

@@ -48,7 +48,7 @@ def test_two_zones_and_a_name_are_enough():
     assert (cluster.id, cluster.name, pool.name, pool.arch) == ("dev-shop", "shop", "default", "x86_64")
     assert (cluster.master.type, pool.disk_gb) == ("t3.medium", 20)
     assert (cluster.policy.pools[0].limits.min, cluster.policy.pools[0].limits.max) == (2, 10)
-    assert made.config.autoscaler.reserved_concurrency is None
+    assert made.config.autoscaler.reserved_concurrency.interruption is None
 
 
 @pytest.mark.parametrize("file", [DEV, PRODUCTION])
@@ -146,7 +146,8 @@ def test_everything_that_is_wrong_is_named_at_once():
         ),
         ({"autoscaler.memory": {"report": 64}}, "beyond Lambda's limits"),
         ({"autoscaler.log_days": 31}, "is not a number of days to keep logs"),
-        ({"autoscaler.reserved_concurrency": 0}, "would stop it"),
+        ({"autoscaler.reserved_concurrency": {"reconcile": 0}}, "would stop it"),
+        ({"autoscaler.reserved_concurrency": {"interruption": 1}}, "is less than its queue needs"),
         ({"autoscaler.metrics": ["HourlyCosts"]}, "did you mean HourlyCost?"),
         ({"autoscaler.schedule": {"every": "7m"}}, "is not an interval that EventBridge can keep"),
         ({"autoscaler.schedule": {"every": "30s"}}, "is not an interval that EventBridge can keep"),

@@ -94,7 +94,7 @@ class Deployed:
         """What the table's stream brings of the events, as the mapping's filter lets them through."""
         table = self.graph.exports["table"]
         items = self.cloud.client("dynamodb").scan(TableName=table)["Items"]
-        (mapping,) = self.graph.of("EventSourceMapping")
+        mapping = self.graph.one("EventSourceMapping", "notify-stream")
         (pattern,) = [json.loads(each["pattern"]) for each in mapping.inputs["filterCriteria"]["filters"]]
         ((key, condition),) = pattern["dynamodb"]["Keys"].items()
         (prefix,) = [each["prefix"] for each in condition["S"]]

@@ -100,7 +100,8 @@ def test_three_failures_within_a_quarter_of_an_hour_are_too_many_and_so_are_thre
 def test_every_queue_of_dead_letters_is_watched():
     graph = deployed_stack(DEV)
     watched = {each["dimensions"]["QueueName"] for each in alarms(graph)["dead-letters"]}
-    assert watched == {each.inputs["name"] for each in graph.of("sqs/queue:Queue")}
+    queues = {each.inputs["name"] for each in graph.of("sqs/queue:Queue")}
+    assert watched == queues - {"node-fleet-dev-ec2-events"}  # what it cannot get rid of lies in failed-runs
 
 
 def test_every_function_is_watched_for_throttles():

@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime, timedelta
+from fnmatch import fnmatch
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from infra_mocks import DEV, PRODUCTION, deployed_stack, unusual_stack
 from nodefleet.adapters.aws.ec2_events import NOTHING, read
 from nodefleet.adapters.aws.wakeups import wakeups
 from nodefleet_infra.config import Night, ScheduleConfig
+from nodefleet_infra.functions import INTERRUPTION
 from nodefleet_infra.schedules import EC2_EVENTS, ticks, weekly
+from nodefleet_tools.sim.event_queue import RECEIVES, VISIBLE_AFTER, WINDOW
 from schedule_grammar import Cron, Every, GrammarError, parsed
 
 MONDAY = datetime(2026, 11, 16)  # noqa: DTZ001  # in the schedule's own zone
@@ -169,15 +172,34 @@ def test_the_function_understands_every_event_that_the_rules_pass_on():
         assert told.urgent, event
 
 
-def test_rules_start_the_urgent_alias_and_keep_what_they_cannot_deliver():
+def test_what_ec2_says_goes_through_the_queue_and_what_cannot_be_delivered_is_kept():
     graph = deployed_stack(DEV)
+    (queue,) = [each for each in graph.of("sqs/queue:Queue") if each.inputs["name"] == "node-fleet-dev-ec2-events"]
     targets = graph.of("EventTarget")
     assert len(targets) == len(graph.of("EventRule")) == 3
     for target in targets:
-        assert target.inputs["arn"].endswith(":function:node-fleet-dev-interruption:urgent")
+        assert target.inputs["arn"] == queue.outputs["arn"]
         assert target.inputs["deadLetterConfig"]["arn"].endswith("undelivered")
-    permitted = {each.inputs["sourceArn"] for each in graph.of("lambda/permission:Permission")}
-    assert {rule.outputs["arn"] for rule in graph.of("EventRule")} <= permitted
+    (policy,) = [each for each in graph.of("QueuePolicy") if each.name == "ec2-events"]
+    (allowed,) = [each for each in json.loads(policy.inputs["policy"])["Statement"] if each["Effect"] == "Allow"]
+    assert (allowed["Principal"], allowed["Action"]) == ({"Service": "events.amazonaws.com"}, "sqs:SendMessage")
+    for rule in graph.of("EventRule"):
+        assert fnmatch(rule.outputs["arn"], allowed["Condition"]["ArnLike"]["aws:SourceArn"])
+
+
+@pytest.mark.parametrize(("graph", "most"), [(deployed_stack, 10), (unusual_stack, 4)])
+def test_one_function_takes_all_messages_of_a_moment(graph, most):
+    made = graph(DEV) if graph is deployed_stack else graph()
+    (mapping,) = [each.inputs for each in made.of("EventSourceMapping") if each.name == "ec2-events"]
+    (queue,) = [each.inputs for each in made.of("sqs/queue:Queue") if each.name == "ec2-events"]
+    assert mapping["functionName"].endswith("-interruption:urgent")
+    assert mapping["functionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert (mapping["batchSize"], mapping["maximumBatchingWindowInSeconds"]) == (100, WINDOW)
+    assert mapping["scalingConfig"] == {"maximumConcurrency": most}
+    assert queue["visibilityTimeoutSeconds"] == VISIBLE_AFTER > INTERRUPTION.timeout
+    redrive = json.loads(queue["redrivePolicy"])
+    assert redrive["maxReceiveCount"] == RECEIVES
+    assert redrive["deadLetterTargetArn"].endswith("failed-runs")
 
 
 def test_switched_off_nothing_starts_by_itself():

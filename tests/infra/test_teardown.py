@@ -58,6 +58,7 @@ def test_whatever_starts_a_run_goes_before_the_workers_do(graph):
         *graph.of("scheduler/schedule:Schedule"),
         *graph.of("EventRule"),
         *graph.of("EventTarget"),
+        *[each for each in graph.of("EventSourceMapping") if each.name == "ec2-events"],
         *[each for each in graph.of("TopicSubscription") if each.name == "reconcile-wake"],
     ]
     for each in starters:

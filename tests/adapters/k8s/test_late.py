@@ -8,7 +8,14 @@ import pytest
 
 from nodefleet.adapters.k8s.late import LateCluster
 from nodefleet.domain.operations import Cordon, PodRef
-from nodefleet.errors import DeniedError, LoginRefusedError, MisconfiguredError, UnavailableError
+from nodefleet.errors import (
+    DeniedError,
+    LoginRefusedError,
+    MisconfiguredError,
+    ThrottledError,
+    UnavailableError,
+    UnreachableError,
+)
 
 POD = PodRef(namespace="default", name="web", uid="u-1")
 CORDON = Cordon(node="w1", removal="r-1", reason="CPU 20 %", deadline=datetime(2026, 11, 16, 12, tzinfo=UTC))
@@ -164,3 +171,41 @@ def test_threads_that_are_refused_together_renew_the_login_once():
         thread.join(5)
     assert answers == ["view", "view"]
     assert (late.refreshed, refused.closed, len(late.made)) == (1, 1, 2)
+
+
+# ── nobody answers ───────────────────────────────────────────────────────────────────────────────────────────────
+
+NOBODY = UnreachableError("Kubernetes", "certificate verify failed")
+SAYS_NO = UnavailableError("Kubernetes", "500 failed calling webhook")
+
+
+def failing(late: Late) -> None:
+    with pytest.raises(UnavailableError):
+        late.cluster.view()
+
+
+def test_after_two_calls_that_nobody_answered_address_and_certificate_are_read_again():
+    late = Late([Connection(NOBODY, NOBODY), Connection()])
+    failing(late)
+    assert late.refreshed == 0
+    failing(late)
+    assert (late.refreshed, late.made[0].closed) == (1, 1)
+    assert late.cluster.view() == "view"
+    assert late.cluster.calls == 3
+
+
+@pytest.mark.parametrize("between", [[SAYS_NO], [ThrottledError("Kubernetes", "429")]])
+def test_a_server_that_says_no_is_there(between):
+    late = Late([Connection(NOBODY, *between, NOBODY)])
+    for _ in range(3):
+        failing(late)
+    assert late.cluster.view() == "view"
+    assert (late.refreshed, len(late.made)) == (0, 1)
+
+
+def test_while_it_is_away_it_is_asked_for_anew_every_second_time():
+    late = Late([Connection(*[NOBODY] * 2), Connection(*[NOBODY] * 2), Connection()])
+    for _ in range(4):
+        failing(late)
+    assert late.cluster.view() == "view"
+    assert late.refreshed == 2

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from nodefleet.adapters.k8s.refusals import PART, refusal
 from nodefleet.adapters.k8s.resources import Request
-from nodefleet.errors import UnavailableError
+from nodefleet.errors import UnreachableError
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
@@ -74,7 +74,7 @@ class Api:
         self.calls = 0  # sent so far
 
     def ask(self, request: Request) -> Answer:
-        """The answer, whatever its status is. UnavailableError if there is none."""
+        """The answer, whatever its status is. UnreachableError if there is none."""
         for pause in _PAUSES:
             try:
                 return self._send(request)
@@ -180,7 +180,7 @@ def _content(response: "BaseHTTPResponse", until: float) -> bytes:
 
 
 def _unavailable(request: Request, cause: str) -> NoReturn:
-    raise UnavailableError(PART, f"{request}: {cause}") from None
+    raise UnreachableError(PART, f"{request}: {cause}") from None
 
 
 def _cause(error: Exception) -> str:

@@ -1,7 +1,8 @@
-"""The Cluster port that connects when it is first asked, and anew when its login is refused.
+"""The Cluster port that connects when it is first asked, and anew when its login is refused or nobody answers.
 
-A token is rotated while a warm function keeps the old one. And a login that cannot be had must not keep a run from
-starting: it is Kubernetes that is away then.
+A token is rotated while a warm function keeps the old one; a master that was replaced has another certificate, or
+another address: after a few calls in a row that nobody answered, all of it is read again. And a login that cannot be
+had must not keep a run from starting: it is Kubernetes that is away then.
 """
 
 from collections.abc import Callable
@@ -12,10 +13,12 @@ from nodefleet.domain.machines import Node
 from nodefleet.domain.observation import ClusterView
 from nodefleet.domain.operations import Cordon, PodRef
 from nodefleet.domain.workload import Pod
-from nodefleet.errors import LoginRefusedError
+from nodefleet.errors import LoginRefusedError, NodeFleetError, UnreachableError
 from nodefleet.ports import Cluster, Evicted
 
 T = TypeVar("T")
+
+_UNANSWERED = 2  # calls in a row; each has tried several times, and a run without Kubernetes makes few of them
 
 
 class Connected(Cluster, Protocol):
@@ -28,12 +31,13 @@ class Connected(Cluster, Protocol):
 class LateCluster:
     def __init__(self, connect: Callable[[], Connected], refresh: Callable[[], None]) -> None:
         """`connect` may raise MisconfiguredError, DeniedError or UnavailableError; `refresh` says that a login was
-        refused."""
+        refused, or led nowhere."""
         self._connect = connect
         self._refresh = refresh
         self._cluster: Connected | None = None
         self._connecting = Lock()
         self._calls = 0  # of connections that are closed
+        self._unanswered = 0  # calls in a row
 
     @property
     def calls(self) -> int:
@@ -73,10 +77,22 @@ class LateCluster:
         """A call that was refused for its login did nothing, so it can be made again."""
         cluster = self._connected()
         try:
-            return ask(cluster)
+            answer = ask(cluster)
         except LoginRefusedError:
+            self._unanswered = 0
             self._drop(cluster)
             return ask(self._connected())
+        except UnreachableError:
+            self._unanswered += 1
+            if self._unanswered >= _UNANSWERED:
+                self._unanswered = 0
+                self._drop(cluster)
+            raise
+        except NodeFleetError:
+            self._unanswered = 0  # it says no, so it is there
+            raise
+        self._unanswered = 0
+        return answer
 
     def _connected(self) -> Connected:
         with self._connecting:
