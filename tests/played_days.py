@@ -1,12 +1,17 @@
 """Scenarios and seeds that several tests look at, each played once; and small ones, written as a file would be."""
 
+from collections import Counter
 from functools import cache
 
 import yaml
 
+from nodefleet_tools.sim.chaos.invocations import Invocations
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.play import Verdict
 from nodefleet_tools.sim.chaos.play import play as play_seed
+from nodefleet_tools.sim.chaos.scene import staged
+from nodefleet_tools.sim.chaos.stage import Stage
+from nodefleet_tools.sim.chaos.strikes import Strikes
 from nodefleet_tools.sim.played import Played
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenarios.reading import Read, find, read
@@ -40,6 +45,20 @@ def shipped_day(name: str) -> Played:
 def played_seed(seed: int) -> Verdict:
     """Of the code as it is: one with a planted bug plays its own."""
     return play_seed(Plan.of(seed))
+
+
+def staged_plan(plan: Plan) -> Stage:
+    """A plan's scene with all that it is played with, and nothing of it has happened yet."""
+    world, figures = staged(plan), Counter()
+    strikes = Strikes(world, plan.rates, plan.random("strikes"), figures, look_takes=plan.look_takes)
+    return Stage(
+        plan=plan,
+        world=world,
+        strikes=strikes,
+        invocations=Invocations(plan, world, strikes, figures),
+        figures=figures,
+        snapshot=tuple(node for node in world.kube.nodes.values() if node.pool),
+    )
 
 
 def small(**parts: object) -> dict[str, object]:

@@ -9,17 +9,17 @@ import pytest
 from nodefleet.domain.machines import InstanceState
 from nodefleet.errors import DeniedError, ThrottledError, UnavailableError
 from nodefleet_tools.sim.chaos.incidents import INCIDENTS, befall
-from nodefleet_tools.sim.chaos.invocations import Invocations
 from nodefleet_tools.sim.chaos.plan import WEIGHTS, Delivery, Incident, Plan
 from nodefleet_tools.sim.chaos.play import play
 from nodefleet_tools.sim.chaos.rest import Rest, calm_down, restored_within
 from nodefleet_tools.sim.chaos.scene import staged
 from nodefleet_tools.sim.chaos.seeds import verdicts
 from nodefleet_tools.sim.chaos.stage import Stage
-from nodefleet_tools.sim.chaos.strikes import Rates, Strikes
+from nodefleet_tools.sim.chaos.strikes import Rates
+from nodefleet_tools.sim.chaos.widening import LATER
 from nodefleet_tools.sim.hooks import KilledError
 from nodefleet_tools.sim.rules import Rule
-from played_days import played_seed
+from played_days import played_seed, staged_plan
 
 SHARE = 40  # seeds that every test run plays
 AT_A_TIME = 10
@@ -34,19 +34,6 @@ def test_nothing_happens_that_must_never_happen(first):
 def quiet(seed: int = 1, **changes) -> Plan:
     """A seed in which nothing befalls anybody."""
     return replace(Plan(seed=seed, scene=Plan.of(seed).scene), **changes)
-
-
-def stage(plan: Plan) -> Stage:
-    world, figures = staged(plan), Counter()
-    strikes = Strikes(world, plan.rates, plan.random("strikes"), figures)
-    return Stage(
-        plan=plan,
-        world=world,
-        strikes=strikes,
-        invocations=Invocations(plan, world, strikes, figures),
-        figures=figures,
-        snapshot=tuple(node for node in world.kube.nodes.values() if node.pool),
-    )
 
 
 # ── a seed ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,11 +66,11 @@ def test_runs_overlap_and_alternate():
 
 
 def test_every_kind_of_incident_can_happen_and_every_kind_does_something():
-    assert set(INCIDENTS) == set(WEIGHTS)
+    assert set(INCIDENTS) == set(WEIGHTS) | set(LATER)
     happened = Counter()
     for number, kind in enumerate(INCIDENTS):
         for seed in range(8):
-            here = stage(Plan.of(seed))
+            here = staged_plan(Plan.of(seed))
             befall(here, Incident(number=number, after=0.0, kind=kind))
             here.world.advance(30)
             here.invocations.turns.end()
@@ -110,7 +97,7 @@ def test_several_processes_give_the_same_verdicts_in_order():
 
 
 def struck(**rates) -> Stage:
-    return stage(quiet(rates=Rates(**rates)))
+    return staged_plan(quiet(rates=Rates(**rates)))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +193,7 @@ def test_how_soon_min_is_restored_is_a_sum_of_the_policys_numbers():
 
 def at_rest(**changes) -> Stage:
     """Everything is calm, and has been for a while."""
-    here = stage(quiet(**changes))
+    here = staged_plan(quiet(**changes))
     calm_down(here)
     return here
 

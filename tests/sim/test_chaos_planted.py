@@ -1,7 +1,8 @@
 """The harness bites: bugs put into the shipped code on purpose are found.
 
 For each the first seed that finds it, counted from seed 0, is written down. The test starts there, so that it is quick,
-and allows for a few more seeds, because every change to the loop shifts what a seed plays.
+and allows for a few more seeds, because every change to the loop shifts what a seed plays. When more is drawn the table
+is made again: `python -m nodefleet_tools.sim.chaos.hunting`.
 """
 
 from dataclasses import dataclass
@@ -23,18 +24,18 @@ class Found:
 
 
 FOUND = {
-    "no fence check": Found(16, Rule.LEASE),
+    "no fence check": Found(1, Rule.LEASE),
     "token not stored first": Found(1, Rule.UNRECORDED),
-    "a new token each time": Found(45, Rule.TWICE, within=60),
+    "a new token each time": Found(14, Rule.TWICE, within=60),
     "budgets forgotten": Found(1, Rule.BUDGET),
-    "max ignored": Found(1, Rule.OVER_MAX),
+    "max ignored": Found(0, Rule.OVER_MAX),
     "wake dropped": Found(1, Rule.WAKE),
     "orphans removed at first sight": Found(1, Rule.HASTY),
-    "release without owner": Found(71, Rule.LEASE, within=60),
+    "release without owner": Found(70, Rule.LEASE, within=60),
     "missing read as zero": Found(37, Rule.BLIND),
-    "interrupted node counted": Found(5, Rule.COUNTED),
+    "interrupted node counted": Found(10, Rule.COUNTED),
     "human cordon undone": Found(1, Rule.PERSON),
-    "alerts told apart by their text": Found(26, Rule.QUIET),
+    "alerts told apart by their text": Found(16, Rule.QUIET),
 }
 
 

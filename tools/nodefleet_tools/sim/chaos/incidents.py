@@ -52,6 +52,17 @@ INCIDENTS: Mapping[str, Befalls] = {
     "S3 is away": of_cluster.s3_away,
     "an alert": of_cluster.alert,
     "several runs at once": of_cluster.at_once,
+    "a pod cannot be evicted": of_cluster.cannot_evict,
+    "a node cannot be changed": of_cluster.cannot_change_node,
+    "a record cannot be read": of_cluster.cannot_read_record,
+    "EC2 schedules a change days ahead": of_cloud.schedules_ahead,
+    "a new release refuses the policy": of_people.refuses_policy,
+    "a person renames a pool": of_people.renames_pool,
+    "a person deletes a healthy Node": of_people.deletes_healthy_node,
+    "a person stops a healthy machine": of_people.stops_healthy,
+    "the scheduler refuses a workload": of_cluster.refuses_workload,
+    "EC2 recommends to rebalance all": of_cloud.recommends_all,
+    "a node stays dead": of_cluster.stays_dead,
 }
 
 

@@ -19,7 +19,7 @@ from nodefleet.loop.run import Ran, run
 from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.strikes import Strikes
-from nodefleet_tools.sim.event_queue import EventQueue
+from nodefleet_tools.sim.event_queue import LIMIT, EventQueue
 from nodefleet_tools.sim.hooks import Call, Hook, KilledError, Moment
 from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule
@@ -36,6 +36,8 @@ _RETRIES = (60.0, 120.0)  # seconds until Lambda tries a failed event again
 _AT_ONCE = 2.0  # seconds within which runs start that start together
 _LATE = ((20.0, 400.0), (20.0, 400.0), (1300.0, 2400.0))  # seconds; after a throttle it may be hours
 _ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.STOPPED)
+_THROTTLED = (20.0, 60.0)  # seconds until Lambda tries an alert again that found no free function
+_RECONCILE = ("tick", "alert")  # what the reconcile function runs for
 _STATE_EVENTS = 0.3  # of the changes of state lead to a run; all of them would, and each only looks once more
 
 
@@ -49,8 +51,10 @@ class Invocations:
         self._figures = figures
         self._random = plan.random("invocations")
         self.events: EventQueue[Sequence[Notice]] = EventQueue(
-            world.clock, self.turns, self._warned, plan.random("event queue")
+            world.clock, self.turns, self._warned, plan.random("event queue"), limit=plan.concurrency or LIMIT
         )
+        self._throttles = plan.random("throttles")
+        self._busy = 0  # runs of the reconcile function that are under way
         world.ec2.listeners.append(self._state_changed)
 
     # ── who starts runs ──────────────────────────────────────────────────────────────────────────────────────────
@@ -114,6 +118,18 @@ class Invocations:
         hook: Hook | None = None,
     ) -> None:
         def invocation() -> None:
+            if kind not in _RECONCILE:
+                invoked()
+            elif self._plan.concurrency and self._busy >= self._plan.concurrency:
+                self._throttled(kind, lambda: self._started(kind, work, limit=limit, retries=retries, hook=hook))
+            else:
+                self._busy += 1
+                try:
+                    invoked()
+                finally:
+                    self._busy -= 1
+
+        def invoked() -> None:
             if not self._invoke(kind, work, limit=limit, hook=hook) and retries:
                 again, *others = retries
                 self._world.clock.after(
@@ -121,6 +137,13 @@ class Invocations:
                 )
 
         self._world.clock.after(0, lambda: self.turns.begin(invocation))
+
+    def _throttled(self, kind: str, again: Callable[[], None]) -> None:
+        """No function is free: a tick is lost, everything else is tried again for hours."""
+        self._world.guard.did("Lambda", f"! has no free function for {'a tick' if kind == 'tick' else 'an alert'}")
+        self._figures["faults"] += 1
+        if kind != "tick":
+            self._world.clock.after(self._throttles.uniform(*_THROTTLED), again)
 
     def _invoke(
         self, kind: str, work: Callable[[Parts, str], Ran], *, limit: timedelta, hook: Hook | None = None

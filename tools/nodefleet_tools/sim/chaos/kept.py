@@ -22,14 +22,14 @@ def text_of(plan: Plan, about: str = "") -> str:
 
 def plan_from(text: str) -> Plan:
     plain: dict[str, Any] = json.loads(text)
-    return Plan(
-        seed=plain["seed"],
-        scene=_scene(plain["scene"]),
-        rates=Rates(**plain["rates"]),
-        skew=plain["skew"],
-        delivery=Delivery(**plain["delivery"]),
-        incidents=tuple(Incident(**each) for each in plain["incidents"]),
-    )
+    del plain["about"]
+    made = {
+        "scene": _scene(plain["scene"]),
+        "rates": Rates(**plain["rates"]),
+        "delivery": Delivery(**plain["delivery"]),
+        "incidents": tuple(Incident(**each) for each in plain["incidents"]),
+    }
+    return Plan(**{**plain, **made})
 
 
 def about(text: str) -> str:

@@ -64,6 +64,32 @@ def schedules(stage: Stage, random: Random) -> str:
     return f"{machine.id}, but nothing will come of it"
 
 
+def schedules_ahead(stage: Stage, random: Random) -> str:
+    """Hours or days ahead; some of these are withdrawn, and some never come though nobody says so."""
+    machine = stage.any_worker(random)
+    if machine is None or machine.doomed_at is not None:
+        return ""
+    world = stage.world
+    ahead = timedelta(seconds=random.choice((1800.0, 4500.0, 6 * 3600.0, 3 * 86400.0, 14 * 86400.0)))
+    notice = world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE, ahead=ahead, happens=coin(random))
+    stage.invocations.event([notice])
+    said = f"{machine.id} in {ahead}"
+    if coin(random):
+        return said
+    after = random.uniform(60, 2400)
+    world.clock.after(after, lambda: stage.invocations.event([world.withdraw(notice)]))
+    return f"{said}, withdrawn after {after:.0f} s"
+
+
+def recommends_all(stage: Stage, random: Random) -> str:
+    """Spot runs short in a zone: half or all of the Spot machines at once."""
+    spot = [each for each in stage.world.ec2.live_workers() if each.market is Market.SPOT]
+    chosen = spot if coin(random) else random.sample(spot, (len(spot) + 1) // 2)
+    for machine in chosen:
+        stage.invocations.event([stage.world.interrupt(machine.id, NoticeKind.REBALANCE)])
+    return ", ".join(machine.id for machine in chosen)
+
+
 def dies(stage: Stage, random: Random) -> str:
     """Without a word: the hardware failed."""
     machine = stage.any_worker(random)

@@ -2,8 +2,10 @@
 
 from random import Random
 
+from nodefleet.errors import DeniedError, ThrottledError, UnavailableError
 from nodefleet_tools.sim.chaos.drawing import coin
 from nodefleet_tools.sim.chaos.stage import Stage
+from nodefleet_tools.sim.chaos.strikes import Failing
 from nodefleet_tools.sim.workloads import Kind, Workload
 
 _SCALED = (Kind.DEPLOYMENT, Kind.STATEFUL_SET)
@@ -30,6 +32,80 @@ def flaps(stage: Stage, random: Random) -> str:
     for number in range(random.randint(2, 6)):
         stage.world.clock.after(number * random.uniform(90, 150), falls)
     return node.name
+
+
+def stays_dead(stage: Stage, random: Random) -> str:
+    node = stage.any_node(random)
+    if node is None:
+        return ""
+    stage.world.nodes.silence(node.name, for_seconds=None)
+    stage.dead.add(node.name)
+    return node.name
+
+
+# ── one object that always fails ─────────────────────────────────────────────────────────────────────────────────
+
+
+def cannot_evict(stage: Stage, random: Random) -> str:
+    """Every eviction of one pod fails: a webhook that breaks, a right that lacks, an answer that never comes."""
+    placed = [pod for pod in stage.world.kube.pods.values() if pod.node and not pod.is_daemon and not pod.finished]
+    if not placed:
+        return ""
+    pod = random.choice(placed)
+    failing = _failing(random)
+    stage.strikes.poisoned[pod.uid] = failing
+    if coin(random):
+        stage.lasting.add(pod.uid)
+    return f"{pod.key}: {failing()}"
+
+
+def cannot_change_node(stage: Stage, random: Random) -> str:
+    node = stage.any_node(random)
+    if node is None:
+        return ""
+    failing = _failing(random)
+    stage.strikes.poisoned[node.name] = failing
+    return f"{node.name}: {failing()}"
+
+
+def _failing(random: Random) -> Failing:
+    return random.choice(
+        (
+            lambda: UnavailableError("Kubernetes", "500: failed calling webhook"),
+            lambda: UnavailableError("Kubernetes", "504: timed out"),
+            lambda: ThrottledError("Kubernetes", "429: too many requests"),
+            lambda: DeniedError("Kubernetes", "403: forbidden", "Mend the role"),
+        )
+    )
+
+
+def cannot_read_record(stage: Stage, random: Random) -> str:
+    """Until somebody deploys the version that wrote it."""
+    seconds = random.uniform(30, 900)
+    stage.strikes.unreadable = "operation#launch"
+
+    def mended() -> None:
+        stage.strikes.unreadable = ""
+
+    stage.world.clock.after(seconds, mended)
+    return f"for {seconds:.0f} s"
+
+
+def refuses_workload(stage: Stage, random: Random) -> str:
+    """The scheduler has a reason that packing does not know, for a while or for ever."""
+    workload = _any(stage, random)
+    workload.traits.refused = "0/3 nodes are available: 3 node(s) exceed max volume count."
+    stage.world.kube.changed()
+    if coin(random):
+        stage.lasting.add(workload.uid)
+        return f"{workload.name} for ever"
+
+    def accepts() -> None:
+        workload.traits.refused = ""
+        stage.world.kube.changed()
+
+    stage.world.clock.after(random.uniform(60, 1800), accepts)
+    return workload.name
 
 
 def scales_workload(stage: Stage, random: Random) -> str:

@@ -13,6 +13,9 @@ from nodefleet_tools.sim.chaos.scene import SECOND_POOL
 from nodefleet_tools.sim.chaos.stage import Stage
 
 _PERSON = "a person"
+_COMMON = ("burst", "trust", "preset")  # what a policy says for all its pools
+_FUTURE = "from_a_newer_release"  # a setting that this release does not know
+_NEW_NAME = "web"
 _ROLE_RIGHTS = (
     {"cloud.terminate"},
     {"cloud.mark_failed"},
@@ -52,6 +55,15 @@ def deletes_node(stage: Stage, random: Random) -> str:
     return node.name
 
 
+def deletes_healthy_node(stage: Stage, random: Random) -> str:
+    ready = [node for node in stage.world.kube.nodes.values() if node.pool and node.ready and not node.cordoned]
+    if not ready:
+        return ""
+    node = random.choice(ready)
+    stage.world.person.delete_node(node.name)
+    return node.name
+
+
 def terminates(stage: Stage, random: Random) -> str:
     machine = stage.any_worker(random)
     if machine is None:
@@ -64,6 +76,17 @@ def stops(stage: Stage, random: Random) -> str:
     machine = stage.any_worker(random)
     if machine is None:
         return ""
+    stage.world.person.stop(machine.id)
+    return machine.id
+
+
+def stops_healthy(stage: Stage, random: Random) -> str:
+    ready = [node for node in stage.world.kube.nodes.values() if node.pool and node.ready and not node.cordoned]
+    machines = [stage.world.ec2.machines.get(node.instance) for node in ready]
+    there = [machine for machine in machines if machine is not None and machine.live]
+    if not there:
+        return ""
+    machine = random.choice(there)
     stage.world.person.stop(machine.id)
     return machine.id
 
@@ -109,7 +132,7 @@ def changes_pools(stage: Stage, random: Random) -> str:
     if "store" in stage.world.faults.away:
         return ""
     data = _in_force(stage)
-    common = {"burst": data.pop("burst"), "trust": data.pop("trust")}
+    common = {key: data.pop(key) for key in _COMMON if key in data}
     if "pools" not in data:
         second = {"name": SECOND_POOL, "limits": {"min": random.choice((0, 1)), "max": 2}}
         _enforce(stage, {**common, "pools": [{"name": "default", **data}, second]})
@@ -119,9 +142,24 @@ def changes_pools(stage: Stage, random: Random) -> str:
     return f"pool {SECOND_POOL} is gone"
 
 
+def renames_pool(stage: Stage, random: Random) -> str:
+    """The machines and the stored launches of its old name are nobody's."""
+    if "store" in stage.world.faults.away:
+        return ""
+    data = _in_force(stage)
+    if "pools" not in data:
+        common = {key: data.pop(key) for key in _COMMON if key in data}
+        data = {**common, "pools": [{"name": "default", **data}]}
+    pool = random.choice(data["pools"])
+    before = pool["name"]
+    pool["name"] = before if before.startswith(_NEW_NAME) else f"{_NEW_NAME}-{before}"
+    _enforce(stage, data)
+    return f"{before} is {pool['name']}"
+
+
 def _in_force(stage: Stage) -> dict[str, Any]:
     newest = stage.world.table.policies[-1].data
-    data: dict[str, Any] = {**newest}
+    data: dict[str, Any] = {key: value for key, value in newest.items() if key != _FUTURE}
     if "pools" in data:
         data["pools"] = [{**pool} for pool in data["pools"]]
     return data
@@ -132,6 +170,24 @@ def _enforce(stage: Stage, data: dict[str, Any]) -> None:
         base = rules.get("market", {}).get("on_demand_base", 1)
         rules["market"] = {**rules.get("market", {}), "on_demand_base": min(base, rules["limits"]["max"])}
     stage.world.enforce(data)
+
+
+def refuses_policy(stage: Stage, random: Random) -> str:
+    """A release is deployed that refuses the active policy, until somebody applies one that it takes."""
+    world = stage.world
+    if "store" in world.faults.away:
+        return ""
+    number = len(world.table.policies) + 1
+    refused = replace(world.table.policies[-1], number=number, at=world.now, data={**_in_force(stage), _FUTURE: 1})
+    world.table.put_policy(refused)
+    seconds = random.uniform(60, 1800)
+
+    def applied() -> None:
+        if world.table.policies[-1].number == number:
+            _enforce(stage, _in_force(stage))
+
+    world.clock.after(seconds, applied)
+    return f"for {seconds:.0f} s"
 
 
 def declares_nonsense(stage: Stage, random: Random) -> str:

@@ -7,13 +7,15 @@ the time would hide what a single kind does.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from random import Random
 
 from nodefleet_tools.sim.chaos.scene import Scene, drawn
 from nodefleet_tools.sim.chaos.strikes import Rates
+from nodefleet_tools.sim.chaos.timing import TROUBLE, Incident
+from nodefleet_tools.sim.chaos.widening import ALL, Widening, widened
 
-TROUBLE = timedelta(minutes=60)
+__all__ = ["TROUBLE", "WEIGHTS", "Delivery", "Incident", "Plan"]
+
 TRUSTED_SKEW = 5.0  # seconds that one clock may be wrong by (trust.clock_skew); two then differ by twice as much
 _FEWEST, _MOST = 4, 26  # incidents in a seed
 
@@ -78,13 +80,6 @@ _TEMPERS: Mapping[str, tuple[float, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incident:
-    number: int  # its own stream of random numbers, whatever else happens
-    after: float  # seconds from the start
-    kind: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """How well EventBridge does its work: shares of what it delivers."""
 
@@ -103,9 +98,18 @@ class Plan:
     skew: float = 0.0  # seconds by which a run's clock may be wrong, either way
     delivery: Delivery = field(default_factory=Delivery)
     incidents: tuple[Incident, ...] = ()
+    concurrency: int = 0  # runs of one function at the same time; 0: any number
+    look_takes: float = 0.0  # seconds that reading a cluster takes: a large one, or a slow API server
+    revives: bool = True  # nodes that fell silent come back when the trouble is over
+    clears_stopped: bool = True  # a person clears away machines that were stopped by hand when the trouble is over
 
     @classmethod
-    def of(cls, seed: int) -> "Plan":
+    def of(cls, seed: int, widenings: Mapping[str, Widening] = ALL) -> "Plan":
+        return widened(cls.plain(seed), widenings)
+
+    @classmethod
+    def plain(cls, seed: int) -> "Plan":
+        """Without what is drawn beyond it (`widening`)."""
         random = Random(f"{seed}/plan")  # noqa: S311  # repeatable on purpose
         rates = Rates(**{name: random.choice(tempers) for name, tempers in _TEMPERS.items()})
         kinds, weights = zip(*WEIGHTS.items(), strict=True)

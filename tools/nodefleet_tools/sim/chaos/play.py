@@ -35,7 +35,7 @@ class Verdict:
 def play(plan: Plan) -> Verdict:
     world = staged(plan)
     figures: Counter[str] = Counter()
-    strikes = Strikes(world, plan.rates, plan.random("strikes"), figures)
+    strikes = Strikes(world, plan.rates, plan.random("strikes"), figures, look_takes=plan.look_takes)
     stage = Stage(
         plan=plan,
         world=world,

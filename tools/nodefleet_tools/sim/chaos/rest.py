@@ -34,7 +34,9 @@ _UNJOINED = timedelta(minutes=10)  # after this a person takes a machine without
 _LONG_GONE = timedelta(minutes=10)
 _FORGOTTEN = timedelta(minutes=30)  # a notice means nothing any more after 22 minutes, and a tick may be late
 _MOST_JOURNAL = 64 * 1024  # bytes
+_MOST_HISTORY = 300 * 1024  # bytes, with weeks of load by the hour
 _MOST_EVENTS = 200  # that people are told of in a seed
+_ODD = ("odd",)  # workloads that the scheduler refuses from the beginning, and for ever
 _WHO = "at rest"
 
 
@@ -55,7 +57,13 @@ def calm_down(stage: Stage) -> None:
     world = stage.world
     world.guard.did("incident", "all is well again")
     stage.strikes.calm = stage.invocations.calm = True
-    stage.strikes.denied = frozenset()
+    stage.strikes.denied, stage.strikes.unreadable = frozenset(), ""
+    poisoned = stage.strikes.poisoned
+    stage.strikes.poisoned = {each: error for each, error in poisoned.items() if each in stage.lasting}
+    for workload in world.controllers.workloads.values():
+        if workload.uid not in stage.lasting and workload.name not in _ODD:
+            workload.traits.refused = ""
+    world.kube.changed()
     for port in ("cloud", "cluster", "store", "gauges", "archive"):
         world.back(port)
     world.shop.allow()
@@ -68,10 +76,11 @@ def calm_down(stage: Stage) -> None:
     for machine in world.ec2.machines.values():
         if machine.untagged_at is not None:
             machine.ours, machine.untagged_at = True, None
-        if machine.state is InstanceState.STOPPED:
+        if stage.plan.clears_stopped and machine.state is InstanceState.STOPPED:
             world.person.terminate(machine.id)
     for node in tuple(world.kube.nodes.values()):
-        world.nodes.revive(node.name)
+        if stage.plan.revives and node.name not in stage.dead:
+            world.nodes.revive(node.name)
         if node.pool and node.cordoned and not node.removal:
             world.person.uncordon(node.name)
     world.liveness.begin()
@@ -158,7 +167,7 @@ class Rest:
         old = [name for name, at in last.items() if world.now - at > _FORGOTTEN and self._is_long_gone(name)]
         over = [each for each in state.commands if each.until is not None and each.until < world.now]
         for what, size, most in (
-            ("bytes of journal", journal, _MOST_JOURNAL),
+            ("bytes of journal", journal, _MOST_HISTORY if self._stage.plan.scene.history_days else _MOST_JOURNAL),
             ("events", len(world.table.items["event"]), _MOST_EVENTS),
             ("notices of machines that are gone", len(old), 0),
             ("commands that are over", len(over), 0),

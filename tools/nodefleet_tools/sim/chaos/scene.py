@@ -6,12 +6,15 @@ however scenes are drawn by then.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from nodefleet.domain.journal import Journal
+from nodefleet.domain.memory import HourLoad, Memory, PoolMemory
 from nodefleet.domain.workload import SAFE_TO_EVICT, Volume, VolumeKind
 from nodefleet_tools.sim.chaos.drawing import chance, coin
-from nodefleet_tools.sim.kube import KubeSettings, Traits
+from nodefleet_tools.sim.kube import KubeSettings, Order, Traits
 from nodefleet_tools.sim.machines import CloudSettings
 from nodefleet_tools.sim.workloads import Kind
 from nodefleet_tools.sim.world import World
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 SECOND_POOL = "batch"
+_HOURS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,7 @@ class Scene:
     kubernetes: Mapping[str, Any] = field(default_factory=dict)  # KubeSettings
     workers: Mapping[str, int] = field(default_factory=dict)  # by pool
     workloads: tuple[Mapping[str, Any], ...] = ()  # what World.deploy takes, and perhaps a budget
+    history_days: int = 0  # of load that is remembered by the hour
 
 
 # ── drawing one ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -147,14 +152,45 @@ def staged(plan: "Plan") -> World:
         policy=scene.policy,
         zones=ZONES[: scene.zones],
         cloud=CloudSettings(**cloud),
-        kubernetes=KubeSettings(**scene.kubernetes),
+        kubernetes=_kubernetes(scene.kubernetes),
     )
     for pool, number in scene.workers.items():
         world.add_workers(number, pool=pool)
     for workload in scene.workloads:
         _deploy(world, **workload)
+    if scene.history_days:
+        world.table.put("journal", "", Journal(memory=_remembered(world, scene.history_days, plan.random("history"))))
     world.settle()
     return world
+
+
+def _kubernetes(settings: Mapping[str, Any]) -> KubeSettings:
+    known = dict(settings)
+    if "scheduling_order" in known:
+        known["scheduling_order"] = Order(known["scheduling_order"])
+    return KubeSettings(**known)
+
+
+def _remembered(world: World, days: int, random: Random) -> Memory:
+    """What so many days of load leave behind."""
+    first = world.start - timedelta(days=days)
+    hours = [first + timedelta(hours=number) for number in range(_HOURS * days)]
+    pools = {
+        pool.name: PoolMemory(
+            profile=tuple(
+                HourLoad(
+                    day=f"{hour:%Y-%m-%d}",
+                    hour=hour.hour,
+                    load=random.uniform(0, pool.limits.max),
+                    samples=30,
+                    last=hour + timedelta(minutes=58),
+                )
+                for hour in hours
+            )
+        )
+        for pool in world.policy.pools
+    }
+    return Memory(pools=pools)
 
 
 def _deploy(

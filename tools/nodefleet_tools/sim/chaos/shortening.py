@@ -37,6 +37,8 @@ class Shortening:
             self._try(replace(self.plan, delivery=replace(self.plan.delivery, **{share.name: 0.0})), most_plays)
         for rate in fields(Rates):
             self._try(replace(self.plan, rates=replace(self.plan.rates, **{rate.name: 0.0})), most_plays)
+        for plainer in ({"concurrency": 0}, {"look_takes": 0.0}, {"revives": True}, {"clears_stopped": True}):
+            self._try(replace(self.plan, **plainer), most_plays)
         size = max(1, len(self.plan.incidents) // 2)
         while size:
             start = 0
@@ -45,6 +47,10 @@ class Shortening:
                 if not self._try(fewer, most_plays):
                     start += size
             size //= 2
+        for workload in self.plan.scene.workloads:
+            scene = self.plan.scene
+            fewer_workloads = tuple(each for each in scene.workloads if each is not workload)
+            self._try(replace(self.plan, scene=replace(scene, workloads=fewer_workloads)), most_plays)
 
     def _try(self, plan: Plan, most_plays: int) -> bool:
         """Whether it still goes wrong, in the same way."""

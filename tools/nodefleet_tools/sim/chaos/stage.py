@@ -20,6 +20,8 @@ class Stage:
     invocations: Invocations
     figures: Counter[str] = field(default_factory=Counter)
     snapshot: tuple[Node, ...] = ()  # of the API server's store, to be restored from
+    dead: set[str] = field(default_factory=set)  # nodes that do not come back when the trouble is over
+    lasting: set[str] = field(default_factory=set)  # pods and workloads whose trouble goes on when all else is well
 
     def any_worker(self, random: Random, market: Market | None = None) -> Machine | None:
         """One that runs, of any pool."""

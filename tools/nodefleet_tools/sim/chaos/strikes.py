@@ -6,13 +6,15 @@ calls of a run. Answers are only wrong in ways that the real adapters cannot not
 """
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
+from nodefleet.domain.operations import Cordon, PodRef
 from nodefleet.domain.readings import Missing
-from nodefleet.errors import DeniedError, ThrottledError, UnavailableError
+from nodefleet.errors import DeniedError, MalformedError, NodeFleetError, ThrottledError, UnavailableError
 from nodefleet_tools.sim.chaos.drawing import chance, coin
 from nodefleet_tools.sim.faults import SERVICES
 from nodefleet_tools.sim.hooks import Call, KilledError, Moment
@@ -23,6 +25,8 @@ _SLOW = (4.0, 40.0)
 _LAG = (5.0, 60.0)  # how old a stale answer is
 _VIEWS = 8  # of Kubernetes that are kept to be given again
 _TIME, _GAUGES = "time", "gauges"
+
+Failing: TypeAlias = Callable[[], NodeFleetError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +48,15 @@ class Rates:
 class Strikes:
     """A hook for every run of a seed."""
 
-    def __init__(self, world: World, rates: Rates, random: Random, figures: Counter[str]) -> None:
+    def __init__(
+        self, world: World, rates: Rates, random: Random, figures: Counter[str], *, look_takes: float = 0.0
+    ) -> None:
         self.calm = False
+        self.poisoned: dict[
+            str, Callable[[], NodeFleetError]
+        ] = {}  # by a pod's uid or a node's name: every call about it fails
+        self.unreadable = ""  # a record that cannot be read, and stops every run that reads the table
+        self._look_takes = look_takes
         self.denied: frozenset[str] = frozenset()  # calls that our role may not make
         self._world = world
         self._clock = world.clock
@@ -61,12 +72,26 @@ class Strikes:
             self._clock.wait(self._random.uniform(*_QUICK) / 2)
         if call.name in self.denied and call.moment is Moment.BEFORE:
             raise DeniedError(SERVICES[call.port], f"{call.method} is not allowed", "Mend the role")
+        if call.moment is Moment.BEFORE:
+            self._always(call)
         if self.calm:
             return
         if call.moment is Moment.BEFORE:
             self._before(call)
         else:
             self._after(call)
+
+    def _always(self, call: Call) -> None:
+        """What is no matter of chance: one object that always fails, and a cluster that takes long to read."""
+        if call.name == "cluster.view" and self._look_takes:
+            self._clock.wait(self._look_takes)
+        if call.name == "store.state" and self.unreadable:
+            self._struck(call, "finds a record that cannot be read")
+            raise MalformedError(f"the record {self.unreadable} in the table cannot be read: its format is newer")
+        error = self.poisoned.get(_subject(call)) if self.poisoned else None
+        if error is not None:
+            self._struck(call, f"fails for {_subject(call)}")
+            raise error()
 
     def _before(self, call: Call) -> None:
         rates, drawn = self._rates, self._random.random()
@@ -140,3 +165,13 @@ class Strikes:
     def _struck(self, call: Call, what: str) -> None:
         self._figures["faults"] += 1
         self._world.guard.did(call.run, f"! {call.name} {what}")
+
+
+def _subject(call: Call) -> str:
+    """The pod (its uid) or the node (its name) that a call would change."""
+    if call.name not in ("cluster.evict", "cluster.delete_pod", "cluster.cordon", "cluster.uncordon"):
+        return ""
+    first = call.arguments[0]
+    if isinstance(first, PodRef):
+        return first.uid
+    return first.node if isinstance(first, Cordon) else str(first)

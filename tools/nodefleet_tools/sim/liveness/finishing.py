@@ -1,7 +1,8 @@
 """An operation is closed within the time that its deadlines give.
 
 A launch:    sent until its deadline (lease), EC2's answer an interval later, join_limit.
-A removal:   drained until drain_timeout; or a notice, and false_alarm_after until EC2 is no longer believed.
+A removal:   drained until drain_timeout; or its deadline, which is when EC2 takes it (a scheduled change: up to
+             scheduled_change_lead away), and false_alarm_after until EC2 is no longer believed.
 A cleanup:   until drain_timeout.
 Each then takes a tick to be seen, and one more to be done: a termination, an uncordon. While Kubernetes or EC2 does not
 answer, the operations' own clocks stand still.
@@ -28,11 +29,10 @@ class Finishing(Check):
     def _bound(self, operation: Operation) -> timedelta:
         policy = self.world.policy
         pool = policy.pool(operation.pool) or Pool(name=operation.pool)
+        taken = operation.deadline - operation.started + pool.removal.notice + pool.removal.false_alarm_after
         own = {
             Launch: policy.lease + policy.interval + pool.health.join_limit,
-            Removal: max(
-                2 * pool.removal.drain_timeout, pool.removal.notice + pool.removal.false_alarm_after
-            ),  # one that was let back in may be interrupted
+            Removal: max(2 * pool.removal.drain_timeout, taken),  # one that was let back in may be interrupted
             Cleanup: pool.removal.drain_timeout,
         }[type(operation)]
         return own + self.world.conditions.slack(intervals=4)

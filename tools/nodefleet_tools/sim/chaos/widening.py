@@ -1,0 +1,201 @@
+"""What is drawn beyond the plain plan, each kind on its own.
+
+Every kind has a share of the seeds and a stream of random numbers of its own, so one that is added or changed leaves
+all others, and the plain plan, as they were. What it changes is in the plan, so it is kept and shortened with it. A
+share of 0 switches a kind off; the reason stands beside it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from nodefleet.domain.policy.presets import PRESETS
+from nodefleet_tools.sim.chaos.timing import TROUBLE, Incident
+from nodefleet_tools.sim.kube import Order
+
+if TYPE_CHECKING:
+    from nodefleet_tools.sim.chaos.plan import Plan
+    from nodefleet_tools.sim.chaos.scene import Scene
+
+_REFUSED = (
+    '0/4 nodes are available: persistentvolumeclaim "data" not found.',
+    'running PreBind plugin "VolumeBinding": storageclass.storage.k8s.io "fast" not found',
+    "0/4 nodes are available: 4 cannot allocate all claims.",
+)
+_DAYS = (1, 7, 28)  # of history
+
+Change: TypeAlias = Callable[["Plan", Random], "Plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Widening:
+    share: float  # of all seeds
+    change: Change
+
+
+def widened(plan: "Plan", kinds: Mapping[str, Widening]) -> "Plan":
+    for name, widening in kinds.items():
+        random = plan.random(f"widening/{name}")
+        if random.random() < widening.share:
+            plan = widening.change(plan, random)
+    return plan
+
+
+# ── the cluster ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _names(plan: "Plan", _: Random) -> "Plan":
+    return _in_kubernetes(plan, random_names=True)
+
+
+def _order(plan: "Plan", _: Random) -> "Plan":
+    return _in_kubernetes(plan, scheduling_order=Order.RANDOM.value)
+
+
+def _refused_pods(plan: "Plan", random: Random) -> "Plan":
+    """A workload that the scheduler never places, for a reason that packing does not know; or an attach limit."""
+    name, replicas, cpu = "odd", random.randint(1, 3), random.choice((50, 300))
+    traits = random.choice(({"refused": random.choice(_REFUSED)}, {"most_on_node": 1}))
+    odd = {"name": name, "replicas": replicas, "cpu": cpu, "traits": traits}
+    return _with(plan, workloads=(*plan.scene.workloads, odd))
+
+
+def _tiny(plan: "Plan", random: Random) -> "Plan":
+    """One to three nodes, often with min = max."""
+    least = random.choice((1, 1, 2, 3))
+    limits = {"min": least, "max": random.choice((least, least, least + 1, 3))}
+    return _with_fleet(plan, limits, random.randint(least, limits["max"]))
+
+
+def _large(plan: "Plan", random: Random) -> "Plan":
+    most = random.choice((24, 40, 60))
+    workers = random.randint(most // 2, most)
+    wanted = ({"name": "wide", "replicas": workers, "cpu": 900, "budget": {"max_unavailable": "10%"}},)
+    plan = _with_fleet(plan, {"min": random.choice((2, most // 3)), "max": most}, workers)
+    return _with(plan, workloads=(*plan.scene.workloads, *wanted))
+
+
+def _history(plan: "Plan", random: Random) -> "Plan":
+    return _with(plan, history_days=random.choice(_DAYS))
+
+
+def _with_fleet(plan: "Plan", limits: Mapping[str, int], workers: int) -> "Plan":
+    plan = _in_policy(plan, limits=limits)
+    base = min(1, limits["max"])
+    plan = _in_policy(plan, market={**_first(plan.scene.policy)["market"], "on_demand_base": base})
+    return _with(plan, workers={**plan.scene.workers, "default": workers})
+
+
+# ── the policy ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _preset(plan: "Plan", random: Random) -> "Plan":
+    """One of the presets, with its own steps and cooldown."""
+    name = random.choice(sorted(PRESETS))
+    scene = plan.scene
+    changed = {"preset": name, **_without(scene.policy, "steps", "cooldown")}
+    if "pools" in changed:
+        first, *others = changed["pools"]
+        changed["pools"] = [_without(first, "steps", "cooldown"), *others]
+    return _with(plan, policy=changed)
+
+
+def _drains_on_rebalance(plan: "Plan", _: Random) -> "Plan":
+    return _in_policy(plan, removal={"drain_on_rebalance": True})
+
+
+# ── functions and time ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _concurrency(plan: "Plan", random: Random) -> "Plan":
+    return replace(plan, concurrency=random.choice((1, 1, 2, 5)))
+
+
+def _slow_looks(plan: "Plan", random: Random) -> "Plan":
+    return replace(plan, look_takes=random.choice((5.0, 12.0, 23.0, 38.0, 60.0, 90.0)))
+
+
+def _stays_dead(plan: "Plan", _: Random) -> "Plan":
+    return replace(plan, revives=False)
+
+
+def _stays_stopped(plan: "Plan", _: Random) -> "Plan":
+    return replace(plan, clears_stopped=False)
+
+
+def _with_incident(number: int, kind: str) -> Change:
+    """The same number for ever: it names the incident's own stream."""
+
+    def change(plan: "Plan", random: Random) -> "Plan":
+        incident = Incident(number=number, after=random.uniform(0, TROUBLE.total_seconds()), kind=kind)
+        return replace(plan, incidents=tuple(sorted((*plan.incidents, incident), key=lambda each: each.after)))
+
+    return change
+
+
+WIDENINGS: Mapping[str, Widening] = {
+    "generated names": Widening(0.7, _names),
+    "random scheduling order": Widening(0.5, _order),
+    "pods that the scheduler refuses": Widening(0.1, _refused_pods),
+    "a tiny fleet": Widening(0.15, _tiny),
+    "a large fleet": Widening(0.01, _large),  # rare: it takes as long as thirty others
+    "a long history": Widening(0.05, _history),
+    "a preset": Widening(0.25, _preset),
+    # Off: what is drained for a recommendation is forced, and exceeds max.
+    "drains on rebalance": Widening(0.0, _drains_on_rebalance),
+    "limited concurrency": Widening(0.2, _concurrency),
+    "slow looks": Widening(0.1, _slow_looks),
+    "the dead stay dead": Widening(0.0, _stays_dead),  # off: a dead node is not replaced at min = max
+    # Off: the Node of a machine that was stopped by hand stays for ever, and nothing resolves it.
+    "the stopped stay stopped": Widening(0.0, _stays_stopped),
+}
+
+# Incidents that the plain plan does not know; what each does is in `incidents`. Numbers are never used again.
+LATER: Mapping[str, Widening] = {
+    kind: Widening(share, _with_incident(number, kind))
+    for number, kind, share in (
+        (1000, "a pod cannot be evicted", 0.2),
+        (1001, "a node cannot be changed", 0.1),
+        (1002, "a record cannot be read", 0.05),
+        (1003, "EC2 schedules a change days ahead", 0.15),
+        (1004, "a new release refuses the policy", 0.1),
+        (1005, "a person renames a pool", 0.1),
+        (1006, "a person deletes a healthy Node", 0.1),
+        (1007, "a person stops a healthy machine", 0.1),
+        (1008, "the scheduler refuses a workload", 0.15),
+        (1009, "EC2 recommends to rebalance all", 0.1),
+        (1010, "a node stays dead", 0.0),  # off: a dead node is not replaced at min = max
+    )
+}
+ALL: Mapping[str, Widening] = {**WIDENINGS, **LATER}
+
+
+# ── details ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _with(plan: "Plan", **scene: Any) -> "Plan":
+    changed: Scene = replace(plan.scene, **scene)
+    return replace(plan, scene=changed)
+
+
+def _in_kubernetes(plan: "Plan", **settings: Any) -> "Plan":
+    return _with(plan, kubernetes={**plan.scene.kubernetes, **settings})
+
+
+def _in_policy(plan: "Plan", **rules: Any) -> "Plan":
+    """In the first pool, the one that every scene has."""
+    policy = plan.scene.policy
+    if "pools" not in policy:
+        return _with(plan, policy={**policy, **rules})
+    first, *others = policy["pools"]
+    return _with(plan, policy={**policy, "pools": [{**first, **rules}, *others]})
+
+
+def _first(policy: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = policy["pools"][0] if "pools" in policy else policy
+    return found
+
+
+def _without(rules: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {key: value for key, value in rules.items() if key not in names}
