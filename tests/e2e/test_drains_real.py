@@ -109,6 +109,13 @@ def test_a_pod_that_is_stuck_is_waited_for_a_little_past_its_grace(story: Story)
     assert_removed(story, Home.STUCK)
 
 
+def test_a_pod_that_tolerates_every_taint_is_evicted_once_wherever_its_successor_goes(story: Story) -> None:
+    """The real scheduler may put it right back on the cordoned node."""
+    evictions = story.did(f"evicted from {story.homes[Home.TOLERANT]}: 1 evicted")
+    assert len(evictions) == 1
+    assert_removed(story, Home.TOLERANT)
+
+
 @pytest.mark.parametrize("home", GO, ids=lambda home: home.value)
 def test_daemons_stay_to_the_end_and_hinder_nobody(story: Story, home: Home) -> None:
     node = story.homes[home]

@@ -46,6 +46,7 @@ class Home(Enum):
     SEVERAL = "several"  # two pods of a StatefulSet whose budget lets one go at a time, with an emptyDir
     HELD = "held"  # a finalizer that is taken off in time, and a web pod
     STUCK = "stuck"  # a finalizer that nobody takes off, and a web pod
+    TOLERANT = "tolerant"  # a pod that tolerates every taint: nothing keeps its successor off the leaving node
     NEVER = "never"  # a budget that stops allowing anything while the node is drained
     TWICE_LATER = "twice-later"  # pods that get a second budget while the node is drained
 
@@ -55,7 +56,7 @@ class Home(Enum):
 
 
 STAY = (Home.REFUGE, Home.BARE, Home.ONLY, Home.DISK, Home.SYSTEM, Home.TWICE)
-GO = (Home.SEVERAL, Home.HELD, Home.STUCK)
+GO = (Home.SEVERAL, Home.HELD, Home.STUCK, Home.TOLERANT)
 COME_BACK = (Home.NEVER, Home.TWICE_LATER)
 
 
@@ -134,6 +135,8 @@ def _contents(home: Home, node: str) -> list[Made]:
             return [_deployment(home, 1, finalizer=FINALIZER), _web(home), (BUDGETS, budget("web", WEB), NAMESPACE)]
         case Home.STUCK:
             return [_deployment(home, 1, finalizer=FINALIZER, grace=SHORT_GRACE), _web(home)]
+        case Home.TOLERANT:
+            return [_deployment(home, 1, tolerations=[{"operator": "Exists"}])]
         case Home.NEVER | Home.TWICE_LATER:
             return [_deployment(home, 2, starts_in=SLOW), _budget(name, home)]
 

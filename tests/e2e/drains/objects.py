@@ -22,6 +22,7 @@ def template(
     grace: int = 30,
     finalizer: str = "",
     volumes: Sequence[Mapping[str, Any]] = (),
+    tolerations: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """A pod that runs where a node has this label; `starts_in` and `grace` are seconds."""
     meta: dict[str, Any] = {"labels": {"app": app, **(labels or {})}, "annotations": {STARTS: f"{starts_in}s"}}
@@ -32,6 +33,7 @@ def template(
         "nodeSelector": {label: "true"},
         "terminationGracePeriodSeconds": grace,
         "volumes": list(volumes),
+        "tolerations": list(tolerations),
     }
     return {"metadata": meta, "spec": spec}
 

@@ -22,6 +22,7 @@ from nodefleet.domain.records import DecisionRecord
 
 DRAIN = 30  # seconds until a drain is given up: a busy machine needs a dozen for the others
 STUCK_AFTER = 2  # seconds past its grace
+FORGOTTEN = 120  # seconds; the garbage collector waits 40 after a node is gone, and looks every 20
 _MARKET = {"spot_percent": 0}  # nobody stays for being On-Demand
 FULL = compressed(limits={"min": len(Home), "max": len(Home)}, market=_MARKET)
 # Failed drains are not tried again while we look, and nobody waits because nobody looked while all was prepared.
@@ -101,6 +102,7 @@ def played(site: Site) -> Story:
         _wait(lambda: all(homes[home] in site.ready() for home in COME_BACK), 40)
         _allow(site, Home.NEVER, 1)  # again, so that only its failure keeps the node
         _wait(lambda: _all_explained(site, story), 40)
+        _wait(lambda: _all_run(site, story), FORGOTTEN)
     story.decisions = [each for each in site.decisions() if each.at > story.began]
     story.events = [each for each in site.events() if each.at > story.began]
     return story
@@ -138,6 +140,13 @@ def _allow(site: Site, home: Home, disruptions: int) -> None:
 
 def _cordoned(site: Site, node: str) -> bool:
     return bool(site.nodes().get(node, {}).get("spec", {}).get("unschedulable"))
+
+
+def _all_run(site: Site, story: Story) -> bool:
+    """A pod that came back to a node that left is made again only when Kubernetes has forgotten that node's pods."""
+    nodes = site.nodes()
+    pods = [pod for pod in story.sights[-1].pods if not pod.daemon and not pod.gone_by]
+    return all(pod.ready and pod.node in nodes for pod in pods)
 
 
 def _all_explained(site: Site, story: Story) -> bool:

@@ -1,0 +1,177 @@
+"""Single scheduling rules against the real scheduler: whom it refuses, we keep off, and whom it takes, we place.
+
+Claims without a volume, ReadWriteOncePod, and the node policies of topology spread, on a node of their own beside a
+tainted one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from e2e.parts.running import RunningParts
+from e2e.site.waiting import until
+from nodefleet.adapters.k8s import KubernetesCluster
+from nodefleet.adapters.k8s.resources import CLAIMS, NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOLUMES
+from nodefleet.decide.scheduling.room import Room
+from nodefleet.decide.scheduling.standing import room_of
+from nodefleet.domain.observation import ClusterView
+from nodefleet.domain.workload import HOST_LABEL, Pod
+from real_cluster_world import Admin
+
+NAMESPACE, HERE = "rules", "rules.test/here"
+FREE, TAINTED = "rules-free", "rules-tainted"
+ALIVE = {"node-fleet.test/alive": "true"}
+SIZE = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+ROOM = {"resources": {"requests": {"storage": "1Gi"}}}
+IMMEDIATE, WAITS = "rules-immediate", "rules-waits"
+
+
+@dataclass
+class Scene:
+    admin: Admin
+    cluster: KubernetesCluster
+
+    def node(self, name: str, *taints: Mapping[str, str]) -> None:
+        labels = {HOST_LABEL: name, HERE: "true", **ALIVE}
+        status = {"capacity": SIZE, "allocatable": SIZE}
+        body = {"metadata": {"name": name, "labels": labels}, "spec": {"taints": list(taints)}, "status": status}
+        self.admin.do(NODES.create(body))
+
+    def pod(self, name: str, app: str = "", **spec: Any) -> None:
+        main = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}
+        meta = {"name": name, "labels": {"app": app or name}}
+        body = {"metadata": meta, "spec": {"containers": [main], "nodeSelector": {HERE: "true"}, **spec}}
+        self.admin.do(PODS.create(body, NAMESPACE))
+
+    def claim(self, name: str, storage: str, mode: str = "ReadWriteOnce", **spec: Any) -> None:
+        body = {
+            "metadata": {"name": name},
+            "spec": {"storageClassName": storage, "accessModes": [mode], **ROOM, **spec},
+        }
+        self.admin.do(CLAIMS.create(body, NAMESPACE))
+
+    def told(self, name: str) -> str:
+        """What the scheduler says of a pod that it refuses; empty while it says nothing."""
+        found = self.admin.do(PODS.get(name, NAMESPACE))["status"].get("conditions", ())
+        return next((each.get("message", "") for each in found if each.get("reason") == "Unschedulable"), "")
+
+    def where(self, name: str) -> str:
+        return str(self.admin.do(PODS.get(name, NAMESPACE))["spec"].get("nodeName", ""))
+
+    def view(self) -> ClusterView:
+        whole = self.cluster.view()
+        return ClusterView(
+            nodes=tuple(node for node in whole.nodes if HERE in node.labels),
+            pods=tuple(pod for pod in whole.pods or () if pod.namespace == NAMESPACE),
+        )
+
+    def seen(self, name: str) -> Pod:
+        (found,) = [pod for pod in self.view().pods or () if pod.name == name]
+        return found
+
+    def room(self, without: Sequence[str] = ()) -> Room:
+        view = self.view()
+        return room_of(view.nodes, [pod for pod in view.pods or () if pod.name not in without], (), ())
+
+
+def mounting(claim: str) -> dict[str, Any]:
+    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}
+
+
+def spread(app: str, taints: str) -> dict[str, Any]:
+    constraint = {
+        "topologyKey": HOST_LABEL,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": app}},
+        "nodeTaintsPolicy": taints,
+    }
+    return {"topologySpreadConstraints": [constraint]}
+
+
+@pytest.fixture(scope="module")
+def scene(real_parts: RunningParts) -> Iterator[Scene]:
+    kubeconfig = str(real_parts.kubeconfig)
+    made = Scene(Admin(kubeconfig), KubernetesCluster.of_kubeconfig(kubeconfig))
+    made.admin.do(NAMESPACES.create({"metadata": {"name": NAMESPACE}}))
+    made.node(FREE)
+    made.node(TAINTED, {"key": "rules.test/control-plane", "effect": "NoSchedule"})
+    until(lambda: all(node.ready for node in made.view().nodes), "both nodes are ready")
+    for name, mode in ((IMMEDIATE, "Immediate"), (WAITS, "WaitForFirstConsumer")):
+        body = {"metadata": {"name": name}, "provisioner": "rules.test/nobody", "volumeBindingMode": mode}
+        made.admin.do(STORAGE_CLASSES.create(body))
+    try:
+        yield made
+    finally:
+        ask = made.admin.api.ask
+        for pod in made.view().pods or ():
+            ask(PODS.delete(pod.name, {"gracePeriodSeconds": 0}, NAMESPACE))
+        for name in (IMMEDIATE, WAITS):
+            ask(STORAGE_CLASSES.delete(name, {}))
+        for name in (FREE, TAINTED):
+            ask(NODES.delete(name, {}))
+        ask(VOLUMES.delete("rules-once", {}))
+        ask(NAMESPACES.delete(NAMESPACE, {}))
+
+
+@pytest.mark.parametrize("storage", [IMMEDIATE, "rules-no-such-class"])
+def test_a_claim_that_no_node_gets_bound_is_refused_by_both(scene: Scene, storage: str) -> None:
+    scene.claim(storage, storage)
+    scene.pod(f"on-{storage}", **mounting(storage))
+    said = until(lambda: scene.told(f"on-{storage}"), "the scheduler refuses it")
+    assert "unbound immediate PersistentVolumeClaims" in said
+    pod = scene.seen(f"on-{storage}")
+    assert pod.volumes[0].unusable
+    assert scene.room().why_not(pod, FREE) is not None
+
+
+def test_a_claim_that_waits_for_its_pod_gets_a_node_from_both(scene: Scene) -> None:
+    """Nobody provisions here: the scheduler chooses the node, writes it on the claim, and waits for the volume."""
+    scene.claim(WAITS, WAITS)
+    scene.pod("on-waits", **mounting(WAITS))
+
+    def chosen() -> str:
+        claim = scene.admin.do(CLAIMS.get(WAITS, NAMESPACE))
+        return str(claim["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node", ""))
+
+    assert until(chosen, "the scheduler chooses a node") == FREE
+    assert scene.room().place(scene.seen("on-waits")) == FREE
+
+
+def test_a_claim_for_one_pod_keeps_the_second_waiting_in_both(scene: Scene) -> None:
+    stored = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOncePod"],
+        "storageClassName": IMMEDIATE,
+        "csi": {"driver": "rules.test", "volumeHandle": "once"},
+    }
+    scene.admin.do(VOLUMES.create({"metadata": {"name": "rules-once"}, "spec": stored}))
+    scene.claim("once", IMMEDIATE, "ReadWriteOncePod", volumeName="rules-once")
+    scene.pod("once-1", **mounting("once"))
+    until(lambda: scene.where("once-1"), "the first has a node")
+    scene.pod("once-2", **mounting("once"))
+    said = until(lambda: scene.told("once-2"), "the scheduler refuses the second")
+    assert "ReadWriteOncePod" in said
+    assert scene.seen("once-2").volumes[0].unusable
+    assert not scene.seen("once-1").volumes[0].unusable
+
+
+def test_a_tainted_node_is_an_empty_domain_only_if_its_taints_are_ignored(scene: Scene) -> None:
+    names = {policy: [f"{policy.lower()}-{number}" for number in range(3)] for policy in ("Honor", "Ignore")}
+    for policy, replicas in names.items():
+        for name in replicas:
+            scene.pod(name, app=policy.lower(), **spread(policy.lower(), policy))
+    until(lambda: all(scene.where(name) for name in names["Honor"]), "all run whose constraint honours taints")
+    assert {scene.where(name) for name in names["Honor"]} == {FREE}
+
+    def settled() -> bool:
+        return all(scene.where(name) or scene.told(name) for name in names["Ignore"])
+
+    until(settled, "the scheduler has tried the others")
+    really = sorted(scene.where(name) for name in names["Ignore"])
+    assert really == ["", "", FREE]
+    for policy, expected in (("Honor", [FREE] * 3), ("Ignore", [FREE, None, None])):
+        room = scene.room(without=names[policy])
+        assert [room.place(scene.seen(name)) for name in names[policy]] == expected
