@@ -790,3 +790,26 @@ def test_a_sick_machine_that_ec2_does_not_terminate_is_told():
             ),
         )
     )
+
+
+# ── withdrawn ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def withdrawn():
+    return Notice(
+        instance="i-1",
+        kind=NoticeKind.SCHEDULED_CHANGE,
+        at=after(3600),
+        told_at=after(-5),
+        event="arn:1",
+        withdrawn=True,
+    )
+
+
+@pytest.mark.parametrize("why", [Why.VOLUNTARY, Why.INTERRUPTED])
+def test_a_scheduled_change_that_is_withdrawn_lets_the_node_back_in(why):
+    operation = replace(leaving(why, cordoned=True), notice=NoticeKind.SCHEDULED_CHANGE)
+    progress = advance(operation, on_its_way(why, pods=[pod()], notices=(withdrawn(),)), POLICY)
+    assert closed(progress).outcome is Outcome.CANCELLED
+    assert effects(progress) == [Uncordon("w1", "r1")]
+    assert [each.alert for each in told(progress)] == [AlertKind.READMITTED]

@@ -35,6 +35,7 @@ class Ground:
     idle: Mapping[str, float]  # CPU idle percent by node
     backoffs: tuple[Backoff, ...]
     now: datetime
+    settles: bool = False  # a removal began a short while ago: its pods may not be ready elsewhere yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +131,40 @@ def _protected(worker: Worker, pool: Pool, left: _Left | None, ground: Ground) -
     kept = protection(worker, own, ground.ledger, pool.removal, ground.backoffs, ground.now)
     if kept is not None:
         return kept
+    if ground.settles and (short := _not_whole(own, ground.pods)):
+        return short
     if left and (base := _of_base(worker, pool, left)):
         return base
     homeless = ground.room.vacate(worker.name)
     if homeless is not None:
         return Protected(reason=StayReason.NOWHERE_TO_GO, sentence=f"{homeless.pod.key} {homeless.why}")
     return None
+
+
+def _not_whole(own: Iterable[Pod], pods: Mapping[str, Sequence[Pod]]) -> Protected | None:
+    """A workload of this node that lacks replicas elsewhere: with these away too more of it would be down than one node
+    holds, budget or not."""
+    mine = Counter(key for pod in own if pod.movable and (key := _workload(pod)))
+    if not mine:
+        return None
+    here = {pod.uid for pod in own}
+    ready = Counter(
+        key
+        for each in pods.values()
+        for pod in each
+        if pod.uid not in here and pod.ready and pod.deleted_at is None and (key := _workload(pod)) in mine
+    )
+    for (kind, name, _, replicas), count in mine.items():
+        missing = replicas - count - ready[kind, name, _, replicas]
+        if missing > 0:
+            sentence = f"{missing} of {replicas} pods of {kind} {name} are not ready since the last removal"
+            return Protected(reason=StayReason.NOT_WHOLE, sentence=sentence)
+    return None
+
+
+def _workload(pod: Pod) -> tuple[str, str, str, int] | None:
+    owner = pod.owner
+    return (owner.kind, owner.name, pod.namespace, owner.replicas) if owner and owner.replicas is not None else None
 
 
 def _last_of_zone(worker: Worker, left: _Left, ground: Ground) -> Protected | None:

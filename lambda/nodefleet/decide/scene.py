@@ -80,6 +80,7 @@ class Scene:
     def ground(self, this: Case, backoffs: tuple[Backoff, ...]) -> Ground:
         """What the choice of who leaves rests on."""
         target = next((each for each in self._seen.targets if each.pool == this.pool.name), None)
+        left = this.before.last_left
         zones = set(target.subnets) if target else {worker.zone for worker in this.workers}
         return Ground(
             pods=self._pods,
@@ -89,4 +90,5 @@ class Scene:
             idle=this.readings.idle,
             backoffs=backoffs,
             now=self._seen.at,
+            settles=bool(left and self._seen.at - left < this.pool.removal.settle),
         )

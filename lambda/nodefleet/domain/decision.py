@@ -66,6 +66,7 @@ class StayReason(Enum):
     BUDGET = "budget"  # a PodDisruptionBudget
     ONLY_STATEFUL_POD = "only-stateful-pod"
     SINGLE_REPLICA = "single-replica"
+    NOT_WHOLE = "not-whole"  # replicas of an earlier removal are not ready again
     LAST_OF_ZONE = "last-of-zone"
     ON_DEMAND_BASE = "on-demand-base"  # without it EC2 could take every node
     NOWHERE_TO_GO = "nowhere-to-go"  # a pod fits on no other node, or may not

@@ -145,6 +145,7 @@ class PoolMemory:
     backoffs: tuple[Backoff, ...] = ()
     suspects: Mapping[str, datetime] = field(default_factory=dict)  # what looks left behind, and since when
     vanished: Mapping[str, datetime] = field(default_factory=dict)  # members that EC2 does not list, and since when
+    last_left: datetime | None = None  # when the last voluntary removal began, also one that makes no fleet smaller
     braked_since: datetime | None = None  # many workers are unhealthy at once since then
     ahead: int = 0  # nodes that were launched ahead for workers that EC2 announced to take, and that have not gone yet
     swap: MarketSwap | None = None  # the last one

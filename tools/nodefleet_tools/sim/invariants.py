@@ -14,6 +14,7 @@ from nodefleet.domain.machines import Node
 from nodefleet.domain.operations import Cordon, Launch, Removal
 from nodefleet.domain.workload import Pod
 from nodefleet_tools.sim.accounts import Accounts
+from nodefleet_tools.sim.availability import Availability
 from nodefleet_tools.sim.budgets import covered, status
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.leftovers import Leftovers
@@ -40,6 +41,7 @@ class Guard:
         self.clock_error = timedelta(0)  # by which a run's clock may be wrong, either way
         self.accounts = Accounts(self, world)
         self.leftovers = Leftovers(self, world)
+        self.availability = Availability(self, world)
 
     def broken(self, who: str, rule: Rule, detail: str) -> None:
         self.violations.append(Violation(at=self._world.now, run=who, rule=rule, detail=detail))
@@ -159,6 +161,8 @@ class Guard:
             self.accounts.emptied(run, node, f"evict {pod.key}")
         if not pod.ready or pod.deleted_at is not None:
             return  # it was no healthy one, or had to go anyway
+        if node is not None:
+            self.availability.evicted(run, pod, node)
         pods = tuple(self._world.kube.pods.values())
         for budget in self._world.kube.budgets.values():
             now = status(budget, pods) if covered(budget, [pod]) else None

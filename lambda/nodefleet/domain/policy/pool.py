@@ -220,6 +220,12 @@ class RemovalRules:
     false_alarm_after: timedelta = setting(
         timedelta(seconds=1200), SECONDS, "EC2 said it takes a node, and did not so long after: let back in", above=0
     )
+    settle: timedelta = setting(
+        timedelta(seconds=600),
+        SECONDS,
+        "so long after a removal no other begins that takes replicas of a workload which is not whole again",
+        at_least=0,
+    )
     keep_single_replicas: bool = setting(False, "", "true: a workload with one replica protects its node")
     kube_system: bool = setting(True, "", "kube-system pods without a budget protect their node")
     retry_first: timedelta = setting(timedelta(seconds=600), SECONDS, "pause after a failed drain, doubling", above=0)

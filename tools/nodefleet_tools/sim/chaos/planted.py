@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-from nodefleet.decide import capacity, debris, health, inputs
+from nodefleet.decide import capacity, debris, health, inputs, removal
 from nodefleet.decide import pool as pool_decision
 from nodefleet.decide.bounds import floor
 from nodefleet.decide.inputs import Input
@@ -155,6 +155,22 @@ def _alerts_by_text() -> Any:
 
     return patch.object(Saying, "event", by_text)
 
+
+def _unhealthy_kept() -> Any:
+    """A dead node is replaced, and never removed."""
+    return patch.object(health, "sick", lambda *_: [])
+
+
+def _removals_in_a_row() -> Any:
+    """The next node leaves before the pods of the last one are ready again."""
+    return patch.object(removal, "_not_whole", lambda *_: None)
+
+
+# Found by a staged scene, each in the test of its check.
+STAGED: Mapping[str, Planted] = {
+    "unhealthy nodes kept": _unhealthy_kept,
+    "removals in a row": _removals_in_a_row,
+}
 
 PLANTED: Mapping[str, Planted] = {
     "no fence check": _no_fence_check,
