@@ -309,6 +309,14 @@ def _stack_declares_nonsense() -> Cluster:
     return cluster
 
 
+@_shows(EventKind.RESTING_COST)
+def _pool_is_gone_from_the_policy() -> Cluster:
+    cluster = shop()
+    cluster.world.add_workers(1, pool="batch")
+    cluster.calm(35)
+    return cluster
+
+
 @_shows(EventKind.MARKET_RESTORED)
 def _share_of_spot_heals() -> Cluster:
     cluster = shop(workers=2, replicas=2, cpu=300)

@@ -6,6 +6,7 @@ from nodefleet.decide import guard
 from nodefleet.decide.case import Case
 from nodefleet.decide.pending_classes import Pending, PendingVotes, after_packing, before_packing, used_otherwise
 from nodefleet.decide.pool import blind, decide_pool
+from nodefleet.decide.resting import resting_since, resting_tells
 from nodefleet.decide.scene import Scene
 from nodefleet.decide.waiting import cannot_hold, waiting_for
 from nodefleet.domain.decision import Decision
@@ -33,17 +34,19 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
             for this in cases
         ]
         homeless = cannot_hold(scene.packings.nobody, "") if scene.packings else []
+    resting = resting_since(fleet, policy, seen, memory.resting)
     return Decision(
         at=seen.at,
         cluster=seen.cluster,
         level=trust.level,
         pools=tuple(result.decision for result in results),
-        tells=(*trust.tells, *_strays(fleet, policy), *homeless),
+        tells=(*trust.tells, *_strays(fleet, policy), *homeless, *resting_tells(fleet, policy, resting, seen.at)),
         memory=Memory(
             level=trust.level,
             recovered_at=trust.recovered_at,
             looked_at=seen.at,
             pools=_known(seen, memory) | {result.decision.pool: result.memory for result in results},
+            resting=resting,
         ),
         look_again="; ".join(result.look_again for result in results if result.look_again),
     )

@@ -34,6 +34,7 @@ class EventKind(Enum):
     CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
     DEGRADED = "degraded"
     RECOVERED = "recovered"
+    RESTING_COST = "resting-cost"
     MARKET_RESTORED = "market-restored"
     READMITTED = "readmitted"
     PAUSED = "paused"

@@ -157,6 +157,7 @@ class Memory:
     recovered_at: datetime | None = None
     looked_at: datetime | None = None  # the look that left this
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)
+    resting: Mapping[str, datetime] = field(default_factory=dict)  # instances that are no capacity, and since when
 
     def pool(self, name: str) -> PoolMemory:
         return self.pools.get(name, NOTHING_KNOWN)

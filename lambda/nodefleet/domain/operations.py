@@ -250,6 +250,7 @@ class AlertKind(Enum):
     CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
     DEGRADED = "degraded"
     RECOVERED = "recovered"
+    RESTING_COST = "resting-cost"  # instances that are paid for and are no capacity: many, or for long
     MARKET_RESTORED = "market-restored"  # Spot takes the place of On-Demand that is above its share
     READMITTED = "readmitted"  # a node that was to leave stays after all, and not by our doing
 

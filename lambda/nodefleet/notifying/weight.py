@@ -37,6 +37,7 @@ _URGENCY = {
     EventKind.CLEANUP_NEEDS_PERSON: Urgency.LOOK,
     EventKind.DEGRADED: Urgency.LOOK,
     EventKind.RECOVERED: Urgency.OVER,
+    EventKind.RESTING_COST: Urgency.LOOK,
     EventKind.MARKET_RESTORED: Urgency.KNOW,
     EventKind.READMITTED: Urgency.KNOW,
     EventKind.PAUSED: Urgency.KNOW,

@@ -102,6 +102,10 @@ WORDS: Mapping[EventKind, Words] = {
         todo="Look at the part that is named. What runs goes on running; you are told when it is over.",
     ),
     EventKind.RECOVERED: Words(headline="Recovered"),
+    EventKind.RESTING_COST: Words(
+        headline="Instances are paid for and do no work",
+        todo="Look at the instances that are named. They cost money until they work again or are terminated.",
+    ),
     EventKind.MARKET_RESTORED: Words(headline="Spot takes the place of On-Demand"),
     EventKind.READMITTED: Words(headline="A node stays after all"),
     EventKind.PAUSED: Words(

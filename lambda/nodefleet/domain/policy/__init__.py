@@ -10,7 +10,7 @@ presets    bundles of numbers that belong together
 shape      how all of this looks to whoever walks it
 """
 
-from nodefleet.domain.policy.cluster import Burst, Messages, Policy, Trust
+from nodefleet.domain.policy.cluster import Burst, Messages, Policy, Resting, Trust
 from nodefleet.domain.policy.demand import (
     ClearTime,
     CloudWatch,
@@ -64,6 +64,7 @@ __all__ = [
     "Reactive",
     "Readings",
     "RemovalRules",
+    "Resting",
     "Score",
     "Sqs",
     "Steps",

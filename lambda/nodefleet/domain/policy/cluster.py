@@ -65,6 +65,16 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resting:
+    """Instances that are paid for and are no capacity: interrupted, failed, unhealthy, stopped, or of no pool."""
+
+    most: int = setting(3, NODES, "more of them at once are alerted", at_least=0)
+    longest: timedelta = setting(
+        timedelta(hours=1), SECONDS, "one that rests longer is alerted: every other rule has ended by then", above=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What holds for the whole cluster, and its pools."""
 
@@ -76,6 +86,7 @@ class Policy:
     trust: Trust = field(default_factory=Trust)
     burst: Burst = field(default_factory=Burst)
     messages: Messages = field(default_factory=Messages)
+    resting: Resting = field(default_factory=Resting)
     pools: tuple[Pool, ...] = (Pool(),)
 
     def pool(self, name: str) -> Pool | None:

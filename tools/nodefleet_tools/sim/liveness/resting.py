@@ -1,0 +1,43 @@
+"""An instance that is paid for and is no capacity ends, or an operator is alerted.
+
+Holds while EC2, Kubernetes and the table answer and EC2 lists what there is. An instance that is marked as failed to
+join is kept on purpose, and was told when it was marked.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from nodefleet.domain.events import EventKind
+from nodefleet.domain.machines import InstanceState
+from nodefleet_tools.sim.liveness.check import Check
+from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.rules import Rule
+
+_PAID = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING, InstanceState.STOPPED)
+
+
+class RestingCost(Check):
+    rule = Rule.RESTING_COST
+
+    def cases(self) -> Mapping[str, timedelta]:
+        world, conditions = self.world, self.world.conditions
+        answers = conditions.answers("cloud", "cluster", "store") and conditions.lists_are_true
+        if not answers or self._alerted():
+            return {}
+        policy = world.policy
+        joined = max((pool.health.join_limit for pool in policy.pools), default=timedelta(0))
+        bound = policy.resting.longest + joined + conditions.slack()
+        return {
+            f"instance {each.id} is no capacity": bound for each in world.ec2.machines.values() if self._rests(each)
+        }
+
+    def _rests(self, machine: Machine) -> bool:
+        if not (machine.ours and machine.worker and machine.state in _PAID) or machine.failed:
+            return False
+        node = self.world.kube.node_of(machine.id)
+        stopped = machine.state in (InstanceState.STOPPING, InstanceState.STOPPED)
+        return stopped or node is None or not node.ready or self.world.policy.pool(machine.pool) is None
+
+    def _alerted(self) -> bool:
+        since = self.world.now - self.world.policy.messages.remind_after
+        return any(e.kind is EventKind.RESTING_COST and e.at >= since for e in self.world.table.events)
