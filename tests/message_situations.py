@@ -238,6 +238,24 @@ def _machines_are_gone() -> Cluster:
     return cluster
 
 
+@_shows(EventKind.SCALE_DOWN_BLOCKED)
+def _query_is_wrong() -> Cluster:
+    cluster = shop(
+        readings={"error_percent": {"kind": "prometheus", "query": "sum(errors"}},
+        custom=[{"kind": "threshold", "name": "errors", "reading": "error_percent", "quantity": "errors"}],
+    )
+    cause = "Prometheus does not understand the query (bad_data: parse error: unclosed left parenthesis)"
+    cluster.world.prometheus.missing["default", "error_percent"] = cause
+    return cluster
+
+
+@_shows(EventKind.NODE_IN_DOUBT)
+def _exporter_is_down() -> Cluster:
+    cluster = shop()
+    cluster.world.prometheus.silent.add(cluster.world.node_of(cluster.world.workers()[1]).name)
+    return cluster
+
+
 @_shows(EventKind.DEGRADED)
 def _prometheus_is_away() -> Cluster:
     cluster = shop()

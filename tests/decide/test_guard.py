@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from builders import NOON, after, instance, look, node
-from nodefleet.decide.guard import doubts, held, safety, trusted
+from builders import NOON, after, look
+from nodefleet.decide.guard import held, safety, trusted
 from nodefleet.domain.decision import Count, Rank, Side
-from nodefleet.domain.fleet import workers
 from nodefleet.domain.memory import JoinTrouble, Level, Loss, Memory, PoolMemory
 from nodefleet.domain.observation import Pause
 from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.policy import Limits, Policy, Pool
-from nodefleet.domain.readings import NOT_ASKED, Missing, Reading
+from nodefleet.domain.readings import Missing
 
 POLICY = Policy()
 POOL = Pool(limits=Limits(min=2, max=10))
@@ -107,10 +106,10 @@ def test_recovery_lasts_ten_minutes(ago, expected):
     assert found.tells == ()
 
 
-def bounds(seen=None, memory=SEEN_ONCE, unreadable=(), count=Count(ready=5, occupied=5), doubted=()):
+def bounds(seen=None, memory=SEEN_ONCE, unreadable=(), count=Count(ready=5, occupied=5), doubted=(), own=None):
     seen = seen or look()
     trust = trusted(seen, memory, POLICY, unreadable)
-    return safety(seen, memory, POLICY, POOL, count, trust, doubted)
+    return safety(seen, memory, POLICY, POOL, count, trust, doubted, unreadable if own is None else own)
 
 
 def as_pairs(found):
@@ -132,6 +131,10 @@ def test_degraded_may_grow_and_not_shrink():
     found = bounds(unreadable=("CPU unknown",))
     assert as_pairs(found) == [(Side.FLOOR, 5, "level")]
     assert found[0].sentence == "CPU unknown: no shrinking"
+
+
+def test_what_is_missing_of_another_pool_does_not_hold_this_one():
+    assert bounds(unreadable=("CPU of pool web unknown",), own=()) == []
 
 
 def test_recovery_does_not_shrink_and_says_for_how_long():
@@ -188,48 +191,6 @@ def test_after_failed_joins_one_probe_at_a_time(failures, next_probe, booting, c
     found = bounds(memory=memory, count=Count(ready=5 - booting, booting=booting, occupied=5))
     assert as_pairs(found) == ([] if ceiling is None else [(Side.CEILING, ceiling, "probe")])
     assert [bound.sentence for bound in found] == ([sentence] if sentence else [])
-
-
-def doubted(seen, counted=Missing("not asked for"), raw=NOT_ASKED, covered=3, tolerance=0):
-    return doubts(workers(seen, POLICY), counted, raw, covered, tolerance)
-
-
-@pytest.mark.parametrize(
-    ("seen", "sentence"),
-    [
-        (
-            look(1, instances=[instance(1)], nodes=[node(1, ready=False, ready_changed_at=after(-9))]),
-            "w001 is not ready",
-        ),
-        (
-            look(1, instances=[instance(1)], nodes=[node(1, ready=False, ready_changed_at=after(-900))]),
-            "w001 is unhealthy",
-        ),
-        (look(1, nodes=[node(1)]), "w001 is not listed by EC2"),
-        (look(1, nodes=[node(1, ready=False)]), "w001 is a node without a machine"),
-    ],
-)
-def test_workers_that_ec2_and_kubernetes_see_differently_are_doubtful(seen, sentence):
-    assert doubted(seen) == (sentence,)
-
-
-def test_a_kept_failure_is_no_doubt():
-    assert doubted(look(1, instances=[instance(1, failed=True)])) == ()
-
-
-@pytest.mark.parametrize(
-    ("seen_by_prometheus", "tolerance", "agrees"),
-    [(3, 0, True), (2, 0, False), (4, 0, False), (4, 1, True), (5, 1, False)],
-)
-def test_prometheus_must_see_as_many_workers(seen_by_prometheus, tolerance, agrees):
-    reading = Reading(seen_by_prometheus, NOON)
-    found = doubted(look(), reading, reading, tolerance=tolerance)
-    assert found == (() if agrees else (f"Prometheus sees {seen_by_prometheus} workers, Kubernetes 3",))
-
-
-def test_a_worker_count_that_was_asked_for_and_is_missing_is_a_doubt():
-    assert doubted(look(), Missing("timeout"), Missing("timeout")) == ("worker count unknown: timeout",)
-    assert doubted(look()) == ()
 
 
 # ── a policy that cannot be followed ─────────────────────────────────────────────────────────────────────────────

@@ -122,6 +122,13 @@ def test_a_blocking_budget_keeps_the_node():
     assert names(found) == ["w002"]
 
 
+def test_a_node_that_is_not_measured_stays():
+    everyone, ground = setting(look(3, pods=[]))
+    found = choose(everyone, ANY_MARKET, 3, replace(ground, unmeasured=frozenset({"w000"})))
+    assert reasons(found)["w000"] is StayReason.UNMEASURED
+    assert "w000" not in {worker.name for worker in found.chosen}
+
+
 def test_a_node_that_backs_off_stays():
     backoffs = (Backoff(node="w000", blocker="x", failures=1, until=after(60)),)
     found = chosen(look([0, 2], pods=[]), backoffs=backoffs)

@@ -42,7 +42,7 @@ def nights(cluster: Cluster, ticks: int = NIGHT) -> int:
 
 
 def told(cluster: Cluster, kind: EventKind) -> list[str]:
-    return [event.text for event in cluster.world.table.events.values() if event.kind is kind]
+    return [event.text for event in cluster.world.table.events if event.kind is kind]
 
 
 # ── the shipped examples ─────────────────────────────────────────────────────────────────────────────────────────
@@ -84,3 +84,48 @@ def test_an_idle_batch_fleet_goes_to_nothing_and_comes_back_for_five_thousand_jo
     jobs["waiting"] = 5000.0
     cluster.calm(1)
     assert len(world.workers()) == 30
+
+
+# ── one small thing that is wrong ────────────────────────────────────────────────────────────────────────────────
+
+SMALL = {"limits": {"min": 2, "max": 20}, "cooldown": {"down": 120}}
+
+
+def test_one_exporter_that_is_down_does_not_keep_twenty_idle_workers():
+    cluster = idle(SMALL, 20)
+    world = cluster.world
+    silent = world.node_of(world.workers()[3]).name
+    world.prometheus.silent.add(silent)
+    assert nights(cluster, 120) == 2
+    assert silent in {node.name for node in world.ready_nodes()}, "nobody knows what it carries, so it stays"
+    (text,) = told(cluster, EventKind.NODE_IN_DOUBT)
+    assert silent in text
+
+
+def test_one_worker_that_ec2_does_not_list_does_not_keep_the_others():
+    cluster = idle(SMALL, 8)
+    world = cluster.world
+    del world.ec2.machines[world.workers()[3].id]
+    cluster.calm(80)
+    assert len(world.ready_nodes()) == 2
+    assert told(cluster, EventKind.NODE_IN_DOUBT)
+
+
+def test_many_workers_that_ec2_does_not_list_keep_everything():
+    cluster = idle(SMALL, 8)
+    world = cluster.world
+    for machine in world.workers()[:3]:
+        del world.ec2.machines[machine.id]
+    cluster.calm(40)
+    assert len(world.ready_nodes()) == 8
+    assert len(told(cluster, EventKind.SCALE_DOWN_BLOCKED)) == 1
+
+
+def test_a_query_that_fails_keeps_the_fleet_and_is_an_alert_after_an_hour():
+    cluster = idle(example("web-shop") | {"windows": []}, 4, p95_ms=lambda: 120.0, error_percent=lambda: 0.0)
+    cluster.world.prometheus.missing["default", "error_percent"] = "parse error"
+    cluster.calm(25)
+    assert told(cluster, EventKind.SCALE_DOWN_BLOCKED) == []
+    assert nights(cluster, 20) == 4
+    (text,) = told(cluster, EventKind.SCALE_DOWN_BLOCKED)
+    assert "error_percent unknown: parse error" in text

@@ -144,6 +144,7 @@ def test_every_demand_rule_stands_with_its_figures():
     clear = ClearTime(name="", queue="", running="", job_seconds="")
     jobs = JobDemand(name="", jobs="")
     assert Threshold(name="", reading="").calm_percent is None
+    assert (both.step_up, both.step_down) == (None, None)
     others = {Targets().calm_percent}
     expected = {
         "threshold": [
@@ -151,9 +152,9 @@ def test_every_demand_rule_stands_with_its_figures():
             *[f"{p:g} % for" for p in others],
         ],
         "queue-and-latency": [
-            f"measured + {both.step_up}",
+            "measured + `steps.urgent`",
             f"queue ≤ {both.calm_queue_percent:g} % and p95 ≤ {both.calm_p95_percent:g} % of their targets",
-            f"busy ≤ {both.calm_busy_percent:g} % of the workers | {both.step_down}",
+            f"busy ≤ {both.calm_busy_percent:g} % of the workers | `steps.down`",
         ],
         "per-worker-queue": [
             f"queue > {queue.per_worker:g} × workers",

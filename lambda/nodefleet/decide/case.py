@@ -70,7 +70,7 @@ class Case:
     @property
     def unreadable(self) -> tuple[str, ...]:
         """Readings that should be there and are not. A worker that is just ready has not been measured yet."""
-        if not any(map(self._is_measurable, self.workers)):
+        if not any(map(self.is_measurable, self.workers)):
             return ()
         both = {"CPU": self.cpu, "memory": self.memory}
         return tuple(
@@ -79,7 +79,8 @@ class Case:
             if not isinstance(got, Reading)
         )
 
-    def _is_measurable(self, worker: Worker) -> bool:
+    def is_measurable(self, worker: Worker) -> bool:
+        """There should be figures of it by now."""
         if not worker.is_capacity or worker.node is None or not worker.node.ready:
             return False
         since = worker.node.ready_changed_at

@@ -9,22 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodefleet.decide.bounds import ceiling, floor
-from nodefleet.decide.inputs import Input
 from nodefleet.domain.decision import Bound, Count, Rank
-from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.memory import JoinTrouble, Level, Loss, Memory
 from nodefleet.domain.observation import Observation, Pause
 from nodefleet.domain.operations import AlertKind, Tell
 from nodefleet.domain.policy import Health, Policy, Pool
-from nodefleet.domain.readings import NOT_ASKED, Missing, Reading, Sample
+from nodefleet.domain.readings import Missing
 from nodefleet.domain.wording import some
-
-_DOUBTFUL = {
-    Phase.UNREADY: "not ready",
-    Phase.UNHEALTHY: "unhealthy",
-    Phase.UNLISTED: "not listed by EC2",
-    Phase.ORPHANED: "a node without a machine",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,16 +69,24 @@ def _told(before: Level, now: Level, why: str) -> tuple[Tell, ...]:
 
 
 def safety(
-    seen: Observation, memory: Memory, policy: Policy, pool: Pool, count: Count, trust: Trusted, doubts: Sequence[str]
+    seen: Observation,
+    memory: Memory,
+    policy: Policy,
+    pool: Pool,
+    count: Count,
+    trust: Trusted,
+    doubts: Sequence[str],
+    unreadable: Sequence[str],
 ) -> list[Bound]:
-    """Bounds that outrank everything."""
+    """Bounds that outrank everything. `unreadable` names what is missing of this pool: what is missing of another pool
+    alone does not hold this one."""
     bounds = []
     now = count.capacity
     if trust.level is Level.PARTIAL:
         sentence = f"{trust.why}: nothing is launched, drained or cleaned up"
         bounds += [floor(now, "level", Rank.SAFETY, sentence), ceiling(now, "level", Rank.SAFETY, sentence)]
-    elif trust.level is Level.DEGRADED:
-        bounds.append(floor(now, "level", Rank.SAFETY, f"{trust.why}: no shrinking"))
+    elif trust.level is Level.DEGRADED and unreadable:
+        bounds.append(floor(now, "level", Rank.SAFETY, f"{'; '.join(unreadable)}: no shrinking"))
     elif trust.level is Level.RECOVERY and trust.recovered_at is not None:
         left = policy.trust.recovery_hold - (seen.at - trust.recovered_at)
         sentence = (
@@ -137,13 +136,3 @@ def _probing(trouble: JoinTrouble | None, health: Health, count: Count, now: dat
         wait = (trouble.next_probe - now).total_seconds()
         return [ceiling(count.capacity, "probe", Rank.SAFETY, f"{failed}: next probe in {wait:.0f} s")]
     return [ceiling(count.capacity + 1, "probe", Rank.SAFETY, f"{failed}: one probe at a time")]
-
-
-def doubts(workers: Sequence[Worker], counted: Input, raw: Sample, covered: int, tolerance: int) -> tuple[str, ...]:
-    """Where EC2, Kubernetes and Prometheus do not agree."""
-    found = [f"{worker.name} is {_DOUBTFUL[worker.phase]}" for worker in workers if worker.phase in _DOUBTFUL]
-    if isinstance(counted, Reading) and abs(counted.value - covered) > tolerance:
-        found.append(f"Prometheus sees {counted.value:g} workers, Kubernetes {covered}")
-    elif isinstance(counted, Missing) and raw != NOT_ASKED:
-        found.append(f"worker count unknown: {counted.cause}")
-    return tuple(found)

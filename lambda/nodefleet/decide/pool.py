@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nodefleet.decide import debris, explain, guard, health, inputs
+from nodefleet.decide import debris, explain, guard, health
 from nodefleet.decide.bounds import Settled, floor, settle
 from nodefleet.decide.burst import look_again
 from nodefleet.decide.capacity import Membership, membership
 from nodefleet.decide.case import Case
 from nodefleet.decide.consent import CALM, kept
 from nodefleet.decide.damping import damping
+from nodefleet.decide.doubts import Doubts, doubts
 from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.hearing import Heard, after_growth, hear
 from nodefleet.decide.limits import commands, limits, replacements, windows
@@ -52,8 +53,9 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
     who = _membership(this, keep, whole)
     held = health.brake(this.workers, this.pool, this.before.braked_since, this.seen.at)
     due = retirement(this.workers, this.pool, this.count, this.before.ahead, braked=held.since is not None)
+    doubt = doubts(this, heard.opinions)
     bounds = [
-        *_bounds(this, heard, keep, health.to_replace(who.losses, held, this.pool), whole, trust),
+        *_bounds(this, heard, keep, health.to_replace(who.losses, held, this.pool), whole, trust, doubt),
         *retiring(due, this.count.capacity),
     ]
     settled = settle(bounds)
@@ -66,15 +68,17 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
         ahead=due.ahead,
         braked_since=held.since,
         swap=settled_swap(this.before.swap, this.workers, this.pool, this.seen.at),
+        doubtful=doubt.since,
     )
     if settled.target > this.count.capacity:
         course = _grow(this, heard, waiting, settled, memory, due)
     elif settled.target < this.count.capacity:
-        course = _shrink(this, scene, settled, bounds, memory)
+        course = _shrink(this, scene, settled, bounds, memory, doubt)
     else:
         reason = explain.held(this.count.capacity, settled, bounds, heard.opinions)
         retired = _retire(this, scene, due, bounds, memory)
         course = retired or _keep_size(this, scene, reason, bounds, memory)
+    heard = replace(heard, tells=(*heard.tells, *doubt.tells))
     decision = _decision(this, heard, bounds, settled, course, who.losses, held)
     return Result(
         decision=decision,
@@ -85,7 +89,7 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
 
 def blind(this: Case, whole: Memory, trust: guard.Trusted) -> Result:
     """Without EC2 or Kubernetes nothing is done, and nothing is learned."""
-    bounds = guard.safety(this.seen, whole, this.policy, this.pool, this.count, trust, ())
+    bounds = guard.safety(this.seen, whole, this.policy, this.pool, this.count, trust, (), ())
     capacity = this.count.capacity
     decision = PoolDecision(
         pool=this.pool.name,
@@ -111,16 +115,18 @@ def _membership(this: Case, keep: Sequence[Bound], whole: Memory) -> Membership:
 
 
 def _bounds(
-    this: Case, heard: Heard, keep: Sequence[Bound], losses: Sequence[Loss], whole: Memory, trust: guard.Trusted
+    this: Case,
+    heard: Heard,
+    keep: Sequence[Bound],
+    losses: Sequence[Loss],
+    whole: Memory,
+    trust: guard.Trusted,
+    doubt: Doubts,
 ) -> list[Bound]:
     capacity = this.count.capacity
     asked = [
         floor(vote.nodes, opinion.signal, Rank.SIGNAL, vote.reason, vote.expires) for opinion, vote in heard.floors
     ]
-    counted_by = inputs.fresh(this.readings.nodes, None, this.policy.trust, this.seen.at)
-    doubts = guard.doubts(
-        this.workers, counted_by, this.readings.nodes, this.look.covered, this.policy.trust.count_tolerance
-    )
     return [
         *keep,
         *asked,
@@ -129,7 +135,7 @@ def _bounds(
         *commands(this.seen, this.pool.name),
         *limits(this.pool, this.count),
         *replacements(losses, capacity),
-        *guard.safety(this.seen, whole, this.policy, this.pool, this.count, trust, doubts),
+        *guard.safety(this.seen, whole, this.policy, this.pool, this.count, trust, doubt.sentences, this.unreadable),
         *guard.held(this.seen, this.pool, capacity, losses),
         *swap_bounds(this),
     ]
@@ -164,9 +170,13 @@ def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: 
     )
 
 
-def _shrink(this: Case, scene: Scene, settled: Settled, bounds: Sequence[Bound], memory: PoolMemory) -> _Course:
+def _shrink(
+    this: Case, scene: Scene, settled: Settled, bounds: Sequence[Bound], memory: PoolMemory, doubt: Doubts
+) -> _Course:
     capacity = this.count.capacity
-    leaving = choose(this.workers, this.pool, capacity - settled.target, scene.ground(this, memory.backoffs))
+    leaving = choose(
+        this.workers, this.pool, capacity - settled.target, scene.ground(this, memory.backoffs, doubt.unmeasured)
+    )
     if not leaving.chosen:
         reason = explain.stuck(capacity, settled, bounds, leaving.obstacle)
         return replace(_hold(this, reason, memory), leaving=leaving)

@@ -36,6 +36,7 @@ class Ground:
     backoffs: tuple[Backoff, ...]
     now: datetime
     settles: bool = False  # a removal began a short while ago: its pods may not be ready elsewhere yet
+    unmeasured: frozenset[str] = frozenset()  # nodes that are in no figure: nobody knows what they carry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,8 @@ class _Left:
 
 
 def _protected(worker: Worker, pool: Pool, left: _Left | None, ground: Ground) -> Protected | None:
+    if worker.name in ground.unmeasured:
+        return Protected(reason=StayReason.UNMEASURED, sentence="it is not measured")
     if ground.pods is None:
         return Protected(reason=StayReason.PODS_UNKNOWN, sentence="its pods are not known")
     if left and (last := _last_of_zone(worker, left, ground)):

@@ -77,7 +77,7 @@ class Scene:
         view = self._seen.kubernetes
         return Ledger(view.budgets, view.pods or ()) if isinstance(view, ClusterView) else Ledger((), ())
 
-    def ground(self, this: Case, backoffs: tuple[Backoff, ...]) -> Ground:
+    def ground(self, this: Case, backoffs: tuple[Backoff, ...], unmeasured: frozenset[str] = frozenset()) -> Ground:
         """What the choice of who leaves rests on."""
         target = next((each for each in self._seen.targets if each.pool == this.pool.name), None)
         left = this.before.last_left
@@ -88,6 +88,7 @@ class Scene:
             room=self._found.room if self._found else Room(()),
             zones=len(zones),
             idle=this.readings.idle,
+            unmeasured=unmeasured,
             backoffs=backoffs,
             now=self._seen.at,
             settles=bool(left and self._seen.at - left < this.pool.removal.settle),

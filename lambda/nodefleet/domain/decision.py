@@ -72,6 +72,7 @@ class StayReason(Enum):
     NOWHERE_TO_GO = "nowhere-to-go"  # a pod fits on no other node, or may not
     BACKING_OFF = "backing-off"  # an earlier drain failed
     PODS_UNKNOWN = "pods-unknown"
+    UNMEASURED = "unmeasured"  # no figures of it: nobody knows what it carries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

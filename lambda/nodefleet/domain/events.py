@@ -31,6 +31,8 @@ class EventKind(Enum):
     CANNOT_HOLD = "cannot-hold"
     PODS_REFUSED = "pods-refused"
     NO_BENEFIT = "no-benefit"
+    SCALE_DOWN_BLOCKED = "scale-down-blocked"
+    NODE_IN_DOUBT = "node-in-doubt"
     CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
     DEGRADED = "degraded"
     RECOVERED = "recovered"

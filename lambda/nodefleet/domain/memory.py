@@ -149,6 +149,7 @@ class PoolMemory:
     braked_since: datetime | None = None  # many workers are unhealthy at once since then
     ahead: int = 0  # nodes that were launched ahead for workers that EC2 announced to take, and that have not gone yet
     swap: MarketSwap | None = None  # the last one
+    doubtful: Mapping[str, datetime] = field(default_factory=dict)  # what stands against shrinking, and since when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -247,6 +247,8 @@ class AlertKind(Enum):
     CANNOT_HOLD = "cannot-hold"  # pods that no node can hold
     PODS_REFUSED = "pods-refused"  # pods lost their vote: a ready node has room, or a new one does not take them
     NO_BENEFIT = "no-benefit"  # a signal lost its vote
+    SCALE_DOWN_BLOCKED = "scale-down-blocked"  # by something that is no load, for long
+    NODE_IN_DOUBT = "node-in-doubt"  # not measured, or seen by one part only
     CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
     DEGRADED = "degraded"
     RECOVERED = "recovered"

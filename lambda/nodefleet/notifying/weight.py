@@ -34,6 +34,8 @@ _URGENCY = {
     EventKind.CANNOT_HOLD: Urgency.LOOK,
     EventKind.PODS_REFUSED: Urgency.LOOK,
     EventKind.NO_BENEFIT: Urgency.LOOK,
+    EventKind.SCALE_DOWN_BLOCKED: Urgency.LOOK,
+    EventKind.NODE_IN_DOUBT: Urgency.LOOK,
     EventKind.CLEANUP_NEEDS_PERSON: Urgency.LOOK,
     EventKind.DEGRADED: Urgency.LOOK,
     EventKind.RECOVERED: Urgency.OVER,

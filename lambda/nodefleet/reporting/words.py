@@ -31,6 +31,8 @@ _TOLD = {
     EventKind.CANNOT_HOLD: "pods that no node can hold",
     EventKind.PODS_REFUSED: "pods that the scheduler refused",
     EventKind.NO_BENEFIT: "growth that changed nothing",
+    EventKind.SCALE_DOWN_BLOCKED: "shrinking held back for long",
+    EventKind.NODE_IN_DOUBT: "nodes in doubt",
     EventKind.CLEANUP_NEEDS_PERSON: "cleanup left to a person",
     EventKind.DEGRADED: "parts not readable",
     EventKind.POLICY_REFUSED: "policies refused",

@@ -93,6 +93,15 @@ WORDS: Mapping[EventKind, Words] = {
         todo="Look for what really limits it, such as a database, a lock or an image that cannot be pulled."
         " It buys no more nodes until it clears.",
     ),
+    EventKind.SCALE_DOWN_BLOCKED: Words(
+        headline="Scale-down is blocked",
+        todo="Mend what is named, or change `when_missing` of the reading. Until then the fleet may be larger than it"
+        " has to be.",
+    ),
+    EventKind.NODE_IN_DOUBT: Words(
+        headline="A node is in doubt",
+        todo="Look at the node and at its exporter. The others go on scaling; this one stays until it is clear.",
+    ),
     EventKind.CLEANUP_NEEDS_PERSON: Words(
         headline="Somebody has to clean up",
         todo="The autoscaler leaves it alone. It may cost money until somebody removes it.",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from nodefleet.domain.policy.pool import Pool
-from nodefleet.domain.policy.settings import NODES, SECONDS, setting
+from nodefleet.domain.policy.settings import NODES, PERCENT, SECONDS, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,20 @@ class Trust:
     )
     gap: float = setting(2.0, "× interval", "a longer silence starts a streak anew", above=1)
     count_tolerance: int = setting(0, NODES, "how far EC2, Kubernetes and Prometheus may differ", at_least=0)
+    doubtful_percent: float = setting(
+        20,
+        PERCENT,
+        "of a pool's workers, one always, may be in doubt or not measured while the others shrink; more is bad data",
+    )
+    doubt_for: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "a worker in doubt holds back shrinking so long: most clear up", at_least=0
+    )
+    unmeasured_after: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "then a worker that is not measured is an alert", at_least=0
+    )
+    blocked_after: timedelta = setting(
+        timedelta(seconds=3600), SECONDS, "what forbids to shrink for so long is an alert", at_least=0
+    )
     recovery_hold: timedelta = setting(
         timedelta(seconds=600), SECONDS, "no shrinking after parts were missing", at_least=0
     )
