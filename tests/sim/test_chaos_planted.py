@@ -35,6 +35,7 @@ FOUND = {
     "missing read as zero": Found(37, Rule.BLIND),
     "interrupted node counted": Found(10, Rule.COUNTED),
     "human cordon undone": Found(1, Rule.PERSON),
+    "capacity bought for named pods": Found(12, Rule.PODS),
     "alerts told apart by their text": Found(16, Rule.QUIET),
 }
 

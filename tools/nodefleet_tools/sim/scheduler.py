@@ -28,6 +28,7 @@ class Scheduler:
         self._random = Random(f"{seed}/scheduler")  # noqa: S311  # repeatable on purpose
         self._kubelets = kubelets
         self._seen = -1  # the version that was looked at last
+        self.refused: set[str] = set()  # owners of pods that were ever refused for a reason that packing does not model
 
     def reconcile(self) -> None:
         if self._seen == self._kube.version:
@@ -74,6 +75,9 @@ class Scheduler:
         return most is not None and sum(_is_sibling(pod, other) for other in self._kube.pods_on(name)) >= most
 
     def _give_up(self, pod: Pod) -> None:
+        traits = self._kube.traits_of(pod)
+        if pod.owner is not None and (traits.refused or traits.most_on_node is not None):
+            self.refused.add(pod.owner.uid)
         since, message = pod.unschedulable_since or self._kube.clock.now, self._message(pod)
         if (since, message) != (pod.unschedulable_since, pod.unschedulable_message):
             self._kube.put_pod(replace(pod, unschedulable_since=since, unschedulable_message=message))

@@ -10,14 +10,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-from nodefleet.decide import capacity, debris, health, inputs, removal
+from nodefleet.decide import capacity, debris, health, inputs, pending_classes, removal
 from nodefleet.decide import pool as pool_decision
 from nodefleet.decide.bounds import floor
+from nodefleet.decide.case import Case
 from nodefleet.decide.inputs import Input
 from nodefleet.domain import fleet
 from nodefleet.domain.decision import Bound, Count, Rank
 from nodefleet.domain.events import Event, EventKind
 from nodefleet.domain.fleet import Phase, Worker
+from nodefleet.domain.memory import PendingClass
 from nodefleet.domain.operations import Launch, Operation, PodRef, SendLaunch, Step, Uncordon
 from nodefleet.domain.policy import Pool, Trust
 from nodefleet.domain.readings import Missing, Reading, Sample
@@ -156,6 +158,15 @@ def _alerts_by_text() -> Any:
     return patch.object(Saying, "event", by_text)
 
 
+def _capacity_for_named_pods() -> Any:
+    """Pods that still wait when what was bought for them is there are believed to be stuck."""
+
+    def there(this: Case, _: Pod, each: PendingClass, __: object) -> str | None:
+        return "they got their nodes" if each.bought_at and not this.count.booting else None
+
+    return patch.object(pending_classes, "_in_vain", there)
+
+
 def _unhealthy_kept() -> Any:
     """A dead node is replaced, and never removed."""
     return patch.object(health, "sick", lambda *_: [])
@@ -184,5 +195,6 @@ PLANTED: Mapping[str, Planted] = {
     "missing read as zero": _missing_is_zero,
     "interrupted node counted": _interrupted_counts,
     "human cordon undone": _cordons_are_all_ours,
+    "capacity bought for named pods": _capacity_for_named_pods,
     "alerts told apart by their text": _alerts_by_text,
 }
