@@ -8,7 +8,7 @@ from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Open, Tell
 from nodefleet.domain.policy import Health, Limits, Policy, Pool
-from operation_builders import cleanup
+from operation_builders import cleanup, launch
 
 POOL = Pool(limits=Limits(min=2, max=10))
 
@@ -128,3 +128,29 @@ def test_what_is_certain_is_not_kept_waiting_by_what_is_not():
     ended = [instance(22, state=InstanceState.TERMINATED)]
     seen = look(5, instances=ended, nodes=[dead(20), dead(21), node(22)])
     assert suspected(seen, {"node i-022": after(-60)})["node i-022"] == after(-60)
+
+
+# ── stopped, or without a Node ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("machine", "limit", "reason"),
+    [
+        (instance(8, launched_at=after(-9000)), 600, "its Node was deleted"),
+        (instance(8, state=InstanceState.STOPPED), 3600, "it has been stopped for too long"),
+    ],
+)
+def test_an_instance_that_is_nobodys_node_is_told_of_and_terminated_after_its_time(machine, limit, reason):
+    seen = look(5, instances=[machine])
+    assert cleaned(seen, {"instance i-008": after(-119)}) == []
+    (told,) = cleaned(seen, {"instance i-008": after(-limit + 1)})
+    assert (told.alert, told.subjects[0]) == (AlertKind.SICK, "i-008")
+    assert f"terminated at {after(1):%H:%M:%S}" in told.text
+    told, opened = cleaned(seen, {"instance i-008": after(-limit)})
+    assert (opened.operation.debris, opened.operation.reason) == (Debris.INSTANCE, reason)
+
+
+def test_one_whose_launch_is_still_open_has_not_lost_its_node():
+    made = launch(instances=("i-008",), answered=True)
+    seen = look(5, instances=[instance(8, launched_at=after(-9000))], operations=(made,))
+    assert left_behind(fleet(seen), POOL) == []

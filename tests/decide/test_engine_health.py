@@ -167,7 +167,7 @@ def test_an_orphaned_node_is_remembered_first_and_cleaned_up_later():
 
 def test_two_looks_must_see_the_same_thing_left_behind():
     """First a machine without a Node, then a Node without a machine: each was seen once."""
-    unjoined = [instance(n, launched_at=after(-900 - n)) for n in (7, 8)]
+    unjoined = [instance(n, launched_at=after(-900 - n), failed=True) for n in (7, 8)]
     first = decide(look(3, instances=unjoined), KNOWN, POLICY)
     assert first.memory.pool("default").suspects == {"instance i-008": NOON}
     ended = instance(8, state=InstanceState.TERMINATED)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.domain.events import EventKind
-from nodefleet.domain.machines import NoticeKind
+from nodefleet.domain.machines import InstanceState, NoticeKind
 from nodefleet_tools.sim.world import World
 from worlds import Cluster
 
@@ -217,4 +217,35 @@ def test_a_recommendation_is_followed_by_a_replacement_and_then_a_removal():
     assert not world.node_of(machine).cordoned
     made.until(lambda: not machine.live, ticks=9)
     assert len(world.ready_nodes()) == 3
+    no_violations(made)
+
+
+# ── by hand ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_healthy_node_that_is_deleted_by_hand_is_replaced_told_and_terminated():
+    made = cluster(3, 3, 6)
+    world = made.world
+    machine = world.workers()[0]
+    world.person.delete_node(world.node_of(machine).name)
+    made.until(lambda: len(world.ready_nodes()) == 3, ticks=4)
+    made.calm(2)
+    assert any(machine.id in text for text in told(made, EventKind.SICK))
+    made.until(lambda: not machine.live, ticks=8)
+    no_violations(made)
+
+
+def test_an_instance_that_is_stopped_by_hand_is_replaced_told_and_terminated_after_an_hour():
+    made = cluster(3, 3, 6)
+    world = made.world
+    machine = world.workers()[0]
+    world.person.stop(machine.id)
+    made.until(lambda: len(world.ready_nodes()) == 3, ticks=4)
+    made.calm(2)
+    assert any(machine.id in text for text in told(made, EventKind.SICK))
+    made.calm(20)
+    assert machine.state is InstanceState.STOPPED
+    made.until(lambda: machine.state is InstanceState.TERMINATED, ticks=12)
+    made.calm(3)
+    assert world.kube.node_of(machine.id) is None
     no_violations(made)

@@ -52,6 +52,10 @@ class Leftovers:
         if cleanup is None:
             return
         rules = self._rules(machine.pool)
+        if machine.state is InstanceState.STOPPED:  # EC2 itself says that it is nobody's
+            self._is_old_enough(run, cleanup, machine.states[-1][0], rules)
+            self._few_enough(run, cleanup, machine.pool, rules)
+            return
         since = machine.launched_at + rules.health.join_limit
         dropped = self._world.kube.dropped.get(machine.id)
         self._is_old_enough(run, cleanup, max(since, dropped or since), rules)

@@ -194,6 +194,18 @@ class Health:
     probe_first: timedelta = setting(timedelta(seconds=60), SECONDS, "first pause between probes, doubling", above=0)
     probe_longest: timedelta = setting(timedelta(seconds=600), SECONDS, "longest pause between probes", above=0)
     keep_failed: int = setting(1, NODES, "for a person to look at; counts against max", at_least=0)
+    rejoin_limit: timedelta = setting(
+        timedelta(seconds=600),
+        SECONDS,
+        "an instance whose Node was deleted by hand may join again so long, then it is terminated",
+        at_least=0,
+    )
+    stopped_limit: timedelta = setting(
+        timedelta(seconds=3600),
+        SECONDS,
+        "an instance that was stopped by hand may be started again so long, then it is terminated",
+        at_least=0,
+    )
     scheduled_change_lead: timedelta = setting(
         timedelta(hours=1),
         SECONDS,
