@@ -69,7 +69,7 @@ def test_a_run_acts_says_what_it_did_and_lets_go_of_the_lease(terminal):
     assert "default: GROW 3 → 4\n" in done.stdout
     assert "4 pods wait" in done.stdout
     assert "  done: asked EC2 for 1 spot in us-east-1b: got i-" in done.stdout
-    assert "  looks again soon: 1 nodes are booting" in done.stdout
+    assert "  looks again soon: 1 node is booting" in done.stdout
     assert len(cluster.world.workers()) == 4
     assert cluster.world.table.lease is None
     assert cluster.world.violations == []

@@ -73,8 +73,8 @@ def test_the_projection_says_its_figures():
     look = Look(now=NOON, covered=2, capacity=2)
     found = result(says("cpu", Calm(reason="c"), 40.0), says("memory", Calm(reason="m"), 45.0), look=look)
     assert found == [
-        ("projection", 2, "CPU would be 80.0 % on 1 nodes, more than 60 %"),
-        ("projection", 2, "memory would be 90.0 % on 1 nodes, more than 65 %"),
+        ("projection", 2, "CPU would be 80.0 % on 1 node, limit 60 %"),
+        ("projection", 2, "memory would be 90.0 % on 1 node, limit 65 %"),
     ]
     booting = Look(now=NOON, covered=1, capacity=2)
     assert result(CPU, look=booting) == [("projection", 2, "no ready node would remain to carry CPU 20.0 %")]
@@ -89,7 +89,7 @@ def test_the_projection_names_what_would_be():
     look = Look(now=NOON, covered=3, capacity=3)
     rule = says("custom:queue", Calm(reason="q"), 5.0)
     assert result(rule, says("cpu", Calm(reason="c"), 50.0), look=look) == [
-        ("projection", 3, "CPU would be 75.0 % on 2 nodes, more than 60 %")
+        ("projection", 3, "CPU would be 75.0 % on 2 nodes, limit 60 %")
     ]
 
 

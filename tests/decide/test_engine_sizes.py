@@ -193,7 +193,22 @@ def test_nothing_can_be_had_so_nothing_grows_and_no_cooldown_starts():
     assert only(decision).action is Action.HOLD
     assert alerts(decision) == [AlertKind.NO_CAPACITY]
     assert decision.memory.pool("default").last_grow is None
-    assert "lack capacity" in only(decision).reason
+    assert "lacks capacity" in only(decision).reason
+
+
+def test_when_less_can_be_had_than_wanted_the_headline_names_what_the_plan_does():
+    nothing = tuple(
+        Shortage(pool="default", type="t3.small", zone=zone, market=market, until=after(60))
+        for zone in "ab"
+        for market in Market
+    )
+    memory = Memory(pools={"default": PoolMemory(shortages=nothing)})
+    leaving = removal(instance="i-002", node="w002")
+    policy = with_pool(market=MarketMix(types=("t3.small",)), limits=Limits(min=5, max=10))
+    found = only(decide(look(3, operations=(leaving,)), memory, policy))
+    assert (found.action, found.count.capacity, found.target) == (Action.GROW, 2, 3)
+    assert found.reason.startswith("Growing 2 → 3: min is 5, 2 are there; 2 more nodes are wanted, but t3.small lacks")
+    assert CancelRemoval(operation=leaving.id, reason=found.reason) in found.plan
 
 
 # ── shrinking ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -263,7 +278,7 @@ def test_when_no_node_can_leave_it_says_why():
     decision = decide(seen, memory, POLICY)
     assert only(decision).action is Action.HOLD
     assert only(decision).reason.startswith("Holding 5: 4 would do (CPU 20.0 %")
-    assert "but no node can leave (w000:" in only(decision).reason
+    assert "but no node can leave: pod default/x-" in only(decision).reason
     assert {stay.reason for stay in only(decision).stays} == {StayReason.UNMANAGED_POD}
     assert decision.memory.pool("default").last_shrink is None
 

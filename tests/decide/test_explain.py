@@ -17,37 +17,70 @@ MAX = ceiling(6, "max", Rank.LIMIT, "max is 6")
 
 
 def test_growing_says_who_asked():
-    assert explain.grown(4, settle([CPU, KEEP])) == "Growing 4 → 5: CPU is busy"
+    assert explain.grown(4, settle([CPU, KEEP]), 5) == "Growing 4 → 5: CPU is busy"
 
 
 def test_growing_less_than_asked_says_who_asked_for_more():
-    assert explain.grown(4, settle([CPU, PODS, MAX])) == "Growing 4 → 6: max is 6, though pods asks for 7"
+    assert explain.grown(4, settle([CPU, PODS, MAX]), 6) == "Growing 4 → 6: max is 6, though pods asks for 7"
 
 
 def test_of_several_that_are_overruled_the_highest_speaks():
     most = floor(9, "custom:q", Rank.SIGNAL, "queue is long")
     for order in ([PODS, most, MAX], [most, PODS, MAX]):
-        assert explain.grown(4, settle(order)).endswith("though custom:q asks for 9")
+        assert explain.grown(4, settle(order), 6).endswith("though custom:q asks for 9")
+
+
+def test_growing_by_less_than_was_wanted_names_what_is_launched_and_why_no_more():
+    assert explain.grown(4, settle([PODS]), 5, "2 more nodes are wanted, but b is full") == (
+        "Growing 4 → 5: pods wait; 2 more nodes are wanted, but b is full"
+    )
+
+
+def test_holding_because_the_rest_would_be_too_busy_says_so():
+    bounds = [
+        floor(3, "projection", Rank.SIGNAL, "CPU would be 73.5 % on 2 nodes, limit 60 %"),
+        floor(3, "projection", Rank.SIGNAL, "memory would be 72.0 % on 2 nodes, limit 65 %"),
+    ]
+    opinions = [Opinion(signal="cpu", vote=Calm(reason="CPU 49.0 % < 50 %"))]
+    assert explain.held(3, settle(bounds), bounds, opinions) == (
+        "Holding 3: CPU 49.0 % < 50 %, but CPU would be 73.5 % on 2 nodes, limit 60 %;"
+        " memory would be 72.0 % on 2 nodes, limit 65 %"
+    )
+
+
+def test_holding_while_paused_says_so():
+    bounds = [
+        KEEP,
+        floor(4, "pause", Rank.SAFETY, "paused by ann"),
+        ceiling(4, "pause", Rank.SAFETY, "paused by ann"),
+    ]
+    opinions = [Opinion(signal="memory", vote=Steady("memory is steady"))]
+    assert explain.held(4, settle(bounds), bounds, opinions) == "Holding 4: memory is steady; paused by ann"
+
+
+def test_a_hold_without_any_signal_says_what_keeps_it():
+    bounds = [floor(4, "keep", Rank.SIGNAL, "no signal is calm")]
+    assert explain.held(4, settle(bounds), bounds, []) == "Holding 4: no signal is calm"
 
 
 def test_shrinking_says_who_agreed_and_who_leaves():
     settled = settle([CALM])
-    assert explain.shrunk(4, settled, [CALM], ["w1", "w2"]) == "Shrinking 4 → 3: all is calm; w1, w2 leave"
+    assert explain.shrunk(4, settled, [CALM], ["w1", "w2"]) == "Shrinking 4 → 2: all is calm; w1, w2 leave"
 
 
 def test_shrinking_for_a_limit_says_which():
     bounds = [floor(8, "cpu", Rank.SIGNAL, "busy"), MAX]
-    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 6: max is 6; w1 leaves"
+    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 7: max is 6; w1 leaves"
 
 
 def test_a_limit_speaks_before_a_calm_that_wanted_less_change():
     bounds = [floor(7, "calm", Rank.SIGNAL, "all is calm"), MAX]
-    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 6: max is 6; w1 leaves"
+    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 7: max is 6; w1 leaves"
 
 
 def test_the_reason_for_fewer_is_calm_even_where_a_limit_says_how_many():
     bounds = [floor(3, "calm", Rank.SIGNAL, "all is calm"), floor(5, "min", Rank.LIMIT, "min is 5")]
-    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 5: all is calm; w1 leaves"
+    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 7: all is calm; w1 leaves"
 
 
 def test_nobody_can_leave():

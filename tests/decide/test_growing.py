@@ -126,7 +126,7 @@ def test_no_capacity_anywhere_is_told_and_nothing_grows():
         for market in Market
     )
     growth = grown(look(2), 1, pool=Pool(market=MarketMix(types=("t3.small",))), memory=PoolMemory(shortages=nothing))
-    text = "1 more node is wanted, but t3.small lack capacity in a, b. Add instance types or zones."
+    text = "1 more node is wanted, but t3.small lacks capacity in a, b. Add instance types or zones."
     assert growth.steps == (Tell(alert=AlertKind.NO_CAPACITY, pool="default", text=text),)
     assert (growth.nodes, growth.obstacle) == (0, text)
 

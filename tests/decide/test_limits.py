@@ -32,10 +32,10 @@ def test_how_much_room_max_leaves(ready, booting, occupied, room):
 
 def test_limits_say_their_figures():
     least, most = limits(POOL, Count(ready=1, occupied=3))
-    assert least.sentence == "min is 2, 1 are there"
+    assert least.sentence == "min is 2, 1 is there"
     assert most.sentence == "max is 10, 3 are there, 2 of them are no capacity"
-    assert limits(POOL, Count(ready=1, occupied=1))[1].sentence == "max is 10, 1 are there"
-    assert limits(POOL, Count(ready=1, occupied=2))[1].sentence == "max is 10, 2 are there, 1 of them are no capacity"
+    assert limits(POOL, Count(ready=1, occupied=1))[1].sentence == "max is 10, 1 is there"
+    assert limits(POOL, Count(ready=1, occupied=2))[1].sentence == "max is 10, 2 are there, 1 of them is no capacity"
     assert (least.source, most.source) == ("min", "max")
 
 

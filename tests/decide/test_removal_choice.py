@@ -6,10 +6,10 @@ import pytest
 
 from builders import NOON, TARGET, after, instance, look, node, pod
 from nodefleet.decide.case import Case
-from nodefleet.decide.removal import choose, not_asked, ranked
+from nodefleet.decide.removal import Leaving, choose, not_asked, ranked
 from nodefleet.decide.scene import Scene
-from nodefleet.domain.decision import StayReason
-from nodefleet.domain.fleet import workers
+from nodefleet.domain.decision import Stay, StayReason
+from nodefleet.domain.fleet import Phase, workers
 from nodefleet.domain.machines import Market, Notice, NoticeKind
 from nodefleet.domain.memory import NOTHING_KNOWN, Backoff
 from nodefleet.domain.observation import LaunchTarget
@@ -98,7 +98,7 @@ def test_a_node_whose_pods_fit_nowhere_stays():
     assert reasons(found) == {"w000": StayReason.NOWHERE_TO_GO, "w002": StayReason.NOWHERE_TO_GO}
     assert detail(found, "w000") == "default/big-1 fits on no other node"
     assert found.obstacle == (
-        "no node can leave (w000: default/big-1 fits on no other node; w002: default/big-2 fits on no other node)"
+        "no node can leave: default/big-1 fits on no other node (w000); default/big-2 fits on no other node (w002)"
     )
 
 
@@ -265,7 +265,7 @@ def test_one_at_a_time():
         "w002": StayReason.ONE_AT_A_TIME,
         "w004": StayReason.NOT_READY,
     }
-    assert detail(found, "w000") == "1 already on the way out"
+    assert detail(found, "w000") == "1 removal is under way, and budgets.removals is 1"
 
 
 def test_several_at_a_time_if_budget_and_room_allow():
@@ -320,3 +320,10 @@ def test_when_nobody_asks_everybody_stays_for_that_reason():
     found = not_asked(everyone)
     assert (found.chosen, set(reasons(found).values())) == ((), {StayReason.NOT_ASKED})
     assert found.obstacle == "no node can leave"
+
+
+def test_workers_that_are_not_ready_say_so_when_nobody_can_leave():
+    stays = tuple(
+        Stay(worker=name, phase=Phase.UNREADY, reason=StayReason.NOT_READY, detail="") for name in ("w1", "w2")
+    )
+    assert Leaving(stays=stays).obstacle == f"no node can leave: {Phase.UNREADY.value} (w1, w2)"

@@ -194,7 +194,7 @@ def test_a_shortage_is_learned_and_told_once():
             alert=AlertKind.NO_CAPACITY,
             pool="default",
             subjects=("a spot",),
-            text="EC2 gave 1 of 2 spot nodes in a: no capacity for t3.small, t3a.small."
+            text="EC2 gave 1 of 2 Spot nodes in a: no capacity for t3.small, t3a.small."
             " If it stays so, give the pool more types or zones",
         ),
         Keep(replace(short, learned=True)),
@@ -218,7 +218,7 @@ def test_fewer_nodes_without_a_reason_are_told_too():
     progress = advance(answered(launch(), ["i-1"], [], NOON), look(10, [fresh()]), POLICY)
     assert progress.lessons == (Shortfall(pool="default", launch="l1", missing=1, at=NOON),)
     assert told(progress)[0].text == (
-        "EC2 gave 1 of 2 spot nodes in a and no reason."
+        "EC2 gave 1 of 2 Spot nodes in a and no reason."
         " If it stays so, look at the account's quota and the launch template"
     )
 

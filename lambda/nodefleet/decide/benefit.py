@@ -13,6 +13,7 @@ from nodefleet.decide.signals.verdict import figure
 from nodefleet.decide.signals.votes import Floor, Look, Opinion, Steady, Veto, Waiting
 from nodefleet.domain.memory import Grant
 from nodefleet.domain.policy import Benefit
+from nodefleet.domain.wording import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,6 @@ def _muted(opinion: Opinion, grant: Grant | None) -> Opinion:
     now = "unknown" if opinion.value is None else figure(opinion.value)
     reason = (
         f"{opinion.vote.reason}; has no vote until it clears: {grant.strikes} of its growths in a row changed "
-        f"nothing; {figure(grant.value)} when it got the last of {grant.nodes} nodes, {now} now"
+        f"nothing; {figure(grant.value)} when it got the last of {counted(grant.nodes, 'node', 'nodes')}, {now} now"
     )
     return replace(opinion, vote=Steady(reason))

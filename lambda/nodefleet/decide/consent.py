@@ -7,8 +7,10 @@ from nodefleet.decide.signals.predictive import SIGNAL as FORECAST  # its floor 
 from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Look, Opinion
 from nodefleet.domain.decision import Bound, Rank
 from nodefleet.domain.policy import Reactive
+from nodefleet.domain.wording import counted
 
 CALM = "calm"  # the source of the floor that lets the fleet shrink
+PROJECTION = "projection"  # … and of those that keep it because the nodes that remain would be too busy
 _ONE_AT_A_TIME = ("cpu", "memory", "pods")  # only custom rules can tell how many they could do without
 
 
@@ -33,7 +35,7 @@ def kept(opinions: Sequence[Opinion], look: Look, reactive: Reactive, step: int)
         down -= 1
     too_much = _too_much(opinions, look, reactive, down)
     if too_much:
-        return [floor(look.capacity, "projection", Rank.SIGNAL, sentence) for sentence in too_much]
+        return [floor(look.capacity, PROJECTION, Rank.SIGNAL, sentence) for sentence in too_much]
     sentence = "; ".join(opinion.vote.reason for opinion in calm)
     return [floor(max(0, look.capacity - down), CALM, Rank.SIGNAL, sentence)]
 
@@ -62,5 +64,6 @@ def _too_much(opinions: Sequence[Opinion], look: Look, reactive: Reactive, down:
             found.append(f"no ready node would remain to carry {name} {opinion.value:.1f} %")
         elif opinion.value * look.covered / remaining > limit:
             projected = opinion.value * look.covered / remaining
-            found.append(f"{name} would be {projected:.1f} % on {remaining} nodes, more than {limit:g} %")
+            nodes = counted(remaining, "node", "nodes")
+            found.append(f"{name} would be {projected:.1f} % on {nodes}, limit {limit:g} %")
     return found

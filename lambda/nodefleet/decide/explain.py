@@ -3,21 +3,24 @@
 from collections.abc import Sequence
 
 from nodefleet.decide.bounds import Settled, is_met
-from nodefleet.decide.consent import CALM
+from nodefleet.decide.consent import CALM, PROJECTION
+from nodefleet.decide.guard import PAUSE
 from nodefleet.decide.signals.votes import Abstain, Floor, Opinion, Waiting
 from nodefleet.domain.decision import Bound, Side
 from nodefleet.domain.wording import some
 
 
-def grown(capacity: int, settled: Settled) -> str:
+def grown(capacity: int, settled: Settled, target: int, obstacle: str = "") -> str:
+    """`target` is what the plan reaches; the obstacle is why that is less than was settled on."""
     short = _unmet_floor(settled)
     limited = f", though {short.source} asks for {short.nodes}" if short else ""
-    return f"Growing {capacity} → {settled.target}: {_sentence(settled)}{limited}"
+    fewer = f"; {obstacle}" if target != settled.target else ""
+    return f"Growing {capacity} → {target}: {_sentence(settled)}{limited}{fewer}"
 
 
 def shrunk(capacity: int, settled: Settled, bounds: Sequence[Bound], leaving: Sequence[str]) -> str:
     who = f"{some(leaving)} {'leaves' if len(leaving) == 1 else 'leave'}"
-    return f"Shrinking {capacity} → {settled.target}: {_why_fewer(settled, bounds)}; {who}"
+    return f"Shrinking {capacity} → {capacity - len(leaving)}: {_why_fewer(settled, bounds)}; {who}"
 
 
 def stuck(capacity: int, settled: Settled, bounds: Sequence[Bound], obstacle: str) -> str:
@@ -31,7 +34,12 @@ def held(capacity: int, settled: Settled, bounds: Sequence[Bound], opinions: Seq
     calm = _calm(bounds)
     if calm is not None:
         return f"Holding {capacity}: {calm.sentence}, but {_sentence(settled)}"
-    return f"Holding {capacity}: {_said(opinions)}"
+    pauses = [bound for bound in bounds if bound.source == PAUSE and bound.side is Side.FLOOR]
+    paused = "".join(f"; {bound.sentence}" for bound in pauses)
+    projected = [bound.sentence for bound in bounds if bound.source == PROJECTION]
+    if projected:
+        return f"Holding {capacity}: {_said(opinions)}, but {'; '.join(projected)}{paused}"
+    return f"Holding {capacity}: {_said(opinions) or _sentence(settled)}{paused}"
 
 
 def votes(opinions: Sequence[Opinion]) -> tuple[str, ...]:

@@ -127,4 +127,5 @@ def _nowhere(missing: int, pool: Pool, target: LaunchTarget) -> str:
     if not target.subnets:
         return f"{wanted}, but pool {pool.name} has no subnets to launch in. Check the deployment."
     zones, types = ", ".join(sorted(target.subnets)), ", ".join(pool.market.types)
-    return f"{wanted}, but {types} lack capacity in {zones}. Add instance types or zones."
+    lack = "lacks" if len(pool.market.types) == 1 else "lack"
+    return f"{wanted}, but {types} {lack} capacity in {zones}. Add instance types or zones."

@@ -15,7 +15,9 @@ from nodefleet.domain.observation import Observation, Pause
 from nodefleet.domain.operations import AlertKind, Tell
 from nodefleet.domain.policy import Health, Policy, Pool
 from nodefleet.domain.readings import Missing
-from nodefleet.domain.wording import some
+from nodefleet.domain.wording import counted, some
+
+PAUSE = "pause"  # the source of the bounds of a pause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +117,8 @@ def _paused(seen: Observation, pool: Pool, capacity: int) -> list[Bound]:
             until = f" until {command.until:%Y-%m-%d %H:%M}" if command.until else ""
             sentence = f"paused by {command.by}{until}" + (f": {command.reason}" if command.reason else "")
             return [
-                floor(capacity, "pause", Rank.SAFETY, sentence, command.until),
-                ceiling(max(capacity, pool.limits.min), "pause", Rank.SAFETY, sentence, command.until),
+                floor(capacity, PAUSE, Rank.SAFETY, sentence, command.until),
+                ceiling(max(capacity, pool.limits.min), PAUSE, Rank.SAFETY, sentence, command.until),
             ]
     return []
 
@@ -129,7 +131,7 @@ def _probing(trouble: JoinTrouble | None, health: Health, count: Count, now: dat
     """After failed joins one node at a time is tried, with growing pauses."""
     if trouble is None or trouble.failures < health.failed_joins:
         return []
-    failed = f"{trouble.failures} nodes in a row did not join"
+    failed = f"{counted(trouble.failures, 'node', 'nodes in a row')} did not join"
     if count.booting:
         return [ceiling(count.capacity, "probe", Rank.SAFETY, f"{failed}: waiting for the probe that is booting")]
     if now < trouble.next_probe:

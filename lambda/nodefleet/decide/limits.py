@@ -7,7 +7,7 @@ from nodefleet.domain.decision import Bound, Count, Rank
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation, Scale
 from nodefleet.domain.policy import Pool
-from nodefleet.domain.wording import some
+from nodefleet.domain.wording import counted, some
 
 
 def limits(pool: Pool, count: Count) -> list[Bound]:
@@ -15,10 +15,10 @@ def limits(pool: Pool, count: Count) -> list[Bound]:
     least, most = pool.limits.min, pool.limits.max
     besides = count.occupied - count.capacity
     room = max(min(count.capacity, most), most - besides)
-    taken = f", {besides} of them are no capacity" if besides > 0 else ""
+    taken = f", {counted(besides, 'of them is', 'of them are')} no capacity" if besides > 0 else ""
     return [
-        floor(least, "min", Rank.LIMIT, f"min is {least}, {count.capacity} are there"),
-        ceiling(room, "max", Rank.LIMIT, f"max is {most}, {count.occupied} are there{taken}"),
+        floor(least, "min", Rank.LIMIT, f"min is {least}, {counted(count.capacity, 'is', 'are')} there"),
+        ceiling(room, "max", Rank.LIMIT, f"max is {most}, {counted(count.occupied, 'is', 'are')} there{taken}"),
     ]
 
 

@@ -145,7 +145,7 @@ def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: 
     capacity, least = this.count.capacity, this.pool.limits.min
     more = settled.target - capacity
     restoring = min(more, max(least - capacity, len(memory.losses), due.wanted, 0))
-    reason = explain.grown(capacity, settled)
+    reason = explain.grown(capacity, settled, settled.target)
     need = Need(
         more=more,
         restoring=restoring,
@@ -154,6 +154,9 @@ def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: 
         reason=reason,
     )
     growth = grow(need, this.workers, this.pool, memory, this.seen, this.policy)
+    if 0 < growth.nodes < more:  # the reason of the launches, too, names what is really launched
+        reason = explain.grown(capacity, settled, capacity + growth.nodes, growth.obstacle)
+        growth = grow(replace(need, reason=reason), this.workers, this.pool, memory, this.seen, this.policy)
     memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + min(due.wanted, growth.nodes))
     if growth.nodes == 0:
         return replace(_hold(this, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)

@@ -5,7 +5,7 @@ the market above its share, the zone with the most nodes, the highest CPU idle, 
 the first choice are outranked, not examined.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import Backoff
 from nodefleet.domain.operations import Removal, Why
 from nodefleet.domain.policy import MarketMix, Pool
-from nodefleet.domain.wording import some
+from nodefleet.domain.wording import counted, some
 from nodefleet.domain.workload import Pod
 
 
@@ -47,8 +47,12 @@ class Leaving:
     @property
     def obstacle(self) -> str:
         """Why nobody leaves, in words."""
-        told = [f"{stay.worker}: {stay.detail}" for stay in self.stays if stay.detail]
-        return "no node can leave" + (f" ({some(told, '; ')})" if told else "")
+        by_cause: defaultdict[str, list[str]] = defaultdict(list)
+        for stay in self.stays:
+            if cause := stay.detail or (stay.phase.value if stay.reason is StayReason.NOT_READY else ""):
+                by_cause[cause].append(stay.worker)
+        told = [f"{cause} ({some(names)})" for cause, names in by_cause.items()]
+        return f"no node can leave: {some(told, '; ')}" if told else "no node can leave"
 
 
 def not_asked(workers: Iterable[Worker]) -> Leaving:
@@ -75,7 +79,7 @@ def choose(
     chosen: list[Worker] = []
     for worker in candidates if due is not None else ranked(candidates, ground, pool.market):
         if len(chosen) >= free:
-            stays[worker.id] = _behind(worker, chosen, under_way)
+            stays[worker.id] = _behind(worker, chosen, under_way, pool)
             continue
         kept = _protected(worker, pool, left, ground)
         if kept is None:
@@ -196,10 +200,12 @@ def _unfit(worker: Worker) -> Stay | None:
     return None
 
 
-def _behind(worker: Worker, chosen: Sequence[Worker], under_way: int) -> Stay:
+def _behind(worker: Worker, chosen: Sequence[Worker], under_way: int, pool: Pool) -> Stay:
     if chosen:
         return _stay(worker, StayReason.OUTRANKED, f"{chosen[0].name} goes first")
-    return _stay(worker, StayReason.ONE_AT_A_TIME, f"{under_way} already on the way out")
+    under = counted(under_way, "removal is", "removals are")
+    detail = f"{under} under way, and budgets.removals is {pool.budgets.removals}"
+    return _stay(worker, StayReason.ONE_AT_A_TIME, detail)
 
 
 def _leaves_by_choice(worker: Worker) -> bool:

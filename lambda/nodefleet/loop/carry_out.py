@@ -243,7 +243,7 @@ class Hands:
         deleted = len(results) - len(failed)
         if deleted:
             self.evictions["forced"] += deleted
-            self.did.append(f"deleted {deleted} pods on {step.node} by force")
+            self.did.append(f"deleted {deleted} {'pod' if deleted == 1 else 'pods'} on {step.node} by force")
         return failed
 
     def _each(self, pods: Sequence[PodRef], call: Callable[[PodRef], R]) -> list[tuple[PodRef, R | NodeFleetError]]:

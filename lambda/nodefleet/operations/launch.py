@@ -22,7 +22,7 @@ from datetime import datetime
 
 from nodefleet.decide.capacity import counted, vanished_members
 from nodefleet.domain.fleet import Worker
-from nodefleet.domain.machines import Instance
+from nodefleet.domain.machines import Instance, Market
 from nodefleet.domain.memory import Memory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import (
@@ -49,6 +49,7 @@ _GENERALLY = {
     RefusalKind.PERMISSION: "Mend the autoscaler's role; `nodefleet doctor` names what it lacks",
     RefusalKind.INVALID: "Look at the launch template, its subnet and the pool's types",
 }
+_MARKETS = {Market.SPOT: "Spot", Market.ON_DEMAND: "On-Demand"}
 _ALERTS = {
     RefusalKind.CAPACITY: AlertKind.NO_CAPACITY,
     RefusalKind.QUOTA: AlertKind.QUOTA,
@@ -140,7 +141,9 @@ def _lacking(launch: Launch, policy: Policy) -> tuple[Launch, Progress]:
 
 def _short(launch: Launch) -> tuple[Tell, ...]:
     """What people are told, by who can do something about it."""
-    given = f"EC2 gave {len(launch.instances)} of {launch.count} {launch.market.value} nodes in {launch.zone}"
+    market = _MARKETS[launch.market]
+    asked = f"{launch.count} {market} {'node' if launch.count == 1 else 'nodes'}"
+    given = f"EC2 gave {len(launch.instances)} of {asked} in {launch.zone}"
     where = f"{launch.zone} {launch.market.value}"
     if not launch.refusals:
         text = f"{given} and no reason. If it stays so, look at the account's quota and the launch template"

@@ -15,6 +15,7 @@ from nodefleet.decide.signals.votes import Abstain, Floor, Look, Opinion
 from nodefleet.domain.memory import Forecast, HourLoad
 from nodefleet.domain.policy import Predictive, Utilisation
 from nodefleet.domain.readings import Reading
+from nodefleet.domain.wording import counted
 
 SIGNAL = "predictive"
 _HOUR = timedelta(hours=1)
@@ -81,7 +82,7 @@ def vote(
     compared = ">" if percent > cpu.up else "≤"
     sentence = (
         f"predicted CPU {percent:.1f} % {compared} {cpu.up:g} % for {coming:%H:%M} "
-        f"(load {figure(basis.load)} on {look.covered} nodes, {len(basis.days)} {basis.kind})"
+        f"(load {figure(basis.load)} on {counted(look.covered, 'node', 'nodes')}, {len(basis.days)} {basis.kind})"
     )
     if percent <= cpu.up:
         return _upheld(running, sentence)
