@@ -14,18 +14,19 @@ from nodefleet.adapters.slack.meanings import MEANINGS
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
 from nodefleet.domain.metrics import Metric
 from nodefleet_infra.config import Cluster, ScheduleConfig
+from nodefleet_infra.facts import Text
 from nodefleet_infra.functions import FUNCTIONS, INTERRUPTION, RECONCILE, Function
 from nodefleet_infra.messaging import QUEUES
 from nodefleet_infra.names import Names
 
 # What alarms need beyond the metrics that are always on.
-METRICS = (Metric.AT_MAX,)
+METRICS = (Metric.AT_MAX, Metric.SCHEDULED_RUNS, Metric.API_SERVER_AWAY, Metric.EC2_AWAY)
 JOIN_FAILURES = "JoinFailures"  # counted from the log, see below
 JOIN_FAILED_WORDS = "as failed to join"  # of a run's line
 
 _MINUTE = 60
-_DEGRADED = 2  # of DegradationLevel: readings are missing, or worse
-LAMBDA, SQS = "AWS/Lambda", "AWS/SQS"
+_DEGRADED = 2  # of DegradationLevel: readings are missing
+LAMBDA, SQS, EC2 = "AWS/Lambda", "AWS/SQS", "AWS/EC2"
 
 
 class Severity(Enum):
@@ -39,7 +40,7 @@ class Series:
 
     namespace: str
     metric: str
-    dimensions: Mapping[str, str] = field(default_factory=dict)
+    dimensions: Mapping[str, Text | str] = field(default_factory=dict)
     statistic: str
 
 
@@ -60,9 +61,13 @@ class Alarm:
 # ── all of them ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def alarms(names: Names, clusters: Sequence[Cluster], schedule: ScheduleConfig) -> Iterator[Alarm]:
+def alarms(
+    names: Names, clusters: Sequence[Cluster], schedule: ScheduleConfig, masters: Mapping[str, Text | str]
+) -> Iterator[Alarm]:
+    """`masters` are the ids of the masters' instances, by cluster."""
     for cluster in clusters:
         yield from _of_cluster(names, cluster, schedule)
+        yield _of_master(names, cluster, masters[cluster.id])
     yield from _of_stack(names, clusters)
 
 
@@ -80,7 +85,7 @@ def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig) -> Ite
     yield alarm(
         "no-invocation",
         critical,
-        Metric.INVOCATIONS,
+        Metric.SCHEDULED_RUNS,
         "Sum",
         over="<",
         limit=1,
@@ -88,9 +93,26 @@ def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig) -> Ite
         missing="breaching",
     )
     yield alarm("memory-high", warning, Metric.MEMORY, "Minimum", limit=80, period=5 * _MINUTE, periods=2)
+    for key, metric in (("api-server-unavailable", Metric.API_SERVER_AWAY), ("ec2-unavailable", Metric.EC2_AWAY)):
+        yield alarm(key, critical, metric, "Minimum", over="≥", limit=1, period=5 * _MINUTE)
     yield alarm(
-        "prometheus-unavailable", warning, Metric.LEVEL, "Minimum", over="≥", limit=_DEGRADED, period=5 * _MINUTE
+        "prometheus-unavailable",
+        warning,
+        Metric.LEVEL,
+        "Minimum",
+        expression=f"IF(value > {_DEGRADED}, 0, value)",  # what is worse has alarms of its own
+        over="≥",
+        limit=_DEGRADED,
+        period=5 * _MINUTE,
     )
+
+
+def _of_master(names: Names, cluster: Cluster, instance: Text | str) -> Alarm:
+    """EC2's own checks of the machine. One that is gone tells nothing: then the API server's alarm rings."""
+    checks = Series(namespace=EC2, metric="StatusCheckFailed", dimensions={"InstanceId": instance}, statistic="Minimum")
+    key = "master-status-check"
+    name = names.of(cluster.name, key)
+    return _alarm(name, key, Severity.CRITICAL, {"value": checks}, over="≥", limit=1, period=5 * _MINUTE)
 
 
 def _of_stack(names: Names, clusters: Sequence[Cluster]) -> Iterator[Alarm]:

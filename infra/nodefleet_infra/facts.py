@@ -129,6 +129,7 @@ class MasterNeeds:
 class MasterFacts:
     api_server: Text  # https://10.20.0.10:6443: stays when the machine is replaced
     prometheus: Text  # http://10.20.0.10:9090
+    instance: Text  # its id
     role_arn: Text
 
 

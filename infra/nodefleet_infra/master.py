@@ -45,10 +45,11 @@ class Master(pulumi.ComponentResource):
         interface = self._interface()
         way_out = self._way_out(interface)
         needed = [allowed, *self._manifests(), *way_out, *needs.ready]
-        self._machine(interface, machine_profile, needed)
+        machine = self._machine(interface, machine_profile, needed)
         self.gives = MasterFacts(
             api_server=interface.private_ip.apply(lambda address: f"https://{address}:{API_SERVER}"),
             prometheus=interface.private_ip.apply(lambda address: f"http://{address}:{PROMETHEUS}"),
+            instance=machine.id,
             role_arn=role.arn,
         )
         self.register_outputs({})
@@ -58,9 +59,9 @@ class Master(pulumi.ComponentResource):
         interface: aws.ec2.NetworkInterface,
         machine_profile: aws.iam.InstanceProfile,
         needed: list[pulumi.Resource],
-    ) -> None:
+    ) -> aws.ec2.Instance:
         config = self._cluster.master
-        aws.ec2.Instance(
+        return aws.ec2.Instance(
             self._name,
             ami=image(config.image, self._cluster.master_arch),
             instance_type=config.type,

@@ -37,6 +37,7 @@ class Monitoring(pulumi.ComponentResource):
         metrics: Sequence[Metric],  # beyond those that are always on
         topics: Mapping[str, Text],
         logs: Mapping[str, Text],  # function → name of its log group
+        masters: Mapping[str, Text],  # cluster → id of its master's instance
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("node-fleet:monitoring:Monitoring", name, None, opts)
@@ -47,7 +48,7 @@ class Monitoring(pulumi.ComponentResource):
         for cluster in clusters:
             for words in unwatched(cluster):
                 pulumi.log.warn(f"{cluster.name}: {words}", self)
-        watched = [*alarms(names, clusters, config.schedule)]
+        watched = [*alarms(names, clusters, config.schedule, masters)]
         watched += [each for cluster in clusters for each in reading_alarms(names, cluster)]
         arns = [self._alarm(each, active=config.enabled) for each in watched]
         aws.cloudwatch.Dashboard(

@@ -131,6 +131,7 @@ def declare(
         metrics=metrics,
         topics=messaging.topics,
         logs=autoscaler.logs,
+        masters={site.cluster.id: site.master.instance for site in sites},
     )
     return {
         "clusters": list(ids),

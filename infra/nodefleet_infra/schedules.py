@@ -178,7 +178,7 @@ class Schedules(pulumi.ComponentResource):
         target: aws.scheduler.ScheduleTargetArgsDict = {
             "arn": function,
             "role_arn": role.arn,
-            "input": json.dumps({"cluster": cluster.id}),
+            "input": json.dumps({"cluster": cluster.id, "scheduled": True}),
             "retry_policy": {
                 "maximum_event_age_in_seconds": again.age,
                 "maximum_retry_attempts": again.times,

@@ -109,6 +109,7 @@ def test_it_starts_when_everything_it_needs_is_there(file):
 def test_it_is_replaced_when_its_user_data_changes_but_not_by_a_newer_image(image, ignored):
     cluster = {"name": "shop", "master": {"image": image}}
     with mock.patch.object(aws.ec2, "Instance") as made:
+        made.return_value.id = "i-0a1b2c3d4e5f67890"  # its alarm wants to know
         declared({**SMALL, "node-fleet:clusters": [cluster]}, "one")
     said = made.call_args.kwargs
     assert said["user_data_replace_on_change"] is True

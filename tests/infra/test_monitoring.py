@@ -22,6 +22,7 @@ BOTH = [DEV, PRODUCTION]
 ALARM = "MetricAlarm"
 SECONDS = 60
 CRITICAL = {"scaling-failures", "cpu-high", "at-max", "join-failure", "no-invocation", "dead-letters"}
+CRITICAL |= {"api-server-unavailable", "ec2-unavailable", "master-status-check"}
 WARNING = {"memory-high", "prometheus-unavailable", "near-time-limit", "throttles"}
 OF_READINGS = {"queue-growing", "latency-high", "pool-saturated"}
 
@@ -67,9 +68,18 @@ def test_critical_alarms_reach_people_and_warnings_reach_slack(file):
     [
         ("cpu-high", Metric.CPU, "Minimum", "GreaterThanThreshold", 90, 5, "notBreaching"),
         ("at-max", Metric.AT_MAX, "Minimum", "GreaterThanOrEqualToThreshold", 1, 10, "notBreaching"),
-        ("no-invocation", Metric.INVOCATIONS, "Sum", "LessThanThreshold", 1, 10, "breaching"),
+        ("no-invocation", Metric.SCHEDULED_RUNS, "Sum", "LessThanThreshold", 1, 10, "breaching"),
         ("memory-high", Metric.MEMORY, "Minimum", "GreaterThanThreshold", 80, 10, "notBreaching"),
-        ("prometheus-unavailable", Metric.LEVEL, "Minimum", "GreaterThanOrEqualToThreshold", 2, 5, "notBreaching"),
+        (
+            "api-server-unavailable",
+            Metric.API_SERVER_AWAY,
+            "Minimum",
+            "GreaterThanOrEqualToThreshold",
+            1,
+            5,
+            "notBreaching",
+        ),
+        ("ec2-unavailable", Metric.EC2_AWAY, "Minimum", "GreaterThanOrEqualToThreshold", 1, 5, "notBreaching"),
     ],
 )
 def test_from_when_on_it_is_too_much(key, metric, statistic, comparison, limit, minutes, missing):
@@ -80,6 +90,22 @@ def test_from_when_on_it_is_too_much(key, metric, statistic, comparison, limit, 
     assert alarm["period"] * alarm["evaluationPeriods"] == minutes * SECONDS
     assert alarm["datapointsToAlarm"] == alarm["evaluationPeriods"]
     assert alarm["treatMissingData"] == missing
+
+
+def test_a_missing_prometheus_is_a_warning_and_what_is_worse_is_not_called_prometheus():
+    (alarm,) = alarms(deployed_stack(DEV))["prometheus-unavailable"]
+    level, result = alarm["metricQueries"]
+    assert (level["metric"]["metricName"], level["metric"]["stat"]) == (Metric.LEVEL.value, "Minimum")
+    assert result["expression"] == "IF(value > 2, 0, value)"
+    assert (alarm["comparisonOperator"], alarm["threshold"]) == ("GreaterThanOrEqualToThreshold", 2)
+
+
+def test_each_master_is_watched_by_ec2s_own_checks():
+    graph = deployed_stack(DEV)
+    (alarm,) = alarms(graph)["master-status-check"]
+    (master,) = graph.of("ec2/instance:Instance")
+    assert (alarm["namespace"], alarm["metricName"]) == ("AWS/EC2", "StatusCheckFailed")
+    assert alarm["dimensions"] == {"InstanceId": master.outputs.get("id", master.id)}
 
 
 def test_three_failures_within_a_quarter_of_an_hour_are_too_many_and_so_are_three_failed_runs():

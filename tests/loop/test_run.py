@@ -358,3 +358,23 @@ def test_a_run_that_is_begun_late_in_its_function_does_not_look_at_all():
     assert ran is not None
     assert (ran.looks, ran.awake) == (0, True)
     assert cluster.tick(slow(cluster, lambda: 60)).looks == 1  # a whole run always looks once
+
+
+# ── what alarms count ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_only_runs_of_the_schedule_count_for_the_dead_mans_alarm():
+    cluster = shop()
+    for urgent, scheduled in ((True, False), (False, False), (False, True)):
+        run(cluster.world.parts("one"), owner="one", urgent=urgent, scheduled=scheduled)
+    assert len(values(cluster, Metric.INVOCATIONS)) == 3
+    assert values(cluster, Metric.SCHEDULED_RUNS) == [1]
+
+
+@pytest.mark.parametrize(("away", "counted"), [("cluster", (1, 0)), ("cloud", (0, 1)), ("gauges", (0, 0))])
+def test_what_does_not_answer_is_counted_by_its_own_name(away, counted):
+    cluster = shop()
+    cluster.world.away(away)
+    cluster.look()
+    found = values(cluster, Metric.API_SERVER_AWAY), values(cluster, Metric.EC2_AWAY)
+    assert tuple(each[-1] for each in found) == counted

@@ -72,6 +72,9 @@ WITHIN_A_RUN: dict[Metric, Several] = {
     Metric.DRAIN_TIME: Several.EACH,
     Metric.EVICTIONS: Several.SUM,
     Metric.AT_MAX: Several.HIGHEST,
+    Metric.SCHEDULED_RUNS: Several.SUM,
+    Metric.API_SERVER_AWAY: Several.LAST,
+    Metric.EC2_AWAY: Several.LAST,
 }
 
 

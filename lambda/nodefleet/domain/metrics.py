@@ -39,6 +39,9 @@ class Metric(Enum):
     DRAIN_TIME = "DrainTime"
     EVICTIONS = "Evictions"
     AT_MAX = "AtMax"
+    SCHEDULED_RUNS = "ScheduledRuns"
+    API_SERVER_AWAY = "ApiServerUnavailable"
+    EC2_AWAY = "Ec2Unavailable"
 
 
 ABOUT: dict[Metric, About] = {
@@ -61,4 +64,7 @@ ABOUT: dict[Metric, About] = {
     Metric.DRAIN_TIME: About(unit=Unit.SECONDS, says="from the decision to the end of a removal", opt_in=True),
     Metric.EVICTIONS: About(unit=Unit.COUNT, says="pods evicted", opt_in=True),
     Metric.AT_MAX: About(unit=Unit.COUNT, says="1 while max keeps the fleet from what it needs", opt_in=True),
+    Metric.SCHEDULED_RUNS: About(unit=Unit.COUNT, says="runs that the schedule started", opt_in=True),
+    Metric.API_SERVER_AWAY: About(unit=Unit.COUNT, says="1 while the API server does not answer", opt_in=True),
+    Metric.EC2_AWAY: About(unit=Unit.COUNT, says="1 while EC2 does not answer", opt_in=True),
 }

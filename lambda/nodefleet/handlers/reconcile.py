@@ -20,4 +20,4 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
 
 def _ran(wakeup: Wakeup, context: Any) -> Ran:
     with wiring.parts(wakeup.cluster, context) as parts:
-        return run(parts, owner=wiring.owner(context), urgent=wakeup.urgent)
+        return run(parts, owner=wiring.owner(context), urgent=wakeup.urgent, scheduled=wakeup.scheduled)

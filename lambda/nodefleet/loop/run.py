@@ -16,6 +16,7 @@ from nodefleet.domain.decision import Decision
 from nodefleet.domain.memory import Level
 from nodefleet.domain.metrics import Metric
 from nodefleet.domain.policy import Burst, Policy
+from nodefleet.domain.readings import Missing
 from nodefleet.errors import LostLeaseError, NodeFleetError
 from nodefleet.loop.cycle import Look, look
 from nodefleet.loop.governing import governing
@@ -35,10 +36,12 @@ class Ran:
     awake: bool = False  # somebody woke us and there was no time left to look again: the next run does
 
 
-def run(parts: Parts, *, owner: str, urgent: bool = False) -> Ran:
+def run(parts: Parts, *, owner: str, urgent: bool = False, scheduled: bool = False) -> Ran:
     """One cluster's run. Raises after the lease is released and what was done is recorded."""
     started = parts.time.now()
     parts.telemetry.metric(Metric.INVOCATIONS, 1)
+    if scheduled:  # a schedule that has stopped must not be hidden by alerts and warnings that still start runs
+        parts.telemetry.metric(Metric.SCHEDULED_RUNS, 1)
     try:
         if urgent:
             parts.store.wake()
@@ -142,6 +145,8 @@ def _report(parts: Parts, came: Look, looks: int, started: datetime) -> None:
         (Metric.SCALE_DOWNS, came.removed),
         (Metric.FAILURES, came.failures),
         (Metric.LEVEL, LEVELS[decision.level]),
+        (Metric.API_SERVER_AWAY, int(isinstance(seen.kubernetes, Missing))),
+        (Metric.EC2_AWAY, int(isinstance(seen.instances, Missing))),
         (Metric.EVICTIONS, sum(came.evictions.values())),
     ):
         telemetry.metric(metric, count)

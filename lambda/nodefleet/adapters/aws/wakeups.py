@@ -1,6 +1,7 @@
 """Who starts a run, and for which cluster: the schedule, Alertmanager or a person through SNS, or a manual call.
 
-{"cluster": "shop"}                                        the schedule's constant input
+{"cluster": "shop", "scheduled": true}                     the schedule's constant input
+{"cluster": "shop"}                                        by hand, as the schedule would
 {"cluster": "shop", "urgent": true}                        by hand
 {"Records": [{"EventSource": "aws:sns", "Sns": {…}}]}      urgent; the cluster is a message attribute or in the text
 {"source": "aws.events", …}                                a schedule without input: the only cluster there is
@@ -20,6 +21,7 @@ _LONGEST = 64  # characters of a value that are repeated in an error
 class Wakeup:
     cluster: str
     urgent: bool = False
+    scheduled: bool = False  # the schedule itself asks: these runs are counted
 
 
 def wakeups(event: Any, clusters: Sequence[str]) -> tuple[Wakeup, ...]:
@@ -29,9 +31,10 @@ def wakeups(event: Any, clusters: Sequence[str]) -> tuple[Wakeup, ...]:
     if "Records" in event:
         found = [_from_sns(record, clusters) for record in _list(event["Records"])]
     elif "cluster" in event:
-        found = [Wakeup(cluster=_known(event["cluster"], clusters), urgent=event.get("urgent") is True)]
+        urgent, scheduled = event.get("urgent") is True, event.get("scheduled") is True
+        found = [Wakeup(cluster=_known(event["cluster"], clusters), urgent=urgent, scheduled=scheduled)]
     elif event.get("source") == "aws.events":
-        found = [Wakeup(cluster=_only(clusters))]
+        found = [Wakeup(cluster=_only(clusters), scheduled=True)]
     else:
         raise MalformedError('the event names no cluster: send {"cluster": "<name>"}')
     return tuple(dict.fromkeys(found))

@@ -37,12 +37,33 @@ MEANINGS: Mapping[str, Meaning] = {
         todo="Look at its console output, the join token, and the way to the master.",
     ),
     "no-invocation": Meaning(
-        says="The autoscaler does not run: nothing grows, shrinks or heals. What runs in the cluster goes on running.",
+        says=(
+            "The schedule does not start the autoscaler: nothing grows, shrinks or heals by itself. "
+            "What runs in the cluster goes on running."
+        ),
         todo="Act now: look at the schedule, and at the reconcile function's errors and throttles.",
     ),
     "dead-letters": Meaning(
         says="Something was tried several times and given up: it lies in the dead-letter queue.",
         todo="Read what lies there and the function's log of that time. Delete it when it is settled.",
+    ),
+    "api-server-unavailable": Meaning(
+        says=(
+            "The Kubernetes API server does not answer: no node is added, drained or healed. "
+            "Pods that run go on running."
+        ),
+        todo=(
+            "Act now: look at the master (is the instance running, does K3s run, is its disk full?), its address and "
+            "certificate, and the security group. See docs/deploy.md, The master."
+        ),
+    ),
+    "ec2-unavailable": Meaning(
+        says="EC2 does not answer: no node is added or removed.",
+        todo="Look at the AWS Health Dashboard, and at the role and the way out of the functions' subnets.",
+    ),
+    "master-status-check": Meaning(
+        says="EC2 finds the master broken: its host or its operating system fails the status checks.",
+        todo="Act now: reboot it, or stop and start it. If that does not help, replace it: docs/deploy.md, The master.",
     ),
     "prometheus-unavailable": Meaning(
         says="Prometheus does not answer: the fleet grows by pods and requests only, and does not shrink.",
