@@ -14,7 +14,8 @@ from e2e.packing.workloads import filled_of
 from e2e.parts.running import RunningParts
 
 HERE = Path(__file__).name
-USUAL = 16
+USUAL = 24
+FULL = 0.6
 
 
 def seeds() -> list[int]:
@@ -39,7 +40,7 @@ def emptied(request: pytest.FixtureRequest, everything: dict[int, Emptied]) -> E
 def told(emptied: Emptied) -> str:
     lines = [f"waited from the start: {', '.join(emptied.waited) or 'nobody'}"]
     for left in emptied.left:
-        lines.append(f"{left.node} left; then waited: {', '.join(left.waiting) or 'nobody'}")
+        lines.append(f"{left.node} left, {left.fullness:.0%} full; then waited: {', '.join(left.waiting) or 'nobody'}")
         lines += [f"  {did}" for did in left.did]
     lines.append(f"nobody else left: {emptied.stays}")
     return "\n".join([*lines, "", emptied.workload.as_yaml()])
@@ -52,8 +53,10 @@ def test_after_each_removal_all_pods_run_again_without_a_new_node(emptied):
 
 
 def test_nodes_do_leave_and_their_pods_are_evicted(everything):
-    """Otherwise the test above would say nothing."""
+    """Otherwise the test above would say nothing. How many leave depends on where the scheduler put the pods."""
     left = [left for each in everything.values() for left in each.left]
-    assert len(left) >= len(everything)
-    evicted = [left for left in left if any("evicted from" in did for did in left.did)]
-    assert len(evicted) >= len(everything) / 3
+    evicted = [each for each in left if each.evicted]
+    full = [each for each in evicted if each.fullness >= FULL]
+    assert len(left) >= len(everything) / 2
+    assert len(evicted) >= len(left) / 3
+    assert len(full) >= len(everything) / 12

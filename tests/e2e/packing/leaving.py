@@ -26,6 +26,11 @@ class Left:
     node: str
     did: tuple[str, ...]
     waiting: tuple[str, ...]  # pods that had no place when everything was at rest
+    fullness: float  # of the workers before it left: the share of their scarcer resource that pods ask for
+
+    @property
+    def evicted(self) -> bool:
+        return any("evicted from" in did for did in self.did)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +69,7 @@ def _begun(world: World) -> Emptied:
 def _round(scene: Stage, played: Sequence[tuple[World, Emptied]]) -> list[tuple[World, Emptied]]:
     """One removal in each of these worlds, until everything is at rest. Gives those in which one more may leave."""
     before = {world.workload.seed: world.workers() for world, _ in played}
+    fullness = {world.workload.seed: world.fullness() for world, _ in played}
     did: dict[int, list[str]] = {world.workload.seed: [] for world, _ in played}
     leaving = _chosen(played, did)
     _until_gone(scene, [world for world, _ in leaving], did)
@@ -73,7 +79,10 @@ def _round(scene: Stage, played: Sequence[tuple[World, Emptied]]) -> list[tuple[
         seed, now = world.workload.seed, world.workers()
         each.launched += tuple(now - before[seed])
         waiting = tuple(pod.key for pod in world.waiting())
-        each.left += [Left(node=node, did=tuple(did[seed]), waiting=waiting) for node in before[seed] - now]
+        each.left += [
+            Left(node=node, did=tuple(did[seed]), waiting=waiting, fullness=fullness[seed])
+            for node in before[seed] - now
+        ]
         if before[seed] != now and not waiting:
             going_on.append((world, each))
     return going_on

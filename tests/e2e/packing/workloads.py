@@ -27,6 +27,8 @@ _KINDS = (
     (("c5.xlarge",), 4000, 7400),
 )
 
+_FILLED = (0.35, 0.9)  # how much of a cluster its pods ask for before anybody leaves
+
 # Readings count as lasting within seconds, however long a look takes.
 _IN_SECONDS = {"interval": 1, "burst": {"every": 0.5, "budget": 0.9}, "trust": {"gap": 100}}
 
@@ -139,7 +141,7 @@ def filled_of(seed: int) -> Workload:
         )
         for number in range(nodes)
     )
-    sure = tuple(app for app in making.surge(nodes * draw.uniform(0.2, 0.5)) if app.runs == app.replicas)
+    sure = tuple(making.sure(nodes * draw.uniform(*_FILLED)))
     budgets = tuple(_budget(draw, app) for app in sure if draw.random() < 0.4)
     settled = (*making.daemons(), *sure)
     return Workload(
@@ -225,6 +227,16 @@ class _Making:
             if app.runs == app.replicas:
                 self._sure.append(app.name)
             yield app
+
+    def sure(self, nodes: float) -> Iterator[App]:
+        """Apps that surely run, all of their pods, and fill so many nodes."""
+        load = 0.0
+        while load < nodes:
+            app, share = self._app()
+            if app.runs == app.replicas:
+                self._sure.append(app.name)
+                load += share * app.replicas
+                yield app
 
     def _app(self) -> tuple[App, float]:
         draw = self._draw

@@ -162,6 +162,17 @@ class World:
     def workers(self) -> set[str]:
         return {node.name for node in self.cluster.view().nodes if node.pool is not None}
 
+    def fullness(self) -> float:
+        """The share of the workers' scarcer resource that pods ask for."""
+        view = self.cluster.view()
+        offered = [node.allocatable for node in view.nodes if node.pool is not None]
+        names = {node.name for node in view.nodes if node.pool is not None}
+        asked = [pod.requests for pod in view.pods or () if pod.node in names and not pod.finished]
+        return max(
+            sum(each.cpu for each in asked) / sum(each.cpu for each in offered),
+            sum(each.memory for each in asked) / sum(each.memory for each in offered),
+        )
+
     def waiting(self) -> list[Pod]:
         return [pod for pod in self.pods() if pod.phase is not PodPhase.RUNNING]
 
