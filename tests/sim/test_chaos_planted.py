@@ -24,6 +24,7 @@ class Found:
 
 
 FOUND = {
+    "a doubt that never ends": Found(10, Rule.SHRINKING),
     "no fence check": Found(1, Rule.LEASE),
     "token not stored first": Found(1, Rule.UNRECORDED),
     "a new token each time": Found(14, Rule.TWICE, within=60),

@@ -6,6 +6,7 @@ tests.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from unittest.mock import patch
@@ -14,7 +15,9 @@ from nodefleet.decide import capacity, debris, health, inputs, pending_classes, 
 from nodefleet.decide import pool as pool_decision
 from nodefleet.decide.bounds import floor
 from nodefleet.decide.case import Case
+from nodefleet.decide.doubts import Doubts, doubts
 from nodefleet.decide.inputs import Input
+from nodefleet.decide.signals.votes import Opinion
 from nodefleet.domain import fleet
 from nodefleet.domain.decision import Bound, Count, Rank
 from nodefleet.domain.events import Event, EventKind
@@ -183,7 +186,20 @@ STAGED: Mapping[str, Planted] = {
     "removals in a row": _removals_in_a_row,
 }
 
+
+def _doubts_never_end() -> Any:
+    """What was in doubt once holds back shrinking for ever."""
+
+    def stubborn(this: Case, opinions: Sequence[Opinion]) -> Doubts:
+        found = doubts(this, opinions)
+        known = {**found.since, **this.before.doubtful}
+        return replace(found, sentences=("once in doubt",) if known else (), since=known)
+
+    return patch.object(pool_decision, "doubts", stubborn)
+
+
 PLANTED: Mapping[str, Planted] = {
+    "a doubt that never ends": _doubts_never_end,
     "no fence check": _no_fence_check,
     "token not stored first": _token_not_stored_first,
     "a new token each time": _new_token_each_time,

@@ -3,6 +3,7 @@
 registry      the checks of a world: when their clocks start, how they are polled, what is still awaited
 check         the base of a check
 conditions    facts of the world that a check depends on: launches work, below max, a part answers
+shrinking     an idle fleet reaches min, with one exporter or one node in doubt
 finishing     an operation is closed within the time that its deadlines give: the example
 quiet         alerts of one continuing condition are few, however pod names and figures change
 

@@ -8,12 +8,13 @@ from nodefleet_tools.sim.liveness.healing import Healing
 from nodefleet_tools.sim.liveness.pods import Pods
 from nodefleet_tools.sim.liveness.quiet import Quiet
 from nodefleet_tools.sim.liveness.resting import RestingCost
+from nodefleet_tools.sim.liveness.shrinking import Shrinking
 
 if TYPE_CHECKING:
     from nodefleet_tools.sim.world import World
 
 EVERY = 30.0  # seconds of simulated time between two polls
-CHECKS: tuple[type[Check], ...] = (Finishing, Healing, Pods, Quiet, RestingCost)
+CHECKS: tuple[type[Check], ...] = (Finishing, Healing, Pods, Quiet, RestingCost, Shrinking)
 _WHO = "liveness"
 
 
