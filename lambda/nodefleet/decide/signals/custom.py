@@ -139,6 +139,8 @@ def _heard(rule: DemandRule, inputs: Mapping[str, Input | Assumed | Ignored]) ->
             case Missing(cause):
                 heard.causes.append(f"{name} unknown: {cause}")
                 heard.unknown = True
+            case _:
+                assert_never(seen)
     return heard
 
 
