@@ -43,7 +43,7 @@ addopts = "-q --import-mode=importlib -p no:cacheprovider"
 [tool.mutmut]
 source_paths = [{sources}]
 pytest_add_cli_args_test_selection = [{tests}]
-also_copy = ["src", "tools", "tests"]
+also_copy = ["src", "tools", "tests", "docs"]
 """
 _RESULT = re.compile(r"^\s*(?P<mutant>\S+): (?P<status>.+)$")
 
@@ -51,7 +51,8 @@ _RESULT = re.compile(r"^\s*(?P<mutant>\S+): (?P<status>.+)$")
 def stage(only: list[str]) -> None:
     shutil.rmtree(STAGE, ignore_errors=True)
     leave = shutil.ignore_patterns("__pycache__")
-    for source, target in (("lambda/nodefleet", "src/nodefleet"), ("tools", "tools"), ("tests", "tests")):
+    parts = (("lambda/nodefleet", "src/nodefleet"), ("tools", "tools"), ("tests", "tests"), ("docs", "docs"))
+    for source, target in parts:
         shutil.copytree(ROOT / source, STAGE / target, ignore=leave)
     sources = [f"src/nodefleet/{name}" for name in only or PACKAGES]
     sources = [path if (STAGE / path).is_dir() else f"{path}.py" for path in sources]
