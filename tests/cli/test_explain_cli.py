@@ -87,14 +87,14 @@ def test_a_decision_under_a_policy_that_is_broken_by_now_is_told_all_the_same(mo
 def test_the_last_ones_stand_in_a_table_and_quiet_looks_share_a_line(monkeypatch):
     cluster = busy()
     cluster.look()
-    for _ in range(4):
+    for _ in range(2):  # while the cooldown lasts
         cluster.look()
-    page = lines(terminal(monkeypatch, cluster)("explain", "--last", "5").stdout)
+    page = lines(terminal(monkeypatch, cluster)("explain", "--last", "3").stdout)
     assert page[1] == "time (UTC) pool action size reason did"
     rows = [line for line in page if "default" in line]
     assert len(rows) == 2
     assert rows[0].startswith("2026-11-16 12:04:00 default hold 5")
-    assert "to 12:10:00, 4 looks" in " ".join(page)
+    assert "to 12:06:00, 2 looks" in " ".join(page)
     assert rows[1].startswith("2026-11-16 12:02:00 default grow 3 → 5 6 pods unschedulable")
     assert "asked EC2 for 1 spot" in rows[1]
 

@@ -31,7 +31,7 @@ class Mapped:
 
     @classmethod
     def declared(cls, graph: Graph) -> "Mapped":
-        (made,) = graph.of("EventSourceMapping")
+        (made,) = [each for each in graph.of("EventSourceMapping") if ":dynamodb:" in each.inputs["eventSourceArn"]]
         inputs = made.inputs
         assert inputs["functionResponseTypes"] == ["ReportBatchItemFailures"]
         return cls(

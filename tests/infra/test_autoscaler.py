@@ -100,7 +100,8 @@ def test_the_code_understands_the_environment(file):
 
 def test_metrics_that_cost_extra_are_on_if_wanted_or_needed():
     said = functions(deployed_stack(PRODUCTION))["reconcile"]["environment"]["variables"]
-    assert said["NODEFLEET_METRICS"] == "AtMax,HourlyCost,SpotShare"
+    alarmed = "AtMax,ScheduledRuns,ApiServerUnavailable,Ec2Unavailable"
+    assert said["NODEFLEET_METRICS"] == f"{alarmed},HourlyCost,SpotShare"
     assert all(ABOUT[Metric(name)].opt_in for name in said["NODEFLEET_METRICS"].split(","))
 
 

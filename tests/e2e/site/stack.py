@@ -132,18 +132,32 @@ class Stack:
 
     @property
     def rules(self) -> list[tuple[Mapping[str, Any], str]]:
-        """EventBridge's patterns, each with the target's function and alias."""
+        """EventBridge's patterns, each with its target: a queue that a function listens to."""
         targets = {each.inputs["rule"]: each.inputs["arn"] for each in self.graph.of("EventTarget")}
         return [
-            (json.loads(rule.inputs["eventPattern"]), ":".join(targets[rule.inputs["name"]].split(":")[-2:]))
+            (json.loads(rule.inputs["eventPattern"]), targets[rule.inputs["name"]])
             for rule in self.graph.of("EventRule")
         ]
+
+    def listener(self, queue: str) -> str:
+        """The function and alias that get the messages of a queue, by its ARN."""
+        (mapping,) = [each for each in self._mappings if each.inputs["eventSourceArn"] == queue]
+        return ":".join(mapping.inputs["functionName"].split(":")[-2:])
+
+    def receives(self, queue: str) -> int:
+        """How often a message of this queue is tried before it is set aside."""
+        (found,) = [each for each in self.graph.of("sqs/queue:Queue") if each.outputs["arn"] == queue]
+        return int(json.loads(found.inputs["redrivePolicy"])["maxReceiveCount"])
 
     @property
     def mapping(self) -> Made:
         """From the table's stream to `notify`."""
-        (only,) = self.graph.of("EventSourceMapping")
+        (only,) = [each for each in self._mappings if ":dynamodb:" in each.inputs["eventSourceArn"]]
         return only
+
+    @property
+    def _mappings(self) -> list[Made]:
+        return self.graph.of("EventSourceMapping")
 
     @property
     def records(self) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 from e2e.site.functions import Functions
 from e2e.site.patterns import matches
@@ -14,15 +15,21 @@ _LOOK_EVERY = 0.5  # seconds; of queue and stream
 
 
 class Bus:
-    """EventBridge: each rule of the stack that an event matches starts its target."""
+    """EventBridge: an event that matches a rule of the stack goes to its queue, and from there to a function.
+
+    Each message is a batch of its own here, and one that fails comes again at once rather than when it is visible
+    again; how batches are put together is tried in the simulation.
+    """
 
     def __init__(self, stack: Stack, functions: Functions) -> None:
         self._stack, self._functions = stack, functions
 
     def put(self, event: dict[str, Any]) -> None:
-        for pattern, target in self._stack.rules:
+        for pattern, queue in self._stack.rules:
             if matches(pattern, event):
-                start(self._stack, self._functions, target, event)
+                name = self._stack.function(self._stack.listener(queue).split(":")[0])
+                message = {"messageId": str(uuid4()), "eventSource": "aws:sqs", "body": json.dumps(event)}
+                self._functions.start(name, {"Records": [message]}, retries=self._stack.receives(queue) - 1)
 
 
 class Schedule(Beside):
