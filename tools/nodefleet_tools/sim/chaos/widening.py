@@ -101,6 +101,11 @@ def _preset(plan: "Plan", random: Random) -> "Plan":
     return _with(plan, policy=changed)
 
 
+def _packing(plan: "Plan", _: Random) -> "Plan":
+    """Pending pods get what packing says at once, whatever the preset says."""
+    return _in_policy(plan, steps={**_first(plan.scene.policy).get("steps", {}), "pending": "packing"})
+
+
 def _drains_on_rebalance(plan: "Plan", _: Random) -> "Plan":
     return _in_policy(plan, removal={"drain_on_rebalance": True})
 
@@ -142,11 +147,11 @@ WIDENINGS: Mapping[str, Widening] = {
     "a large fleet": Widening(0.01, _large),  # rare: it takes as long as thirty others
     "a long history": Widening(0.05, _history),
     "a preset": Widening(0.25, _preset),
-    # Off: what is drained for a recommendation is forced, and exceeds max.
-    "drains on rebalance": Widening(0.0, _drains_on_rebalance),
+    "packing": Widening(0.4, _packing),
+    "drains on rebalance": Widening(0.2, _drains_on_rebalance),
     "limited concurrency": Widening(0.2, _concurrency),
     "slow looks": Widening(0.1, _slow_looks),
-    "the dead stay dead": Widening(0.0, _stays_dead),  # off: a dead node is not replaced at min = max
+    "the dead stay dead": Widening(0.7, _stays_dead),
     # Off: the Node of a machine that was stopped by hand stays for ever, and nothing resolves it.
     "the stopped stay stopped": Widening(0.0, _stays_stopped),
 }
@@ -165,7 +170,7 @@ LATER: Mapping[str, Widening] = {
         (1007, "a person stops a healthy machine", 0.1),
         (1008, "the scheduler refuses a workload", 0.15),
         (1009, "EC2 recommends to rebalance all", 0.1),
-        (1010, "a node stays dead", 0.0),  # off: a dead node is not replaced at min = max
+        (1010, "a node stays dead", 0.2),
     )
 }
 ALL: Mapping[str, Widening] = {**WIDENINGS, **LATER}
