@@ -14,6 +14,7 @@ from typing import Any
 
 from nodefleet.adapters.aws.failures import calling
 from nodefleet.adapters.aws.instance_list import quicken
+from nodefleet.adapters.imports import ONE_AT_A_TIME
 
 CONNECT_SECONDS = 2
 READ_SECONDS = 10
@@ -75,8 +76,9 @@ class Session:
         return self._skew
 
     def _made(self, service: str) -> Any:
-        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415  # slow to import, and not every run needs it
-        from botocore.config import Config  # type: ignore[import-untyped]  # noqa: PLC0415
+        with ONE_AT_A_TIME:
+            import boto3  # type: ignore[import-untyped]  # noqa: PLC0415  # slow to import, and not every run needs it
+            from botocore.config import Config  # type: ignore[import-untyped]  # noqa: PLC0415
 
         if self._boto is None:
             self._boto = boto3.Session(region_name=self._region)

@@ -8,6 +8,7 @@ import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
+from nodefleet.adapters.imports import ONE_AT_A_TIME
 from nodefleet.adapters.k8s.calls import Client
 from nodefleet.errors import MisconfiguredError
 
@@ -17,7 +18,8 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 def to_server(server: str, token: str, ca: str) -> Client:
     """A client for the server with this URL, bearer token and CA certificate (PEM)."""
-    from kubernetes.client.configuration import Configuration  # noqa: PLC0415  # a quarter of a second
+    with ONE_AT_A_TIME:
+        from kubernetes.client.configuration import Configuration  # noqa: PLC0415  # a quarter of a second
 
     if not token.strip():
         raise MisconfiguredError("The Kubernetes token is empty: put the ServiceAccount's token into the secret")
@@ -34,8 +36,9 @@ def to_server(server: str, token: str, ca: str) -> Client:
 def from_kubeconfig(path: str | None = None, context: str | None = None) -> Client:
     """A client for the current context of a kubeconfig. `path` may list several files as KUBECONFIG does; none means
     the usual place."""
-    from kubernetes.client.configuration import Configuration  # noqa: PLC0415
-    from kubernetes.config import kube_config  # noqa: PLC0415
+    with ONE_AT_A_TIME:
+        from kubernetes.client.configuration import Configuration  # noqa: PLC0415
+        from kubernetes.config import kube_config  # noqa: PLC0415
 
     configuration = Configuration()
     load: Any = kube_config.load_kube_config
@@ -47,7 +50,8 @@ def from_kubeconfig(path: str | None = None, context: str | None = None) -> Clie
 
 
 def _client(configuration: Any) -> Client:
-    from kubernetes.client.api_client import ApiClient  # noqa: PLC0415
+    with ONE_AT_A_TIME:
+        from kubernetes.client.api_client import ApiClient  # noqa: PLC0415
 
     _check_safety(configuration.host, verified=configuration.verify_ssl)
     # The client's own retries would repeat writes, sleep for as long as the server says and follow redirects.

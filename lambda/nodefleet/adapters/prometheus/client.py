@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from nodefleet.adapters.imports import ONE_AT_A_TIME
 from nodefleet.adapters.logins import MetricsLogin
 from nodefleet.adapters.prometheus.answer import Result, understood
 from nodefleet.domain.readings import Missing
@@ -75,8 +76,9 @@ class Prometheus:
         return understood(status, body, logged_in=login is not None)
 
     def _post(self, query: str, login: MetricsLogin | None, deadline: float) -> tuple[int, bytes]:
-        import requests  # noqa: PLC0415  # a tenth of a second, which a run without Prometheus need not spend
-        from urllib3 import exceptions as reading  # noqa: PLC0415  # requests lets these through while a body is read
+        with ONE_AT_A_TIME:
+            import requests  # noqa: PLC0415  # a tenth of a second, which a run without Prometheus need not spend
+            from urllib3 import exceptions as reading  # noqa: PLC0415  # let through by requests while a body is read
 
         left = _left(deadline)
         try:
