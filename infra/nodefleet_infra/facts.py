@@ -32,6 +32,11 @@ class Place:
         """What the addresses of its services end with."""
         return "amazonaws.com.cn" if self.partition == "aws-cn" else "amazonaws.com"
 
+    @property
+    def registry(self) -> str:
+        """The account's own, for images."""
+        return f"{self.account}.dkr.ecr.{self.region}.{self.suffix}"
+
 
 # ── network ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

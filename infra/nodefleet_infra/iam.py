@@ -139,14 +139,7 @@ class MasterArns:
 def worker(arns: WorkerArns) -> tuple[Statement, ...]:
     """Join, pull images of this account, and let people in by Session Manager. Every pod that is not kept from the
     metadata service could do the same, so there is nothing more."""
-    place = arns.place
-    images = f"arn:{place.partition}:ecr:{place.region}:{place.account}:repository/*"
-    return (
-        _secrets(arns.agent_token),
-        Statement(sid="ImagesLogin", actions=("ecr:GetAuthorizationToken",), resources=ANYTHING),
-        Statement(sid="Images", actions=_of("ecr", *_PULL), resources=(images,)),
-        *_session_manager(place),
-    )
+    return (_secrets(arns.agent_token), *_images(arns.place), *_session_manager(arns.place))
 
 
 def master(arns: MasterArns) -> tuple[Statement, ...]:
@@ -168,6 +161,7 @@ def master(arns: MasterArns) -> tuple[Statement, ...]:
         Statement(sid="Wake", actions=("sns:Publish",), resources=(arns.wake_topic,)),
         *_warning(arns),
         *_showing_metrics(arns),
+        *_images(arns.place),
         *_session_manager(arns.place),
     )
 
@@ -189,6 +183,15 @@ def _showing_metrics(arns: MasterArns) -> tuple[Statement, ...]:
         return ()
     shown = _of("cloudwatch", "GetMetricData", "ListMetrics")
     return (Statement(sid="Metrics", actions=shown, resources=ANYTHING),)
+
+
+def _images(place: Place) -> tuple[Statement, ...]:
+    """Of this account and region. The login itself knows no narrower resource; it is worth what the other grants."""
+    images = f"arn:{place.partition}:ecr:{place.region}:{place.account}:repository/*"
+    return (
+        Statement(sid="ImagesLogin", actions=("ecr:GetAuthorizationToken",), resources=ANYTHING),
+        Statement(sid="Images", actions=_of("ecr", *_PULL), resources=(images,)),
+    )
 
 
 def _session_manager(place: Place) -> tuple[Statement, ...]:

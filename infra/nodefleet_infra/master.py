@@ -100,11 +100,14 @@ class Master(pulumi.ComponentResource):
         )
 
     def _way_out(self, interface: aws.ec2.NetworkInterface) -> list[pulumi.Resource]:
-        """EC2 gives a public address only to interfaces that it makes itself."""
+        """EC2 gives a public address only to interfaces that it makes itself. It refuses one while the network has no
+        internet gateway: `ready` holds the routes to it."""
         if not self._needs.public:
             return []
-        address = aws.ec2.Eip(self._name, domain="vpc", network_interface=interface.id, tags=self._tags, opts=self._own)
-        return [address]
+        after = pulumi.ResourceOptions(parent=self, depends_on=list(self._needs.ready))
+        return [
+            aws.ec2.Eip(self._name, domain="vpc", network_interface=interface.id, tags=self._tags, opts=after),
+        ]
 
     # ── what it may, and what it runs ────────────────────────────────────────────────────────────────────────────
 
@@ -168,6 +171,7 @@ class Master(pulumi.ComponentResource):
         release, arch = k3s.release_of(cluster), cluster.master_arch
         known: dict[str, Any] = {
             "region": needs.place.region,
+            "registry": needs.place.registry,
             "binary": userdata.Binary(url=k3s.binary_url(release, arch), sha256=k3s.checksum(release, arch)),
             "account": manifests.ACCOUNT,
             "api_secret": needs.secrets.api.name,

@@ -77,7 +77,7 @@ class OwnVpc(pulumi.ComponentResource):
         )
         public = self._table("public", ipv4=both, ipv6=both)
         private = config.workers == "private"
-        worker_tables = self._behind_nat(public, outward) if private else [public] * len(config.zones)
+        worker_tables = self._behind_nat(public, both, outward) if private else [public] * len(config.zones)
         function_table = self._table("functions", ipv4=None, ipv6=outward)
         workers, functions = {}, []
         for index, zone in enumerate(config.zones):
@@ -96,19 +96,21 @@ class OwnVpc(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _behind_nat(
-        self, public: aws.ec2.RouteTable, outward: aws.ec2.EgressOnlyInternetGateway
+        self, public: aws.ec2.RouteTable, both: aws.ec2.InternetGateway, outward: aws.ec2.EgressOnlyInternetGateway
     ) -> list[aws.ec2.RouteTable]:
-        """A route table for each zone; with one gateway they all share its table."""
+        """A route table for each zone; with one gateway they all share its table. AWS refuses a public address while
+        the network has no internet gateway, and an internet gateway to leave while one is in use."""
         config, names = self._config, self._names
+        after = pulumi.ResourceOptions.merge(self._own, pulumi.ResourceOptions(depends_on=[both]))
         shared = config.nat == "one"
         tables = []
         for index, zone in enumerate(config.zones[:1] if shared else config.zones):
             block = addresses.nat_block(config.cidr, index)
             subnet = self._subnet("nat", zone, block, _NAT6 + index, public, public=True)
             tags = names.tags(names.of("nat", zone))
-            address = aws.ec2.Eip(f"nat-{zone}", domain="vpc", tags=tags, opts=self._own)
+            address = aws.ec2.Eip(f"nat-{zone}", domain="vpc", tags=tags, opts=after)
             gateway = aws.ec2.NatGateway(
-                f"nat-{zone}", allocation_id=address.allocation_id, subnet_id=subnet, tags=tags, opts=self._own
+                f"nat-{zone}", allocation_id=address.allocation_id, subnet_id=subnet, tags=tags, opts=after
             )
             tables.append(self._table(f"workers-{zone}", ipv4=gateway, ipv6=outward))
         return tables * len(config.zones) if shared else tables

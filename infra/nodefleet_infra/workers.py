@@ -74,6 +74,7 @@ class Workers(pulumi.ComponentResource):
         release = k3s.release_of(self._cluster)
         settings = userdata.Agent(
             region=self._needs.place.region,
+            registry=self._needs.place.registry,
             binary=userdata.Binary(url=k3s.binary_url(release, pool.arch), sha256=k3s.checksum(release, pool.arch)),
             server=server,
             agent_token_secret=self._needs.agent_token.name,

@@ -86,14 +86,18 @@ def test_every_statement_is_needed_by_some_call(lived, role):
             assert not all(allows(others, request) for request in requests), f"{statement.sid} is not needed"
 
 
+PULLING = {
+    "ecr:GetAuthorizationToken": "the kubelet's credential provider, node-fleet-ecr",
+    "ecr:BatchCheckLayerAvailability": "containerd, to pull",
+    "ecr:BatchGetImage": "containerd, to pull",
+    "ecr:GetDownloadUrlForLayer": "containerd, to pull",
+}
+
 # What the machines do is in their scripts and in programs that are not ours.
 BY_MACHINES = {
     "worker": {
         "secretsmanager:GetSecretValue": "its user data fetches the token to join with",
-        "ecr:GetAuthorizationToken": "the kubelet's credential provider",
-        "ecr:BatchCheckLayerAvailability": "containerd, to pull",
-        "ecr:BatchGetImage": "containerd, to pull",
-        "ecr:GetDownloadUrlForLayer": "containerd, to pull",
+        **PULLING,
         "ssm:UpdateInstanceInformation": "Session Manager's agent",
         "ssmmessages:CreateControlChannel": "Session Manager's agent",
         "ssmmessages:CreateDataChannel": "Session Manager's agent",
@@ -113,6 +117,7 @@ BY_MACHINES = {
         "kms:GenerateDataKey": "SNS, to encrypt what it is told of readings",
         "cloudwatch:GetMetricData": "Grafana's panels",
         "cloudwatch:ListMetrics": "Grafana's list of clusters",
+        **PULLING,
         "ssm:UpdateInstanceInformation": "Session Manager's agent",
         "ssmmessages:CreateControlChannel": "Session Manager's agent",
         "ssmmessages:CreateDataChannel": "Session Manager's agent",

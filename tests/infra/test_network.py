@@ -206,6 +206,16 @@ def test_private_workers_go_out_by_the_nat_gateway_of_their_zone():
     assert len(layers.inputs["routeTableIds"]) == 3
 
 
+@pytest.mark.parametrize("file", [DEV, PRODUCTION])
+def test_public_addresses_and_nat_come_after_the_internet_gateway_and_go_before_it(file):
+    """AWS refuses an address to a network without one, and to take away one whose addresses are in use."""
+    graph = deployed_stack(file)
+    (gateway,) = graph.of("ec2/internetGateway:InternetGateway")
+    public = [*graph.of("ec2/eip:Eip"), *graph.of("NatGateway")]
+    assert public
+    assert [each.name for each in public if gateway.urn not in graph.before(each.urn)] == []
+
+
 def test_one_nat_gateway_serves_all_zones_if_that_is_wanted():
     graph = unusual_stack()
     assert len(graph.of("NatGateway")) == 1

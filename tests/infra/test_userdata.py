@@ -1,5 +1,6 @@
 """User data: checked by shellcheck, and run on a machine of stubs, twice and with everything that can go wrong."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -17,8 +18,10 @@ from userdata_sandbox import ALWAYS, FORMER, INSTANCE, SECURE_TOKEN, SERVER, San
 
 API, AGENT, TOKEN = (f"node-fleet-dev/dev-shop/{name}" for name in ("kubernetes", "agent-token", "server-token"))
 BINARY = userdata.Binary(url="https://downloads.example/k3s", sha256="0" * 64)
+REGISTRY = "123456789012.dkr.ecr.ap-southeast-1.amazonaws.com"
 SERVER_SETTINGS = userdata.Server(
     region="ap-southeast-1",
+    registry=REGISTRY,
     binary=BINARY,
     account="autoscaler",
     api_secret=API,
@@ -34,6 +37,7 @@ SERVER_SETTINGS = userdata.Server(
 )
 AGENT_SETTINGS = userdata.Agent(
     region="ap-southeast-1",
+    registry=REGISTRY,
     binary=BINARY,
     server=SERVER,
     agent_token_secret=AGENT,
@@ -385,6 +389,40 @@ def test_the_token_is_safe_before_anything_is_encrypted_with_it(machine):
     assert not machine.calls("systemctl")
 
 
+# ── images of the account's own registry ─────────────────────────────────────────────────────────────────────────
+
+PROVIDERS = "var/lib/rancher/credentialprovider"
+ASKED = '{"kind":"CredentialProviderRequest","apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"%s/app:1"}'
+
+
+@runs
+@pytest.mark.parametrize("role", ["server", "worker"])
+def test_the_kubelet_is_told_whom_to_ask_for_a_login_to_the_registry(machine, role):
+    """In the form that kubelet-credentialprovider.v1 has in its reference: nothing here is a kubelet."""
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    assert (as_server(machine) if role == "server" else as_worker(machine)).code == 0
+    config = yaml.safe_load(machine.file(CONFIG))
+    assert config["image-credential-provider-bin-dir"] == str(machine.root / PROVIDERS / "bin")
+    assert config["image-credential-provider-config"] == str(machine.root / PROVIDERS / "config.yaml")
+    (provider,) = yaml.safe_load(machine.file(f"{PROVIDERS}/config.yaml"))["providers"]
+    assert provider["matchImages"] == [REGISTRY]
+    answer = machine.ask(f"{PROVIDERS}/bin/{provider['name']}", *provider["args"], given=ASKED % REGISTRY)
+    said = json.loads(answer.said)
+    assert (answer.code, said["apiVersion"], said["cacheKeyType"]) == (0, provider["apiVersion"], "Registry")
+    assert said["kind"] == "CredentialProviderResponse"
+    assert said["auth"] == {REGISTRY: {"username": "AWS", "password": "pass-for-ap-southeast-1"}}
+    assert sorted(path.name for path in (machine.root / PROVIDERS / "bin").iterdir()) == [provider["name"]]
+
+
+@runs
+def test_without_a_login_the_kubelet_is_told_so_and_gets_no_empty_one(machine):
+    machine.give_secret(AGENT, SECURE_TOKEN)
+    as_worker(machine)
+    machine.faults(ecr=ALWAYS)
+    answer = machine.ask(f"{PROVIDERS}/bin/node-fleet-ecr", REGISTRY, "ap-southeast-1", given=ASKED % REGISTRY)
+    assert (answer.code != 0, answer.said) == (True, "")
+
+
 # ── a replaced server ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -486,4 +524,4 @@ def test_an_unknown_command_is_refused(machine):
 
 def test_the_scripts_ship_with_the_package():
     folder = Path(userdata.__file__).parent
-    assert {path.name for path in folder.glob("*.sh")} == {"common.sh", "server.sh", "agent.sh"}
+    assert {path.name for path in folder.glob("*.sh")} == {"common.sh", "registry.sh", "server.sh", "agent.sh"}

@@ -1,7 +1,8 @@
 """What machines do when they start: shell scripts, and the values that they are told.
 
-A script is common.sh and its own file behind a head of assignments. Nothing is put into the middle of a script, so what
-shellcheck reads is what runs. Nothing in it is secret either: whoever may describe an instance can read its user data.
+A script is common.sh, registry.sh and its own file behind a head of assignments. Nothing is put into the middle of a
+script, so what shellcheck reads is what runs. Nothing in it is secret either: whoever may describe an instance can read
+its user data.
 """
 
 import json
@@ -26,6 +27,7 @@ class Binary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     region: str
+    registry: str  # the account's own, for images: 123456789012.dkr.ecr.ap-southeast-1.amazonaws.com
     binary: Binary
     account: str  # the ServiceAccount whose login is published
     api_secret: str  # names of secrets
@@ -43,6 +45,7 @@ class Server:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
     region: str
+    registry: str
     binary: Binary
     server: str  # https://10.20.0.10:6443
     agent_token_secret: str
@@ -66,7 +69,7 @@ def server(settings: Server, *, root: str = "") -> str:
         "SNAPSHOTS_KEPT": str(settings.snapshots_kept),
         "RESTORE": settings.restore,
     }
-    return _script("server", root, settings.region, settings.binary, values)
+    return _script("server", root, settings, values)
 
 
 def agent(settings: Agent, *, root: str = "") -> str:
@@ -77,7 +80,7 @@ def agent(settings: Agent, *, root: str = "") -> str:
         "CAPACITY_LABEL": CAPACITY_LABEL,
         "POOL_YAML": _pool(settings),
     }
-    return _script("agent", root, settings.region, settings.binary, values)
+    return _script("agent", root, settings, values)
 
 
 def _pool(settings: Agent) -> str:
@@ -90,12 +93,13 @@ def _pool(settings: Agent) -> str:
     return "\n".join(lines)
 
 
-def _script(name: str, root: str, region: str, binary: Binary, own: Mapping[str, str]) -> str:
+def _script(name: str, root: str, settings: Server | Agent, own: Mapping[str, str]) -> str:
     values = {
         "ROOT": root,
-        "REGION": region,
-        "BINARY_URL": binary.url,
-        "BINARY_SHA256": binary.sha256,
+        "REGION": settings.region,
+        "REGISTRY": settings.registry,
+        "BINARY_URL": settings.binary.url,
+        "BINARY_SHA256": settings.binary.sha256,
         "ZONE_LABEL": ZONE_LABEL,
         "REGION_LABEL": REGION_LABEL,
         "TYPE_LABEL": TYPE_LABEL,
@@ -103,7 +107,11 @@ def _script(name: str, root: str, region: str, binary: Binary, own: Mapping[str,
     }
     head = "\n".join(f"readonly {key}={shlex.quote(value)}" for key, value in values.items())
     folder = files(__package__)
-    parts = ["#!/bin/bash", head, *(folder.joinpath(f"{part}.sh").read_text("utf-8") for part in ("common", name))]
+    parts = [
+        "#!/bin/bash",
+        head,
+        *(folder.joinpath(f"{part}.sh").read_text("utf-8") for part in ("common", "registry", name)),
+    ]
     text = "\n\n".join(part.strip("\n") for part in parts) + "\n"
     if (size := len(text.encode())) > LONGEST:
         raise ValueError(f"the {name}'s user data has {size:,} bytes and EC2 takes {LONGEST:,}: use shorter labels")

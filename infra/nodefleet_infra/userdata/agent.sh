@@ -28,6 +28,7 @@ boot() {
   step 'fetching the agent token'
   retry 600 token_is_there
   step 'writing the configuration'
+  write_registry_login
   keep "$CONFIG/config.yaml" 0600 <<YAML
 server: "$SERVER"
 token: "$SECRET"
@@ -35,6 +36,8 @@ node-name: "$INSTANCE"
 node-ip: "$ADDRESS"
 kubelet-arg:
   - "provider-id=aws:///$ZONE/$INSTANCE"
+image-credential-provider-bin-dir: "$PROVIDERS/bin"
+image-credential-provider-config: "$PROVIDERS/config.yaml"
 node-label:
   - "$ZONE_LABEL=$ZONE"
   - "$REGION_LABEL=$REGION"

@@ -113,6 +113,8 @@ node-label:
   - "$TYPE_LABEL=$TYPE"
 kubelet-arg:
   - "provider-id=aws:///$ZONE/$INSTANCE"
+image-credential-provider-bin-dir: "$PROVIDERS/bin"
+image-credential-provider-config: "$PROVIDERS/config.yaml"
 etcd-snapshot-schedule-cron: "$SNAPSHOT_CRON"
 etcd-snapshot-retention: $SNAPSHOTS_KEPT
 etcd-s3: true
@@ -239,6 +241,7 @@ boot() {
   step 'finding the tokens'
   find_tokens
   step 'writing the configuration'
+  write_registry_login
   write_configuration
   write_units
   make_room
