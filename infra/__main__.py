@@ -31,19 +31,12 @@ def checked(region: str) -> tuple[Stack, Artefacts]:
     return stack, built
 
 
-provider = pulumi.Config("aws")
-stack, built = checked(provider.get("region") or "")
+stack, built = checked(pulumi.Config("aws").get("region") or "")
 place = Place(
     partition=aws.get_partition().partition,
     region=stack.region,
     account=aws.get_caller_identity().account_id,
 )
-outputs = declare(
-    stack,
-    place,
-    built,
-    webhook=pulumi.Config().get_secret(WEBHOOK),
-    profile=provider.get("profile") or "",
-)
+outputs = declare(stack, place, built, webhook=pulumi.Config().get_secret(WEBHOOK))
 for name, value in outputs.items():
     pulumi.export(name, value)

@@ -52,6 +52,9 @@ class Made:
     outputs: Mapping[str, Any]
     needs: frozenset[str]  # URNs of what it depends on, its parent among them
     secret: frozenset[str]  # the inputs that Pulumi encrypts in its state and hides in its output
+    protected: bool  # Pulumi refuses to delete or replace it
+    retained: bool  # deleting it leaves it where it is
+    ignored: frozenset[str]  # changes of these inputs count for nothing
 
     @property
     def tags(self) -> Mapping[str, str]:
@@ -243,6 +246,9 @@ class _Monitor(mocks.MockMonitor):
                     outputs=registered.state,
                     needs=needs,
                     secret=frozenset(name for name, value in given.items() if mocks.rpc.is_rpc_secret(value)),
+                    protected=request.protect,
+                    retained=request.retainOnDelete,
+                    ignored=frozenset(request.ignoreChanges),
                 )
             )
         else:

@@ -125,6 +125,7 @@ class MasterConfig:
     snapshot_cron: str = "0 */6 * * *"  # etcd, to S3
     snapshots: int = 28  # how many are kept: a week
     restore: str = "newest"  # what a new machine takes up: the newest snapshot, `nothing`, or one by its name
+    allow_replacement: bool = False  # true: `up` may replace a production stack's server; set it for that one time
     grafana: bool = False
 
 
@@ -153,7 +154,7 @@ class StackConfig:
     clusters: tuple[ClusterConfig, ...] = ()
     autoscaler: AutoscalerConfig = field(default_factory=AutoscalerConfig)
     messages: MessagesConfig = field(default_factory=MessagesConfig)
-    production: bool = False  # true: the table cannot be deleted and buckets are kept while they hold something
+    production: bool = False  # true: table, buckets, secrets and servers are protected; a destroy is refused
     prices: Mapping[str, float] = field(default_factory=dict)  # USD/h On-Demand by type, in this region
     tags: Mapping[str, str] = field(default_factory=dict)  # for every resource, beside our own
 

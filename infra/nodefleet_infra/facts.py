@@ -128,6 +128,7 @@ class MasterNeeds:
     warnings: WarningTopic | None  # none: nobody is to be told
     ready: tuple[pulumi.Resource, ...]
     public: bool = True  # it needs an address of its own to get out
+    production: bool = False  # it is neither deleted nor replaced unless the configuration says so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

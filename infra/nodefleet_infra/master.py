@@ -82,6 +82,7 @@ class Master(pulumi.ComponentResource):
                 parent=self,
                 depends_on=needed,
                 delete_before_replace=True,  # the interface can be in one machine only
+                protect=self._needs.production and not config.allow_replacement,
                 # That AWS has a newer image is no reason to replace a server that runs.
                 ignore_changes=[] if config.image else ["ami"],
             ),
@@ -96,7 +97,7 @@ class Master(pulumi.ComponentResource):
             subnet_id=self._needs.subnet,
             security_groups=[self._needs.group],
             tags=self._tags,
-            opts=self._own,
+            opts=pulumi.ResourceOptions(parent=self, protect=self._needs.production),  # every worker knows the address
         )
 
     def _way_out(self, interface: aws.ec2.NetworkInterface) -> list[pulumi.Resource]:

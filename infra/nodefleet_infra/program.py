@@ -50,20 +50,28 @@ def declare(
     artefacts: Artefacts,
     *,
     webhook: pulumi.Output[str] | None = None,
-    profile: str = "",
 ) -> dict[str, pulumi.Input[object]]:
     """Declares everything and gives what a person wants to know of it. Nothing of that is secret."""
     names = Names(project=stack.project, stack=stack.name, extra=stack.config.tags)
     config, ids = stack.config, stack.cluster_ids()
     metrics = tuple(dict.fromkeys((*METRICS, *config.autoscaler.metrics)))
     for service in SERVICES:
-        ServiceRole(service.split(".")[0], service=service, region=place.region, profile=profile)
+        ServiceRole(service.split(".")[0], service=service, region=place.region, account=place.account)
     network = Network("network", names, place, config.network, stack.clusters)
     state = State("state", names, place, ids, production=config.production, webhook=webhook)
     messaging = Messaging("messaging", names, place, config.messages.emails)
     warnings = messaging.warnings if config.autoscaler.enabled else None
     sites = [
-        _site(each, names, place, network.gives, state.gives, wake=messaging.topics[WAKE], warnings=warnings)
+        _site(
+            each,
+            names,
+            place,
+            network.gives,
+            state.gives,
+            wake=messaging.topics[WAKE],
+            warnings=warnings,
+            production=config.production,
+        )
         for each in stack.clusters
     ]
     facts = facts_of(
@@ -101,9 +109,11 @@ def declare(
             cluster.name,
             cluster=cluster.id,
             region=place.region,
+            account=place.account,
             table=state.gives.table,
-            profile=profile,
-            opts=pulumi.ResourceOptions(depends_on=[network, state, autoscaler, *written, *site.parts]),
+            opts=pulumi.ResourceOptions(
+                depends_on=[network, state, autoscaler, *written, *site.parts], protect=config.production
+            ),
         )
     Schedules(
         "schedules",
@@ -156,6 +166,7 @@ def _site(
     *,
     wake: Text,
     warnings: WarningTopic | None,
+    production: bool,
 ) -> Site:
     groups, secrets = network.groups[cluster.id], state.secrets[cluster.id]
     zone = cluster.master.zone or next(iter(network.workers))
@@ -174,6 +185,7 @@ def _site(
             warnings=warnings,
             ready=network.ready,
             public=network.public,
+            production=production,
         ),
     )
     workers = Workers(

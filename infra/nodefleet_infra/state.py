@@ -1,5 +1,9 @@
 """Where everything is kept that outlives a run: the table, the buckets, the secrets.
 
+In a production stack all of it is protected: Pulumi refuses to delete or replace it, and so a `pulumi destroy` as a
+whole, in its preview. A bucket's own settings are never deleted before the bucket: one that stays because it holds
+something, or because somebody unprotected the wrong resource, stays private, encrypted, versioned and TLS-only.
+
 Secrets are made empty. The master fills its own; Slack's webhook comes from a person. None passes through Pulumi unless
 somebody wants it to (`pulumi config set --secret node-fleet:slackWebhook`).
 """
@@ -15,6 +19,7 @@ from nodefleet_infra.facts import BucketRef, ClusterSecrets, Place, SecretRef, S
 from nodefleet_infra.names import Names
 
 KEEP_LOOKS_DAYS = 30
+RECOVERY_DAYS = 30  # of a production server's token: Secrets Manager's longest; snapshots are useless without it
 KEEP_DELETED_BACKUPS_DAYS = 7  # a master that was taken over cannot destroy them at once
 
 
@@ -36,6 +41,8 @@ class State(pulumi.ComponentResource):
         super().__init__("node-fleet:state:State", name, None, opts)
         self._names, self._place, self._production = names, place, production
         self._own = pulumi.ResourceOptions(parent=self)
+        self._protected = pulumi.ResourceOptions(parent=self, protect=production)
+        self._with_bucket = pulumi.ResourceOptions(parent=self, protect=production, retain_on_delete=True)
         self.table = self._table()
         looks = self._bucket("looks", [_forget_after(KEEP_LOOKS_DAYS)], versions=False)
         backups = self._bucket("backups", [_forget_deleted_after(KEEP_DELETED_BACKUPS_DAYS)], versions=True)
@@ -85,7 +92,7 @@ class State(pulumi.ComponentResource):
             server_side_encryption={"enabled": True},
             deletion_protection_enabled=self._production,
             tags=self._names.tags(self._names.of("state")),
-            opts=self._own,
+            opts=self._protected,
         )
 
     # ── buckets ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,7 +107,7 @@ class State(pulumi.ComponentResource):
             bucket=full,
             force_destroy=not self._production,
             tags=self._names.tags(full),
-            opts=self._own,
+            opts=self._protected,
         )
         aws.s3.BucketPublicAccessBlock(
             name,
@@ -109,23 +116,23 @@ class State(pulumi.ComponentResource):
             block_public_policy=True,
             ignore_public_acls=True,
             restrict_public_buckets=True,
-            opts=self._own,
+            opts=self._with_bucket,
         )
         aws.s3.BucketOwnershipControls(
-            name, bucket=bucket.id, rule={"object_ownership": "BucketOwnerEnforced"}, opts=self._own
+            name, bucket=bucket.id, rule={"object_ownership": "BucketOwnerEnforced"}, opts=self._with_bucket
         )
         aws.s3.BucketServerSideEncryptionConfiguration(
             name,
             bucket=bucket.id,
             rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
-            opts=self._own,
+            opts=self._with_bucket,
         )
         if versions:
             aws.s3.BucketVersioning(
-                name, bucket=bucket.id, versioning_configuration={"status": "Enabled"}, opts=self._own
+                name, bucket=bucket.id, versioning_configuration={"status": "Enabled"}, opts=self._with_bucket
             )
-        aws.s3.BucketLifecycleConfiguration(name, bucket=bucket.id, rules=rules, opts=self._own)
-        aws.s3.BucketPolicy(name, bucket=bucket.id, policy=bucket.arn.apply(_tls_only), opts=self._own)
+        aws.s3.BucketLifecycleConfiguration(name, bucket=bucket.id, rules=rules, opts=self._with_bucket)
+        aws.s3.BucketPolicy(name, bucket=bucket.id, policy=bucket.arn.apply(_tls_only), opts=self._with_bucket)
         return BucketRef(name=bucket.bucket, arn=bucket.arn)
 
     # ── secrets ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -138,19 +145,26 @@ class State(pulumi.ComponentResource):
                 f"{cluster}-agent-token", names.agent_token_secret(cluster), "What workers join with", cluster
             ),
             server_token=self._secret(
-                f"{cluster}-server-token", names.server_token_secret(cluster), "What the master restores with", cluster
+                f"{cluster}-server-token",
+                names.server_token_secret(cluster),
+                "What the master restores with",
+                cluster,
+                recovery_days=RECOVERY_DAYS if self._production else 0,
             ),
         )
 
-    def _secret(self, name: str, full: str, description: str, cluster: str = "") -> SecretRef:
+    def _secret(
+        self, name: str, full: str, description: str, cluster: str = "", *, recovery_days: int = 0
+    ) -> SecretRef:
+        """Without days of recovery: what can be made again, because a name that waits for its deletion cannot be used
+        by the next `up`."""
         secret = aws.secretsmanager.Secret(
             name,
             name=full,
             description=description,
-            # All of it can be made again, and a name that waits for its deletion cannot be used by the next `up`.
-            recovery_window_in_days=0,
+            recovery_window_in_days=recovery_days,
             tags=self._names.tags(full, cluster=cluster),
-            opts=self._own,
+            opts=self._protected,
         )
         return SecretRef(name=full, arn=secret.arn)
 

@@ -9,7 +9,9 @@
     3  functions, master, templates, roles, groups, network, table
 
 The same happens to a single cluster that is taken out of the configuration. Everything can be done again: a destroy
-that was interrupted is started once more.
+that was interrupted is started once more. In another account than the stack's nothing is swept, and the destroy stops
+there: finding no workers in the wrong place must not pass for having none. A production stack's sweeps are protected,
+so that a destroy is refused before it begins.
 """
 
 import time
@@ -19,13 +21,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 from nodefleet.adapters.aws.state.lease import acquire
 from nodefleet.adapters.aws.state.table import Table
 from nodefleet.domain.names import ROLE_WORKER, TAG_CLUSTER, TAG_ROLE
-from nodefleet.errors import NodeFleetError
+from nodefleet.errors import MisconfiguredError, UnavailableError
 from nodefleet.ports import Held
+from nodefleet_infra.credentials import Access, access_from, check_account
 
 OWNER = "teardown"
 KEEP_LEASE = timedelta(minutes=15)  # by then whatever could start a run is gone
@@ -45,6 +48,7 @@ class TeardownError(Exception):
 class Surroundings:
     """What sweeping needs, replaceable in tests."""
 
+    sts: Any
     ec2: Any
     dynamodb: Any
     now: Callable[[], datetime]
@@ -52,8 +56,9 @@ class Surroundings:
     say: Callable[[str], None]
 
 
-def sweep(cluster: str, table: str, by: Surroundings) -> None:
-    """Afterwards the cluster has no workers, and no run can launch any."""
+def sweep(cluster: str, table: str, account: object, by: Surroundings) -> None:
+    """Afterwards the cluster has no workers, and no run can launch any. `account` is the stack's, as its state says."""
+    check_account(by.sts, account)
     hold(cluster, table, by)
     terminate(cluster, by)
 
@@ -65,10 +70,16 @@ def hold(cluster: str, table: str, by: Surroundings) -> None:
         now = by.now()
         try:
             answer = acquire(Table(by.dynamodb, table, cluster), OWNER, now, now + KEEP_LEASE, SKEW)
-        except NodeFleetError as error:
+        except MisconfiguredError as error:
             # Without its table no run launches anything, so there is nothing to hold back.
-            by.say(f"{cluster}: the lease cannot be taken, going on without it: {error}")
+            by.say(f"{cluster}: there is no table, so no lease to take: {error}")
             return
+        except UnavailableError as error:
+            if now > give_up:
+                raise
+            by.say(f"{cluster}: the lease cannot be taken yet: {error}")
+            by.sleep(LOOK_EVERY)
+            continue
         if not isinstance(answer, Held):
             return
         if now > give_up:
@@ -116,6 +127,10 @@ class SweepProvider(ResourceProvider):
     """Makes nothing; its part comes when it is deleted."""
 
     serialize_as_secret_always = False  # there is none in it
+    access = Access()
+
+    def configure(self, req: ConfigureRequest) -> None:
+        self.access = access_from(req)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         return CreateResult(id_=str(props["cluster"]), outs=_own(props))
@@ -128,17 +143,16 @@ class SweepProvider(ResourceProvider):
         return UpdateResult(outs=_own(news))
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415  # only a destroy needs it
-
-        session = boto3.Session(region_name=props["region"], profile_name=props.get("profile") or None)
+        session = self.access.session(props["region"])
         by = Surroundings(
-            ec2=session.client("ec2"),
-            dynamodb=session.client("dynamodb"),
+            sts=self.access.client(session, "sts"),
+            ec2=self.access.client(session, "ec2"),
+            dynamodb=self.access.client(session, "dynamodb"),
             now=lambda: datetime.now(UTC),
             sleep=time.sleep,
             say=_say,
         )
-        sweep(props["cluster"], props["table"], by)
+        sweep(props["cluster"], props["table"], props.get("account"), by)
 
 
 class Sweep(Resource, module="teardown", name="Sweep"):
@@ -152,16 +166,16 @@ class Sweep(Resource, module="teardown", name="Sweep"):
         *,
         cluster: str,
         region: str,
+        account: str,
         table: pulumi.Input[str],
-        profile: str = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        props = {"cluster": cluster, "region": region, "table": table, "profile": profile}
+        props = {"cluster": cluster, "region": region, "account": account, "table": table}
         super().__init__(SweepProvider(), name, props, opts)
 
 
 def _own(props: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: props.get(name) for name in ("cluster", "region", "table", "profile")}
+    return {name: props.get(name) for name in ("cluster", "region", "account", "table")}
 
 
 def _say(line: str) -> None:

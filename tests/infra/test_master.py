@@ -117,6 +117,17 @@ def test_it_is_replaced_when_its_user_data_changes_but_not_by_a_newer_image(imag
     assert said["opts"].delete_before_replace is True  # two machines cannot have the same interface
 
 
+def test_a_production_server_is_neither_deleted_nor_replaced_unless_the_configuration_says_so():
+    def protected(production, **master):
+        cluster = {"name": "shop", "master": master}
+        graph = declared({**SMALL, "node-fleet:production": production, "node-fleet:clusters": [cluster]}, "one")
+        return machine_of(graph).protected, graph.of(INTERFACE)[0].protected
+
+    assert protected(production=False) == (False, False)
+    assert protected(production=True) == (True, True)
+    assert protected(production=True, allow_replacement=True) == (False, True)  # its address stays in any case
+
+
 def test_two_clusters_have_a_server_each():
     graph = declared({**SMALL, "node-fleet:clusters": [{"name": "shop"}, {"name": "blog"}]}, "two")
     assert {machine.tags["node-fleet:cluster"] for machine in graph.of(INSTANCE_KIND)} == {"two-shop", "two-blog"}

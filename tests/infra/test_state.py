@@ -54,6 +54,27 @@ def test_a_production_table_cannot_be_deleted_by_mistake():
     assert (protected(DEV), protected(PRODUCTION)) == (False, True)
 
 
+def test_production_refuses_to_delete_what_is_kept():
+    """Pulumi checks that in a destroy's preview, so that nothing at all happens."""
+    kinds = ("dynamodb/table:Table", "s3/bucket:Bucket", "secretsmanager/secret:Secret")
+    settings = (
+        "BucketPublicAccessBlock",
+        "BucketOwnershipControls",
+        "BucketServerSideEncryptionConfiguration",
+        "BucketVersioning",
+        "BucketLifecycleConfiguration",
+        "BucketPolicy",
+    )
+    for kind in (*kinds, *settings):
+        assert deployed_stack(PRODUCTION).of(kind)
+        assert all(each.protected for each in deployed_stack(PRODUCTION).of(kind)), kind
+        assert not any(each.protected for each in deployed_stack(DEV).of(kind)), kind
+    for kind in settings:  # a bucket that stays behind stays as private as it was
+        assert all(each.retained for file in BOTH for each in deployed_stack(file).of(kind)), kind
+    for kind in kinds:
+        assert not any(each.retained for file in BOTH for each in deployed_stack(file).of(kind)), kind
+
+
 # ── the stack's records ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -165,6 +186,15 @@ def test_secrets_are_made_empty():
         "node-fleet-dev/slack",
     }
     assert not graph.of("SecretVersion")
+
+
+def test_only_the_key_to_a_production_clusters_snapshots_can_be_had_back():
+    def days(file):
+        found = deployed_stack(file).of("secretsmanager/secret:Secret")
+        return {each.inputs["name"].rpartition("/")[2]: each.inputs["recoveryWindowInDays"] for each in found}
+
+    assert days(DEV) == {"kubernetes": 0, "agent-token": 0, "server-token": 0, "slack": 0}
+    assert days(PRODUCTION) == days(DEV) | {"server-token": 30}
 
 
 def test_a_webhook_from_the_configuration_goes_into_its_secret_and_nowhere_else(with_webhook):

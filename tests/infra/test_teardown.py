@@ -11,12 +11,14 @@ from moto import mock_aws
 
 from dynamo_tables import Client, dynamodb, table_on
 from ec2_fakes import isolate
-from infra_mocks import DEV, PRODUCTION, deployed_stack, unusual_stack
+from infra_mocks import ACCOUNT, DEV, PRODUCTION, deployed_stack, unusual_stack
 from nodefleet.adapters.aws.state.lease import acquire
 from nodefleet.adapters.aws.state.table import Table
 from nodefleet.domain.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
+from nodefleet.errors import DeniedError, UnavailableError
 from nodefleet.ports import Held, Lease
 from nodefleet_infra import teardown
+from nodefleet_infra.credentials import CredentialsError
 from nodefleet_infra.service_roles import ServiceRoleProvider, made_or_found
 from nodefleet_infra.teardown import (
     KEEP_LEASE,
@@ -30,6 +32,7 @@ from nodefleet_infra.teardown import (
     terminate,
 )
 
+OURS = "123456789012"  # moto's account
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
@@ -86,7 +89,14 @@ def test_the_workers_go_before_everything_that_they_stand_on(graph):
 def test_every_cluster_is_swept_by_its_own_name():
     swept = {each.name: each.inputs for each in unusual_stack().of("teardown:Sweep")}
     assert {name: each["cluster"] for name, each in swept.items()} == {"shop": "odd-shop", "blog": "odd-blog"}
-    assert {(each["table"], each["region"]) for each in swept.values()} == {("node-fleet-odd-state", "eu-central-2")}
+    for each in swept.values():
+        assert (each["table"], each["region"], each["account"]) == ("node-fleet-odd-state", "eu-central-2", ACCOUNT)
+        assert set(each) == {"cluster", "region", "account", "table", "__provider"}  # no credentials in the state
+
+
+def test_only_production_refuses_to_be_swept():
+    assert all(each.protected for each in deployed_stack(PRODUCTION).of("teardown:Sweep"))
+    assert not any(each.protected for each in deployed_stack(DEV).of("teardown:Sweep"))
 
 
 def test_pulumi_finds_the_code_again_when_it_destroys():
@@ -110,10 +120,16 @@ class World:
     now: datetime = NOON
     said: list[str] = field(default_factory=list)
     meanwhile: object = None
+    sts: object = None
 
     def around(self) -> Surroundings:
         return Surroundings(
-            ec2=self.ec2, dynamodb=self.dynamodb, now=lambda: self.now, sleep=self.sleep, say=self.said.append
+            sts=self.sts,
+            ec2=self.ec2,
+            dynamodb=self.dynamodb,
+            now=lambda: self.now,
+            sleep=self.sleep,
+            say=self.said.append,
         )
 
     def sleep(self, seconds):
@@ -138,7 +154,7 @@ def table(account):
 
 @pytest.fixture
 def world(account, table):
-    return World(ec2=account, dynamodb=table.client)
+    return World(ec2=account, dynamodb=table.client, sts=boto3.client("sts"))
 
 
 def taken(world, table, owner, *, until):
@@ -175,7 +191,34 @@ def test_a_lease_that_never_ends_is_for_a_person(world, table):
 
 def test_without_a_table_nothing_can_launch_so_nothing_is_held(world):
     hold("shop", "gone", world.around())
-    assert "going on without it" in world.said[0]
+    assert "no lease to take" in world.said[0]
+
+
+def test_a_lease_that_may_not_be_taken_stops_the_destroy(world, monkeypatch):
+    """Going on without it, a run that is still going could launch workers behind the sweep."""
+
+    def denied(*_):
+        raise DeniedError("DynamoDB", "AccessDeniedException", "Allow dynamodb:UpdateItem")
+
+    monkeypatch.setattr(teardown, "acquire", denied)
+    with pytest.raises(DeniedError):
+        hold("shop", "any", world.around())
+
+
+def test_a_table_that_does_not_answer_is_asked_again_for_a_while(world, table, monkeypatch):
+    answers = [UnavailableError("DynamoDB", "timeout")] * 3
+
+    def at_last(*arguments):
+        if answers:
+            raise answers.pop()
+        return acquire(*arguments)
+
+    monkeypatch.setattr(teardown, "acquire", at_last)
+    hold("shop", table.table, world.around())
+    assert len(world.said) == 3
+    answers += [UnavailableError("DynamoDB", "timeout")] * 1000
+    with pytest.raises(UnavailableError):
+        hold("shop", table.table, world.around())
 
 
 # ── terminating ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,7 +246,7 @@ def test_the_clusters_workers_go_and_nobody_else(world, table):
     ours = launched(world.ec2, 3, cluster="shop")
     master = launched(world.ec2, cluster="shop", role=ROLE_SERVER)
     others = launched(world.ec2, cluster="shop-2") | launched(world.ec2, cluster="sho")
-    sweep("shop", table.table, world.around())
+    sweep("shop", table.table, OURS, world.around())
     assert states(world.ec2, ours) == {"terminated"}
     assert states(world.ec2, master | others) == {"running"}
     world.ec2.terminate_instances(InstanceIds=[*master, *others])
@@ -242,15 +285,26 @@ def test_workers_that_do_not_go_are_for_a_person():
         terminate("shop", world.around())
 
 
+@pytest.mark.parametrize("stored", ["999999999999", None, ""])
+def test_in_another_account_nothing_is_swept_and_the_destroy_stops(world, table, stored):
+    """Finding no workers there would pass for having none, and those of the stack would run on."""
+    ours = launched(world.ec2, 2, cluster="shop")
+    with pytest.raises(CredentialsError):
+        sweep("shop", table.table, stored, world.around())
+    assert states(world.ec2, ours) == {"running"}
+    assert isinstance(taken(world, table, "run", until=NOON + timedelta(seconds=40)), Lease)
+    world.ec2.terminate_instances(InstanceIds=[*ours])
+
+
 # ── as a resource ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_resource_does_nothing_until_it_is_deleted(account, table, monkeypatch):
     ours = launched(account, 2, cluster="shop")
     provider = SweepProvider()
-    props = {"cluster": "shop", "region": "us-east-1", "table": table.table, "profile": "", "__provider": "…"}
+    props = {"cluster": "shop", "region": "us-east-1", "account": OURS, "table": table.table, "__provider": "…"}
     made = provider.create(props)
-    assert (made.id, made.outs) == ("shop", {key: props[key] for key in ("cluster", "region", "table", "profile")})
+    assert (made.id, made.outs) == ("shop", {key: props[key] for key in ("cluster", "region", "account", "table")})
     assert not provider.diff("shop", made.outs, props).changes
     assert provider.diff("shop", made.outs, props | {"table": "other"}).changes
     assert provider.diff("shop", made.outs, props | {"cluster": "blog"}).replaces == ["cluster"]
@@ -261,10 +315,16 @@ def test_the_resource_does_nothing_until_it_is_deleted(account, table, monkeypat
     assert states(account, ours) == {"terminated"}
 
 
+def test_a_role_of_aws_is_not_made_in_another_account(account):
+    props = {"service": "ec2fleet.amazonaws.com", "region": "us-east-1", "account": "999999999999"}
+    with pytest.raises(CredentialsError, match="999999999999"):
+        ServiceRoleProvider().create(props)
+
+
 def test_a_role_of_aws_is_made_once_and_found_ever_after(account):
     iam = boto3.client("iam")
     assert made_or_found(iam, "spot.amazonaws.com") == "made"
-    made = ServiceRoleProvider().create({"service": "ec2fleet.amazonaws.com", "region": "us-east-1"})
+    made = ServiceRoleProvider().create({"service": "ec2fleet.amazonaws.com", "region": "us-east-1", "account": OURS})
     assert (made.id, made.outs["how"]) == ("ec2fleet.amazonaws.com", "made")
 
     class TakenError(Exception):
