@@ -25,7 +25,7 @@ from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import Cleanup, Debris, Launch, Removal, Why
 from nodefleet.domain.policy import Policy, Pool, RemovalRules
 from nodefleet.domain.readings import Missing
-from nodefleet.domain.workload import ZONE_LABEL, Owner, Pod, PodPhase
+from nodefleet.domain.workload import ZONE_LABEL, Owner, Pod, PodPhase, Taint
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 POLICY = Policy()
@@ -160,6 +160,16 @@ def test_each_instance_state_with_a_ready_node(state, phase):
 @pytest.mark.parametrize(("age", "phase"), [(299, Phase.BOOTING), (300, Phase.JOIN_FAILED)])
 def test_a_node_has_until_the_join_limit(age, phase):
     assert only([instance(launched_at=ago(age))]).phase is phase
+
+
+@pytest.mark.parametrize("key", ["node.kubernetes.io/not-ready", "startup-taint.cluster-autoscaler.kubernetes.io/gpu"])
+@pytest.mark.parametrize(("age", "phase"), [(299, Phase.BOOTING), (300, Phase.READY)])
+def test_a_ready_node_boots_until_its_startup_taints_are_gone_or_the_join_limit(key, age, phase):
+    assert only([instance(launched_at=ago(age))], [node(taints=(Taint(key=key),))]).phase is phase
+
+
+def test_any_other_taint_is_no_startup_taint():
+    assert only([instance(launched_at=ago(1))], [node(taints=(Taint(key="gpu"),))]).phase is Phase.READY
 
 
 def test_the_join_clock_does_not_run_while_the_api_server_is_away():

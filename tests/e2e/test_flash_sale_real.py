@@ -70,7 +70,7 @@ def test_the_flash_sale_on_real_parts(site: Site) -> None:
         assert row.action is Action.HOLD
 
         then = play(site, cpu=28, replicas=3, waiting=0)  # from 20:32
-        row = site.decided(lambda it: it.action is Action.SHRINK, "one worker leaves", since=then, seconds=90)
+        row = site.decided(lambda it: it.action is Action.SHRINK, "one worker leaves", since=then)
         assert (row.count.capacity, row.target) == (5, 4)
         assert "5 of 5 readings" in row.reason
         until(lambda: len(site.hardware.instances()) == 4, "its machine is gone")

@@ -35,7 +35,7 @@ def test_a_spot_worker_that_ec2_takes_is_drained_and_replaced_on_demand(site: Si
     assert sum(is_spot(each) for each in site.hardware.instances() if each["InstanceId"] != doomed) == 2
 
     with site.schedule.going_on():
-        until(lambda: doomed not in site.nodes(), "what is left of it is gone", 80)
+        until(lambda: doomed not in site.nodes(), "what is left of it is gone")
     assert len(site.ready()) == 4
     assert len(site.workloads.running(WEB)) == 6
     assert [each.kind.value for each in site.events()].count("interrupted") == 1

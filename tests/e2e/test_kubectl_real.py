@@ -49,10 +49,10 @@ def test_a_worker_that_leaves_says_why_until_it_is_gone(site: Site, kubectl: Kub
     site.load.cpu(15)
     site.load.memory(30)
     with site.schedule.going_on():
-        leaving = until(lambda: _cordoned(kubectl), "a node is cordoned", 60)
+        leaving = until(lambda: _cordoned(kubectl), "a node is cordoned")
         name = leaving["metadata"]["name"]
         _sees_why(kubectl, name, leaving)
-        until(lambda: name not in kubectl("get", "nodes", "-o", "name"), "the node is gone", 80)
+        until(lambda: name not in kubectl("get", "nodes", "-o", "name"), "the node is gone")
     assert len(site.workloads.running("web")) == 3
     with pytest.raises(subprocess.CalledProcessError) as refused:
         kubectl("get", "node", name)

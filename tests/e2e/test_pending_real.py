@@ -9,17 +9,21 @@ import pytest
 from e2e.site.policy import compressed
 from e2e.site.site import Site
 from e2e.site.waiting import until
+from e2e.site.workloads import NAMESPACE
+from nodefleet.adapters.k8s.resources import Resource
 from nodefleet.domain.decision import Action
 
 SHOP = "shop"
-# As shipped, cooldown.up equals health.join_limit; long enough here for a machine that joins on a busy computer.
-RATIO = {"cooldown": {"up": 25, "down": 50}, "health": {"join_limit": 25}}
+# As shipped, cooldown.up equals health.join_limit; long enough here for a machine that joins on a busy computer: one
+# that comes too late is replaced, and that is an instance more.
+RATIO = {"cooldown": {"up": 40, "down": 80}, "health": {"join_limit": 40}}
+UNHURRIED = {"cooldown": {"up": 120, "down": 240}, "health": {"join_limit": 120}}  # packing waits for no cooldown
 
 
 def begun(site: Site, **changes: Any) -> None:
     site.load.memory(40)
     site.load.cpu(50)
-    site.begin(compressed(limits={"min": 2, "max": 8}, **RATIO, **changes))
+    site.begin(compressed(**{"limits": {"min": 2, "max": 8}, **RATIO, **changes}))
     site.workloads.deploy(SHOP, 4, cpu="700m")  # two on a node
     until(lambda: len(site.workloads.running(SHOP)) == 4, "two pods run on each worker")
 
@@ -35,11 +39,31 @@ def test_pods_in_steps_all_run_in_the_end(site: Site, replicas: int) -> None:
 
 
 def test_pods_by_packing_get_all_their_nodes_at_once(site: Site) -> None:
-    begun(site, steps={"pending": "packing"})
+    begun(site, steps={"pending": "packing"}, **UNHURRIED)
     with site.schedule.going_on():
         then = datetime.now(UTC)
         site.workloads.scale(SHOP, 14)
-        until(lambda: len(site.workloads.running(SHOP)) == 14, "14 pods run", seconds=90)
+        until(lambda: len(site.workloads.running(SHOP)) == 14, "14 pods run")
         grown = site.decided(lambda it: it.action is Action.GROW, "it has grown", since=then)
-    assert len(site.hardware.instances()) == 7
+    reasons = [each.decision.pools[0].reason for each in site.decisions()]
+    assert len(site.hardware.instances()) == 7, reasons
     assert grown.target <= 7
+
+
+CLAIMS = Resource(group="resource.k8s.io", plural="resourceclaims")
+
+
+def test_a_pod_that_the_scheduler_refuses_is_reported_and_holds_nothing(site: Site) -> None:
+    """Its claim asks for a device of a class that does not exist; the nodes have room for it."""
+    device = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "there-is-none"}}]}
+    site.admin.do(CLAIMS.create({"metadata": {"name": "gpu"}, "spec": {"devices": device}}, NAMESPACE))
+    try:
+        begun(site, limits={"min": 3, "max": 8}, benefit={"refused_after": 20})
+        claim = [{"name": "gpu", "resourceClaimName": "gpu"}]
+        site.workloads.deploy("train", 1, cpu="100m", resourceClaims=claim)
+        until(lambda: site.workloads.unschedulable("train"), "the scheduler refuses it")
+        with site.schedule.going_on():
+            until(lambda: any("there-is-none" in said for said in site.told()), "people are told why")
+    finally:
+        site.admin.do(CLAIMS.delete("gpu", {}, NAMESPACE))
+    assert len(site.hardware.instances()) == 3

@@ -51,7 +51,7 @@ class Machine(Enum):
 class Member(Enum):
     """Kubernetes' side."""
 
-    NONE = "none"  # not joined, and still in time
+    NONE = "none"  # not joined or not yet open to pods, and still in time
     LATE = "late"  # not joined within the join limit
     READY = "ready"
     UNREADY = "unready"
@@ -419,10 +419,11 @@ class _Sight:
     def _member(
         self, instance: Instance | None, node: Node | None, health: Health, operation: Operation | None
     ) -> Member:
-        if node is not None and node.ready:
-            return Member.READY
         silent = silence(operation, self.now) if isinstance(operation, Launch) else timedelta(0)
         young = instance is not None and self.now - instance.launched_at - silent < health.join_limit
+        if node is not None and node.ready:
+            # Until its startup taints are gone it takes no pod yet, but it will: others must not be bought meanwhile.
+            return Member.NONE if young and node.starting else Member.READY
         if node is None:
             # The join clock only means something while the API server could have shown the node.
             late = instance is not None and (instance.failed or (self.answered and not young))

@@ -23,6 +23,14 @@ class InstanceState(Enum):
     TERMINATED = "terminated"
 
 
+# Kubernetes' own, and the prefixes by which cluster-autoscaler knows the taints of agents that start on a new node.
+_STARTUP_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.cloudprovider.kubernetes.io/uninitialized"})
+_STARTUP_PREFIXES = (
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
     """An EC2 instance that carries this cluster's tags."""
@@ -59,6 +67,11 @@ class Node:
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     allocatable: Resources = NOTHING
+
+    @property
+    def starting(self) -> bool:
+        """It bears a taint that goes away by itself when the node has come up, some moments after it is Ready."""
+        return any(taint.key in _STARTUP_TAINTS or taint.key.startswith(_STARTUP_PREFIXES) for taint in self.taints)
 
 
 class NoticeKind(Enum):

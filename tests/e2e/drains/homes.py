@@ -78,7 +78,7 @@ def furnish(site: Site, homes: Mapping[Home, str]) -> None:
     for kind, body, where in made:
         site.admin.do(kind.create(body, where))
     wanted = sum(_pods_of(kind, body) for kind, body, _ in made)
-    until(lambda: len(_running(site)) == wanted, f"{wanted} pods run", 30)
+    until(lambda: len(_running(site)) == wanted, f"{wanted} pods run")
     until(lambda: _budgets_counted(site), "the budgets know their pods")
     _label(site, homes[Home.REFUGE], *homes)
     opted_out = {"metadata": {"annotations": {SCALE_DOWN_DISABLED[0]: "true"}}}

@@ -18,7 +18,7 @@ from e2e.site.monitoring import Monitoring
 from e2e.site.policy import COMPRESSED, INTERVAL
 from e2e.site.stack import Stack, deployed
 from e2e.site.triggers import Bus, Schedule, Stream, Topics
-from e2e.site.waiting import until
+from e2e.site.waiting import LONGEST, until
 from e2e.site.workloads import Workloads
 from infra_mocks import REGION
 from loopback_slack import LoopbackSlack, loopback_slack
@@ -103,7 +103,12 @@ class Site:
         return [each for each in self.admin.items(EVENTS) if each["involvedObject"].get("name") == node]
 
     def decided(
-        self, true: Callable[[PoolDecision], bool], what: str, *, since: datetime | None = None, seconds: float = 40
+        self,
+        true: Callable[[PoolDecision], bool],
+        what: str,
+        *,
+        since: datetime | None = None,
+        seconds: float = LONGEST,
     ) -> PoolDecision:
         """The first decision since then, or from now on, of which this is true; waited for."""
         began, seen = since or datetime.now(UTC), list[str]()
@@ -133,8 +138,8 @@ class Site:
         self.load.calm()
         self.workloads.clear()
         until(lambda: not self.monitoring.alerts(), "no alert is left of the last test")
-        until(lambda: not self.functions.busy(), "the functions have ended", 150)
-        until(self._deserted, "no worker is left, and nobody buys one", 150)
+        until(lambda: not self.functions.busy(), "the functions have ended")
+        until(self._deserted, "no worker is left, and nobody buys one")
         self.topics.forget()
         self._wipe()
         self.declare(COMPRESSED)
@@ -145,7 +150,7 @@ class Site:
     def _deserted(self) -> bool:
         """A run that had just begun may have bought again what was cleared away."""
         self.hardware.clear()
-        until(lambda: not self.functions.busy(), "nothing was started meanwhile", 150)
+        until(lambda: not self.functions.busy(), "nothing was started meanwhile")
         return not self.hardware.instances()
 
     def _mend(self) -> None:
@@ -163,7 +168,7 @@ class Site:
         self.declare(policy)
         self.tick()
         least = policy["limits"]["min"]
-        until(lambda: len(self.ready()) == least, f"the first {least} workers are ready", 40)
+        until(lambda: len(self.ready()) == least, f"the first {least} workers are ready")
         until(lambda: self.monitoring.value('count(up{job="node",role="worker"} == 1)') == least, "they are scraped")
 
     def _wipe(self) -> None:
@@ -179,7 +184,10 @@ class Site:
 
 
 def _is_ready(node: dict[str, Any]) -> bool:
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
+    """The condition comes first; the scheduler uses the node when its taint is gone too, some moments later."""
+    tainted = any(each["key"] == "node.kubernetes.io/not-ready" for each in node["spec"].get("taints", ()))
+    conditions = node["status"].get("conditions", ())
+    return not tainted and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 @contextmanager

@@ -9,8 +9,12 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 
+# A machine may be busy, so this is no promise of speed: it ends a wait for what will never be.
+LONGEST = 300.0
+
+
 def until(
-    true: Callable[[], _T | None], what: str | Callable[[], str], seconds: float = 60.0, every: float = 0.2
+    true: Callable[[], _T | None], what: str | Callable[[], str], seconds: float = LONGEST, every: float = 0.2
 ) -> _T:
     """The first answer that is true. `what` says what was waited for, and may add what was seen instead."""
     limit = time.monotonic() + seconds
