@@ -11,7 +11,7 @@ CORE   := tests/domain tests/decide tests/operations
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## create the environment from pinned versions
+setup: $(READY) infra/$(VENV) ## create the environment from pinned versions
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("node-fleet needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -20,6 +20,11 @@ $(READY): requirements.txt pyproject.toml
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
+
+# Pulumi runs the program in infra/ with the environment that Pulumi.yaml names, beside that file. But it starts the
+# dynamic providers in infra/ and looks for the same name there: without this `pulumi preview` fails.
+infra/$(VENV):
+	@ln -sfn ../$(VENV) $@
 
 layers: setup ## build what ships to Lambda (needs network the first time)
 	@$(BIN)/python -m layers.build
@@ -87,4 +92,4 @@ diagrams: ## render diagrams/*.dot (needs graphviz)
 	@for source in diagrams/*.dot; do dot -Tsvg "$$source" -o "$${source%.dot}.svg"; done
 
 clean: ## remove the environment and everything generated
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants build *.egg-info .coverage
+	@rm -rf $(VENV) infra/$(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants build *.egg-info .coverage

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
@@ -30,12 +29,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import nodefleet_infra.program  # noqa: F401
 
+from aws_answers import ACCOUNT, answered
 from nodefleet_infra import artefacts
 from nodefleet_infra.artefacts import Artefact, Artefacts
 
 ROOT = Path(__file__).resolve().parents[1]
 DEV, PRODUCTION = "Pulumi.dev.yaml", "infra/examples/Pulumi.production.yaml"
-ACCOUNT, REGION = "123456789012", "ap-southeast-1"
+REGION = "ap-southeast-1"
 IMAGE = "ami-0123456789abcdef0"
 PROJECT = "node-fleet"
 
@@ -274,8 +274,7 @@ class _Answers(mocks.Mocks):
         made = self._cloud.create(args.typ.rpartition(":")[2], args.inputs) if self._cloud else None
         if made:
             return made[0], {**args.inputs, **made[1]}
-        identity = _id(args)
-        return identity, {**args.inputs, **_said(args, identity, self._region)}
+        return answered(args.typ, args.name, args.inputs, self._region)
 
     def call(self, args: mocks.MockCallArgs) -> dict[str, Any]:
         answers: dict[str, dict[str, Any]] = {
@@ -284,73 +283,3 @@ class _Answers(mocks.Mocks):
             "aws:ssm/getParameter:getParameter": {"value": IMAGE, "name": args.args.get("name")},
         }
         return answers[args.token]
-
-
-_ID_PREFIXES = {
-    "Vpc": "vpc",
-    "Subnet": "subnet",
-    "SecurityGroup": "sg",
-    "RouteTable": "rtb",
-    "LaunchTemplate": "lt",
-    "Instance": "i",
-    "NetworkInterface": "eni",
-    "VpcEndpoint": "vpce",
-}
-
-
-def _digits(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:17]
-
-
-def _id(args: mocks.MockResourceArgs) -> str:
-    kind = args.typ.rpartition(":")[2]
-    if kind in _ID_PREFIXES:
-        return f"{_ID_PREFIXES[kind]}-{_digits(args.name)}"
-    return str(args.inputs.get("name") or args.inputs.get("bucket") or f"{args.name}-{_digits(args.typ)[:4]}")
-
-
-def _said(args: mocks.MockResourceArgs, identity: str, region: str) -> dict[str, Any]:
-    at = f"{region}:{ACCOUNT}"
-    name = args.inputs.get("name", identity)
-    match args.typ.rpartition(":")[2]:
-        case "Vpc":
-            return {"ipv6CidrBlock": "2406:da18:abc:de00::/56"}
-        case "VpcEndpoint":
-            return {"prefixListId": f"pl-{_digits(args.name)[:8]}"}
-        case "Eip":
-            return {"allocationId": f"eipalloc-{_digits(args.name)}"}
-        case "NetworkInterface":
-            return {"privateIp": "10.20.0.10", "privateIps": ["10.20.0.10"]}
-        case "Table":
-            table = f"arn:aws:dynamodb:{at}:table/{name}"
-            return {"arn": table, "streamArn": f"{table}/stream/2026-11-16T00:00:00.000"}
-        case "Bucket":
-            return {"arn": f"arn:aws:s3:::{args.inputs['bucket']}", "bucket": args.inputs["bucket"]}
-        case "Secret":
-            return {"arn": f"arn:aws:secretsmanager:{at}:secret:{name}-AbCdEf"}
-        case "Queue":
-            return {"arn": f"arn:aws:sqs:{at}:{name}", "url": f"https://sqs.{region}.amazonaws.com/{ACCOUNT}/{name}"}
-        case "Topic":
-            return {"arn": f"arn:aws:sns:{at}:{name}"}
-        case "Key":
-            return {"arn": f"arn:aws:kms:{at}:key/{_digits(args.name)}", "keyId": _digits(args.name)}
-        case "Role":
-            return {"arn": f"arn:aws:iam::{ACCOUNT}:role/{name}"}
-        case "InstanceProfile":
-            return {"arn": f"arn:aws:iam::{ACCOUNT}:instance-profile/{name}"}
-        case "LaunchTemplate":
-            return {"arn": f"arn:aws:ec2:{at}:launch-template/{identity}", "latestVersion": 1, "defaultVersion": 1}
-        case "LayerVersion":
-            return {"arn": f"arn:aws:lambda:{at}:layer:{args.inputs['layerName']}:1"}
-        case "Function":
-            return {"arn": f"arn:aws:lambda:{at}:function:{name}", "version": "1"}
-        case "Alias" if "lambda" in args.typ:
-            return {"arn": f"arn:aws:lambda:{at}:function:{args.inputs['functionName']}:{name}"}
-        case "EventRule":
-            return {"arn": f"arn:aws:events:{at}:rule/{name}"}
-        case "MetricAlarm":
-            return {"arn": f"arn:aws:cloudwatch:{at}:alarm:{name}"}
-        case "LogGroup":
-            return {"arn": f"arn:aws:logs:{at}:log-group:{name}"}
-        case _:
-            return {"arn": f"arn:aws:other:{at}:{name}"}

@@ -137,22 +137,8 @@ class MotoCloud:
         return made["NetworkInterfaceId"], {"privateIp": made["PrivateIpAddress"]}
 
     def _LaunchTemplate(self, inputs: Inputs) -> Answer:  # noqa: N802
-        data = _without(inputs, "name", "description", "tags", "updateDefaultVersion")
-        data["securityGroupIds"] = data.pop("vpcSecurityGroupIds")
-        data["tagSpecifications"] = [
-            {"resourceType": each["resourceType"], "tags": _listed(each["tags"])} for each in data["tagSpecifications"]
-        ]
-        request = as_request(
-            "ec2",
-            "CreateLaunchTemplate",
-            {
-                "launchTemplateName": inputs["name"],
-                "versionDescription": inputs["description"],
-                "launchTemplateData": data,
-            },
-        )
-        made = self.client("ec2").create_launch_template(**request, **self._tagged("launch-template", inputs["tags"]))
-        template = made["LaunchTemplate"]
+        tags = self._tagged("launch-template", inputs["tags"])
+        template = self.client("ec2").create_launch_template(**template_request(inputs), **tags)["LaunchTemplate"]
         identity = template["LaunchTemplateId"]
         arn = self._arn("ec2", f"launch-template/{identity}")
         return identity, {"latestVersion": template["LatestVersionNumber"], "arn": arn}
@@ -350,6 +336,24 @@ class MotoCloud:
 
     def _arn(self, service: str, rest: str) -> str:
         return f"arn:aws:{service}:{self.region}:{ACCOUNT_ID}:{rest}"
+
+
+def template_request(inputs: Inputs) -> dict[str, Any]:
+    """Of CreateLaunchTemplate, without the template's own tags."""
+    data = _without(inputs, "name", "description", "tags", "updateDefaultVersion")
+    data["securityGroupIds"] = data.pop("vpcSecurityGroupIds")
+    data["tagSpecifications"] = [
+        {"resourceType": each["resourceType"], "tags": _listed(each["tags"])} for each in data["tagSpecifications"]
+    ]
+    return as_request(
+        "ec2",
+        "CreateLaunchTemplate",
+        {
+            "launchTemplateName": inputs["name"],
+            "versionDescription": inputs["description"],
+            "launchTemplateData": data,
+        },
+    )
 
 
 def _named(dimensions: Inputs) -> list[dict[str, str]]:

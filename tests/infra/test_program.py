@@ -4,6 +4,9 @@ import base64
 import importlib
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 from unittest import mock
 
 import boto3
@@ -219,9 +222,38 @@ def test_the_roles_that_spot_and_fleets_need_are_made_or_found():
     assert {each.inputs["service"] for each in graph.of("ServiceRole")} == set(SERVICES)
 
 
-def test_pulumi_finds_the_program_and_its_environment():
+def test_pulumi_finds_the_program():
     project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
     assert (project["name"], project["main"]) == ("node-fleet", "infra")
     assert (ROOT / project["main"] / "__main__.py").is_file()
-    assert project["runtime"] == {"name": "python", "options": {"virtualenv": ".venv"}}
-    assert re.search(r"^VENV\s*:=\s*\.venv$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_the_program_and_its_dynamic_providers_find_the_environment_that_make_setup_leaves(tmp_path):
+    """The program's is looked for beside Pulumi.yaml, the dynamic providers' in the program's folder."""
+    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    shutil.copy2(ROOT / "Makefile", tmp_path)
+    shutil.copy2(ROOT / ".gitignore", tmp_path)
+    for made in (
+        ".venv/.ready",
+        ".venv/bin/python",
+        f"{project['main']}/__main__.py",
+        "requirements.txt",
+        "pyproject.toml",
+    ):
+        (tmp_path / made).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / made).touch()
+    (tmp_path / ".venv/.ready").touch()  # newer than what it is made from: nothing is installed
+    for _ in range(2):
+        _run(tmp_path, "make", "--silent", "setup")
+    environment = project["runtime"]["options"]["virtualenv"]
+    for folder in (tmp_path, tmp_path / project["main"]):
+        assert (folder / environment / "bin/python").is_file()
+    assert not (tmp_path / environment / environment).exists(), "a second link within the first"
+    _run(tmp_path, "git", "init", "--quiet")
+    assert environment not in _run(tmp_path, "git", "status", "--porcelain", "-uall")
+    _run(tmp_path, "make", "--silent", "clean")
+    assert not (tmp_path / project["main"] / environment).is_symlink()
+
+
+def _run(folder: Path, *command: str) -> str:
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout  # noqa: S603
