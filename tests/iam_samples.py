@@ -68,6 +68,7 @@ PLAIN_MASTER = iam.MasterArns(
 BUSY_MASTER = replace(  # Prometheus watches readings, Grafana shows CloudWatch
     PLAIN_MASTER,
     warning_topic=f"arn:aws:sns:{_AT}:node-fleet-dev-warning",
+    critical_topic=f"arn:aws:sns:{_AT}:node-fleet-dev-critical",
     warning_key=f"arn:aws:kms:{_AT}:key/0f8fad5b-d9cb-469f-a165-70867728950e",
     reads_metrics=True,
 )

@@ -66,7 +66,8 @@ case "$1 $2" in
     cat "${from#file://}" >"$file"; echo "$version" ;;
   's3api list-objects-v2')
     fails s3 && { echo 'An error occurred (SlowDown)' >&2; exit 254; }
-    [[ -s $W/newest ]] && echo "\"etcd/dev-shop/$(cat "$W/newest")\"" || echo null ;;
+    if [[ -s $W/newest ]]; then printf 'etcd/dev-shop/%s\t%s\n' "$(cat "$W/newest")" 2026-11-16T06:00:00+00:00
+    else echo None; fi ;;
   's3 sync')
     fails sync && exit 1
     mkdir -p "${@: -1}" && cp "$W/bucket/"* "${@: -1}" ;;
@@ -97,6 +98,10 @@ esac
 """,
     "journalctl": "echo 'level=fatal msg=\"the server said: duplicate hostname\"'\n",
     "sleep": "exit 0\n",
+    "dnf": "fails dnf && exit 1; exit 0\n",
+    "grubby": 'echo "/boot/vmlinuz-$(cat "$W/kernel")"\n',
+    "uname": "echo 6.1.155\n",
+    "shutdown": "exit 0\n",
     "chown": "exit 0\n",
 }
 
@@ -115,11 +120,12 @@ case "$*" in
   'get nodes'*) cat "$W/nodes" ;;
   'delete node/'*) grep -vx "$2" "$W/nodes" >"$W/nodes.new"; mv "$W/nodes.new" "$W/nodes" ;;
   'get serviceaccount'*) fails account && exit 1; echo "serviceaccount/$3" ;;
-  'apply -f -') sed -n 's/^  name: "\(.*\)"/\1/p' >>"$W/logins"; sort -uo "$W/logins" "$W/logins" ;;
-  'get secret '*token*) fails unfilled || printf 'token-of-%s' "$3" | base64 -w0 ;;
-  'get secret '*ca*) base64 -w0 <"$W/ca" ;;
-  'get secrets'*) sed 's,^,secret/,' "$W/logins" ;;
-  'delete secret/'*) grep -vx "${2#secret/}" "$W/logins" >"$W/logins.new"; mv "$W/logins.new" "$W/logins" ;;
+  'create token'*) fails unmade && exit 1
+    granted=${4#--duration=}; [[ -e $W/granted ]] && granted=$(cat "$W/granted")
+    echo made >>"$W/logins"
+    printf 'token-%s-of-%s %s' "$(wc -l <"$W/logins")" "$3" "$(TZ=UTC date -d "+${granted%s} seconds" +%FT%TZ)" ;;
+  'get configmap kube-root-ca.crt'*) cat "$W/ca" ;;
+  'delete secrets -l '*) echo "$4" >>"$W/forgotten" ;;
   'get node '*) [[ -e $W/joined ]] && echo "node/$3" ;;
   *) echo "unexpected k3s $*" >&2; exit 99 ;;
 esac
@@ -140,6 +146,7 @@ class Sandbox:
         for name in ("log", "logins", "nodes", "versions"):
             (self.world / name).touch()
         (self.world / "market").write_text("spot")
+        (self.world / "kernel").write_text("6.1.155")
         (self.world / "ca").write_text("-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n")
         (self.world / "bucket" / "node-exporter.yaml").write_text("kind: DaemonSet\n")
         for name, text in _STUBS.items():
@@ -171,6 +178,9 @@ class Sandbox:
 
     def file(self, path: str) -> str:
         return (self.root / path.lstrip("/")).read_text()
+
+    def put(self, path: str, text: str) -> None:
+        (self.root / path.lstrip("/")).write_text(text)
 
     def has(self, path: str) -> bool:
         return (self.root / path.lstrip("/")).exists()

@@ -6,10 +6,12 @@ to hear of the second one.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from ipaddress import IPv4Network, ip_network
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
 
 from nodefleet.domain.plain import nearest
 from nodefleet.domain.policy import Policy
@@ -17,6 +19,7 @@ from nodefleet.domain.problems import Problem
 from nodefleet_infra import machine_types
 from nodefleet_infra.config import (
     AutoscalerConfig,
+    BudgetConfig,
     ClusterConfig,
     ExistingVpc,
     K3s,
@@ -165,10 +168,30 @@ def messages(config: MessagesConfig) -> Iterator[Problem]:
             )
 
 
+def budget(config: BudgetConfig | None, told: MessagesConfig) -> Iterator[Problem]:
+    if config is None:
+        return
+    if config.monthly_usd <= 0:
+        yield problem("budget.monthly_usd", config.monthly_usd, "is not an amount", "USD a month, such as 150")
+    for index, address in enumerate(config.emails):
+        if not _MAIL.fullmatch(address):
+            yield problem(f"budget.emails[{index}]", address, "is not an address", "write for example ops@example.com")
+    if not config.emails and not told.emails:
+        yield problem("budget.emails", None, "is empty, and so is messages.emails", "name somebody who gets the mail")
+
+
 def tags(given: Mapping[str, str]) -> Iterator[Problem]:
     for key in given:
         if key.startswith(("aws:", "node-fleet:")) or key in ("Project", "Stack", "ManagedBy", "Name"):
             yield problem(f"tags.{key}", given[key], "is a tag that is set already", "choose another key")
+
+
+def _is_cron(text: str) -> bool:
+    try:
+        CronSim(text, datetime(2026, 1, 1, tzinfo=UTC))
+    except CronSimError:
+        return False
+    return True
 
 
 # ── clusters ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,6 +206,9 @@ def cluster(config: ClusterConfig, path: str, zones: tuple[str, ...]) -> Iterato
         yield problem(
             f"{path}.master.zone", config.master.zone, "is not one of the zones", f"one of {', '.join(zones)}"
         )
+    if not _is_cron(config.master.snapshot_cron):
+        right = "minute, hour, day, month and weekday, such as 0 */6 * * *"
+        yield problem(f"{path}.master.snapshot_cron", config.master.snapshot_cron, "is not a schedule", right)
     if config.master.snapshots < 1:
         yield problem(f"{path}.master.snapshots", config.master.snapshots, "keeps no snapshot", "keep one at least")
     if not _SNAPSHOT.fullmatch(config.master.restore):

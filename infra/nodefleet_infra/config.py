@@ -105,6 +105,15 @@ class MessagesConfig:
     emails: tuple[str, ...] = ()  # for critical alarms; each must confirm the subscription
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetConfig:
+    """An AWS Budget with a mail at 80 % of it spent, and when the forecast is beyond it."""
+
+    monthly_usd: float
+    emails: tuple[str, ...] = ()  # empty: those of messages.emails
+    whole_account: bool = True  # false: what is tagged with this stack, once that tag is activated for billing
+
+
 # ── clusters ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -124,6 +133,8 @@ class MasterConfig:
     image: str = ""  # an AMI; empty: the newest Amazon Linux 2023
     snapshot_cron: str = "0 */6 * * *"  # etcd, to S3
     snapshots: int = 28  # how many are kept: a week
+    # Installed every day. A new kernel counts from the next start: by hand, or with a minute's notice.
+    updates: Literal["off", "security", "security-and-reboot"] = "security"
     restore: str = "newest"  # what a new machine takes up: the newest snapshot, `nothing`, or one by its name
     allow_replacement: bool = False  # true: `up` may replace a production stack's server; set it for that one time
     grafana: bool = False
@@ -154,6 +165,7 @@ class StackConfig:
     clusters: tuple[ClusterConfig, ...] = ()
     autoscaler: AutoscalerConfig = field(default_factory=AutoscalerConfig)
     messages: MessagesConfig = field(default_factory=MessagesConfig)
+    budget: BudgetConfig | None = None
     production: bool = False  # true: table, buckets, secrets and servers are protected; a destroy is refused
     prices: Mapping[str, float] = field(default_factory=dict)  # USD/h On-Demand by type, in this region
     tags: Mapping[str, str] = field(default_factory=dict)  # for every resource, beside our own

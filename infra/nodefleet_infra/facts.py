@@ -106,10 +106,11 @@ def backup_prefix(cluster: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarningTopic:
-    """Where Prometheus tells of the policy's readings."""
+    """Where Prometheus tells of the policy's readings and of the master, and where if it cannot wait."""
 
     arn: Text
-    key: Text  # ARN of what encrypts it
+    critical: Text  # ARN
+    key: Text  # ARN of what encrypts them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,8 +131,9 @@ class MasterArns:
     backups: str  # the bucket's ARN
     manifests: str  # the folder in it with what the master runs in the cluster
     wake_topic: str
-    warning_topic: str = ""  # empty: Prometheus watches no readings
-    warning_key: str = ""  # what encrypts that topic
+    warning_topic: str = ""  # empty: nobody is to be told
+    critical_topic: str = ""
+    warning_key: str = ""  # what encrypts those topics
     reads_metrics: bool = False  # Grafana shows CloudWatch
 
 
@@ -144,7 +145,7 @@ def worker(arns: WorkerArns) -> tuple[Statement, ...]:
 
 def master(arns: MasterArns) -> tuple[Statement, ...]:
     """It fills its cluster's secrets and reads back what a replaced master needs; keeps its snapshots in its own place;
-    takes its manifests, which it cannot change; wakes the autoscaler; tells people of readings if it watches any. To
+    takes its manifests, which it cannot change; wakes the autoscaler; tells people of readings and of itself. To
     see whether the bucket is there K3s lists it, without a prefix."""
     kept, read = (f"{arns.backups}/{folder}/*" for folder in (backup_prefix(arns.cluster), arns.manifests))
     snapshots = _of("s3", "AbortMultipartUpload", "DeleteObject", "GetObject", "PutObject")
@@ -173,7 +174,7 @@ def _warning(arns: MasterArns) -> tuple[Statement, ...]:
     by_sns = {"StringEquals": {"kms:ViaService": (f"sns.{arns.place.region}.{arns.place.suffix}",)}}
     encrypt = _of("kms", "Decrypt", "GenerateDataKey")
     return (
-        Statement(sid="Warn", actions=("sns:Publish",), resources=(arns.warning_topic,)),
+        Statement(sid="Warn", actions=("sns:Publish",), resources=(arns.warning_topic, arns.critical_topic)),
         Statement(sid="WarnKey", actions=encrypt, resources=(arns.warning_key,), conditions=by_sns),
     )
 

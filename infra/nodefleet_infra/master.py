@@ -16,6 +16,7 @@ from nodefleet_infra.facts import MasterFacts, MasterNeeds, Text, backup_prefix
 from nodefleet_infra.groups import API_SERVER, PROMETHEUS
 from nodefleet_infra.machines import METADATA, image, profile
 from nodefleet_infra.reading_rules import reading_rules
+from nodefleet_infra.server_rules import server_rules
 from nodefleet_infra.statements import document
 
 
@@ -33,7 +34,9 @@ class Master(pulumi.ComponentResource):
         self._full = self._names.master(self._cluster.name)
         self._tags = self._names.server_tags(self._cluster.id, self._full)
         self._own = pulumi.ResourceOptions(parent=self)
-        self._rules = reading_rules(self._names, self._cluster) if needs.warnings else ()
+        told = needs.warnings is not None
+        self._rules = reading_rules(self._names, self._cluster) if told else ()
+        self._server_rules = server_rules(self._names, self._cluster) if told else ()
         role, allowed, machine_profile = profile(
             name,
             self._full,
@@ -120,8 +123,9 @@ class Master(pulumi.ComponentResource):
             server_token=secrets.server_token.arn,
             backups=needs.backups.arn,
             wake_topic=needs.wake_topic,
-            warning_topic=needs.warnings.arn if needs.warnings and self._rules else "",
-            warning_key=needs.warnings.key if needs.warnings and self._rules else "",
+            warning_topic=needs.warnings.arn if needs.warnings else "",
+            critical_topic=needs.warnings.critical if needs.warnings else "",
+            warning_key=needs.warnings.key if needs.warnings else "",
         )
         shows = needs.cluster.master.grafana
 
@@ -138,18 +142,22 @@ class Master(pulumi.ComponentResource):
         """One object for each file. Which files there are does not depend on anything that AWS decides."""
         folder = manifests_folder(self._cluster.id)
 
-        def site(wake: str, warning: str) -> manifests.Site:
+        def site(wake: str, warning: str, critical: str) -> manifests.Site:
             return manifests.Site(
                 cluster=self._cluster.id,
                 region=self._needs.place.region,
                 wake_topic=wake,
                 grafana=self._cluster.master.grafana,
                 reading_rules=self._rules,
+                server_rules=self._server_rules,
                 warning_topic=warning,
+                critical_topic=critical,
             )
 
         warnings = self._needs.warnings
-        topics = pulumi.Output.all(self._needs.wake_topic, warnings.arn if warnings else "")
+        topics = pulumi.Output.all(
+            self._needs.wake_topic, warnings.arn if warnings else "", warnings.critical if warnings else ""
+        )
 
         def content(file: str) -> Text:
             return topics.apply(lambda arns: manifests.rendered(site(*arns))[file])
@@ -164,7 +172,7 @@ class Master(pulumi.ComponentResource):
                 tags=self._names.tags(cluster=self._cluster.id),
                 opts=self._own,
             )
-            for file in manifests.rendered(site("", ""))
+            for file in manifests.rendered(site("", "", ""))
         ]
 
     def _user_data(self) -> Text:
@@ -184,5 +192,6 @@ class Master(pulumi.ComponentResource):
             "snapshot_cron": cluster.master.snapshot_cron,
             "snapshots_kept": cluster.master.snapshots,
             "restore": cluster.master.restore,
+            "updates": cluster.master.updates,
         }
         return needs.backups.name.apply(lambda bucket: userdata.server(userdata.Server(bucket=bucket, **known)))

@@ -1,8 +1,8 @@
 """Topics and queues: how parts of the stack hear of each other, and where lies what nobody could take.
 
     wake          Alertmanager and people → a run, now
-    critical      alarms that cannot wait → e-mail and Slack
-    warning       the others, and those of Prometheus → Slack
+    critical      alarms that cannot wait, also those of Prometheus on the master → e-mail and Slack
+    warning       the others → Slack
 
     ec2-events        what EC2 says of its instances, on its way to `interruption` in batches
     failed-runs       urgent events and reports that failed every time
@@ -59,7 +59,7 @@ class Messaging(pulumi.ComponentResource):
             CRITICAL: self._topic(CRITICAL, key),
             WARNING: self._topic(WARNING, key),
         }
-        self.warnings = WarningTopic(arn=self.topics[WARNING], key=key)
+        self.warnings = WarningTopic(arn=self.topics[WARNING], critical=self.topics[CRITICAL], key=key)
         for topic in (CRITICAL, WARNING):
             aws.sns.TopicPolicy(
                 topic, arn=self.topics[topic], policy=self.topics[topic].apply(self._from_alarms), opts=self._own

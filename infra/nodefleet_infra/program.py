@@ -9,6 +9,7 @@ from nodefleet_infra.alarms import METRICS
 from nodefleet_infra.arns import facts_of
 from nodefleet_infra.artefacts import Artefacts
 from nodefleet_infra.autoscaler import Autoscaler, AutoscalerNeeds
+from nodefleet_infra.budget import Budget
 from nodefleet_infra.config import Cluster, Stack
 from nodefleet_infra.facts import (
     MasterFacts,
@@ -59,6 +60,8 @@ def declare(
         ServiceRole(service.split(".")[0], service=service, region=place.region, account=place.account)
     network = Network("network", names, place, config.network, stack.clusters)
     state = State("state", names, place, ids, production=config.production, webhook=webhook)
+    if config.budget:
+        Budget("budget", names, config.budget, config.messages.emails)
     messaging = Messaging("messaging", names, place, config.messages.emails)
     warnings = messaging.warnings if config.autoscaler.enabled else None
     sites = [

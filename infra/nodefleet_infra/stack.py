@@ -61,6 +61,8 @@ def _alone(config: StackConfig, broken: set[str], region: str) -> Iterator[Probl
         yield from checks.autoscaler(config.autoscaler)
     if "messages" not in broken:
         yield from checks.messages(config.messages)
+    if not {"budget", "messages"} & broken:
+        yield from checks.budget(config.budget, config.messages)
     yield from checks.tags(config.tags)
     for name, price in config.prices.items():
         if price <= 0:

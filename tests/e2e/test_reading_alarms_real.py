@@ -95,7 +95,7 @@ def topic() -> Iterator[tuple[Topic, str]]:
 def alertmanager(folder: Path, shipped: manifests.Site, sns: str) -> Iterator[str]:
     """As shipped, but for the address and the login of SNS, and with less patience."""
     config = yaml.safe_load(manifests.configuration("alertmanager", shipped))
-    (people,) = (each for each in config["receivers"] if each["name"] == "people")
+    (people,) = (each for each in config["receivers"] if each["name"] == "people-warning")
     people["sns_configs"][0] |= {"api_url": sns}
     people["sns_configs"][0]["sigv4"] |= {"access_key": "test", "secret_key": "test"}
     config["route"]["routes"][-1]["group_interval"] = "1s"

@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 import sysconfig
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,9 @@ import yaml
 from nodefleet.adapters.logins import ApiLogin
 from nodefleet.domain.workload import Effect, Taint
 from nodefleet_infra import userdata
+from nodefleet_infra.names import Names
+from nodefleet_infra.server_rules import server_rules
+from nodefleet_infra.stack import stack_from
 from userdata_sandbox import ALWAYS, FORMER, INSTANCE, SECURE_TOKEN, SERVER, Sandbox, login_in, runs_here
 
 API, AGENT, TOKEN = (f"node-fleet-dev/dev-shop/{name}" for name in ("kubernetes", "agent-token", "server-token"))
@@ -34,6 +39,7 @@ SERVER_SETTINGS = userdata.Server(
     snapshot_cron="0 */6 * * *",
     snapshots_kept=28,
     restore="newest",
+    updates="security",
 )
 AGENT_SETTINGS = userdata.Agent(
     region="ap-southeast-1",
@@ -45,6 +51,7 @@ AGENT_SETTINGS = userdata.Agent(
     labels={"example.com/tier": "cheap"},
     taints=(Taint(key="example.com/batch", value="yes", effect=Effect.NO_EXECUTE), Taint(key="gpu")),
 )
+TWO_ZONES = {"network": {"zones": ["ap-southeast-1a", "ap-southeast-1b"]}, "clusters": [{"name": "shop"}]}
 SHELLCHECK = shutil.which("shellcheck", path=sysconfig.get_path("scripts")) or shutil.which("shellcheck")
 CONFIG = "etc/rancher/k3s/config.yaml"
 BROKEN = runs_here()
@@ -292,7 +299,7 @@ def test_the_logins_are_published_in_the_form_that_they_are_read_in(machine):
     as_server(machine)
     login = ApiLogin(**login_in(machine, API))
     assert login.server == SERVER
-    assert login.token.startswith("token-of-autoscaler-")
+    assert login.token == "token-1-of-autoscaler"  # noqa: S105
     assert login.ca == machine.noted("ca")
     assert re.fullmatch(r"K10[0-9a-f]{64}::node:[0-9a-f]{64}", machine.secret(AGENT))
     assert re.fullmatch(r"[0-9a-f]{64}", machine.secret(TOKEN))
@@ -321,15 +328,19 @@ def test_the_manifests_are_there_before_k3s_starts(machine):
 
 
 @runs
-def test_a_server_that_starts_again_changes_nothing(machine):
+def test_a_server_that_starts_again_changes_nothing_but_its_login(machine):
     as_server(machine)
-    files, versions, secrets = machine.files(), machine.noted("versions"), machine.secret(API)
+    files, versions, login = machine.files(), machine.noted("versions").splitlines(), login_in(machine, API)
     machine.note("log", "")
     ran = as_server(machine)
     assert ran.code == 0, ran.said
-    assert machine.files() == files
-    assert machine.noted("versions") == versions
-    assert machine.secret(API) == secrets
+    about_login = {f"var/lib/node-fleet/{name}" for name in ("login-expiry", "metrics/node-fleet.prom")}
+    about_login.add(f"var/lib/node-fleet/published-{API.replace('/', '-')}")
+    assert {name for name, content in machine.files().items() if files.get(name) != content} <= about_login
+    assert machine.files().keys() == files.keys()
+    (added,) = machine.noted("versions").splitlines()[len(versions) :]
+    assert added.split()[0] == API
+    assert login_in(machine, API) == {**login, "token": "token-2-of-autoscaler"}
     assert not machine.noted("restored")
     assert not [call for call in machine.calls("systemctl") if call.startswith(("restart", "daemon-reload"))]
     assert not [call for call in machine.calls("k3s") if call.startswith("etcd-snapshot")]
@@ -338,7 +349,7 @@ def test_a_server_that_starts_again_changes_nothing(machine):
 @runs
 @pytest.mark.parametrize(
     "fault",
-    ["metadata", "download", "corrupt", "throttled", "put", "sync", "s3", "api", "account", "unfilled", "snapshot"],
+    ["metadata", "download", "corrupt", "throttled", "put", "sync", "s3", "api", "account", "unmade", "snapshot"],
 )
 def test_a_server_waits_for_what_is_not_there_yet(machine, fault):
     machine.faults(**{fault: 3})
@@ -360,7 +371,7 @@ def test_a_server_waits_for_what_is_not_there_yet(machine, fault):
         ("start", "starting K3s"),
         ("api", "starting K3s"),
         ("account", "publishing the logins"),
-        ("unfilled", "publishing the logins"),
+        ("unmade", "publishing the logins"),
         ("snapshot", "taking the first snapshot"),
     ],
 )
@@ -371,7 +382,7 @@ def test_a_server_that_cannot_start_says_so(machine, fault, doing):
 
 
 @runs
-@pytest.mark.parametrize("fault", ["throttled", "sync", "start", "unfilled"])
+@pytest.mark.parametrize("fault", ["throttled", "sync", "start", "unmade"])
 def test_a_server_that_failed_gets_there_at_its_next_start(machine, fault):
     machine.faults(**{fault: ALWAYS})
     as_server(machine)
@@ -506,15 +517,122 @@ def test_the_timer_brings_new_manifests_and_publishes_nothing_twice(machine):
     assert not machine.calls("systemctl")
 
 
+def hours_left(machine):
+    return (int(machine.file("var/lib/node-fleet/login-expiry")) - time.time()) / 3600
+
+
 @runs
-def test_a_month_later_a_new_login_is_published_and_the_last_one_still_works(machine):
+def test_a_login_is_good_for_a_day_and_renewed_when_half_of_it_is_gone(machine):
     as_server(machine)
-    machine.note("logins", "autoscaler-2020-01\nautoscaler-2020-02\nautoscaler-2020-03\n")
+    assert hours_left(machine) == pytest.approx(24, abs=0.1)
     assert as_server(machine, "keep").code == 0
-    kept = machine.noted("logins").split()
-    assert kept[0] == "autoscaler-2020-03"
-    assert login_in(machine, API)["token"] == f"token-of-{kept[1]}"
-    assert len(kept) == 2
+    assert login_in(machine, API)["token"] == "token-1-of-autoscaler"  # noqa: S105
+    machine.put("var/lib/node-fleet/login-expiry", f"{int(time.time()) + 11 * 3600}\n")
+    assert as_server(machine, "keep").code == 0
+    assert login_in(machine, API)["token"] == "token-2-of-autoscaler"  # noqa: S105
+    assert hours_left(machine) == pytest.approx(24, abs=0.1)
+
+
+@runs
+def test_what_the_api_server_grants_counts_and_not_what_was_asked_for(machine):
+    machine.note("granted", "3600s")
+    as_server(machine)
+    assert hours_left(machine) == pytest.approx(1, abs=0.1)
+    as_server(machine, "keep")
+    assert login_in(machine, API)["token"] == "token-2-of-autoscaler"  # noqa: S105
+
+
+@runs
+def test_tokens_of_earlier_releases_that_never_expire_are_deleted_once_there_is_another(machine):
+    machine.faults(unmade=ALWAYS)
+    as_server(machine)
+    assert not machine.noted("forgotten")
+    machine.faults(unmade=0)
+    as_server(machine)
+    assert machine.noted("forgotten").split() == ["node-fleet.io/login=autoscaler"]
+
+
+@runs
+@pytest.mark.parametrize(("fault", "what"), [("unmade", "login"), ("sync", "manifests"), ("s3", "figures")])
+def test_what_fails_in_the_timer_is_said_and_does_not_keep_the_rest(machine, fault, what):
+    as_server(machine)
+    machine.put("var/lib/node-fleet/login-expiry", "0\n")
+    (machine.root / FIGURES).unlink()
+    machine.faults(**{fault: ALWAYS})
+    ran = as_server(machine, "keep")
+    assert (ran.code, f"failed: {what}\n" in ran.said) == (1, True)
+    assert machine.has(FIGURES) == (fault != "s3")
+    assert (login_in(machine, API)["token"] == "token-2-of-autoscaler") == (fault != "unmade")  # noqa: S105
+
+
+# ── figures and updates ──────────────────────────────────────────────────────────────────────────────────────────
+
+FIGURES = "var/lib/node-fleet/metrics/node-fleet.prom"
+
+
+def figures(machine):
+    return {name: float(value) for name, value in (line.split() for line in machine.file(FIGURES).splitlines())}
+
+
+@runs
+def test_prometheus_is_told_what_only_the_server_knows_in_a_file_that_nobody_may_read(machine):
+    as_server(machine)
+    found = figures(machine)
+    saved = datetime(2026, 11, 16, 6, tzinfo=UTC).timestamp()
+    assert found["node_fleet_snapshot_timestamp_seconds"] == saved
+    assert found["node_fleet_login_expiry_timestamp_seconds"] == pytest.approx(time.time() + 86400, abs=300)
+    assert found["node_fleet_updates_timestamp_seconds"] == pytest.approx(time.time(), abs=300)
+    assert found["node_fleet_reboot_due"] == 0
+    assert machine.mode(FIGURES) & 0o004
+    assert machine.mode("var/lib/node-fleet/metrics") & 0o005 == 0o005
+    assert machine.mode("var/lib/node-fleet") & 0o007 == 0o001
+    assert machine.mode("var/lib/node-fleet/agent-token") == 0o600
+
+
+@runs
+def test_every_figure_that_is_watched_is_written(machine):
+    as_server(machine)
+    (cluster,) = stack_from("node-fleet", "dev", "ap-southeast-1", TWO_ZONES).clusters
+    watched = {
+        name
+        for rule in server_rules(Names(project="node-fleet", stack="dev"), cluster)
+        for name in re.findall(r"node_fleet_\w+", rule["expr"])
+    }
+    assert watched == figures(machine).keys()
+
+
+@runs
+@pytest.mark.parametrize(
+    ("updates", "kernel", "installed", "rebooted"),
+    [
+        ("off", "6.1.160", False, False),
+        ("security", "6.1.160", True, False),
+        ("security-and-reboot", "6.1.160", True, True),
+        ("security-and-reboot", "6.1.155", True, False),
+    ],
+)
+def test_security_updates_are_installed_and_a_new_kernel_is_started_only_if_that_is_wanted(
+    machine, updates, kernel, installed, rebooted
+):
+    as_server(machine, updates=updates)
+    machine.put("var/lib/node-fleet/updated", "1\n")
+    machine.note("kernel", kernel)
+    assert as_server(machine, "updates", updates=updates).code == 0
+    calls = ["-y -q upgrade --security --releasever=latest"] if installed else []
+    assert machine.calls("dnf") == calls
+    assert machine.calls("shutdown") == (["-r +1"] if rebooted else [])
+    as_server(machine, "keep", updates=updates)
+    assert figures(machine)["node_fleet_reboot_due"] == (installed and kernel != "6.1.155")
+    assert (figures(machine)["node_fleet_updates_timestamp_seconds"] > 1) == installed
+
+
+@runs
+def test_updates_that_fail_do_not_count(machine):
+    as_server(machine)
+    machine.put("var/lib/node-fleet/updated", "1\n")
+    machine.faults(dnf=ALWAYS)
+    assert as_server(machine, "updates").code != 0
+    assert machine.file("var/lib/node-fleet/updated") == "1\n"
 
 
 @runs
@@ -524,4 +642,6 @@ def test_an_unknown_command_is_refused(machine):
 
 def test_the_scripts_ship_with_the_package():
     folder = Path(userdata.__file__).parent
-    assert {path.name for path in folder.glob("*.sh")} == {"common.sh", "registry.sh", "server.sh", "agent.sh"}
+    assert {path.name for path in folder.glob("*.sh")} == {
+        f"{name}.sh" for name in ("agent", "common", "registry", "server", "upkeep")
+    }

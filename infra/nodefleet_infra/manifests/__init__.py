@@ -30,6 +30,7 @@ IMAGES: Mapping[str, str] = {
     "kube_state_metrics": "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.15.0",
     "grafana": "docker.io/grafana/grafana:12.0.2",
 }
+_OF_PROMETHEUS = ("prometheus", "rules", "readings", "refused", "server")
 _STATIC = ("budgets", "namespace")
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -47,12 +48,14 @@ class Site:
     wake_topic: str  # ARN
     grafana: bool
     reading_rules: Sequence[Mapping[str, Any]] = ()  # what Prometheus watches of the policy's readings
-    warning_topic: str = ""  # ARN; where it tells, if it watches anything
+    server_rules: Sequence[Mapping[str, Any]] = ()  # and of the master itself; none: nobody is to be told
+    warning_topic: str = ""  # ARNs; where it tells
+    critical_topic: str = ""
 
 
 def rendered(site: Site) -> dict[str, str]:
     """File name → content."""
-    prometheus = {f"{name}.yml": configuration(name, site) for name in ("prometheus", "rules", "readings", "refused")}
+    prometheus = {f"{name}.yml": configuration(name, site) for name in _OF_PROMETHEUS}
     alertmanager = {"alertmanager.yml": configuration("alertmanager", site)}
     manifests = {
         "autoscaler": _dumped(*_autoscaler()),
@@ -73,18 +76,23 @@ def file_of(name: str) -> str:
 
 
 def configuration(name: str, site: Site) -> str:
-    """What stands in a ConfigMap: `prometheus`, `rules`, `readings`, `refused` or `alertmanager`."""
-    if name == "readings":
-        group = {"name": "readings", "interval": EVERY, "rules": [dict(rule) for rule in site.reading_rules]}
-        return _dumped({"groups": [group] if site.reading_rules else []})
+    """What stands in a ConfigMap: `prometheus`, `rules`, `readings`, `refused`, `server` or `alertmanager`."""
+    ours = {"readings": site.reading_rules, "server": site.server_rules}
+    if name in ours:
+        group = {"name": name, "interval": EVERY, "rules": [dict(rule) for rule in ours[name]]}
+        return _dumped({"groups": [group] if ours[name] else []})
     text = _filled(f"{name}.yml", site)
-    return _with_people(text, site) if name == "alertmanager" and site.reading_rules else text
+    return _with_people(text, site) if name == "alertmanager" and any(ours.values()) else text
 
 
 def _with_people(text: str, site: Site) -> str:
-    config, more = yaml.safe_load(text), yaml.safe_load(_filled("people.yml", site))
-    config["route"]["routes"].append(more["route"])
-    config["receivers"].append(more["receiver"])
+    config = yaml.safe_load(text)
+    for severity, topic in (("critical", site.critical_topic), ("warning", site.warning_topic)):
+        if not topic:
+            continue
+        more = yaml.safe_load(_filled("people.yml", site, {"severity": severity, "topic": topic}))
+        config["route"]["routes"].append(more["route"])
+        config["receivers"].append(more["receiver"])
     return _dumped(config)
 
 
@@ -103,7 +111,6 @@ def _filled(name: str, site: Site, more: Mapping[str, str] | None = None) -> str
         "cluster": site.cluster,
         "region": site.region,
         "wake_topic": site.wake_topic,
-        "warning_topic": site.warning_topic,
         "node_labels": ",".join(NODE_LABELS),
         **IMAGES,
         **(more or {}),

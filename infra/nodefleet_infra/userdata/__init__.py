@@ -1,8 +1,8 @@
 """What machines do when they start: shell scripts, and the values that they are told.
 
-A script is common.sh, registry.sh and its own file behind a head of assignments. Nothing is put into the middle of a
-script, so what shellcheck reads is what runs. Nothing in it is secret either: whoever may describe an instance can read
-its user data.
+A script is common.sh, registry.sh, upkeep.sh for the server, and its own file behind a head of assignments. Nothing is
+put into the middle of a script, so what shellcheck reads is what runs. Nothing in it is secret either: whoever may
+describe an instance can read its user data.
 """
 
 import json
@@ -40,6 +40,7 @@ class Server:
     snapshot_cron: str
     snapshots_kept: int
     restore: str  # newest, nothing, or a snapshot's name
+    updates: str  # off, security or security-and-reboot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ def server(settings: Server, *, root: str = "") -> str:
         "SNAPSHOT_CRON": settings.snapshot_cron,
         "SNAPSHOTS_KEPT": str(settings.snapshots_kept),
         "RESTORE": settings.restore,
+        "UPDATES": settings.updates,
     }
     return _script("server", root, settings, values)
 
@@ -107,12 +109,18 @@ def _script(name: str, root: str, settings: Server | Agent, own: Mapping[str, st
     }
     head = "\n".join(f"readonly {key}={shlex.quote(value)}" for key, value in values.items())
     folder = files(__package__)
+    names = ("common", "registry", *(("upkeep",) if name == "server" else ()), name)
     parts = [
         "#!/bin/bash",
         head,
-        *(folder.joinpath(f"{part}.sh").read_text("utf-8") for part in ("common", "registry", name)),
+        *(_bare(folder.joinpath(f"{part}.sh").read_text("utf-8")) for part in names),
     ]
     text = "\n\n".join(part.strip("\n") for part in parts) + "\n"
     if (size := len(text.encode())) > LONGEST:
         raise ValueError(f"the {name}'s user data has {size:,} bytes and EC2 takes {LONGEST:,}: use shorter labels")
     return text
+
+
+def _bare(text: str) -> str:
+    """Without the comments that stand by themselves: they are for whoever reads the file, and EC2 counts bytes."""
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("# "))

@@ -29,6 +29,9 @@ boot() {
   retry 600 token_is_there
   step 'writing the configuration'
   write_registry_login
+  # node-exporter looks here on every node; only the server has something to tell.
+  mkdir -p "$ROOT/var/lib/node-fleet/metrics"
+  chmod 0755 "$ROOT/var/lib/node-fleet" "$ROOT/var/lib/node-fleet/metrics"
   keep "$CONFIG/config.yaml" 0600 <<YAML
 server: "$SERVER"
 token: "$SECRET"

@@ -1,7 +1,6 @@
-# The K3s server. `boot` at every start of the machine, `keep` by a timer, `snapshot` when the machine goes down.
+# The K3s server. `boot` at every start of the machine, `keep` and `updates` by timers, `snapshot` when it goes down.
 
 readonly DATA="$ROOT/var/lib/rancher/k3s"
-readonly STATE="$ROOT/var/lib/node-fleet"
 readonly NAMESPACE=node-fleet
 readonly RESTORING="$STATE/restoring"
 mkdir -p "$STATE"
@@ -53,13 +52,14 @@ find_tokens() {
 
 # ── snapshots ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-# Into NEWEST; empty if there is none. That S3 does not answer is not an answer.
+# Into NEWEST and NEWEST_AT; empty and 0 if there is none. That S3 does not answer is not an answer.
 find_newest() {
-  local newest="sort_by(Contents[?!contains(Key, '/.metadata/')] || \`[]\`, &LastModified)[-1].Key"
-  NEWEST=$(aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$SNAPSHOTS/" --query "$newest" --output json) || return 1
-  NEWEST=${NEWEST//\"/}
-  if [[ $NEWEST == null ]]; then NEWEST=''; fi
-  NEWEST=${NEWEST##*/}
+  local newest="sort_by(Contents[?!contains(Key, '/.metadata/')] || \`[]\`, &LastModified)[-1].[Key, LastModified]" said
+  said=$(aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$SNAPSHOTS/" --query "$newest" --output text) || return 1
+  NEWEST='' NEWEST_AT=0
+  if [[ $said == None* ]]; then return; fi
+  NEWEST=${said%%$'\t'*} NEWEST=${NEWEST##*/}
+  NEWEST_AT=$(date -d "${said##*$'\t'}" +%s)
 }
 
 # K3s wants the token for this in its configuration: a file that the configuration names is not enough for it.
@@ -149,6 +149,26 @@ OnUnitActiveSec=5min
 [Install]
 WantedBy=timers.target
 UNIT
+  keep "$UNITS/node-fleet-updates.service" 0644 <<UNIT
+[Unit]
+Description=Security updates
+
+[Service]
+Type=oneshot
+ExecStart=$command updates
+UNIT
+  keep "$UNITS/node-fleet-updates.timer" 0644 <<'UNIT'
+[Unit]
+Description=Security updates
+
+[Timer]
+OnCalendar=daily
+RandomizedDelaySec=6h
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+UNIT
   # Stops before K3s does: what happened since the last snapshot is not lost with the machine.
   keep "$UNITS/node-fleet-snapshot.service" 0644 <<UNIT
 [Unit]
@@ -182,8 +202,6 @@ make_room() {
 # ── the cluster ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 api_answers() { kubectl get --raw /readyz >"$RUN/readyz"; }
-account_is_there() { kubectl -n "$NAMESPACE" get serviceaccount "$ACCOUNT" -o name; }
-
 # A restored cluster remembers the machine that was the server before. There is only one.
 forget_former_servers() {
   local node
@@ -200,34 +218,6 @@ publish_agent_token() {
     return 1
   fi
   publish "$AGENT_TOKEN_SECRET" <<<"$token"
-}
-
-login_is_filled() {
-  TOKEN=$(kubectl -n "$NAMESPACE" get secret "$1" -o 'jsonpath={.data.token}' | base64 -d) &&
-    CA=$(kubectl -n "$NAMESPACE" get secret "$1" -o 'jsonpath={.data.ca\.crt}' | base64 -d) &&
-    [[ -n $TOKEN && -n $CA ]]
-}
-
-# A new token each month. Last month's stays until the next, for whoever still holds it.
-publish_login() {
-  local name old
-  name="$ACCOUNT-$(date -u +%Y-%m)"
-  retry 300 account_is_there
-  kubectl apply -f - <<YAML
-apiVersion: v1
-kind: Secret
-type: kubernetes.io/service-account-token
-metadata:
-  name: "$name"
-  namespace: "$NAMESPACE"
-  labels: {node-fleet.io/login: "$ACCOUNT"}
-  annotations: {kubernetes.io/service-account.name: "$ACCOUNT"}
-YAML
-  retry 120 login_is_filled "$name"
-  publish "$API_SECRET" <<<"{\"server\": \"https://$ADDRESS:6443\", \"token\": \"$TOKEN\", \"ca\": \"${CA//$'\n'/\\n}\\n\"}"
-  for old in $(kubectl -n "$NAMESPACE" get secrets -l "node-fleet.io/login=$ACCOUNT" -o name | sort | head -n -2); do
-    kubectl -n "$NAMESPACE" delete "$old"
-  done
 }
 
 # ── what is called ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,14 +244,17 @@ boot() {
   retry 600 api_answers
   forget_former_servers
   step 'publishing the logins'
-  rm -f "$STATE"/published-*
+  rm -f "$STATE"/published-* "$STATE/login-expiry"
   publish_agent_token
   publish_login
   step 'taking the first snapshot, if there is none'
   first_snapshot
+  if [[ ! -e $STATE/updated ]]; then echo "$EPOCHSECONDS" >"$STATE/updated"; fi # the image is new
+  tell_figures
   CHANGED=0
   service node-fleet-snapshot.service
   service node-fleet-keep.timer
+  service node-fleet-updates.timer
   say "the server is up at https://$ADDRESS:6443"
 }
 
@@ -276,16 +269,27 @@ case ${1:-boot} in
     if ! flock -n 9; then exit 0; fi # the machine is starting, which does the same
     step 'keeping manifests and logins'
     retry 60 learn_machine
-    retry 60 fetch_manifests
-    publish_agent_token
-    publish_login
+    # One that fails does not keep the others: without a login the autoscaler can do nothing.
+    failed=''
+    publish_login || failed+=' login'
+    publish_agent_token || failed+=' agent-token'
+    retry 60 fetch_manifests || failed+=' manifests'
+    tell_figures || failed+=' figures'
+    if [[ -n $failed ]]; then
+      say "failed:$failed"
+      exit 1
+    fi
+    ;;
+  updates)
+    step 'installing security updates'
+    install_updates
     ;;
   snapshot)
     step 'taking a last snapshot'
     snapshot last
     ;;
   *)
-    say "no such command: $1 (boot, keep or snapshot)"
+    say "no such command: $1 (boot, keep, updates or snapshot)"
     exit 2
     ;;
 esac

@@ -57,6 +57,55 @@ MEANINGS: Mapping[str, Meaning] = {
             "certificate, and the security group. See docs/deploy.md, The master."
         ),
     ),
+    "master-disk": Meaning(
+        says="The master's disk is nearly full. When it is, etcd stops, and with it the API server.",
+        todo=(
+            "Act now: on the master `sudo du -xh --max-depth=2 /var/lib | sort -h | tail` says what takes it. Raise "
+            "`master.disk_gb`, or prune images with `sudo k3s crictl rmi --prune`."
+        ),
+    ),
+    "snapshots-late": Meaning(
+        says=(
+            "No snapshot of etcd has reached S3 for twice as long as there should be between two: a master that is "
+            "lost now comes back as it was then."
+        ),
+        todo=(
+            "On the master `sudo k3s etcd-snapshot save --name now` says what is wrong: its role, the bucket, the "
+            "disk. See docs/deploy.md, The master."
+        ),
+    ),
+    "keeping-late": Meaning(
+        says=(
+            "The master's own timer fails: its login is not renewed, new manifests do not arrive, and nobody looks "
+            "after its snapshots."
+        ),
+        todo="On the master: `sudo journalctl -u node-fleet-keep -n 50`. The login lasts a day at most.",
+    ),
+    "login-expiring": Meaning(
+        says=(
+            "The autoscaler's login to Kubernetes ends in a few hours and was not renewed. Without it no node is "
+            "added, drained or healed."
+        ),
+        todo="Act now: on the master `sudo node-fleet-server keep` renews it, or says why it cannot.",
+    ),
+    "updates-late": Meaning(
+        says="The master's security updates fail or do not run.",
+        todo="On the master `sudo node-fleet-server updates` installs them, or says why it cannot.",
+    ),
+    "reboot-due": Meaning(
+        says="The master has run for a week on a kernel whose security updates are installed and not in use.",
+        todo=(
+            "Start it again at a quiet hour: `sudo reboot`. Pods go on running; nothing is scheduled or scaled for "
+            "some minutes. `master.updates: security-and-reboot` does it by itself."
+        ),
+    ),
+    "scrape-refused": Meaning(
+        says="A pod asks to be scraped and has more series than one pod may have: none of its figures are read.",
+        todo=(
+            "`curl -s localhost:9090/api/v1/targets` on the master names it (sample limit exceeded). Let it export "
+            "less, or take its annotation away."
+        ),
+    ),
     "ec2-unavailable": Meaning(
         says="EC2 does not answer: no node is added or removed.",
         todo="Look at the AWS Health Dashboard, and at the role and the way out of the functions' subnets.",
