@@ -114,6 +114,16 @@ def _somebody_scales() -> Cluster:
     return _person(("scale", "default", "5", "--for", "2h", "--reason", "load test", "--by", "anna"))
 
 
+@_shows(EventKind.HANDED_OVER)
+def _somebody_adopts() -> Cluster:
+    cluster = shop()
+    cluster.world.add_workers(1, pool="batch")
+    with _typed(cluster.world) as terminal:
+        done = terminal("adopt", "--pool", "default", "--all", "--reason", "batch is retired", "--by", "anna")
+        assert done.exit_code == 0, done.output
+    return cluster
+
+
 @_shows(EventKind.PAUSED)
 def _somebody_pauses() -> Cluster:
     return _person(("pause", "--for", "2h", "--reason", "database migration", "--by", "anna"))

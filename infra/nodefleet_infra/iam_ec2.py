@@ -21,6 +21,7 @@ from nodefleet.domain.names import (
     ROLE_WORKER,
     STATUS_JOIN_FAILED,
     TAG_CLUSTER,
+    TAG_POOL,
     TAG_ROLE,
     TAG_STATUS,
 )
@@ -125,8 +126,10 @@ def keeping(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, .
             actions=("ec2:CreateTags",),
             resources=instances,
             conditions={
-                "StringEquals": {**own_workers, **status},
-                "ForAllValues:StringEquals": {"aws:TagKeys": (TAG_STATUS,)},  # and no other key along with it
+                "StringEquals": own_workers,
+                "StringEqualsIfExists": status,
+                "ForAllValues:StringEquals": {"aws:TagKeys": (TAG_POOL, TAG_STATUS)},  # and no other key along with it
+                "Null": {"aws:TagKeys": ("false",)},
             },
         ),
         Statement(

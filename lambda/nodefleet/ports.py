@@ -15,7 +15,7 @@ from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Journal, Usage
 from nodefleet.domain.machines import Instance, InstanceType, Node, Notice
 from nodefleet.domain.metrics import Metric
-from nodefleet.domain.observation import ActiveWindow, ClusterView, Pause, Scale
+from nodefleet.domain.observation import ActiveWindow, ClusterView, Command
 from nodefleet.domain.operations import Cordon, Launch, Operation, PodRef, Refusal
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import PoolReadings
@@ -78,6 +78,10 @@ class Cloud(Protocol):
         """Tag it as failed to join."""
         ...
 
+    def assign(self, instance: str, pool: str) -> None:
+        """Tag it as a worker of this pool."""
+        ...
+
 
 # ── Kubernetes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,6 +125,10 @@ class Cluster(Protocol):
 
     def uncordon(self, node: str, removal: str) -> None:
         """Take off the cordon if it is this removal's; otherwise nothing happens."""
+        ...
+
+    def assign(self, node: str, instance: str, pool: str) -> None:
+        """Label it as a node of this pool. ChangedError if it is not `instance`'s node any more, or not a worker."""
         ...
 
     def evict(self, pod: PodRef) -> Evicted: ...
@@ -174,7 +182,7 @@ class State:
     journal: Journal = field(default_factory=Journal)
     operations: tuple[Operation, ...] = ()
     notices: tuple[Notice, ...] = ()
-    commands: tuple[Pause | Scale, ...] = ()
+    commands: tuple[Command, ...] = ()
     policy: PolicyVersion | None = None  # in force
     declared: PolicyVersion | None = None  # what the stack says it should be
     deployment: Deployment | None = None
@@ -191,7 +199,7 @@ class Changes:
     events: tuple[Event, ...] = ()
     decision: DecisionRecord | None = None
     retire: tuple[Notice, ...] = ()
-    expired: tuple[Pause | Scale, ...] = ()
+    expired: tuple[Command, ...] = ()
     usage: tuple[Usage, ...] = ()  # hours that are over
     policy: PolicyVersion | None = None  # a new version, in force from now on
 
@@ -222,11 +230,11 @@ class Store(Protocol):
         """Append what EC2 said. Needs no lease."""
         ...
 
-    def order(self, command: Pause | Scale, event: Event) -> None:
+    def order(self, command: Command, event: Event) -> None:
         """What a person wants from now on. It takes the place of the same kind of command for the same pool."""
         ...
 
-    def withdraw(self, command: Pause | Scale, event: Event) -> None: ...
+    def withdraw(self, command: Command, event: Event) -> None: ...
 
     def tell(self, event: Event) -> None:
         """Append an event that comes from nowhere else, such as the weekly report. Once, by its id."""

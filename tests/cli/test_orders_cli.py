@@ -2,12 +2,13 @@
 
 import json
 import os
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from botocore.exceptions import ClientError
 
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Adopt, Drain, Pause, Scale
 from nodefleet_tools.cli import people
 from nodefleet_tools.cli.waking import FUNCTION
 from nodefleet_tools.sim.world import World
@@ -314,3 +315,60 @@ def test_a_container_without_users_has_a_number(monkeypatch):
 )
 def test_spans_are_said_in_two_units(seconds, said):
     assert people.worded_span(timedelta(seconds=seconds)) == said
+
+
+# ── workers that no pool owns ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def batch(world):
+    return [machine.id for machine in world.add_workers(2, pool="batch")]
+
+
+def test_workers_are_handed_to_a_pool_by_name(world, terminal, batch):
+    done = terminal("adopt", "--pool", "default", *batch, "--reason", "renamed", *ME)
+    assert done.exit_code == 0
+    until = world.now + timedelta(days=1)
+    assert orders(world) == tuple(
+        Adopt(instance=each, pool="default", at=world.now, by="ann", reason="renamed", until=until) for each in batch
+    )
+    assert {(event.kind.value, event.pool) for event in world.table.events} == {("handed-over", "default")}
+    assert words(done)[-1] == f"adopt {batch[1]} default 2026-11-17 12:00 UTC 1 d ann renamed"
+
+
+def test_all_that_no_pool_owns_are_drained(world, terminal, batch):
+    done = terminal("drain", "--all", "--for", "2h", *ME)
+    assert done.exit_code == 0
+    until = world.now + timedelta(hours=2)
+    assert orders(world) == tuple(Drain(instance=each, at=world.now, by="ann", until=until) for each in batch)
+    assert words(done)[-1] == f"drain {batch[1]} 2026-11-16 14:00 UTC 2 h ann"
+
+
+def test_without_any_there_is_nothing_to_do(world, terminal):
+    assert "nothing to do" in terminal("drain", "--all").stdout
+    assert orders(world) == ()
+
+
+@pytest.mark.parametrize("named", [[], ["i-1", "--all"], ["i-unknown"], ["OWNED"]])
+def test_nothing_else_is_handed_over(world, terminal, batch, named):
+    owned = world.workers()[0].id
+    done = terminal("drain", *[owned if each == "OWNED" else each for each in named])
+    assert done.exit_code != 0
+    assert orders(world) == ()
+
+
+def test_a_pool_that_is_not_there_gets_nobody(world, terminal, batch):
+    assert terminal("adopt", "--pool", "nowhere", "--all").exit_code != 0
+    assert orders(world) == ()
+
+
+def test_a_dry_pool_is_warned_of(world, terminal, batch):
+    world.enforce({"pools": [{"name": "default", "dry_run": True, "limits": {"min": 2, "max": 6}}]})
+    assert "dry pool" in terminal("adopt", "--pool", "default", "--all").stderr
+
+
+def test_without_a_policy_that_can_be_followed_nothing_is_drained(world, terminal, batch):
+    newest = world.table.policies[-1]
+    world.table.put_policy(replace(newest, number=newest.number + 1, data={"from_the_future": 1}))
+    assert terminal("drain", "--all").exit_code != 0
+    assert orders(world) == ()

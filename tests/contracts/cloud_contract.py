@@ -198,6 +198,25 @@ class CloudContract:
             world.cloud.mark_failed(foreign)
         assert not listed(world)[server].failed
 
+    # ── handing over ──
+
+    def test_a_machine_that_is_handed_to_a_pool_stays_there_and_keeps_what_it_was(self, world: CloudWorld):
+        handed, other = launched(world, count=2)
+        before = listed(world)
+        for _ in range(2):
+            world.cloud.assign(handed, "web")
+            world.settle()
+        assert listed(world)[handed] == replace(before[handed], pool="web")
+        assert listed(world)[other] == before[other]
+
+    def test_only_the_clusters_own_workers_are_handed_over(self, world: CloudWorld):
+        server, foreign = world.machine(world.cluster, ROLE_SERVER), world.machine("another", ROLE_WORKER)
+        world.settle()
+        with pytest.raises(DeniedError, match=server):
+            world.cloud.assign(server, "web")
+        with pytest.raises(ChangedError, match=foreign):
+            world.cloud.assign(foreign, "web")
+
     # ── the catalogue ──
 
     def test_the_catalogue_says_what_types_offer_and_leaves_out_what_there_is_not(self, world: CloudWorld):

@@ -12,7 +12,7 @@ from typing import Protocol
 import pytest
 
 from nodefleet.domain.machines import Node
-from nodefleet.domain.names import LEAVING_TAINT
+from nodefleet.domain.names import LEAVING_TAINT, POOL_LABEL
 from nodefleet.domain.operations import Cordon, PodRef
 from nodefleet.domain.workload import Effect, Pod, PodPhase, Taint
 from nodefleet.errors import ChangedError
@@ -335,6 +335,20 @@ class ClusterContract:
 
     def test_force_on_a_pod_that_is_gone_is_fine(self, world: ClusterWorld):
         world.cluster.delete_pod(_ref(world, "web"))
+
+    def test_a_node_that_is_handed_to_a_pool_carries_its_label(self, world: ClusterWorld):
+        world.node("w1", instance="i-1")
+        for _ in range(2):
+            world.cluster.assign("w1", "i-1", "web")
+        assert (_node(world, "w1").pool, _node(world, "w1").labels[POOL_LABEL]) == ("web", "web")
+
+    def test_a_node_of_another_machine_or_of_the_control_plane_is_not_handed_over(self, world: ClusterWorld):
+        world.node("w1", instance="i-2")
+        world.node("master", instance="i-0", control_plane=True)
+        for node, instance in (("w1", "i-1"), ("master", "i-0"), ("gone", "i-3")):
+            with pytest.raises(ChangedError):
+                world.cluster.assign(node, instance, "web")
+        assert _node(world, "w1").pool != "web"
 
     def test_the_node_of_a_lost_machine_is_deleted(self, world: ClusterWorld):
         world.node("w1", instance="i-1", ready=False)

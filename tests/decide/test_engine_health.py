@@ -204,17 +204,15 @@ def test_a_worker_of_an_unknown_pool_is_left_to_a_person():
         ],
     )
     decision = decide(seen, KNOWN, POLICY)
-    assert [tell.text for tell in decision.tells] == [
-        "No pool of the policy owns i-009 (pool old). Name the pool again, or remove them by hand."
-    ]
+    assert [(tell.alert, tell.subjects) for tell in decision.tells] == [(AlertKind.CLEANUP_NEEDS_PERSON, ("i-009",))]
+    assert "nodefleet adopt" in decision.tells[0].text
 
 
 def test_what_is_left_of_an_unknown_pool_is_left_to_a_person_too():
     left = node(8, pool="old", ready=False, ready_changed_at=after(-900))
     seen = look(3, instances=[instance(8, pool="old", state=InstanceState.TERMINATED)], nodes=[left])
-    assert [tell.text for tell in decide(seen, KNOWN, POLICY).tells] == [
-        "No pool of the policy owns w008 (pool old). Name the pool again, or remove them by hand."
-    ]
+    tells = decide(seen, KNOWN, POLICY).tells
+    assert [(tell.alert, tell.subjects) for tell in tells] == [(AlertKind.CLEANUP_NEEDS_PERSON, ("w008",))]
 
 
 def test_a_forgotten_cordon_is_undone():

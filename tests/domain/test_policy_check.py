@@ -33,6 +33,7 @@ from nodefleet.domain.policy import (
     Window,
 )
 from nodefleet.domain.policy.check import check, out_of_limits
+from nodefleet.domain.policy.cluster import FleetLimits
 from nodefleet.domain.policy.settings import About
 
 HOUR = timedelta(hours=1)
@@ -361,6 +362,14 @@ def test_two_pools_need_two_names():
 
 def test_a_policy_needs_a_pool():
     assert said_of(Policy(pools=())) == ["pools: [] is empty; leave it out to get one pool named default"]
+
+
+def test_fleet_max_must_leave_every_pool_its_min():
+    pools = (Pool(name="a", limits=Limits(min=2)), Pool(name="b", limits=Limits(min=3)))
+    assert said_of(Policy(fleet=FleetLimits(max=5), pools=pools)) == []
+    assert said_of(Policy(fleet=FleetLimits(max=4), pools=pools)) == [
+        "fleet.max: 4 is less than the 5 nodes that the pools' min add up to; every pool must be able to have its min"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from aws_calls import LOOP
 from iam_evaluator import Request, Verdict, allows, verdict
 from iam_requests import Template, World, requests_of
 from iam_samples import PLACE, everybody, facts, function_arn, granted_to
-from nodefleet.domain.names import STATUS_JOIN_FAILED, TAG_CLUSTER, TAG_ROLE, TAG_STATUS
+from nodefleet.domain.names import STATUS_JOIN_FAILED, TAG_CLUSTER, TAG_POOL, TAG_ROLE, TAG_STATUS
 from nodefleet_infra import iam
 from nodefleet_infra.facts import backup_prefix
 from nodefleet_infra.statements import Statement
@@ -137,6 +137,12 @@ def test_only_our_own_workers_are_marked(role, instance):
     assert may(role, "ec2", "CreateTags", tagged(instance, **FAILED)) is (instance == "i-worker")
 
 
+@pytest.mark.parametrize("role", LOOP)
+@pytest.mark.parametrize("instance", WORLD.instances)
+def test_only_our_own_workers_are_handed_to_a_pool(role, instance):
+    assert may(role, "ec2", "CreateTags", tagged(instance, **{TAG_POOL: "web"})) is (instance == "i-worker")
+
+
 @pytest.mark.parametrize(
     "tags",
     [
@@ -145,10 +151,13 @@ def test_only_our_own_workers_are_marked(role, instance):
         {TAG_STATUS: "fine"},
         {**FAILED, TAG_ROLE: "server"},
         {**FAILED, "Name": "x"},
+        {TAG_POOL: "web", TAG_CLUSTER: "prod-shop"},
+        {TAG_POOL: "web", TAG_STATUS: "fine"},
+        {},
         {"Name": "x"},
     ],
 )
-def test_a_mark_is_the_status_and_nothing_along_with_it(tags):
+def test_a_mark_is_the_status_or_the_pool_and_nothing_along_with_it(tags):
     assert not may("reconcile", "ec2", "CreateTags", tagged("i-worker", **tags))
 
 

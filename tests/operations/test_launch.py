@@ -100,8 +100,12 @@ def test_nothing_is_sent_beyond_max(there, sent):
     progress = advance(launch(count=2), look(30, others, operations=(launch(count=2),)), POLICY)
     assert any(isinstance(step, SendLaunch) for step in progress.steps) is sent
     other_pool = [instance(f"i-{number}", pool="other") for number in range(there)]
-    progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), POLICY)
+    two_pools = replace(POLICY, pools=(*POLICY.pools, Pool(name="other")))
+    progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), two_pools)
     assert any(isinstance(step, SendLaunch) for step in progress.steps)
+    # Workers that no pool owns count against what all pools together may have.
+    progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), POLICY)
+    assert any(isinstance(step, SendLaunch) for step in progress.steps) is sent
 
 
 @pytest.mark.parametrize(

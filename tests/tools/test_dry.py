@@ -259,6 +259,7 @@ def test_waking_and_letting_go_have_no_effect():
         (lambda it: it.launch(launch(count=2, zone="a", market=Market.SPOT)), "ask EC2 for 2 spot in a"),
         (lambda it: it.terminate("i-1"), "terminate i-1"),
         (lambda it: it.mark_failed("i-1"), "mark i-1 as failed to join"),
+        (lambda it: it.assign("i-1", "web"), "tag i-1 as a worker of pool web"),
     ],
 )
 def test_ec2_is_not_asked_to_change_anything(call, words):
@@ -276,6 +277,7 @@ CORDON = Cordon(node="w1", removal="r", reason="x", deadline=NOON)
     [
         (lambda it: it.cordon(CORDON, "i-1"), "cordon w1"),
         (lambda it: it.uncordon("w1", "r"), "let w1 back in"),
+        (lambda it: it.assign("w1", "i-1", "web"), "label w1 as a node of pool web"),
         (lambda it: it.evict(POD), "evict shop/web-1"),
         (lambda it: it.delete_pod(POD), "delete shop/web-1 by force"),
         (lambda it: it.delete_node("w1", "i-1"), "delete the Node w1"),

@@ -131,6 +131,9 @@ class DryCloud:
     def mark_failed(self, instance: str) -> None:
         self.would(f"mark {instance} as failed to join")
 
+    def assign(self, instance: str, pool: str) -> None:
+        self.would(f"tag {instance} as a worker of pool {pool}")
+
 
 @dataclass(frozen=True, slots=True)
 class DryCluster:
@@ -154,6 +157,9 @@ class DryCluster:
 
     def uncordon(self, node: str, removal: str) -> None:  # noqa: ARG002
         self.would(f"let {node} back in")
+
+    def assign(self, node: str, instance: str, pool: str) -> None:  # noqa: ARG002
+        self.would(f"label {node} as a node of pool {pool}")
 
     def evict(self, pod: PodRef) -> Evicted:
         self.would(f"evict {pod.namespace}/{pod.name}")

@@ -8,7 +8,7 @@ from typing import NoReturn
 from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Journal, Usage
 from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Command
 from nodefleet.domain.operations import Operation
 from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.errors import ChangedError
@@ -23,7 +23,7 @@ class _Written:
     operations: dict[str, Operation] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
     retired: list[Notice] = field(default_factory=list)
-    expired: list[Pause | Scale] = field(default_factory=list)
+    expired: list[Command] = field(default_factory=list)
     policy: PolicyVersion | None = None
 
 
@@ -72,10 +72,10 @@ class DryStore:
     def record(self, notice: Notice) -> None:
         """Not kept: the table has it from whoever heard it for real."""
 
-    def order(self, command: Pause | Scale, event: Event) -> None:
+    def order(self, command: Command, event: Event) -> None:
         """Not kept: no run orders anything."""
 
-    def withdraw(self, command: Pause | Scale, event: Event) -> None:
+    def withdraw(self, command: Command, event: Event) -> None:
         """Not kept, likewise."""
 
     def tell(self, event: Event) -> None:

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 from nodefleet.domain.decision import Count
 from nodefleet.domain.fleet import LEAVES, READY_OR_NEARLY, Phase, Worker, unseen_launches
-from nodefleet.domain.memory import Loss, PoolMemory
+from nodefleet.domain.memory import Loss, Memory, PoolMemory
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import Removal, Why
-from nodefleet.domain.policy import Pool
+from nodefleet.domain.operations import Launch, Removal, Why
+from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.readings import Missing, Reading, Sample
 
 _FAILED = (Phase.JOIN_FAILED, Phase.UNHEALTHY)
@@ -26,6 +26,19 @@ def counted(workers: Sequence[Worker], seen: Observation, pool: str) -> Count:
         failed=sum(worker.phase in _FAILED for worker in workers),
         occupied=sum(worker.occupies for worker in workers) + unseen,
     )
+
+
+def fleet_occupied(fleet: Sequence[Worker], seen: Observation, policy: Policy, memory: Memory) -> int:
+    """What counts against fleet.max: the workers of all pools and of none, launches that are not seen yet, and members
+    that EC2 does not list, for a while."""
+    instances = () if isinstance(seen.instances, Missing) else seen.instances
+    asking = {each.pool for each in seen.operations if isinstance(each, Launch)}
+    unseen = sum(unseen_launches(seen.operations, instances, pool) for pool in asking)
+    gone = sum(
+        len(vanished_members([w for w in fleet if w.pool == pool.name], pool, seen, memory.pool(pool.name)))
+        for pool in policy.pools
+    )
+    return sum(worker.occupies for worker in fleet) + unseen + gone
 
 
 def vanished_members(

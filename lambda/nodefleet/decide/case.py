@@ -26,6 +26,7 @@ class Case:
     workers: tuple[Worker, ...]
     readings: PoolReadings
     count: Count
+    most: int  # how many workers the pool may have: its max, or less if fleet.max leaves it less
     vanished: Mapping[str, datetime]  # members that are not shown any more, and since when
     look: Look
     cpu: Input
@@ -45,6 +46,7 @@ class Case:
             workers=workers,
             readings=readings,
             count=replace(count, occupied=count.occupied + len(gone)),
+            most=pool.limits.max,
             vanished=gone,
             look=Look(
                 now=seen.at,

@@ -21,7 +21,7 @@ from nodefleet.domain.wording import some
 
 def voluntary(worker: Worker, pool: Pool, seen: Observation, reason: str) -> Open:
     """A removal that nobody forces on us: it ends by its deadline, one way or the other."""
-    removal = _removal(worker, Why.VOLUNTARY, reason, seen.at, seen.at + pool.removal.drain_timeout, seen)
+    removal = removal_of(worker, Why.VOLUNTARY, reason, seen.at + pool.removal.drain_timeout, seen)
     return Open(replace(removal, notice=worker.planned.kind if worker.planned else None))
 
 
@@ -45,7 +45,7 @@ def _hurried(worker: Worker, notice: Notice, pool: Pool, seen: Observation) -> R
     if isinstance(worker.operation, Removal):
         removal = replace(worker.operation, why=Why.INTERRUPTED, reason=reason, deadline=deadline, cancelled="")
     else:
-        removal = _removal(worker, Why.INTERRUPTED, reason, seen.at, deadline, seen)
+        removal = removal_of(worker, Why.INTERRUPTED, reason, deadline, seen)
     return replace(removal, force_from=force_from(notice, pool))
 
 
@@ -111,22 +111,30 @@ def to_replace(losses: Sequence[Loss], held: Brake, pool: Pool) -> Sequence[Loss
 
 
 def sick(
-    workers: Sequence[Worker], pool: Pool, count: Count, losses: Sequence[Loss], held: Brake, seen: Observation
+    workers: Sequence[Worker],
+    pool: Pool,
+    count: Count,
+    losses: Sequence[Loss],
+    held: Brake,
+    seen: Observation,
+    *,
+    most: int | None = None,
 ) -> list[Step]:
-    """Open removals for unhealthy workers whose replacement is there, or for which max leaves no room."""
+    """Open removals for unhealthy workers whose replacement is there, or for which max leaves no room. `most`: what
+    fleet.max leaves the pool."""
     ill = [worker for worker in workers if worker.phase is Phase.UNHEALTHY]
     told: list[Step] = [_many(_ill(workers), workers, pool, held)] if held.since else []
     if held.holds:
         return told
     under_way = sum(isinstance(w.operation, Removal) and w.operation.why is Why.SICK for w in workers)
     awaited = {loss.worker for loss in losses}
-    full = count.occupied >= pool.limits.max
+    full = count.occupied >= (pool.limits.max if most is None else most)
     settled = count.booting == 0 and count.capacity >= pool.limits.min
     ready_to_go = [worker for worker in ill if full or (settled and worker.id not in awaited)]
     steps: list[Step] = []
     for worker in ready_to_go[: max(0, pool.budgets.sick - under_way)]:
         reason = _unhealthy(worker)
-        removal = _removal(worker, Why.SICK, reason, seen.at, seen.at + pool.removal.drain_timeout, seen)
+        removal = removal_of(worker, Why.SICK, reason, seen.at + pool.removal.drain_timeout, seen)
         text = f"{worker.name} is {reason}; it is removed" + (" first, because max is reached." if full else ".")
         steps += [Open(removal), Tell(alert=AlertKind.SICK, pool=pool.name, subjects=(worker.name,), text=text)]
     return told + steps
@@ -157,9 +165,7 @@ def _many(ill: Sequence[Worker], workers: Sequence[Worker], pool: Pool, held: Br
     return Tell(alert=AlertKind.MANY_SICK, pool=pool.name, subjects=(), text=text)
 
 
-def _removal(
-    worker: Worker, why: Why, reason: str, started: datetime, deadline: datetime, seen: Observation
-) -> Removal:
+def removal_of(worker: Worker, why: Why, reason: str, deadline: datetime, seen: Observation) -> Removal:
     return Removal(
         id=operation_id(seen, why.value, worker.id),
         pool=worker.pool,
@@ -167,6 +173,6 @@ def _removal(
         node=worker.node.name if worker.node else "",
         why=why,
         reason=reason,
-        started=started,
+        started=seen.at,
         deadline=deadline,
     )

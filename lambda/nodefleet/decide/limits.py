@@ -1,25 +1,66 @@
-"""Bounds that people set: min and max, schedule windows, and a scale command. And replacing what was lost."""
+"""Bounds that people set: min, max and fleet.max, schedule windows, a scale command. And replacing what was lost."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from nodefleet.decide.bounds import ceiling, floor
+from nodefleet.decide.case import Case
 from nodefleet.domain.decision import Bound, Count, Rank
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation, Scale
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.wording import counted, some
 
+MAX, FLEET_MAX = "max", "fleet-max"
+
 
 def limits(pool: Pool, count: Count) -> list[Bound]:
     """Min and max. What is not capacity but still there (draining, a kept failure) leaves less room to grow."""
     least, most = pool.limits.min, pool.limits.max
-    besides = count.occupied - count.capacity
-    room = max(min(count.capacity, most), most - besides)
-    taken = f", {counted(besides, 'of them is', 'of them are')} no capacity" if besides > 0 else ""
     return [
         floor(least, "min", Rank.LIMIT, f"min is {least}, {counted(count.capacity, 'is', 'are')} there"),
-        ceiling(room, "max", Rank.LIMIT, f"max is {most}, {counted(count.occupied, 'is', 'are')} there{taken}"),
+        ceiling(_room(most, count), MAX, Rank.LIMIT, f"max is {most}, {_there(count)}"),
     ]
+
+
+def fleet_limit(this: Case) -> list[Bound]:
+    """Where fleet.max leaves the pool less than its own max."""
+    if this.most >= this.pool.limits.max:
+        return []
+    sentence = f"fleet.max is {this.policy.fleet_max} and leaves this pool {this.most}, {_there(this.count)}"
+    return [ceiling(_room(this.most, this.count), FLEET_MAX, Rank.LIMIT, sentence)]
+
+
+def _room(most: int, count: Count) -> int:
+    return max(min(count.capacity, most), most - (count.occupied - count.capacity))
+
+
+def _there(count: Count) -> str:
+    besides = count.occupied - count.capacity
+    taken = f", {counted(besides, 'of them is', 'of them are')} no capacity" if besides > 0 else ""
+    return f"{counted(count.occupied, 'is', 'are')} there{taken}"
+
+
+def within_fleet(this: Case, others: Sequence[Case], room: int, surplus: Mapping[str, int]) -> Case:
+    """The pool with what fleet.max leaves it: `room` for new workers, of which the pools that come after it keep what
+    they lack to min. Its `surplus` leaves. Workers that no pool owns only take room, and push nobody out."""
+    lacking = sum(max(0, each.pool.limits.min - each.count.capacity) for each in others)
+    share = this.count.occupied + max(0, room - lacking) - surplus.get(this.pool.name, 0)
+    return replace(this, most=min(this.pool.limits.max, share))
+
+
+def fleet_surplus(cases: Sequence[Case], most: int) -> Mapping[str, int]:
+    """How many workers of each pool are too many for fleet.max: of those pools that have the most above min."""
+    spare = Counter({each.pool.name: each.count.occupied - each.pool.limits.min for each in cases})
+    surplus: Counter[str] = Counter()
+    for _ in range(sum(each.count.occupied for each in cases) - most):
+        pool, above = max(spare.items(), key=lambda item: item[1])
+        if above <= 0:
+            break
+        surplus[pool] += 1
+        spare[pool] -= 1
+    return surplus
 
 
 def replacements(losses: Sequence[Loss], capacity: int) -> list[Bound]:

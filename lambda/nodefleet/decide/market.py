@@ -75,7 +75,7 @@ def heal(this: Case, memory: PoolMemory, bounds: Sequence[Bound], ground: Callab
     if this.seen.at < _begins(swap, capacity, this.pool):
         return idle
     above = f"{counted(surplus, 'On-Demand node', 'On-Demand nodes')} above the share"
-    if this.count.occupied >= this.pool.limits.max:
+    if this.count.occupied >= this.most:
         return replace(idle, note=f"{above}, and max leaves no room to launch Spot first")
     if not (leaving.chosen or any(stay.reason is StayReason.NOWHERE_TO_GO for stay in leaving.stays)):
         return replace(idle, note=f"{above}, and none of them can leave")

@@ -1,6 +1,6 @@
 """One pool's decision: hear the signals, collect the bounds, settle on a target, plan the way there, explain."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nodefleet.decide import debris, explain, guard, health
@@ -13,7 +13,7 @@ from nodefleet.decide.damping import damping
 from nodefleet.decide.doubts import Doubts, doubts
 from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.hearing import Heard, after_growth, hear
-from nodefleet.decide.limits import commands, limits, replacements, windows
+from nodefleet.decide.limits import FLEET_MAX, MAX, commands, fleet_limit, limits, replacements, windows
 from nodefleet.decide.market import heal, settled_swap, swap_bounds
 from nodefleet.decide.removal import Leaving, choose, not_asked
 from nodefleet.decide.retirement import Retirement, may_leave, retirement, why
@@ -52,7 +52,9 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
     keep = kept(heard.opinions, this.look, this.pool.reactive, this.pool.steps.down)
     who = _membership(this, keep, whole)
     held = health.brake(this.workers, this.pool, this.before.braked_since, this.seen.at)
-    due = retirement(this.workers, this.pool, this.count, this.before.ahead, braked=held.since is not None)
+    due = retirement(
+        this.workers, this.pool, this.count, this.before.ahead, most=this.most, braked=held.since is not None
+    )
     doubt = doubts(this, heard.opinions)
     bounds = [
         *_bounds(this, heard, keep, health.to_replace(who.losses, held, this.pool), whole, trust, doubt),
@@ -134,6 +136,7 @@ def _bounds(
         *windows(this.seen, this.pool.name),
         *commands(this.seen, this.pool.name),
         *limits(this.pool, this.count),
+        *fleet_limit(this),
         *replacements(losses, capacity),
         *guard.safety(this.seen, whole, this.policy, this.pool, this.count, trust, doubt.sentences, this.unreadable),
         *guard.held(this.seen, this.pool, capacity, losses),
@@ -183,22 +186,9 @@ def _shrink(
     if not leaving.chosen:
         reason = explain.stuck(capacity, settled, bounds, leaving.obstacle)
         return replace(_hold(this, reason, memory), leaving=leaving)
-    gone = {worker.id for worker in leaving.chosen}
     reason = explain.shrunk(capacity, settled, bounds, [worker.name for worker in leaving.chosen])
-    return _Course(
-        action=Action.SHRINK,
-        target=capacity - len(gone),
-        reason=reason,
-        memory=replace(
-            memory,
-            last_shrink=this.seen.at,
-            last_left=this.seen.at,
-            ahead=max(0, memory.ahead - len(gone)),
-            members=tuple(member for member in memory.members if member not in gone),
-        ),
-        steps=tuple(health.voluntary(worker, this.pool, this.seen, reason) for worker in leaving.chosen),
-        leaving=leaving,
-    )
+    memory = replace(memory, last_shrink=this.seen.at)
+    return _removed(this, leaving, reason, memory, lambda _: reason)
 
 
 def _retire(this: Case, scene: Scene, due: Retirement, bounds: Sequence[Bound], memory: PoolMemory) -> _Course | None:
@@ -209,25 +199,32 @@ def _retire(this: Case, scene: Scene, due: Retirement, bounds: Sequence[Bound], 
     leaving = choose(this.workers, this.pool, number, scene.ground(this, memory.backoffs), due=due.due)
     if not leaving.chosen:
         return None
-    capacity, gone = this.count.capacity, {worker.id for worker in leaving.chosen}
     owed = tuple(
         Loss(worker=worker.id, at=this.seen.at, cause=worker.planned.kind.value if worker.planned else "unhealthy")
         for worker in leaving.chosen
         if due.at_max
     )
-    reason = f"Removing {len(gone)} of {capacity}: {some(_told(worker) for worker in leaving.chosen)}"
+    names = some(_told(worker) for worker in leaving.chosen)
+    reason = f"Removing {len(leaving.chosen)} of {this.count.capacity}: {names}"
+    return _removed(this, leaving, reason, replace(memory, losses=(*memory.losses, *owed)), _told)
+
+
+def _removed(
+    this: Case, leaving: Leaving, reason: str, memory: PoolMemory, of_each: Callable[[Worker], str]
+) -> _Course:
+    """Those that are chosen leave now. `of_each`: the reason that its removal carries."""
+    gone = {worker.id for worker in leaving.chosen}
     return _Course(
         action=Action.SHRINK,
-        target=capacity - len(gone),
+        target=this.count.capacity - len(gone),
         reason=reason,
         memory=replace(
             memory,
             last_left=this.seen.at,
             ahead=max(0, memory.ahead - len(gone)),
-            losses=(*memory.losses, *owed),
             members=tuple(member for member in memory.members if member not in gone),
         ),
-        steps=tuple(health.voluntary(worker, this.pool, this.seen, _told(worker)) for worker in leaving.chosen),
+        steps=tuple(health.voluntary(each, this.pool, this.seen, of_each(each)) for each in leaving.chosen),
         leaving=leaving,
     )
 
@@ -278,24 +275,29 @@ def _decision(
             *health.doomed(this.workers, pool, seen),
             *retirement_tells(this.workers, pool),
             *health.forgotten(this.workers, pool),
-            *health.sick(this.workers, pool, this.count, lost, held, seen),
+            *health.sick(this.workers, pool, this.count, lost, held, seen, most=this.most),
             *course.steps,
             *debris.cleanups(this.workers, pool, course.memory.suspects, seen),
             *heard.tells,
-            *_at_max(this, settled),
+            *_at_max(this, settled, bounds),
         ),
         stays=course.leaving.stays,
         dry_run=pool.dry_run,
     )
 
 
-def _at_max(this: Case, settled: Settled) -> list[Tell]:
+def _at_max(this: Case, settled: Settled, bounds: Sequence[Bound]) -> list[Tell]:
     """People should know when the limit keeps the fleet from what it needs."""
-    most = this.pool.limits.max
     least = max(settled.target, this.count.capacity)  # whoever only wants to keep what is there asks for no more
-    wanting = [each.bound for each in settled.overruled if each.by == "max" and each.bound.nodes > least]
+    wanting = [each for each in settled.overruled if each.by in (MAX, FLEET_MAX) and each.bound.nodes > least]
     if not wanting:
         return []
-    asked = max(wanting, key=lambda bound: bound.nodes)
-    text = f"At max: {asked.sentence} (asks for {asked.nodes}), but max is {most}. Consider a higher limits.max."
+    most = max(wanting, key=lambda each: each.bound.nodes)
+    asked = most.bound
+    if most.by == FLEET_MAX:
+        cause = next(bound.sentence for bound in bounds if bound.source == FLEET_MAX)
+        remedy = "Consider a higher fleet.max, or dispose of workers that no pool owns: `nodefleet adopt`, `drain`."
+    else:
+        cause, remedy = f"max is {this.pool.limits.max}", "Consider a higher limits.max."
+    text = f"At max: {asked.sentence} (asks for {asked.nodes}), but {cause}. {remedy}"
     return [Tell(alert=AlertKind.AT_MAX, pool=this.pool.name, subjects=(), text=text)]

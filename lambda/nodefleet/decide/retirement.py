@@ -38,8 +38,11 @@ def why(worker: Worker) -> str:
     return reason_of(worker.planned) if worker.planned else worker.ailment
 
 
-def retirement(workers: Sequence[Worker], pool: Pool, count: Count, ahead: int, *, braked: bool = False) -> Retirement:
-    """`braked`: many are unhealthy at once, and then those that are ready stay."""
+def retirement(
+    workers: Sequence[Worker], pool: Pool, count: Count, ahead: int, *, most: int | None = None, braked: bool = False
+) -> Retirement:
+    """`braked`: many are unhealthy at once, and then those that are ready stay. `most`: what
+    fleet.max leaves the pool."""
     going = (worker for worker in workers if is_due(worker) and (worker.planned or not braked))
     due = sorted(going, key=lambda worker: (_time(worker), worker.id))
     under_way = sum(
@@ -47,7 +50,7 @@ def retirement(workers: Sequence[Worker], pool: Pool, count: Count, ahead: int, 
     )
     ahead = min(ahead, len(due))
     free = min(len(due), pool.budgets.removals - under_way) - ahead
-    room = pool.limits.max - count.occupied
+    room = (pool.limits.max if most is None else most) - count.occupied
     return Retirement(
         due=tuple(due), ahead=ahead, wanted=max(0, min(free, room)), at_max=room <= 0 and free > 0 and ahead == 0
     )

@@ -15,9 +15,9 @@ from nodefleet.decide.removal import Ground
 from nodefleet.decide.scheduling.room import Room
 from nodefleet.decide.scheduling.templates import Template
 from nodefleet.domain.fleet import Worker
-from nodefleet.domain.memory import Backoff
+from nodefleet.domain.memory import Backoff, PoolMemory
 from nodefleet.domain.observation import ClusterView, Observation
-from nodefleet.domain.policy import Policy
+from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.workload import Pod
 
 
@@ -79,17 +79,21 @@ class Scene:
 
     def ground(self, this: Case, backoffs: tuple[Backoff, ...], unmeasured: frozenset[str] = frozenset()) -> Ground:
         """What the choice of who leaves rests on."""
-        target = next((each for each in self._seen.targets if each.pool == this.pool.name), None)
-        left = this.before.last_left
-        zones = set(target.subnets) if target else {worker.zone for worker in this.workers}
+        ground = self.ground_of(this.workers, this.before, this.pool)
+        return replace(ground, idle=this.readings.idle, unmeasured=unmeasured, backoffs=backoffs)
+
+    def ground_of(self, workers: Sequence[Worker], before: PoolMemory, pool: Pool) -> Ground:
+        """The same for workers that nothing is measured of."""
+        target = next((each for each in self._seen.targets if each.pool == pool.name), None)
+        left = before.last_left
+        zones = set(target.subnets) if target else {worker.zone for worker in workers}
         return Ground(
             pods=self._pods,
             ledger=self._ledger,
             room=self._found.room if self._found else Room(()),
             zones=len(zones),
-            idle=this.readings.idle,
-            unmeasured=unmeasured,
-            backoffs=backoffs,
+            idle={},
+            backoffs=before.backoffs,
             now=self._seen.at,
-            settles=bool(left and self._seen.at - left < this.pool.removal.settle),
+            settles=bool(left and self._seen.at - left < pool.removal.settle),
         )

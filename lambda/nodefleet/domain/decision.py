@@ -121,5 +121,6 @@ class Decision:
     level: Level
     pools: tuple[PoolDecision, ...]
     tells: tuple[Tell, ...] = ()  # what concerns the whole cluster
+    plan: tuple[Step, ...] = ()  # what is done with workers that no pool owns
     memory: Memory
     look_again: str = ""  # why another look in a few seconds could change something; empty: it could not

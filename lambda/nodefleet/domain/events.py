@@ -42,6 +42,7 @@ class EventKind(Enum):
     PAUSED = "paused"
     RESUMED = "resumed"
     SCALED_BY_PERSON = "scaled-by-person"
+    HANDED_OVER = "handed-over"  # an operator hands unowned workers to a pool, or has them drained
     POLICY_CHANGED = "policy-changed"
     POLICY_REFUSED = "policy-refused"
     POLICY_UNUSABLE = "policy-unusable"  # the one in force cannot be followed, or is gone: the fleet is held

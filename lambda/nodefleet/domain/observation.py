@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from nodefleet.domain.machines import Instance, InstanceType, Node, Notice
 from nodefleet.domain.operations import Operation
@@ -63,6 +64,32 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt:
+    """An operator hands a worker that no pool of the policy owns to a pool."""
+
+    instance: str
+    pool: str
+    at: datetime
+    by: str = "someone"
+    reason: str = ""
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """An operator has a worker that no pool of the policy owns drained and removed."""
+
+    instance: str
+    at: datetime
+    by: str = "someone"
+    reason: str = ""
+    until: datetime
+
+
+Command: TypeAlias = Pause | Scale | Adopt | Drain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     at: datetime
     cluster: str = "default"
@@ -72,7 +99,7 @@ class Observation:
     readings: Mapping[str, PoolReadings] = field(default_factory=dict)  # by pool
     operations: tuple[Operation, ...] = ()  # the open ones
     notices: tuple[Notice, ...] = ()
-    commands: tuple[Pause | Scale, ...] = ()
+    commands: tuple[Command, ...] = ()
     windows: tuple[ActiveWindow, ...] = ()
     targets: tuple[LaunchTarget, ...] = ()
     catalog: tuple[InstanceType, ...] = ()

@@ -224,6 +224,16 @@ class MarkFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Assign:
+    """Hand a worker to a pool: label its Node, then tag its instance."""
+
+    instance: str
+    node: str = ""  # empty: it has none
+    pool: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRemoval:
     """Let a node back in that we had begun to remove."""
 
@@ -339,6 +349,7 @@ Step: TypeAlias = (
     | Terminate
     | DeleteNode
     | MarkFailed
+    | Assign
     | CancelRemoval
     | Tell
 )

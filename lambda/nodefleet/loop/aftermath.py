@@ -11,6 +11,7 @@ from typing import TypeVar
 from nodefleet.domain.machines import Instance, InstanceState, Node
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import (
+    Assign,
     Cordon,
     DeleteNode,
     Evict,
@@ -38,6 +39,9 @@ def aftermath(seen: Observation, step: Step) -> Observation:
             return _pods(seen, frozenset(step.pods))
         case Terminate(identity, _):
             return _instances(seen, identity, lambda it: replace(it, state=InstanceState.SHUTTING_DOWN))
+        case Assign():
+            labelled = _nodes(seen, step.node, lambda node: replace(node, pool=step.pool))
+            return _instances(labelled, step.instance, lambda it: replace(it, pool=step.pool))
         case MarkFailed(identity):
             return _instances(seen, identity, lambda it: replace(it, failed=True))
         case _:

@@ -9,7 +9,7 @@ from nodefleet.domain.fleet import workers
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.machines import Notice
 from nodefleet.domain.memory import Level, Memory
-from nodefleet.domain.observation import Observation, Pause, Scale
+from nodefleet.domain.observation import Command, Observation
 from nodefleet.domain.operations import Close, Joined, JoinFailed, Lesson, Operation, Outcome, Removal, Tell, Why
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.records import DecisionRecord, PolicyVersion
@@ -129,7 +129,7 @@ class Book:
         self.retired += over
         self._pending = replace(self._pending, retire=(*self._pending.retire, *over))
 
-    def expire(self, commands: Iterable[Pause | Scale]) -> None:
+    def expire(self, commands: Iterable[Command]) -> None:
         self._pending = replace(self._pending, expired=tuple(commands))
 
     def adopt(self, version: PolicyVersion) -> None:

@@ -13,6 +13,7 @@ from typing import TypeVar, assert_never
 from nodefleet.domain.events import EventKind
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import (
+    Assign,
     CancelRemoval,
     Close,
     Cordon,
@@ -185,6 +186,8 @@ class Hands:
             case MarkFailed(identity):
                 self._parts.cloud.mark_failed(identity)
                 self.did.append(f"marked {identity} as failed to join")
+            case Assign():
+                self._assign(step)
             case Open() | Keep() | Close() | CancelRemoval() | Tell():
                 raise AssertionError(f"{type(step).__name__} is written, not carried out")
             case _:
@@ -211,6 +214,15 @@ class Hands:
         self._parts.cluster.cordon(step, instance)
         self._note(step.node, "NodeFleetLeaving", f"leaves: {step.reason}. Drained until {step.deadline:%H:%M:%S} UTC")
         self.did.append(f"cordoned {step.node}")
+
+    def _assign(self, step: Assign) -> None:
+        """The Node first: while the instance's tag names its old pool, the next iteration begins again."""
+        rechecks.is_unowned(self._parts.cloud, step.instance, self._policy)
+        if step.node:
+            self._parts.cluster.assign(step.node, step.instance, step.pool)
+            self._note(step.node, "NodeFleetAdopted", f"belongs to pool {step.pool} now: {step.reason}")
+        self._parts.cloud.assign(step.instance, step.pool)
+        self.did.append(f"handed {step.node or step.instance} to pool {step.pool}")
 
     def _evict(self, operation: Operation | None, step: Evict) -> dict[PodRef, NodeFleetError]:
         if not isinstance(operation, Removal):

@@ -14,6 +14,7 @@ from nodefleet.domain.fleet import workers
 from nodefleet.domain.memory import Memory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import (
+    Assign,
     CancelRemoval,
     Keep,
     Open,
@@ -96,7 +97,7 @@ def _looked(parts: Parts, rules: Governing, book: Book, hands: Hands, lease: Lea
         eventful=is_eventful(decision) or bool(hands.did),
     )
     book.audit(record)
-    for step in begun.uncordons:
+    for step in begun.at_once:
         hands.take(None, step)
     fresh = [book.operations[identity] for identity in begun.operations if identity in book.operations]
     late |= _advance(hands, book, policy, fresh)
@@ -151,20 +152,22 @@ def _advance(hands: Hands, book: Book, policy: Policy, operations: Iterable[Oper
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
     operations: tuple[str, ...]  # opened or changed by the plan, to be begun now
-    uncordons: tuple[Uncordon, ...]
+    at_once: tuple[Uncordon | Assign, ...]  # no operation is needed for them
 
 
 def _write(book: Book, decision: Decision, seen: Observation) -> _Begun:
     """Write the plan down. A dry pool's is only told."""
     operations: list[str] = []
-    uncordons: list[Uncordon] = []
-    for pool in decision.pools:
-        tell_of_scaling(book, pool, seen)
-        for step in pool.plan:
+    at_once: list[Uncordon | Assign] = []
+    for pool in (*decision.pools, None):
+        if pool:
+            tell_of_scaling(book, pool, seen)
+        plan, dry_run = (pool.plan, pool.dry_run) if pool else (decision.plan, False)
+        for step in plan:
             match step:
                 case Tell():
-                    book.tell(step, dry=pool.dry_run)
-                case _ if pool.dry_run:
+                    book.tell(step, dry=dry_run)
+                case _ if dry_run:
                     continue
                 case Open(operation) | Keep(operation):
                     book.put(operation)
@@ -174,13 +177,13 @@ def _write(book: Book, decision: Decision, seen: Observation) -> _Begun:
                     if isinstance(removal, Removal):
                         book.put(cancelled(removal, step.reason))
                         operations.append(removal.id)
-                case Uncordon():
-                    uncordons.append(step)
+                case Uncordon() | Assign():
+                    at_once.append(step)
                 case _:
                     raise AssertionError(f"a plan does not hold {type(step).__name__}")
     for tell in decision.tells:
         book.tell(tell)
-    return _Begun(operations=tuple(dict.fromkeys(operations)), uncordons=tuple(uncordons))
+    return _Begun(operations=tuple(dict.fromkeys(operations)), at_once=tuple(at_once))
 
 
 # ── after it ─────────────────────────────────────────────────────────────────────────────────────────────────────

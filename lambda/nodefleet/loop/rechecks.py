@@ -5,7 +5,7 @@ from datetime import datetime
 from nodefleet.decide.drain import drain
 from nodefleet.domain.machines import InstanceState, Node
 from nodefleet.domain.operations import Cleanup, Operation, Removal, Why
-from nodefleet.domain.policy import RemovalRules
+from nodefleet.domain.policy import Policy, RemovalRules
 from nodefleet.errors import ChangedError
 from nodefleet.ports import Cloud, Cluster
 
@@ -48,6 +48,15 @@ def may_end(cluster: Cluster, operation: Operation | None, rules: RemovalRules, 
             pass  # it never joined, or two looks saw it as debris, the second of them just now
         case _:
             raise ChangedError("nothing that is open wants this machine terminated")
+
+
+def is_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:
+    """The machine is there, is a worker, and no pool of the policy owns it."""
+    instance = cloud.instance(identity)
+    if instance is None or not instance.worker or instance.state in _ENDING:
+        raise ChangedError(f"{identity} is not a worker, or ends")
+    if policy.pool(instance.pool):
+        raise ChangedError(f"pool {instance.pool} owns {identity} by now")
 
 
 def machine_is_gone(cloud: Cloud, node: str, instance: str) -> None:

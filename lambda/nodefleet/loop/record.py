@@ -33,7 +33,7 @@ def is_eventful(decision: Decision) -> bool:
     return any(
         pool.action is not Action.HOLD or any(not isinstance(step, Tell) for step in pool.plan)
         for pool in decision.pools
-    )
+    ) or any(not isinstance(step, Tell) for step in decision.plan)
 
 
 def recorded(
@@ -81,7 +81,8 @@ def shortened(decision: Decision) -> tuple[Decision, bool]:
     if len(_json(to_plain(short))) <= LARGEST:
         return short, False
     for keep in (_FEW, _FEW // 4, 0):
-        short = replace(short, pools=tuple(_cut(pool, keep) for pool in short.pools), tells=short.tells[:keep])
+        pools = tuple(_cut(pool, keep) for pool in short.pools)
+        short = replace(short, pools=pools, tells=short.tells[:keep], plan=short.plan[:keep])
         if len(_json(to_plain(short))) <= LARGEST:
             break
     return short, True

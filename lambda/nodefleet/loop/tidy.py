@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from nodefleet.domain.fleet import in_force, is_false_alarm
 from nodefleet.domain.machines import InstanceState, Notice
-from nodefleet.domain.observation import Observation
+from nodefleet.domain.observation import Adopt, Command, Drain, Observation
 from nodefleet.domain.operations import Removal
 from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.readings import Missing
@@ -17,7 +17,19 @@ def tidy(book: Book, seen: Observation, policy: Policy) -> None:
     # A withdrawal is kept until the time it speaks of: the word that it takes back may come once more.
     kept = {*in_force(seen.notices), *(notice for notice in seen.notices if notice.withdrawn)}
     book.retire(n for n in seen.notices if n.instance not in open_on and (n not in kept or _is_over(n, seen, policy)))
-    book.expire(command for command in seen.commands if command.until is not None and command.until <= seen.at)
+    book.expire(command for command in seen.commands if _has_ended(command, seen, policy))
+
+
+def _has_ended(command: Command, seen: Observation, policy: Policy) -> bool:
+    """Its time is over, or what it asked for is done."""
+    if command.until is not None and command.until <= seen.at:
+        return True
+    if not isinstance(command, Adopt | Drain) or isinstance(seen.instances, Missing):
+        return False
+    instance = next((each for each in seen.instances if each.id == command.instance), None)
+    if instance is None:
+        return False  # EC2's list may be behind
+    return instance.state is InstanceState.TERMINATED or policy.pool(instance.pool) is not None
 
 
 def _is_over(notice: Notice, seen: Observation, policy: Policy) -> bool:

@@ -45,6 +45,7 @@ _URGENCY = {
     EventKind.PAUSED: Urgency.KNOW,
     EventKind.RESUMED: Urgency.KNOW,
     EventKind.SCALED_BY_PERSON: Urgency.KNOW,
+    EventKind.HANDED_OVER: Urgency.KNOW,
     EventKind.POLICY_CHANGED: Urgency.KNOW,
     EventKind.POLICY_REFUSED: Urgency.LOOK,
     EventKind.POLICY_UNUSABLE: Urgency.ACT,

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from nodefleet.decide.capacity import counted, vanished_members
+from nodefleet.decide.capacity import counted, fleet_occupied, vanished_members
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.machines import Instance, Market
 from nodefleet.domain.memory import Memory
@@ -101,12 +101,14 @@ def advance_launch(
 
 
 def _has_room(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory) -> bool:
-    """With all that it asked for, the pool is not above max. Members that EC2 does not list count for a while: its list
-    may be behind, and a launch that was stored before must not take their place while they may still be there."""
+    """With all that it asked for, neither the pool nor the fleet is above its max. Members that EC2 does not list count
+    for a while: its list may be behind, and a launch that was stored before must not take their place while they may
+    still be there."""
     rules = rules_of(policy, launch.pool)
     own = [worker for worker in fleet if worker.pool == launch.pool]
     gone = vanished_members(own, rules, seen, memory.pool(launch.pool))
-    return counted(own, seen, launch.pool).occupied + len(gone) <= rules.limits.max
+    within = counted(own, seen, launch.pool).occupied + len(gone) <= rules.limits.max
+    return within and fleet_occupied(fleet, seen, policy, memory) <= policy.fleet_max
 
 
 # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────

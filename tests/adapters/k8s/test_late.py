@@ -28,6 +28,7 @@ CALLS = [
     ("pods_on", ("w1",), {"brief": True}),
     ("cordon", (CORDON, "i-1"), {}),
     ("uncordon", ("w1", "r-1"), {}),
+    ("assign", ("w1", "i-1", "web"), {}),
     ("evict", (POD,), {}),
     ("delete_pod", (POD,), {}),
     ("delete_node", ("w1", "i-1"), {}),

@@ -116,6 +116,9 @@ class Machines:
     def mark_failed(self, instance: str) -> None:
         raise AssertionError(f"{instance} joined")
 
+    def assign(self, instance: str, pool: str) -> None:
+        raise AssertionError(f"{instance} belongs to a pool, and is handed to {pool}")
+
     # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _made(

@@ -1,12 +1,13 @@
-"""`nodefleet pause`, `resume`, `scale` and `commands`: what a person wants from the autoscaler for a while.
+"""`nodefleet pause`, `resume`, `scale`, `adopt`, `drain` and `commands`: what an operator wants from the autoscaler.
 
 An order is a record in the table, with an event that tells the others. It takes effect with the next run, which is
 woken.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, assert_never
 
 import typer
 from rich.console import Console
@@ -14,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from nodefleet.domain.events import EventKind
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.machines import Instance, InstanceState
+from nodefleet.domain.observation import Adopt, Command, Drain, Pause, Scale
 from nodefleet.domain.plain import kind_of, nearest, to_plain
 from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.wording import counted
@@ -26,8 +28,11 @@ from nodefleet_tools.cli.surroundings import InputError
 from nodefleet_tools.cli.waking import woken
 
 _ALL = "all pools"
+_A_DAY = "1d"  # what was not possible by then is given up, and the workers are alerted as before
 
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the others.", show_default=False)]
+InstancesArgument = Annotated[list[str] | None, typer.Argument(help="Instance ids.", show_default=False)]
+AllOption = Annotated[bool, typer.Option("--all", help="Every worker that no pool owns now.")]
 ForOption = Annotated[str, typer.Option("--for", help="How long: 90s, 5m, 2h, 7d.", show_default=False, metavar="TIME")]
 
 
@@ -111,6 +116,62 @@ def scale(
         _show(connection)
 
 
+def adopt(
+    *,
+    instances: InstancesArgument = None,
+    pool: Annotated[str, typer.Option("--pool", help="The pool that gets them.", metavar="NAME")],
+    everything: AllOption = False,
+    lasting: ForOption = _A_DAY,
+    reason: ReasonOption = "",
+    by: ByOption = "",
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Hand workers that no pool owns to a pool: after a pool was renamed or removed.
+
+    \b
+      nodefleet adopt --pool web i-0abc i-0def
+      nodefleet adopt --pool web --all
+    """
+    with connect.connected(cluster=cluster, table=table) as connection:
+        policy = _policy(connection, pool)
+        now, who = connection.clock(), someone(by)
+        until = now + span(lasting, "--for")
+        chosen = _unowned(connection, policy, instances or [], everything=everything)
+        orders = [
+            Adopt(instance=each.id, pool=pool, at=now, by=who, reason=reason.strip(), until=until) for each in chosen
+        ]
+        rules = policy.pool(pool) or Pool(name=pool)
+        if rules.dry_run:
+            connection.warn(f"{pool} is a dry pool: nothing is handed to it before it is not")
+        _dispose(connection, policy, orders, f"handed to pool {pool}")
+
+
+def drain(
+    *,
+    instances: InstancesArgument = None,
+    everything: AllOption = False,
+    lasting: ForOption = _A_DAY,
+    reason: ReasonOption = "",
+    by: ByOption = "",
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Drain and remove workers that no pool owns, one at a time, with every PodDisruptionBudget respected.
+
+    \b
+      nodefleet drain i-0abc
+      nodefleet drain --all --reason "pool batch is retired"
+    """
+    with connect.connected(cluster=cluster, table=table) as connection:
+        policy = _policy(connection, "", needed=True)
+        now, who = connection.clock(), someone(by)
+        until = now + span(lasting, "--for")
+        chosen = _unowned(connection, policy, instances or [], everything=everything)
+        orders = [Drain(instance=each.id, at=now, by=who, reason=reason.strip(), until=until) for each in chosen]
+        _dispose(connection, policy, orders, "drained and removed")
+
+
 def commands(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
@@ -174,19 +235,60 @@ def _cancel(connection: Connection, pool: str, by: str) -> None:
         print(f"{pool} follows its signals again. {woken(connection)}")
 
 
+# ── workers that no pool owns ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unowned(connection: Connection, policy: Policy, named: list[str], *, everything: bool) -> list[Instance]:
+    """The instances that are meant. Each must be a worker of the cluster, and no pool's."""
+    if everything == bool(named):
+        raise InputError("name the instances, or say --all for every worker that no pool owns")
+    over = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
+    workers = {each.id: each for each in connection.cloud.instances() if each.worker and each.state not in over}
+    if everything:
+        return [each for each in workers.values() if policy.pool(each.pool) is None]
+    wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
+    wrong += [
+        f"  - {name} belongs to pool {workers[name].pool}: it is scaled by that pool's rules"
+        for name in named
+        if name in workers and policy.pool(workers[name].pool)
+    ]
+    if wrong:
+        raise InputError("\n".join(["Only workers that no pool of the policy owns can be handed over:", *wrong]))
+    return [workers[name] for name in dict.fromkeys(named)]
+
+
+def _dispose(connection: Connection, policy: Policy, orders: Sequence[Adopt | Drain], what: str) -> None:
+    if not orders:
+        print("Every worker belongs to a pool of the policy: there is nothing to do.")
+        return
+    for order in orders:
+        text = (
+            f"{order.by} asked for {order.instance} to be {what}{_because(order.reason)}."
+            f" The next run begins; it is given up at {worded_time(order.until)}."
+        )
+        told = event(connection, EventKind.HANDED_OVER, text, pool=order.pool if isinstance(order, Adopt) else "")
+        connection.store.order(order, told)
+    number = counted(len(orders), "worker is", "workers are")
+    print(f"{number} {what} by the next run. {woken(connection, policy.interval)}")
+    _show(connection)
+
+
 # ── what all of them need ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _policy(connection: Connection, pool: str) -> Policy:
+def _policy(connection: Connection, pool: str, *, needed: bool = False) -> Policy:
     """The policy in force, which must know the pool. To pause everything no policy is needed, not even a good one."""
     state = connection.store.state()
     if _is_unknown(state):
         table = connection.settings.table
         raise InputError(f"table {table} knows no cluster {connection.cluster_id}: check --cluster and --table")
-    if not pool:
+    if not (pool or needed):
         return Policy()
-    policy = connection.governing().policy
-    if policy.pool(pool) is None:
+    governing = connection.governing()
+    if needed and governing.hold:
+        raise InputError(f"{governing.hold}: nobody knows which pools there are, so nothing can be drained")
+    policy = governing.policy
+    if pool and policy.pool(pool) is None:
         known = [each.name for each in policy.pools]
         raise InputError(f"there is no pool {pool} in the policy in force: {nearest(pool, known)}")
     return policy
@@ -201,9 +303,24 @@ def _because(reason: str) -> str:
     return f": {reason.rstrip('.')}" if reason else ""
 
 
-def _in_force(connection: Connection) -> list[Pause | Scale]:
+def _in_force(connection: Connection) -> list[Command]:
     now = connection.clock()
     return [it for it in connection.store.state().commands if it.until is None or it.until > now]
+
+
+def _worded(order: Command) -> tuple[str, str]:
+    """What it asks for, and of which pool."""
+    match order:
+        case Scale():
+            return f"scale to {order.nodes}", order.pool
+        case Pause():
+            return "pause", order.pool or _ALL
+        case Adopt():
+            return f"adopt {order.instance}", order.pool
+        case Drain():
+            return f"drain {order.instance}", ""
+        case _:
+            assert_never(order)
 
 
 def _show(connection: Connection) -> None:
@@ -216,8 +333,8 @@ def _show(connection: Connection) -> None:
     for column in ("command", "pool", "until", "left", "by", "reason"):
         table.add_column(column, header_style="dim", overflow="fold")
     for order in found:
-        what = f"scale to {order.nodes}" if isinstance(order, Scale) else "pause"
+        what, pool = _worded(order)
         until = worded_time(order.until) if order.until else "resumed"
         left = worded_span(order.until - now) if order.until else ""
-        table.add_row(*map(Text, (what, order.pool or _ALL, until, left, order.by, order.reason)))
+        table.add_row(*map(Text, (what, pool, until, left, order.by, order.reason)))
     Console(highlight=False).print(table)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.events import Event
 from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Command
 from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.ports import Changes, Held, Lease, State, Store
 
@@ -45,10 +45,10 @@ class Overlay:
     def record(self, notice: Notice) -> None:
         self.store.record(notice)
 
-    def order(self, command: Pause | Scale, event: Event) -> None:
+    def order(self, command: Command, event: Event) -> None:
         self.store.order(command, event)
 
-    def withdraw(self, command: Pause | Scale, event: Event) -> None:
+    def withdraw(self, command: Command, event: Event) -> None:
         self.store.withdraw(command, event)
 
     def tell(self, event: Event) -> None:

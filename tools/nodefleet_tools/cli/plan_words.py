@@ -7,6 +7,7 @@ from typing import assert_never
 from nodefleet.domain.decision import Stay, StayReason
 from nodefleet.domain.machines import Market
 from nodefleet.domain.operations import (
+    Assign,
     CancelRemoval,
     Cleanup,
     Close,
@@ -58,6 +59,8 @@ def sentence(step: Step) -> str:
             return f"delete the Node {node}"
         case MarkFailed(instance):
             return f"mark {instance} as failed to join, and keep it"
+        case Assign():
+            return f"hand {step.node or step.instance} to pool {step.pool}: {step.reason}"
         case CancelRemoval():
             return f"let a leaving worker back in instead of buying one ({step.operation})"
         case Tell():

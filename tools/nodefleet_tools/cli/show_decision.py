@@ -19,6 +19,8 @@ _INDENT = 2
 def show(decision: Decision, policy: Policy, console: Console) -> None:
     for pool in decision.pools:
         _pool(pool, console)
+    for step in decision.plan:
+        console.print(Text(f"Workers of no pool: {sentence(step)}"))
     for tell in decision.tells:
         console.print(Text(f"Cluster: {sentence(tell)}"))
     console.print(Text(f"Level: {decision.level.value}"))

@@ -13,7 +13,7 @@ from nodefleet.domain.decision import Decision, PoolDecision
 from nodefleet.domain.fleet import expected
 from nodefleet.domain.machines import Node, Notice, NoticeKind
 from nodefleet.domain.memory import Level
-from nodefleet.domain.operations import Cleanup, Keep, Launch, Open, Operation, Removal, Uncordon, Why
+from nodefleet.domain.operations import Assign, Cleanup, Keep, Launch, Open, Operation, Removal, Step, Uncordon, Why
 from nodefleet.ports import Changes, Lease
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.machines import Machine
@@ -33,6 +33,7 @@ class Accounts:
         self._guard = guard
         self._world = world
         self._opened: set[str] = set()  # operations that a recorded decision opened
+        self._assigned: set[tuple[str, str]] = set()  # instance and pool, by a recorded plan
         self._let_in: set[tuple[str, str]] = set()  # node and removal: uncordons that stand in a recorded plan
 
     # ── effects ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -46,6 +47,11 @@ class Accounts:
     def marked(self, run: Run, machine: Machine) -> None:
         launches = [each for each in self._operations() if each.id == machine.operation]
         self._needs_one(run, f"tag {machine.id}", launches)
+
+    def assigned(self, run: Run, machine: Machine, pool: str) -> None:
+        if not (_by_hand(run) or (machine.id, pool) in self._assigned):
+            detail = f"tag {machine.id} as a worker of pool {pool}: no recorded plan asks for it"
+            self._guard.broken(run.name, Rule.UNRECORDED, detail)
 
     def node_deleted(self, run: Run, node: Node) -> None:
         of_node = (*_ends(self._operations(), node.name), *_ends(self._operations(), node.instance))
@@ -90,7 +96,8 @@ class Accounts:
             if changes.decision.cut:  # of a long plan only the beginning is on record
                 self._opened.update(operation.id for operation in changes.put)
             for pool in changes.decision.decision.pools:
-                self._planned(run, pool)
+                self._planned(run, pool.plan, pool.pool)
+            self._planned(run, changes.decision.decision.plan)
             if changes.decision.decision.level is not Level.PARTIAL:
                 self._saw(run, changes, changes.decision.decision)
         for operation in changes.put:
@@ -103,15 +110,17 @@ class Accounts:
         for pool in decision.pools:
             self._counted(run, pool, changes)
 
-    def _planned(self, run: Run, pool: PoolDecision) -> None:
-        for step in pool.plan:
+    def _planned(self, run: Run, plan: Sequence[Step], pool: str = "") -> None:
+        for step in plan:
             match step:
                 case Open(operation) | Keep(operation):
                     self._opened.add(operation.id)
                     leaves = isinstance(operation, Removal) and operation.why is Why.VOLUNTARY
-                    if leaves and pool.pool in run.unread and self._was_measured(pool.pool):
-                        detail = f"{operation.id}: {run.unread[pool.pool]}"
+                    if leaves and pool in run.unread and self._was_measured(pool):
+                        detail = f"{operation.id}: {run.unread[pool]}"
                         self._guard.broken(run.name, Rule.BLIND, detail)
+                case Assign():
+                    self._assigned.add((step.instance, step.pool))
                 case Uncordon(node, removal):
                     self._let_in.add((node, removal))
                 case _:

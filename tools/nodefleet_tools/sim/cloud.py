@@ -54,6 +54,12 @@ class SimCloud:
             self._guard.marked(self._run, machine)
             machine.failed = True
 
+    def assign(self, instance: str, pool: str) -> None:
+        machine = self._ours(instance, "tag")
+        if machine is not None and machine.pool != pool:
+            self._guard.assigned(self._run, machine, pool)
+            machine.pool = pool
+
     def _ours(self, instance: str, verb: str) -> Machine | None:
         """A worker of the cluster; none if EC2 does not know it, or not yet."""
         machine = self._ec2.machines.get(instance)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nodefleet.domain.machines import Node
-from nodefleet.domain.names import LEAVING_TAINT, REASON_ANNOTATION, REMOVAL_ANNOTATION
+from nodefleet.domain.names import LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
 from nodefleet.domain.observation import ClusterView
 from nodefleet.domain.operations import Cordon, PodRef
 from nodefleet.domain.workload import Budget, Pod, Taint
@@ -86,6 +86,12 @@ class SimCluster:
         self._kube.put_node(
             replace(there, cordoned=False, removal="", taints=_without_ours(there), annotations=annotations)
         )
+
+    def assign(self, node: str, instance: str, pool: str) -> None:
+        there = self._kube.nodes.get(node)
+        if there is None or there.control_plane or there.pool is None or there.instance not in ("", instance):
+            raise ChangedError(f"node {node} is not the worker {instance}")
+        self._kube.put_node(replace(there, pool=pool, labels={**there.labels, POOL_LABEL: pool}))
 
     def evict(self, pod: PodRef) -> Evicted:
         there = self._pod(pod)

@@ -65,6 +65,7 @@ class Guard:
             detail = f"{len(made_of_it)} machines, and {launch.id} asked for {launch.count}"
             self.broken(run.name, Rule.TWICE, detail)
         self.within_max(run, launch)
+        self.within_fleet_max(run, launch)
 
     def within_max(self, run: Run, launch: Launch) -> None:
         there = [
@@ -76,6 +77,17 @@ class Guard:
         if len(there) > most:
             detail = f"{len(there)} workers in pool {launch.pool}, and max is {most}"
             self.broken(run.name, Rule.OVER_MAX, detail)
+
+    def within_fleet_max(self, run: Run, launch: Launch) -> None:
+        """All pools together, and the workers that none of them owns."""
+        there = [
+            machine
+            for machine in self._world.ec2.live_workers()
+            if machine.by != PERSON and machine.doomed_at is None and self._can_be_known(machine, run)
+        ]
+        most = self._world.fleet_max(since=launch.started)
+        if len(there) > most:
+            self.broken(run.name, Rule.OVER_FLEET_MAX, f"{len(there)} workers in all pools and none, and {most} may be")
 
     def _can_be_known(self, machine: Machine, run: Run) -> bool:
         """EC2 lists nothing, and no ready worker shows that this is wrong: then only fresh answers tell of machines."""
@@ -106,6 +118,11 @@ class Guard:
         self.did(run.name, f"tag {machine.id} as failed to join")
         self.needs_lease(run, f"tag {machine.id}")
         self.accounts.marked(run, machine)
+
+    def assigned(self, run: Run, machine: Machine, pool: str) -> None:
+        self.did(run.name, f"tag {machine.id} as a worker of pool {pool}")
+        self.needs_lease(run, f"tag {machine.id}")
+        self.accounts.assigned(run, machine, pool)
 
     def forbidden(self, run: Run, machine: Machine, verb: str) -> None:
         if machine.untagged_at is not None and run.looked_at is not None and machine.untagged_at >= run.looked_at:

@@ -14,7 +14,7 @@ from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.machines import Notice
 from nodefleet.domain.memory import HourLoad, Memory, PoolMemory
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Command
 from nodefleet.domain.readings import Reading
 from nodefleet.errors import NodeFleetError
 from nodefleet.loop.doomed import interrupted
@@ -119,7 +119,7 @@ class _Run:
         except (NodeFleetError, KilledError) as error:
             self.world.guard.did(owner, f"raised: {error}")
 
-    def _order(self, command: Pause | Scale, event: Event) -> None:
+    def _order(self, command: Command, event: Event) -> None:
         self.world.parts("a person").store.order(command, event)
         self.recorder.heard.hear(event)
         self._tick(urgent=True)

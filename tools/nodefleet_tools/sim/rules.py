@@ -1,6 +1,7 @@
 """What must never happen, whatever fails, what must happen in time, and how it is told.
 
 more workers than max         run + pending workers of a pool, without those a person launched or EC2 takes
+more workers than fleet max   the same of all pools together, and of workers that none of them owns
 forbidden target              the control plane, a foreign machine or a foreign node was to be touched
 pods abandoned                a worker was terminated with pods on it that had to move; interrupted, dead and
                               unjoined ones excepted
@@ -40,6 +41,7 @@ from enum import Enum
 
 class Rule(Enum):
     OVER_MAX = "more workers than max"
+    OVER_FLEET_MAX = "more workers than fleet max"
     FORBIDDEN = "forbidden target"
     ABANDONED = "pods abandoned"
     BUDGET = "budget broken"

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Usage
 from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Adopt, Command, Drain
 from nodefleet.domain.plain import from_plain, kind_of
 from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.errors import ChangedError, LostLeaseError
@@ -100,11 +100,11 @@ class SimStore:
     def record(self, notice: Notice) -> None:
         self._table.put("notice", _notice_key(notice), notice)
 
-    def order(self, command: Pause | Scale, event: Event) -> None:
+    def order(self, command: Command, event: Event) -> None:
         self._table.put("command", _command_key(command), command, type_=kind_of(type(command)))
         self._told(event)
 
-    def withdraw(self, command: Pause | Scale, event: Event) -> None:
+    def withdraw(self, command: Command, event: Event) -> None:
         self._table.drop("command", _command_key(command))
         self._told(event)
 
@@ -138,7 +138,7 @@ class SimStore:
         """Once, by its id."""
         return 0 if self._table.has("event", event.id) else self._table.put("event", event.id, event)
 
-    def _clear_away(self, command: Pause | Scale) -> None:
+    def _clear_away(self, command: Command) -> None:
         """Unless somebody has given another one in its place."""
         key, kind = _command_key(command), type(command)
         stored = self._table.items["command"].get(key)
@@ -159,8 +159,9 @@ def _notice_key(notice: Notice) -> str:
     return f"{notice.instance}#{notice.kind.value}#{stamp(notice.at)}{told}"
 
 
-def _command_key(command: Pause | Scale) -> str:
-    return f"{kind_of(type(command))}#{command.pool or ''}"
+def _command_key(command: Command) -> str:
+    subject = command.instance if isinstance(command, Adopt | Drain) else command.pool
+    return f"{kind_of(type(command))}#{subject or ''}"
 
 
 def _newest_first(events: Iterable[Event]) -> tuple[Event, ...]:

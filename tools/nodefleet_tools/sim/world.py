@@ -287,11 +287,18 @@ class World:
         """The pool's max, or the highest that was in force since then: what was begun under a policy is carried on.
 
         A run that began before a new policy may still go by the one before."""
+        return max((_max_of(each, pool) for each in self._in_force_since(since)), default=0)
+
+    def fleet_max(self, since: datetime | None = None) -> int:
+        """The same of all pools together, and of workers that none of them owns."""
+        return max((each.fleet_max for each in self._in_force_since(since)), default=0)
+
+    def _in_force_since(self, since: datetime | None) -> list[Policy]:
         begun = min(since or self.now, self.now) - LAMBDA_LIMIT
         versions = self.table.policies
         ends = [*(each.at for each in versions[1:]), self.now]
         recent = [each for each, end in zip(versions, ends, strict=True) if end >= begun]
-        return max((_max_of(_readable(self.policies, each), pool) for each in recent), default=0)
+        return [_readable(self.policies, each) for each in recent]
 
 
 def _together(port: str) -> tuple[str, ...]:

@@ -99,10 +99,17 @@ class Ec2:
         current = self._own_worker(instance, "tagged")
         if current is None or current.failed:
             return
-        status = {"Key": TAG_STATUS, "Value": STATUS_JOIN_FAILED}
+        self._tag(instance, TAG_STATUS, STATUS_JOIN_FAILED)
+
+    def assign(self, instance: str, pool: str) -> None:
+        current = self._own_worker(instance, "tagged")
+        if current is not None and current.pool != pool:
+            self._tag(instance, TAG_POOL, pool)
+
+    def _tag(self, instance: str, key: str, value: str) -> None:
         with calling("EC2"):
             try:
-                self._client().create_tags(Resources=[instance], Tags=[status])
+                self._client().create_tags(Resources=[instance], Tags=[{"Key": key, "Value": value}])
             except ClientError as problem:
                 if not _is_unknown(problem):
                     raise

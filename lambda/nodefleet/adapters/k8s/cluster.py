@@ -66,6 +66,9 @@ class KubernetesCluster:
     def uncordon(self, node: str, removal: str) -> None:
         cordons.uncordon(self._api, node, removal)
 
+    def assign(self, node: str, instance: str, pool: str) -> None:
+        cordons.assign(self._api, node, instance, pool)
+
     def evict(self, pod: PodRef) -> Evicted:
         return evictions.evict(self._api, pod)
 

@@ -1,4 +1,5 @@
-"""Nodes that leave, let back in, and forgotten: every write is checked against the node as it is now.
+"""Nodes that leave, are let back in, change their pool and are forgotten: each write is checked against the node as
+it is now.
 
 Each reads the node, judges it, and writes on condition that nothing changed in between. If something did, it is read
 and judged anew, a few times at most.
@@ -17,7 +18,7 @@ from nodefleet.adapters.k8s.refusals import refusal
 from nodefleet.adapters.k8s.resources import NODES, Request
 from nodefleet.adapters.k8s.shapes import NodeShape, TaintedNode
 from nodefleet.domain.machines import Node
-from nodefleet.domain.names import LEAVING_TAINT, REASON_ANNOTATION, REMOVAL_ANNOTATION
+from nodefleet.domain.names import LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
 from nodefleet.domain.operations import Cordon
 from nodefleet.domain.workload import Effect
 from nodefleet.errors import ChangedError
@@ -84,6 +85,18 @@ def uncordon(api: Api, node: str, removal: str) -> None:
         # Without our taint a cordon is a person's, and only what we wrote beside it goes.
         ours = {"unschedulable": None, "taints": found.taints_of_others} if found.has_our_taint else {}
         return _patch(found, annotations, ours)
+
+    _write(api, node, patch)
+
+
+def assign(api: Api, node: str, instance: str, pool: str) -> None:
+    def patch(found: Found | None) -> Request | None:
+        if found is None:
+            raise ChangedError(f"node {node} is gone")
+        _check_ours(found.node, instance)
+        if found.node.pool == pool:
+            return None
+        return NODES.patch(node, {"metadata": {"resourceVersion": found.version, "labels": {POOL_LABEL: pool}}})
 
     _write(api, node, patch)
 

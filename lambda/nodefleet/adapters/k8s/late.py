@@ -61,6 +61,9 @@ class LateCluster:
     def uncordon(self, node: str, removal: str) -> None:
         self._asked(lambda cluster: cluster.uncordon(node, removal))
 
+    def assign(self, node: str, instance: str, pool: str) -> None:
+        self._asked(lambda cluster: cluster.assign(node, instance, pool))
+
     def evict(self, pod: PodRef) -> Evicted:
         return self._asked(lambda cluster: cluster.evict(pod))
 

@@ -123,6 +123,7 @@ WORDS: Mapping[EventKind, Words] = {
     ),
     EventKind.RESUMED: Words(headline="Resumed"),
     EventKind.SCALED_BY_PERSON: Words(headline="A person set the size"),
+    EventKind.HANDED_OVER: Words(headline="An operator disposed of unowned workers"),
     EventKind.POLICY_CHANGED: Words(headline="A new policy is in force"),
     EventKind.POLICY_REFUSED: Words(
         headline="A policy was refused",

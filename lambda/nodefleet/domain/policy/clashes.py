@@ -58,9 +58,21 @@ def clashes(policy: Policy) -> Iterator[Clash]:
     yield from _ordered(policy, every, budget, "otherwise no run ever looks twice", equal=False)
     if not policy.pools:
         yield Clash(keys=("pools",), value=[], wrong="is empty", right="leave it out to get one pool named default")
+    yield from _fleet(policy)
     yield from _unique(policy, [("pools", index, "name") for index in range(len(policy.pools))])
     for index, pool in enumerate(policy.pools):
         yield from _in_pool(policy, pool, ("pools", index))
+
+
+def _fleet(policy: Policy) -> Iterator[Clash]:
+    most, least = policy.fleet.max, sum(pool.limits.min for pool in policy.pools)
+    if most is not None and most < least:
+        yield Clash(
+            keys=("fleet", "max"),
+            value=most,
+            wrong=f"is less than the {least} nodes that the pools' min add up to",
+            right="every pool must be able to have its min",
+        )
 
 
 def _in_pool(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:

@@ -89,6 +89,15 @@ class Resting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FleetLimits:
+    """All workers of the cluster together: those of every pool, and those that no pool owns."""
+
+    max: int | None = setting(
+        None, NODES, "all workers together, unowned ones included; none: what the pools' max add up to", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What holds for the whole cluster, and its pools."""
 
@@ -101,7 +110,13 @@ class Policy:
     burst: Burst = field(default_factory=Burst)
     messages: Messages = field(default_factory=Messages)
     resting: Resting = field(default_factory=Resting)
+    fleet: FleetLimits = field(default_factory=FleetLimits)
     pools: tuple[Pool, ...] = (Pool(),)
+
+    @property
+    def fleet_max(self) -> int:
+        """How many workers there may be at most, whoever owns them."""
+        return sum(pool.limits.max for pool in self.pools) if self.fleet.max is None else self.fleet.max
 
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools if pool.name == name), None)

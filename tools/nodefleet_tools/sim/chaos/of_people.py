@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from nodefleet.domain.events import Event, EventKind
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Command, Pause, Scale
 from nodefleet.errors import NodeFleetError
 from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.scene import SECOND_POOL
@@ -223,7 +223,7 @@ def scales(stage: Stage, random: Random) -> str:
     return _order(stage, command, EventKind.SCALED_BY_PERSON, f"{pool.name} to {nodes} until {until:%H:%M:%S}")
 
 
-def _order(stage: Stage, command: Pause | Scale, kind: EventKind, text: str) -> str:
+def _order(stage: Stage, command: Command, kind: EventKind, text: str) -> str:
     """As the command line does: into the table, and a run is woken."""
     world = stage.world
     identity = f"order-{world.now.isoformat()}"

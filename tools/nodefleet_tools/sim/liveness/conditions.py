@@ -61,9 +61,12 @@ class Conditions:
         return sum(1 for each in self._world.ec2.live_workers(pool) if market in (None, each.market))
 
     def room(self, pool: str) -> int:
-        """How many instances the pool may still launch; pending and leaving ones take room."""
-        rules = self._world.policy.pool(pool)
-        return max(0, rules.limits.max - self.workers(pool)) if rules else 0
+        """How many instances the pool may still launch, alone and within the fleet; pending and leaving ones take
+        room."""
+        policy = self._world.policy
+        rules = policy.pool(pool)
+        fleet = policy.fleet_max - len(self._world.ec2.live_workers())
+        return max(0, min(rules.limits.max - self.workers(pool), fleet)) if rules else 0
 
     def below_max(self, pool: str) -> bool:
         return self.room(pool) > 0

@@ -28,6 +28,7 @@ _NO_ALERTS = frozenset(
         EventKind.SCALE_UP,
         EventKind.SCALE_DOWN,
         EventKind.SCALED_BY_PERSON,
+        EventKind.HANDED_OVER,
         EventKind.PAUSED,
         EventKind.RESUMED,
         EventKind.POLICY_CHANGED,

@@ -7,7 +7,7 @@ from typing import TypeAlias, assert_never
 
 from nodefleet.domain.events import Event, EventKind
 from nodefleet.domain.machines import Market, Notice
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Command, Pause, Scale
 from nodefleet_tools.sim.hooks import Call, Hook, Moment
 from nodefleet_tools.sim.scenarios.happenings import (
     OF_THE_LOAD,
@@ -29,7 +29,7 @@ from nodefleet_tools.sim.times_of_day import moment
 from nodefleet_tools.sim.world import World
 
 Alarm: TypeAlias = Callable[[Sequence[Notice]], None]
-Order: TypeAlias = Callable[[Pause | Scale, Event], None]
+Order: TypeAlias = Callable[[Command, Event], None]
 Say: TypeAlias = Callable[[str], None]
 
 

@@ -15,7 +15,7 @@ from nodefleet.adapters.aws.state.attributes import Scalar
 from nodefleet.adapters.aws.state.codec import Warn
 from nodefleet.adapters.aws.state.writing import Refused, Unit, Writer, unit
 from nodefleet.domain.events import Event
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Command
 from nodefleet.domain.records import PolicyVersion
 from nodefleet.errors import MalformedError
 from nodefleet.ports import Changes
@@ -85,7 +85,7 @@ def _seed(seed: Mapping[str, Any]) -> dict[str, Scalar]:
     return {name: value for name, value in seed.items() if value is not None}
 
 
-def _expired(command: Pause | Scale, writer: Writer) -> Unit:
+def _expired(command: Command, writer: Writer) -> Unit:
     """Unless another order has taken its place."""
     condition = f"{_NEW} OR #digest = :digest"
     return unit(writer.delete(keys.order_key(command), condition, digest=items.digest(command)))

@@ -17,7 +17,7 @@ from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Journal, Usage
 from nodefleet.domain.machines import Notice
 from nodefleet.domain.memory import Memory
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Adopt, Command, Drain, Scale
 from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.domain.plain import Plain, kind_of, to_plain
 from nodefleet.domain.records import DecisionRecord, PolicyVersion
@@ -123,10 +123,11 @@ def notice_item(cluster: str, notice: Notice) -> Item:
     return _made(cluster, keys.notice_key(notice), to_plain(notice), readable, notice.at + KEEP_OVER)
 
 
-def order_item(cluster: str, command: Pause | Scale) -> Item:
+def order_item(cluster: str, command: Command) -> Item:
     readable: Readable = {
         "kind": kind_of(type(command)),
-        "pool": command.pool,
+        "pool": None if isinstance(command, Drain) else command.pool,
+        "instance": command.instance if isinstance(command, Adopt | Drain) else None,
         "nodes": command.nodes if isinstance(command, Scale) else None,
         "by": command.by,
         "reason": command.reason,
@@ -137,7 +138,7 @@ def order_item(cluster: str, command: Pause | Scale) -> Item:
     return _made(cluster, keys.order_key(command), tagged(command), readable, forget)
 
 
-def digest(command: Pause | Scale) -> str:
+def digest(command: Command) -> str:
     """Tells a command from the one that took its place."""
     return sha256(json.dumps(tagged(command), sort_keys=True).encode()).hexdigest()
 

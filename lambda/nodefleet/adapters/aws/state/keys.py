@@ -9,7 +9,7 @@ was not.
 from datetime import UTC, datetime
 
 from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Adopt, Command, Drain
 from nodefleet.domain.plain import kind_of
 
 PARTITION = "cluster_id"
@@ -55,9 +55,15 @@ def notice_key(notice: Notice) -> str:
     return f"{NOTICES}{notice.instance}#{notice.kind.value}#{stamp(notice.at)}{told}"
 
 
-def order_key(command: Pause | Scale) -> str:
-    """The same for the same kind of command and the same pool, so that the later takes the place of the earlier."""
-    return f"{ORDERS}{kind_of(type(command))}#{_ALL_POOLS if command.pool is None else command.pool}"
+def order_key(command: Command) -> str:
+    """The same for the same kind of command and the same pool or instance, so that the later takes the place of the
+    earlier."""
+    match command:
+        case Adopt() | Drain():
+            subject = command.instance
+        case _:
+            subject = _ALL_POOLS if command.pool is None else command.pool
+    return f"{ORDERS}{kind_of(type(command))}#{subject}"
 
 
 def pool_of(order: str) -> str | None:

@@ -5,7 +5,7 @@ What is broken is not left out in silence, and it does not always stop everythin
     lease, memory, operation, policy in force, deployment    an error: an operation that is overlooked is a leaked
                                                              machine, a policy that is overlooked is a wrong size
     pause                                                    it pauses: who stopped scaling had a reason
-    scale command, notice, declared policy, unknown record   left out, with a warning
+    other command, notice, declared policy, unknown record   left out, with a warning
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from nodefleet.adapters.aws.state.codec import BODY, Warn, body, held, unreadabl
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Command, Pause
 from nodefleet.domain.operations import Operation
 from nodefleet.domain.plain import from_plain
 from nodefleet.domain.records import PolicyVersion
@@ -33,7 +33,7 @@ class _Found:
     journal: Journal = field(default_factory=Journal)
     operations: list[Operation] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
-    commands: list[Pause | Scale] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
     policy: PolicyVersion | None = None
     declared: PolicyVersion | None = None
     deployment: Deployment | None = None
@@ -78,7 +78,7 @@ def _note_what_may_lack(found: _Found, record: str, item: Item, warn: Warn) -> N
     if record.startswith(keys.PAUSES):
         found.commands.append(_pause(record, item, warn))
     elif record.startswith(keys.ORDERS):
-        found.commands.append(held(Pause | Scale, item, warn))
+        found.commands.append(held(Command, item, warn))
     elif record.startswith(keys.NOTICES):
         found.notices.append(held(Notice, item, warn))
     elif record == keys.STACK_POLICY:

@@ -11,7 +11,7 @@ from nodefleet.adapters.aws.state.table import Patience, Table
 from nodefleet.adapters.aws.state.writing import Writer, unit, write
 from nodefleet.domain.events import Event
 from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Command
 from nodefleet.ports import Changes, Held, Lease, State
 
 
@@ -42,11 +42,11 @@ class DynamoStore:
     def record(self, notice: Notice) -> None:
         self._table.put(items.notice_item(self._table.cluster, notice))
 
-    def order(self, command: Pause | Scale, event: Event) -> None:
+    def order(self, command: Command, event: Event) -> None:
         put = self._writer.put(items.order_item(self._table.cluster, command))
         write(self._table, [unit(put), event_unit(event, self._writer)])
 
-    def withdraw(self, command: Pause | Scale, event: Event) -> None:
+    def withdraw(self, command: Command, event: Event) -> None:
         """Whatever stands there now of this kind and for this pool."""
         delete = self._writer.delete(keys.order_key(command))
         write(self._table, [unit(delete), event_unit(event, self._writer)])
