@@ -22,6 +22,7 @@ class GoRecipe:
     module: str
     programs: Mapping[str, str]  # file name → package
     stamps: Mapping[str, str] = field(default_factory=dict)  # what the linker writes in
+    scripts: Mapping[str, str] = field(default_factory=dict)  # path in a module that is required → that module
     costs: str
 
     @property
@@ -44,6 +45,10 @@ class GoRecipe:
             command = [go(), "build", "-v", "-trimpath", "-ldflags", linker, "-o", str(folder / name), package]
             # The target is this machine; cgo would ask for a C compiler and buy nothing.
             run_step(f"{self.name} {self.version}: {name}", command, MODULES / self.name, {"CGO_ENABLED": "0"})
+        for script, module in self.scripts.items():
+            source = _module_folder(module, MODULES / self.name) / script
+            shutil.copyfile(source, folder / source.name)
+            (folder / source.name).chmod(0o755)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +149,25 @@ GO_PARTS = (
         costs="about 1 CPU-minute",
     ),
 )
+_PULUMI_SDK = "github.com/pulumi/pulumi/sdk/v3"
+PULUMI = GoRecipe(
+    name="pulumi",
+    module="github.com/pulumi/pulumi/pkg/v3",
+    programs={"pulumi": "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"},
+    stamps={f"{_PULUMI_SDK}/go/common/version.Version": "{version}"},
+    scripts={
+        "python/cmd/pulumi-language-python-exec": _PULUMI_SDK,
+        "python/dist/pulumi-resource-pulumi-python": _PULUMI_SDK,
+    },
+    costs="about 9 CPU-minutes",
+)
+PULUMI_PYTHON = GoRecipe(
+    name="pulumi-language-python",
+    module=_PULUMI_SDK,
+    programs={"pulumi-language-python": f"{_PULUMI_SDK}/python/cmd/pulumi-language-python"},
+    costs="about 1 CPU-minute",
+)
+GO_PARTS += (PULUMI, PULUMI_PYTHON)
 DYNAMODB = DynamoDbRecipe()
 PROMETHEUS = DebianRecipe(name="prometheus", program="prometheus", costs="20 MB")
 RECIPES: tuple[Recipe, ...] = (DYNAMODB, PROMETHEUS, *GO_PARTS)
@@ -190,6 +214,13 @@ def _there(recipe: Recipe) -> bool:
 def _installed(name: str) -> str | None:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     return (shutil.which(name, path=assets) if assets else None) or shutil.which(name)
+
+
+def _module_folder(module: str, inside: Path) -> Path:
+    """Where Go keeps the sources of a module that the go.mod of this folder requires."""
+    command = [go(), "list", "-m", "-f", "{{.Dir}}", module]
+    listed = subprocess.run(command, cwd=inside, check=True, capture_output=True, text=True)  # noqa: S603
+    return Path(listed.stdout.strip())
 
 
 def _found(pattern: str, source: Path) -> str:
