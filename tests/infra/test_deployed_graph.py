@@ -160,6 +160,7 @@ def test_the_week_is_told(deployed):
 
 def test_in_the_end_the_workers_are_swept_away_and_no_tick_brings_them_back(deployed):
     by = Surroundings(
+        sts=deployed.cloud.client("sts"),
         ec2=deployed.cloud.client("ec2"),
         dynamodb=deployed.cloud.client("dynamodb"),
         now=deployed.clock,
@@ -168,7 +169,7 @@ def test_in_the_end_the_workers_are_swept_away_and_no_tick_brings_them_back(depl
     )
     (swept,) = deployed.graph.of("teardown:Sweep")
     assert deployed.workers()
-    sweep(swept.inputs["cluster"], swept.inputs["table"], by)
+    sweep(swept.inputs["cluster"], swept.inputs["table"], swept.inputs["account"], by)
     assert deployed.workers() == []
     deployed.tick()
     assert deployed.workers() == []
