@@ -155,7 +155,7 @@ def test_after_a_while_one_of_them_asks_for_all_and_each_time_later():
     assert alerts(again) == [AlertKind.PODS_REFUSED]
     (record,) = pool_memory(again).pending
     assert (record.muted_until, record.mutes) == (after(2100 + 1800), 2)
-    for_long = remembering(replace(record, mutes=20, room_since=after(2000), muted_until=None))
+    for_long = remembering(replace(record, mutes=200, room_since=after(2000), muted_until=None))
     (longest,) = pool_memory(played(2600, pods=pods, memory=for_long)).pending
     assert longest.muted_until == after(2600) + POLICY.pools[0].benefit.retry_longest
 
@@ -285,16 +285,16 @@ def test_that_others_use_its_node_is_known_when_what_was_bought_has_come(granted
 
 
 def test_purchases_are_counted_for_the_class():
-    once = PendingVotes().bought(["a", "b"], NOON)
+    once = PendingVotes().bought(["a", "b"], NOON, 300)
     assert [(each.name, each.purchases) for each in once] == [("a", 1), ("b", 1)]
-    twice = PendingVotes(classes=once).bought(["b"], after(300))
+    twice = PendingVotes(classes=once).bought(["b"], after(300), 300)
     assert [(each.purchases, each.bought_at) for each in twice] == [(1, NOON), (2, after(300))]
 
 
 def test_the_memory_stays_small_and_keeps_who_has_no_vote():
     names = [f"job-{number:04}" for number in range(5000)]
     muted = PendingClass(name="zzz", muted_until=after(600), mutes=1)
-    found = PendingVotes(classes=(muted, PendingClass(name="nothing to tell"))).bought(names, NOON)
+    found = PendingVotes(classes=(muted, PendingClass(name="nothing to tell"))).bought(names, NOON, 300)
     assert (len(found), muted in found) == (300, True)
 
 

@@ -43,8 +43,8 @@ def test_pods_are_counted_with_the_nodes_they_would_fill():
     assert waits.unschedulable == Unschedulable(count=2, nodes=2)
     assert waits.asks(1) == (Ask(zones=("a", "b"), types=("t3.small", "t3a.small", "t2.small")),)
     assert len(waits.asks(9)) == 2
-    assert [len(waits.bought(nodes, NOON)) for nodes in range(3)] == [0, 1, 2]
-    assert {each.bought_at for each in waits.bought(2, NOON)} == {NOON}
+    assert [len(waits.bought(nodes, NOON, 9)) for nodes in range(3)] == [0, 1, 2]
+    assert {each.bought_at for each in waits.bought(2, NOON, 9)} == {NOON}
 
 
 def test_pods_for_which_there_is_room_count_but_fill_nothing():

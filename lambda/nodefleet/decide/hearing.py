@@ -113,5 +113,5 @@ def after_growth(heard: Heard, this: Case, waiting: Waiting, *, nodes: int, memo
     return replace(
         memory,
         grants=benefit.granted(memory.grants, growing, this.look, proof(this.pool), nodes=nodes),
-        pending=waiting.bought(nodes - this.count.capacity, this.seen.at),
+        pending=waiting.bought(nodes - this.count.capacity, this.seen.at, this.pool.benefit.classes),
     )

@@ -24,9 +24,8 @@ from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import MarketSwap, PoolMemory
 from nodefleet.domain.operations import AlertKind, Purpose, Step, Tell
 from nodefleet.domain.policy import Pool
+from nodefleet.domain.policy.settings import doubled
 from nodefleet.domain.wording import counted
-
-_MOST_DOUBLINGS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +115,9 @@ def _begins(swap: MarketSwap | None, capacity: Sequence[Worker], pool: Pool) -> 
     bought = max(w.instance.launched_at for w in capacity if w.instance and market_of(w) is Market.ON_DEMAND)
     if swap is None:
         return bought + pause
-    doublings: int = 2 ** min(swap.failures, _MOST_DOUBLINGS)
-    return max(bought + pause, swap.at + pause * doublings)
+    return max(bought + pause, swap.at + doubled(pause, swap.failures, pool.market.rebalance_longest))
 
 
 def _ends(swap: MarketSwap, pool: Pool) -> datetime:
-    """Time for the new node to join, for a drain, and to try another node after it failed."""
-    return swap.at + pool.health.join_limit + 3 * pool.removal.drain_timeout
+    """Time for the new node to join, for a drain, and to try other nodes after it failed."""
+    return swap.at + pool.health.join_limit + pool.market.rebalance_drains * pool.removal.drain_timeout

@@ -28,9 +28,8 @@ from nodefleet.decide.scheduling.templates import Template
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.memory import PendingClass
 from nodefleet.domain.policy import Benefit
+from nodefleet.domain.policy.settings import doubled
 from nodefleet.domain.workload import Pod, Rules
-
-_MOST = 300  # classes that are remembered: about 50 KB of the table's 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +85,13 @@ class PendingVotes:
     held: frozenset[str] = frozenset()  # uids of pods whose new nodes are ready, but perhaps not set up yet
     newly: tuple[Muted, ...] = ()
 
-    def bought(self, names: Iterable[str], now: datetime) -> tuple[PendingClass, ...]:
+    def bought(self, names: Iterable[str], now: datetime, most: int) -> tuple[PendingClass, ...]:
         """What is remembered after nodes were bought for these classes."""
         known = {each.name: each for each in self.classes}
         for name in names:
             before = known.get(name) or PendingClass(name=name)
             known[name] = replace(before, bought_at=now, purchases=before.purchases + 1)
-        return _compact(known.values())
+        return _compact(known.values(), most)
 
     def room_is_new(self, this: Case) -> bool:
         """A ready node has had room for less than an interval: the scheduler is about to use it."""
@@ -138,7 +137,7 @@ def after_packing(votes: PendingVotes, this: Case, pending: Pending, packing: Pa
             known[name] = _muted(each, rules, now)
             newly.append(Muted(name=name, pods=tuple(pods)))
             silent |= {pod.uid for pod in pods}
-    return replace(votes, classes=_compact(known.values()), silent=frozenset(silent), newly=tuple(newly))
+    return replace(votes, classes=_compact(known.values(), rules.classes), silent=frozenset(silent), newly=tuple(newly))
 
 
 def used_otherwise(votes: PendingVotes, this: Case) -> bool:
@@ -167,7 +166,7 @@ def _revised(each: PendingClass, bound: str, now: datetime) -> PendingClass:
 
 
 def _muted(each: PendingClass, rules: Benefit, now: datetime) -> PendingClass:
-    pause = min(rules.retry_first * 2**each.mutes, rules.retry_longest)
+    pause = doubled(rules.retry_first, each.mutes, rules.retry_longest)
     return replace(each, room_since=None, muted_until=now + pause, mutes=each.mutes + 1)
 
 
@@ -178,11 +177,11 @@ def _without_vote(each: PendingClass, pods: Sequence[Pod], now: datetime) -> lis
     return [pod.uid for pod in pods[1:]] if each.mutes else []
 
 
-def _compact(classes: Iterable[PendingClass]) -> tuple[PendingClass, ...]:
+def _compact(classes: Iterable[PendingClass], most: int) -> tuple[PendingClass, ...]:
     """What has to be remembered, muted classes first, if there are too many of them."""
     telling = [each for each in classes if each.bought_at or each.room_since or each.muted_until or each.mutes]
     first = sorted(telling, key=lambda each: (each.muted_until is None, each.bought_at is None, each.name))
-    return tuple(sorted(first[:_MOST], key=lambda each: each.name))
+    return tuple(sorted(first[:most], key=lambda each: each.name))
 
 
 def _in_vain(this: Case, pod: Pod, each: PendingClass, templates: Sequence[Template]) -> str | None:

@@ -31,10 +31,10 @@ class Waiting:
         """What the pods need of the first so many new nodes."""
         return tuple(Ask(zones=new.zones, types=new.types) for new in self.new[:nodes])
 
-    def bought(self, nodes: int, now: datetime) -> tuple[PendingClass, ...]:
-        """What is remembered after the first so many new nodes were bought."""
+    def bought(self, nodes: int, now: datetime, most: int) -> tuple[PendingClass, ...]:
+        """What is remembered after the first so many new nodes were bought: `most` classes."""
         served = [pod.uid for new in self.new[:nodes] for pod in new.pods]
-        return self.votes.bought(self.pending.classes_of(served), now)
+        return self.votes.bought(self.pending.classes_of(served), now, most)
 
 
 def waiting_for(this: Case, packings: Packings | None, pending: Pending, votes: PendingVotes = NO_VOTES) -> Waiting:

@@ -22,6 +22,7 @@ from nodefleet.domain.operations import (
     Tell,
 )
 from nodefleet.domain.policy import Health, Policy, Pool, RemovalRules
+from nodefleet.domain.policy.settings import doubled
 from nodefleet.operations.progress import rules_of, seconds
 
 
@@ -93,7 +94,7 @@ def _with_owed(losses: Sequence[Loss], shortfall: Shortfall, rules: Pool) -> tup
 def _more_trouble(trouble: JoinTrouble | None, at: datetime, health: Health) -> JoinTrouble:
     failures = trouble.failures + 1 if trouble else 1
     beyond = failures - health.failed_joins
-    delay = _doubled(health.probe_first, beyond, health.probe_longest) if beyond >= 0 else timedelta(0)
+    delay = doubled(health.probe_first, beyond, health.probe_longest) if beyond >= 0 else timedelta(0)
     return JoinTrouble(failures=failures, delay=delay, next_probe=at + delay)
 
 
@@ -101,17 +102,8 @@ def _with_backoff(backoffs: Iterable[Backoff], failed: DrainFailed, rules: Remov
     others = [old for old in backoffs if old.node != failed.node]
     same = [old for old in backoffs if old.node == failed.node and old.blocker == failed.blocker]
     failures = 1 + sum(old.failures for old in same)
-    until = failed.at + _doubled(rules.retry_first, failures - 1, rules.retry_longest)
+    until = failed.at + doubled(rules.retry_first, failures - 1, rules.retry_longest)
     return (*others, Backoff(node=failed.node, blocker=failed.blocker, failures=failures, until=until))
-
-
-def _doubled(first: timedelta, times: int, longest: timedelta) -> timedelta:
-    delay = first
-    for _ in range(times):
-        if delay >= longest:
-            break
-        delay *= 2
-    return min(delay, longest)
 
 
 def _current(known: PoolMemory, rules: Pool, now: datetime) -> PoolMemory:

@@ -18,7 +18,9 @@ from nodefleet.ports import Cluster, Evicted
 
 T = TypeVar("T")
 
-_UNANSWERED = 2  # calls in a row; each has tried several times, and a run without Kubernetes makes few of them
+# Calls in a row; each has tried several times, and a run without Kubernetes makes few of them. It is no policy field:
+# it decides nothing about nodes, and the connection is made before the policy in force has been read.
+_UNANSWERED = 2
 
 
 class Connected(Cluster, Protocol):

@@ -29,6 +29,12 @@ _IN_ORDER: tuple[tuple[Keys, Keys, bool, str], ...] = (
     (("market", "on_demand_base"), ("limits", "max"), True, "the base must fit into max"),
     (("health", "probe_first"), ("health", "probe_longest"), True, "the pause grows from first to longest"),
     (("removal", "retry_first"), ("removal", "retry_longest"), True, "the pause grows from first to longest"),
+    (
+        ("market", "rebalance_after"),
+        ("market", "rebalance_longest"),
+        True,
+        "the pause grows from rebalance_after to rebalance_longest",
+    ),
     (("benefit", "retry_first"), ("benefit", "retry_longest"), True, "the pause grows from first to longest"),
     (("removal", "force_after"), ("removal", "notice"), False, "pods must be forced out before EC2 takes the node"),
 )

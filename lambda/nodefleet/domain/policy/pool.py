@@ -117,6 +117,9 @@ class Benefit:
     retry_longest: timedelta = setting(
         timedelta(seconds=14400), SECONDS, "longest time that pods have no vote at a stretch", above=0
     )
+    classes: int = setting(
+        300, "classes", "of pending pods that are remembered, muted ones first: 50 KB of a record's 400", at_least=1
+    )
     improvement_percent: float = setting(5, PERCENT, "a reading that falls by less did not improve")
 
 
@@ -152,6 +155,18 @@ class MarketMix:
         SECONDS,
         "On-Demand above its share is replaced by Spot, one at a time, so long after the last change; 0 never",
         at_least=0,
+    )
+    rebalance_longest: timedelta = setting(
+        timedelta(seconds=115200),
+        SECONDS,
+        "the pause doubles after each swap in which no On-Demand node could leave: at most to this, six doublings",
+        at_least=0,
+    )
+    rebalance_drains: int = setting(
+        3,
+        "drains",
+        "so many drain_timeouts after its Spot node had to be ready a swap is given up: one, and two other nodes",
+        at_least=1,
     )
 
 

@@ -76,6 +76,16 @@ def highest_score(lasting: Score, interval: timedelta) -> float:
     return (1 - kept**readings) / (1 - kept) if kept < 1 else float(readings)
 
 
+def doubled(first: timedelta, times: int, longest: timedelta) -> timedelta:
+    """A pause that has doubled so many times, up to the longest. Without it, months of doublings would overflow."""
+    delay = first
+    for _ in range(times):
+        if delay >= longest:
+            break
+        delay *= 2
+    return min(delay, longest)
+
+
 Lasting: TypeAlias = Readings | Score
 
 
