@@ -63,6 +63,7 @@ PLAIN_MASTER = iam.MasterArns(
     server_token=f"{_SECRET}/server-token-AbCdEf",
     backups="arn:aws:s3:::node-fleet-dev-backups",
     manifests="manifests/dev-shop",
+    programs="server/dev-shop",
     wake_topic=f"arn:aws:sns:{_AT}:node-fleet-dev-wake",
 )
 BUSY_MASTER = replace(  # Prometheus watches readings, Grafana shows CloudWatch

@@ -10,7 +10,7 @@ import logging
 import runpy
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -150,13 +150,19 @@ def declared(
     built: Artefacts | Exception | None = None,
     secret: Sequence[str] = (),
     cloud: Cloud | None = None,
+    kept: Mapping[str, Mapping[str, Any]] | None = None,
+    preview: bool = False,
+    unknown: Collection[tuple[str, str]] = (),
 ) -> Graph:
-    """What infra/__main__.py declares with this configuration; `config` as it stands in the stack's file."""
+    """What infra/__main__.py declares with this configuration; `config` as it stands in the stack's file.
+
+    `kept` are inputs of earlier, by name: they stay where a resource ignores changes of them. A `preview` does not know
+    the ids of `unknown` resources, by type and name: those that it would make."""
     built = built or _built()
     graph = Graph()
-    monitor = _Monitor(graph, config["aws:region"], cloud)
+    monitor = _Monitor(graph, config["aws:region"], cloud, kept or {}, unknown)
     pulumi.runtime.set_all_config({key: _handed_over(value) for key, value in config.items()}, list(secret))
-    _use(monitor, stack, graph)
+    _use(monitor, stack, graph, preview=preview)
     infra = str(ROOT / "infra")
     with (
         mock.patch.object(artefacts, "found", side_effect=[built]),
@@ -167,7 +173,7 @@ def declared(
     return graph
 
 
-def _use(monitor: mocks.MockMonitor, stack: str, graph: Graph) -> None:
+def _use(monitor: mocks.MockMonitor, stack: str, graph: Graph, *, preview: bool) -> None:
     """As pulumi.runtime.set_mocks does, but for the stack, which running the program makes itself."""
     features = set(monitor.GetDeploymentInfo(Empty()).supportedFeatures)
     settings.configure(
@@ -177,7 +183,7 @@ def _use(monitor: mocks.MockMonitor, stack: str, graph: Graph) -> None:
             engine=mocks.MockEngine(_Listener(graph)),
             project=PROJECT,
             stack=stack,
-            dry_run=False,
+            dry_run=preview,
             organization=None,
             callbacks=None,
         )
@@ -223,14 +229,26 @@ class _Listener(logging.Logger):
 class _Monitor(mocks.MockMonitor):
     """Keeps what depends on what, too."""
 
-    def __init__(self, graph: Graph, region: str, cloud: Cloud | None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        region: str,
+        cloud: Cloud | None,
+        kept: Mapping[str, Mapping[str, Any]],
+        unknown: Collection[tuple[str, str]],
+    ) -> None:
         super().__init__(_Answers(region, cloud))
-        self._graph = graph
+        self._graph, self._kept, self._unknown = graph, kept, unknown
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802  # as Pulumi calls it
         urn = self.make_urn(request.parent, request.type, request.name)
         assert urn not in self.resources, f"{urn} is declared twice"
+        for name in request.ignoreChanges:
+            if name in self._kept.get(request.name, {}):
+                request.object[name] = self._kept[request.name][name]
         answer = super().RegisterResource(request)
+        if any(request.type.endswith(kind) and request.name == name for kind, name in self._unknown):
+            answer.id = ""
         needs = frozenset({*request.dependencies, request.parent} - {""})
         if request.custom:
             registered = self.resources[urn]

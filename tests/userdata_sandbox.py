@@ -68,6 +68,11 @@ case "$1 $2" in
     fails s3 && { echo 'An error occurred (SlowDown)' >&2; exit 254; }
     if [[ -s $W/newest ]]; then printf 'etcd/dev-shop/%s\t%s\n' "$(cat "$W/newest")" 2026-11-16T06:00:00+00:00
     else echo None; fi ;;
+  's3 cp')
+    fails programs && { echo 'An error occurred (SlowDown)' >&2; exit 254; }
+    from="$W/programs/${4##*/}"
+    [[ -e $from ]] || { echo 'An error occurred (404)' >&2; exit 1; }
+    if [[ $5 == - ]]; then cat "$from"; elif fails torn; then head -c 100 "$from" >"$5"; else cp "$from" "$5"; fi ;;
   's3 sync')
     fails sync && exit 1
     mkdir -p "${@: -1}" && cp "$W/bucket/"* "${@: -1}" ;;
@@ -164,6 +169,12 @@ class Sandbox:
         file = self.world / "secrets" / name.replace("/", "_")
         return file.read_text().rstrip("\n") if file.exists() else ""
 
+    def deploy(self, program: str) -> None:
+        """What the stack does when the server's program changes."""
+        digest = hashlib.sha256(program.encode()).hexdigest()
+        (self.world / "programs" / digest).write_text(program)
+        (self.world / "programs" / "current").write_text(digest)
+
     def give_secret(self, name: str, value: str) -> None:
         (self.world / "secrets" / name.replace("/", "_")).write_text(value + "\n")
 
@@ -248,7 +259,7 @@ class Sandbox:
         file.chmod(0o755)
 
 
-_FOLDERS = ("secrets", "faults", "units", "bucket")
+_FOLDERS = ("secrets", "faults", "units", "bucket", "programs")
 
 
 def login_in(sandbox: Sandbox, name: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from nodefleet_infra.config import Cluster
+from nodefleet_infra.config import Cluster, K3s
 from nodefleet_infra.names import Names
 
 Text = pulumi.Output[str]
@@ -138,6 +138,7 @@ class MasterFacts:
     prometheus: Text  # http://10.20.0.10:9090
     instance: Text  # its id
     role_arn: Text
+    release: pulumi.Output[K3s]  # of K3s, that the cluster is at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +151,7 @@ class WorkersNeeds:
     group: Text
     api_server: Text
     agent_token: SecretRef
+    release: pulumi.Output[K3s]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

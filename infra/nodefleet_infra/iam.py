@@ -130,6 +130,7 @@ class MasterArns:
     server_token: str
     backups: str  # the bucket's ARN
     manifests: str  # the folder in it with what the master runs in the cluster
+    programs: str  # the folder in it with what the master itself runs
     wake_topic: str
     warning_topic: str = ""  # empty: nobody is to be told
     critical_topic: str = ""
@@ -145,9 +146,10 @@ def worker(arns: WorkerArns) -> tuple[Statement, ...]:
 
 def master(arns: MasterArns) -> tuple[Statement, ...]:
     """It fills its cluster's secrets and reads back what a replaced master needs; keeps its snapshots in its own place;
-    takes its manifests, which it cannot change; wakes the autoscaler; tells people of readings and of itself. To
-    see whether the bucket is there K3s lists it, without a prefix."""
-    kept, read = (f"{arns.backups}/{folder}/*" for folder in (backup_prefix(arns.cluster), arns.manifests))
+    takes its manifests and its program, which it cannot change; wakes the autoscaler; tells people of readings and
+    of itself. To see whether the bucket is there K3s lists it, without a prefix."""
+    kept = f"{arns.backups}/{backup_prefix(arns.cluster)}/*"
+    read = tuple(f"{arns.backups}/{folder}/*" for folder in (arns.manifests, arns.programs))
     snapshots = _of("s3", "AbortMultipartUpload", "DeleteObject", "GetObject", "PutObject")
     return (
         Statement(
@@ -157,7 +159,7 @@ def master(arns: MasterArns) -> tuple[Statement, ...]:
         ),
         _secrets(arns.agent_token, arns.server_token),
         Statement(sid="Snapshots", actions=snapshots, resources=(kept,)),
-        Statement(sid="Manifests", actions=("s3:GetObject",), resources=(read,)),
+        Statement(sid="Manifests", actions=("s3:GetObject",), resources=read),
         Statement(sid="List", actions=("s3:ListBucket",), resources=(arns.backups,)),
         Statement(sid="Wake", actions=("sns:Publish",), resources=(arns.wake_topic,)),
         *_warning(arns),

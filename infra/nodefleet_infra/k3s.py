@@ -1,9 +1,9 @@
 """The release of K3s that machines run: one version, known by its checksum."""
 
-from nodefleet_infra.config import Arch, Cluster, K3s
+from nodefleet_infra.config import Arch, K3s
 
-# The checksums stand in the release's sha256sum-amd64.txt and sha256sum-arm64.txt. A machine that downloads anything
-# else does not start.
+# What a new cluster gets, if its configuration names none; one that is there keeps its own. The checksums stand in the
+# release's sha256sum-amd64.txt and sha256sum-arm64.txt. A machine that downloads anything else does not start.
 RELEASE = K3s(
     version="v1.36.4+k3s1",
     sha256={
@@ -13,10 +13,6 @@ RELEASE = K3s(
 )
 _ASSETS: dict[Arch, str] = {"x86_64": "k3s", "arm64": "k3s-arm64"}
 _DOWNLOADS = "https://github.com/k3s-io/k3s/releases/download"
-
-
-def release_of(cluster: Cluster) -> K3s:
-    return cluster.k3s or RELEASE
 
 
 def binary_url(release: K3s, arch: Arch) -> str:

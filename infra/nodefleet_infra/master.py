@@ -2,16 +2,21 @@
 
 Its address belongs to a network interface of its own, so that it stays when the machine is replaced: workers and
 functions never learn that there was another one. What the machine knows lies in S3 and Secrets Manager; a new one takes
-up the newest snapshot (docs/deploy.md). Manifests lie in S3 too and are fetched every few minutes: changing them does
-not replace the machine, changing its user data does.
+up the newest snapshot (docs/deploy.md). Manifests and the machine's own program lie in S3 too and are fetched every few
+minutes: changing them does not replace the machine. Changing its user data does, which therefore is a small bootstrap
+that stays the same from release to release. Which release of K3s a cluster has is remembered there as well, so that
+another version of this program does not bring another one along.
 """
 
+import json
+from hashlib import sha256
 from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
 from nodefleet_infra import iam, k3s, manifests, userdata
+from nodefleet_infra.config import K3s
 from nodefleet_infra.facts import MasterFacts, MasterNeeds, Text, backup_prefix
 from nodefleet_infra.groups import API_SERVER, PROMETHEUS
 from nodefleet_infra.machines import METADATA, image, profile
@@ -23,6 +28,11 @@ from nodefleet_infra.statements import document
 def manifests_folder(cluster: str) -> str:
     """Apart from the snapshots: the master may not write here, and K3s takes all of its folder for snapshots."""
     return f"manifests/{cluster}"
+
+
+def programs_folder(cluster: str) -> str:
+    """The server's program by its checksum, `current` with the checksum of the one to run, and the release of K3s."""
+    return f"server/{cluster}"
 
 
 class Master(pulumi.ComponentResource):
@@ -47,13 +57,16 @@ class Master(pulumi.ComponentResource):
         )
         interface = self._interface()
         way_out = self._way_out(interface)
-        needed = [allowed, *self._manifests(), *way_out, *needs.ready]
+        release = self._release()
+        needed = [allowed, *self._manifests(), *self._program(release), *way_out, *needs.ready]
         machine = self._machine(interface, machine_profile, needed)
+        self._tell_of_replacement(interface, machine)
         self.gives = MasterFacts(
             api_server=interface.private_ip.apply(lambda address: f"https://{address}:{API_SERVER}"),
             prometheus=interface.private_ip.apply(lambda address: f"http://{address}:{PROMETHEUS}"),
             instance=machine.id,
             role_arn=role.arn,
+            release=release,
         )
         self.register_outputs({})
 
@@ -132,7 +145,12 @@ class Master(pulumi.ComponentResource):
         def allowed(arns: dict[str, str]) -> str:
             folder = manifests_folder(needs.cluster.id)
             facts = iam.MasterArns(
-                place=needs.place, cluster=needs.cluster.id, manifests=folder, reads_metrics=shows, **arns
+                place=needs.place,
+                cluster=needs.cluster.id,
+                manifests=folder,
+                programs=programs_folder(needs.cluster.id),
+                reads_metrics=shows,
+                **arns,
             )
             return document(iam.master(facts))
 
@@ -163,35 +181,116 @@ class Master(pulumi.ComponentResource):
             return topics.apply(lambda arns: manifests.rendered(site(*arns))[file])
 
         return [
-            aws.s3.BucketObjectv2(
-                f"{self._name}-{file}",
-                bucket=self._needs.backups.name,
-                key=f"{folder}/{file}",
-                content=content(file),
-                content_type="application/yaml",
-                tags=self._names.tags(cluster=self._cluster.id),
-                opts=self._own,
-            )
+            self._object(f"{self._name}-{file}", f"{folder}/{file}", content(file), "application/yaml")
             for file in manifests.rendered(site("", "", ""))
         ]
 
+    # ── its program ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _release(self) -> pulumi.Output[K3s]:
+        """The one that the configuration names; else the one that the cluster began with. What an earlier `up` wrote
+        counts, because a change of it is ignored: the object's content is then still the old one."""
+        given = self._cluster.k3s
+        wanted = given or k3s.RELEASE
+        kept = self._object(
+            f"{self._name}-k3s",
+            f"{programs_folder(self._cluster.id)}/k3s.json",
+            json.dumps({"version": wanted.version, "sha256": dict(wanted.sha256)}, sort_keys=True),
+            "application/json",
+            pulumi.ResourceOptions(ignore_changes=[] if given else ["content"]),
+        )
+
+        def read(content: str | None) -> K3s:
+            release = K3s(**json.loads(content)) if content else wanted
+            if not given and release.version != k3s.RELEASE.version:
+                pulumi.log.info(
+                    f"{self._cluster.id} stays with K3s {release.version}; this version of node-fleet was tested with"
+                    f" {k3s.RELEASE.version}. To upgrade set k3s.version and k3s.sha256 of the cluster"
+                )
+            return release
+
+        return kept.content.apply(read)
+
+    def _program(self, release: pulumi.Output[K3s]) -> list[pulumi.Resource]:
+        """By its checksum, so that no machine ever gets half of one and half of another: first the new one is there,
+        then `current` names it, then the old one goes."""
+        folder = programs_folder(self._cluster.id)
+        text = pulumi.Output.all(self._needs.backups.name, release).apply(lambda known: self._program_text(*known))
+        digest = text.apply(lambda program: sha256(program.encode()).hexdigest())
+        name = digest.apply(lambda checksum: f"{folder}/{checksum}")
+        program = self._object(f"{self._name}-program", name, text, "text/x-shellscript")
+        after = pulumi.ResourceOptions(depends_on=[program])
+        return [program, self._object(f"{self._name}-current", f"{folder}/current", digest, "text/plain", after)]
+
+    def _object(
+        self,
+        name: str,
+        key: pulumi.Input[str],
+        content: pulumi.Input[str],
+        kind: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> aws.s3.BucketObjectv2:
+        return aws.s3.BucketObjectv2(
+            name,
+            bucket=self._needs.backups.name,
+            key=key,
+            content=content,
+            content_type=kind,
+            tags=self._names.tags(cluster=self._cluster.id),
+            opts=pulumi.ResourceOptions.merge(self._own, opts or pulumi.ResourceOptions()),
+        )
+
+    def _program_text(self, bucket: str, release: K3s) -> str:
+        needs, cluster, arch = self._needs, self._cluster, self._cluster.master_arch
+        return userdata.server(
+            userdata.Server(
+                region=needs.place.region,
+                registry=needs.place.registry,
+                binary=userdata.Binary(url=k3s.binary_url(release, arch), sha256=k3s.checksum(release, arch)),
+                account=manifests.ACCOUNT,
+                api_secret=needs.secrets.api.name,
+                agent_token_secret=needs.secrets.agent_token.name,
+                server_token_secret=needs.secrets.server_token.name,
+                bucket=bucket,
+                snapshots=backup_prefix(cluster.id),
+                manifests=manifests_folder(cluster.id),
+                programs=programs_folder(cluster.id),
+                s3_endpoint=f"s3.{needs.place.region}.{needs.place.suffix}",
+                snapshot_cron=cluster.master.snapshot_cron,
+                snapshots_kept=cluster.master.snapshots,
+                updates=cluster.master.updates,
+            )
+        )
+
     def _user_data(self) -> Text:
-        needs, cluster = self._needs, self._cluster
-        release, arch = k3s.release_of(cluster), cluster.master_arch
         known: dict[str, Any] = {
-            "region": needs.place.region,
-            "registry": needs.place.registry,
-            "binary": userdata.Binary(url=k3s.binary_url(release, arch), sha256=k3s.checksum(release, arch)),
-            "account": manifests.ACCOUNT,
-            "api_secret": needs.secrets.api.name,
-            "agent_token_secret": needs.secrets.agent_token.name,
-            "server_token_secret": needs.secrets.server_token.name,
-            "snapshots": backup_prefix(cluster.id),
-            "manifests": manifests_folder(cluster.id),
-            "s3_endpoint": f"s3.{needs.place.region}.{needs.place.suffix}",
-            "snapshot_cron": cluster.master.snapshot_cron,
-            "snapshots_kept": cluster.master.snapshots,
-            "restore": cluster.master.restore,
-            "updates": cluster.master.updates,
+            "region": self._needs.place.region,
+            "programs": programs_folder(self._cluster.id),
+            "restore": self._cluster.master.restore,
         }
-        return needs.backups.name.apply(lambda bucket: userdata.server(userdata.Server(bucket=bucket, **known)))
+        return self._needs.backups.name.apply(
+            lambda bucket: userdata.bootstrap(userdata.Bootstrap(bucket=bucket, **known))
+        )
+
+    # ── what whoever deploys must know ───────────────────────────────────────────────────────────────────────────
+
+    def _tell_of_replacement(self, interface: aws.ec2.NetworkInterface, machine: aws.ec2.Instance) -> None:
+        """A preview knows the id of what stays, and not of what is to be made. So a machine without an id at an address
+        that has one is another machine for a cluster that is there already."""
+        if not pulumi.runtime.is_dry_run():
+            return
+
+        async def tell() -> bool:
+            replaced = await interface.id.is_known() and not await machine.id.is_known()
+            if replaced:
+                pulumi.log.warn(
+                    f"The K3s server of {self._cluster.id} WILL BE REPLACED by this update. While it is away, for some"
+                    " minutes, pods go on running, but nothing is scheduled, launched or drained. The new one takes up"
+                    f" the snapshot `{self._cluster.master.restore}` (restore); Prometheus's readings are lost. Take a"
+                    " fresh snapshot first: docs/deploy.md, The master",
+                    self,
+                )
+            return replaced
+
+        telling: pulumi.Input[bool] = tell()
+        pulumi.Output.from_input(telling)  # Pulumi waits for its outputs

@@ -156,6 +156,7 @@ def declare(
         "functions": {name: function.name for name, function in autoscaler.functions.items()},
         "workerGroups": {cluster: groups.workers for cluster, groups in network.gives.groups.items()},
         "apiServers": {site.cluster.id: site.master.api_server for site in sites},
+        "k3s": {site.cluster.id: site.master.release.apply(lambda release: release.version) for site in sites},
         "dashboard": dashboard_link(names, place.region),
     }
 
@@ -200,6 +201,7 @@ def _site(
             group=groups.workers,
             api_server=master.gives.api_server,
             agent_token=secrets.agent_token,
+            release=master.gives.release,
         ),
     )
     return Site(cluster=cluster, master=master.gives, workers=workers.gives, parts=(master, workers))

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from nodefleet_infra import iam, k3s, userdata
-from nodefleet_infra.config import Pool
+from nodefleet_infra.config import K3s, Pool
 from nodefleet_infra.facts import TemplateRef, WorkersFacts, WorkersNeeds
 from nodefleet_infra.machines import METADATA, ROOT_DEVICE, image, profile
 from nodefleet_infra.statements import document
@@ -59,7 +59,9 @@ class Workers(pulumi.ComponentResource):
             metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(**METADATA),
             instance_initiated_shutdown_behavior="terminate",
             update_default_version=True,
-            user_data=self._needs.api_server.apply(lambda server: self._user_data(pool, server)),
+            user_data=pulumi.Output.all(self._needs.api_server, self._needs.release).apply(
+                lambda known: self._user_data(pool, *known)
+            ),
             tag_specifications=[
                 aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in _TAGGED
             ],
@@ -70,8 +72,7 @@ class Workers(pulumi.ComponentResource):
             id=template.id, arn=template.arn, version=template.latest_version.apply(lambda number: str(int(number)))
         )
 
-    def _user_data(self, pool: Pool, server: str) -> str:
-        release = k3s.release_of(self._cluster)
+    def _user_data(self, pool: Pool, server: str, release: K3s) -> str:
         settings = userdata.Agent(
             region=self._needs.place.region,
             registry=self._needs.place.registry,

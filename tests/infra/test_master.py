@@ -1,8 +1,10 @@
 """The K3s server as the stack declares it, and its user data from the graph at work beside a worker's."""
 
 import base64
+import hashlib
 import json
 import re
+from dataclasses import replace
 from unittest import mock
 
 import pulumi_aws as aws
@@ -10,7 +12,7 @@ import pytest
 import yaml
 
 from iam_evaluator import Request, allows
-from infra_mocks import DEV, IMAGE, PRODUCTION, declared, deployed_stack
+from infra_mocks import DEV, IMAGE, PRODUCTION, ROOT, declared, deployed_stack
 from nodefleet.settings import SECRETS, Settings
 from nodefleet_infra import k3s
 from nodefleet_infra.statements import Statement
@@ -30,6 +32,19 @@ runs = pytest.mark.skipif(bool(BROKEN), reason=BROKEN)
 def told(script):
     """The values that user data is told."""
     return dict(re.findall(r"^readonly ([A-Z0-9_]+)='?([^'\n]*)'?$", script, re.MULTILINE))
+
+
+def program_of(graph):
+    """What the machine's user data fetches, by its checksum."""
+    (current,) = (each for each in graph.of(OBJECT) if each.name.endswith("-current"))
+    folder, _, _ = current.inputs["key"].rpartition("/")
+    (program,) = (each for each in graph.of(OBJECT) if each.inputs["key"] == f"{folder}/{current.inputs['content']}")
+    assert hashlib.sha256(program.inputs["content"].encode()).hexdigest() == current.inputs["content"]
+    return program.inputs["content"]
+
+
+def manifests_of(graph):
+    return [each for each in graph.of(OBJECT) if each.inputs["key"].startswith("manifests/")]
 
 
 def machine_of(graph):
@@ -132,15 +147,15 @@ def test_two_clusters_have_a_server_each():
     graph = declared({**SMALL, "node-fleet:clusters": [{"name": "shop"}, {"name": "blog"}]}, "two")
     assert {machine.tags["node-fleet:cluster"] for machine in graph.of(INSTANCE_KIND)} == {"two-shop", "two-blog"}
     folders = {each.inputs["key"].rsplit("/", 1)[0] for each in graph.of(OBJECT)}
-    assert folders == {"manifests/two-shop", "manifests/two-blog"}
+    assert folders == {"manifests/two-shop", "manifests/two-blog", "server/two-shop", "server/two-blog"}
 
 
 # ── what it is told ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @BOTH
-def test_user_data_pins_the_release_and_its_checksum(file):
-    values = told(machine_of(deployed_stack(file)).inputs["userData"])
+def test_the_program_pins_the_release_and_its_checksum(file):
+    values = told(program_of(deployed_stack(file)))
     assert values["BINARY_SHA256"] == k3s.RELEASE.sha256["x86_64"]
     assert values["BINARY_URL"].endswith(f"/{k3s.RELEASE.version.replace('+', '%2B')}/k3s")
     assert values["ROOT"] == ""
@@ -149,16 +164,56 @@ def test_user_data_pins_the_release_and_its_checksum(file):
 def test_another_release_and_another_processor_are_configuration():
     release = {"version": "v1.37.1+k3s1", "sha256": {"arm64": "a" * 64, "x86_64": "b" * 64}}
     cluster = {"name": "shop", "k3s": release, "master": {"type": "t4g.medium", "restore": "etcd-snapshot-3"}}
-    values = told(machine_of(declared({**SMALL, "node-fleet:clusters": [cluster]}, "arm")).inputs["userData"])
+    graph = declared({**SMALL, "node-fleet:clusters": [cluster]}, "arm")
+    values = told(program_of(graph))
     assert values["BINARY_SHA256"] == "a" * 64
     assert values["BINARY_URL"].endswith("/v1.37.1%2Bk3s1/k3s-arm64")
-    assert values["RESTORE"] == "etcd-snapshot-3"
+    assert told(machine_of(graph).inputs["userData"])["RESTORE"] == "etcd-snapshot-3"
+    worker = base64.b64decode(graph.of("LaunchTemplate")[0].inputs["userData"]).decode()
+    assert told(worker)["BINARY_SHA256"] == "b" * 64
+    assert graph.exports["k3s"] == {"arm-shop": "v1.37.1+k3s1"}
+    (kept,) = (each for each in graph.of(OBJECT) if each.name.endswith("-k3s"))
+    assert kept.ignored == frozenset()  # what the configuration says is followed
+
+
+def test_a_cluster_keeps_the_release_that_it_began_with(monkeypatch):
+    """Another version of this program, with another release in it, finds what the first `up` wrote: changes of that are
+    ignored, so that Pulumi hands the old content to the program."""
+    first = deployed_stack(DEV)
+    (kept,) = (each for each in first.of(OBJECT) if each.name.endswith("-k3s"))
+    assert kept.ignored == {"content"}
+    newer = replace(k3s.RELEASE, version="v9.9.9+k3s1", sha256={"x86_64": "9" * 64, "arm64": "9" * 64})
+    monkeypatch.setattr(k3s, "RELEASE", newer)
+    config = yaml.safe_load((ROOT / DEV).read_text())["config"]
+    later = declared(config, "dev", kept={kept.name: kept.inputs})
+    assert program_of(later) == program_of(first)
+    assert [each.inputs["userData"] for each in later.of("LaunchTemplate")] == [
+        each.inputs["userData"] for each in first.of("LaunchTemplate")
+    ]
+    assert machine_of(later).inputs["userData"] == machine_of(first).inputs["userData"]
+    assert [line for line in later.said if "v9.9.9+k3s1" in line]
+
+
+@pytest.mark.parametrize(
+    ("preview", "new", "warned"),
+    [
+        (True, ["shop-master"], True),
+        (True, [], False),
+        (True, ["shop-master", "the address"], False),  # a cluster that is not there yet
+        (False, [], False),
+    ],
+)
+def test_preview_says_in_words_that_the_server_will_be_replaced(preview, new, warned):
+    unknown = {(INSTANCE_KIND, "shop-master")} if "shop-master" in new else set()
+    unknown |= {(INTERFACE, "shop-master")} if "the address" in new else set()
+    graph = declared({**SMALL, "node-fleet:clusters": [{"name": "shop"}]}, "one", preview=preview, unknown=unknown)
+    assert bool([line for line in graph.said if "WILL BE REPLACED" in line]) is warned
 
 
 @BOTH
 def test_the_login_is_published_where_the_functions_look_for_it(file):
     graph = deployed_stack(file)
-    values = told(machine_of(graph).inputs["userData"])
+    values = told(program_of(graph))
     (function,) = (
         each for each in graph.of("lambda/function:Function") if each.inputs["handler"].endswith("reconcile.handler")
     )
@@ -168,23 +223,26 @@ def test_the_login_is_published_where_the_functions_look_for_it(file):
 
 
 @BOTH
-def test_user_data_names_secrets_and_a_bucket_that_the_stack_makes(file):
+def test_the_program_names_secrets_and_a_bucket_that_the_stack_makes(file):
     graph = deployed_stack(file)
-    values = told(machine_of(graph).inputs["userData"])
+    values = told(program_of(graph))
     secrets = {each.inputs["name"] for each in graph.of("secretsmanager/secret:Secret")}
     assert {values[name] for name in ("API_SECRET", "AGENT_TOKEN_SECRET", "SERVER_TOKEN_SECRET")} <= secrets
     assert values["BUCKET"] in {each.inputs["bucket"] for each in graph.of("s3/bucket:Bucket")}
+    first = told(machine_of(graph).inputs["userData"])
+    assert (first["BUCKET"], first["PROGRAMS"]) == (values["BUCKET"], values["PROGRAMS"])
 
 
 @BOTH
-def test_the_manifests_lie_where_user_data_fetches_them(file):
+def test_the_manifests_lie_where_the_program_fetches_them(file):
     graph = deployed_stack(file)
-    values = told(machine_of(graph).inputs["userData"])
-    for each in graph.of(OBJECT):
+    values = told(program_of(graph))
+    assert manifests_of(graph)
+    for each in manifests_of(graph):
         assert each.inputs["bucket"] == values["BUCKET"]
         assert each.inputs["key"].startswith(f"{values['MANIFESTS']}/")
         assert list(yaml.safe_load_all(each.inputs["content"]))
-    assert not values["MANIFESTS"].startswith(values["SNAPSHOTS"])
+    assert len({values[name].split("/")[0] for name in ("MANIFESTS", "SNAPSHOTS", "PROGRAMS")}) == 3
 
 
 @BOTH
@@ -209,7 +267,7 @@ def test_grafana_is_an_option(file):
 def on(sandbox, script):
     """User data of the graph, on a machine of stubs."""
     values = {"ROOT": str(sandbox.root), "BINARY_URL": BINARY_URL, "BINARY_SHA256": sandbox.binary.sha256}
-    for name, value in values.items():
+    for name, value in values.items():  # those that it has
         script = re.sub(rf"^readonly {name}=.*$", f"readonly {name}='{value}'", script, count=1, flags=re.MULTILINE)
     return script
 
@@ -219,8 +277,9 @@ def on(sandbox, script):
 def test_a_worker_joins_with_what_the_server_published_and_each_does_only_what_its_role_may(file, tmp_path):
     graph = deployed_stack(file)
     server, worker = Sandbox(tmp_path / "server"), Sandbox(tmp_path / "worker")
-    script = machine_of(graph).inputs["userData"]
-    ran = server.run(on(server, script))
+    script = program_of(graph)
+    server.deploy(on(server, script))
+    ran = server.run(on(server, machine_of(graph).inputs["userData"]))
     assert ran.code == 0, ran.said
     for secret in (server.world / "secrets").iterdir():
         (worker.world / "secrets" / secret.name).write_bytes(secret.read_bytes())
@@ -251,6 +310,8 @@ def requests(graph, call):
         return [Request(f"secretsmanager:{action}", arn)]
     if words[:2] == ["s3api", "list-objects-v2"]:
         return [Request("s3:ListBucket", f"arn:aws:s3:::{words[words.index('--bucket') + 1]}")]
+    if words[:2] == ["s3", "cp"]:
+        return [Request("s3:GetObject", f"arn:aws:s3:::{words[3].removeprefix('s3://')}")]
     assert words[:2] == ["s3", "sync"]
     bucket, _, folder = words[-2].removeprefix("s3://").partition("/")
     found = f"arn:aws:s3:::{bucket}"

