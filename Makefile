@@ -74,7 +74,7 @@ bench: setup ## the figures of benchmarks/
 	@cd benchmarks && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
 
 mutants: setup ## do the tests notice? mutation tests of decide, operations, loop and adapters (long; SAMPLE=200 SEED=1)
-	@$(BIN)/python tests/mutants.py $(ONLY) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python tests/mutants.py $(ONLY) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))
 
 messages: setup ## play the situations of every message, and write the examples of docs/messages.md
 	@$(BIN)/python tests/message_preview.py

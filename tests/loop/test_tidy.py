@@ -5,7 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.machines import NoticeKind
+from book_builders import OpenBook
+from builders import NOON, after, instance, look
+from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
+from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.policy import Policy
+from nodefleet.domain.readings import Missing
+from nodefleet.loop.tidy import tidy, without_retired
+from operation_builders import cleanup, removal
 from worlds import Cluster, shop, spot_worker
 
 FALSE_ALARM = timedelta(seconds=120 + 1200)  # the policy's defaults
@@ -62,3 +69,63 @@ def test_one_of_a_machine_that_nobody_knows_goes_too(age, kept):
     cluster.world.parts("somebody").store.record(replace(told, at=cluster.world.now - age, told_at=None))
     cluster.calm(1)
     assert notices(cluster) == kept
+
+
+# ── one observation ──────────────────────────────────────────────────────────────────────────────────────────────
+
+TOLD = Notice(instance="i-001", kind=NoticeKind.REBALANCE, at=NOON)
+ENDED = instance(1, state=InstanceState.TERMINATED)
+
+
+def tidied(**seen):
+    """The notices and commands that are let go of, and the notices that are seen afterwards."""
+    observation = look(1, **seen)
+    book = OpenBook(observation)
+    tidy(book, observation, Policy())
+    changes = book.written()
+    return changes.retire, changes.expired, without_retired(observation, book).notices
+
+
+def test_a_notice_of_a_machine_that_ended_is_let_go_of_and_not_seen_again():
+    other = replace(TOLD, instance="i-000")
+    assert tidied(notices=(TOLD, other), instances=(ENDED,)) == ((TOLD,), (), (other,))
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"instances": (instance(1),)},
+        {"instances": (instance(1, state=InstanceState.STOPPING),)},
+        {"instances": (replace(ENDED, id="i-002"),)},
+    ],
+    ids=["it runs", "it ends", "another ended"],
+)
+def test_a_notice_of_a_machine_that_may_still_run_is_kept(seen):
+    assert tidied(notices=(TOLD,), **seen) == ((), (), (TOLD,))
+
+
+def test_without_the_list_of_machines_only_its_age_ends_a_notice():
+    old = replace(TOLD, at=NOON - FALSE_ALARM)
+    seen = replace(look(1, notices=(TOLD, old)), instances=Missing("EC2 is away"))
+    book = OpenBook(seen)
+    tidy(book, seen, Policy())
+    assert book.retired == (old,)
+
+
+def test_a_notice_that_a_removal_acts_on_is_kept_until_the_removal_is_over():
+    seen = {"notices": (TOLD,), "instances": (ENDED,)}
+    assert tidied(operations=(removal(instance="i-001"),), **seen)[0] == ()
+    assert tidied(operations=(removal(instance="i-000"),), **seen)[0] == (TOLD,)
+    assert tidied(operations=(cleanup(),), **seen)[0] == (TOLD,)
+
+
+def test_commands_end_at_their_time_and_those_without_one_never():
+    ended = (Pause(until=NOON), Scale(nodes=3, until=after(-1)))
+    lasting = (Pause(), Pause(until=after(1)), Scale(nodes=3, until=after(1)))
+    assert tidied(commands=(*lasting, *ended))[1] == ended
+
+
+def test_a_withdrawal_is_kept_beside_the_notice_that_it_takes_back_until_its_time():
+    change = replace(TOLD, kind=NoticeKind.SCHEDULED_CHANGE, at=after(3600), told_at=after(-60), event="event-1")
+    withdrawal = replace(change, told_at=after(-30), withdrawn=True)
+    assert tidied(notices=(change, withdrawal), instances=(instance(1),)) == ((change,), (), (withdrawal,))
