@@ -58,7 +58,7 @@ e2e-parts:
 
 e2e-contracts:
 	@cd tests && tools=$$(dirname "$$(../$(BIN)/python -c 'from e2e.parts.recipes import program; print(program("prometheus"))')") && \
-	  PATH="$$tools:$$PATH" ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. infra/test_scrape.py infra/test_reading_rules.py infra/test_grafana.py
+	  PATH="$$tools:$$PATH" ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. infra/test_scrape.py infra/test_reading_rules.py infra/test_server_rules.py infra/test_grafana.py
 	@cd tests && ../$(BIN)/python -m e2e.parts.up scheduler dynamodb -- \
 	  ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. adapters/k8s/test_k8s_contract.py adapters/k8s/test_k8s_on_real_server.py \
 	  adapters/aws/state/test_store_contract.py adapters/aws/state/test_stream_events.py
@@ -72,6 +72,13 @@ coverage: setup ## branch coverage of the pure packages, with the missing lines
 bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/decide.py
 	@cd benchmarks && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
+
+own-cost: setup ## measure what the autoscaler asks of AWS in a simulated day, and write the bill (a minute or two)
+	@$(BIN)/python benchmarks/own_requests.py
+	@$(MAKE) bill
+
+bill: setup ## write the bill of docs/deploy.md from the bundled prices
+	@cd infra && ../$(BIN)/python -m nodefleet_infra.bill
 
 mutants: setup ## do the tests notice? mutation tests of decide, operations, loop and adapters (long; SAMPLE=200 SEED=1)
 	@$(BIN)/python tests/mutants.py $(ONLY) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))

@@ -62,3 +62,10 @@ def test_a_list_of_nothing_but_commas_names_no_cluster():
 def test_a_cluster_s_login_has_a_name_that_needs_no_record():
     assert settings_in(LEAST).api_secret("shop") == "node-fleet/shop/kubernetes"
     assert settings_in({**LEAST, SECRETS: "prod"}).api_secret("blog") == "prod/blog/kubernetes"
+
+
+def test_metrics_may_be_instead_of_the_default_ones():
+    given = {"NODEFLEET_TABLE": "t", "NODEFLEET_CLUSTERS": "shop"}
+    only = settings_in({**given, "NODEFLEET_METRICS": "only:AtMax,HourlyCost"})
+    assert (only.opt_in, only.only_those) == ((Metric.AT_MAX, Metric.HOURLY_COST), True)
+    assert not settings_in({**given, "NODEFLEET_METRICS": "AtMax"}).only_those

@@ -21,6 +21,8 @@ from nodefleet_infra.names import Names
 
 # What alarms need beyond the metrics that are always on.
 METRICS = (Metric.AT_MAX, Metric.SCHEDULED_RUNS, Metric.API_SERVER_AWAY, Metric.EC2_AWAY)
+# What is written with `autoscaler.lean`: no alarm is without its metric.
+LEAN_METRICS = (Metric.CPU, Metric.MEMORY, Metric.FAILURES, Metric.LEVEL, *METRICS)
 JOIN_FAILURES = "JoinFailures"  # counted from the log, see below
 JOIN_FAILED_WORDS = "as failed to join"  # of a run's line
 

@@ -160,7 +160,8 @@ class Autoscaler(pulumi.ComponentResource):
             settings.TABLE: needs.state.table,
             settings.CLUSTERS: ",".join(needs.clusters),
             settings.SECRETS: self._names.secrets,
-            settings.METRICS: ",".join(metric.value for metric in needs.metrics),
+            settings.METRICS: (settings.ONLY if needs.config.lean else "")
+            + ",".join(metric.value for metric in needs.metrics),
             DUALSTACK_VARIABLE: ",".join(needs.network.dualstack if each.in_vpc else ()) or "none",
         }
         if each is NOTIFY:

@@ -94,6 +94,7 @@ class AutoscalerConfig:
     memory: Memory = field(default_factory=Memory)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     metrics: tuple[Metric, ...] = ()  # beyond the default ones; each costs about 0.30 USD a month and cluster
+    lean: bool = False  # true: no dashboard, and only the metrics that alarms need; every alarm stays
     log_days: int = 30
     reserved_concurrency: Concurrency = field(default_factory=Concurrency)
     enabled: bool = True  # false: schedules off; what runs in the cluster goes on running

@@ -51,16 +51,17 @@ class Monitoring(pulumi.ComponentResource):
         watched = [*alarms(names, clusters, config.schedule, masters)]
         watched += [each for cluster in clusters for each in reading_alarms(names, cluster)]
         arns = [self._alarm(each, active=config.enabled) for each in watched]
-        aws.cloudwatch.Dashboard(
-            "dashboard",
-            dashboard_name=names.base,
-            dashboard_body=pulumi.Output.all(*arns).apply(
-                lambda made: cloudwatch.body(
-                    names, place.region, [cluster.id for cluster in clusters], metrics, [str(arn) for arn in made]
-                )
-            ),
-            opts=self._own,
-        )
+        if not config.lean:
+            aws.cloudwatch.Dashboard(
+                "dashboard",
+                dashboard_name=names.base,
+                dashboard_body=pulumi.Output.all(*arns).apply(
+                    lambda made: cloudwatch.body(
+                        names, place.region, [cluster.id for cluster in clusters], metrics, [str(arn) for arn in made]
+                    )
+                ),
+                opts=self._own,
+            )
         self.register_outputs({})
 
     def _count_failed_joins(self, function: str, log: Text) -> None:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import pulumi
 
 from nodefleet_infra import records
-from nodefleet_infra.alarms import METRICS
+from nodefleet_infra.alarms import LEAN_METRICS, METRICS
 from nodefleet_infra.arns import facts_of
 from nodefleet_infra.artefacts import Artefacts
 from nodefleet_infra.autoscaler import Autoscaler, AutoscalerNeeds
+from nodefleet_infra.bill import own_usd
 from nodefleet_infra.budget import Budget
 from nodefleet_infra.config import Cluster, Stack
 from nodefleet_infra.facts import (
@@ -55,7 +56,8 @@ def declare(
     """Declares everything and gives what a person wants to know of it. Nothing of that is secret."""
     names = Names(project=stack.project, stack=stack.name, extra=stack.config.tags)
     config, ids = stack.config, stack.cluster_ids()
-    metrics = tuple(dict.fromkeys((*METRICS, *config.autoscaler.metrics)))
+    needed = LEAN_METRICS if config.autoscaler.lean else METRICS
+    metrics = tuple(dict.fromkeys((*needed, *config.autoscaler.metrics)))
     for service in SERVICES:
         ServiceRole(service.split(".")[0], service=service, region=place.region, account=place.account)
     network = Network("network", names, place, config.network, stack.clusters)
@@ -157,7 +159,7 @@ def declare(
         "workerGroups": {cluster: groups.workers for cluster, groups in network.gives.groups.items()},
         "apiServers": {site.cluster.id: site.master.api_server for site in sites},
         "k3s": {site.cluster.id: site.master.release.apply(lambda release: release.version) for site in sites},
-        "dashboard": dashboard_link(names, place.region),
+        "dashboard": "" if config.autoscaler.lean else dashboard_link(names, place.region),
     }
 
 
@@ -225,8 +227,9 @@ def _records(state: State, site: Site, network: NetworkFacts, stack: Stack, name
             templates={pool: (template, version) for pool, (template, version) in made["templates"].items()},
             subnets=made["subnets"],
             prices=stack.config.prices,
+            own_usd=own_usd(stack),
             reconcile=f"{names.of(RECONCILE.name)}:{URGENT}",
-            dashboard=dashboard_link(names, region),
+            dashboard="" if stack.config.autoscaler.lean else dashboard_link(names, region),
             logs=logs_link(names, region),
         )
     )

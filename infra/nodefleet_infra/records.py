@@ -34,6 +34,7 @@ def deployed(
     templates: Mapping[str, tuple[str, str]],  # pool → id and version
     subnets: Mapping[str, str],  # zone → subnet
     prices: Mapping[str, float],
+    own_usd: Mapping[str, float],
     reconcile: str,  # the function that an order of a person starts
     dashboard: str,
     logs: str,
@@ -49,6 +50,7 @@ def deployed(
         prometheus=prometheus,
         targets=targets,
         prices=dict(prices),
+        own_usd=dict(own_usd),
         reconcile_function=reconcile,
         dashboard=dashboard,
         logs=logs,

@@ -11,9 +11,10 @@ TABLE = "NODEFLEET_TABLE"  # the state table's name
 CLUSTERS = "NODEFLEET_CLUSTERS"  # the clusters that this deployment serves: "shop,blog"
 BUCKET = "NODEFLEET_BUCKET"  # where looks are archived; empty: nowhere
 SECRETS = "NODEFLEET_SECRETS"  # what the names of secrets begin with
-METRICS = "NODEFLEET_METRICS"  # metrics beyond the default ones: "HourlyCost,SpotShare"
+METRICS = "NODEFLEET_METRICS"  # beyond the default ones: "HourlyCost,SpotShare"; "only:…": instead of them
 SLACK = "NODEFLEET_SLACK_SECRET"  # the secret with Slack's webhook; only `notify` needs it
 
+ONLY = "only:"
 _PREFIX = "node-fleet"
 
 
@@ -24,6 +25,7 @@ class Settings:
     bucket: str = ""
     secrets: str = _PREFIX
     opt_in: tuple[Metric, ...] = ()
+    only_those: bool = False  # the default metrics are not written: each is billed by itself
     slack_secret: str = ""
 
     def api_secret(self, cluster: str) -> str:
@@ -35,7 +37,7 @@ def settings_in(environment: Mapping[str, str]) -> Settings:
     def value(name: str) -> str:
         return environment.get(name, "").strip()
 
-    clusters, metrics = _list(value(CLUSTERS)), _list(value(METRICS))
+    clusters, metrics = _list(value(CLUSTERS)), _list(value(METRICS).removeprefix(ONLY))
     missing = [name for name, given in ((TABLE, value(TABLE)), (CLUSTERS, clusters)) if not given]
     known = {metric.value: metric for metric in Metric}
     unknown = [f"{METRICS}: no metric {name}, {nearest(name, list(known))}" for name in metrics if name not in known]
@@ -48,6 +50,7 @@ def settings_in(environment: Mapping[str, str]) -> Settings:
         bucket=value(BUCKET),
         secrets=value(SECRETS) or _PREFIX,
         opt_in=tuple(known[name] for name in metrics),
+        only_those=value(METRICS).startswith(ONLY),
         slack_secret=value(SLACK),
     )
 

@@ -287,6 +287,7 @@ def speaking(cluster: str, context: Any) -> Iterator[LambdaTelemetry]:
         calls=common.session.calls,
         redact=common.redact,
         opt_in=settings().opt_in,
+        only_those=settings().only_those,
     )
     common.present.telemetry, common.present.time = telemetry, LambdaTime(context)
     try:
@@ -363,6 +364,7 @@ class Reporter:
     history: History
     policy: Policy
     catalog: tuple[InstanceType, ...]
+    own_usd: Mapping[str, float]  # a month, as the deployment says
     now: datetime
     telemetry: Telemetry
 
@@ -382,6 +384,7 @@ def reporter(cluster: str, context: Any) -> Iterator[Reporter]:
             history=history,
             policy=policy,
             catalog=_catalog(Ec2(shared().session, cluster, prices, utc_now, shared().present.warn), types),
+            own_usd=state.deployment.own_usd if state.deployment else {},
             now=utc_now(),
             telemetry=telemetry,
         )

@@ -17,6 +17,7 @@ from nodefleet.domain.metrics import ABOUT
 from nodefleet.domain.plain import fields_of
 from nodefleet_infra import iam, k3s
 from nodefleet_infra.alarms import METRICS
+from nodefleet_infra.bill import dev_stack, page
 from nodefleet_infra.config import StackConfig
 from nodefleet_infra.functions import FUNCTIONS
 from nodefleet_infra.names import Names
@@ -218,6 +219,15 @@ def test_the_bill_adds_up():
     assert {item: month for item, (many, each, month) in bill().items() if abs(many * each - month) > 0.0051} == {}
     together = rows("item", "how many", "USD each", "USD a month")[-1][3].strip("*")
     assert float(together) == pytest.approx(sum(month for _, _, month in bill().values()), abs=0.005)
+
+
+def test_the_bill_is_what_the_configuration_and_the_prices_say():
+    """`make bill` writes it."""
+    assert page(dev_stack()) == PAGE
+
+
+def test_the_bill_is_for_the_region_of_the_dev_stack():
+    assert f"in {yaml.safe_load((ROOT / DEV).read_text())['config']['aws:region']}, from list prices" in PAGE
 
 
 def test_the_bill_counts_what_the_dev_stack_has():

@@ -397,3 +397,14 @@ def lines_of(it):
 def test_types_that_the_catalogue_does_not_have_are_not_a_reason_to_fail():
     it = report(hours((168, replace(used(4, 2), types={}))), catalog=())
     assert said(it, "Fixed fleet") == ["not compared: no node ran"]
+
+
+def test_what_the_autoscaler_itself_costs_is_said_by_part_and_only_where_it_is_known():
+    usage = hours(*STEADY)
+    known = weekly_report(
+        "shop", WEEK, usage, (), policy(), CATALOG, own_monthly_usd={"logs": 0.01, "alarms": 2.1, "metrics": 4.5}
+    )
+    (line,) = said(known, "Autoscaler")
+    assert line == "about USD 1.52 at list prices (metrics 1.04, alarms 0.48)"
+    assert said(report(usage), "Autoscaler") == []
+    assert known.usd == report(usage).usd  # beside the machines, not in their cost

@@ -89,15 +89,18 @@ class LambdaTelemetry:
         calls: Callable[[], int],
         redact: Redactor,
         opt_in: Collection[Metric] = (),
+        only_those: bool = False,
         namespace: str = NAMESPACE,
         stream: IO[str] | None = None,
     ) -> None:
         """`run` is what the lines of a run have in common, such as Lambda's request id. `opt_in` names the metrics
-        beyond the default ones that are worth their price. `redact` is one for the whole process."""
+        beyond the default ones that are worth their price, or with `only_those` instead of them. `redact` is one for
+        the whole process."""
         self.calls = calls
         self._who = {"cluster": cluster, "run": run}
         self._dimensions = {DIMENSION: cluster} if cluster else {}
-        self._on = {metric for metric, about in ABOUT.items() if not about.opt_in} | set(opt_in)
+        default = () if only_those else (metric for metric, about in ABOUT.items() if not about.opt_in)
+        self._on = {*default, *opt_in}
         self._namespace = namespace
         self._stream = stream or sys.stdout
         self._logger = _logger(self._stream, redact)

@@ -15,6 +15,8 @@ class Deployment:
     prometheus_secret: str = ""  # Secrets Manager: {"username": …, "password": …} or {"token": …}; empty: no login
     targets: tuple[LaunchTarget, ...] = ()  # one for each pool
     prices: Mapping[str, float] = field(default_factory=dict)  # USD/h On-Demand by type, in this region
+    # What the autoscaler itself costs, USD a month by part: alarms, metrics, … Empty: not known for this region.
+    own_usd: Mapping[str, float] = field(default_factory=dict)
     reconcile_function: str = ""  # its name or ARN, so that a person's order can start a run at once
     dashboard: str = ""  # links for people
     logs: str = ""

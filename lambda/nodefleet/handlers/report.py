@@ -23,7 +23,8 @@ def _told(cluster: str, context: Any) -> str:
     with wiring.reporter(cluster, context) as by:
         week = last_week(by.now, ZoneInfo(by.policy.time_zone))
         usage, events = by.history.usage(week.start, week.end), by.history.events(week.start, week.end)
-        told = report_event(weekly_report(cluster, week, usage, events, by.policy, by.catalog), by.now)
+        found = weekly_report(cluster, week, usage, events, by.policy, by.catalog, own_monthly_usd=by.own_usd)
+        told = report_event(found, by.now)
         by.store.tell(told)
         by.telemetry.line(told.text, report=told.id, details=list(told.details))
     return told.id

@@ -19,6 +19,8 @@ from nodefleet.reporting.figures import PoolWeek, Record, recorded
 from nodefleet.reporting.period import Period
 from nodefleet.reporting.thresholds import USUAL, Thresholds
 
+MONTH_HOURS = 730
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolReport:
@@ -48,6 +50,7 @@ class WeeklyReport:
     happened: Counter[EventKind] = field(default_factory=Counter)  # what people were told, dry runs left out
     policy_changed_at: datetime | None = None
     advice: Advice = Advice()
+    own_usd: Mapping[str, float] = field(default_factory=dict)  # the autoscaler itself, in this period, by part
     thresholds: Thresholds = USUAL
 
     @property
@@ -89,7 +92,10 @@ def weekly_report(
     policy: Policy,
     catalog: Sequence[InstanceType],
     thresholds: Thresholds = USUAL,
+    *,
+    own_monthly_usd: Mapping[str, float] | None = None,
 ) -> WeeklyReport:
+    """`own_monthly_usd` is what the deployment says that the autoscaler itself costs."""
     record = recorded(usage, period)
     told = _told(events, period)
     offers = {offer.name: offer for offer in catalog}
@@ -122,6 +128,7 @@ def weekly_report(
         happened=Counter(event.kind for event in told),
         policy_changed_at=changed,
         advice=advise(judged, thresholds.most_advice),
+        own_usd={part: usd * period.hours / MONTH_HOURS for part, usd in (own_monthly_usd or {}).items()},
         thresholds=thresholds,
     )
 

@@ -99,6 +99,7 @@ def lines(report: WeeklyReport) -> Iterator[Line]:
             about="Waiting",
             says=f"pods waited {number(waited)} pod-hours for a node" if waited else "no pod waited for a node",
         )
+    yield from _own(report)
     yield from _people(report)
     yield Line(about="Failures", says=_failures(report))
     if watched:
@@ -113,6 +114,16 @@ def _cost(report: WeeklyReport) -> str:
     if not unpriced:
         return usd(report.usd)
     return f"at least {usd(report.usd)}" if report.usd else "an unknown price"
+
+
+def _own(report: WeeklyReport) -> Iterator[Line]:
+    """Beside the machines, and not in their cost: it is the same whether the fleet is small or large."""
+    if not report.own_usd:
+        return
+    parts = sorted(report.own_usd.items(), key=lambda part: -part[1])
+    each = ", ".join(f"{name} {amount:.2f}" for name, amount in parts if amount >= _HALF_A_CENT)
+    said = f"about {usd(sum(report.own_usd.values()))} at list prices" + (f" ({each})" if each else "")
+    yield Line(about="Autoscaler", says=said)
 
 
 def _against_fixed(report: WeeklyReport) -> str:

@@ -57,7 +57,9 @@ def _report(connection: Connection, week: Week) -> WeeklyReport:
     period = last_week(now, zone) if week is Week.LAST else current_week(now, zone)
     usage = (*history.usage(period.start, period.end), *_running(state, period))
     events = history.events(period.start, period.end)
-    return weekly_report(connection.cluster_id, period, usage, events, policy, _catalog(connection, policy))
+    own = state.deployment.own_usd if state.deployment else {}
+    catalog = _catalog(connection, policy)
+    return weekly_report(connection.cluster_id, period, usage, events, policy, catalog, own_monthly_usd=own)
 
 
 def current_week(now: datetime, zone: tzinfo) -> Period:
@@ -98,6 +100,7 @@ def as_plain(found: WeeklyReport) -> Plain:
         "usd": found.usd,
         "fixed_fleet_usd": found.fixed_usd,
         "saved_usd": found.saved_usd,
+        "own_usd": dict(found.own_usd),
         "pools": [_pool(pool) for pool in found.pools],
         "happened": {
             kind.value: count for kind, count in sorted(found.happened.items(), key=lambda each: each[0].value)

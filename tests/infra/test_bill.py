@@ -1,0 +1,66 @@
+"""What a stack costs: counted as the graph is made, and with every alarm in the cheapest form."""
+
+from dataclasses import replace
+
+import yaml
+
+from infra_mocks import DEV, ROOT, declared, deployed_stack
+from nodefleet_infra.alarms import JOIN_FAILURES, LEAN_METRICS, METRICS
+from nodefleet_infra.bill import dev_stack, items, lean, own_usd, requests
+from nodefleet_infra.own_prices import PRICES
+
+
+def lean_stack():
+    config = yaml.safe_load((ROOT / DEV).read_text())["config"]
+    return declared({**config, "node-fleet:autoscaler": {"lean": True}}, "dev")
+
+
+def alarms_of(graph):
+    return {each.inputs["name"]: each.inputs for each in graph.of("MetricAlarm")}
+
+
+def test_lean_keeps_every_alarm_and_makes_no_dashboard():
+    full, thin = deployed_stack(DEV), lean_stack()
+    assert alarms_of(thin).keys() == alarms_of(full).keys()
+    assert (len(full.of("Dashboard")), len(thin.of("Dashboard"))) == (1, 0)
+
+
+def test_lean_writes_what_alarms_watch_and_nothing_else():
+    graph = lean_stack()
+    watched = set()
+    for alarm in alarms_of(graph).values():
+        series = [alarm, *(query["metric"] for query in alarm.get("metricQueries") or () if query.get("metric"))]
+        watched |= {each["metricName"] for each in series if each.get("namespace") == "NodeFleet"}
+    assert watched - {JOIN_FAILURES} == {metric.value for metric in LEAN_METRICS}
+    told = graph.one("lambda/function:Function", "reconcile").inputs["environment"]["variables"]["NODEFLEET_METRICS"]
+    assert told == "only:" + ",".join(metric.value for metric in LEAN_METRICS)
+    assert set(METRICS) <= set(LEAN_METRICS)
+
+
+def test_lean_is_below_five_dollars_with_what_aws_gives_and_the_full_one_is_said_as_it_is():
+    def own(stack, *, free):
+        return sum(item.beyond_free if free else item.usd for item in items(stack) if item.part)
+
+    full, thin = dev_stack(), lean(dev_stack())
+    assert own(thin, free=True) < 5 < own(thin, free=False) < own(full, free=False)
+
+
+def test_what_is_counted_was_measured():
+    day = requests()
+    assert day["runs"] == 24 * 30 + 1  # every two minutes, and one that was woken
+    assert day["looks"] >= day["runs"]
+    assert day["write_units"] > 2 * day["looks"]  # a transaction counts twice
+
+
+def test_the_functions_are_told_what_they_cost_and_nothing_where_prices_are_not_known():
+    (item,) = (each.inputs["item"] for each in deployed_stack(DEV).of("TableItem") if each.name.endswith("deployment"))
+    parts = {"metrics", "alarms", "dashboard", "secrets", "key", "functions", "state", "logs"}
+    assert own_usd(dev_stack()).keys() == parts
+    assert "own_usd" in item
+    assert own_usd(replace(dev_stack(), region="eu-west-1")) == {}
+
+
+def test_prices_of_the_dev_stack_are_those_of_its_region():
+    stack = dev_stack()
+    known = PRICES[stack.region].hours
+    assert {name: known[name] for name in stack.config.prices} == stack.config.prices
