@@ -26,6 +26,7 @@ import pytest
 from mutmut.mutation.trampoline import set_mutant_under_test
 
 NOTICED, TIMEOUT, SURVIVED, NO_TESTS = "noticed", "timeout", "survived", "no tests"
+CRASHED = "crashed"  # the interpreter ended, or left pytest
 # Not noticed by the tests that ran within the time for one mutant: it counts as a survivor.
 UNTIL_GIVEN_UP = "survived until given up"
 MISSED = frozenset({SURVIVED, UNTIL_GIVEN_UP, NO_TESTS})
@@ -65,7 +66,7 @@ class Measured:
     reached: dict[str, list[int]]
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps plugins in sets
 class Trials:
     """The pytest plugin that tries the mutants in place of running the tests once."""
 
@@ -197,12 +198,13 @@ class Trials:
             self.verdicts[mutant.name] = Verdict(UNTIL_GIVEN_UP if code else SURVIVED)
             _progress(f"{self.verdicts[mutant.name].status}: {mutant.name}")
             return
-        self.verdicts[mutant.name] = Verdict(TIMEOUT if code in (-signal.SIGPROF, -signal.SIGALRM) else NOTICED, last)
+        statuses = {1: NOTICED, -signal.SIGPROF: TIMEOUT, -signal.SIGALRM: TIMEOUT}
+        self.verdicts[mutant.name] = Verdict(statuses.get(code, CRASHED), last)
         counts = self.noticed_by.setdefault(mutant.function, {})
         counts[last] = counts.get(last, 0) + 1
 
 
-@dataclass
+@dataclass(eq=False)
 class _Recorder:
     failed: list[str] = field(default_factory=list)
 

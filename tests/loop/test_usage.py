@@ -5,15 +5,17 @@ from datetime import timedelta
 
 import pytest
 
-from builders import GIB, NOON, SMALL, after, look, pod, waiting
+from builders import GIB, NOON, SMALL, after, instance, look, node, pod, waiting
 from nodefleet.decide.engine import decide
+from nodefleet.domain.decision import Action, Count, Decision, PoolDecision
 from nodefleet.domain.events import Event, EventKind
-from nodefleet.domain.journal import Usage
-from nodefleet.domain.machines import InstanceType, Market
-from nodefleet.domain.memory import Memory
+from nodefleet.domain.journal import PoolUsage, Usage
+from nodefleet.domain.machines import InstanceState, InstanceType, Market
+from nodefleet.domain.memory import Level, Memory
 from nodefleet.domain.policy import Limits, Policy, Pool
 from nodefleet.domain.readings import Missing
 from nodefleet.domain.resources import Resources
+from nodefleet.domain.workload import PodPhase
 from nodefleet.loop.usage import counted, price_of
 
 POLICY = Policy()
@@ -121,3 +123,135 @@ def test_time_in_which_ec2_does_not_answer_is_not_counted_as_a_fleet_of_none():
 def test_spot_without_a_price_counts_as_on_demand_and_an_unknown_type_is_unknown(name, market, price):
     dear = InstanceType(name="dear", resources=SMALL, hourly_usd=0.5)
     assert price_of(name, market, {kind.name: kind for kind in (*CATALOG, dear)}) == price
+
+
+# ── every figure at once ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def minute(seen, count=None, policy=POLICY, before=None, events=()):
+    """The pool's usage of a minute in which the fleet was as it is seen."""
+    decided = Decision(
+        at=seen.at,
+        cluster="",
+        level=Level.NORMAL,
+        pools=(PoolDecision(pool="default", action=Action.HOLD, count=count or Count(), target=0, reason=""),),
+        memory=Memory(),
+    )
+    before = before or Usage(hour=NOON, last=NOON)
+    return counted(before, replace(seen, at=after(60)), decided, events, policy).running.pools["default"]
+
+
+def test_every_figure_of_a_fleet_that_is_fully_seen():
+    other = instance(8, pool="other")
+    unknown = instance(9, type="m7g.large")
+    seen = look(
+        3,
+        cpu=40.0,
+        memory=55.0,
+        catalog=CATALOG,
+        instances=[other, unknown, instance(7, worker=False), instance(6, state=InstanceState.TERMINATED)],
+        nodes=[node(5, ready=False), node(4, pool="other")],
+        pods=[
+            pod("web-1", "w000"),
+            pod("web-2", "w001"),
+            pod("done-1", "w001", phase=PodPhase.SUCCEEDED),
+            pod("web-3", "w004"),
+            pod("web-4", "w005"),
+            waiting("web-5"),
+            waiting("web-6"),
+        ],
+    )
+    assert minute(seen, Count(ready=3, booting=1, occupied=10)) == PoolUsage(
+        spot_seconds=3 * 60,
+        on_demand_seconds=60,
+        usd=pytest.approx((2 * 0.008 + 0.02) / 60),
+        unpriced_seconds=60,
+        types={"t3.small": 180, "m7g.large": 60},
+        watched_seconds=60,
+        cpu_seconds=40 * 60,
+        cpu_known=60,
+        memory_seconds=55 * 60,
+        memory_known=60,
+        requested_cpu_seconds=pytest.approx(100 * 1000 / (3 * SMALL.cpu) * 60),
+        requested_memory_seconds=pytest.approx(100 * (GIB // 4) * 2 / (3 * SMALL.memory) * 60),
+        requested_known=60,
+        most_nodes=4,
+        fewest_nodes=4,
+        at_max_seconds=60,
+        waiting_pod_seconds=120,
+    )
+
+
+@pytest.mark.parametrize("missing", [Missing("away"), None], ids=["no API server", "no pods"])
+def test_what_is_not_known_adds_nothing(missing):
+    seen = look(0, cpu=Missing("timeout"), memory=Missing("timeout"), catalog=CATALOG)
+    view = missing or replace(seen.kubernetes, pods=None)
+    assert minute(replace(seen, kubernetes=view)) == PoolUsage(watched_seconds=60, fewest_nodes=0)
+
+
+@pytest.mark.parametrize(("occupied", "seconds"), [(9, 0), (10, 60), (11, 60)])
+def test_a_pool_is_at_max_when_it_occupies_that_much(occupied, seconds):
+    policy = Policy(pools=(Pool(limits=Limits(max=10)),))
+    assert minute(look(0), Count(occupied=occupied), policy).at_max_seconds == seconds
+
+
+def test_a_pool_that_the_policy_no_longer_has_is_never_at_max():
+    assert minute(look(0), Count(occupied=99), Policy(pools=())).at_max_seconds == 0
+
+
+def test_figures_add_up_over_looks():
+    first = minute(look(3, cpu=40.0, catalog=CATALOG), Count(ready=3))
+    before = Usage(hour=NOON, last=NOON, pools={"default": first})
+    both = minute(look(1, cpu=10.0, catalog=CATALOG), Count(ready=1), before=before)
+    assert (both.most_nodes, both.fewest_nodes) == (3, 1)
+    assert both.types == {"t3.small": 240}
+    assert (both.cpu_seconds, both.cpu_known, both.watched_seconds) == (50 * 60, 120, 120)
+    assert (both.spot_seconds, both.on_demand_seconds) == (120, 120)
+
+
+def happened(kind, change=0, pool="default", **changes):
+    return Event(id="e", at=NOON, cluster="shop", kind=kind, pool=pool, text="", change=change, **changes)
+
+
+def test_every_kind_of_event_counts_in_its_pool():
+    events = [
+        happened(EventKind.SCALE_UP, 2),
+        happened(EventKind.SCALE_UP, 3),
+        happened(EventKind.SCALE_DOWN, -1),
+        happened(EventKind.INTERRUPTED),
+        happened(EventKind.JOIN_FAILED),
+        happened(EventKind.JOIN_FAILED),
+        happened(EventKind.DRAIN_BLOCKED),
+        happened(EventKind.NO_CAPACITY),
+        happened(EventKind.MARKET_RESTORED),
+        happened(EventKind.SCALE_UP, 7, pool="other"),
+        happened(EventKind.SCALE_UP, 7, dry=True),
+    ]
+    before = Usage(
+        hour=NOON,
+        last=NOON,
+        pools={
+            "default": PoolUsage(
+                scale_ups=1,
+                scale_downs=1,
+                interruptions=1,
+                join_failures=1,
+                drain_failures=1,
+                no_capacity=1,
+                market_swaps=1,
+            )
+        },
+    )
+    used = minute(look(0), before=before, events=events)
+    assert (used.scale_ups, used.scale_downs, used.interruptions) == (6, 2, 2)
+    assert (used.join_failures, used.drain_failures, used.no_capacity, used.market_swaps) == (3, 2, 2, 2)
+
+
+def test_an_hour_is_split_at_its_end():
+    seen = look(1, at=after(3600 + 30), catalog=CATALOG)
+    decided = decide(seen, Memory(), POLICY)
+    found = counted(Usage(hour=NOON, last=after(3600 - 60)), seen, decided, (), POLICY)
+    (over,) = found.over
+    assert (over.hour, over.last, over.pools["default"].watched_seconds) == (NOON, after(3600), 60)
+    assert (found.running.hour, found.running.last) == (after(3600), after(3600 + 30))
+    assert found.running.pools["default"].watched_seconds == 30
