@@ -64,10 +64,10 @@ class Guard:
         if len(made_of_it) > launch.count:
             detail = f"{len(made_of_it)} machines, and {launch.id} asked for {launch.count}"
             self.broken(run.name, Rule.TWICE, detail)
-        self.within_max(run, launch)
-        self.within_fleet_max(run, launch)
+        if self.within_max(run, launch):
+            self.within_fleet_max(run, launch)
 
-    def within_max(self, run: Run, launch: Launch) -> None:
+    def within_max(self, run: Run, launch: Launch) -> bool:
         there = [
             machine
             for machine in self._world.ec2.live_workers(launch.pool)
@@ -77,6 +77,7 @@ class Guard:
         if len(there) > most:
             detail = f"{len(there)} workers in pool {launch.pool}, and max is {most}"
             self.broken(run.name, Rule.OVER_MAX, detail)
+        return len(there) <= most
 
     def within_fleet_max(self, run: Run, launch: Launch) -> None:
         """All pools together, and the workers that none of them owns."""
@@ -105,6 +106,7 @@ class Guard:
         node = self._world.kube.node_of(machine.id)
         if node is None or not node.ready or machine.doomed_at is not None or not machine.live:
             return
+        self._returned(run, node, machine)
         left = [
             pod
             for pod in self._world.kube.pods_on(node.name)
@@ -137,14 +139,28 @@ class Guard:
         return pod.deleted_at is None or waited <= pod.deleted_at + pod.grace + _STUCK_AFTER
 
     def _came_back(self, pod: Pod, machine: Machine) -> bool:
-        """It tolerates every taint and was made while the node was leaving: no eviction would keep it off."""
+        """Its controller made it while the node was leaving, and it tolerates every taint: no eviction would keep it
+        off, and it is made again elsewhere when the node has ended. One that nobody makes again is never excused, nor
+        is one that was there before the removal began."""
         began = [
             each.started
             for each in self._world.table.operations
             if isinstance(each, Removal) and each.instance == machine.id
         ]
         made = pod.created_at
-        return tolerates_leaving(pod.rules) and made is not None and any(made > start for start in began)
+        managed = pod.owner is not None and not pod.owner.gone
+        return managed and tolerates_leaving(pod.rules) and made is not None and any(made > start for start in began)
+
+    def _returned(self, run: Run, node: Node, machine: Machine) -> None:
+        """Pods that came back end with the node. Their budgets hold for that as for an eviction."""
+        pods = tuple(self._world.kube.pods.values())
+        going = [each for each in pods if each.node == node.name and each.ready and self._came_back(each, machine)]
+        left = tuple(each for each in pods if each not in going)
+        for budget in self._world.kube.budgets.values():
+            now = status(budget, left) if covered(budget, going) else None
+            if now is not None and now.current_healthy < now.desired_healthy:
+                wanted = f"{now.current_healthy} healthy are left, {budget.key} wants {now.desired_healthy}"
+                self.broken(run.name, Rule.BUDGET, f"{node.name} ended with pods that had come back: {wanted}")
 
     def _changed_since_check(self, run: Run, node: Node) -> bool:
         """It became ready, joined, or was uncordoned by a person after the run had looked at it for the last time."""
@@ -176,6 +192,9 @@ class Guard:
         if node is not None and not self._taken_by_ec2(node):
             self.needs_lease(run, f"evict {pod.key}")
             self.accounts.emptied(run, node, f"evict {pod.key}")
+        machine = self._world.ec2.machines.get(node.instance) if node else None
+        if machine is not None and self._came_back(pod, machine):
+            self.broken(run.name, Rule.RETURNED, f"{pod.key} was evicted from {pod.node}, and would come back again")
         if not pod.ready or pod.deleted_at is not None:
             return  # it was no healthy one, or had to go anyway
         if node is not None:

@@ -6,6 +6,7 @@ forbidden target              the control plane, a foreign machine or a foreign 
 pods abandoned                a worker was terminated with pods on it that had to move; interrupted, dead and
                               unjoined ones excepted
 budget broken                 an eviction left fewer healthy pods than the budget wants
+evicted in circles            a pod was evicted that came back to the leaving node, and would again
 by force                      a pod was deleted without grace from a node that nobody takes away
 a person overruled            our uncordon took off, or our cordon covered, a cordon that a person had set
 without the lease             a run acted or wrote that does not hold the lease, or let go of another's; draining what
@@ -29,6 +30,8 @@ operation never ends          an operation stays open beyond its deadlines
 pod left waiting              growth stopped while a pod waits that a new node could hold
 not healed                    an unhealthy worker is neither replaced nor removed
 did not shrink                an idle fleet with nothing that protects its nodes is still above min
+mute never ends               pods without a vote are neither heard again nor told of again
+interruption not handled      EC2 took a worker that was recorded as interrupted, and its node still took pods
 resting cost                  instances that are paid for and are no capacity stay, and no operator is alerted
 too many replicas down        a voluntary removal has more replicas of a workload down than `budgets.removals` allows
 alert flood                   one continuing condition is alerted again and again
@@ -45,6 +48,7 @@ class Rule(Enum):
     FORBIDDEN = "forbidden target"
     ABANDONED = "pods abandoned"
     BUDGET = "budget broken"
+    RETURNED = "evicted in circles"
     FORCED = "by force"
     PERSON = "a person overruled"
     LEASE = "without the lease"
@@ -64,6 +68,8 @@ class Rule(Enum):
     PODS = "pod left waiting"
     HEALING = "not healed"
     SHRINKING = "did not shrink"
+    MUTE = "mute never ends"
+    UNHANDLED = "interruption not handled"
     RESTING_COST = "resting cost"
     AVAILABILITY = "too many replicas down"
     QUIET = "alert flood"

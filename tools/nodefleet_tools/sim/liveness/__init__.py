@@ -5,6 +5,8 @@ check         the base of a check
 conditions    facts of the world that a check depends on: launches work, below max, a part answers
 shrinking     an idle fleet reaches min, with one exporter or one node in doubt
 finishing     an operation is closed within the time that its deadlines give: the example
+mutes         pods without a vote are heard again
+interruptions what is recorded as interrupted takes no pods when EC2 takes it
 quiet         alerts of one continuing condition are few, however pod names and figures change
 
 **How it works.** `world.liveness.begin()` starts the clocks; nothing is judged before. Chaos calls it when the trouble

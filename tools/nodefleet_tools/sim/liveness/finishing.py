@@ -1,8 +1,9 @@
 """An operation is closed within the time that its deadlines give.
 
 A launch:    sent until its deadline (lease), EC2's answer an interval later, join_limit.
-A removal:   drained until drain_timeout; or its deadline, which is when EC2 takes it (a scheduled change: up to
-             scheduled_change_lead away), and false_alarm_after until EC2 is no longer believed.
+A removal:   voluntary or unhealthy: drained until drain_timeout, and as long again to be terminated or let back in.
+             Interrupted: until its deadline, which is when EC2 takes it (a scheduled change: up to
+             scheduled_change_lead after it began), and false_alarm_after until EC2 is no longer believed.
 A cleanup:   until drain_timeout.
 Each then takes a tick to be seen, and one more to be done: a termination, an uncordon. While Kubernetes or EC2 does not
 answer, the operations' own clocks stand still.
@@ -10,8 +11,9 @@ answer, the operations' own clocks stand still.
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import assert_never
 
-from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
+from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal, Why
 from nodefleet.domain.policy import Pool
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
@@ -29,10 +31,15 @@ class Finishing(Check):
     def _bound(self, operation: Operation) -> timedelta:
         policy = self.world.policy
         pool = policy.pool(operation.pool) or Pool(name=operation.pool)
-        taken = operation.deadline - operation.started + pool.removal.notice + pool.removal.false_alarm_after
-        own = {
-            Launch: policy.lease + policy.interval + pool.health.join_limit,
-            Removal: max(2 * pool.removal.drain_timeout, taken),  # one that was let back in may be interrupted
-            Cleanup: pool.removal.drain_timeout,
-        }[type(operation)]
+        match operation:
+            case Launch():
+                own = policy.lease + policy.interval + pool.health.join_limit
+            case Removal(why=Why.INTERRUPTED):
+                own = operation.deadline - operation.started + pool.removal.false_alarm_after
+            case Removal():
+                own = 2 * pool.removal.drain_timeout
+            case Cleanup():
+                own = pool.removal.drain_timeout
+            case _:
+                assert_never(operation)
         return own + self.world.conditions.slack(intervals=4)

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.liveness.finishing import Finishing
 from nodefleet_tools.sim.liveness.healing import Healing
+from nodefleet_tools.sim.liveness.interruptions import Interruptions
+from nodefleet_tools.sim.liveness.mutes import Mutes
 from nodefleet_tools.sim.liveness.pods import Pods
 from nodefleet_tools.sim.liveness.quiet import Quiet
 from nodefleet_tools.sim.liveness.resting import RestingCost
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from nodefleet_tools.sim.world import World
 
 EVERY = 30.0  # seconds of simulated time between two polls
-CHECKS: tuple[type[Check], ...] = (Finishing, Healing, Pods, Quiet, RestingCost, Shrinking)
+CHECKS: tuple[type[Check], ...] = (Finishing, Healing, Interruptions, Mutes, Pods, Quiet, RestingCost, Shrinking)
 _WHO = "liveness"
 
 

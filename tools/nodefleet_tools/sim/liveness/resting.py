@@ -4,6 +4,7 @@ Holds while EC2, Kubernetes and the table answer and EC2 lists what there is. An
 join is kept on purpose, and was told when it was marked.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -13,6 +14,7 @@ from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule
 
+_MORE = re.compile(r" and \d+ more")
 _PAID = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING, InstanceState.STOPPED)
 
 
@@ -22,13 +24,15 @@ class RestingCost(Check):
     def cases(self) -> Mapping[str, timedelta]:
         world, conditions = self.world, self.world.conditions
         answers = conditions.answers("cloud", "cluster", "store") and conditions.lists_are_true
-        if not answers or self._alerted():
+        if not answers:
             return {}
         policy = world.policy
         joined = max((pool.health.join_limit for pool in policy.pools), default=timedelta(0))
         bound = policy.resting.longest + joined + conditions.slack()
         return {
-            f"instance {each.id} is no capacity": bound for each in world.ec2.machines.values() if self._rests(each)
+            f"instance {each.id} is no capacity": bound
+            for each in world.ec2.machines.values()
+            if self._rests(each) and not self._alerted(each)
         }
 
     def _rests(self, machine: Machine) -> bool:
@@ -38,6 +42,14 @@ class RestingCost(Check):
         stopped = machine.state in (InstanceState.STOPPING, InstanceState.STOPPED)
         return stopped or node is None or not node.ready or self.world.policy.pool(machine.pool) is None
 
-    def _alerted(self) -> bool:
+    def _alerted(self, machine: Machine) -> bool:
+        """An alert of the last while names it. Of many the text names the first few and counts the others, so one that
+        counts others may mean it."""
         since = self.world.now - self.world.policy.messages.remind_after
-        return any(e.kind is EventKind.RESTING_COST and e.at >= since for e in self.world.table.events)
+        node = self.world.kube.node_of(machine.id)
+        names = {machine.id, node.name if node else machine.id}
+        return any(
+            any(name in event.text for name in names) or _MORE.search(event.text)
+            for event in self.world.table.events
+            if event.kind is EventKind.RESTING_COST and event.at >= since
+        )

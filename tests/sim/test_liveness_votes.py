@@ -1,0 +1,80 @@
+"""Mutes that end, interruptions that are handled, and pods that come back: a world in which they are not is found."""
+
+from dataclasses import replace
+from datetime import timedelta
+from unittest.mock import patch
+
+from nodefleet.decide import engine, pending_classes
+from nodefleet.domain.machines import Notice, NoticeKind
+from nodefleet.operations import launch as launch_operation
+from nodefleet_tools.sim.kube import Traits
+from nodefleet_tools.sim.rules import Rule
+from worlds import Cluster, shop, spot_worker
+
+HOUR = 30  # ticks
+
+
+def broken(cluster: Cluster) -> list[Rule]:
+    return [violation.rule for violation in cluster.world.violations]
+
+
+# ── fleet.max ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fleet_that_outgrows_its_limit_is_found():
+    cluster = shop(workers=6, replicas=12)
+    cluster.world.enforce({"pools": [{"name": "web", "limits": {"min": 2, "max": 6}}]})
+    with (
+        patch.object(engine, "within_fleet", lambda this, *_: this),
+        patch.object(launch_operation, "fleet_occupied", lambda *_: 0),
+    ):
+        cluster.calm(2)
+    assert Rule.OVER_FLEET_MAX in broken(cluster)
+
+
+# ── mutes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def refused() -> Cluster:
+    """A pod that the scheduler refuses for a reason that packing does not know, though there is room."""
+    cluster = shop()
+    cluster.world.deploy("odd", replicas=1, traits=Traits(refused="no StorageClass"))
+    return cluster.must_live()
+
+
+def test_pods_that_lost_their_vote_are_heard_again():
+    cluster = refused()
+    cluster.calm(3 * HOUR)
+    assert broken(cluster) == []
+
+
+def test_a_mute_that_never_ends_is_found():
+    cluster = refused()
+
+    def for_ever(each, bound, now):  # as the real one
+        return replace(each, muted_until=now + timedelta(hours=1)) if each.muted_until else each
+
+    with patch.object(pending_classes, "_revised", for_ever):
+        cluster.calm(3 * HOUR)
+    assert broken(cluster) == [Rule.MUTE]
+
+
+# ── interruptions ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_recorded_interruption_that_nobody_handles_is_found():
+    cluster = shop().must_live()
+    world = cluster.world
+    worker = spot_worker(world)
+    world.interrupt(worker)
+    world.parts("a function").store.record(Notice(instance=worker, kind=NoticeKind.SPOT_INTERRUPTION, at=world.now))
+    world.advance(300)
+    assert broken(cluster) == [Rule.UNHANDLED]
+
+
+def test_one_that_is_handled_is_not():
+    cluster = shop().must_live()
+    notice = cluster.world.interrupt(spot_worker(cluster.world))
+    cluster.warned([notice])
+    cluster.world.advance(300)
+    assert Rule.UNHANDLED not in broken(cluster)

@@ -1,0 +1,43 @@
+"""A recorded interruption is handled: when EC2 takes the worker its node takes no pods any more.
+
+The events come through a queue, and what is recorded of them is seen by the function that recorded it and by every run.
+Demanded of Spot warnings that were in the table for `_TIME` or longer while everything answered; less is EC2's doing.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from nodefleet.domain.machines import Notice, NoticeKind
+from nodefleet_tools.sim.liveness.check import Check
+from nodefleet_tools.sim.rules import Rule
+
+_TIME = timedelta(seconds=60)  # half of a warning: the design cordons within twenty seconds
+
+
+class Interruptions(Check):
+    rule = Rule.UNHANDLED
+
+    def cases(self) -> Mapping[str, timedelta]:
+        return {}
+
+    def begun(self) -> None:
+        self._recorded: dict[str, datetime] = {}  # instances whose nodes still take pods, and since when that is known
+
+    def broken(self) -> Iterable[str]:
+        world = self.world
+        if not world.conditions.all_answer:
+            self._recorded.clear()
+            return
+        now, machines = world.now, world.ec2.machines
+        for identity, since in list(self._recorded.items()):
+            machine, node = machines[identity], world.kube.node_of(identity)
+            if not machine.live and now - since >= _TIME:
+                yield f"{identity} was taken, and its node had taken pods for {(now - since).total_seconds():.0f} s"
+            if not machine.live or node is None or node.cordoned or not node.ready:
+                del self._recorded[identity]
+        for notice in world.table.all("notice", Notice):
+            node = world.kube.node_of(notice.instance)
+            live = notice.instance in machines and machines[notice.instance].live
+            warned = notice.kind is NoticeKind.SPOT_INTERRUPTION and live
+            if warned and node is not None and node.ready and not node.cordoned:
+                self._recorded.setdefault(notice.instance, now)
