@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Literal
 
-from nodefleet.adapters.slack.meanings import MEANINGS
+from nodefleet.adapters.slack.meanings import MEANINGS, REMINDER
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
 from nodefleet.domain.metrics import Metric
 from nodefleet_infra.config import Cluster, ScheduleConfig
@@ -58,6 +58,7 @@ class Alarm:
     period: int  # seconds
     periods: int = 1
     missing: Literal["notBreaching", "breaching"] = "notBreaching"  # what no data means
+    reminds: bool = False  # of another alarm that goes on: that it is over is the other's to say
 
 
 # ── all of them ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,6 +98,7 @@ def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig) -> Ite
     yield alarm("memory-high", warning, Metric.MEMORY, "Minimum", limit=80, period=5 * _MINUTE, periods=2)
     for key, metric in (("api-server-unavailable", Metric.API_SERVER_AWAY), ("ec2-unavailable", Metric.EC2_AWAY)):
         yield alarm(key, critical, metric, "Minimum", over="≥", limit=1, period=5 * _MINUTE)
+        yield _reminder(names.of(cluster.name, key, REMINDER), key, metric, cluster)
     yield alarm(
         "prometheus-unavailable",
         warning,
@@ -106,6 +108,23 @@ def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig) -> Ite
         over="≥",
         limit=_DEGRADED,
         period=5 * _MINUTE,
+    )
+
+
+def _reminder(name: str, key: str, metric: Metric, cluster: Cluster) -> Alarm:
+    """CloudWatch tells of changes only, and an e-mail may be missed. This one rings in the first minutes of every hour
+    for as long as it lasts."""
+    away = Series(namespace=NAMESPACE, metric=metric.value, dimensions={DIMENSION: cluster.id}, statistic="Minimum")
+    return _alarm(
+        name,
+        key,
+        Severity.CRITICAL,
+        {"value": away},
+        expression="IF(MINUTE(value) < 5, value, 0)",
+        over="≥",
+        limit=1,
+        period=5 * _MINUTE,
+        reminds=True,
     )
 
 

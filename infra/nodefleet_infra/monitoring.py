@@ -97,7 +97,7 @@ class Monitoring(pulumi.ComponentResource):
             metric_queries=None if plain else _queries(alarm),
             actions_enabled=active,
             alarm_actions=[topic],
-            ok_actions=[topic],
+            ok_actions=[] if alarm.reminds else [topic],
             tags=self._names.tags(alarm.name),
             opts=self._own,
         )

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from infra_mocks import DEV, PRODUCTION, deployed_stack, unusual_stack
-from nodefleet.adapters.slack.meanings import MEANINGS, meaning_of
+from nodefleet.adapters.slack.meanings import MEANINGS, is_reminder, meaning_of
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
 from nodefleet.domain.metrics import ABOUT, Metric
 from nodefleet_infra.alarms import JOIN_FAILURES, METRICS, near_time_limit, silence
@@ -32,9 +32,11 @@ def key_of(name):
 
 
 def alarms(graph):
-    """By key, each with its inputs."""
+    """By key, each with its inputs; without the reminders."""
     found = {}
     for each in graph.of(ALARM):
+        if is_reminder(each.inputs["name"]):
+            continue
         found.setdefault(key_of(each.inputs["name"]), []).append(each.inputs)
     return found
 
@@ -177,6 +179,21 @@ def test_failed_joins_are_counted_from_the_log_of_every_function_that_runs_the_l
 def test_a_stack_that_was_switched_off_raises_no_alarm():
     assert {each.inputs["actionsEnabled"] for each in deployed_stack(DEV).of(ALARM)} == {True}
     assert {each.inputs["actionsEnabled"] for each in unusual_stack().of(ALARM)} == {False}
+
+
+def test_while_the_api_server_or_ec2_is_away_an_e_mail_reminds_every_hour():
+    """In the first minutes of each hour, through the critical topic, and nothing is said when those are over."""
+    found = [each.inputs for each in deployed_stack(DEV).of(ALARM) if is_reminder(each.inputs["name"])]
+    assert {key_of(each["name"]) for each in found} == {"api-server-unavailable", "ec2-unavailable"}
+    for each in found:
+        ((query,), (series,)) = (
+            [one for one in each["metricQueries"] if "expression" in one],
+            [one for one in each["metricQueries"] if "metric" in one],
+        )
+        assert query["expression"] == "IF(MINUTE(value) < 5, value, 0)"
+        assert (series["id"], series["metric"]["period"], each["evaluationPeriods"]) == ("value", 5 * SECONDS, 1)
+        assert each["alarmActions"][0].endswith("-critical")
+        assert each.get("okActions", []) == []
 
 
 def test_each_cluster_has_its_own_alarms():

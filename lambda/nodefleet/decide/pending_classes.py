@@ -47,6 +47,8 @@ class Pending:
         by_class: dict[str, list[Pod]] = defaultdict(list)
         for pod in waiting:
             by_class[named.of(pod)].append(pod)
+        if not waiting:
+            return cls()
         running: dict[str, list[str]] = {_controller(pod): [] for pod in waiting}
         for pod in pods:
             if pod.node is not None and not pod.finished and (known := running.get(_controller(pod))) is not None:

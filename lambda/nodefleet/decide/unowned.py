@@ -35,7 +35,8 @@ class Disposal:
 
 
 def unowned(fleet: Iterable[Worker], policy: Policy) -> list[Worker]:
-    return [worker for worker in fleet if policy.pool(worker.pool) is None]
+    owners = {pool.name for pool in policy.pools}
+    return [worker for worker in fleet if worker.pool not in owners]
 
 
 def unowned_tells(fleet: Iterable[Worker], policy: Policy) -> list[Tell]:

@@ -291,10 +291,11 @@ def _pressed(node: Node, health: Health, now: datetime) -> str:
 def _crashing(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
     """Of each node where some pod crashes all pods that could; without those that crash and whose workload is ready
     nowhere else: they do not crash because of their node."""
+    pods = tuple(pods)
+    if not any(pod.crashes for pod in pods):
+        return {}
     everyone = [pod for pod in pods if pod.movable and pod.node and pod.deleted_at is None]
     nodes = {pod.node for pod in everyone if pod.crashes}
-    if not nodes:
-        return {}
     well = defaultdict(set)
     for pod in everyone:
         if pod.ready and pod.owner:

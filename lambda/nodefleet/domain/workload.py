@@ -196,7 +196,7 @@ class Pod:
     def is_daemon(self) -> bool:
         """It runs on every node, and ends with it."""
         of_daemon_set = self.owner is not None and self.owner.kind == "DaemonSet"
-        return of_daemon_set or self.annotations.get(DAEMON_POD) == "true"
+        return of_daemon_set or (bool(self.annotations) and self.annotations.get(DAEMON_POD) == "true")
 
     @property
     def movable(self) -> bool:

@@ -67,6 +67,18 @@ def test_an_alarm_says_what_where_and_when():
     assert told.rule == "Sum of ScalingFailures ≥ 3 within 15 min"
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("node-fleet-dev-shop-api-server-unavailable-reminder", 0),
+        ("node-fleet-dev-shop-api-server-unavailable", 1),
+        ("team-lunch-reminder", 1),
+    ],
+)
+def test_a_reminder_of_ours_is_for_e_mail_only(name, told):
+    assert len(arrived([record(message(AlarmName=name))]).news) == told
+
+
 def test_the_link_leads_to_the_alarm_in_its_own_region():
     assert alarm().console == (
         "https://eu-west-1.console.aws.amazon.com/cloudwatch/home?region=eu-west-1#alarmsV2:alarm/"

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from nodefleet.adapters.slack.meanings import is_reminder
 from nodefleet.notifying.news import Alarm, AlarmState, Arrived, News, Spoiled
 
 SOURCE = "aws:sns"
@@ -103,6 +104,8 @@ def _alarm(message: str) -> Alarm | None:
         raise ValueError(f"{change.state_change_time} is a time without a zone")
     if not change.alarm_name:
         raise ValueError("it has no name")
+    if is_reminder(change.alarm_name):
+        return None
     if change.new_state_value is AlarmState.OK and change.old_state_value == AlarmState.NO_DATA.value:
         return None
     trigger = _trigger(change.trigger)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+REMINDER = "reminder"  # how the name of an alarm ends that only says again, by e-mail, that another one goes on
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
@@ -139,6 +141,11 @@ MEANINGS: Mapping[str, Meaning] = {
         todo="See whether nodes are being added. If they do not help, look at what the application waits for.",
     ),
 }
+
+
+def is_reminder(alarm: str) -> bool:
+    """One of ours. The autoscaler itself reminds in Slack."""
+    return alarm.endswith(f"-{REMINDER}") and meaning_of(alarm) is not None
 
 
 def meaning_of(alarm: str) -> Meaning | None:

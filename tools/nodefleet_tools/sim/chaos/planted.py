@@ -172,7 +172,7 @@ def _capacity_for_named_pods() -> Any:
 
 def _unhealthy_kept() -> Any:
     """A dead node is replaced, and never removed."""
-    return patch.object(health, "sick", lambda *_: [])
+    return patch.object(health, "sick", lambda *_, **__: [])
 
 
 def _removals_in_a_row() -> Any:
