@@ -69,6 +69,7 @@ def facts_of(
                     groups=(ec2("security-group", said["clusters"][cluster.id]["group"]),),
                     queues=queues_read(cluster.policy, place),
                     metrics=reads_metrics(cluster.policy),
+                    disk_key=cluster.disk_key,
                 )
                 for cluster in clusters
             ),

@@ -40,6 +40,7 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,18}[a-z0-9])?")
 _K3S = re.compile(r"v\d+\.\d+\.\d+(-rc\d+)?\+k3s\d+")
 _SNAPSHOT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_KEY = re.compile(r"arn:[\w-]+:kms:[a-z0-9-]+:\d{12}:key/[\w-]+")
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _LEAST_RESERVED = {"interruption": 2}  # Lambda polls a queue for two functions at least
 _LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
@@ -206,6 +207,9 @@ def cluster(config: ClusterConfig, path: str, zones: tuple[str, ...]) -> Iterato
         yield problem(
             f"{path}.master.zone", config.master.zone, "is not one of the zones", f"one of {', '.join(zones)}"
         )
+    if config.disk_key and not _KEY.fullmatch(config.disk_key):
+        right = "arn:aws:kms:<region>:<account>:key/<id>: an alias cannot be granted"
+        yield problem(f"{path}.disk_key", config.disk_key, "is not the ARN of a key", right)
     if not _is_cron(config.master.snapshot_cron):
         right = "minute, hour, day, month and weekday, such as 0 */6 * * *"
         yield problem(f"{path}.master.snapshot_cron", config.master.snapshot_cron, "is not a schedule", right)

@@ -155,6 +155,7 @@ class ClusterConfig:
     policy: Any = field(default_factory=dict)  # what a policy file holds
     master: MasterConfig = field(default_factory=MasterConfig)
     machines: Mapping[str, Machines] = field(default_factory=dict)  # by pool; a pool that is not named has the defaults
+    disk_key: str = ""  # ARN of a KMS key for the disks of server and workers; empty: the account's own for EBS
     k3s: K3s | None = None  # none: the release that this version of node-fleet was tested with
 
 
@@ -195,6 +196,7 @@ class Cluster:
     master: MasterConfig
     master_arch: Arch
     k3s: K3s | None
+    disk_key: str
     pools: tuple[Pool, ...]
     policy: Policy
     policy_data: Any  # as somebody wrote it

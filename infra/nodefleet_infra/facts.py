@@ -182,6 +182,7 @@ class ClusterArns:
     groups: tuple[str, ...]  # the workers' security groups
     queues: tuple[str, ...] = ()  # SQS queues that the policy reads
     metrics: bool = False  # whether the policy reads CloudWatch
+    disk_key: str = ""  # a key of somebody's own for the workers' disks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

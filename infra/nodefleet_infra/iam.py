@@ -12,7 +12,7 @@ every call of the code against it. `*` stands for a resource only where AWS know
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nodefleet_infra import iam_ec2
+from nodefleet_infra import disk_keys, iam_ec2
 from nodefleet_infra.facts import ClusterArns, Facts, Place, backup_prefix
 from nodefleet_infra.statements import Statement
 
@@ -73,6 +73,7 @@ def _loop(facts: Facts) -> tuple[Statement, ...]:
         iam_ec2.seeing(),
         *iam_ec2.launching(place, clusters),
         *iam_ec2.keeping(place, clusters),
+        *disk_keys.using(place, clusters),
     )
 
 

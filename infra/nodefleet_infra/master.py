@@ -88,6 +88,7 @@ class Master(pulumi.ComponentResource):
                 volume_type="gp3",
                 volume_size=config.disk_gb,
                 encrypted=True,
+                kms_key_id=self._cluster.disk_key or None,
                 delete_on_termination=True,
                 tags=self._tags,
             ),

@@ -12,6 +12,7 @@ from nodefleet_infra.autoscaler import Autoscaler, AutoscalerNeeds
 from nodefleet_infra.bill import own_usd
 from nodefleet_infra.budget import Budget
 from nodefleet_infra.config import Cluster, Stack
+from nodefleet_infra.disk_keys import DiskKeys
 from nodefleet_infra.facts import (
     MasterFacts,
     MasterNeeds,
@@ -58,8 +59,12 @@ def declare(
     config, ids = stack.config, stack.cluster_ids()
     needed = LEAN_METRICS if config.autoscaler.lean else METRICS
     metrics = tuple(dict.fromkeys((*needed, *config.autoscaler.metrics)))
-    for service in SERVICES:
+    linked = [
         ServiceRole(service.split(".")[0], service=service, region=place.region, account=place.account)
+        for service in SERVICES
+    ]
+    if keys := [cluster.disk_key for cluster in stack.clusters if cluster.disk_key]:
+        DiskKeys("disk-keys", place, keys, linked)
     network = Network("network", names, place, config.network, stack.clusters)
     state = State("state", names, place, ids, production=config.production, webhook=webhook)
     if config.budget:

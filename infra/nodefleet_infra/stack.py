@@ -128,6 +128,7 @@ def _cluster(config: ClusterConfig, policy: Policy, names: Names) -> Cluster:
         master=config.master,
         master_arch=machine_types.arch_of(config.master.type),
         k3s=config.k3s,
+        disk_key=config.disk_key,
         pools=tuple(pools),
         policy=policy,
         policy_data={} if config.policy is None else config.policy,  # an empty key in YAML

@@ -52,7 +52,11 @@ class Workers(pulumi.ComponentResource):
                 aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
                     device_name=ROOT_DEVICE,
                     ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
-                        volume_type="gp3", volume_size=pool.disk_gb, encrypted="true", delete_on_termination="true"
+                        volume_type="gp3",
+                        volume_size=pool.disk_gb,
+                        encrypted="true",
+                        kms_key_id=cluster.disk_key or None,
+                        delete_on_termination="true",
                     ),
                 )
             ],
