@@ -22,6 +22,8 @@ def made_or_found(iam: Any, service: str) -> str:
         if "has been taken" not in str(error):
             raise
         return "found"
+    except iam.exceptions.EntityAlreadyExistsException:  # how the rest of IAM says it
+        return "found"
     return "made"
 
 

@@ -5,9 +5,11 @@ with each other, and not what AWS does.
 """
 
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from nodefleet.domain.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_RO
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
+ARTEFACTS = "build/arm64-py313/artefacts.json"
+FULL = pytest.mark.skipif(not os.environ.get("NODEFLEET_E2E_FULL"), reason="make e2e-full")
 WEBHOOK = "https://hooks.slack.com/services/T0/B0/only-here"
 
 
@@ -28,6 +32,11 @@ def block(heading: str, number: int = 0) -> str:
     """What stands in the page's shell blocks under this heading."""
     section = re.split(r"^#+ ", PAGE.split(f"# {heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
     return re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[number]
+
+
+def plain(script: str) -> list[str]:
+    """Its commands, without what it says of them."""
+    return [line.split("  #")[0].strip() for line in script.splitlines()]
 
 
 def machines(at: Engine, role: str, *states: str) -> list[str]:
@@ -94,7 +103,8 @@ def first(fresh: Engine) -> Ran:
 def dev(fresh: Engine, first: Ran) -> Engine:
     assert not first.ok
     fresh.refuse()
-    resumed = fresh.up()
+    _, up = plain(block("4. Deploy"))
+    resumed = fresh.shell(up)
     assert {step.op for step in resumed.steps} == {"create"}
     assert not {str(step) for step in resumed.steps} & {str(step) for step in first.steps}
     return fresh
@@ -111,7 +121,8 @@ def test_everything_that_is_wrong_with_the_configuration_is_said_at_once(fresh):
 
 
 def test_the_first_preview_of_a_fresh_checkout_creates_everything_and_does_nothing(fresh):
-    previewed = fresh.shell("pulumi preview")
+    preview, _ = plain(block("4. Deploy"))
+    previewed = fresh.shell(preview)
     assert {step.op for step in previewed.planned} == {"create"}
     assert len(previewed.planned) > 170
     assert not previewed.steps
@@ -131,11 +142,176 @@ def test_a_second_preview_finds_nothing_to_do(dev):
     assert not again.planned
 
 
+# ── what an upgrade changes ──────────────────────────────────────────────────────────────────────────────────────
+
+FUNCTIONS = {f"update Function {name}" for name in ("interruption", "notify", "reconcile", "report")}
+ALIASES = {
+    f"update Alias {name}"
+    for name in ("interruption-urgent", "notify-live", "reconcile-tick", "reconcile-urgent", "report-live")
+}
+NEW_TEMPLATE = {"update LaunchTemplate shop-default", "update TableItem dev-shop-deployment"}
+
+
+def replaced(what: str) -> set[str]:
+    return {f"{op} {what}" for op in ("create-replacement", "delete-replaced", "replace")}
+
+
+NEW_PROGRAM = {*replaced("BucketObjectv2 shop-master-program"), "update BucketObjectv2 shop-master-current"}
+NEW_MASTER = {*replaced("Instance shop-master"), "update MetricAlarm shop-master-status-check"}
+
+
+@contextmanager
+def other_code(at: Engine) -> Iterator[None]:
+    with (
+        edited(at, "lambda/nodefleet/errors.py", {"class MalformedError": "# Another line.\nclass MalformedError"}),
+        edited(at, "infra/nodefleet_infra/userdata/server.sh", {"\n\n": "\n: another line\n\n"}, first_only=True),
+    ):
+        at.shell("make setup layers")
+        yield
+    at.shell("make layers")
+
+
+@contextmanager
+def other_libraries(at: Engine) -> Iterator[None]:
+    """As if the layer had been built from other versions, which takes half a minute and the network."""
+    digest = json.loads((at.checkout / ARTEFACTS).read_text())["layer"]["content"]
+    with edited(at, ARTEFACTS, {digest: digest[::-1]}):
+        yield
+
+
+@contextmanager
+def other_policy(at: Engine) -> Iterator[None]:
+    with edited(at, "Pulumi.dev.yaml", {"max: 6": "max: 7"}):
+        yield
+
+
+@contextmanager
+def other_manifests(at: Engine) -> Iterator[None]:
+    with edited(at, "infra/nodefleet_infra/manifests/budgets.yaml", {"\n": "\n# Another line.\n"}, first_only=True):
+        yield
+
+
+@contextmanager
+def newer_image(at: Engine) -> Iterator[None]:
+    at.publish_image("ami-0fedcba9876543210")
+    yield
+
+
+@contextmanager
+def other_k3s(at: Engine) -> Iterator[None]:
+    release = f"k3s: {{version: v1.36.5+k3s1, sha256: {{x86_64: {'ab' * 32}}}}}"
+    with edited(at, "Pulumi.dev.yaml", {"- name: shop": f"- name: shop\n      {release}"}):
+        yield
+
+
+@contextmanager
+def other_settings(at: Engine) -> Iterator[None]:
+    with edited(at, "Pulumi.dev.yaml", {"- name: shop": "- name: shop\n      master: {snapshot_cron: 0 */3 * * *}"}):
+        yield
+
+
+@contextmanager
+def other_master(at: Engine) -> Iterator[None]:
+    with edited(at, "Pulumi.dev.yaml", {"- name: shop": "- name: shop\n      master: {image: ami-0fedcba9876543210}"}):
+        yield
+
+
+Changing = Callable[[Engine], AbstractContextManager[None]]
+# By the first column of the page's table.
+ROWS: Mapping[str, tuple[Changing, set[str]]] = {
+    "code": (other_code, FUNCTIONS | ALIASES | NEW_PROGRAM),
+    "libraries": (other_libraries, FUNCTIONS | ALIASES | replaced("LayerVersion libraries")),
+    "policy": (other_policy, {"update TableItem dev-shop-policy"}),
+    "manifests": (other_manifests, {"update BucketObjectv2 shop-master-node-fleet-budgets.yaml"}),
+    "workers' image": (newer_image, NEW_TEMPLATE),
+    "master's image": (other_master, NEW_MASTER),
+    "K3s": (other_k3s, NEW_PROGRAM | NEW_TEMPLATE | {"update BucketObjectv2 shop-master-k3s"}),
+    # Prometheus's rules say when a snapshot is late.
+    "master's settings": (
+        other_settings,
+        NEW_PROGRAM | {"update BucketObjectv2 shop-master-node-fleet-prometheus.yaml"},
+    ),
+}
+TOGETHER = ("code", "policy", "manifests", "workers' image", "K3s")
+
+
+def test_each_row_of_the_page_is_here():
+    table = PAGE.split("| what | how | what happens |\n", 1)[1].split("\n\n", 1)[0].splitlines()[1:]
+    assert {line.split("|")[1].strip() for line in table} == {*ROWS}
+
+
+@pytest.mark.parametrize("row", [pytest.param(each, marks=() if each == "master's image" else FULL) for each in ROWS])
+def test_a_row_changes_what_the_page_says_and_nothing_else(dev, row):
+    change, expected = ROWS[row]
+    with change(dev):
+        previewed = dev.preview()
+    assert {str(step) for step in previewed.planned} == expected
+    assert ("WILL BE REPLACED" in previewed.output) == (expected >= NEW_MASTER)
+
+
+def test_the_master_is_replaced_by_the_pages_command_and_keeps_its_address(dev):
+    (server,) = machines(dev, ROLE_SERVER, "running")
+    kept = dev.outputs()["apiServers"]
+    (command,) = [line for line in block("The master").splitlines() if line.startswith("pulumi")]
+    done = dev.shell(command)
+    assert {str(step) for step in done.steps} == NEW_MASTER
+    (new,) = machines(dev, ROLE_SERVER, "running")
+    assert new != server
+    assert dev.outputs()["apiServers"] == kept
+
+
+def test_code_policy_manifests_images_and_k3s_are_taken_up_together_and_the_master_stays(dev):
+    (server,) = machines(dev, ROLE_SERVER, "running")
+    with ExitStack() as stack:
+        for row in TOGETHER:
+            stack.enter_context(ROWS[row][0](dev))
+        done = dev.up()
+    assert {str(step) for step in done.steps} == set[str]().union(*(ROWS[row][1] for row in TOGETHER))
+    assert machines(dev, ROLE_SERVER, "running") == [server]
+    (template,) = dev.client("ec2").describe_launch_template_versions(
+        LaunchTemplateName="node-fleet-dev-shop-default", Versions=["$Default"]
+    )["LaunchTemplateVersions"]
+    assert (template["VersionNumber"], template["LaunchTemplateData"]["ImageId"]) == (2, "ami-0fedcba9876543210")
+
+
+def test_what_the_page_asks_afterwards_is_answered(dev):
+    """With AWS's command line, if it is here."""
+    asked = f"export AWS_DEFAULT_REGION={dev.region}  # its version 1 reads no other\n{block('5. See that it is well')}"
+    if shutil.which("aws") is None:
+        asked = asked.partition("MASTER=")[0]
+    names = re.findall(r"(\w+)=", "\n".join(plain(asked)))
+    ours = [name for name in names if name.startswith("NODEFLEET") or name == "MASTER"]
+    told = dev.shell(f'{asked}\nfor name in {" ".join(dict.fromkeys(ours))}; do echo "$name=${{!name}}"; done').output
+    found = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
+    assert found["NODEFLEET_TABLE"] in dev.client("dynamodb").list_tables()["TableNames"]
+    assert found["NODEFLEET_BUCKET"] in {each["Name"] for each in dev.client("s3").list_buckets()["Buckets"]}
+    dev.client("secretsmanager").describe_secret(SecretId=found["NODEFLEET_SLACK_SECRET"])
+    if "MASTER" in found:
+        assert [found["MASTER"]] == machines(dev, ROLE_SERVER, "running")
+
+
+# ── a second stack ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_production_stack_beside_it_is_made_and_refuses_to_be_destroyed(dev):
+    dev.shell("cp infra/examples/Pulumi.production.yaml . && pulumi stack init production")
+    made = dev.up()
+    assert {step.op for step in made.steps} == {"create"}
+    refused = dev.shell("pulumi destroy", check=False)
+    assert not refused.ok
+    assert not refused.steps, "a destroy that is refused does nothing"
+    dev("stack", "select", "dev")
+    assert len(machines(dev, ROLE_SERVER, "running")) == 1
+
+
+# ── and away again ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
 def test_the_functions_run_on_what_was_made_and_a_destroy_sweeps_what_they_launched(dev, tmp_path):
     with functions_of(graph_of(dev), MotoCloud(dev.region), tmp_path) as functions:
         assert functions.tick()
         assert len(functions.workers()) == 2
-    workers, (server,) = machines(dev, ROLE_WORKER), machines(dev, ROLE_SERVER)
+    workers, (server,) = machines(dev, ROLE_WORKER, "running"), machines(dev, ROLE_SERVER, "running")
     gone = dev.shell(block("Destroying"))
     assert {step.op for step in gone.steps} == {"delete"}
     order = [str(step) for step in gone.steps]

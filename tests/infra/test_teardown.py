@@ -324,6 +324,7 @@ def test_a_role_of_aws_is_not_made_in_another_account(account):
 def test_a_role_of_aws_is_made_once_and_found_ever_after(account):
     iam = boto3.client("iam")
     assert made_or_found(iam, "spot.amazonaws.com") == "made"
+    assert made_or_found(iam, "spot.amazonaws.com") == "found"
     made = ServiceRoleProvider().create({"service": "ec2fleet.amazonaws.com", "region": "us-east-1", "account": OURS})
     assert (made.id, made.outs["how"]) == ("ec2fleet.amazonaws.com", "made")
 

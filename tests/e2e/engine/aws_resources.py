@@ -72,6 +72,11 @@ def known_later(kind: str, changed: frozenset[str]) -> frozenset[str]:
     return frozenset()
 
 
+def is_known(kind: str) -> bool:
+    """Whether the stand-in can make such a resource."""
+    return _short(kind) in _CHECKED or hasattr(EngineCloud, f"_{_short(kind)}")
+
+
 def _short(kind: str) -> str:
     """ "lambda/alias:Alias" is "lambda/Alias", because there are two; else the last part is enough."""
     last = kind.rpartition(":")[2]
