@@ -36,7 +36,7 @@ from mutmut.mutation.file_mutation import mutate_file_contents
 from mutant_runner import MISSED, Mutant, Trials, Verdict, try_mutants
 
 ROOT = Path(__file__).resolve().parent.parent
-STAGE = ROOT / os.environ.get("MUTANTS_STAGE", "build/mutants")
+STAGE = ROOT / os.environ.get("MUTANTS_STAGE", "build/mutants")  # another one, for two draws at the same time
 KNOWN = ROOT / "tests" / "mutants_known.txt"
 # The packages, and the tests that have to notice.
 PACKAGES = {

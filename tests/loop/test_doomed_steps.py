@@ -283,7 +283,7 @@ def test_no_pod_is_asked_in_the_last_seconds(play):
     played.interrupted()
     assert played.named("evict") == []
     assert len(played.lines) == 1
-    assert "default/web-1" in played.lines[0]
+    assert played.lines[0].startswith("default/web-1 is not evicted: there is no time")
 
 
 @pytest.mark.parametrize("result", [Eviction.EVICTED, Eviction.GONE])

@@ -36,6 +36,7 @@ def test_without_any_policy_and_without_a_fleet_the_defaults_become_the_first_ve
     found = with_workers(State(), EMPTY)
     assert (found.policy, found.version, found.hold) == (Policy(), 1, "")
     assert (found.adopted.number, found.adopted.source, found.adopted.data) == (1, BUILT_IN, {})
+    assert found.adopted.at == NOON
     assert [kind for kind, _ in found.news] == [EventKind.POLICY_CHANGED]
 
 
@@ -67,6 +68,7 @@ def test_the_version_in_force_is_used():
 def test_a_new_declared_policy_becomes_the_next_version():
     found = ruled(State(policy=version(4, {}), declared=version(0, GOOD, "new")))
     assert (found.version, found.adopted.number, found.adopted.source) == (5, 5, "stack")
+    assert (found.adopted.at, found.adopted.data, found.adopted.digest) == (NOON, GOOD, "new")
     assert found.policy.pools[0].limits.max == 7
     assert [kind for kind, _ in found.news] == [EventKind.POLICY_CHANGED]
 
@@ -94,7 +96,8 @@ def test_a_first_policy_that_is_not_good_begins_nothing(journal):
     state = State(declared=version(0, BAD, "bad"), journal=journal)
     found = with_workers(state, EMPTY)
     assert (found.policy.pools, found.version, found.adopted) == ((), 0, None)
-    assert found.hold
+    assert found.hold == "no policy is recorded, and the declared one is refused"
+    assert found.refused == (None if journal.refused_policy else state.declared)
     assert found.news[-1][0] is EventKind.POLICY_UNUSABLE
 
 

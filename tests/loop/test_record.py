@@ -1,13 +1,14 @@
 """The audit of a decision: small, complete enough to be asked again, and readable."""
 
+import gzip
 import json
 from dataclasses import replace
 
 import pytest
 
-from builders import NOON, SMALL, look, pod, waiting
+from builders import NOON, SMALL, instance, look, pod, waiting
 from nodefleet.decide.engine import decide
-from nodefleet.domain.machines import InstanceType
+from nodefleet.domain.machines import InstanceState, InstanceType
 from nodefleet.domain.memory import Memory
 from nodefleet.domain.plain import to_plain
 from nodefleet.domain.policy import Policy
@@ -130,3 +131,28 @@ def test_the_line_says_what_and_why():
     assert said.startswith("[default] default: grow 3 → 4. ")
     assert "3 pods" in said
     assert f"{NOON:%H}" not in said
+
+
+def test_the_bytes_depend_neither_on_the_time_nor_on_the_order_of_names():
+    content = packed(question())
+    assert content[4:8] == bytes(4)  # gzip's own time
+    plain = json.loads(gzip.decompress(content))
+    assert list(plain) == sorted(plain)
+
+
+def test_only_workers_that_run_or_start_are_paid_for():
+    machines = (
+        instance(0),
+        instance(1, state=InstanceState.PENDING),
+        instance(2, state=InstanceState.STOPPED),
+        instance(3, worker=False),
+    )
+    costs = bill(look(0, instances=machines, catalog=PRICED))
+    assert (costs.hourly_usd, costs.spot_percent, costs.unpriced) == (pytest.approx(0.028), 50, 0)
+
+
+def test_figures_of_cost_are_rounded():
+    priced = (replace(PRICED[0], hourly_usd=0.0123456, spot_usd=0.0),)
+    its = question(workers=3, catalog=priced)
+    found = figures(its.observation, asked(its))
+    assert (found["hourly_usd"], found["spot_percent"]) == (0.0123, 66.7)

@@ -138,7 +138,7 @@ def test_a_lease_that_another_run_holds_ends_it(play):
     played = play(lease=held)
     assert played.run() == Ran(held=held)
     assert played.metrics == [(Metric.INVOCATIONS, 1), (Metric.LEASE_HELD, 1)]
-    assert [fields for _, fields in played.lines] == [{"owner": "other", "until": after(60).isoformat()}]
+    assert played.lines == [("Another run is at work", {"owner": "other", "until": after(60).isoformat()})]
     assert (played.named("look"), played.named("release")) == ([], [])
 
 
@@ -267,6 +267,7 @@ def test_a_run_that_is_woken_when_its_time_is_up_says_so(play):
     played = play(came(did=("one",)), left=18.0, releases=[False, True])
     assert played.run() == Ran(looks=1, decision=DECISION, did=("one",), awake=True)
     assert played.named("release") == [("release", 3), ("release", None)]
+    assert played.lines[-1] == ("Somebody woke this run, and its time is up: the next run looks again", {})
 
 
 # ── what it reports ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -200,3 +200,9 @@ def test_whoever_sends_an_alert_says_what_it_is_about():
         if "subjects" not in {keyword.arg for keyword in call.keywords}
     ]
     assert silent == []
+
+
+def test_an_alert_without_subjects_is_known_by_its_kind_and_pool_alone():
+    alerts = Alerts()
+    alerts.at(0)
+    assert key_of(EventKind.AT_MAX.value, "default", "") in alerts.said

@@ -484,6 +484,13 @@ def test_a_pod_that_cannot_be_deleted_does_not_hold_up_the_other():
     assert (world.hands.evictions, world.hands.failures, world.deleting()) == ({"forced": 1}, 1, {"api-1"})
 
 
+def test_pods_deleted_by_several_steps_are_added_up():
+    world = World()
+    for each in (WEB, API):
+        world.take(LEAVING, ForceDelete(node="w001", pods=(each,)))
+    assert world.hands.evictions == {"forced": 2}
+
+
 def test_where_none_could_be_deleted_nothing_was_done():
     world = World()
     world.asked.answers["delete_pod"] = AWAY
@@ -536,6 +543,7 @@ def test_a_node_with_a_pod_that_has_to_move_is_left_alone():
     world = World()
     world.asked.pods = {"w001": (pod("web-1", "w001"),)}
     assert not ends(world)
+    assert "w001 holds pods that have to move" in world.asked.lines[0][0]
 
 
 def test_a_node_that_was_let_back_in_is_left_alone():
