@@ -84,7 +84,7 @@ mutants: setup ## do the tests notice? mutation tests of decide, operations, loo
 	@$(BIN)/python tests/mutants.py $(ONLY) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))
 
 messages: setup ## play the situations of every message, and write the examples of docs/messages.md
-	@$(BIN)/python tests/message_preview.py
+	@PYTHONPATH=infra $(BIN)/python tests/message_preview.py
 
 schema: setup ## write the JSON Schema of the policy for editors
 	@$(BIN)/nodefleet policy schema > docs/policy.schema.json

@@ -1,7 +1,7 @@
 """One example of each message, as docs/messages.md shows it.
 
-Those of ours were sent in simulated situations (`message_situations`, `make messages`); those of alarms are as
-CloudWatch and Prometheus word them.
+Those of ours were sent in simulated situations (`message_situations`, `make messages`). CloudWatch's are alarms of the
+deployment, as they arrive; that of Prometheus and an alarm of somebody else's are examples of their form.
 """
 
 import json
@@ -10,12 +10,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from nodefleet.adapters.aws.alarms import arrived
 from nodefleet.adapters.slack.sheets import Links
 from nodefleet.domain.events import Event, EventKind
 from nodefleet.domain.plain import from_plain
 from nodefleet.notifying.folding import Form, Letter
 from nodefleet.notifying.news import Alarm, AlarmState, News, Told
 
+_ALARMS = "alarms"  # what CloudWatch sends, by example; all else are events of ours
 PRODUCED = Path(__file__).parent / "messages.json"
 AT = datetime(2026, 11, 16, 3, 12, 5, tzinfo=UTC)
 LINKS = Links(
@@ -62,7 +64,17 @@ def later(minutes: float) -> datetime:
 
 def _produced() -> dict[str, tuple[Event, ...]]:
     stored = json.loads(PRODUCED.read_text())
-    return {name: tuple(from_plain(Event, each) for each in events) for name, events in stored.items()}
+    return {
+        name: tuple(from_plain(Event, each) for each in events) for name, events in stored.items() if name != _ALARMS
+    }
+
+
+def _sent_by_cloudwatch(name: str) -> Alarm:
+    """An alarm of the deployment, as it arrives through SNS."""
+    message = json.dumps(json.loads(PRODUCED.read_text())[_ALARMS][name])
+    (found,) = arrived([{"Sns": {"MessageId": name, "Message": message}}]).news
+    assert isinstance(found.told, Alarm)
+    return found.told
 
 
 _PRODUCED = _produced()
@@ -80,14 +92,8 @@ def _copies(kind: EventKind, number: int, minutes: float) -> list[Event]:
 
 
 SPECIAL: Mapping[str, Letter] = {
-    "alarm": single(alarm()),
-    "alarm over": single(
-        alarm(
-            state=AlarmState.OK,
-            reason="Threshold Crossed: 1 datapoint [5.0 (16/11/26 03:20:00)] was not less than the threshold (1.0).",
-            at=later(14),
-        )
-    ),
+    "alarm": single(_sent_by_cloudwatch("alarm")),
+    "alarm over": single(_sent_by_cloudwatch("alarm over")),
     "an alarm of Prometheus": single(
         alarm(
             "node-fleet-prod-shop-web-0-queue-growing",

@@ -66,10 +66,11 @@ def rewritten(page: str, shown: dict[str, str]) -> str:
 
 def play() -> str:
     """What the situations produce now, as tests/messages.json holds it."""
-    from message_situations import all_produced  # noqa: PLC0415
+    from message_situations import alarms_sent, all_produced  # noqa: PLC0415
     from nodefleet.domain.plain import to_plain  # noqa: PLC0415
 
     plain = {name: [to_plain(event) for event in events] for name, events in sorted(all_produced().items())}
+    plain["alarms"] = alarms_sent()
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
 
 

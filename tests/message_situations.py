@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
+from warnings import catch_warnings, simplefilter
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -51,6 +53,56 @@ def all_produced() -> dict[str, list[Event]]:
     return {kind.value: [produced(kind)] for kind in SITUATIONS} | {
         "dry run": _played(shop(workers=4, replicas=2, cpu=100, dry_run=True), EventKind.SCALE_DOWN, 1),
         "many of a kind": _played(_nobody_joins(least=5), EventKind.JOIN_FAILED, 5),
+    }
+
+
+def alarms_sent() -> dict[str, dict[str, Any]]:
+    """What CloudWatch sends of an alarm as the stack deploys it: name, description and rule are the deployment's, only
+    the state and CloudWatch's sentence about it are not."""
+    with catch_warnings():
+        simplefilter("ignore", DeprecationWarning)  # Pulumi's own
+        from nodefleet_infra.alarms import alarms  # noqa: PLC0415  # loads Pulumi
+        from nodefleet_infra.monitoring import _COMPARISONS  # noqa: PLC0415
+        from nodefleet_infra.names import Names  # noqa: PLC0415
+        from nodefleet_infra.stack import stack_from  # noqa: PLC0415
+
+    data = {"network": {"zones": ["us-east-1a", "us-east-1b"]}, "clusters": [{"name": "shop"}]}
+    stack = stack_from("node-fleet", "prod", "us-east-1", data)
+    names, masters = Names(project="node-fleet", stack="prod"), {cluster.id: "i-0" for cluster in stack.clusters}
+    made = {each.name: each for each in alarms(names, stack.clusters, stack.config.autoscaler.schedule, masters)}
+    name = names.of("shop", "no-invocation")
+    alarm, (series,) = made[name], made[name].series.values()
+    sent = {
+        "AlarmName": name,
+        "AlarmDescription": alarm.says,
+        "AlarmArn": f"arn:aws:cloudwatch:us-east-1:123456789012:alarm:{name}",
+        "Trigger": {
+            "MetricName": series.metric,
+            "Statistic": series.statistic.upper(),
+            "Period": alarm.period,
+            "EvaluationPeriods": alarm.periods,
+            "ComparisonOperator": _COMPARISONS[alarm.over],
+            "Threshold": alarm.limit,
+            "Dimensions": [{"name": key, "value": value} for key, value in series.dimensions.items()],
+        },
+    }
+    silent = "no datapoints were received for 1 period and 1 missing datapoint was treated as [Breaching]."
+    back = f"1 datapoint [5.0 (16/11/26 03:20:00)] was not less than the threshold ({alarm.limit:.1f})."
+    return {
+        "alarm": {
+            **sent,
+            "NewStateValue": "ALARM",
+            "OldStateValue": "OK",
+            "StateChangeTime": "2026-11-16T03:12:05.000+0000",
+            "NewStateReason": f"Threshold Crossed: {silent}",
+        },
+        "alarm over": {
+            **sent,
+            "NewStateValue": "OK",
+            "OldStateValue": "ALARM",
+            "StateChangeTime": "2026-11-16T03:26:05.000+0000",
+            "NewStateReason": f"Threshold Crossed: {back}",
+        },
     }
 
 
