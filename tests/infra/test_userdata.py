@@ -798,3 +798,26 @@ def test_keeping_goes_on_when_s3_does_not_say_which_program_is_wanted(machine):
     ran = as_server(machine, "keep", snapshots_kept=7)
     assert ran.code == 0, ran.said
     assert calls_since(machine, before) == []
+
+
+@runs
+def test_a_rehearsal_of_losing_the_server_and_getting_it_back(machine):
+    """Everything but K3s itself and S3: what a new machine takes up, publishes, forgets and goes on watching."""
+    assert as_server(machine).code == 0
+    machine.note("newest", "etcd-snapshot-42")
+    tokens, login = (machine.secret(TOKEN), machine.secret(AGENT)), login_in(machine, API)
+    machine.note("nodes", f"node/{FORMER}\n")
+    machine.replace_machine()
+    machine.note("log", "")
+    assert as_server(machine).code == 0
+    assert "server --cluster-reset --cluster-reset-restore-path=etcd-snapshot-42" in machine.calls("k3s")
+    log = machine.noted("log").splitlines()
+    restored = next(index for index, line in enumerate(log) if "--cluster-reset" in line)
+    assert restored < log.index("systemctl start k3s.service")
+    assert (machine.secret(TOKEN), machine.secret(AGENT)) == tokens  # snapshots open, workers come back
+    assert login_in(machine, API)["token"] != login["token"]  # a login of the cluster that was restored
+    assert machine.noted("nodes").split() == [f"node/{INSTANCE}"]
+    assert figures(machine)["node_fleet_login_expiry_timestamp_seconds"] > time.time()
+    started = {path.name.removesuffix(".active") for path in (machine.world / "units").glob("*.active")}
+    assert {"node-fleet-keep.timer", "node-fleet-updates.timer", "node-fleet-snapshot.service"} <= started
+    assert as_server(machine, "keep").code == 0
