@@ -118,6 +118,7 @@ _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "ArnEquals": _arn,  # IAM makes no difference between these two
     "ArnLike": _arn,
     "Bool": _bool,
+    "NumericGreaterThan": lambda value, wanted: float(value) > float(wanted),
 }
 
 

@@ -12,6 +12,8 @@ REQUEST_TAGS = frozenset({"aws:RequestTag", "aws:TagKeys"})
 RESOURCE_TAGS = frozenset({"aws:ResourceTag", "ec2:ResourceTag"})
 TEMPLATE = frozenset({"ec2:LaunchTemplate", "ec2:IsLaunchTemplateResource"})
 NEW = REQUEST_TAGS | TEMPLATE
+COST = frozenset({"ec2:InstanceType", "ec2:Tenancy"})
+DISK = frozenset({"ec2:VolumeType", "ec2:VolumeSize", "ec2:VolumeIops"})
 OLD = RESOURCE_TAGS | TEMPLATE
 TAGGED = REQUEST_TAGS | RESOURCE_TAGS | {"ec2:CreateAction"}
 ITEM = frozenset({"dynamodb:LeadingKeys"})
@@ -70,8 +72,8 @@ ACTIONS: Mapping[str, Known] = {
     ),
     "ec2:RunInstances": Known(
         {
-            "instance": NEW,
-            "volume": NEW,
+            "instance": NEW | COST,
+            "volume": NEW | DISK,
             "network-interface": NEW,
             "image": OLD,
             "launch-template": OLD,

@@ -23,6 +23,7 @@ _TRANSACTION = {
     "Update": "UpdateItem",
     "ConditionCheck": "ConditionCheckItem",
 }
+_DISK = {"Iops": "VolumeIops"}  # as IAM calls it
 _FLEET = ("CreateFleet", "RunInstances", "CreateTags")
 _PARTITION_VALUE = re.compile(rf"#{PARTITION} = (:\w+)|\b{PARTITION} = (:\w+)")
 
@@ -47,6 +48,8 @@ class Template:
     groups: tuple[str, ...] = ("sg-workers",)
     role: str = "workers"
     tags: Mapping[str, str] = field(default_factory=dict)  # of network interfaces
+    type: str = "t3.small"  # unless the call says otherwise
+    volume: Mapping[str, str] = field(default_factory=lambda: {"VolumeType": "gp3", "VolumeSize": "20"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +114,13 @@ def _fleet(parameters: Parameters, world: World) -> Iterator[Request]:
         yield Request("ec2:CreateFleet", world.ec2(f"{kind}/*"), _requested(tags.get(kind, {})))
     for config in parameters["LaunchTemplateConfigs"]:
         template = config["LaunchTemplateSpecification"]["LaunchTemplateId"]
+        known = world.templates.get(template, Template())
         subnets = {override["SubnetId"] for override in config["Overrides"]}
-        image = world.templates.get(template, Template()).image
+        types = {override.get("InstanceType", known.type) for override in config["Overrides"]}
+        image = known.image
         for resource in (f"launch-template/{template}", f"image/{image}", *(f"subnet/{each}" for each in subnets)):
             yield Request("ec2:CreateFleet", world.ec2(resource))
-        yield from _launched(template, subnets, tags, world)
+        yield from _launched(template, subnets, tags, world, types=types)
     for action in ("CreateFleet", "RunInstances"):
         yield from _tagged_new(tags, action, world)
 
@@ -125,7 +130,18 @@ def _run(parameters: Parameters, world: World) -> Iterator[Request]:
     tags = _specified(parameters)
     template = parameters.get("LaunchTemplate", {}).get("LaunchTemplateId", "")
     replaced = {"image": parameters["ImageId"]} if "ImageId" in parameters else {}
-    yield from _launched(template, {parameters["SubnetId"]}, tags, world, replaced)
+    known = world.templates.get(template, Template())
+    disks = [each["Ebs"] for each in parameters.get("BlockDeviceMappings", [])]
+    yield from _launched(
+        template,
+        {parameters["SubnetId"]},
+        tags,
+        world,
+        replaced,
+        types={parameters.get("InstanceType", known.type)},
+        tenancy=parameters.get("Placement", {}).get("Tenancy", "default"),
+        disks=[{**known.volume, **{_DISK.get(key, key): str(value) for key, value in each.items()}} for each in disks],
+    )
     yield from _tagged_new(tags, "RunInstances", world)
 
 
@@ -135,6 +151,10 @@ def _launched(
     tags: Mapping[str, Mapping[str, str]],
     world: World,
     replaced: Mapping[str, str] | None = None,
+    *,
+    types: Iterable[str],
+    tenancy: str = "default",
+    disks: Sequence[Mapping[str, str]] = (),
 ) -> Iterator[Request]:
     known, replaced = world.templates.get(template, Template()), replaced or {}
     origin: Context = {"ec2:LaunchTemplate": [world.ec2(f"launch-template/{template}")]} if template else {}
@@ -151,8 +171,12 @@ def _launched(
     yield from (ask(f"security-group/{group}", own) for group in known.groups)
     yield from (ask(f"subnet/{subnet}", foreign) for subnet in subnets)
     yield ask("network-interface/*", {**foreign, **_requested(known.tags)})
-    for kind in ("instance", "volume"):
-        yield ask(f"{kind}/*", {**foreign, **_requested(tags.get(kind, {}))})
+    for each in types:
+        asked: Context = {"ec2:InstanceType": [each], "ec2:Tenancy": [tenancy]}
+        yield ask("instance/*", {**foreign, **asked, **_requested(tags.get("instance", {}))})
+    for disk in disks or [known.volume]:
+        size: Context = {f"ec2:{key}": [value] for key, value in disk.items()}
+        yield ask("volume/*", {**foreign, **size, **_requested(tags.get("volume", {}))})
     if known.tags:
         yield from _tagged_new({"network-interface": known.tags}, "RunInstances", world)
     yield Request("iam:PassRole", world.role(known.role), {"iam:PassedToService": ["ec2.amazonaws.com"]})

@@ -26,6 +26,8 @@ def cluster(
         worker_role=f"arn:aws:iam::{PLACE.account}:role/node-fleet-dev-{name}-worker",
         subnets=(ec2("subnet/subnet-a"), ec2("subnet/subnet-b")),
         groups=(ec2(f"security-group/sg-{name}"),),
+        types=("t3.small", "t3a.small"),
+        disk_gb=20,
         queues=queues,
         metrics=metrics,
     )

@@ -21,6 +21,7 @@ from iam_requests import Template, World
 from loopback_slack import Answer, loopback_slack
 from nodefleet import settings
 from nodefleet.adapters.aws.state.items import deployment_item
+from nodefleet.adapters.policy import load
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.observation import LaunchTarget
 from nodefleet.handlers import report
@@ -154,6 +155,8 @@ def _facts(made: Deployed) -> Facts:
                 worker_role=f"arn:aws:iam::{PLACE.account}:role/{ROLE}",
                 subnets=tuple(_arn("ec2", f"subnet/{subnet}") for subnet in site.subnets.values()),
                 groups=(_arn("ec2", f"security-group/{GROUP}"),),
+                types=tuple(name for pool in load(POLICY).policy.pools for name in pool.market.types),
+                disk_gb=20,
                 queues=(_arn("sqs", "orders"),),
                 metrics=True,
             )

@@ -25,6 +25,7 @@ def facts_of(
     workers: Mapping[str, WorkersFacts],  # by cluster id
     queues: Mapping[str, Text],
     events: Text,  # the queue with what EC2 says
+    launchable: Sequence[str] = (),  # instance types beside those of the policies
 ) -> pulumi.Output[Facts]:
     waiting = {
         "table": state.table_arn,
@@ -67,6 +68,8 @@ def facts_of(
                     worker_role=said["clusters"][cluster.id]["role"],
                     subnets=tuple(ec2("subnet", subnet) for subnet in said["subnets"]),
                     groups=(ec2("security-group", said["clusters"][cluster.id]["group"]),),
+                    types=tuple(dict.fromkeys([*(name for pool in cluster.pools for name in pool.types), *launchable])),
+                    disk_gb=max(pool.disk_gb for pool in cluster.pools),
                     queues=queues_read(cluster.policy, place),
                     metrics=reads_metrics(cluster.policy),
                     disk_key=cluster.disk_key,

@@ -97,6 +97,7 @@ class AutoscalerConfig:
     lean: bool = False  # true: no dashboard, and only the metrics that alarms need; every alarm stays
     log_days: int = 30
     reserved_concurrency: Concurrency = field(default_factory=Concurrency)
+    launchable_types: tuple[str, ...] = ()  # beside those of the policies below; * and ? stand for any: m7i.*
     enabled: bool = True  # false: schedules off; what runs in the cluster goes on running
 
 

@@ -180,6 +180,8 @@ class ClusterArns:
     worker_role: str
     subnets: tuple[str, ...]  # where workers may be launched
     groups: tuple[str, ...]  # the workers' security groups
+    types: tuple[str, ...]  # instance types that may be launched; * and ? stand for any
+    disk_gb: int  # the largest disk of its pools
     queues: tuple[str, ...] = ()  # SQS queues that the policy reads
     metrics: bool = False  # whether the policy reads CloudWatch
     disk_key: str = ""  # a key of somebody's own for the workers' disks

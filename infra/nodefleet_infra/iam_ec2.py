@@ -6,12 +6,15 @@ about the fleet itself, and, as RunInstances in our name, about what it launches
     template, subnets, groups, interfaces     which they are
     image                                     the template's own, not one that the call put in its place
     fleet, instances, volumes                 the tags that they will have
-    instances                                 from which template they come
+    instances                                 from which template they come, of which types, on shared hardware
+    volumes                                   how large and of which kind
     tags                                      only while something is made (ec2:CreateAction)
     the workers' role                         only for EC2
 
 That a server is never touched is said twice: it lacks the tag that workers have, and a denial outweighs whatever
-somebody may add to the role later. So it is with templates: a launch without one of ours is denied.
+somebody may add to the role later. So it is with launches: one without a template of ours is denied, and so is whatever
+would cost more than what the policies want. A call may put other values in the place of a template's, and IAM bounds
+each of them that costs money but one: how many. Nor does it know user data (docs/security.md).
 """
 
 from collections.abc import Sequence
@@ -31,6 +34,9 @@ from nodefleet_infra.statements import Statement
 # What a launch may tag. CreateFleet tags the first three; network interfaces only a template can tag. Spot requests are
 # not among them: EC2 would then ask for RunInstances on the request, and an instant fleet's request is gone at once.
 TAGGED_AT_LAUNCH = ("fleet", "instance", "volume", "network-interface")
+
+# What the templates ask for. EC2 makes gp3 volumes of this performance unless it is told to make them faster.
+VOLUME_TYPE, VOLUME_IOPS = "gp3", "3000"
 
 _LAUNCH = ("ec2:CreateFleet", "ec2:RunInstances")
 
@@ -94,9 +100,11 @@ def launching(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement,
             sid="LaunchOnlyOurs",
             effect="Deny",
             actions=("ec2:RunInstances",),
-            resources=_any(place, "instance"),
-            conditions={"ArnNotEquals": {"ec2:LaunchTemplate": templates}},  # also holds for a launch without one
+            resources=_every("instance"),
+            # Also holds for a launch without one. The id is the only part of the ARN that tells templates apart.
+            conditions={"ArnNotLike": {"ec2:LaunchTemplate": tuple(f"arn:*:*:*:*:*/{_id(arn)}" for arn in templates)}},
         ),
+        *_affordable(clusters),
         Statement(
             sid="TagNew",
             actions=("ec2:CreateTags",),
@@ -109,6 +117,29 @@ def launching(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement,
             resources=tuple(cluster.worker_role for cluster in clusters),
             conditions={"StringEquals": {"iam:PassedToService": ("ec2.amazonaws.com",)}},
         ),
+    )
+
+
+def _affordable(clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
+    """Bounds of what a launch may cost. A statement each, because conditions of one must all hold for it to deny."""
+    types = tuple(name for cluster in clusters for name in cluster.types)
+    largest = str(max((cluster.disk_gb for cluster in clusters), default=0))
+    denied: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
+        ("Types", "instance", "StringNotLike", "ec2:InstanceType", types),
+        ("Shared", "instance", "StringEquals", "ec2:Tenancy", ("dedicated", "host")),
+        ("DiskType", "volume", "StringNotEquals", "ec2:VolumeType", (VOLUME_TYPE,)),
+        ("DiskSize", "volume", "NumericGreaterThan", "ec2:VolumeSize", (largest,)),
+        ("DiskIops", "volume", "NumericGreaterThan", "ec2:VolumeIops", (VOLUME_IOPS,)),
+    )
+    return tuple(
+        Statement(
+            sid=sid,
+            effect="Deny",
+            actions=("ec2:RunInstances",),
+            resources=_every(kind),
+            conditions={operator: {key: values}},
+        )
+        for sid, kind, operator, key, values in denied
     )
 
 
@@ -142,7 +173,7 @@ def keeping(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, .
             sid="SpareServers",
             effect="Deny",
             actions=_HARM,
-            resources=instances,
+            resources=_every("instance"),
             conditions={"StringEquals": {f"aws:ResourceTag/{TAG_ROLE}": (ROLE_SERVER,)}},
         ),
     )
@@ -164,6 +195,15 @@ def attached_to_vpc(place: Place, function: str) -> tuple[Statement, ...]:
             conditions={"ArnEquals": {"lambda:SourceFunctionArn": (function,)}},
         ),
     )
+
+
+def _every(kind: str) -> tuple[str, ...]:
+    """Wherever it is: for denials, in which every character counts and none is too broad."""
+    return (f"arn:*:ec2:*:*:{kind}/*",)
+
+
+def _id(arn: str) -> str:
+    return arn.rpartition("/")[2]
 
 
 def _any(place: Place, *kinds: str) -> tuple[str, ...]:

@@ -93,6 +93,7 @@ def declare(
         workers={site.cluster.id: site.workers for site in sites},
         queues=messaging.queues,
         events=messaging.events,
+        launchable=config.autoscaler.launchable_types,
     )
     autoscaler = Autoscaler(
         "autoscaler",

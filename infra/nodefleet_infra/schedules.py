@@ -38,7 +38,9 @@ EVENTS_BATCH = 100  # messages
 EVENTS_WINDOW_SECONDS = 2  # of the two minutes that a Spot warning leaves
 EVENTS_FUNCTIONS = 10  # at once, unless some concurrency is reserved
 
-# What EventBridge is to pass on. EC2 cannot be asked for our machines only: the function looks whose they are.
+# What EventBridge is to pass on. These events carry an instance's id and nothing else that would tell whose it is, so
+# that no pattern can pick ours: the function looks. But those of other accounts (a bus may be shared) and of other
+# regions stay away, and of two events that say the same, as `shutting-down` and `terminated` do, the first is enough.
 EC2_EVENTS: dict[str, dict[str, object]] = {
     "taken": {
         "source": ["aws.ec2"],
@@ -47,7 +49,7 @@ EC2_EVENTS: dict[str, dict[str, object]] = {
     "state": {
         "source": ["aws.ec2"],
         "detail-type": ["EC2 Instance State-change Notification"],
-        "detail": {"state": ["shutting-down", "stopped", "stopping", "terminated"]},  # what starts joins by itself
+        "detail": {"state": ["shutting-down", "stopping"]},  # what starts joins by itself
     },
     "maintenance": {
         "source": ["aws.health"],
@@ -204,7 +206,7 @@ class Schedules(pulumi.ComponentResource):
             name,
             name=full,
             description="EC2 says something of its instances",
-            event_pattern=json.dumps(pattern),
+            event_pattern=json.dumps({"account": [self._place.account], "region": [self._place.region], **pattern}),
             state="ENABLED" if self._enabled else "DISABLED",
             tags=self._names.tags(full),
             opts=opts,

@@ -9,7 +9,7 @@ import base64
 import pulumi
 import pulumi_aws as aws
 
-from nodefleet_infra import iam, k3s, userdata
+from nodefleet_infra import iam, iam_ec2, k3s, userdata
 from nodefleet_infra.config import K3s, Pool
 from nodefleet_infra.facts import TemplateRef, WorkersFacts, WorkersNeeds
 from nodefleet_infra.machines import METADATA, ROOT_DEVICE, image, profile
@@ -52,7 +52,7 @@ class Workers(pulumi.ComponentResource):
                 aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
                     device_name=ROOT_DEVICE,
                     ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
-                        volume_type="gp3",
+                        volume_type=iam_ec2.VOLUME_TYPE,
                         volume_size=pool.disk_gb,
                         encrypted="true",
                         kms_key_id=cluster.disk_key or None,

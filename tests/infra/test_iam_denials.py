@@ -10,7 +10,7 @@ import pytest
 from aws_calls import LOOP
 from iam_evaluator import Request, Verdict, allows, verdict
 from iam_requests import Template, World, requests_of
-from iam_samples import PLACE, everybody, facts, function_arn, granted_to
+from iam_samples import PLACE, cluster, everybody, facts, function_arn, granted_to
 from nodefleet.domain.names import STATUS_JOIN_FAILED, TAG_CLUSTER, TAG_POOL, TAG_ROLE, TAG_STATUS
 from nodefleet_infra import iam
 from nodefleet_infra.facts import backup_prefix
@@ -99,6 +99,49 @@ def test_a_launch_without_our_template_is_denied_whatever_else_the_role_is_given
         verdicts = {verdict(statements, each) for each in requests_of("ec2", "RunInstances", parameters, WORLD)}
         assert Verdict.DENIED in verdicts
     assert all(allows(statements, each) for each in requests_of("ec2", "RunInstances", run(), WORLD))
+
+
+def disk(**ebs):
+    return {"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": ebs}]}
+
+
+# What each denial is there for: the dearest that a stolen role would otherwise launch.
+TOO_DEAR = {
+    "LaunchOnlyOurs": run(template="lt-other"),
+    "Types": run(InstanceType="p5.48xlarge"),
+    "Shared": run(Placement={"Tenancy": "dedicated"}),
+    "DiskType": run(**disk(VolumeType="io2")),
+    "DiskSize": run(**disk(VolumeSize=16_384)),
+    "DiskIops": run(**disk(Iops=16_000)),
+}
+
+
+@pytest.mark.parametrize("role", LOOP)
+def test_what_costs_more_than_the_policies_want_is_denied_whatever_else_the_role_is_given(role):
+    broad = Statement(sid="Broad", actions=("ec2:*", "iam:PassRole"), resources=("*",))
+    statements = (*everybody()[role], broad)
+    bounds = [each for each in statements if each.effect == "Deny" and "ec2:RunInstances" in each.actions]
+    assert {each.sid for each in bounds} == set(TOO_DEAR)
+    for bound in bounds:
+        asked = requests_of("ec2", "RunInstances", TOO_DEAR[bound.sid], WORLD)
+        assert Verdict.DENIED in {verdict(statements, each) for each in asked}, bound.sid
+        others = [each for each in statements if each is not bound]
+        assert all(allows(others, each) for each in asked), f"{bound.sid} is not what denies it"
+    for fine in (run(), run(InstanceType="t3a.small"), run(**disk(VolumeSize=20)), run(**disk(Iops=3000))):
+        assert all(allows(statements, each) for each in requests_of("ec2", "RunInstances", fine, WORLD))
+
+
+def test_a_fleet_of_types_that_no_policy_names_is_not_launched():
+    parameters = fleet()
+    parameters["LaunchTemplateConfigs"][0]["Overrides"][0]["InstanceType"] = "p5.48xlarge"
+    assert not may("reconcile", "ec2", "CreateFleet", parameters)
+
+
+def test_types_may_be_allowed_by_family():
+    statements = iam.reconcile(facts(replace(cluster(), types=("t3.small", "m7i.*"))))
+    for name, allowed in (("m7i.large", True), ("m7i-flex.large", False), ("t3.medium", False)):
+        asked = requests_of("ec2", "RunInstances", run(InstanceType=name), WORLD)
+        assert all(allows(statements, each) for each in asked) is allowed, name
 
 
 @pytest.mark.parametrize(
