@@ -80,6 +80,7 @@ def _is_class(kind: Any) -> bool:
     return isinstance(kind, type) and is_dataclass(kind)
 
 
+@cache
 def fields_of(cls: type) -> tuple[tuple[Field[Any], Any], ...]:
     """The fields of a dataclass with their resolved types."""
     hints = get_type_hints(cls)
@@ -103,17 +104,26 @@ def _encoder(kind: Any, full: bool) -> Encode:  # noqa: FBT001  # a cached funct
         return _encode_union(kind, full=full)
     if origin is tuple:
         item = _encoder(get_args(kind)[0], full)
-        return lambda value: [item(each) for each in value]
+        return list if item is _as_it_is else lambda value: [item(each) for each in value]
     if isinstance(origin, type) and issubclass(origin, Mapping):
         entry = _encoder(get_args(kind)[1], full)
         return lambda value: {key: entry(each) for key, each in value.items()}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return lambda value: value.value
     if kind is datetime:
-        return lambda value: value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return _utc
     if kind is timedelta:
         return _seconds
-    return lambda value: value
+    return _as_it_is
+
+
+def _as_it_is(value: Any) -> Plain:
+    plain: Plain = value
+    return plain
+
+
+def _utc(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat()[: -len("+00:00")] + "Z"
 
 
 def _seconds(value: timedelta) -> float:
@@ -124,15 +134,16 @@ def _seconds(value: timedelta) -> float:
 def _encode_dataclass(cls: type, *, full: bool, tagged: bool) -> Encode:
     # Fields are worked out at first use, so that a dataclass may contain itself.
     plans: list[tuple[str, Encode, Any]] = []
+    tag: dict[str, Plain] = {TAG: kind_of(cls)} if tagged else {}
 
     def encode(value: Any) -> Plain:
         if not plans:
             plans.extend((field.name, _encoder(hint, full), default_of(field)) for field, hint in fields_of(cls))
-        result: dict[str, Plain] = {TAG: kind_of(cls)} if tagged else {}
+        result = dict(tag)
         for name, encode_field, default in plans:
             held = getattr(value, name)
-            if full or default is MISSING or held != default:
-                result[name] = encode_field(held)
+            if full or (held is not default and (default is MISSING or held != default)):
+                result[name] = held if encode_field is _as_it_is else encode_field(held)
         return result
 
     return encode

@@ -135,10 +135,13 @@ def _govern(book: Book, rules: Governing) -> None:
 
 def _advance(hands: Hands, book: Book, policy: Policy, operations: Iterable[Operation]) -> dict[str, tuple[Step, ...]]:
     """Each operation a step further. Gives what has to wait until all cordons are set."""
+    advancing = tuple(operations)
+    if not advancing:
+        return {}
     seen = replace(hands.seen, operations=tuple(book.operations.values()))
     fleet = workers(seen, policy)
     late = {}
-    for operation in operations:
+    for operation in advancing:
         pool = policy.pool(operation.pool)
         if pool and pool.dry_run:
             continue  # it waits until the pool is no longer dry

@@ -43,7 +43,8 @@ def recorded(
     content = packed(question) if eventful else None
     at, cluster = decision.at, decision.cluster
     key = f"{cluster}/{at:%Y/%m/%d}/{sha256(content).hexdigest()}.json.gz" if content else ""
-    short, cut = shortened(decision)
+    plain = to_plain(decision)
+    short, cut = shortened(decision, plain)
     record = DecisionRecord(
         id=f"{at:%Y-%m-%dT%H:%M:%S.%fZ}-f{fence}",
         at=at,
@@ -53,7 +54,7 @@ def recorded(
         archived=key,
         decision=short,
         cut=cut,
-        outcome=outcome(decision),
+        outcome=_digest(plain),
         did=tuple(did),
         figures=figures(question.observation, decision),
         dry=any(pool.dry_run for pool in decision.pools),
@@ -72,13 +73,18 @@ def unpacked(content: bytes) -> Question:
 
 def outcome(decision: Decision) -> str:
     """A digest of the whole decision: a replay must give the same."""
-    return sha256(_json(to_plain(decision))).hexdigest()
+    return _digest(to_plain(decision))
 
 
-def shortened(decision: Decision) -> tuple[Decision, bool]:
-    """Without its memory, which is stored elsewhere, and cut if it is still too long."""
+def _digest(plain: Any) -> str:
+    return sha256(_json(plain)).hexdigest()
+
+
+def shortened(decision: Decision, plain: Any = None) -> tuple[Decision, bool]:
+    """Without its memory, which is stored elsewhere, and cut if it is still too long. `plain`: the decision as it is
+    stored, if that is known."""
     short = replace(decision, memory=Memory())
-    if len(_json(to_plain(short))) <= LARGEST:
+    if len(_json({**(plain or to_plain(decision)), "memory": {}})) <= LARGEST:
         return short, False
     for keep in (_FEW, _FEW // 4, 0):
         pools = tuple(_cut(pool, keep) for pool in short.pools)

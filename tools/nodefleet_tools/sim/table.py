@@ -108,14 +108,22 @@ class Table:
         """By number. A policy's data is plain already, whatever it holds."""
         return self.stored("policy", _policy)
 
+    @property
+    def journal(self) -> Journal:
+        return next(iter(self.all("journal", Journal)), Journal())
+
+    @property
+    def commands(self) -> tuple[Pause | Scale, ...]:
+        return tuple(self.either("command", _COMMANDS))
+
     def state(self) -> State:
         return State(
             fence=self.fence,
             wake=self.wake,
-            journal=next(iter(self.all("journal", Journal)), Journal()),
+            journal=self.journal,
             operations=self.operations,
             notices=tuple(self.all("notice", Notice)),
-            commands=tuple(self.either("command", _COMMANDS)),
+            commands=self.commands,
             policy=next(reversed(self.policies), None),
             declared=next(iter(self.stored("declared", _policy)), None),
             deployment=next(iter(self.all("deployment", Deployment)), None),

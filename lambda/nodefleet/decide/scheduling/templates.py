@@ -15,7 +15,7 @@ from nodefleet.domain.names import POOL_LABEL
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.readings import Missing
-from nodefleet.domain.resources import Resources
+from nodefleet.domain.resources import NOTHING, Resources
 from nodefleet.domain.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod, Rules
 
 OS_LABEL = "kubernetes.io/os"
@@ -72,7 +72,7 @@ class Knowledge:
         allocatable = self._allocatable(pool, type_)
         if allocatable is None:
             return None
-        node = replace(self._outline(pool, type_, zone), allocatable=allocatable)
+        node = self._outline(pool, type_, zone, allocatable)
         daemons = tuple(pod for pod in self.daemons if why_not(pod, node) is None)
         empty = Place(node, 0)
         for pod in daemons:
@@ -88,8 +88,8 @@ class Knowledge:
     def zones_of(self, pool: Pool) -> tuple[str, ...]:
         return self.zones.get(pool.name, ())
 
-    def _outline(self, pool: Pool, type_: str, zone: str) -> NodeModel:
-        learned = self.learned.get((pool.name, type_))
+    def _outline(self, pool: Pool, type_: str, zone: str, allocatable: Resources = NOTHING) -> NodeModel:
+        name, learned = f"new {type_} in {zone}", self.learned.get((pool.name, type_))
         labels = {
             OS_LABEL: "linux",
             ARCH_LABEL: architecture(type_),
@@ -98,8 +98,9 @@ class Knowledge:
             ZONE_LABEL: zone,
             TYPE_LABEL: type_,
             POOL_LABEL: pool.name,
+            HOST_LABEL: name,
         }
-        return _named(NodeModel(name="", labels=labels, taints=pool.taints), f"new {type_} in {zone}")
+        return NodeModel(name=name, labels=labels, taints=pool.taints, allocatable=allocatable)
 
     def _allocatable(self, pool: Pool, type_: str) -> Resources | None:
         if (pool.name, type_) in self.learned:

@@ -54,7 +54,7 @@ class Conditions:
     @property
     def paused(self) -> bool:
         """A command holds some pool."""
-        return any(each.until is None or each.until > self._world.now for each in self._world.table.state().commands)
+        return any(each.until is None or each.until > self._world.now for each in self._world.table.commands)
 
     def workers(self, pool: str, market: Market | None = None) -> int:
         """Pending and running instances of a pool."""

@@ -57,7 +57,7 @@ class Shrinking(Check):
         every = [node for node in world.kube.nodes.values() if node.pool == pool.name]
         booting = world.conditions.workers(pool.name) - len(every)
         silent = sum(node.name in world.prometheus.silent for node in ready)
-        forecast = world.table.state().journal.memory.pool(pool.name).forecast
+        forecast = world.table.journal.memory.pool(pool.name).forecast
         return booting <= 0 and len(every) - len(ready) <= _TOLERATED and silent <= _TOLERATED and forecast is None
 
     def _is_idle(self, pool: Pool, ready: list[Node]) -> bool:
