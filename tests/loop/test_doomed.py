@@ -352,3 +352,17 @@ def test_terminating_pods_of_a_stateful_set_are_not_deleted_by_force_while_their
     cluster.run("next", watch)
     assert any(name.startswith("web") for name in forced)
     assert not any(name.startswith("db") for name in forced)
+
+
+def test_a_word_that_comes_late_and_was_called_off_before_touches_nothing():
+    cluster = busy()
+    world = cluster.world
+    victim = spot_worker(world)
+    notice = world.interrupt(victim, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(minutes=30))
+    world.advance(60)
+    cluster.warned([world.withdraw(notice)])
+    cluster.warned([notice])
+    node = next(node for node in world.kube.nodes.values() if node.instance == victim)
+    assert not node.cordoned
+    assert pods_on(cluster, victim)
+    assert world.violations == []

@@ -174,7 +174,16 @@ def test_a_machine_that_shuts_down_is_waited_for(why):
 @pytest.mark.parametrize("why", Why)
 def test_when_the_machine_is_gone_its_node_is_deleted(why):
     seen = look(9999, ENDED, [sick_if(why), node("w2", instance="i-2")], [pod()])
-    assert advance(leaving(why), seen, POLICY) == Progress(steps=(DeleteNode("w1"),))
+    assert effects(advance(leaving(why), seen, POLICY)) == [DeleteNode("w1")]
+
+
+@pytest.mark.parametrize("why", Why)
+def test_a_node_that_cannot_be_deleted_does_not_keep_its_removal_open_for_ever(why):
+    nodes, pods = [sick_if(why)], [pod()]
+    tried = kept(advance(leaving(why), look(9999, ENDED, nodes, pods), POLICY))
+    assert effects(advance(tried, look(9999 + 299, ENDED, nodes, pods), POLICY)) == [DeleteNode("w1")]
+    (closed,) = advance(tried, look(9999 + 300, ENDED, nodes, pods), POLICY).steps
+    assert (closed.operation, closed.outcome) == (tried.id, Outcome.DONE)
 
 
 @pytest.mark.parametrize("why", Why)
@@ -185,7 +194,7 @@ def test_a_machine_that_ec2_does_not_list_is_gone_when_a_second_look_agrees(why,
     first = advance(leaving(why), look(10, machines, dead, [pod()]), POLICY)
     assert first == Progress(steps=(Keep(leaving(why, unlisted_since=after(10))),))
     assert advance(kept(first), look(129, machines, dead, [pod()]), POLICY) == Progress()
-    assert advance(kept(first), look(130, machines, dead, [pod()]), POLICY) == Progress(steps=(DeleteNode("w1"),))
+    assert advance(kept(first), look(130, machines, dead, [pod()]), POLICY).steps[-1:] == (DeleteNode("w1"),)
 
 
 @pytest.mark.parametrize("why", Why)

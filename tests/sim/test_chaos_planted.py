@@ -1,8 +1,9 @@
 """The harness bites: bugs put into the shipped code on purpose are found.
 
-For each the first seed that finds it, counted from seed 0, is written down. The test starts there, so that it is quick,
-and allows for a few more seeds, because every change to the loop shifts what a seed plays. When more is drawn the table
-is made again: `python -m nodefleet_tools.sim.chaos.hunting`.
+For each a seed that finds it is written down: the first one, counted from seed 0, or the first among the seeds that
+draw what it takes, for bugs that need rare things at once (a seed above 100). The test starts there, so that it is
+quick, and allows for a few more seeds, because every change to the loop shifts what a seed plays. When more is drawn
+the table is made again: `python -m nodefleet_tools.sim.chaos.hunting`.
 """
 
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ FOUND = {
     "human cordon undone": Found(1, Rule.PERSON),
     "capacity bought for named pods": Found(12, Rule.PODS),
     "alerts told apart by their text": Found(1, Rule.QUIET),
+    "unhealthy nodes kept": Found(1, Rule.HEALING),
+    "resting cost untold": Found(5, Rule.RESTING_COST),
+    "deletions tried for ever": Found(463, Rule.UNFINISHED),
 }
 
 

@@ -193,3 +193,68 @@ def test_errors_of_a_poisoned_object_are_new_ones_each_time():
     (failing,) = here.strikes.poisoned.values()
     assert failing() is not failing()
     assert isinstance(failing(), NodeFleetError | UnavailableError)
+
+
+def test_a_node_that_can_never_be_changed_cannot_be_deleted_either_and_that_does_not_end():
+    here = incident("a node can never be changed")
+    (name,) = here.strikes.hopeless
+    calm_down(here)
+    parts = here.world.parts("r", hooks=[here.strikes])
+    with pytest.raises(NodeFleetError):
+        parts.cluster.delete_node(name)
+    with pytest.raises(NodeFleetError):
+        parts.cluster.uncordon(name, "r")
+    assert name in here.world.kube.nodes
+
+
+def test_a_notice_that_can_never_be_read_is_left_out_of_the_state_for_ever():
+    plan = replace(QUIET, scene=replace(QUIET.scene, policy={**QUIET.scene.policy, "market": {"on_demand_base": 0}}))
+    here = staged_plan(plan)
+    befall(here, Incident(number=0, after=0.0, kind="a notice can never be read"))
+    here.world.advance(20)
+    calm_down(here)
+    parts = here.world.parts("r", hooks=[here.strikes])
+    (instance,) = here.strikes.illegible
+    assert instance in {each.instance for each in here.world.table.notices}
+    assert instance not in {each.instance for each in parts.store.state().notices}
+    here.invocations.turns.end()
+
+
+def test_exporters_fall_silent_for_a_while_or_for_ever():
+    silent = Counter()
+    for number in range(12):
+        here = incident("an exporter falls silent", number=number)
+        assert len(here.world.prometheus.silent) == 1
+        calm_down(here)
+        silent[len(here.world.prometheus.silent)] += 1
+    assert set(silent) == {0, 1}
+
+
+def test_a_pool_is_removed_while_it_grows():
+    here = incident("a person removes a pool that grows")
+    here.invocations.calm = here.strikes.calm = True
+    here.world.advance(3)
+    here.strikes.calm = False
+    here.world.advance(60)
+    assert here.world.policy.pool("default") is None
+    assert here.world.ec2.live_workers("default")
+    here.invocations.turns.end()
+
+
+def test_a_queue_that_is_idle_has_no_data():
+    busy = next(plan for plan in (with_only("a reading without data", seed) for seed in SEEDS) if plan.scene.backlog)
+    world = staged(busy)
+    begins, ends = busy.scene.backlog
+    measure = world.prometheus.custom["default", "backlog"]
+    seen = []
+    for at in (begins - 1, begins + 1, ends + 1):
+        world.clock.advance_to(world.start + timedelta(seconds=at))
+        seen.append(measure())
+    assert seen == [None, 500.0, None]
+
+
+def test_slow_pods_are_ready_minutes_after_they_were_placed():
+    plan = with_only("pods that start slowly")
+    started = {each["traits"]["starts_in"] for each in plan.scene.workloads if each["name"].startswith("app")}
+    assert len(started) == 1
+    assert started <= {60.0, 200.0, 400.0}

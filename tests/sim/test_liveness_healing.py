@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodefleet_tools.sim.chaos.planted import STAGED
+from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
 from worlds import Cluster
@@ -26,7 +26,7 @@ def test_a_fleet_that_heals_breaks_nothing(workers, least, most):
 
 
 def test_a_dead_node_that_is_kept_is_reported_when_it_is_overdue_and_not_before():
-    with STAGED["unhealthy nodes kept"]():
+    with PLANTED["unhealthy nodes kept"]():
         made = with_a_dead_node(3, 2, 8)
         made.calm(15)
         assert made.world.violations == []
@@ -35,7 +35,7 @@ def test_a_dead_node_that_is_kept_is_reported_when_it_is_overdue_and_not_before(
 
 
 def test_nothing_is_demanded_while_launches_do_not_work():
-    with STAGED["unhealthy nodes kept"]():
+    with PLANTED["unhealthy nodes kept"]():
         made = with_a_dead_node(3, 2, 8)
         made.world.shop.quota = 3
         made.calm(60)

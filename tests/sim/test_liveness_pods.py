@@ -1,5 +1,7 @@
 """Growth does not stop while a pod waits that a new node would hold; where it does, that is noticed."""
 
+from datetime import timedelta
+
 import pytest
 
 from nodefleet_tools.sim.chaos.planted import PLANTED
@@ -41,6 +43,26 @@ def test_nobody_who_buys_is_noticed_in_time(policy):
     assert found(cluster) == set()
     world.advance(180)
     assert found(cluster) == {Rule.PODS}
+
+
+@pytest.mark.parametrize(("policy", "cooldown"), [({}, 300), (PACKING, 0)])
+def test_without_trouble_a_pod_waits_no_longer_than_a_node_takes_to_join_and_three_intervals(policy, cooldown):
+    world = shop_of(20, **policy).world
+    (check,) = [each for each in world.liveness.checks if each.rule is Rule.PODS]
+    (bound,) = set(check.cases().values())
+    assert world.conditions.join_time == timedelta(seconds=25 + 70 + 8)
+    assert bound == world.conditions.join_time + timedelta(seconds=3 * 120 + cooldown)
+
+
+def test_while_something_is_left_of_earlier_trouble_it_may_take_longer_and_the_exact_bound_counts_from_its_end():
+    world = shop_of(20, **PACKING).world
+    (check,) = [each for each in world.liveness.checks if each.rule is Rule.PODS]
+    exact = max(check.cases().values())
+    machine = world.workers()[0]
+    machine.doomed_at = world.now
+    world.advance(120)
+    machine.doomed_at = None
+    assert set(check.cases().values()) == {exact + timedelta(seconds=120)}
 
 
 def test_the_starvation_of_named_pods_is_noticed():

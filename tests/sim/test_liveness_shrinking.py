@@ -1,9 +1,11 @@
 """An idle fleet reaches min, with one thing or another in doubt; one that does not is reported, and not before."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
+from nodefleet.domain.machines import NoticeKind
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.rules import Rule
@@ -77,3 +79,20 @@ def test_nothing_is_demanded_of_a_fleet_that_is_not_idle_or_cannot_be_read(busy)
     with PLANTED[BUG]():
         cluster.calm(45)
     assert not_shrunk(cluster) == []
+
+
+def test_nothing_is_launched_ahead_for_a_node_that_a_budget_holds_fast():
+    """It would be given back by the idle fleet, and launched again, until the change comes."""
+    world = World(policy={"limits": {"min": 2, "max": 4}, "cooldown": {"up": 60, "down": 60}})
+    world.add_workers(2)
+    world.deploy("shop", replicas=2, cpu=1000)
+    world.protect("shop", max_unavailable="0")
+    world.settle()
+    cluster = Cluster(world)
+    cluster.calm(1)
+    going = world.workers()[0]
+    cluster.warned([world.interrupt(going.id, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(days=14))])
+    before = set(world.ec2.machines)
+    cluster.calm(30)
+    assert set(world.ec2.machines) == before
+    assert world.violations == []

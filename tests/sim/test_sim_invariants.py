@@ -66,6 +66,19 @@ def test_what_a_person_launched_or_ec2_takes_does_not_count():
     assert scene.broken == [Rule.OVER_MAX]
 
 
+def test_a_withdrawn_change_counts_as_taken_until_somebody_has_heard_of_it():
+    scene = Scene(workers=3)
+    world = scene.world
+    told = world.interrupt(scene.workers[0].id, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(minutes=70))
+    said = world.withdraw(told)
+    scene.world.advance(11 * 60)  # EC2's hour before the change has begun
+    scene.parts.cloud.launch(replace(WANTED, count=1))
+    assert scene.broken == []
+    scene.parts.store.record(said)
+    scene.parts.cloud.launch(replace(WANTED, id="two", count=1))
+    assert scene.broken == [Rule.OVER_MAX]
+
+
 def test_a_new_max_counts_from_the_next_run_on():
     scene = Scene(workers=3)
     scene.world.advance(600)

@@ -15,8 +15,8 @@ from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.hearing import Heard, after_growth, hear
 from nodefleet.decide.limits import FLEET_MAX, MAX, commands, fleet_limit, limits, replacements, windows
 from nodefleet.decide.market import heal, settled_swap, swap_bounds
-from nodefleet.decide.removal import Leaving, choose, not_asked
-from nodefleet.decide.retirement import Retirement, may_leave, retirement, why
+from nodefleet.decide.removal import Leaving, choose, held_fast, not_asked
+from nodefleet.decide.retirement import Retirement, is_due, may_leave, retirement, why
 from nodefleet.decide.retirement import bounds as retiring
 from nodefleet.decide.retirement import tells as retirement_tells
 from nodefleet.decide.scene import Scene
@@ -52,8 +52,15 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
     keep = kept(heard.opinions, this.look, this.pool.reactive, this.pool.steps.down)
     who = _membership(this, keep, whole)
     held = health.brake(this.workers, this.pool, this.before.braked_since, this.seen.at)
+    planned = [worker for worker in this.workers if is_due(worker)]
     due = retirement(
-        this.workers, this.pool, this.count, this.before.ahead, most=this.most, braked=held.since is not None
+        this.workers,
+        this.pool,
+        this.count,
+        this.before.ahead,
+        most=this.most,
+        braked=held.since is not None,
+        held_fast=held_fast(planned, this.pool, scene.ground(this, this.before.backoffs)) if planned else frozenset(),
     )
     doubt = doubts(this, heard.opinions)
     bounds = [
@@ -75,7 +82,7 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
     if settled.target > this.count.capacity:
         course = _grow(this, heard, waiting, settled, memory, due)
     elif settled.target < this.count.capacity:
-        course = _shrink(this, scene, settled, bounds, memory, doubt)
+        course = _shrink(this, scene, settled, bounds, memory, doubt, due)
     else:
         reason = explain.held(this.count.capacity, settled, bounds, heard.opinions)
         retired = _retire(this, scene, due, bounds, memory)
@@ -177,12 +184,20 @@ def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: 
 
 
 def _shrink(
-    this: Case, scene: Scene, settled: Settled, bounds: Sequence[Bound], memory: PoolMemory, doubt: Doubts
+    this: Case,
+    scene: Scene,
+    settled: Settled,
+    bounds: Sequence[Bound],
+    memory: PoolMemory,
+    doubt: Doubts,
+    due: Retirement,
 ) -> _Course:
-    capacity = this.count.capacity
-    leaving = choose(
-        this.workers, this.pool, capacity - settled.target, scene.ground(this, memory.backoffs, doubt.unmeasured)
-    )
+    """Who is to be replaced anyway goes first: neither its zone nor the On-Demand base keeps it."""
+    capacity, ground = this.count.capacity, scene.ground(this, memory.backoffs, doubt.unmeasured)
+    fewer = capacity - settled.target
+    leaving = choose(this.workers, this.pool, fewer, ground, due=due.due)
+    if not leaving.chosen:
+        leaving = choose(this.workers, this.pool, fewer, ground)
     if not leaving.chosen:
         reason = explain.stuck(capacity, settled, bounds, leaving.obstacle)
         return replace(_hold(this, reason, memory), leaving=leaving)

@@ -23,6 +23,20 @@ from nodefleet.domain.policy import MarketMix, Pool
 from nodefleet.domain.wording import counted, some
 from nodefleet.domain.workload import Pod
 
+_WHATEVER_ROOM = frozenset(  # reasons to stay that one node more does not end
+    {
+        StayReason.OPTED_OUT,
+        StayReason.POD_OPTED_OUT,
+        StayReason.KUBE_SYSTEM,
+        StayReason.UNMANAGED_POD,
+        StayReason.LOCAL_DATA,
+        StayReason.BUDGET,
+        StayReason.ONLY_STATEFUL_POD,
+        StayReason.SINGLE_REPLICA,
+        StayReason.BACKING_OFF,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
@@ -91,6 +105,12 @@ def choose(
     for worker in chosen:
         stays[worker.id] = _stay(worker, StayReason.CHOSEN, "leaves now")
     return Leaving(chosen=tuple(chosen), stays=tuple(stays[worker.id] for worker in workers))
+
+
+def held_fast(workers: Iterable[Worker], pool: Pool, ground: Ground) -> frozenset[str]:
+    """Workers that could not leave either if there were one node more."""
+    kept = ((worker, _protected(worker, pool, None, ground)) for worker in workers)
+    return frozenset(worker.id for worker, why in kept if why and why.reason in _WHATEVER_ROOM)
 
 
 def ranked(workers: Iterable[Worker], ground: Ground, mix: MarketMix) -> list[Worker]:

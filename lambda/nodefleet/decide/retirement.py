@@ -39,11 +39,21 @@ def why(worker: Worker) -> str:
 
 
 def retirement(
-    workers: Sequence[Worker], pool: Pool, count: Count, ahead: int, *, most: int | None = None, braked: bool = False
+    workers: Sequence[Worker],
+    pool: Pool,
+    count: Count,
+    ahead: int,
+    *,
+    most: int | None = None,
+    braked: bool = False,
+    held_fast: frozenset[str] = frozenset(),
 ) -> Retirement:
-    """`braked`: many are unhealthy at once, and then those that are ready stay. `most`: what
-    fleet.max leaves the pool."""
-    going = (worker for worker in workers if is_due(worker) and (worker.planned or not braked))
+    """`braked`: many are unhealthy at once, and then those that are ready stay. `held_fast`: something other than a
+    lack of room keeps them, so a node that is launched for them now would only be given back and launched again.
+    `most`: what fleet.max leaves the pool."""
+    going = (
+        worker for worker in workers if is_due(worker) and (worker.planned or not braked) and worker.id not in held_fast
+    )
     due = sorted(going, key=lambda worker: (_time(worker), worker.id))
     under_way = sum(
         isinstance(worker.operation, Removal) and worker.operation.why is Why.VOLUNTARY for worker in workers

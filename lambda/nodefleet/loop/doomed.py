@@ -62,8 +62,9 @@ class Drained:
 def interrupted(parts: Parts, notices: Sequence[Notice], *, owner: str) -> Ran:
     """All that can be done about these notices. Raises at the end if they could not be recorded or the run failed, so
     that they come again."""
-    policy = _policy(parts)
-    urgent = [notice for notice in in_force(notices) if notice.kind is not NoticeKind.REBALANCE]
+    policy, recorded = _known(parts)
+    holds = in_force((*recorded, *notices))  # a word that comes late may be called off already
+    urgent = [notice for notice in notices if notice in holds and notice.kind is not NoticeKind.REBALANCE]
     unrecorded: tuple[Notice, ...] = tuple(notices)
     woken = False
     while True:
@@ -148,11 +149,13 @@ def _record(parts: Parts, notices: Sequence[Notice]) -> tuple[tuple[Notice, ...]
     return tuple(failed), error
 
 
-def _policy(parts: Parts) -> Policy:
+def _known(parts: Parts) -> tuple[Policy, tuple[Notice, ...]]:
+    """The policy in force, and what EC2 has said before."""
     try:
-        return governing(parts.store.state(), parts.policies, parts.time.now()).policy
+        state = parts.store.state()
+        return governing(state, parts.policies, parts.time.now()).policy, state.notices
     except NodeFleetError:
-        return Policy()  # the defaults say how to drain
+        return Policy(), ()  # the defaults say how to drain
 
 
 # ── the nodes ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -84,7 +84,7 @@ def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: 
         noted = replace(noted, unlisted_since=removal.unlisted_since or seen.at)
         return _unlisted(removal, noted, seen, view, policy)
     if not unseen and instance and instance.state is InstanceState.TERMINATED:
-        return _forgotten(removal, view) or waiting
+        return _forgotten(removal, seen, view, policy) or waiting
     if instance and instance.state is InstanceState.SHUTTING_DOWN:
         return waiting
     if view is None or pods is None or (unseen and removal.why is not Why.INTERRUPTED):
@@ -122,17 +122,24 @@ def _unlisted(before: Removal, noted: Removal, seen: Observation, view: ClusterV
     since = noted.unlisted_since or seen.at
     agreed = seen.at - since >= rules_of(policy, noted.pool).budgets.cleanup_after
     if agreed and not (node and node.ready):
-        return _forgotten(noted, view) or Progress(steps=kept(before, noted))
+        return _forgotten(noted, seen, view, policy) or Progress(steps=kept(before, noted))
     return Progress(steps=kept(before, noted))
 
 
-def _forgotten(removal: Removal, view: ClusterView | None) -> Progress | None:
-    """The machine is gone: its Node goes too. Without Kubernetes only one that never joined is over."""
+def _forgotten(removal: Removal, seen: Observation, view: ClusterView | None, policy: Policy) -> Progress | None:
+    """The machine is gone: its Node goes too. Without Kubernetes only one that never joined is over.
+
+    A Node that nobody can delete (a finalizer, a webhook that fails) does not keep the removal open for ever: it is
+    debris, and what cannot be cleaned up is told to a person.
+    """
     if view is None and removal.node:
         return None
     node = node_of(removal, view) if view else None
     if node:
-        return Progress(steps=(DeleteNode(node.name),))
+        since = removal.undeleted_since or seen.at
+        if seen.at - since >= rules_of(policy, removal.pool).removal.drain_timeout:
+            return _closed(removal, Outcome.DONE, f"{removal.instance} is gone, and {node.name} could not be deleted")
+        return Progress(steps=(*kept(removal, replace(removal, undeleted_since=since)), DeleteNode(node.name)))
     return _closed(removal, Outcome.DONE, f"{removal.node or removal.instance} is gone")
 
 

@@ -35,6 +35,7 @@ class Accounts:
         self._opened: set[str] = set()  # operations that a recorded decision opened
         self._assigned: set[tuple[str, str]] = set()  # instance and pool, by a recorded plan
         self._let_in: set[tuple[str, str]] = set()  # node and removal: uncordons that stand in a recorded plan
+        self.illegible: set[str] = set()  # instances whose notices nobody can read: what EC2 said of them is not known
 
     # ── effects ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -166,6 +167,7 @@ class Accounts:
             machine.id
             for machine in self._world.ec2.machines.values()
             if machine.id in noted
+            and machine.id not in self.illegible
             and machine.doomed_at is not None
             and self._world.now - machine.doomed_at >= noted[machine.id]
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from nodefleet.decide.scheduling.fits import tolerates_leaving
 from nodefleet.domain.machines import Node
 from nodefleet.domain.operations import Cordon, Launch, Removal
+from nodefleet.domain.policy import Pool
 from nodefleet.domain.workload import Pod
 from nodefleet_tools.sim.accounts import Accounts
 from nodefleet_tools.sim.availability import Availability
@@ -71,7 +72,7 @@ class Guard:
         there = [
             machine
             for machine in self._world.ec2.live_workers(launch.pool)
-            if machine.by != PERSON and machine.doomed_at is None and self._can_be_known(machine, run)
+            if machine.by != PERSON and not self._is_taken(machine) and self._can_be_known(machine, run)
         ]
         most = self._world.most(launch.pool, since=launch.started)
         if len(there) > most:
@@ -98,13 +99,28 @@ class Guard:
         fresh = self._world.now - machine.launched_at < self._world.policy.interval
         return self._world.ec2.hidden_since is None or told or fresh
 
+    def _is_taken(self, machine: Machine) -> bool:
+        """EC2 takes it; or it said so, and the word that it does not after all has reached nobody yet."""
+        if machine.doomed_at is not None:
+            return True
+        world, rules = self._world, self._world.policy.pool(machine.pool) or Pool()
+        if not world.ec2.withdrawn:
+            return False
+        heard = {each.event for each in world.table.notices if each.withdrawn}
+        return any(
+            each.instance == machine.id
+            and each.event in world.ec2.withdrawn - heard
+            and world.now >= each.at - rules.health.scheduled_change_lead
+            for each in world.ec2.interruptions
+        )
+
     def terminated(self, run: Run, machine: Machine) -> None:
         self.did(run.name, f"terminate {machine.id}")
         self.needs_lease(run, f"terminate {machine.id}")
         self.accounts.terminated(run, machine)
         self.leftovers.terminated(run, machine)
         node = self._world.kube.node_of(machine.id)
-        if node is None or not node.ready or machine.doomed_at is not None or not machine.live:
+        if node is None or not node.ready or self._is_taken(machine) or not machine.live:
             return
         self._returned(run, node, machine)
         left = [
@@ -231,4 +247,4 @@ class Guard:
 
     def _taken_by_ec2(self, node: Node) -> bool:
         machine = self._world.ec2.machines.get(node.instance)
-        return machine is None or machine.doomed_at is not None or not machine.live
+        return machine is None or self._is_taken(machine) or not machine.live

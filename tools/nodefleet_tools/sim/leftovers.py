@@ -52,8 +52,9 @@ class Leftovers:
         if cleanup is None:
             return
         rules = self._rules(machine.pool)
-        if machine.state is InstanceState.STOPPED:  # EC2 itself says that it is nobody's
-            self._is_old_enough(run, cleanup, machine.states[-1][0], rules)
+        stopped = _stopped_at(machine)
+        if stopped is not None:  # EC2 itself says that it is nobody's
+            self._is_old_enough(run, cleanup, stopped, rules)
             self._few_enough(run, cleanup, machine.pool, rules)
             return
         since = machine.launched_at + rules.health.join_limit
@@ -112,3 +113,10 @@ class Leftovers:
 
     def _rules(self, pool: str) -> Pool:
         return self._world.policy.pool(pool) or Pool(name=pool)
+
+
+def _stopped_at(machine: Machine) -> datetime | None:
+    """Since when it is stopped, or was when somebody began to terminate it: that may be asked for twice."""
+    known = (each for each in reversed(machine.states) if each[1] in (InstanceState.STOPPED, InstanceState.RUNNING))
+    at, state = next(known, (None, None))
+    return at if state is InstanceState.STOPPED else None

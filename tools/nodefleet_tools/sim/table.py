@@ -116,13 +116,17 @@ class Table:
     def commands(self) -> tuple[Pause | Scale, ...]:
         return tuple(self.either("command", _COMMANDS))
 
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        return tuple(self.all("notice", Notice))
+
     def state(self) -> State:
         return State(
             fence=self.fence,
             wake=self.wake,
             journal=self.journal,
             operations=self.operations,
-            notices=tuple(self.all("notice", Notice)),
+            notices=self.notices,
             commands=self.commands,
             policy=next(reversed(self.policies), None),
             declared=next(iter(self.stored("declared", _policy)), None),

@@ -63,6 +63,11 @@ INCIDENTS: Mapping[str, Befalls] = {
     "the scheduler refuses a workload": of_cluster.refuses_workload,
     "EC2 recommends to rebalance all": of_cloud.recommends_all,
     "a node stays dead": of_cluster.stays_dead,
+    "an exporter falls silent": of_cluster.loses_exporter,
+    "a node can never be changed": of_cluster.can_never_change_node,
+    "a notice can never be read": of_cloud.takes_spot_illegibly,
+    "a person removes a pool that grows": of_people.removes_growing_pool,
+    "EC2 schedules changes of many days ahead": of_cloud.schedules_many_ahead,
 }
 
 

@@ -35,6 +35,17 @@ def takes_many(stage: Stage, random: Random) -> str:
     return ", ".join(machine.id for machine in taken)
 
 
+def takes_spot_illegibly(stage: Stage, random: Random) -> str:
+    """The record of its warning can never be read: a newer version wrote it, or it was cut off."""
+    machine = stage.any_worker(random, Market.SPOT)
+    if machine is None or machine.doomed_at is not None:
+        return ""
+    stage.strikes.illegible.add(machine.id)
+    stage.world.guard.accounts.illegible.add(machine.id)
+    stage.invocations.event([stage.world.interrupt(machine.id)])
+    return machine.id
+
+
 def recommends(stage: Stage, random: Random) -> str:
     machine = stage.any_worker(random, Market.SPOT)
     if machine is None:
@@ -79,6 +90,16 @@ def schedules_ahead(stage: Stage, random: Random) -> str:
     after = random.uniform(60, 2400)
     world.clock.after(after, lambda: stage.invocations.event([world.withdraw(notice)]))
     return f"{said}, withdrawn after {after:.0f} s"
+
+
+def schedules_many_ahead(stage: Stage, random: Random) -> str:
+    """Maintenance of a rack: two to four machines at once, days ahead."""
+    free = [each for each in stage.world.ec2.live_workers() if each.doomed_at is None]
+    chosen = random.sample(free, min(len(free), random.randint(2, 4)))
+    ahead = timedelta(days=random.choice((1, 3, 14)))
+    for machine in chosen:
+        stage.invocations.event([stage.world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE, ahead=ahead)])
+    return f"{', '.join(machine.id for machine in chosen)} in {ahead}" if chosen else ""
 
 
 def recommends_all(stage: Stage, random: Random) -> str:

@@ -68,6 +68,16 @@ def cannot_change_node(stage: Stage, random: Random) -> str:
     return f"{node.name}: {failing()}"
 
 
+def can_never_change_node(stage: Stage, random: Random) -> str:
+    """A webhook or a finalizer that nobody mends: its cordon, its uncordon and its deletion fail for ever."""
+    node = stage.any_node(random)
+    if node is None:
+        return ""
+    failing = _failing(random)
+    stage.strikes.hopeless[node.name] = failing
+    return f"{node.name}: {failing()}"
+
+
 def _failing(random: Random) -> Failing:
     return random.choice(
         (
@@ -137,7 +147,7 @@ def changes_budget(stage: Stage, random: Random) -> str:
 
 
 def _any(stage: Stage, random: Random) -> Workload:
-    """There is always one: the scene has a service."""
+    """There is always one while the scene has a service; a shortened one may not."""
     scaled = [
         each
         for each in stage.world.controllers.workloads.values()
@@ -213,6 +223,21 @@ def lacks_reading(stage: Stage, random: Random) -> str:
     prometheus.missing[key] = "the query gave no series"
     stage.world.clock.after(seconds, lambda: prometheus.missing.pop(key, None))
     return f"{key[1]} of {pool.name} for {seconds:.0f} s"
+
+
+def loses_exporter(stage: Stage, random: Random) -> str:
+    """The node is well, and nobody measures it; for a while, or for ever."""
+    node = stage.any_node(random)
+    if node is None:
+        return ""
+    silent = stage.world.prometheus.silent
+    silent.add(node.name)
+    if coin(random):
+        stage.lasting.add(node.name)
+        return f"{node.name} for ever"
+    seconds = random.uniform(60, 2400)
+    stage.world.clock.after(seconds, lambda: silent.discard(node.name))
+    return f"{node.name} for {seconds:.0f} s"
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────

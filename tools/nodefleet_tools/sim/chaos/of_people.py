@@ -157,6 +157,33 @@ def renames_pool(stage: Stage, random: Random) -> str:
     return f"{before} is {pool['name']}"
 
 
+def removes_growing_pool(stage: Stage, random: Random) -> str:
+    """The last pool goes, or gets another name, while launches for it are stored and under way."""
+    world = stage.world
+    if "store" in world.faults.away:
+        return ""
+    pool = world.policy.pools[-1]
+    until = world.now + timedelta(seconds=600)
+    command = Scale(pool=pool.name, nodes=pool.limits.max, by=_PERSON, until=until)
+    _order(stage, command, EventKind.SCALED_BY_PERSON, f"{pool.name} to {pool.limits.max}")
+    seconds = random.uniform(1, 30)
+
+    def goes() -> None:
+        if stage.strikes.calm or "store" in world.faults.away or world.policy.pool(pool.name) is None:
+            return
+        data = _in_force(stage)
+        if len(data.get("pools", ())) > 1:
+            common = {key: data[key] for key in _COMMON if key in data}
+            others = [each for each in data["pools"] if each["name"] != pool.name]
+            _enforce(stage, {**common, "pools": others})
+        else:
+            renames_pool(stage, random)
+        world.guard.did("incident", f"pool {pool.name} is gone")
+
+    world.clock.after(seconds, goes)
+    return f"{pool.name} after {seconds:.0f} s"
+
+
 def _in_force(stage: Stage) -> dict[str, Any]:
     newest = stage.world.table.policies[-1].data
     data: dict[str, Any] = {key: value for key, value in newest.items() if key != _FUTURE}

@@ -13,7 +13,7 @@ stand in the way, each a number of the policy:
     the nodes that the probe allows       an interval, and join_limit
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from nodefleet.decide.engine import decide
 from nodefleet.domain.events import EventKind
@@ -71,6 +71,7 @@ def calm_down(stage: Stage) -> None:
     world.ec2.hidden_since = None
     world.prometheus.frozen = False
     world.prometheus.missing.clear()
+    world.prometheus.silent &= stage.lasting
     world.kube.settings.never_joins = world.kube.settings.joins_late = 0.0
     all_in_force(stage)
     for machine in world.ec2.machines.values():
@@ -83,6 +84,7 @@ def calm_down(stage: Stage) -> None:
             world.nodes.revive(node.name)
         if node.pool and node.cordoned and not node.removal:
             world.person.uncordon(node.name)
+    world.conditions.slow = stage.plan.look_takes > 0
     world.liveness.begin()
 
 
@@ -138,7 +140,8 @@ class Rest:
             found.append("a run is at work")
         elif world.table.lease is not None and world.now < world.table.lease.expires:
             found.append(f"{world.table.lease.owner} holds the lease")
-        ours = [node for node in world.kube.nodes.values() if node.pool]
+        hopeless = self._stage.strikes.hopeless  # people were told; nobody else can do anything about them
+        ours = [node for node in world.kube.nodes.values() if node.pool and node.name not in hopeless]
         found += [f"node {node.name} is cordoned ({node.removal or 'by a person'})" for node in ours if node.cordoned]
         found += [f"node {node.name} has no machine" for node in ours if not _lives(world, node.instance)]
         found += [f"machine {machine.id} is no node" for machine in self._unjoined()]
@@ -163,7 +166,10 @@ class Rest:
         """At rest the table holds what is kept on purpose, and nothing else."""
         world, state = self._world, self._world.table.state()
         journal = sum(len(item.text) for item in world.table.items["journal"].values())
-        last = {each.instance: each.at for each in sorted(state.notices, key=lambda each: each.at)}
+        last: dict[str, datetime] = {}  # by instance: a withdrawal may be told after the time that it speaks of
+        illegible = self._stage.strikes.illegible  # the table forgets those by itself
+        for each in (notice for notice in state.notices if notice.instance not in illegible):
+            last[each.instance] = max(last.get(each.instance, each.at), each.told_at or each.at)
         old = [name for name, at in last.items() if world.now - at > _FORGOTTEN and self._is_long_gone(name)]
         over = [each for each in state.commands if each.until is not None and each.until < world.now]
         for what, size, most in (

@@ -4,7 +4,7 @@ All of it is drawn at once and is plain data, as a file would hold it: a plan th
 however scenes are drawn by then.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
@@ -14,6 +14,7 @@ from nodefleet.domain.journal import Journal
 from nodefleet.domain.memory import HourLoad, Memory, PoolMemory
 from nodefleet.domain.workload import SAFE_TO_EVICT, Volume, VolumeKind
 from nodefleet_tools.sim.chaos.drawing import chance, coin
+from nodefleet_tools.sim.chaos.timing import BACKLOG
 from nodefleet_tools.sim.kube import KubeSettings, Order, Traits
 from nodefleet_tools.sim.machines import CloudSettings
 from nodefleet_tools.sim.workloads import Kind
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 SECOND_POOL = "batch"
 _HOURS = 24
+_JOBS = 500.0  # that wait: far above the limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class Scene:
     workers: Mapping[str, int] = field(default_factory=dict)  # by pool
     workloads: tuple[Mapping[str, Any], ...] = ()  # what World.deploy takes, and perhaps a budget
     history_days: int = 0  # of load that is remembered by the hour
+    backlog: tuple[float, ...] | None = None  # seconds from and to which jobs wait; none: there is no such queue
 
 
 # ── drawing one ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -160,8 +163,16 @@ def staged(plan: "Plan") -> World:
         _deploy(world, **workload)
     if scene.history_days:
         world.table.put("journal", "", Journal(memory=_remembered(world, scene.history_days, plan.random("history"))))
+    if scene.backlog is not None:
+        _queue(world, scene.backlog)
     world.settle()
     return world
+
+
+def _queue(world: World, busy: Sequence[float]) -> None:
+    """While it is idle its query finds no series."""
+    from_, to = [world.start + timedelta(seconds=each) for each in busy] or [world.start, world.start]
+    world.prometheus.custom["default", BACKLOG] = lambda: _JOBS if from_ <= world.now < to else None
 
 
 def _kubernetes(settings: Mapping[str, Any]) -> KubeSettings:

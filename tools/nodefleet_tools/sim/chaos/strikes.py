@@ -52,9 +52,9 @@ class Strikes:
         self, world: World, rates: Rates, random: Random, figures: Counter[str], *, look_takes: float = 0.0
     ) -> None:
         self.calm = False
-        self.poisoned: dict[
-            str, Callable[[], NodeFleetError]
-        ] = {}  # by a pod's uid or a node's name: every call about it fails
+        self.poisoned: dict[str, Failing] = {}  # by a pod's uid or a node's name: every call about it fails
+        self.hopeless: dict[str, Failing] = {}  # by a node's name: the same, and it cannot be deleted either; for ever
+        self.illegible: set[str] = set()  # instances whose notices cannot be read, for ever: the store leaves them out
         self.unreadable = ""  # a record that cannot be read, and stops every run that reads the table
         self._look_takes = look_takes
         self.denied: frozenset[str] = frozenset()  # calls that our role may not make
@@ -74,6 +74,9 @@ class Strikes:
             raise DeniedError(SERVICES[call.port], f"{call.method} is not allowed", "Mend the role")
         if call.moment is Moment.BEFORE:
             self._always(call)
+        elif self.illegible and call.name == "store.state":
+            legible = tuple(each for each in call.result.notices if each.instance not in self.illegible)
+            call.result = replace(call.result, notices=legible)
         if self.calm:
             return
         if call.moment is Moment.BEFORE:
@@ -88,9 +91,13 @@ class Strikes:
         if call.name == "store.state" and self.unreadable:
             self._struck(call, "finds a record that cannot be read")
             raise MalformedError(f"the record {self.unreadable} in the table cannot be read: its format is newer")
-        error = self.poisoned.get(_subject(call)) if self.poisoned else None
+        if not (self.poisoned or self.hopeless):
+            return
+        subject = _subject(call)
+        deleted = str(call.arguments[0]) if call.name == "cluster.delete_node" else subject
+        error = self.poisoned.get(subject) or self.hopeless.get(deleted)
         if error is not None:
-            self._struck(call, f"fails for {_subject(call)}")
+            self._struck(call, f"fails for {deleted}")
             raise error()
 
     def _before(self, call: Call) -> None:

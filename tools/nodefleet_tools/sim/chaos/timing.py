@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 TROUBLE = timedelta(minutes=60)
+BACKLOG = "backlog"  # a reading that has no data while its queue is idle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nodefleet.domain.policy.presets import PRESETS
-from nodefleet_tools.sim.chaos.timing import TROUBLE, Incident
+from nodefleet_tools.sim.chaos.timing import BACKLOG, TROUBLE, Incident
 from nodefleet_tools.sim.kube import Order
 
 if TYPE_CHECKING:
@@ -59,6 +59,16 @@ def _refused_pods(plan: "Plan", random: Random) -> "Plan":
     traits = random.choice(({"refused": random.choice(_REFUSED)}, {"most_on_node": 1}))
     odd = {"name": name, "replicas": replicas, "cpu": cpu, "traits": traits}
     return _with(plan, workloads=(*plan.scene.workloads, odd))
+
+
+def _slow_pods(plan: "Plan", random: Random) -> "Plan":
+    """Services whose pods are ready minutes after they were placed."""
+    starts_in = random.choice((60.0, 200.0, 400.0))
+    slower = [
+        {**each, "traits": {**each["traits"], "starts_in": starts_in}} if "cpu_use" in each.get("traits", {}) else each
+        for each in plan.scene.workloads
+    ]
+    return _with(plan, workloads=tuple(slower))
 
 
 def _tiny(plan: "Plan", random: Random) -> "Plan":
@@ -110,6 +120,16 @@ def _drains_on_rebalance(plan: "Plan", _: Random) -> "Plan":
     return _in_policy(plan, removal={"drain_on_rebalance": True})
 
 
+def _empty_reading(plan: "Plan", random: Random) -> "Plan":
+    """A queue whose query finds no series while it is idle: always, or but for some minutes."""
+    begins = random.uniform(0, TROUBLE.total_seconds())
+    busy = random.choice(((), (begins, begins + random.uniform(120, 1200))))
+    source = {"kind": "prometheus", "query": f"sum({BACKLOG})"}
+    rule = {"kind": "threshold", "name": BACKLOG, "reading": BACKLOG, "quantity": "queue", "limit": 100}
+    plan = _in_policy(plan, readings={BACKLOG: source}, custom=[rule])
+    return _with(plan, backlog=busy)
+
+
 # ── functions and time ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -152,8 +172,9 @@ WIDENINGS: Mapping[str, Widening] = {
     "limited concurrency": Widening(0.2, _concurrency),
     "slow looks": Widening(0.1, _slow_looks),
     "the dead stay dead": Widening(0.7, _stays_dead),
-    # Off: the Node of a machine that was stopped by hand stays for ever, and nothing resolves it.
-    "the stopped stay stopped": Widening(0.0, _stays_stopped),
+    "the stopped stay stopped": Widening(0.5, _stays_stopped),
+    "a reading without data": Widening(0.1, _empty_reading),
+    "pods that start slowly": Widening(0.3, _slow_pods),
 }
 
 # Incidents that the plain plan does not know; what each does is in `incidents`. Numbers are never used again.
@@ -171,6 +192,11 @@ LATER: Mapping[str, Widening] = {
         (1008, "the scheduler refuses a workload", 0.15),
         (1009, "EC2 recommends to rebalance all", 0.1),
         (1010, "a node stays dead", 0.2),
+        (1011, "an exporter falls silent", 0.15),
+        (1012, "a node can never be changed", 0.05),
+        (1013, "a notice can never be read", 0.05),
+        (1014, "a person removes a pool that grows", 0.1),
+        (1015, "EC2 schedules changes of many days ahead", 0.1),
     )
 }
 ALL: Mapping[str, Widening] = {**WIDENINGS, **LATER}

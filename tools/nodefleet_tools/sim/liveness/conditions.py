@@ -15,6 +15,7 @@ PORTS = ("cloud", "cluster", "store", "gauges")
 class Conditions:
     def __init__(self, world: "World") -> None:
         self._world = world
+        self.slow = False  # an iteration takes so long that a run has time for one or none
 
     def answers(self, *ports: str) -> bool:
         """These parts answer every call: cloud, cluster, store, gauges, archive."""
@@ -75,6 +76,12 @@ class Conditions:
         """What any reaction may take besides its own time: a run that died holds the lease, and so many ticks."""
         policy = self._world.policy
         return policy.lease + 2 * policy.trust.clock_skew + intervals * policy.interval
+
+    @property
+    def join_time(self) -> timedelta:
+        """From a request that EC2 takes to a ready node, when all goes well."""
+        cloud, kubernetes = self._world.ec2.settings, self._world.kube.settings
+        return timedelta(seconds=cloud.boots_in[1] + kubernetes.joins_in[1] + kubernetes.ready_in[1])
 
     def joined_within(self, pool: Pool) -> timedelta:
         """From the tick that launches a node until it is ready, at the latest."""
