@@ -56,6 +56,7 @@ def deployed(monkeypatch):
             store=table,
             policy=clock["policy"],
             catalog=CATALOG,
+            own_usd={},
             now=clock["now"],
             telemetry=SimpleNamespace(line=lambda message, **fields: said.append((message, fields))),
         )

@@ -25,6 +25,9 @@ CRITICAL = {"scaling-failures", "cpu-high", "at-max", "join-failure", "no-invoca
 CRITICAL |= {"api-server-unavailable", "ec2-unavailable", "master-status-check"}
 WARNING = {"memory-high", "prometheus-unavailable", "near-time-limit", "throttles"}
 OF_READINGS = {"queue-growing", "latency-high", "pool-saturated"}
+# Rules of Prometheus about the server node: see test_server_rules.
+OF_SERVER = {"master-disk", "snapshots-late", "keeping-late", "login-expiring", "updates-late", "reboot-due"}
+OF_SERVER |= {"scrape-refused"}
 
 
 def key_of(name):
@@ -56,7 +59,7 @@ def test_every_alarm_has_a_meaning_that_tells_what_to_do(file):
 
 def test_every_meaning_has_an_alarm():
     assert {*alarms(deployed_stack(DEV))} == CRITICAL | WARNING
-    assert {*MEANINGS} == CRITICAL | WARNING | OF_READINGS
+    assert {*MEANINGS} == CRITICAL | WARNING | OF_READINGS | OF_SERVER
 
 
 @pytest.mark.parametrize("file", BOTH)

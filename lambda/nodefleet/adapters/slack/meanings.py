@@ -62,7 +62,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "master-disk": Meaning(
         says="The master's disk is nearly full. When it is, etcd stops, and with it the API server.",
         todo=(
-            "Act now: on the master `sudo du -xh --max-depth=2 /var/lib | sort -h | tail` says what takes it. Raise "
+            "Act now: on the master `sudo du -xh --max-depth=2 --threshold=500M /var/lib` says what takes it. Raise "
             "`master.disk_gb`, or prune images with `sudo k3s crictl rmi --prune`."
         ),
     ),
