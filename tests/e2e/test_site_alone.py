@@ -62,8 +62,10 @@ def test_a_worker_registers_what_its_templates_user_data_says():
 
 
 def test_the_master_registers_as_control_plane_that_takes_no_pods():
-    (master,) = deployed_stack(DEV).of("ec2/instance:Instance")
-    made = node(registered(MACHINE, master.inputs["userData"]), **SIZE)
+    """By the program that its user data fetches."""
+    objects = [each.inputs for each in deployed_stack(DEV).of("BucketObjectv2")]
+    (program,) = [each["content"] for each in objects if each.get("contentType") == "text/x-shellscript"]
+    made = node(registered(MACHINE, program), **SIZE)
     assert {*CONTROL_PLANE_LABELS} <= {*made["metadata"]["labels"]}
     assert POOL_LABEL not in made["metadata"]["labels"]
     assert [taint["effect"] for taint in made["spec"]["taints"]] == ["NoSchedule"]

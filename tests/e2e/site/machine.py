@@ -16,7 +16,7 @@ from e2e.parts.kwok import ALIVE_LABEL
 from nodefleet.domain.names import CONTROL_PLANE_LABELS
 
 _CONFIGURATION = re.compile(r'keep "\$CONFIG/config\.yaml" 0600 <<YAML\n(.*?)\nYAML\n', re.DOTALL)
-_ASSIGNMENT = re.compile(r"^readonly [A-Z0-9_]+=.*?(?=^readonly |^set -)", re.MULTILINE | re.DOTALL)
+_ASSIGNMENT = re.compile(r"^readonly [A-Z0-9_]+=.*?(?=^readonly |^set -|^#|^\w+\(\))", re.MULTILINE | re.DOTALL)
 _SEEN_OF_MEMORY = 0.94  # the kernel keeps some of it to itself
 _PODS = 110  # a kubelet's default
 
