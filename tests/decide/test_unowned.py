@@ -47,12 +47,20 @@ def removals(decision) -> list[tuple[str, Why]]:
 @pytest.mark.parametrize(("unowned", "launched"), [(0, 3), (5, 3), (6, 2), (8, 0), (9, 0)])
 def test_unowned_workers_leave_the_pools_less_room(unowned, launched):
     seen = look(2, **old(*range(10, 10 + unowned)))
-    decision = only(decide(replace(seen, readings={}), KNOWN, with_pool(limits=Limits(min=5, max=10))))
+    policy = replace(with_pool(limits=Limits(min=5, max=10)), fleet=FleetLimits(max=10))
+    decision = only(decide(replace(seen, readings={}), KNOWN, policy))
     opened = [step.operation for step in decision.plan if isinstance(step, Open)]
     assert sum(each.count for each in opened if isinstance(each, Launch)) == launched
     at_max = [step for step in decision.plan if isinstance(step, Tell) and step.alert is AlertKind.AT_MAX]
     assert bool(at_max) is (launched < 3)
     assert all("fleet.max is 10" in step.text and "nodefleet adopt" in step.text for step in at_max)
+
+
+@pytest.mark.parametrize(("least", "target"), [(2, 2), (5, 5)])
+def test_a_limit_that_nobody_wrote_keeps_no_pool_below_its_min(least, target):
+    seen = replace(look(2, **old(*range(10, 20))), readings={})
+    decision = only(decide(seen, KNOWN, with_pool(limits=Limits(min=least, max=10))))
+    assert decision.target == target
 
 
 def test_they_push_nobody_out():

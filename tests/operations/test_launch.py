@@ -24,6 +24,7 @@ from nodefleet.domain.operations import (
     Tell,
 )
 from nodefleet.domain.policy import Health, MarketMix, Policy, Pool
+from nodefleet.domain.policy.cluster import FleetLimits
 from nodefleet.operations.advance import advance
 from nodefleet.operations.launch import answered
 from nodefleet.operations.progress import Progress
@@ -104,8 +105,12 @@ def test_nothing_is_sent_beyond_max(there, sent):
     progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), two_pools)
     assert any(isinstance(step, SendLaunch) for step in progress.steps)
     # Workers that no pool owns count against what all pools together may have.
-    progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), POLICY)
+    limited = replace(POLICY, fleet=FleetLimits(max=POLICY.fleet_max))
+    progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), limited)
     assert any(isinstance(step, SendLaunch) for step in progress.steps) is sent
+    # A limit that nobody wrote does not keep the pool below its min.
+    progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), POLICY)
+    assert any(isinstance(step, SendLaunch) for step in progress.steps)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def broken(cluster: Cluster) -> list[Rule]:
 
 def test_a_fleet_that_outgrows_its_limit_is_found():
     cluster = shop(workers=6, replicas=12)
-    cluster.world.enforce({"pools": [{"name": "web", "limits": {"min": 2, "max": 6}}]})
+    cluster.world.enforce({"fleet": {"max": 6}, "pools": [{"name": "web", "limits": {"min": 2, "max": 6}}]})
     with (
         patch.object(engine, "within_fleet", lambda this, *_: this),
         patch.object(launch_operation, "fleet_occupied", lambda *_: 0),

@@ -19,7 +19,7 @@ def renamed(monkeypatch):
     """Six workers of pool default, which is called web from now on."""
     cluster = shop(workers=6, replicas=12)
     cluster.must_live()
-    cluster.world.enforce({"pools": [{"name": "web", **LIMITS}]})
+    cluster.world.enforce({"fleet": {"max": 6}, "pools": [{"name": "web", **LIMITS}]})
     return cluster, Terminal(monkeypatch, SimConnection(cluster.world))
 
 
@@ -40,6 +40,14 @@ def test_a_pool_that_was_renamed_takes_no_room_that_its_old_workers_have(renamed
     cluster.calm(5)
     assert pools(cluster.world) == ["default"] * 6  # min of the new pool is 2, and fleet.max is 6
     assert {EventKind.CLEANUP_NEEDS_PERSON, EventKind.AT_MAX} <= told(cluster.world)
+    assert rules(cluster) == []
+
+
+def test_without_a_limit_of_the_fleet_the_new_pool_gets_its_min_and_no_more():
+    cluster = shop(workers=6, replicas=12)
+    cluster.world.enforce({"pools": [{"name": "web", **LIMITS}]})
+    cluster.calm(5)
+    assert pools(cluster.world) == ["default"] * 6 + ["web"] * 2
     assert rules(cluster) == []
 
 

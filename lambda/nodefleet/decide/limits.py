@@ -44,9 +44,13 @@ def _there(count: Count) -> str:
 
 def within_fleet(this: Case, others: Sequence[Case], room: int, surplus: Mapping[str, int]) -> Case:
     """The pool with what fleet.max leaves it: `room` for new workers, of which the pools that come after it keep what
-    they lack to min. Its `surplus` leaves. Workers that no pool owns only take room, and push nobody out."""
+    they lack to min. Its `surplus` leaves. Workers that no pool owns only take room, and push nobody out.
+
+    A limit that nobody wrote, the sum of the pools' max, keeps no pool below its min."""
     lacking = sum(max(0, each.pool.limits.min - each.count.capacity) for each in others)
     share = this.count.occupied + max(0, room - lacking) - surplus.get(this.pool.name, 0)
+    if this.policy.fleet.max is None:
+        share = max(share, this.pool.limits.min + this.count.occupied - this.count.capacity)
     return replace(this, most=min(this.pool.limits.max, share))
 
 

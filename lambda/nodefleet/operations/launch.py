@@ -107,8 +107,11 @@ def _has_room(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence
     rules = rules_of(policy, launch.pool)
     own = [worker for worker in fleet if worker.pool == launch.pool]
     gone = vanished_members(own, rules, seen, memory.pool(launch.pool))
-    within = counted(own, seen, launch.pool).occupied + len(gone) <= rules.limits.max
-    return within and fleet_occupied(fleet, seen, policy, memory) <= policy.fleet_max
+    count = counted(own, seen, launch.pool)
+    if count.occupied + len(gone) > rules.limits.max:
+        return False
+    restores_min = policy.fleet.max is None and count.capacity <= rules.limits.min
+    return restores_min or fleet_occupied(fleet, seen, policy, memory) <= policy.fleet_max
 
 
 # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -81,15 +81,26 @@ class Guard:
         return len(there) <= most
 
     def within_fleet_max(self, run: Run, launch: Launch) -> None:
-        """All pools together, and the workers that none of them owns."""
+        """All pools together, and the workers that none of them owns. A limit that nobody wrote lets each pool have
+        its min of nodes that are ready or may still join."""
         there = [
             machine
             for machine in self._world.ec2.live_workers()
-            if machine.by != PERSON and machine.doomed_at is None and self._can_be_known(machine, run)
+            if machine.by != PERSON and not self._is_taken(machine) and self._can_be_known(machine, run)
         ]
+        own = [machine for machine in there if machine.pool == launch.pool and self._may_be_capacity(machine)]
+        if len(own) <= self._world.unlimited_min(launch.pool, since=launch.started):
+            return
         most = self._world.fleet_max(since=launch.started)
         if len(there) > most:
             self.broken(run.name, Rule.OVER_FLEET_MAX, f"{len(there)} workers in all pools and none, and {most} may be")
+
+    def _may_be_capacity(self, machine: Machine) -> bool:
+        node = self._world.kube.node_of(machine.id)
+        if node is not None:
+            return node.ready and not node.cordoned
+        rules = self._world.policy.pool(machine.pool) or Pool()
+        return not machine.failed and self._world.now - machine.launched_at < rules.health.join_limit
 
     def _can_be_known(self, machine: Machine, run: Run) -> bool:
         """EC2 lists nothing, and no ready worker shows that this is wrong: then only fresh answers tell of machines."""

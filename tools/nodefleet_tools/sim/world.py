@@ -293,6 +293,11 @@ class World:
         """The same of all pools together, and of workers that none of them owns."""
         return max((each.fleet_max for each in self._in_force_since(since)), default=0)
 
+    def unlimited_min(self, pool: str, since: datetime | None = None) -> int:
+        """The highest min of the pool since then under a policy without fleet.max: its restoring has no other limit."""
+        found = (each.pool(pool) for each in self._in_force_since(since) if each.fleet.max is None)
+        return max((each.limits.min for each in found if each), default=-1)
+
     def _in_force_since(self, since: datetime | None) -> list[Policy]:
         begun = min(since or self.now, self.now) - LAMBDA_LIMIT
         versions = self.table.policies

@@ -67,6 +67,8 @@ class Conditions:
         policy = self._world.policy
         rules = policy.pool(pool)
         fleet = policy.fleet_max - len(self._world.ec2.live_workers())
+        if rules and policy.fleet.max is None:
+            fleet = max(fleet, rules.limits.min - self.workers(pool))
         return max(0, min(rules.limits.max - self.workers(pool), fleet)) if rules else 0
 
     def below_max(self, pool: str) -> bool:
