@@ -98,10 +98,10 @@ class Hardware(Beside):
     def _join(self, instance: dict[str, Any]) -> None:
         role, pool = tag(instance, TAG_ROLE), tag(instance, TAG_POOL)
         source = self._stack.user_data_of(role, pool)
-        given = source.inputs["userData"]
         cpus, memory = self._size(instance["InstanceType"])
         address = self._load.boots(instance["InstanceId"], cpus=cpus, memory_mib=memory)
-        script = given if role == ROLE_SERVER else b64decode(given).decode()
+        is_server = role == ROLE_SERVER
+        script = self._stack.server_program if is_server else b64decode(source.inputs["userData"]).decode()
         configuration = registered(_metadata(instance, address), script)
         made = node(configuration, cpus=cpus, memory_mib=memory, disk_gb=_disk(source))
         self._admin.api.ask(NODES.create(made))  # it may be there: then the last try ended here

@@ -164,6 +164,13 @@ class Stack:
         """What the stack keeps in the table: where the parts are, and the policy that it declares."""
         return [json.loads(self.cloud.led(each.inputs["item"])) for each in self.graph.of("TableItem")]
 
+    @property
+    def server_program(self) -> str:
+        """What the master's user data fetches and runs."""
+        objects = [each.inputs for each in self.graph.of("BucketObjectv2")]
+        (program,) = [str(each["content"]) for each in objects if each.get("contentType") == "text/x-shellscript"]
+        return program
+
     def user_data_of(self, role: str, pool: str) -> Made:
         """The resource whose user data a machine with these tags has got."""
         if role == "server":
