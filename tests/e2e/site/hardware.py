@@ -11,6 +11,7 @@ from threading import Lock, Timer
 from typing import Any
 from uuid import uuid4
 
+from aws_answers import ACCOUNT
 from e2e.parts.kwok import ALIVE_LABEL
 from e2e.site.load import Load
 from e2e.site.machine import Metadata, node, registered
@@ -124,6 +125,7 @@ class Hardware(Beside):
                 "detail-type": kind,
                 "source": "aws.ec2",
                 "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "account": ACCOUNT,  # the rules pass events of their own account only
                 "region": self._stack.cloud.region,
                 "resources": [],
                 "detail": {"instance-id": instance, **detail},
