@@ -24,7 +24,10 @@ from nodefleet.domain.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_RO
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
 ARTEFACTS = "build/arm64-py313/artefacts.json"
-FULL = pytest.mark.skipif(not os.environ.get("NODEFLEET_E2E_FULL"), reason="make e2e-full")
+FULL = pytest.mark.skipif(
+    not os.environ.get("NODEFLEET_E2E_FULL"),
+    reason="NOT RUN: the rows of the upgrade table one by one; make e2e-full runs them",
+)
 WEBHOOK = "https://hooks.slack.com/services/T0/B0/only-here"
 
 

@@ -93,7 +93,10 @@ class FleetLimits:
     """All workers of the cluster together: those of every pool, and those that no pool owns."""
 
     max: int | None = setting(
-        None, NODES, "all workers together, unowned ones included; none: what the pools' max add up to", at_least=0
+        None,
+        NODES,
+        "all workers together, unowned ones included; none: what the pools' max add up to, with every min",
+        at_least=0,
     )
 
 
