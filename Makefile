@@ -17,7 +17,7 @@ $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("node-fleet needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	@echo "Setting up $(VENV) from requirements.txt (once; about a minute) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes --no-deps -r requirements.txt
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
