@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 CORE   := tests/domain tests/decide tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage bench mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages schema diagrams clean
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages schema diagrams clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ format: setup ## format and mend what can be mended
 
 coverage: setup ## branch coverage of the pure packages, with the missing lines
 	@$(BIN)/pytest --cov --cov-report=term-missing
+
+house: setup ## how easy the code is to find one's way in: files, seams, names (SHOW=1 lists them)
+	@$(BIN)/python -m nodefleet_tools.house $(if $(SHOW),--show)
 
 bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/decide.py
