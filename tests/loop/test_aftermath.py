@@ -8,6 +8,7 @@ from builders import NOON, look, pod
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.operations import (
     AlertKind,
+    Assign,
     Cordon,
     DeleteNode,
     Evict,
@@ -60,6 +61,32 @@ def test_a_terminated_machine_shuts_down_and_a_marked_one_is_marked():
     assert machines["i-001"].state is InstanceState.SHUTTING_DOWN
     assert machines["i-000"].state is InstanceState.RUNNING
     assert next(each for each in aftermath(seen(), MarkFailed("i-002")).instances if each.id == "i-002").failed
+
+
+def test_a_worker_that_was_handed_over_belongs_to_its_pool_on_its_node_and_in_ec2():
+    after = aftermath(seen(), Assign(instance="i-001", node="w001", pool="web", reason="its pool is gone"))
+    assert {each.name: each.pool for each in after.kubernetes.nodes} == {
+        "w000": "default",
+        "w001": "web",
+        "w002": "default",
+    }
+    assert {each.id: each.pool for each in after.instances} == {"i-000": "default", "i-001": "web", "i-002": "default"}
+
+
+def test_a_node_that_is_let_back_in_carries_no_removal():
+    assert named(aftermath(aftermath(seen(), CORDON), Uncordon("w001", "r1")), "w001").removal == ""
+
+
+def test_a_pod_that_is_on_its_way_out_keeps_its_time():
+    early = NOON - timedelta(seconds=30)
+    leaving = look(1, pods=[pod("web-1", "w000", deleted_at=early)])
+    assert aftermath(leaving, Evict(node="w000", pods=(WEB,))) == leaving
+
+
+def test_pods_that_are_not_known_stay_unknown():
+    unknown = look(1)
+    assert unknown.kubernetes.pods is None
+    assert aftermath(unknown, Evict(node="w000", pods=(WEB,))) == unknown
 
 
 @pytest.mark.parametrize("step", [CORDON, Terminate("i-001", "x"), Evict(node="w001", pods=(WEB,))])

@@ -12,6 +12,7 @@ from nodefleet.domain.events import EventKind
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.operations import (
     AlertKind,
+    Assign,
     CancelRemoval,
     Close,
     Cordon,
@@ -74,8 +75,8 @@ class Asked:
         acts = ("cordon", "uncordon", "evict", "delete_pod", "delete_node", "launch", "terminate", "mark_failed")
         world = SimpleNamespace(**reads, **{name: self._call(name) for name in acts}, note=self._note)
         return SimpleNamespace(
-            cluster=world,
-            cloud=world,
+            cluster=SimpleNamespace(**vars(world), assign=self._call("label")),
+            cloud=SimpleNamespace(**vars(world), assign=self._call("tag")),
             time=SimpleNamespace(now=lambda: self.now, left=lambda: self.left),
             telemetry=SimpleNamespace(
                 line=lambda text, **fields: self.lines.append((text, fields)),
@@ -109,6 +110,8 @@ class Asked:
 
     def _note(self, on, reason, message, *, warning):
         self.calls.append(("note", on, reason, message, warning))
+        if "note" in self.answers:
+            raise self.answers["note"]
 
     @property
     def notes(self):
@@ -258,6 +261,29 @@ def test_a_removal_that_ec2_was_not_asked_for_after_all_may_be_called_back(asked
     assert written == ((replace(operation, terminating=False, asked_at=None),) if put else ())
 
 
+@pytest.mark.parametrize(
+    ("step", "act"),
+    [(CORDON, "cordon"), (Uncordon("w001", "r1"), "uncordon")],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_step_whose_event_cannot_be_written_is_done(step, act):
+    world = World()
+    world.asked.answers["note"] = DENIED
+    assert world.take(LEAVING, step) is True
+    assert [call[0] for call in world.asked.acts] == [act]
+    assert (world.hands.failures, len(world.hands.did), world.book.events) == (0, 1, [])
+    ((text, _),) = world.asked.warnings
+    assert "w001" in text
+    assert str(DENIED) in text
+
+
+def test_an_event_that_fails_through_a_fault_of_ours_is_no_trouble_of_kubernetes():
+    world = World()
+    world.asked.answers["note"] = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        world.take(LEAVING, CORDON)
+
+
 # ── launch, cordon, uncordon, mark ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -325,6 +351,68 @@ def test_an_instance_that_failed_to_join_is_marked():
     assert world.asked.acts == [("mark_failed", "i-001")]
     assert world.hands.did == ["marked i-001 as failed to join"]
     assert [each.id for each in world.hands.seen.instances if each.failed] == ["i-001"]
+
+
+# ── hand over ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+HAND_OVER = Assign(instance="i-001", node="w001", pool="default", reason="its pool is gone")
+
+
+def unowned(**changes):
+    world = World()
+    world.asked.machines = {"i-001": instance(1, **{"pool": "old"} | changes)}
+    return world
+
+
+def test_a_worker_that_no_pool_owns_is_handed_over_on_its_node_first():
+    world = unowned()
+    assert world.take(None, HAND_OVER)
+    assert world.asked.acts == [("label", "w001", "i-001", "default"), ("tag", "i-001", "default")]
+    assert [(on, reason, warning) for on, reason, _, warning in world.asked.notes] == [
+        ("w001", "NodeFleetAdopted", False)
+    ]
+    (message,) = [message for _, _, message, _ in world.asked.notes]
+    assert "default" in message
+    assert "its pool is gone" in message
+    assert world.hands.did == ["handed w001 to pool default"]
+
+
+def test_a_worker_without_a_node_is_handed_over_in_ec2_alone():
+    world = unowned()
+    assert world.take(None, replace(HAND_OVER, node=""))
+    assert world.asked.calls == [("tag", "i-001", "default")]
+    assert world.hands.did == ["handed i-001 to pool default"]
+
+
+def test_a_node_that_cannot_be_labelled_keeps_its_instance_where_it_is():
+    world = unowned()
+    world.asked.answers["label"] = ChangedError("another machine's")
+    assert not world.take(None, HAND_OVER)
+    assert [call[0] for call in world.asked.acts] == ["label"]
+    assert world.hands.did == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pool": "default"},
+        {"worker": False},
+        {"state": InstanceState.SHUTTING_DOWN},
+        {"state": InstanceState.TERMINATED},
+    ],
+    ids=["owned by now", "no worker", "ends", "ended"],
+)
+def test_what_is_owned_or_ends_is_not_handed_over(changes):
+    world = unowned(**changes)
+    assert not world.take(None, HAND_OVER)
+    assert (world.asked.calls, world.hands.failures) == ([], 0)
+
+
+def test_a_machine_that_ec2_does_not_know_is_not_handed_over():
+    world = unowned()
+    world.asked.machines = {}
+    assert not world.take(None, HAND_OVER)
+    assert (world.asked.calls, world.hands.failures) == ([], 0)
 
 
 # ── evict ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -59,7 +59,7 @@ class Look:
     evictions: dict[str, int]
 
 
-def look(parts: Parts, lease: Lease, state: State, number: int = 1) -> Look:
+def look(parts: Parts, lease: Lease, state: State, number: int) -> Look:
     """The run's look of this number: it makes names unique within the run."""
     rules = governing(state, parts.policies, parts.time.now())
     seen = observe(parts, state, rules.policy, f"{lease.fence}.{number}", within=rules.policy.burst.every)
