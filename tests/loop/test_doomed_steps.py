@@ -12,11 +12,13 @@ from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.domain.memory import Level, Memory
 from nodefleet.domain.names import emergency
 from nodefleet.domain.operations import Cordon, PodRef
+from nodefleet.domain.policy import Burst, Policy, Pool
+from nodefleet.domain.records import PolicyVersion
 from nodefleet.domain.workload import Owner
 from nodefleet.errors import ChangedError, NodeFleetError, UnavailableError
 from nodefleet.loop import doomed
 from nodefleet.loop.run import Ran
-from nodefleet.ports import Evicted, Eviction, Held
+from nodefleet.ports import Evicted, Eviction, Held, State
 
 WARNING = Notice(instance="i-001", kind=NoticeKind.SPOT_INTERRUPTION, at=NOON)
 OTHER = replace(WARNING, instance="i-002")
@@ -34,7 +36,8 @@ def ref(name):
 
 
 class Played:
-    def __init__(self, monkeypatch, *, runs=(HELD,), left=100.0):
+    def __init__(self, monkeypatch, *, runs=(HELD,), left=100.0, policy=None, recorded=()):
+        self.policy, self.recorded = policy, recorded  # without a policy the table is away
         self.calls, self.lines, self.warnings = [], [], []
         self.nodes = [node(0), node(1), node(2)]
         self.pods = {"w001": [pod("web-1", "w001")], "w002": [pod("api-1", "w002")]}
@@ -49,8 +52,8 @@ class Played:
     def parts(self):
         telemetry = SimpleNamespace(line=self.lines.append, warn=self.warnings.append)
         return SimpleNamespace(
-            store=SimpleNamespace(state=self._away, record=self._call("record"), wake=self._call("wake")),
-            policies=None,
+            store=SimpleNamespace(state=self._state, record=self._call("record"), wake=self._call("wake")),
+            policies=SimpleNamespace(read=lambda _: self.policy),
             cluster=SimpleNamespace(
                 nodes=self._nodes,
                 pods_on=self._pods_on,
@@ -72,8 +75,11 @@ class Played:
             raise ran
         return ran
 
-    def _away(self):
-        raise AWAY
+    def _state(self):
+        if self.policy is None:
+            raise AWAY
+        version = PolicyVersion(number=1, source="ann", at=NOON, data={}, digest="")
+        return State(policy=version, notices=self.recorded)
 
     def _call(self, name):
         def call(*arguments):
@@ -206,6 +212,53 @@ def test_only_what_ec2_takes_now_is_drained_and_all_of_it_is_recorded(play, noti
     assert bool(played.named("cordon")) is bool(played.named("evict")) is drained
 
 
+@pytest.mark.parametrize(
+    ("carried", "removal"),
+    [
+        ("r7", "r7"),
+        (emergency(replace(WARNING, kind=NoticeKind.REBALANCE)), emergency(WARNING)),
+        ("", emergency(WARNING)),
+    ],
+    ids=["of the holder", "of another notice", "none"],
+)
+def test_only_a_removal_of_the_holder_is_gone_on_with(play, carried, removal):
+    """Somebody lifted the cordon and left the removal's name."""
+    played = play()
+    played.nodes[1] = node(1, removal=carried)
+    played.interrupted()
+    assert [call[1].removal for call in played.named("cordon")] == [removal]
+
+
+@pytest.mark.parametrize(("dry", "drained"), [(True, False), (False, True)])
+def test_the_policy_in_force_says_whether_a_pool_is_dry(play, dry, drained):
+    played = play(policy=Policy(pools=(Pool(dry_run=dry),)))
+    played.interrupted()
+    assert bool(played.named("cordon")) is drained
+
+
+def test_a_pool_that_the_policy_does_not_name_is_drained_by_the_defaults(play):
+    played = play(policy=Policy(pools=(Pool(name="web", dry_run=True),)))
+    played.interrupted()
+    assert len(played.named("evict")) == 1
+
+
+def test_the_policy_in_force_says_how_long_a_round_waits(play):
+    every = timedelta(seconds=25)
+    played = play(policy=Policy(burst=Burst(every=every, reserve=timedelta(seconds=30))), left=80.0)
+    played.answers["evict"] = Evicted(result=Eviction.REFUSED)
+    played.interrupted()
+    assert played.named("sleep") == [("sleep", every)] * 2
+
+
+def test_a_warning_that_was_called_off_already_drains_nothing(play):
+    soon = replace(WARNING, kind=NoticeKind.SCHEDULED_CHANGE, at=after(30 * 60), told_at=NOON, event="e-1")
+    off = replace(soon, withdrawn=True, told_at=after(60))
+    played = play(policy=Policy(), recorded=(off,))
+    played.interrupted(soon)
+    assert played.named("record") == [("record", soon)]
+    assert played.named("cordon") == []
+
+
 def test_without_an_urgent_notice_kubernetes_is_not_asked(play):
     played = play()
     played.answers["nodes"] = AWAY
@@ -292,6 +345,67 @@ def test_pods_on_their_way_are_enough_for_the_holder(play, result):
     played.answers["evict"] = Evicted(result=result)
     played.interrupted()
     assert played.named("sleep") == []
+
+
+def drained(played, *notices):
+    policy = Policy()
+    leaving = doomed._cordon(played.parts(), notices or (WARNING,), policy)
+    return doomed._drain(played.parts(), leaving, policy)
+
+
+def test_how_far_the_nodes_are_is_counted(play):
+    """Of three pods one is refused, one fails and one goes; a fourth went before."""
+    played = play()
+    played.pods["w001"] = [pod(name, "w001") for name in ("web-1", "web-2", "web-3")]
+    played.pods["w001"].append(pod("web-4", "w001", deleted_at=NOON))
+    played.answers |= {("evict", "web-1"): Evicted(result=Eviction.REFUSED), ("evict", "web-2"): AWAY}
+    assert drained(played) == doomed.Drained(to_ask=1, refused=1, left=4)
+
+
+def test_pods_of_all_nodes_are_counted_together(play):
+    played = play()
+    played.answers["evict"] = Evicted(result=Eviction.REFUSED)
+    assert drained(played, WARNING, OTHER) == doomed.Drained(refused=2, left=2)
+
+
+def test_an_empty_node_is_done(play):
+    played = play()
+    played.pods = {}
+    found = drained(played)
+    assert found == doomed.Drained()
+    assert found.done
+    assert found.asked
+
+
+@pytest.mark.parametrize(("to_ask", "left", "asked", "done"), [(1, 1, False, False), (0, 1, True, False)])
+def test_nodes_are_done_when_every_pod_was_asked_and_is_gone(to_ask, left, asked, done):
+    found = doomed.Drained(to_ask=to_ask, left=left)
+    assert (found.asked, found.done) == (asked, done)
+
+
+def test_one_node_that_cannot_be_read_leaves_unknown_how_many_are_to_be_asked(play):
+    played = play()
+    played.answers[("pods_on", "w001")] = AWAY
+    found = drained(played, WARNING, OTHER)
+    assert (found.asked, found.done, found.left) == (False, False, 1)
+    assert [call[1].name for call in played.named("evict")] == ["api-1"]
+
+
+@pytest.mark.parametrize(("removals", "taken_over"), [(("r7", "r8"), True), (("r7", emergency(OTHER)), False)])
+def test_the_holder_has_taken_over_when_every_node_carries_its_removal(play, removals, taken_over):
+    played = play()
+    played.nodes[1:] = [
+        node(number, cordoned=True, removal=removal) for number, removal in enumerate(removals, start=1)
+    ]
+    assert drained(played, WARNING, OTHER).taken_over is taken_over
+
+
+def test_pods_that_are_deleted_by_force_are_asked(play):
+    played = play()
+    played.now = after(100)
+    assert drained(played) == doomed.Drained(left=1)
+    played.answers["delete"] = AWAY
+    assert drained(played).to_ask == 1
 
 
 # ── when something fails ─────────────────────────────────────────────────────────────────────────────────────────

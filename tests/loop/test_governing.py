@@ -12,6 +12,7 @@ from nodefleet.domain.readings import Missing
 from nodefleet.domain.records import BUILT_IN, PolicyVersion
 from nodefleet.loop.governing import governing, with_fleet
 from nodefleet.ports import State
+from sentences import is_phrase, is_sentence
 
 GOOD = {"limits": {"min": 3, "max": 7}}
 BAD = {"limits": {"min": 9, "max": 7}}
@@ -120,3 +121,30 @@ def test_two_policies_that_are_refused_are_both_told():
     found = ruled(State(policy=version(4, BAD), declared=version(0, BAD, "bad")))
     assert [kind for kind, _ in found.news] == [EventKind.POLICY_REFUSED, EventKind.POLICY_UNUSABLE]
     assert found.refused.digest == "bad"
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        State(),
+        State(policy=version(4, BAD)),
+        State(policy=version(4, {}), declared=version(0, GOOD, "new")),
+        State(policy=version(4, GOOD), declared=version(0, BAD, "bad")),
+        State(declared=version(0, BAD, "bad")),
+    ],
+    ids=["none", "unusable", "changed", "refused", "first refused"],
+)
+@pytest.mark.parametrize("seen", [EMPTY, look(1)], ids=["empty", "a fleet"])
+def test_what_people_are_told_is_whole_sentences(state, seen):
+    found = with_workers(state, seen)
+    assert found.news
+    assert all(is_sentence(text) for _, text in found.news)
+    assert found.hold == "" or is_phrase(found.hold)
+
+
+def test_a_refusal_says_the_first_problem_and_how_many_more_there_are():
+    one, three = ({"limits": {"min": 9, "max": 7}}, {"limits": {"min": 9, "max": 7}, "no": 1, "nor": 2})
+    (_, text), (_, longer) = (ruled(State(policy=version(4, data))).news[-1] for data in (one, three))
+    assert "(and" not in text
+    assert "(and 2 more)" in longer
+    assert not any(ending in text for ending in ("..", "?.", " ."))

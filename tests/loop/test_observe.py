@@ -18,6 +18,7 @@ from nodefleet.errors import UnavailableError
 from nodefleet.loop.observe import observe
 from nodefleet.ports import State
 from operation_builders import removal
+from sentences import is_phrase
 from worlds import Cluster, shop
 
 
@@ -215,3 +216,10 @@ def test_an_empty_list_is_believed_unless_a_ready_worker_names_its_machine(shown
     assert isinstance(seen.instances, Missing) is not plausible
     if plausible:
         assert seen.instances == ()
+    else:
+        assert is_phrase(seen.instances.cause)
+
+
+def test_a_list_that_is_not_believed_says_how_many_workers_are_missing():
+    seen, _, _ = observed(instances=(), view=ClusterView(nodes=(node(1), node(2), node(3, ready=False))))
+    assert "2 ready workers" in seen.instances.cause

@@ -45,6 +45,7 @@ from nodefleet.loop.carry_out import Hands
 from nodefleet.operations.progress import Progress
 from nodefleet.ports import Answer, Evicted, Eviction
 from operation_builders import cleanup, launch, removal
+from sentences import is_phrase
 
 POLICY = Policy(burst=Burst(reserve=timedelta(seconds=20)))
 WEB = PodRef(namespace="default", name="web-1", uid="web-1")
@@ -179,8 +180,9 @@ def test_nothing_is_begun_without_the_lease(seconds, held):
     if held:
         assert world.take(LEAVING, CORDON)
         return
-    with pytest.raises(LostLeaseError):
+    with pytest.raises(LostLeaseError) as raised:
         world.take(LEAVING, CORDON)
+    assert is_phrase(str(raised.value))
     assert world.asked.calls == []
 
 
@@ -638,6 +640,8 @@ def test_a_node_that_was_let_back_in_is_left_alone():
     world = World()
     world.asked.nodes = {"w001": node(1)}
     assert not ends(world)
+    assert "w001" in world.asked.lines[0][0]
+    assert "r1" in world.asked.lines[0][0]
 
 
 def test_a_removal_without_a_node_or_whose_node_is_gone_goes_on():
