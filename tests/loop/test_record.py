@@ -8,11 +8,25 @@ import pytest
 
 from builders import NOON, SMALL, instance, look, pod, waiting
 from nodefleet.decide.engine import decide
+from nodefleet.domain.decision import (
+    Action,
+    Bound,
+    Count,
+    Decision,
+    Overruled,
+    PoolDecision,
+    Rank,
+    Side,
+    Stay,
+    StayReason,
+)
+from nodefleet.domain.fleet import Phase
 from nodefleet.domain.machines import InstanceState, InstanceType
-from nodefleet.domain.memory import Memory
+from nodefleet.domain.memory import Level, Memory
+from nodefleet.domain.operations import AlertKind, Assign, Tell, Uncordon
 from nodefleet.domain.plain import to_plain
 from nodefleet.domain.policy import Policy
-from nodefleet.domain.readings import Missing
+from nodefleet.domain.readings import Missing, PoolReadings, Reading
 from nodefleet.domain.records import Question
 from nodefleet.loop.record import (
     LARGEST,
@@ -156,3 +170,167 @@ def test_figures_of_cost_are_rounded():
     its = question(workers=3, catalog=priced)
     found = figures(its.observation, asked(its))
     assert (found["hourly_usd"], found["spot_percent"]) == (0.0123, 66.7)
+
+
+# ── decisions that are given ─────────────────────────────────────────────────────────────────────────────────────
+
+CALM = PoolDecision(pool="default", action=Action.HOLD, count=Count(ready=3), target=3, reason="calm")
+TELL = Tell(alert=AlertKind.AT_MAX, pool="default", text="full")
+ASSIGN = Assign(instance="i-1", pool="default", reason="its pool is gone")
+
+
+def given(*pools, **changes):
+    base = Decision(at=NOON, cluster="shop", level=Level.NORMAL, pools=pools or (CALM,), memory=Memory())
+    return replace(base, **changes)
+
+
+@pytest.mark.parametrize(
+    ("decision", "eventful"),
+    [
+        (given(), False),
+        (given(replace(CALM, plan=(TELL,)), plan=(TELL,), tells=(TELL,)), False),
+        (given(CALM, replace(CALM, plan=(TELL, Uncordon("w1", "r1")))), True),
+        (given(CALM, replace(CALM, action=Action.SHRINK)), True),
+        (given(plan=(TELL, ASSIGN)), True),
+    ],
+    ids=["calm", "only told", "a step", "an action", "a worker that no pool owns"],
+)
+def test_whatever_is_more_than_telling_is_eventful(decision, eventful):
+    assert is_eventful(decision) is eventful
+
+
+def long_pool(words):
+    """Everything in it is longer than what is kept of it."""
+    bound = Bound(side=Side.FLOOR, nodes=9, rank=Rank.SIGNAL, source="cpu", sentence=words)
+    stays = [Stay(worker=f"w{number:03}", phase=Phase.READY, reason=StayReason.BUDGET) for number in range(50)]
+    dull = [replace(stay, reason=reason) for stay in stays for reason in (StayReason.NOT_ASKED, StayReason.OUTRANKED)]
+    return replace(
+        CALM,
+        stays=(*dull, *stays),
+        plan=(TELL,) * 50,
+        overruled=(Overruled(bound=bound, by="max"),) * 50,
+        bounds=(bound,) * 50,
+        votes=(words,) * 50,
+    )
+
+
+@pytest.mark.parametrize(("words", "kept"), [(10, 40), (300, 10), (1000, 0)])
+def test_of_long_lists_as_many_are_kept_as_a_record_holds_and_always_a_few_reasons(words, kept):
+    decision = given(long_pool("x" * words), tells=(TELL,) * 50, plan=(ASSIGN,) * 50)
+    short, cut = shortened(decision)
+    assert cut
+    (pool,) = short.pools
+    assert (len(pool.stays), len(pool.plan), len(short.tells), len(short.plan)) == (kept,) * 4
+    assert (len(pool.overruled), len(pool.bounds), len(pool.votes)) == (max(kept, 5),) * 3
+    assert {stay.reason for stay in pool.stays} <= {StayReason.BUDGET}
+    assert size(short) <= LARGEST or not kept
+    assert (pool.reason, pool.target, pool.count) == (CALM.reason, CALM.target, CALM.count)
+
+
+@pytest.mark.parametrize(("over", "is_cut"), [(0, False), (1, True)])
+def test_a_decision_of_just_the_right_length_is_kept_whole(over, is_cut):
+    memory = Memory(level=Level.DEGRADED)  # what it holds does not count
+    empty = given(replace(CALM, reason=""), memory=memory)
+    length = LARGEST - size(replace(empty, memory=Memory())) + size(Memory()) - len("{}") + over
+    decision = replace(empty, pools=(replace(CALM, reason="x" * length),))
+    for plain in (None, to_plain(decision)):
+        short, cut = shortened(decision, plain)
+        assert cut is is_cut
+        assert short.memory == Memory()
+
+
+def test_a_record_holds_the_digest_of_the_whole_decision_and_says_that_it_was_cut():
+    decision = given(long_pool("x" * 10))
+    record, _ = recorded(question(), decision, fence=7, version=3, did=(), eventful=False)
+    assert record.cut
+    assert record.outcome == outcome(decision) != outcome(record.decision)
+    assert (record.at, record.cluster, record.decision) == (NOON, "shop", shortened(decision)[0])
+
+
+@pytest.mark.parametrize(("dry", "expected"), [((False, False), False), ((False, True), True)])
+def test_a_record_is_dry_when_one_of_its_pools_is(dry, expected):
+    pools = tuple(replace(CALM, dry_run=each) for each in dry)
+    record, _ = recorded(question(), given(*pools), fence=7, version=3, did=(), eventful=False)
+    assert record.dry is expected
+
+
+def test_words_are_kept_as_they_are_written():
+    content = packed(Question(observation=look(1, cluster="größer"), memory=Memory(), policy=POLICY))
+    assert '"cluster":"größer",' in gzip.decompress(content).decode()
+
+
+# ── figures ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+WEB = replace(CALM, pool="web", count=Count(ready=1, booting=2, leaving=4), target=6)
+
+
+def two_pools(**default):
+    readings = {
+        "default": PoolReadings(**{"cpu": Reading(40.125, NOON), "memory": Reading(60.0, NOON)} | default),
+        "web": PoolReadings(
+            cpu=Reading(80.0, NOON),
+            memory=Missing("timeout"),
+            custom={"queue": Reading(12.3456, NOON), "errors": Missing("timeout")},
+        ),
+    }
+    return replace(look(3, pending=2, catalog=PRICED), readings=readings)
+
+
+def test_every_figure_of_a_look_stands_under_its_own_name():
+    assert figures(two_pools(), given(CALM, WEB, level=Level.DEGRADED)) == {
+        "unschedulable_pods": 2,
+        "level": 2,
+        "default.ready": 3,
+        "default.booting": 0,
+        "default.leaving": 0,
+        "default.target": 3,
+        "default.cpu": 40.12,
+        "default.memory": 60.0,
+        "web.ready": 1,
+        "web.booting": 2,
+        "web.leaving": 4,
+        "web.target": 6,
+        "web.cpu": 80.0,
+        "web.queue": 12.35,
+        "hourly_usd": 0.036,
+        "spot_percent": 66.7,
+    }
+
+
+def test_without_ec2_there_are_no_figures_of_cost():
+    found = figures(replace(two_pools(), instances=Missing("away")), given(CALM))
+    assert not {"hourly_usd", "spot_percent"} & set(found)
+
+
+def test_a_pool_that_was_not_read_has_no_readings():
+    found = figures(replace(two_pools(), readings={}), given(CALM))
+    assert "default.ready" in found
+    assert "default.cpu" not in found
+
+
+@pytest.mark.parametrize(
+    ("pools", "name", "expected"),
+    [
+        ((CALM, WEB), "cpu", (3 * 40.125 + 80) / 4),
+        ((CALM, WEB), "memory", 60.0),
+        ((WEB,), "memory", None),
+        ((replace(CALM, count=Count(booting=3)), WEB), "cpu", 80.0),
+        ((replace(CALM, pool="unread"), WEB), "cpu", 80.0),
+        ((), "cpu", None),
+    ],
+    ids=["by nodes", "one is missing", "all are", "no ready node", "not read", "no pool"],
+)
+def test_a_reading_over_all_pools_weighs_each_by_its_ready_nodes(pools, name, expected):
+    found = mean(two_pools(), replace(given(), pools=pools), name)
+    assert found == (expected if expected is None else pytest.approx(expected))
+
+
+def test_the_line_names_every_pool_and_says_which_is_dry():
+    said = sentence(given(CALM, replace(WEB, dry_run=True, action=Action.GROW)))
+    assert said == "[shop] default: hold 3 → 3. calm | web: grow 3 → 6 (dry run). calm"
+
+
+@pytest.mark.parametrize(("catalog", "usd", "unpriced"), [((), 0, 3), (PRICED, pytest.approx(0.036), 0)])
+def test_machines_without_a_price_are_counted_apart(catalog, usd, unpriced):
+    costs = bill(look(3, catalog=catalog))
+    assert (costs.hourly_usd, costs.unpriced) == (usd, unpriced)
