@@ -13,7 +13,7 @@ from nodefleet.domain.journal import Said
 from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.plain import from_plain
 from nodefleet.domain.policy import Messages
-from nodefleet.loop.said import NEVER_HELD_BACK, Saying, key_of
+from nodefleet.loop.said import NEVER_HELD_BACK, Saying, event_id, key_of
 
 HOUR = 3600
 RULES = Messages(
@@ -109,6 +109,20 @@ def test_the_order_of_subjects_does_not_matter_for_the_event():
 def test_pools_and_kinds_are_told_apart():
     keys = {key_of(kind, pool, "x") for kind in ("at-max", "sick") for pool in ("a", "b")}
     assert len(keys) == 4
+
+
+def test_names_stay_the_same_from_release_to_release():
+    """They are stored: after another rule every lasting condition would be told once more."""
+    key = key_of("at-max", "default", "w1")
+    assert key == "0a95759ee16cd393"
+    assert event_id("shop", key, NOON) == "0a95759ee16cd393-9ca4bdb068ea"
+
+
+def test_a_reminder_says_the_same_as_the_alert():
+    alerts = Alerts()
+    for minutes in range(0, 365, 10):
+        alerts.at(minutes * 60, text="At max.")
+    assert alerts.texts == ["At max."] * 2
 
 
 def test_many_subjects_one_after_the_other_are_a_few_alerts():

@@ -8,7 +8,7 @@ import pytest
 from book_builders import OpenBook
 from builders import NOON, after, instance, look
 from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
-from nodefleet.domain.observation import Pause, Scale
+from nodefleet.domain.observation import Adopt, Drain, Pause, Scale
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.loop.tidy import tidy, without_retired
@@ -123,6 +123,33 @@ def test_commands_end_at_their_time_and_those_without_one_never():
     ended = (Pause(until=NOON), Scale(nodes=3, until=after(-1)))
     lasting = (Pause(), Pause(until=after(1)), Scale(nodes=3, until=after(1)))
     assert tidied(commands=(*lasting, *ended))[1] == ended
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Adopt(instance="i-001", pool="default", at=NOON, until=after(60)),
+        Drain(instance="i-001", at=NOON, until=after(60)),
+    ],
+    ids=lambda command: type(command).__name__,
+)
+@pytest.mark.parametrize(
+    ("machines", "ended"),
+    [
+        ((instance(1, pool="old"),), False),
+        ((instance(1, pool="old", state=InstanceState.SHUTTING_DOWN),), False),
+        ((instance(1, pool="old", state=InstanceState.TERMINATED),), True),
+        ((instance(1),), True),
+        ((instance(2),), False),
+        (Missing("EC2 is away"), False),
+    ],
+    ids=["no pool owns it", "it ends", "it ended", "a pool owns it", "another one's", "not known"],
+)
+def test_a_command_for_one_worker_ends_when_that_worker_is_owned_or_gone(command, machines, ended):
+    observation = replace(look(0, commands=(command, Pause())), instances=machines)
+    book = OpenBook(observation)
+    tidy(book, observation, Policy())
+    assert book.written().expired == ((command,) if ended else ())
 
 
 def test_a_withdrawal_is_kept_beside_the_notice_that_it_takes_back_until_its_time():
