@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 CORE   := tests/domain tests/decide tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages schema diagrams clean
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs schema diagrams clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,15 @@ mutants: setup ## do the tests notice? mutation tests of decide, operations, loo
 
 messages: setup ## play the situations of every message, and write the examples of docs/messages.md
 	@PYTHONPATH=infra $(BIN)/python tests/message_preview.py
+
+golden: setup ## write what people read in simulated runs to tests/golden/ (a minute)
+	@PYTHONPATH=lambda:tools:infra:tests $(BIN)/python tests/support/golden.py
+
+corpus: setup ## decide the stored inputs of tests/corpus/ again, and write their outcomes
+	@PYTHONPATH=lambda:tools:infra:tests $(BIN)/python tests/support/corpus.py
+
+corpus-inputs: setup ## play scenarios and chaos seeds, and choose the inputs of tests/corpus/ anew (two minutes)
+	@PYTHONPATH=lambda:tools:infra:tests $(BIN)/python tests/support/corpus.py --inputs
 
 schema: setup ## write the JSON Schema of the policy for editors
 	@$(BIN)/nodefleet policy schema > docs/policy.schema.json

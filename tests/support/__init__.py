@@ -1,0 +1,1 @@
+"""Builders, fakes and corpora that several tests use."""

@@ -1,0 +1,120 @@
+"""Short simulated clusters for kinds of decisions that neither scenarios nor chaos seeds bring about often."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from nodefleet.domain.workload import SCALE_DOWN_DISABLED
+from nodefleet_tools.sim.kube import Traits
+from nodefleet_tools.sim.workloads import Kind
+from nodefleet_tools.sim.world import World
+from worlds import Cluster, shop
+
+_TICKS = 12
+_RULES: dict[str, dict[str, Any]] = {
+    "threshold": {"reading": "queue", "quantity": "queue", "limit": 50},
+    "queue-and-latency": {"queue": "queue", "p95_ms": "p95", "busy": "busy"},
+    "per-worker-queue": {"queue": "queue", "per_worker": 5},
+    "clear-time": {"queue": "queue", "running": "busy", "job_seconds": "seconds"},
+    "job-demand": {"jobs": "queue", "runners_per_node": 2},
+}
+_HIGH = {"queue": 200.0, "p95": 4000.0, "busy": 3.0, "seconds": 90.0}
+_LOW = {"queue": 0.0, "p95": 10.0, "busy": 0.0, "seconds": 30.0}
+
+
+def stories() -> Iterator[tuple[str, Callable[[], object]]]:
+    """By name: what is played."""
+    for kind in _RULES:
+        yield f"demand-{kind}", lambda kind=kind: _demand(kind)
+    for name, protect in _PROTECTED.items():
+        yield f"protected-{name}", lambda protect=protect: _protected(protect)
+    yield "window-min", lambda: _window(min=5)
+    yield "window-max", lambda: _window(max=2)
+    yield "score", lambda: _demand("threshold", sustain={"up": {"kind": "score", "threshold": 2.0, "half_life": "4m"}})
+    yield "above-max", _above_max
+
+
+def _demand(kind: str, **policy: object) -> None:
+    """A queue that grows, is worked off, and cannot be read at last."""
+    world = World(
+        seed=1,
+        policy={
+            "limits": {"min": 2, "max": 8},
+            "readings": {name: {"kind": "prometheus", "query": name} for name in _HIGH},
+            "custom": [{"kind": kind, "name": "jobs", **_RULES[kind]}],
+            **policy,
+        },
+    )
+    world.add_workers(3)
+    world.deploy("shop", replicas=2, cpu=50, traits=Traits(cpu_use=0.02))
+    shown = dict(_HIGH)
+    for name in _HIGH:
+        world.prometheus.custom["default", name] = lambda name=name: shown[name]
+    world.settle()
+    cluster = Cluster(world)
+    cluster.calm(_TICKS)
+    shown |= _LOW
+    cluster.calm(_TICKS)
+    for name in _HIGH:
+        world.prometheus.missing["default", name] = "no answer within 5 s"
+    cluster.calm(3)
+
+
+def _window(**limits: int) -> None:
+    """Opens with the third run and closes with the sixth."""
+    window = {"name": "lunch", "cron": "5 12 * * *", "lasting": "7m", **limits}
+    shop(workers=3, windows=[window]).calm(_TICKS)
+
+
+# ── what keeps a node of a fleet that could be smaller ───────────────────────────────────────────────────────────
+
+
+def _protected(protect: Callable[[World], None]) -> None:
+    cluster = shop(workers=4, replicas=4, cpu=100, removal={"keep_single_replicas": True})
+    protect(cluster.world)
+    cluster.world.advance(60)
+    cluster.calm(_TICKS)
+
+
+def _opted_out(world: World) -> None:
+    for node in world.ready_nodes():
+        annotated = replace(node, annotations={**node.annotations, SCALE_DOWN_DISABLED[0]: "true"})
+        world.kube.nodes[node.name] = annotated
+    world.kube.changed()
+
+
+def _unmanaged(world: World) -> None:
+    for key, pod in world.kube.pods.items():
+        world.kube.pods[key] = replace(pod, owner=None)
+    world.kube.changed()
+
+
+def _single(world: World) -> None:
+    for number in range(4):
+        world.deploy(f"one-{number}", replicas=1, cpu=200)
+
+
+def _stateful(world: World) -> None:
+    for number in range(4):
+        world.deploy(f"db-{number}", replicas=1, cpu=200, kind=Kind.STATEFUL_SET)
+
+
+def _slow_to_start(world: World) -> None:
+    world.deploy("slow", replicas=12, cpu=50, traits=Traits(starts_in=1200.0))
+
+
+_PROTECTED: dict[str, Callable[[World], None]] = {
+    "opted-out": _opted_out,
+    "unmanaged": _unmanaged,
+    "single": _single,
+    "stateful": _stateful,
+    "not-whole": _slow_to_start,
+}
+
+
+def _above_max() -> None:
+    """A new policy has a max below what is there."""
+    cluster = shop(workers=5, replicas=2, cpu=100, limits={"min": 1, "max": 6})
+    cluster.tick()
+    cluster.world.enforce({"limits": {"min": 1, "max": 3}})
+    cluster.calm(3)
