@@ -24,8 +24,9 @@ from nodefleet import settings
 from nodefleet.adapters.aws.state.items import deployment_item, event_item, policy_item
 from nodefleet.adapters.aws.state.keys import PARTITION, POLICY, SORT
 from nodefleet.adapters.policy.reader import digest_of
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.observation import LaunchTarget
 from nodefleet.domain.records import PolicyVersion
 
@@ -121,7 +122,7 @@ def event_for(handler: str) -> Mapping[str, Any]:
             detail = {"instance-id": instance_id(1), "instance-action": "terminate"}
             return {"source": "aws.ec2", "detail-type": warning, "time": now.isoformat(), "detail": detail}
         case "notify":
-            told = Event(id="1", at=now, cluster=CLUSTER, kind=EventKind.SCALE_UP, text="2 more nodes: 14 pods wait.")
+            told = Event(id="1", at=now, cluster=CLUSTER, kind=AlertKind.SCALE_UP, text="2 more nodes: 14 pods wait.")
             image = event_item(CLUSTER, told)
             change = {"SequenceNumber": "1", "Keys": {key: image[key] for key in (PARTITION, SORT)}, "NewImage": image}
             return {"Records": [{"eventSource": "aws:dynamodb", "eventName": "INSERT", "dynamodb": change}]}

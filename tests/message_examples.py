@@ -12,7 +12,8 @@ from pathlib import Path
 
 from nodefleet.adapters.aws.alarms import arrived
 from nodefleet.adapters.slack.sheets import Links
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.plain import from_plain
 from nodefleet.notifying.folding import Form, Letter
 from nodefleet.notifying.news import Alarm, AlarmState, News, Told
@@ -26,7 +27,7 @@ LINKS = Links(
 )
 
 
-def event(kind: EventKind = EventKind.SCALE_UP, text: str = "Growing 3 → 4", **changes: object) -> Event:
+def event(kind: AlertKind = AlertKind.SCALE_UP, text: str = "Growing 3 → 4", **changes: object) -> Event:
     values: dict = {"id": kind.value, "at": AT, "cluster": "shop", "pool": "default", "kind": kind, "text": text}
     return Event(**{**values, **changes})
 
@@ -78,12 +79,12 @@ def _sent_by_cloudwatch(name: str) -> Alarm:
 
 
 _PRODUCED = _produced()
-OF_A_KIND: Mapping[EventKind, Event] = {
-    kind: _PRODUCED[kind.value][0] for kind in EventKind if kind.value in _PRODUCED
+OF_A_KIND: Mapping[AlertKind, Event] = {
+    kind: _PRODUCED[kind.value][0] for kind in AlertKind if kind.value in _PRODUCED
 }  # all but alarms: they are not ours
 
 
-def _copies(kind: EventKind, number: int, minutes: float) -> list[Event]:
+def _copies(kind: AlertKind, number: int, minutes: float) -> list[Event]:
     shown = OF_A_KIND[kind]
     return [
         replace(shown, id=f"{kind.value}-{count}", at=shown.at + timedelta(minutes=minutes * count))
@@ -116,6 +117,6 @@ SPECIAL: Mapping[str, Letter] = {
     ),
     "dry run": single(*_PRODUCED["dry run"]),
     "many of a kind": several(Form.MANY, *_PRODUCED["many of a kind"]),
-    "much at once": several(Form.MIXED, *_copies(EventKind.SCALE_UP, 3, 0.1), *_copies(EventKind.NO_CAPACITY, 5, 0.1)),
-    "older events": several(Form.OLD, *_copies(EventKind.SCALE_UP, 4, 1), OF_A_KIND[EventKind.INTERRUPTED]),
+    "much at once": several(Form.MIXED, *_copies(AlertKind.SCALE_UP, 3, 0.1), *_copies(AlertKind.NO_CAPACITY, 5, 0.1)),
+    "older events": several(Form.OLD, *_copies(AlertKind.SCALE_UP, 4, 1), OF_A_KIND[AlertKind.INTERRUPTED]),
 }

@@ -16,7 +16,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.operations import RefusalKind
 from nodefleet.reporting.period import last_week
 from nodefleet.reporting.weekly import weekly_report
@@ -32,10 +33,10 @@ MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 _LONGEST = 120  # ticks: four hours
 
 Situation = Callable[[], Cluster]
-SITUATIONS: dict[EventKind, Situation] = {}
+SITUATIONS: dict[AlertKind, Situation] = {}
 
 
-def _shows(kind: EventKind) -> Callable[[Situation], Situation]:
+def _shows(kind: AlertKind) -> Callable[[Situation], Situation]:
     def known(situation: Situation) -> Situation:
         SITUATIONS[kind] = situation
         return situation
@@ -43,7 +44,7 @@ def _shows(kind: EventKind) -> Callable[[Situation], Situation]:
     return known
 
 
-def produced(kind: EventKind) -> Event:
+def produced(kind: AlertKind) -> Event:
     """The first message of this kind in its situation."""
     return _played(SITUATIONS[kind](), kind, 1)[0]
 
@@ -51,8 +52,8 @@ def produced(kind: EventKind) -> Event:
 def all_produced() -> dict[str, list[Event]]:
     """The messages of each section of docs/messages.md, by its heading."""
     return {kind.value: [produced(kind)] for kind in SITUATIONS} | {
-        "dry run": _played(shop(workers=4, replicas=2, cpu=100, dry_run=True), EventKind.SCALE_DOWN, 1),
-        "many of a kind": _played(_nobody_joins(least=5), EventKind.JOIN_FAILED, 5),
+        "dry run": _played(shop(workers=4, replicas=2, cpu=100, dry_run=True), AlertKind.SCALE_DOWN, 1),
+        "many of a kind": _played(_nobody_joins(least=5), AlertKind.JOIN_FAILED, 5),
     }
 
 
@@ -106,7 +107,7 @@ def alarms_sent() -> dict[str, dict[str, Any]]:
     }
 
 
-def _played(cluster: Cluster, kind: EventKind, number: int) -> list[Event]:
+def _played(cluster: Cluster, kind: AlertKind, number: int) -> list[Event]:
     table = cluster.world.table
 
     def found() -> list[Event]:
@@ -144,29 +145,29 @@ def _person(*commands: tuple[str, ...]) -> Cluster:
 # ── size ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@_shows(EventKind.SCALE_UP)
+@_shows(AlertKind.SCALE_UP)
 def _cpu_is_high() -> Cluster:
     return _busy()
 
 
-@_shows(EventKind.SCALE_DOWN)
+@_shows(AlertKind.SCALE_DOWN)
 def _quiet_evening() -> Cluster:
     return shop(workers=4, replicas=2, cpu=100)
 
 
-@_shows(EventKind.AT_MAX)
+@_shows(AlertKind.AT_MAX)
 def _too_many_pods() -> Cluster:
     cluster = shop(workers=3, limits={"min": 2, "max": 3})
     cluster.world.deploy("checkout", replicas=6, cpu=1000)
     return cluster
 
 
-@_shows(EventKind.SCALED_BY_PERSON)
+@_shows(AlertKind.SCALED_BY_PERSON)
 def _somebody_scales() -> Cluster:
     return _person(("scale", "default", "5", "--for", "2h", "--reason", "load test", "--by", "anna"))
 
 
-@_shows(EventKind.HANDED_OVER)
+@_shows(AlertKind.HANDED_OVER)
 def _somebody_adopts() -> Cluster:
     cluster = shop()
     cluster.world.add_workers(1, pool="batch")
@@ -176,12 +177,12 @@ def _somebody_adopts() -> Cluster:
     return cluster
 
 
-@_shows(EventKind.PAUSED)
+@_shows(AlertKind.PAUSED)
 def _somebody_pauses() -> Cluster:
     return _person(("pause", "--for", "2h", "--reason", "database migration", "--by", "anna"))
 
 
-@_shows(EventKind.RESUMED)
+@_shows(AlertKind.RESUMED)
 def _somebody_resumes() -> Cluster:
     return _person(
         ("pause", "--for", "2h", "--reason", "database migration", "--by", "anna"), ("resume", "--by", "anna")
@@ -197,8 +198,8 @@ def _nobody_joins(least: int = 2) -> Cluster:
     return cluster
 
 
-SITUATIONS[EventKind.JOIN_FAILED] = _nobody_joins
-SITUATIONS[EventKind.JOIN_BACKOFF] = _nobody_joins
+SITUATIONS[AlertKind.JOIN_FAILED] = _nobody_joins
+SITUATIONS[AlertKind.JOIN_BACKOFF] = _nobody_joins
 
 
 def _refused(kind: RefusalKind, code: str) -> Cluster:
@@ -207,22 +208,22 @@ def _refused(kind: RefusalKind, code: str) -> Cluster:
     return cluster
 
 
-@_shows(EventKind.NO_CAPACITY)
+@_shows(AlertKind.NO_CAPACITY)
 def _no_spot() -> Cluster:
     return _refused(RefusalKind.CAPACITY, "InsufficientInstanceCapacity")
 
 
-@_shows(EventKind.QUOTA)
+@_shows(AlertKind.QUOTA)
 def _quota_is_reached() -> Cluster:
     return _refused(RefusalKind.QUOTA, "VcpuLimitExceeded")
 
 
-@_shows(EventKind.PERMISSION)
+@_shows(AlertKind.PERMISSION)
 def _may_not_launch() -> Cluster:
     return _refused(RefusalKind.PERMISSION, "UnauthorizedOperation")
 
 
-@_shows(EventKind.LAUNCH_INVALID)
+@_shows(AlertKind.LAUNCH_INVALID)
 def _subnet_is_gone() -> Cluster:
     return _refused(RefusalKind.INVALID, "InvalidSubnetID.NotFound")
 
@@ -230,7 +231,7 @@ def _subnet_is_gone() -> Cluster:
 # ── leaving ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@_shows(EventKind.DRAIN_BLOCKED)
+@_shows(AlertKind.DRAIN_BLOCKED)
 def _budget_allows_no_disruption() -> Cluster:
     return _leaving()
 
@@ -257,11 +258,11 @@ def _interrupted() -> Cluster:
     return cluster
 
 
-SITUATIONS[EventKind.INTERRUPTED] = _interrupted
-SITUATIONS[EventKind.FORCED] = _interrupted
+SITUATIONS[AlertKind.INTERRUPTED] = _interrupted
+SITUATIONS[AlertKind.FORCED] = _interrupted
 
 
-@_shows(EventKind.READMITTED)
+@_shows(AlertKind.READMITTED)
 def _somebody_uncordons() -> Cluster:
     cluster = _leaving()
     (leaving,) = [node.name for node in cluster.world.kube.nodes.values() if node.removal]
@@ -279,17 +280,17 @@ def _dead(number: int, workers: int) -> Cluster:
     return cluster
 
 
-@_shows(EventKind.SICK)
+@_shows(AlertKind.SICK)
 def _one_is_dead() -> Cluster:
     return _dead(1, 4)
 
 
-@_shows(EventKind.MANY_SICK)
+@_shows(AlertKind.MANY_SICK)
 def _half_is_dead() -> Cluster:
     return _dead(3, 6)
 
 
-@_shows(EventKind.CLEANUP_NEEDS_PERSON)
+@_shows(AlertKind.CLEANUP_NEEDS_PERSON)
 def _machines_are_gone() -> Cluster:
     """EC2's list lacks machines whose nodes are there and silent."""
     cluster = shop(workers=5, replicas=2)
@@ -300,7 +301,7 @@ def _machines_are_gone() -> Cluster:
     return cluster
 
 
-@_shows(EventKind.SCALE_DOWN_BLOCKED)
+@_shows(AlertKind.SCALE_DOWN_BLOCKED)
 def _query_is_wrong() -> Cluster:
     cluster = shop(
         readings={"error_percent": {"kind": "prometheus", "query": "sum(errors"}},
@@ -311,14 +312,14 @@ def _query_is_wrong() -> Cluster:
     return cluster
 
 
-@_shows(EventKind.NODE_IN_DOUBT)
+@_shows(AlertKind.NODE_IN_DOUBT)
 def _exporter_is_down() -> Cluster:
     cluster = shop()
     cluster.world.prometheus.silent.add(cluster.world.node_of(cluster.world.workers()[1]).name)
     return cluster
 
 
-@_shows(EventKind.DEGRADED)
+@_shows(AlertKind.DEGRADED)
 def _prometheus_is_away() -> Cluster:
     cluster = shop()
     cluster.tick()
@@ -326,10 +327,10 @@ def _prometheus_is_away() -> Cluster:
     return cluster
 
 
-@_shows(EventKind.RECOVERED)
+@_shows(AlertKind.RECOVERED)
 def _prometheus_is_back() -> Cluster:
     cluster = _prometheus_is_away()
-    cluster.until(lambda: any(e.kind is EventKind.DEGRADED for e in cluster.world.table.events), ticks=30)
+    cluster.until(lambda: any(e.kind is AlertKind.DEGRADED for e in cluster.world.table.events), ticks=30)
     cluster.world.back("gauges")
     return cluster
 
@@ -337,14 +338,14 @@ def _prometheus_is_back() -> Cluster:
 # ── demand ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@_shows(EventKind.CANNOT_HOLD)
+@_shows(AlertKind.CANNOT_HOLD)
 def _pod_is_too_large() -> Cluster:
     cluster = shop()
     cluster.world.deploy("train", replicas=1, cpu=16_000, namespace="ml")
     return cluster
 
 
-@_shows(EventKind.PODS_REFUSED)
+@_shows(AlertKind.PODS_REFUSED)
 def _scheduler_refuses() -> Cluster:
     """Two pods ask for a claim that nobody can bind; the nodes have room for them."""
     cluster = shop()
@@ -353,7 +354,7 @@ def _scheduler_refuses() -> Cluster:
     return cluster
 
 
-@_shows(EventKind.NO_BENEFIT)
+@_shows(AlertKind.NO_BENEFIT)
 def _latency_stays() -> Cluster:
     """The database is slow, not the workers."""
     world = World(
@@ -375,21 +376,21 @@ def _latency_stays() -> Cluster:
 # ── policy and report ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@_shows(EventKind.POLICY_CHANGED)
+@_shows(AlertKind.POLICY_CHANGED)
 def _stack_declares() -> Cluster:
     cluster = shop()
     cluster.world.declare({"limits": {"min": 2, "max": 8}})
     return cluster
 
 
-@_shows(EventKind.POLICY_REFUSED)
+@_shows(AlertKind.POLICY_REFUSED)
 def _stack_declares_nonsense() -> Cluster:
     cluster = shop()
     cluster.world.declare({"limits": {"min": 12, "max": 8}})
     return cluster
 
 
-@_shows(EventKind.RESTING_COST)
+@_shows(AlertKind.RESTING_COST)
 def _pool_is_gone_from_the_policy() -> Cluster:
     cluster = shop()
     cluster.world.add_workers(1, pool="batch")
@@ -397,7 +398,7 @@ def _pool_is_gone_from_the_policy() -> Cluster:
     return cluster
 
 
-@_shows(EventKind.MARKET_RESTORED)
+@_shows(AlertKind.MARKET_RESTORED)
 def _share_of_spot_heals() -> Cluster:
     cluster = shop(workers=2, replicas=2, cpu=300)
     cluster.tick()
@@ -406,7 +407,7 @@ def _share_of_spot_heals() -> Cluster:
     return cluster
 
 
-@_shows(EventKind.POLICY_UNUSABLE)
+@_shows(AlertKind.POLICY_UNUSABLE)
 def _release_knows_a_setting_no_more() -> Cluster:
     cluster = shop()
     world = cluster.world
@@ -416,7 +417,7 @@ def _release_knows_a_setting_no_more() -> Cluster:
     return cluster
 
 
-@_shows(EventKind.REPORT)
+@_shows(AlertKind.REPORT)
 def _weekly_report() -> Cluster:
     """A week of the shop, busy by day. A tick each half hour is enough for that."""
     every = timedelta(minutes=30)

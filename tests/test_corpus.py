@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.decide.engine import decide
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, Rank, Side, StayReason
 from nodefleet.domain.memory import Level
-from nodefleet.domain.operations import AlertKind
 from nodefleet_tools.outcomes import digest_of, outcome_of
 from support.corpus import INPUTS, OUTCOMES, SENTENCES, decided, differences, lines_of, stored
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from played_days import shipped_day  # keeps this file with the others that look at played days
 from support.golden import FOLDER, files
 
@@ -21,4 +21,4 @@ def test_there_is_no_golden_file_that_nobody_compares():
 
 
 def test_every_kind_of_event_has_its_message():
-    assert {f'\n "{kind.value}": ' in FILES["slack.json"]() for kind in EventKind} == {True}
+    assert {f'\n "{kind.value}": ' in FILES["slack.json"]() for kind in AlertKind} == {True}

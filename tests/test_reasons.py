@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from message_situations import SITUATIONS
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, Decision, PoolDecision
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.operations import CancelRemoval, Launch, Open, Removal, Why
 
 _TICKS = 20
@@ -32,8 +32,8 @@ WRONG = {
 
 
 @cache
-def _decisions(kind: EventKind) -> tuple[Decision, ...]:
-    if kind is EventKind.REPORT:
+def _decisions(kind: AlertKind) -> tuple[Decision, ...]:
+    if kind is AlertKind.REPORT:
         return ()  # a week of one fleet: too long for here, and nothing new
     cluster = SITUATIONS[kind]()
     cluster.calm(_TICKS)
@@ -51,7 +51,7 @@ def _sentences(decision: Decision) -> Iterator[str]:
         yield from (step.text for step in pool.plan if hasattr(step, "text"))
 
 
-def _pools(kind: EventKind) -> Iterator[PoolDecision]:
+def _pools(kind: AlertKind) -> Iterator[PoolDecision]:
     return (pool for decision in _decisions(kind) for pool in decision.pools)
 
 

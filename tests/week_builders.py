@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.journal import PoolUsage, Usage
 from nodefleet.domain.machines import InstanceType
 from nodefleet.domain.policy import Policy, Pool
@@ -96,7 +97,7 @@ def merged(*weeks: Iterable[Usage]) -> tuple[Usage, ...]:
     return tuple(found[hour] for hour in sorted(found))
 
 
-def told(kind: EventKind, *, day: float = 1, pool: str = "default", number: int = 0, dry: bool = False) -> Event:
+def told(kind: AlertKind, *, day: float = 1, pool: str = "default", number: int = 0, dry: bool = False) -> Event:
     return Event(
         id=f"{kind.value}-{pool}-{day}-{number}",
         at=MONDAY + timedelta(days=day),

@@ -7,7 +7,8 @@ from rich.console import Console
 
 from builders import NOON
 from nodefleet.adapters.redaction import Redactor
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.domain.metrics import Metric
 from nodefleet.domain.observation import Pause
@@ -16,7 +17,7 @@ from nodefleet_tools.cli.overlay import Overlay
 from nodefleet_tools.cli.stopping import Stop, StoppableTime, StoppedError
 from worlds import shop
 
-EVENT = Event(id="e", at=NOON, cluster="shop", kind=EventKind.PAUSED, text="x")
+EVENT = Event(id="e", at=NOON, cluster="shop", kind=AlertKind.PAUSED, text="x")
 NOTICE = Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=NOON)
 
 

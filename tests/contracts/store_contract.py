@@ -16,9 +16,10 @@ from typing import Protocol, TypeVar
 import pytest
 
 from builders import NOON, after
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, Count, Decision, PoolDecision
 from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Journal, PoolUsage, Said, Usage
 from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.domain.memory import Level, Memory, PoolMemory
@@ -59,7 +60,7 @@ def take(store: Store, owner: str = "run-1", now: datetime = NOON, until: dateti
 
 
 def event(identity: str = "e1", at: datetime = NOON, **changes: object) -> Event:
-    base = Event(id=identity, at=at, cluster=SHOP, kind=EventKind.SCALE_UP, pool="default", text="2 → 3: two pods wait")
+    base = Event(id=identity, at=at, cluster=SHOP, kind=AlertKind.SCALE_UP, pool="default", text="2 → 3: two pods wait")
     return replace(base, **changes)
 
 
@@ -444,9 +445,9 @@ class StoreContract:
     def test_an_order_needs_no_lease_and_is_told(self, world: StoreWorld, store: Store):
         take(store, "somebody else")
         pause = Pause(pool="default", by="ann", reason="database migration", until=after(7200))
-        store.order(pause, event(kind=EventKind.PAUSED))
+        store.order(pause, event(kind=AlertKind.PAUSED))
         assert store.state().commands == (pause,)
-        assert world.history().events(NOON, after(1)) == (event(kind=EventKind.PAUSED),)
+        assert world.history().events(NOON, after(1)) == (event(kind=AlertKind.PAUSED),)
 
     def test_an_order_takes_the_place_of_the_same_kind_for_the_same_pool(self, store: Store):
         store.order(Scale(pool="web", nodes=5, until=after(60)), event("e1"))

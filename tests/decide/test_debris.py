@@ -4,9 +4,10 @@ import pytest
 
 from builders import NOON, after, instance, look, node
 from nodefleet.decide.debris import cleanups, left_behind, suspects
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState
-from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Open, Tell
+from nodefleet.domain.operations import Cleanup, Debris, Open, Tell
 from nodefleet.domain.policy import Health, Limits, Policy, Pool
 from operation_builders import cleanup, launch
 

@@ -10,10 +10,10 @@ from nodefleet.decide.case import Case
 from nodefleet.decide.doubts import Doubts, doubts
 from nodefleet.decide.engine import decide
 from nodefleet.decide.signals.votes import Calm, Opinion, Veto
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, StayReason
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.memory import PoolMemory
-from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.policy import Trust
 from nodefleet.domain.readings import Missing, Reading
 

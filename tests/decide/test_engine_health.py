@@ -18,20 +18,11 @@ from decisions import (
     with_pool,
 )
 from nodefleet.decide.engine import decide
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action
 from nodefleet.domain.machines import InstanceState, Market
 from nodefleet.domain.memory import JoinTrouble, Level, Loss, Memory, PoolMemory
-from nodefleet.domain.operations import (
-    AlertKind,
-    Cleanup,
-    Launch,
-    Purpose,
-    Refusal,
-    Removal,
-    Shortage,
-    Uncordon,
-    Why,
-)
+from nodefleet.domain.operations import Cleanup, Launch, Purpose, Refusal, Removal, Shortage, Uncordon, Why
 from nodefleet.domain.policy import (
     Limits,
 )

@@ -13,13 +13,11 @@ from decisions import (
     with_pool,
 )
 from nodefleet.decide.engine import decide
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action
 from nodefleet.domain.memory import HourLoad, Level, Memory, PoolMemory
 from nodefleet.domain.observation import Scale
-from nodefleet.domain.operations import (
-    AlertKind,
-    Tell,
-)
+from nodefleet.domain.operations import Tell
 from nodefleet.domain.policy import (
     Limits,
     Prometheus,

@@ -18,16 +18,11 @@ from decisions import (
     with_pool,
 )
 from nodefleet.decide.engine import decide
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, StayReason
 from nodefleet.domain.machines import InstanceType
 from nodefleet.domain.memory import Memory, PoolMemory
-from nodefleet.domain.operations import (
-    AlertKind,
-    Launch,
-    Open,
-    Removal,
-    Tell,
-)
+from nodefleet.domain.operations import Launch, Open, Removal, Tell
 from nodefleet.domain.policy import (
     Budgets,
     JobDemand,

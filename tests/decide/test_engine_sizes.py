@@ -19,20 +19,12 @@ from decisions import (
     with_pool,
 )
 from nodefleet.decide.engine import decide
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, StayReason
 from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import Level, Memory, PoolMemory
 from nodefleet.domain.observation import ActiveWindow, Pause, Scale
-from nodefleet.domain.operations import (
-    AlertKind,
-    CancelRemoval,
-    Launch,
-    Purpose,
-    Removal,
-    Shortage,
-    Tell,
-    Why,
-)
+from nodefleet.domain.operations import CancelRemoval, Launch, Purpose, Removal, Shortage, Tell, Why
 from nodefleet.domain.policy import (
     Limits,
     MarketMix,

@@ -7,10 +7,11 @@ import pytest
 from builders import NOON, after, look, pod
 from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.placement import Ask
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import NOTHING_KNOWN, PoolMemory
-from nodefleet.domain.operations import AlertKind, CancelRemoval, Launch, Open, Purpose, Shortage, Tell, Why
+from nodefleet.domain.operations import CancelRemoval, Launch, Open, Purpose, Shortage, Tell, Why
 from nodefleet.domain.policy import MarketMix, Policy, Pool
 from operation_builders import removal
 

@@ -6,10 +6,10 @@ import pytest
 
 from builders import NOON, after, look
 from nodefleet.decide.guard import held, safety, trusted
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Count, Rank, Side
 from nodefleet.domain.memory import JoinTrouble, Level, Loss, Memory, PoolMemory
 from nodefleet.domain.observation import Pause
-from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.policy import Limits, Policy, Pool
 from nodefleet.domain.readings import Missing
 

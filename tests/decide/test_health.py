@@ -5,10 +5,11 @@ import pytest
 from builders import NOON, after, instance, look, node
 from nodefleet.decide.capacity import counted
 from nodefleet.decide.health import Brake, brake, doomed, forgotten, sick, to_replace, voluntary
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
 from nodefleet.domain.memory import Loss
-from nodefleet.domain.operations import AlertKind, Keep, Open, Removal, Tell, Uncordon, Why
+from nodefleet.domain.operations import Keep, Open, Removal, Tell, Uncordon, Why
 from nodefleet.domain.policy import Budgets, Limits, Policy, Pool
 from operation_builders import removal
 

@@ -8,12 +8,13 @@ from builders import NOON, after, instance, look, node, only, pod
 from decisions import with_pool
 from nodefleet.decide.engine import decide
 from nodefleet.decide.market import settled_swap
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import MarketSwap, Memory, PoolMemory
 from nodefleet.domain.observation import Pause
-from nodefleet.domain.operations import AlertKind, Launch, Open, Purpose, Removal, Shortage, Tell, Why
+from nodefleet.domain.operations import Launch, Open, Purpose, Removal, Shortage, Tell, Why
 from nodefleet.domain.policy import Limits, MarketMix, Policy, Pool
 from nodefleet.domain.resources import Resources
 

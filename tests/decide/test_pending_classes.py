@@ -11,9 +11,9 @@ from nodefleet.decide.case import Case
 from nodefleet.decide.engine import decide
 from nodefleet.decide.pending_classes import Pending, PendingVotes, before_packing, used_otherwise
 from nodefleet.decide.scheduling.templates import templates
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.memory import Memory, PendingClass, PodGrant, PoolMemory
-from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.policy import Benefit, Policy
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import PodPhase, Rules, Taint, Toleration, Volume, VolumeKind

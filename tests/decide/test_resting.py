@@ -9,10 +9,10 @@ from builders import NOON, after, instance, look, node
 from decisions import doom
 from nodefleet.decide.engine import decide
 from nodefleet.decide.resting import resting_since, resting_tells
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.memory import Memory
-from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.policy import Policy, Resting
 from nodefleet.domain.readings import Missing
 

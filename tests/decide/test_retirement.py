@@ -8,10 +8,10 @@ from builders import NOON, after, instance, look, node
 from nodefleet.decide.bounds import floor
 from nodefleet.decide.capacity import counted
 from nodefleet.decide.retirement import bounds, is_due, may_leave, retirement, tells
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Count, Rank
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import Notice, NoticeKind
-from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.policy import Budgets, Limits, Policy, Pool, RemovalRules
 from operation_builders import removal
 

@@ -8,11 +8,12 @@ import pytest
 from builders import NOON, after, instance, look, node, only, pod
 from decisions import KNOWN, POLICY, with_pool
 from nodefleet.decide.engine import decide
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.memory import Backoff, Memory, PoolMemory
 from nodefleet.domain.observation import Adopt, Drain, Pause
-from nodefleet.domain.operations import AlertKind, Assign, Cleanup, Launch, Open, Removal, Tell, Why
+from nodefleet.domain.operations import Assign, Cleanup, Launch, Open, Removal, Tell, Why
 from nodefleet.domain.policy import Limits, Policy, Pool
 from nodefleet.domain.policy.cluster import FleetLimits
 

@@ -12,9 +12,9 @@ from nodefleet.decide.pending_classes import Muted, Pending, PendingVotes
 from nodefleet.decide.placement import Ask
 from nodefleet.decide.sizing import Unschedulable
 from nodefleet.decide.waiting import cannot_hold, waiting_for
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.memory import PoolMemory
-from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import ZONE_LABEL, PodTerm, Rules, Selector, Taint, Toleration, Volume, VolumeKind

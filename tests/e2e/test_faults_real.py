@@ -18,8 +18,8 @@ from e2e.site.site import Site
 from e2e.site.waiting import until
 from function_output import Printed
 from lambda_runtime import FunctionError
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.memory import Level
 from nodefleet.domain.metrics import Metric
 from nodefleet.domain.names import LEAVING_TAINT
@@ -83,7 +83,7 @@ def machines(site: Site) -> set[str]:
     return {each["InstanceId"] for each in site.hardware.instances()}
 
 
-def assert_people_hear(site: Site, kind: EventKind, words: str, since: datetime) -> None:
+def assert_people_hear(site: Site, kind: AlertKind, words: str, since: datetime) -> None:
     """In the table and in Slack."""
     events = [each for each in site.events() if each.at >= since and each.kind is kind]
     assert any(words in each.text for each in events), events
@@ -113,7 +113,7 @@ def test_without_prometheus_the_fleet_grows_for_waiting_pods_and_shrinks_only_lo
             site.declare(fleet(2))  # one of three has nothing to do
             at_level(site, Level.DEGRADED, began, LOOKS)
             assert decided(site, Action.SHRINK, began) == []
-            assert_people_hear(site, EventKind.DEGRADED, "Level degraded", began)
+            assert_people_hear(site, AlertKind.DEGRADED, "Level degraded", began)
             site.workloads.deploy(SALE, 4)
             until(lambda: len(site.workloads.running(SALE)) == 4, "a node is bought for the pod that waits")
             (grown,) = decided(site, Action.GROW, began)
@@ -121,7 +121,7 @@ def test_without_prometheus_the_fleet_grows_for_waiting_pods_and_shrinks_only_lo
             returning = now()
 
         back = at_level(site, Level.RECOVERY, returning)[0]
-        assert_people_hear(site, EventKind.RECOVERED, "Everything is readable again", began)
+        assert_people_hear(site, AlertKind.RECOVERED, "Everything is readable again", began)
         site.workloads.scale(SALE, 5)
         until(lambda: len(site.workloads.running(SALE)) == 5, "the next pod gets its node")
         grown = decided(site, Action.GROW, back.at)[0]
@@ -154,7 +154,7 @@ def test_without_the_api_server_nothing_happens_and_all_is_made_up_for_when_it_r
             site.hardware.terminate(lost)
             site.hardware.interrupt(doomed)
             at_level(site, Level.PARTIAL, began, LOOKS)
-            assert_people_hear(site, EventKind.DEGRADED, "Level partial: Kubernetes unknown", calm)
+            assert_people_hear(site, AlertKind.DEGRADED, "Level partial: Kubernetes unknown", calm)
             assert machines(site) == before - {lost}
 
         grown = until(lambda: decided(site, Action.GROW, began), "it grows at once")[0]
@@ -167,7 +167,7 @@ def test_without_the_api_server_nothing_happens_and_all_is_made_up_for_when_it_r
         until(lambda: len(machines(site) - before) == 2, "both are replaced")
         new = machines(site) - before
         until(lambda: new <= set(site.ready()), "their replacements are ready")
-    assert_people_hear(site, EventKind.RECOVERED, "Everything is readable again", began)
+    assert_people_hear(site, AlertKind.RECOVERED, "Everything is readable again", began)
 
 
 # ── major ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,7 +203,7 @@ def test_without_the_table_nothing_is_scaled_but_a_doomed_node_is_drained(
         assert grown.decision.level is not Level.NORMAL, "nobody noticed the silence"
         until(lambda: len(site.workloads.running(SALE)) == 1, "the pod runs")
         until(lambda: len(set(site.ready()) - {doomed}) >= 3, "the doomed node is replaced")
-    assert_people_hear(site, EventKind.INTERRUPTED, f"{doomed} (", began)
+    assert_people_hear(site, AlertKind.INTERRUPTED, f"{doomed} (", began)
 
 
 def assert_fails_for_want_of_the_table(site: Site) -> None:

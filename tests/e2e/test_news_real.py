@@ -20,7 +20,8 @@ from infra_mocks import DEV, deployed_stack
 from loopback_slack import Answer, LoopbackSlack, loopback_slack
 from nodefleet import wiring
 from nodefleet.adapters.aws.state import keys
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 
 __all__ = ["account", "on_dynamodb", "shop"]
 
@@ -58,7 +59,7 @@ def news(shop: Shop) -> Iterator[News]:
         yield News(shop, slack, pump)
 
 
-def told(shop: Shop, number: int, kind: EventKind = EventKind.SCALE_UP) -> Event:
+def told(shop: Shop, number: int, kind: AlertKind = AlertKind.SCALE_UP) -> Event:
     """Something that happened just now."""
     text = f"happening number {number} of its kind"
     return event(f"e{number}", at=datetime.now(UTC), cluster=shop.deployed.site.name, kind=kind, text=text)
@@ -135,7 +136,7 @@ def test_a_record_that_cannot_be_read_is_set_aside_and_what_follows_is_told(
 def test_many_events_come_in_batches_in_their_order(news: News) -> None:
     """Three of each kind at most in a batch, so that none is folded into another."""
     news.pump.mapped = replace(news.pump.mapped, batch=4)
-    kinds = [EventKind.SCALE_UP, EventKind.SCALE_DOWN, EventKind.JOIN_FAILED, EventKind.DRAIN_BLOCKED, EventKind.PAUSED]
+    kinds = [AlertKind.SCALE_UP, AlertKind.SCALE_DOWN, AlertKind.JOIN_FAILED, AlertKind.DRAIN_BLOCKED, AlertKind.PAUSED]
     happened = [told(news.shop, number, kinds[number % len(kinds)]) for number in range(10)]
     news.tell(*happened)
     assert_in_order(news.arrive(len(happened)), *range(len(happened)))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from nodefleet import wiring
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.policy import Policy
 from nodefleet.errors import MalformedError, UnavailableError
 from nodefleet.handlers.report import handler
@@ -44,7 +44,7 @@ class Table:
 @pytest.fixture
 def deployed(monkeypatch):
     """A deployment of two clusters with a table each; gives what it recorded and told."""
-    tables = {"shop": Table(hours=hours((168, used(4, 2))), happened=(told(EventKind.QUOTA),)), "blog": Table()}
+    tables = {"shop": Table(hours=hours((168, used(4, 2))), happened=(told(AlertKind.QUOTA),)), "blog": Table()}
     said, aside = [], []
     clock = {"now": NINE, "policy": Policy()}
 
@@ -74,7 +74,7 @@ def deployed(monkeypatch):
 def test_the_schedule_tells_one_cluster_its_week(deployed):
     assert handler({"cluster": "shop"}, None) == {"told": ["report/shop/2026-W46"]}
     (event,) = deployed.tables["shop"].events.values()
-    assert event.kind is EventKind.REPORT
+    assert event.kind is AlertKind.REPORT
     assert event.text.startswith("Week 2026-W46 (2026-11-09 to 2026-11-15): 1,008 node-hours for USD 12.10")
     assert "Failures: quota reached: 1." in event.details
     assert deployed.tables["blog"].events == {}

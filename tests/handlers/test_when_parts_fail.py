@@ -16,8 +16,8 @@ from fake_api_server import TOKEN
 from function_output import Printed
 from loopback_slack import Answer, loopback_slack
 from nodefleet import wiring
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.machines import Notice
 from nodefleet.domain.memory import Level
 from nodefleet.domain.metrics import Metric
@@ -89,7 +89,7 @@ class Functions:
         pods = self.world.kube.pods_on(node.name) if node else ()
         return [pod.name for pod in pods if pod.movable and not pod.deleted_at]
 
-    def events(self, kind: EventKind) -> int:
+    def events(self, kind: AlertKind) -> int:
         return [event.kind for event in self.world.table.events].count(kind)
 
     def shrinks(self) -> datetime:
@@ -149,7 +149,7 @@ def test_without_prometheus_the_fleet_does_not_shrink_and_people_hear_of_it_once
     for _ in range(12):
         idle.tick()
         assert (idle.changed, idle.level) == (set(), 2)
-    assert idle.events(EventKind.DEGRADED) == 1
+    assert idle.events(AlertKind.DEGRADED) == 1
     assert len(idle.world.workers()) == 4
 
 
@@ -166,7 +166,7 @@ def test_without_kubernetes_or_ec2_nothing_is_launched_drained_or_cleaned_up(bus
     for _ in range(4):
         busy.tick()
         assert (busy.changed, busy.level) == (set(), 3)
-    assert busy.events(EventKind.DEGRADED) == 1
+    assert busy.events(AlertKind.DEGRADED) == 1
     assert len(busy.world.workers()) == 1
 
 
@@ -255,7 +255,7 @@ def test_when_a_part_returns_nothing_shrinks_for_ten_minutes(idle, part):
     recovered = idle.world.now
     assert idle.level == 1
     assert idle.shrinks() - recovered >= timedelta(seconds=590)
-    assert idle.events(EventKind.RECOVERED) == 1
+    assert idle.events(AlertKind.RECOVERED) == 1
     assert idle.world.parts("reader").store.state().journal.memory.level is Level.NORMAL
 
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from builders import NOON, look, pod
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.operations import (
-    AlertKind,
     Assign,
     Cordon,
     DeleteNode,

@@ -7,12 +7,12 @@ import pytest
 
 from book_builders import OpenBook
 from builders import CATALOG, NOON, after, instance, look
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.machines import Market, Notice, NoticeKind
 from nodefleet.domain.memory import Level, Memory
 from nodefleet.domain.observation import Pause
-from nodefleet.domain.operations import AlertKind, Close, Joined, JoinFailed, Outcome, Tell, Why
+from nodefleet.domain.operations import Close, Joined, JoinFailed, Outcome, Tell, Why
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.readings import Missing
 from nodefleet.domain.records import PolicyVersion
@@ -99,7 +99,7 @@ def test_a_voluntary_removal_that_is_done_is_a_scale_down():
     assert (opened.removed, opened.drains) == (1, [90.0])
     (event,) = opened.written().events
     assert [event] == opened.events
-    assert (event.kind, event.pool, event.nodes, event.change) == (EventKind.SCALE_DOWN, "default", 2, -1)
+    assert (event.kind, event.pool, event.nodes, event.change) == (AlertKind.SCALE_DOWN, "default", 2, -1)
     assert event.usd_per_day == pytest.approx(-0.005 * 24)
     assert "w001" in event.text
     assert gone.reason in event.text
@@ -163,7 +163,7 @@ def test_people_hear_when_joins_fail_again_and_again():
     opened = OpenBook()
     for number in range(Pool().health.failed_joins):
         opened.learn([JoinFailed(pool="default", instance=f"i-{number}", at=NOON)])
-    assert EventKind.JOIN_BACKOFF in {event.kind for event in opened.events}
+    assert AlertKind.JOIN_BACKOFF in {event.kind for event in opened.events}
 
 
 def alert(kind=AlertKind.DRAIN_BLOCKED, *subjects):
@@ -176,7 +176,7 @@ def test_an_alert_is_sent_once_with_the_level():
     opened.tell(alert(AlertKind.AT_MAX))
     (event,) = opened.written().events
     assert [event] == opened.events
-    assert (event.kind, event.pool, event.text) == (EventKind.AT_MAX, "default", "the drain waits")
+    assert (event.kind, event.pool, event.text) == (AlertKind.AT_MAX, "default", "the drain waits")
     assert (event.level, event.dry) == (Level.DEGRADED, False)
 
 
@@ -231,10 +231,10 @@ def test_only_the_loss_of_ec2_or_kubernetes_is_repeated_like_something_critical(
 def test_news_are_sent_once_for_each_subject():
     opened = OpenBook()
     for subjects in (("v1",), ("v1",), ("v2",)):
-        opened.news(EventKind.POLICY_REFUSED, "all", "it was refused", subjects)
+        opened.news(AlertKind.POLICY_REFUSED, "all", "it was refused", subjects)
     events = opened.written().events
     assert [(event.kind, event.pool, event.text) for event in events] == [
-        (EventKind.POLICY_REFUSED, "all", "it was refused")
+        (AlertKind.POLICY_REFUSED, "all", "it was refused")
     ] * 2
     assert list(events) == opened.events
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.metrics import Metric
 from nodefleet.domain.operations import Removal, Why
@@ -32,7 +32,7 @@ def begun(**policy: object) -> Cluster:
     return cluster
 
 
-def texts(cluster: Cluster, kind: EventKind) -> list[str]:
+def texts(cluster: Cluster, kind: AlertKind) -> list[str]:
     return [event.text for event in cluster.world.table.events if event.kind is kind]
 
 
@@ -113,7 +113,7 @@ def test_a_pod_under_several_budgets_stops_the_drain_and_people_are_told():
     cluster.look(impossible)
     cluster.look()
     assert not cluster.world.kube.nodes[node].cordoned
-    (text,) = texts(cluster, EventKind.DRAIN_BLOCKED)
+    (text,) = texts(cluster, AlertKind.DRAIN_BLOCKED)
     assert "several budgets" in text
     assert "Leave one budget for each pod" in text
     backoffs = cluster.world.parts("reader").store.state().journal.memory.pool("default").backoffs
@@ -221,7 +221,7 @@ def test_a_missing_permission_is_told_once_with_what_to_do():
     denied = DeniedError("EC2", "CreateFleet: UnauthorizedOperation", "Allow ec2:CreateFleet to the autoscaler's role")
     for _ in range(3):
         cluster.tick(when("cloud.launch", Moment.BEFORE, raising(denied), times=99))
-    (text,) = texts(cluster, EventKind.PERMISSION)
+    (text,) = texts(cluster, AlertKind.PERMISSION)
     assert "Allow ec2:CreateFleet" in text
 
 
@@ -275,7 +275,7 @@ def test_a_voluntary_removal_is_a_scale_down_when_it_is_over():
     cluster = idle()
     cluster.tick()
     cluster.calm(2)
-    (event,) = [event for event in cluster.world.table.events if event.kind is EventKind.SCALE_DOWN]
+    (event,) = [event for event in cluster.world.table.events if event.kind is AlertKind.SCALE_DOWN]
     assert (event.change, event.nodes) == (-1, 2)
     assert event.usd_per_day < 0
     assert "was drained and removed" in event.text

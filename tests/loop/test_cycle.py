@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.decide.engine import decide
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.metrics import Metric
 from nodefleet.domain.observation import Pause, Scale
 from nodefleet.domain.operations import RefusalKind
@@ -14,7 +15,7 @@ from nodefleet_tools.sim.hooks import Call, Moment
 from worlds import Cluster, empty, shop
 
 
-def kinds(cluster: Cluster) -> list[EventKind]:
+def kinds(cluster: Cluster) -> list[AlertKind]:
     return [event.kind for event in sorted(cluster.world.table.events, key=lambda event: event.at)]
 
 
@@ -72,7 +73,7 @@ def test_a_scale_up_is_told_with_its_figures():
     cluster.calm(1)
     cluster.world.deploy("sale", replicas=6, cpu=900)
     cluster.look()
-    (event,) = [event for event in cluster.world.table.events if event.kind is EventKind.SCALE_UP]
+    (event,) = [event for event in cluster.world.table.events if event.kind is AlertKind.SCALE_UP]
     assert (event.change, event.nodes) == (1, 3)
     assert event.usd_per_day > 0
     assert "pods unschedulable" in event.text
@@ -89,7 +90,7 @@ def test_what_is_so_on_every_look_is_told_once():
     cluster = shop(workers=2, replicas=2, limits={"min": 2, "max": 2})
     cluster.world.deploy("sale", replicas=6, cpu=1500)
     cluster.calm(8)
-    assert kinds(cluster).count(EventKind.AT_MAX) == 1
+    assert kinds(cluster).count(AlertKind.AT_MAX) == 1
 
 
 def test_usage_of_an_hour_is_kept_when_it_is_over():
@@ -128,7 +129,7 @@ def test_a_dry_pool_decides_and_tells_but_changes_nothing():
     assert cluster.world.workers() == []
     assert mutations(cluster) == set()
     assert cluster.operations == ()
-    (event,) = [event for event in cluster.world.table.events if event.kind is EventKind.SCALE_UP]
+    (event,) = [event for event in cluster.world.table.events if event.kind is AlertKind.SCALE_UP]
     assert event.dry
     assert event.change == 2
     assert all(record.dry for record in cluster.world.table.decisions)
@@ -137,7 +138,7 @@ def test_a_dry_pool_decides_and_tells_but_changes_nothing():
 def test_a_dry_shrink_is_told_too():
     cluster = shop(workers=3, replicas=4, cpu=200, dry_run=True)
     cluster.calm(8)
-    (event,) = [event for event in cluster.world.table.events if event.kind is EventKind.SCALE_DOWN]
+    (event,) = [event for event in cluster.world.table.events if event.kind is AlertKind.SCALE_DOWN]
     assert (event.dry, event.change) == (True, -1)
     assert mutations(cluster) <= {"cluster.note"}
     assert len(cluster.world.workers()) == 3
@@ -161,7 +162,7 @@ def test_what_is_under_way_waits_while_its_pool_is_dry():
 
 
 def order(cluster: Cluster, command: Pause | Scale) -> None:
-    event = Event(id="by-hand", at=cluster.world.now, cluster="shop", kind=EventKind.PAUSED, text="by hand")
+    event = Event(id="by-hand", at=cluster.world.now, cluster="shop", kind=AlertKind.PAUSED, text="by hand")
     cluster.world.parts("person").store.order(command, event)
 
 
@@ -194,7 +195,7 @@ def test_a_declared_policy_is_taken_up_and_told():
     cluster.world.declare({"limits": {"min": 4, "max": 6}})
     cluster.calm(3)
     assert len(cluster.world.ready_nodes()) == 4
-    assert kinds(cluster).count(EventKind.POLICY_CHANGED) == 1
+    assert kinds(cluster).count(AlertKind.POLICY_CHANGED) == 1
     assert cluster.world.parts("reader").store.state().policy.number == 2
 
 
@@ -202,7 +203,7 @@ def test_a_declared_policy_that_is_not_good_is_told_once_and_changes_nothing():
     cluster = shop(workers=3, replicas=6, cpu=600)
     cluster.world.declare({"limits": {"min": 9, "max": 6}})
     cluster.calm(5)
-    assert kinds(cluster) == [EventKind.POLICY_REFUSED]
+    assert kinds(cluster) == [AlertKind.POLICY_REFUSED]
     assert cluster.world.parts("reader").store.state().policy.number == 1
     assert len(cluster.world.workers()) == 3
 
@@ -213,10 +214,10 @@ def test_a_declared_policy_that_is_not_good_is_told_once_and_changes_nothing():
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        (RefusalKind.CAPACITY, EventKind.NO_CAPACITY),
-        (RefusalKind.QUOTA, EventKind.QUOTA),
-        (RefusalKind.PERMISSION, EventKind.PERMISSION),
-        (RefusalKind.INVALID, EventKind.LAUNCH_INVALID),
+        (RefusalKind.CAPACITY, AlertKind.NO_CAPACITY),
+        (RefusalKind.QUOTA, AlertKind.QUOTA),
+        (RefusalKind.PERMISSION, AlertKind.PERMISSION),
+        (RefusalKind.INVALID, AlertKind.LAUNCH_INVALID),
     ],
 )
 def test_what_ec2_refuses_is_told_by_who_can_mend_it(kind, told):

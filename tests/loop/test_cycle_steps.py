@@ -8,13 +8,12 @@ import pytest
 
 from book_builders import Commits, OpenBook
 from builders import NOON, after, look, pod
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, Count, Decision, PoolDecision
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.memory import Level, Memory, PoolMemory
 from nodefleet.domain.observation import Pause
 from nodefleet.domain.operations import (
-    AlertKind,
     Assign,
     CancelRemoval,
     Close,
@@ -97,8 +96,8 @@ def test_alerts_of_pools_and_of_the_cluster_are_sent():
     tells = (Tell(alert=AlertKind.DEGRADED, pool="", text="Prometheus is away"),)
     write(book, decision(pool(FULL), tells=tells))
     assert [(event.kind, event.pool, event.dry) for event in book.events] == [
-        (EventKind.AT_MAX, "default", False),
-        (EventKind.DEGRADED, "", False),
+        (AlertKind.AT_MAX, "default", False),
+        (AlertKind.DEGRADED, "", False),
     ]
 
 
@@ -114,13 +113,13 @@ def test_of_a_dry_plan_only_the_alerts_are_left_and_the_other_pools_go_on():
     begun = write(book, decision(dry, pool(Uncordon("w2", "r2"), pool="web")))
     assert (begun.operations, begun.at_once) == ((), (Uncordon("w2", "r2"),))
     assert book.operations == {"r1": removal()}
-    assert [(event.kind, event.dry) for event in book.events] == [(EventKind.AT_MAX, True)]
+    assert [(event.kind, event.dry) for event in book.events] == [(AlertKind.AT_MAX, True)]
 
 
 def test_scaling_is_told():
     book = OpenBook()
     write(book, decision(pool(action=Action.GROW, target=6)))
-    assert [(event.kind, event.change) for event in book.events] == [(EventKind.SCALE_UP, 2)]
+    assert [(event.kind, event.change) for event in book.events] == [(AlertKind.SCALE_UP, 2)]
 
 
 def test_a_plan_that_holds_something_else_is_a_fault():
@@ -430,7 +429,7 @@ def test_a_policy_that_is_refused_holds_the_fleet_and_is_told(play):
     played = play()
     played.look(policy=replace(VERSION, data=REFUSED))
     assert played.asked[0][0].hold != ""
-    assert [event.kind for event in played.written[-1].events] == [EventKind.POLICY_UNUSABLE]
+    assert [event.kind for event in played.written[-1].events] == [AlertKind.POLICY_UNUSABLE]
 
 
 def test_without_a_recorded_policy_only_an_empty_cluster_gets_the_defaults(play):
@@ -463,13 +462,13 @@ def test_a_declared_policy_is_taken_up_or_refused_and_told_once(play):
     played.look(declared=declared)
     (changes,) = played.written
     assert (changes.policy.number, changes.policy.digest) == (6, "new")
-    assert [(event.kind, event.pool) for event in changes.events] == [(EventKind.POLICY_CHANGED, "")]
+    assert [(event.kind, event.pool) for event in changes.events] == [(AlertKind.POLICY_CHANGED, "")]
     assert changes.decision.policy == 6
     refused = play()
     refused.look(declared=replace(declared, data=REFUSED))
     (changes,) = refused.written
     assert (changes.policy, changes.journal.refused_policy) == (None, "new")
-    assert [event.kind for event in changes.events] == [EventKind.POLICY_REFUSED]
+    assert [event.kind for event in changes.events] == [AlertKind.POLICY_REFUSED]
 
 
 @pytest.mark.parametrize(

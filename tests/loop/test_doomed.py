@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState, Market, NoticeKind
 from nodefleet.domain.names import emergency, notice_in
 from nodefleet.domain.operations import Removal, Why
@@ -106,8 +106,8 @@ def test_a_node_that_was_drained_without_the_table_is_not_let_back_in_by_the_nex
     assert removal is None or removal.why is Why.INTERRUPTED
     assert cluster.world.kube.node_of(victim) is None or cluster.world.kube.node_of(victim).cordoned
     kinds = [event.kind for event in cluster.world.table.events]
-    assert EventKind.INTERRUPTED in kinds
-    assert EventKind.READMITTED not in kinds
+    assert AlertKind.INTERRUPTED in kinds
+    assert AlertKind.READMITTED not in kinds
 
 
 def test_an_event_that_comes_much_too_late_empties_nothing():
@@ -130,7 +130,7 @@ def test_an_event_that_comes_twice_changes_nothing():
     cluster.warned([notice], owner="again")
     cluster.calm(3)
     assert len(cluster.world.workers()) == 3
-    assert [event.kind for event in cluster.world.table.events].count(EventKind.INTERRUPTED) == 1
+    assert [event.kind for event in cluster.world.table.events].count(AlertKind.INTERRUPTED) == 1
     assert cluster.world.violations == []
 
 

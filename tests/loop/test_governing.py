@@ -4,7 +4,7 @@ import pytest
 
 from builders import NOON, instance, look
 from nodefleet.adapters.policy.reader import PolicyReader
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.policy import Limits, Policy
@@ -38,7 +38,7 @@ def test_without_any_policy_and_without_a_fleet_the_defaults_become_the_first_ve
     assert (found.policy, found.version, found.hold) == (Policy(), 1, "")
     assert (found.adopted.number, found.adopted.source, found.adopted.data) == (1, BUILT_IN, {})
     assert found.adopted.at == NOON
-    assert [kind for kind, _ in found.news] == [EventKind.POLICY_CHANGED]
+    assert [kind for kind, _ in found.news] == [AlertKind.POLICY_CHANGED]
 
 
 @pytest.mark.parametrize("seen", [look(1), Observation(at=NOON, instances=Missing("away"))])
@@ -47,7 +47,7 @@ def test_without_any_policy_a_fleet_that_exists_or_may_exist_is_held(seen):
     assert (found.policy.pools, found.version, found.adopted) == ((), 0, None)
     assert found.hold == "no policy is recorded"
     ((kind, text),) = found.news
-    assert kind is EventKind.POLICY_UNUSABLE
+    assert kind is AlertKind.POLICY_UNUSABLE
     assert found.hold in text
 
 
@@ -71,7 +71,7 @@ def test_a_new_declared_policy_becomes_the_next_version():
     assert (found.version, found.adopted.number, found.adopted.source) == (5, 5, "stack")
     assert (found.adopted.at, found.adopted.data, found.adopted.digest) == (NOON, GOOD, "new")
     assert found.policy.pools[0].limits.max == 7
-    assert [kind for kind, _ in found.news] == [EventKind.POLICY_CHANGED]
+    assert [kind for kind, _ in found.news] == [AlertKind.POLICY_CHANGED]
 
 
 @pytest.mark.parametrize("journal", [Journal(adopted_policy="d0"), Journal(refused_policy="d0")])
@@ -86,7 +86,7 @@ def test_a_declared_policy_that_is_not_good_is_refused_and_the_last_good_one_sta
     assert (found.version, found.policy.pools[0].limits.min) == (4, 3)
     assert found.refused.digest == "bad"
     ((kind, text),) = found.news
-    assert kind is EventKind.POLICY_REFUSED
+    assert kind is AlertKind.POLICY_REFUSED
     assert "limits.min" in text
     assert "stays in force" in text
 
@@ -99,7 +99,7 @@ def test_a_first_policy_that_is_not_good_begins_nothing(journal):
     assert (found.policy.pools, found.version, found.adopted) == ((), 0, None)
     assert found.hold == "no policy is recorded, and the declared one is refused"
     assert found.refused == (None if journal.refused_policy else state.declared)
-    assert found.news[-1][0] is EventKind.POLICY_UNUSABLE
+    assert found.news[-1][0] is AlertKind.POLICY_UNUSABLE
 
 
 def test_a_version_in_force_that_is_refused_holds_the_fleet_by_what_can_be_read_of_it():
@@ -107,7 +107,7 @@ def test_a_version_in_force_that_is_refused_holds_the_fleet_by_what_can_be_read_
     assert (found.version, found.policy.pools[0].limits) == (4, Limits(min=3, max=7))
     assert "version 4" in found.hold
     ((kind, text),) = found.news
-    assert kind is EventKind.POLICY_UNUSABLE
+    assert kind is AlertKind.POLICY_UNUSABLE
     assert "nonsense" in text
     assert "policy apply" in text
 
@@ -119,7 +119,7 @@ def test_a_good_declared_policy_ends_the_hold_of_a_refused_one():
 
 def test_two_policies_that_are_refused_are_both_told():
     found = ruled(State(policy=version(4, BAD), declared=version(0, BAD, "bad")))
-    assert [kind for kind, _ in found.news] == [EventKind.POLICY_REFUSED, EventKind.POLICY_UNUSABLE]
+    assert [kind for kind, _ in found.news] == [AlertKind.POLICY_REFUSED, AlertKind.POLICY_UNUSABLE]
     assert found.refused.digest == "bad"
 
 

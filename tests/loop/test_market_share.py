@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import Market
 from worlds import Cluster, shop, spot_worker
 
@@ -26,7 +26,7 @@ def interrupted(**policy: object) -> Cluster:
 
 
 def swaps(cluster: Cluster) -> int:
-    return sum(event.kind is EventKind.MARKET_RESTORED for event in cluster.world.table.events)
+    return sum(event.kind is AlertKind.MARKET_RESTORED for event in cluster.world.table.events)
 
 
 def test_after_an_interruption_at_min_the_share_comes_back_within_the_hour():

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from builders import CATALOG, NOON, TARGET, after, instance, node
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.domain.names import emergency
 from nodefleet.domain.observation import ClusterView, Observation, Pause
@@ -72,7 +72,7 @@ def test_while_ec2_lists_nothing_nothing_is_bought_or_removed_and_people_are_tol
     cluster.calm(ticks)
     assert len(cluster.world.workers()) == 2
     assert silent.name in cluster.world.kube.nodes
-    told = [event for event in cluster.world.table.events if event.kind is EventKind.DEGRADED]
+    told = [event for event in cluster.world.table.events if event.kind is AlertKind.DEGRADED]
     assert "Look at the region" in told[0].text
     assert cluster.world.violations == []
 

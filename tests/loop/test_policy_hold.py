@@ -1,9 +1,9 @@
 """A policy in force that this release refuses, or that is gone: the fleet is held, and an operator is told."""
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind, Severity
 from nodefleet.domain.operations import Launch
 from nodefleet.domain.records import PolicyVersion
-from nodefleet.notifying.weight import Urgency, urgency
+from nodefleet.notifying.weight import urgency
 from nodefleet_tools.sim.world import World
 from worlds import Cluster
 
@@ -25,7 +25,7 @@ def fleet(workers: int, *policies: dict) -> Cluster:
 
 
 def held_alerts(cluster: Cluster) -> list:
-    return [event for event in cluster.world.table.events if event.kind is EventKind.POLICY_UNUSABLE]
+    return [event for event in cluster.world.table.events if event.kind is AlertKind.POLICY_UNUSABLE]
 
 
 def test_a_refused_policy_does_not_shrink_the_fleet_to_an_earlier_version():
@@ -33,7 +33,7 @@ def test_a_refused_policy_does_not_shrink_the_fleet_to_an_earlier_version():
     cluster.calm(30)
     assert len(cluster.world.ready_nodes()) == 20
     (alert,) = held_alerts(cluster)
-    assert urgency(alert) is Urgency.ACT
+    assert urgency(alert) is Severity.CRITICAL
     assert "of_another_release" in alert.text
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from builders import NOON, SMALL, instance, look, pod, waiting
 from nodefleet.decide.engine import decide
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import (
     Action,
     Bound,
@@ -23,7 +24,7 @@ from nodefleet.domain.decision import (
 from nodefleet.domain.fleet import Phase
 from nodefleet.domain.machines import InstanceState, InstanceType
 from nodefleet.domain.memory import Level, Memory
-from nodefleet.domain.operations import AlertKind, Assign, Tell, Uncordon
+from nodefleet.domain.operations import Assign, Tell, Uncordon
 from nodefleet.domain.plain import to_plain
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing, PoolReadings, Reading

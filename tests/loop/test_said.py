@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from builders import NOON, after
-from nodefleet.domain.events import CRITICAL, EventKind
+from nodefleet.domain.alerts import CRITICAL, NEVER_HELD_BACK, AlertKind
 from nodefleet.domain.journal import Said
-from nodefleet.domain.operations import AlertKind
 from nodefleet.domain.plain import from_plain
 from nodefleet.domain.policy import Messages
-from nodefleet.loop.said import NEVER_HELD_BACK, Saying, event_id, key_of
+from nodefleet.loop.said import Saying, event_id, key_of
 
 HOUR = 3600
 RULES = Messages(
@@ -24,7 +23,7 @@ RULES = Messages(
 class Alerts:
     """One alert after the other, as iterations send them; `sent` holds the times of those that were news."""
 
-    def __init__(self, kind=EventKind.AT_MAX, pool="default"):
+    def __init__(self, kind=AlertKind.AT_MAX, pool="default"):
         self.kind, self.pool = kind, pool
         self.said = {}
         self.sent = []
@@ -40,7 +39,7 @@ class Alerts:
         return event is not None
 
 
-def says(*seconds, kind=EventKind.AT_MAX):
+def says(*seconds, kind=AlertKind.AT_MAX):
     alerts = Alerts(kind)
     return [alerts.at(moment) for moment in seconds]
 
@@ -65,7 +64,7 @@ def test_reminders_of_a_critical_condition_come_sooner(kind):
 
 
 def test_whoever_sends_it_may_know_that_it_is_critical():
-    alerts = Alerts(EventKind.DEGRADED)
+    alerts = Alerts(AlertKind.DEGRADED)
     for minutes in range(0, 125, 10):
         alerts.at(minutes * 60, critical=True)
     assert alerts.sent == [0, HOUR, 2 * HOUR]
@@ -80,7 +79,7 @@ def test_what_flaps_is_not_news():
 
 
 def test_what_shows_only_on_attempts_lasts_in_between():
-    alerts = Alerts(EventKind.DRAIN_BLOCKED)
+    alerts = Alerts(AlertKind.DRAIN_BLOCKED)
     for attempt in range(13):  # two hours apart, as after many failed drains
         alerts.at(attempt * 2 * HOUR, "budget shop/web")
     assert alerts.sent == [0, 6 * HOUR, 12 * HOUR, 18 * HOUR, 24 * HOUR]
@@ -102,7 +101,7 @@ def test_a_new_subject_is_news_and_a_known_one_is_not():
 
 
 def test_the_order_of_subjects_does_not_matter_for_the_event():
-    one, other = (Saying.since({}, "shop", NOON, RULES).event(EventKind.SICK, "p", "x", s) for s in ("ab", "ba"))
+    one, other = (Saying.since({}, "shop", NOON, RULES).event(AlertKind.SICK, "p", "x", s) for s in ("ab", "ba"))
     assert one.id == other.id
 
 
@@ -126,7 +125,7 @@ def test_a_reminder_says_the_same_as_the_alert():
 
 
 def test_many_subjects_one_after_the_other_are_a_few_alerts():
-    alerts = Alerts(EventKind.CANNOT_HOLD)
+    alerts = Alerts(AlertKind.CANNOT_HOLD)
     for minute in range(24 * 60):
         alerts.at(minute * 60, f"shop/{minute}")
     assert all(sum(start <= each < start + 6 * HOUR for each in alerts.sent) <= 5 for start in alerts.sent)
@@ -135,14 +134,14 @@ def test_many_subjects_one_after_the_other_are_a_few_alerts():
 
 
 def test_the_last_alert_before_others_are_held_back_says_so():
-    alerts = Alerts(EventKind.CANNOT_HOLD)
+    alerts = Alerts(AlertKind.CANNOT_HOLD)
     for minute in range(6):
         alerts.at(minute * 60, f"shop/{minute}")
     assert alerts.texts == [*["x"] * 4, "x (Further new alerts of this kind are held back until 18:00 UTC.)"]
 
 
 def test_what_is_held_back_is_sent_when_the_time_is_over():
-    alerts = Alerts(EventKind.CANNOT_HOLD)
+    alerts = Alerts(AlertKind.CANNOT_HOLD)
     for minute in range(5):
         alerts.at(minute * 60, f"shop/{minute}")
     assert not alerts.at(6 * HOUR - 1, "shop/new")
@@ -150,7 +149,7 @@ def test_what_is_held_back_is_sent_when_the_time_is_over():
 
 
 def test_while_others_are_held_back_known_conditions_stay_known_and_are_reminded_of():
-    alerts = Alerts(EventKind.QUOTA)
+    alerts = Alerts(AlertKind.QUOTA)
     for minute in range(5):
         alerts.at(minute * 60, f"{minute}")
     assert not alerts.at(30 * 60, "0", "new")
@@ -164,7 +163,7 @@ def test_what_happens_to_a_node_is_never_held_back(kind):
 
 
 def test_a_condition_that_comes_and_goes_is_a_few_alerts_a_day():
-    alerts = Alerts(EventKind.AT_MAX)
+    alerts = Alerts(AlertKind.AT_MAX)
     for number in range(72):
         alerts.at(number * 20 * 60)
     assert len(alerts.sent) == 20
@@ -173,7 +172,7 @@ def test_a_condition_that_comes_and_goes_is_a_few_alerts_a_day():
 
 def test_what_is_long_over_is_forgotten():
     saying = Saying.since({}, "shop", NOON, RULES)
-    saying.event(EventKind.AT_MAX, "default", "x")
+    saying.event(AlertKind.AT_MAX, "default", "x")
     assert Saying.since(saying.said, "shop", after(6 * 3600 - 1), RULES).said
     assert not Saying.since(saying.said, "shop", after(6 * 3600), RULES).said
 
@@ -188,14 +187,14 @@ def test_notes_on_nodes_follow_the_same_times():
 
 
 def test_an_event_that_is_made_twice_in_a_look_is_one_event():
-    first, again = (Saying.since({}, "shop", NOON, RULES).made(EventKind.SCALE_UP, "default", "x") for _ in range(2))
+    first, again = (Saying.since({}, "shop", NOON, RULES).made(AlertKind.SCALE_UP, "default", "x") for _ in range(2))
     assert first.id == again.id
-    later = Saying.since({}, "shop", after(1), RULES).made(EventKind.SCALE_UP, "default", "x")
+    later = Saying.since({}, "shop", after(1), RULES).made(AlertKind.SCALE_UP, "default", "x")
     assert later.id != first.id
 
 
 def test_every_alert_is_an_event():
-    assert {alert.value for alert in AlertKind} <= {kind.value for kind in EventKind}
+    assert {alert.value for alert in AlertKind} <= {kind.value for kind in AlertKind}
 
 
 def test_what_an_older_release_stored_is_still_read():
@@ -219,4 +218,4 @@ def test_whoever_sends_an_alert_says_what_it_is_about():
 def test_an_alert_without_subjects_is_known_by_its_kind_and_pool_alone():
     alerts = Alerts()
     alerts.at(0)
-    assert key_of(EventKind.AT_MAX.value, "default", "") in alerts.said
+    assert key_of(AlertKind.AT_MAX.value, "default", "") in alerts.said

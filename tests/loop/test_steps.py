@@ -8,10 +8,9 @@ import pytest
 
 from book_builders import LEASE, OpenBook
 from builders import NOON, after, instance, look, node, pod
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.operations import (
-    AlertKind,
     Assign,
     CancelRemoval,
     Close,
@@ -227,7 +226,7 @@ def test_only_a_missing_permission_is_told_to_people_once_for_each_kind_of_step(
         world.take(replace(LEAVING, pool="web"), step)
     assert world.hands.failures == 4
     assert [(event.kind, event.pool, event.text) for event in world.book.events] == [
-        (EventKind.PERMISSION, "web", str(DENIED))
+        (AlertKind.PERMISSION, "web", str(DENIED))
     ] * 2
 
 
@@ -545,7 +544,7 @@ def test_a_pod_under_several_budgets_is_told_and_ends_only_a_voluntary_removal(w
     world.asked.answers["evict"] = answer(Eviction.SEVERAL_BUDGETS, "two of them")
     world.take(operation, Evict(node="w001", pods=(WEB,)))
     (event,) = world.book.events
-    assert (event.kind, event.pool) == (EventKind.DRAIN_BLOCKED, "default")
+    assert (event.kind, event.pool) == (AlertKind.DRAIN_BLOCKED, "default")
     blocker = "several budgets cover default/web-1"
     assert event.text.startswith(f"w001 cannot be drained: {blocker} (two of them)")
     assert world.asked.notes == [("w001", "NodeFleetDrainBlocked", event.text, True)]
@@ -742,7 +741,7 @@ def test_what_is_only_written_is_written():
     alert = Tell(alert=AlertKind.AT_MAX, pool="default", text="full")
     assert world.hands.early(LEAVING, Progress(steps=(Keep(newer), alert))) == ()
     assert world.book.operations == {"r1": newer}
-    assert [event.kind for event in world.book.events] == [EventKind.AT_MAX]
+    assert [event.kind for event in world.book.events] == [AlertKind.AT_MAX]
     world.hands.early(LEAVING, Progress(steps=(DONE,)))
     assert world.book.operations == {}
 

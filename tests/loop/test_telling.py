@@ -7,8 +7,8 @@ import pytest
 
 from book_builders import OpenBook
 from builders import CATALOG, NOON, look
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, Count, Decision, PoolDecision, Stay, StayReason
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.fleet import Phase
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.machines import Market
@@ -44,7 +44,7 @@ def told(*decisions, catalog=PRICED):
 @pytest.mark.parametrize("dry", [True, False])
 def test_growth_is_told_with_its_figures(dry):
     (event,) = told(decided(dry_run=dry))
-    assert (event.kind, event.pool, event.text) == (EventKind.SCALE_UP, "web", "two pods wait")
+    assert (event.kind, event.pool, event.text) == (AlertKind.SCALE_UP, "web", "two pods wait")
     assert (event.nodes, event.change, event.details) == (6, 2, ("cpu: +2",))
     assert (event.level, event.dry) == (Level.DEGRADED, dry)
 
@@ -52,7 +52,7 @@ def test_growth_is_told_with_its_figures(dry):
 def test_shrinking_is_told_when_the_node_is_gone_and_at_once_only_where_nothing_is_done():
     assert told(decided(Action.SHRINK)) == []
     (event,) = told(decided(Action.SHRINK, target=3, dry_run=True))
-    assert (event.kind, event.change, event.dry) == (EventKind.SCALE_DOWN, -1, True)
+    assert (event.kind, event.change, event.dry) == (AlertKind.SCALE_DOWN, -1, True)
 
 
 @pytest.mark.parametrize("dry", [True, False])

@@ -7,8 +7,9 @@ import pytest
 
 from builders import GIB, NOON, SMALL, after, instance, look, node, pod, waiting
 from nodefleet.decide.engine import decide
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, Count, Decision, PoolDecision
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.journal import PoolUsage, Usage
 from nodefleet.domain.machines import InstanceState, InstanceType, Market
 from nodefleet.domain.memory import Level, Memory
@@ -97,9 +98,9 @@ def test_time_at_max_is_counted():
 
 
 def test_events_are_counted_but_not_dry_ones():
-    up = Event(id="1", at=NOON, cluster="default", kind=EventKind.SCALE_UP, pool="default", text="x", change=2)
-    down = replace(up, id="2", kind=EventKind.SCALE_DOWN, change=-1)
-    taken = replace(up, id="3", kind=EventKind.INTERRUPTED)
+    up = Event(id="1", at=NOON, cluster="default", kind=AlertKind.SCALE_UP, pool="default", text="x", change=2)
+    down = replace(up, id="2", kind=AlertKind.SCALE_DOWN, change=-1)
+    taken = replace(up, id="3", kind=AlertKind.INTERRUPTED)
     used = two_looks(events=[up, down, taken, replace(up, id="4", dry=True), replace(taken, id="5", pool="other")])
     assert (used.scale_ups, used.scale_downs, used.interruptions, used.join_failures) == (2, 1, 1, 0)
 
@@ -215,17 +216,17 @@ def happened(kind, change=0, pool="default", **changes):
 
 def test_every_kind_of_event_counts_in_its_pool():
     events = [
-        happened(EventKind.SCALE_UP, 2),
-        happened(EventKind.SCALE_UP, 3),
-        happened(EventKind.SCALE_DOWN, -1),
-        happened(EventKind.INTERRUPTED),
-        happened(EventKind.JOIN_FAILED),
-        happened(EventKind.JOIN_FAILED),
-        happened(EventKind.DRAIN_BLOCKED),
-        happened(EventKind.NO_CAPACITY),
-        happened(EventKind.MARKET_RESTORED),
-        happened(EventKind.SCALE_UP, 7, pool="other"),
-        happened(EventKind.SCALE_UP, 7, dry=True),
+        happened(AlertKind.SCALE_UP, 2),
+        happened(AlertKind.SCALE_UP, 3),
+        happened(AlertKind.SCALE_DOWN, -1),
+        happened(AlertKind.INTERRUPTED),
+        happened(AlertKind.JOIN_FAILED),
+        happened(AlertKind.JOIN_FAILED),
+        happened(AlertKind.DRAIN_BLOCKED),
+        happened(AlertKind.NO_CAPACITY),
+        happened(AlertKind.MARKET_RESTORED),
+        happened(AlertKind.SCALE_UP, 7, pool="other"),
+        happened(AlertKind.SCALE_UP, 7, dry=True),
     ]
     before = Usage(
         hour=NOON,

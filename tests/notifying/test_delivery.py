@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from message_examples import AT, event, news
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.metrics import Metric
 from nodefleet.errors import (
     DeniedError,
@@ -20,7 +20,7 @@ from nodefleet.notifying.parts import Parts
 from notifying_fakes import Clock, Crash, Notes, Pigeon, Table
 
 AWAY = UnavailableError("Slack", "HTTP 503")
-FIRST, SECOND, THIRD = (event(EventKind.DRAIN_BLOCKED, id=name) for name in ("first", "second", "third"))
+FIRST, SECOND, THIRD = (event(AlertKind.DRAIN_BLOCKED, id=name) for name in ("first", "second", "third"))
 BATCH = news(FIRST, SECOND, THIRD)
 
 
@@ -142,7 +142,7 @@ def test_a_claim_that_does_not_end_in_time_gives_everything_back():
 
 def test_claims_of_a_letter_are_given_back_when_one_of_it_is_not_to_be_had():
     table, clock = Table(), Clock(end=AT + timedelta(seconds=30))
-    flood = news(*(event(EventKind.DRAIN_BLOCKED, id=str(number)) for number in range(5)))
+    flood = news(*(event(AlertKind.DRAIN_BLOCKED, id=str(number)) for number in range(5)))
     table.marks["3"] = ("other", AT + timedelta(seconds=60))
     assert deliver(flood, parts(table, clock=clock)).left == flood
     assert table.marks == {"3": ("other", AT + timedelta(seconds=60))}
@@ -150,7 +150,7 @@ def test_claims_of_a_letter_are_given_back_when_one_of_it_is_not_to_be_had():
 
 def test_a_folded_letter_leaves_out_what_was_told():
     table, pigeon = Table(), Pigeon()
-    flood = news(*(event(EventKind.DRAIN_BLOCKED, id=str(number)) for number in range(5)))
+    flood = news(*(event(AlertKind.DRAIN_BLOCKED, id=str(number)) for number in range(5)))
     table.marks["1"] = table.marks["2"] = ("other", None)
     deliver(flood, parts(table, pigeon))
     (letter,) = pigeon.letters
@@ -159,7 +159,7 @@ def test_a_folded_letter_leaves_out_what_was_told():
 
 
 def test_the_log_has_each_event_of_a_folded_letter():
-    flood = news(*(event(EventKind.DRAIN_BLOCKED, f"node {number}", id=str(number)) for number in range(5)))
+    flood = news(*(event(AlertKind.DRAIN_BLOCKED, f"node {number}", id=str(number)) for number in range(5)))
     with_parts = parts()
     deliver(flood, with_parts)
     ((_, fields),) = with_parts.telemetry.lines
@@ -169,8 +169,8 @@ def test_the_log_has_each_event_of_a_folded_letter():
 def test_a_retry_of_half_a_flood_tells_nothing_twice():
     """The stream brings everything again from the first that failed, what was folded before it included."""
     table, pigeon = Table(), Pigeon(fails=[None, AWAY])
-    flood = [event(EventKind.DRAIN_BLOCKED, id=str(number)) for number in range(6)]
-    batch = news(flood[0], event(EventKind.AT_MAX, id="max"), *flood[1:])
+    flood = [event(AlertKind.DRAIN_BLOCKED, id=str(number)) for number in range(6)]
+    batch = news(flood[0], event(AlertKind.AT_MAX, id="max"), *flood[1:])
     left = deliver(batch, parts(table, pigeon)).left
     assert left == batch[1:2]
     deliver(batch[1:], parts(table, pigeon, owner="next"))

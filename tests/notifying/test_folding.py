@@ -6,15 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from message_examples import AT, alarm, event, news
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import STANDS_OUT, AlertKind
 from nodefleet.notifying.folding import Form, folded
 from nodefleet.notifying.limits import Limits
-from nodefleet.notifying.weight import STANDS_OUT
 
 LIMITS = Limits()
 
 
-def some(count, kind=EventKind.DRAIN_BLOCKED, **changes):
+def some(count, kind=AlertKind.DRAIN_BLOCKED, **changes):
     return [event(kind, id=f"{kind.value}-{changes.get('cluster', '')}-{i}", **changes) for i in range(count)]
 
 
@@ -39,18 +38,18 @@ def test_another_cluster_is_another_flood():
 
 
 def test_another_kind_is_another_flood():
-    assert forms(letters(*some(3), *some(3, EventKind.AT_MAX))) == [(Form.SINGLE, 1)] * 6
+    assert forms(letters(*some(3), *some(3, AlertKind.AT_MAX))) == [(Form.SINGLE, 1)] * 6
 
 
 def test_what_a_dry_run_would_have_done_is_not_mixed_with_what_was_done():
-    dry = [event(EventKind.SCALE_UP, id=f"dry-{i}", dry=True) for i in range(4)]
-    found = letters(*some(4, EventKind.SCALE_UP), *dry)
+    dry = [event(AlertKind.SCALE_UP, id=f"dry-{i}", dry=True) for i in range(4)]
+    found = letters(*some(4, AlertKind.SCALE_UP), *dry)
     assert [{told.dry for told in letter.told} for letter in found] == [{False}, {True}]
 
 
 def test_letters_come_in_the_order_of_what_they_tell_first():
     a, b, c, d = some(4)
-    first, between, last = (event(EventKind.AT_MAX, id=name) for name in ("first", "between", "last"))
+    first, between, last = (event(AlertKind.AT_MAX, id=name) for name in ("first", "between", "last"))
     found = letters(first, a, between, b, c, d, last)
     assert [letter.first.id for letter in found] == ["first", a.id, "between", "last"]
 
@@ -77,7 +76,7 @@ def test_each_cluster_has_its_own_letter_of_old_events():
 
 
 def test_beyond_ten_letters_the_rest_shares_one():
-    kinds = [kind for kind in EventKind if kind not in STANDS_OUT]
+    kinds = [kind for kind in AlertKind if kind not in STANDS_OUT]
     told = [event(kind, id=kind.value) for kind in kinds]
     found = letters(*told)
     assert len(kinds) > 10
@@ -86,8 +85,8 @@ def test_beyond_ten_letters_the_rest_shares_one():
 
 
 def test_what_stands_out_has_its_own_letter_however_much_else_happens():
-    crowd = [event(kind, id=kind.value) for kind in EventKind if kind not in STANDS_OUT]
-    outstanding = [event(kind, id=kind.value) for kind in STANDS_OUT if kind is not EventKind.ALARM]
+    crowd = [event(kind, id=kind.value) for kind in AlertKind if kind not in STANDS_OUT]
+    outstanding = [event(kind, id=kind.value) for kind in STANDS_OUT if kind is not AlertKind.ALARM]
     found = letters(*crowd, *outstanding, alarm())
     alone = {letter.first.kind for letter in found if letter.form is Form.SINGLE}
     assert alone >= STANDS_OUT
@@ -96,8 +95,8 @@ def test_what_stands_out_has_its_own_letter_however_much_else_happens():
 
 
 def test_a_crowd_of_one_is_told_by_itself():
-    kinds = [kind for kind in EventKind if kind not in STANDS_OUT][:11]
-    outstanding = [kind for kind in EventKind if kind in STANDS_OUT][: LIMITS.letters]
+    kinds = [kind for kind in AlertKind if kind not in STANDS_OUT][:11]
+    outstanding = [kind for kind in AlertKind if kind in STANDS_OUT][: LIMITS.letters]
     few = [event(kind, id=kind.value) for kind in (*outstanding, kinds[0])]
     assert len(few) == LIMITS.letters + 1
     assert forms(letters(*few)) == [(Form.SINGLE, 1)] * (LIMITS.letters + 1)
@@ -105,11 +104,11 @@ def test_a_crowd_of_one_is_told_by_itself():
 
 def test_the_important_kinds_of_the_specification_stand_out():
     wanted = {
-        EventKind.INTERRUPTED,
-        EventKind.MANY_SICK,
-        EventKind.PERMISSION,
-        EventKind.QUOTA,
-        EventKind.DEGRADED,
+        AlertKind.INTERRUPTED,
+        AlertKind.MANY_SICK,
+        AlertKind.PERMISSION,
+        AlertKind.QUOTA,
+        AlertKind.DEGRADED,
     }
     assert wanted <= STANDS_OUT
 
@@ -127,7 +126,7 @@ def test_an_old_event_stays_old_however_few_there_are():
 
 TOLD = st.builds(
     event,
-    st.sampled_from(EventKind),
+    st.sampled_from(AlertKind),
     id=st.integers(0, 60).map(str),
     cluster=st.sampled_from(["shop", "blog"]),
     at=st.sampled_from([AT, AT - timedelta(hours=7)]),

@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from builders import after
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState
-from nodefleet.domain.operations import AlertKind, Close, Debris, DeleteNode, Keep, Outcome, Tell, Terminate, Why
+from nodefleet.domain.operations import Close, Debris, DeleteNode, Keep, Outcome, Tell, Terminate, Why
 from nodefleet.domain.policy import Budgets, Policy, Pool
 from nodefleet.operations.advance import advance
 from nodefleet.operations.progress import Progress

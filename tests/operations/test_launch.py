@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from builders import NOON, after
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState, Market, Notice, NoticeKind
 from nodefleet.domain.memory import Memory, PoolMemory
 from nodefleet.domain.operations import (
-    AlertKind,
     Close,
     Joined,
     JoinFailed,

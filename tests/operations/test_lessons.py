@@ -5,18 +5,10 @@ from datetime import timedelta
 import pytest
 
 from builders import NOON, after
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import Backoff, JoinTrouble, Loss, Memory, PoolMemory
-from nodefleet.domain.operations import (
-    AlertKind,
-    DrainFailed,
-    Joined,
-    JoinFailed,
-    Readmitted,
-    Shortage,
-    Shortfall,
-    Tell,
-)
+from nodefleet.domain.operations import DrainFailed, Joined, JoinFailed, Readmitted, Shortage, Shortfall, Tell
 from nodefleet.domain.policy import Health, Policy, Pool, RemovalRules
 from nodefleet.operations.lessons import join_backoffs, learn
 from operation_builders import POLICY

@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from builders import NOON, after
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
 from nodefleet.domain.names import emergency
 from nodefleet.domain.operations import (
-    AlertKind,
     Close,
     Cordon,
     DeleteNode,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.policy import Limits, MarketMix, Pool
 from nodefleet.reporting.advice import _agreeing, advise
 from nodefleet.reporting.case import Recommendation, Subject
@@ -30,7 +30,7 @@ def test_a_week_in_which_all_is_well_needs_nothing():
 
 def test_lower_requests_come_before_a_higher_max():
     full = used(7, 3, cpu=20, memory=30, asked=(95, 40), at_max_seconds=3600)
-    told = Counter({EventKind.AT_MAX: 4})
+    told = Counter({AlertKind.AT_MAX: 4})
     (only,) = found(case((168, full), told=told))
     assert only.subject is Subject.REQUESTS
     assert only.for_service  # it now stands for the higher max

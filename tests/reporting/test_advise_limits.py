@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.policy import Limits, MarketMix, Pool, Window
 from nodefleet.reporting.advise_limits import lower_max, lower_min, raise_max
 from week_builders import case, used
@@ -13,7 +13,7 @@ from week_builders import case, used
 TEN = Pool(limits=Limits(min=2, max=10))
 CALM = used(2, 1)
 FULL = used(7, 3, cpu=90, memory=60, at_max_seconds=3600)
-THRICE = Counter({EventKind.AT_MAX: 3})
+THRICE = Counter({AlertKind.AT_MAX: 3})
 
 
 def test_a_fleet_that_is_busy_at_max_should_be_allowed_more():
@@ -110,7 +110,7 @@ def test_max_stays_where_it_is(pool, stretches):
     assert lower_max(case(*stretches, pool=pool)) is None
 
 
-@pytest.mark.parametrize("kind", [EventKind.PAUSED, EventKind.SCALED_BY_PERSON])
+@pytest.mark.parametrize("kind", [AlertKind.PAUSED, AlertKind.SCALED_BY_PERSON])
 def test_a_size_that_people_set_says_nothing_about_limits(kind):
     by_hand = Counter({kind: 1})
     assert lower_max(case((168, CALM), pool=TEN, told=by_hand)) is None

@@ -6,7 +6,8 @@ from math import isfinite
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.journal import PoolUsage, Usage
 from nodefleet.domain.machines import InstanceType
 from nodefleet.domain.plain import from_plain, to_plain
@@ -128,7 +129,7 @@ EVENTS = st.lists(
         id=st.text("abc", min_size=1, max_size=3),
         at=st.integers(-10, 200).map(lambda hour: MONDAY + timedelta(hours=hour)),
         cluster=st.just("shop"),
-        kind=st.sampled_from(EventKind),
+        kind=st.sampled_from(AlertKind),
         pool=st.sampled_from(["", *POOLS]),
         text=st.just("…"),
         dry=st.booleans(),

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.policy import Limits, Pool
 from nodefleet.reporting.period import last_week
 from nodefleet.reporting.weekly import weekly_report
@@ -123,12 +123,12 @@ def test_the_lines_of_a_good_week():
 
 def test_the_report_is_one_event_for_a_cluster_and_week():
     event = report_event(report(hours(*STEADY)), NINE)
-    assert (event.id, event.kind, event.cluster, event.at) == ("report/shop/2026-W46", EventKind.REPORT, "shop", NINE)
+    assert (event.id, event.kind, event.cluster, event.at) == ("report/shop/2026-W46", AlertKind.REPORT, "shop", NINE)
     assert report_event(report(()), NINE + timedelta(days=2)).id == event.id
 
 
 def test_an_empty_week_says_what_people_were_told_and_no_figures():
-    it = report((), [told(EventKind.ALARM, pool=""), told(EventKind.PAUSED, pool="")])
+    it = report((), [told(AlertKind.ALARM, pool=""), told(AlertKind.PAUSED, pool="")])
     assert report_event(it, NINE).details == (
         "Watched: 0 of 168 h (0 %).",
         "People: scaling was paused once.",
@@ -209,11 +209,11 @@ def test_scaling_waiting_and_failures_are_counted():
         no_capacity=3,
     )
     told_of = [
-        told(EventKind.QUOTA),
-        told(EventKind.QUOTA, number=1),
-        told(EventKind.DEGRADED, pool=""),
-        told(EventKind.PERMISSION, dry=True),
-        told(EventKind.SICK, day=8),
+        told(AlertKind.QUOTA),
+        told(AlertKind.QUOTA, number=1),
+        told(AlertKind.DEGRADED, pool=""),
+        told(AlertKind.PERMISSION, dry=True),
+        told(AlertKind.SICK, day=8),
     ]
     it = report(hours((1, eventful), (167, used(4, 2))), told_of)
     assert said(it, "Scaling") == ["1 node added, 2 removed; as large as max for <1 % of the time"]
@@ -227,7 +227,7 @@ def test_scaling_waiting_and_failures_are_counted():
 
 
 def test_an_event_that_is_listed_twice_counts_once():
-    assert said(report((), [told(EventKind.QUOTA)] * 2), "Failures") == ["quota reached: 1"]
+    assert said(report((), [told(AlertKind.QUOTA)] * 2), "Failures") == ["quota reached: 1"]
 
 
 # ── recommendations ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -263,7 +263,7 @@ def test_limits_are_judged_since_the_policy_changed_last():
     full = used(7, 3, cpu=90, at_max_seconds=3600)
     full_then_calm = hours((48, full), (120, used(7, 3)))
     assert report(full_then_calm).advice.recommendations
-    changed = [told(EventKind.POLICY_CHANGED, day=1, pool=""), told(EventKind.POLICY_CHANGED, day=2, pool="")]
+    changed = [told(AlertKind.POLICY_CHANGED, day=1, pool=""), told(AlertKind.POLICY_CHANGED, day=2, pool="")]
     it = report(full_then_calm, changed)
     assert it.advice.recommendations == ()
     assert said(it, "People") == ["the policy changed twice, last 2026-11-11 00:00"]
@@ -271,13 +271,13 @@ def test_limits_are_judged_since_the_policy_changed_last():
 
 
 def test_a_policy_that_is_too_young_is_not_judged_yet():
-    it = report(hours((168, used(4, 2))), [told(EventKind.POLICY_CHANGED, day=6)])
+    it = report(hours((168, used(4, 2))), [told(AlertKind.POLICY_CHANGED, day=6)])
     assert said(it, "Recommendations") == ["none yet: 24 h were watched since the policy changed, 84 h are needed"]
     assert headline(it).endswith("No recommendations yet.")
 
 
 def test_a_size_set_by_hand_is_said():
-    it = report(hours(*STEADY), [told(EventKind.SCALED_BY_PERSON), told(EventKind.PAUSED, pool="")])
+    it = report(hours(*STEADY), [told(AlertKind.SCALED_BY_PERSON), told(AlertKind.PAUSED, pool="")])
     assert said(it, "People") == ["scaling was paused once; the size was set by hand once"]
 
 
@@ -386,7 +386,7 @@ def test_on_a_terminal_lines_are_wrapped_under_their_subject():
 
 def test_the_same_figures_whatever_the_order_of_the_record():
     usage = hours(*STEADY)
-    events = [told(EventKind.QUOTA), told(EventKind.AT_MAX)]
+    events = [told(AlertKind.QUOTA), told(AlertKind.AT_MAX)]
     assert lines_of(report(usage, events)) == lines_of(report(usage[::-1], events[::-1]))
 
 

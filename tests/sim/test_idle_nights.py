@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.world import World
 from worlds import TICK, Cluster
@@ -41,7 +41,7 @@ def nights(cluster: Cluster, ticks: int = NIGHT) -> int:
     return len(cluster.world.workers())
 
 
-def told(cluster: Cluster, kind: EventKind) -> list[str]:
+def told(cluster: Cluster, kind: AlertKind) -> list[str]:
     return [event.text for event in cluster.world.table.events if event.kind is kind]
 
 
@@ -98,7 +98,7 @@ def test_one_exporter_that_is_down_does_not_keep_twenty_idle_workers():
     world.prometheus.silent.add(silent)
     assert nights(cluster, 120) == 2
     assert silent in {node.name for node in world.ready_nodes()}, "nobody knows what it carries, so it stays"
-    (text,) = told(cluster, EventKind.NODE_IN_DOUBT)
+    (text,) = told(cluster, AlertKind.NODE_IN_DOUBT)
     assert silent in text
 
 
@@ -108,7 +108,7 @@ def test_one_worker_that_ec2_does_not_list_does_not_keep_the_others():
     del world.ec2.machines[world.workers()[3].id]
     cluster.calm(80)
     assert len(world.ready_nodes()) == 2
-    assert told(cluster, EventKind.NODE_IN_DOUBT)
+    assert told(cluster, AlertKind.NODE_IN_DOUBT)
 
 
 def test_many_workers_that_ec2_does_not_list_keep_everything():
@@ -118,14 +118,14 @@ def test_many_workers_that_ec2_does_not_list_keep_everything():
         del world.ec2.machines[machine.id]
     cluster.calm(40)
     assert len(world.ready_nodes()) == 8
-    assert len(told(cluster, EventKind.SCALE_DOWN_BLOCKED)) == 1
+    assert len(told(cluster, AlertKind.SCALE_DOWN_BLOCKED)) == 1
 
 
 def test_a_query_that_fails_keeps_the_fleet_and_is_an_alert_after_an_hour():
     cluster = idle(example("web-shop") | {"windows": []}, 4, p95_ms=lambda: 120.0, error_percent=lambda: 0.0)
     cluster.world.prometheus.missing["default", "error_percent"] = "parse error"
     cluster.calm(25)
-    assert told(cluster, EventKind.SCALE_DOWN_BLOCKED) == []
+    assert told(cluster, AlertKind.SCALE_DOWN_BLOCKED) == []
     assert nights(cluster, 20) == 4
-    (text,) = told(cluster, EventKind.SCALE_DOWN_BLOCKED)
+    (text,) = told(cluster, AlertKind.SCALE_DOWN_BLOCKED)
     assert "error_percent unknown: parse error" in text

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.rules import Rule
 from worlds import Cluster, shop
@@ -13,7 +14,7 @@ from worlds import Cluster, shop
 BUG = "alerts told apart by their text"
 
 
-def _alerts(cluster: Cluster, kind: EventKind) -> list[Event]:
+def _alerts(cluster: Cluster, kind: AlertKind) -> list[Event]:
     return [event for event in cluster.world.table.events if event.kind is kind]
 
 
@@ -30,8 +31,8 @@ def _new_pods_all_the_time(cluster: Cluster, ticks: int) -> None:
 def test_pods_that_never_fit_and_a_fleet_at_max_are_a_few_alerts():
     cluster = shop(workers=3, limits={"min": 2, "max": 3})
     _new_pods_all_the_time(cluster, 60)
-    assert len(_alerts(cluster, EventKind.CANNOT_HOLD)) == 5
-    assert len(_alerts(cluster, EventKind.AT_MAX)) == 1
+    assert len(_alerts(cluster, AlertKind.CANNOT_HOLD)) == 5
+    assert len(_alerts(cluster, AlertKind.AT_MAX)) == 1
     assert [each for each in cluster.world.violations if each.rule is Rule.QUIET] == []
 
 
@@ -44,7 +45,7 @@ def test_told_apart_by_their_text_they_are_a_flood_and_it_is_reported_once():
 
 
 @pytest.mark.parametrize(
-    ("kind", "allowed"), [(EventKind.AT_MAX, 15), (EventKind.QUOTA, 40), (EventKind.INTERRUPTED, 2 * 5)]
+    ("kind", "allowed"), [(AlertKind.AT_MAX, 15), (AlertKind.QUOTA, 40), (AlertKind.INTERRUPTED, 2 * 5)]
 )
 def test_the_bound(kind, allowed):
     cluster = shop(workers=3)  # with the control plane and a foreign machine: five instances
@@ -69,6 +70,6 @@ def test_alerts_of_another_day_do_not_count_together():
     world.liveness.begin()
     for number in range(40):
         at = world.now + number * timedelta(hours=1)
-        store.tell(Event(id=str(number), at=at, cluster="shop", kind=EventKind.AT_MAX, pool="default", text="x"))
+        store.tell(Event(id=str(number), at=at, cluster="shop", kind=AlertKind.AT_MAX, pool="default", text="x"))
     world.advance(60)
     assert world.violations == []

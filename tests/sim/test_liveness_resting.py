@@ -3,7 +3,7 @@
 from unittest.mock import patch
 
 from nodefleet.decide import engine
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet_tools.sim.rules import Rule
 from worlds import Cluster, shop
 
@@ -22,7 +22,7 @@ def broken(cluster: Cluster) -> list[Rule]:
 def test_an_unowned_worker_is_alerted_in_time():
     cluster = with_an_unowned_worker()
     cluster.calm(60)
-    alerts = [event for event in cluster.world.table.events if event.kind is EventKind.RESTING_COST]
+    alerts = [event for event in cluster.world.table.events if event.kind is AlertKind.RESTING_COST]
     assert len(alerts) == 1
     assert broken(cluster) == []
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet_tools.sim.kube import KubeSettings, Order, Traits
 from nodefleet_tools.sim.world import World
 from worlds import Cluster
@@ -47,7 +47,7 @@ def test_a_deployment_that_needs_several_purchases_runs_in_the_end(seed, order):
     cluster.world.controllers.scale(shop, 20)
     cluster.until(lambda: run_of(cluster.world) == 20, ticks=FOR_AN_HOUR)
     assert len(cluster.world.workers()) == 10
-    assert told(cluster.world, EventKind.PODS_REFUSED) == []
+    assert told(cluster.world, AlertKind.PODS_REFUSED) == []
 
 
 def test_one_that_needs_nine_purchases_too():
@@ -103,7 +103,7 @@ def test_an_idle_fleet_shrinks_though_a_pod_is_refused(policy):
 def test_people_are_told_with_the_name_and_the_schedulers_words():
     cluster, _ = refused_pod()
     cluster.calm(FOR_AN_HOUR)
-    first = told(cluster.world, EventKind.PODS_REFUSED)[0]
+    first = told(cluster.world, AlertKind.PODS_REFUSED)[0]
     (pod,) = cluster.world.waiting_pods()
     assert (pod.key in first.text, NO_CLASS in first.text, pod.uid in first.text) == (True, True, False)
     assert first.at - cluster.world.start <= timedelta(minutes=12)
@@ -112,7 +112,7 @@ def test_people_are_told_with_the_name_and_the_schedulers_words():
 def test_what_goes_on_for_a_day_is_told_a_few_times():
     cluster, _ = refused_pod()
     cluster.calm(24 * FOR_AN_HOUR)
-    assert 2 <= len(told(cluster.world, EventKind.PODS_REFUSED)) <= 10
+    assert 2 <= len(told(cluster.world, AlertKind.PODS_REFUSED)) <= 10
     assert len(cluster.world.workers()) == 2
 
 
@@ -148,7 +148,7 @@ def test_an_attach_limit_neither_buys_to_the_limit_nor_freezes():
     cluster = Cluster(found)
     cluster.calm(2 * FOR_AN_HOUR)
     assert len(found.workers()) == 2
-    assert told(found, EventKind.PODS_REFUSED)
+    assert told(found, AlertKind.PODS_REFUSED)
     assert cluster.tick().looks == 1
 
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import Market
 from nodefleet_tools.sim.played import MarkKind, Played, Standing
 from played_days import played
@@ -30,7 +30,7 @@ def test_missing_spot_capacity_is_bought_on_demand_until_it_is_back(tmp_path):
     new = [worker for worker in day.frames[-1].workers if worker.name not in {w.name for w in day.frames[0].workers}]
     assert new
     assert {worker.market for worker in new} == {Market.ON_DEMAND}
-    assert EventKind.NO_CAPACITY in day.told
+    assert AlertKind.NO_CAPACITY in day.told
 
 
 def test_what_is_missing_may_be_one_type_in_one_zone(tmp_path):
@@ -44,7 +44,7 @@ def test_without_prometheus_nothing_leaves(tmp_path):
     assert played(tmp_path, services=calm()).figures.shrinks == 1
     day = played(tmp_path, events=[event], services=calm())
     assert day.figures.shrinks == 0
-    assert EventKind.DEGRADED in day.told
+    assert AlertKind.DEGRADED in day.told
     assert happened(day)[0] == "12:02 Prometheus does not answer"
 
 
@@ -63,14 +63,14 @@ def test_a_budget_that_is_tightened_when_a_drain_begins_holds_it_up(tmp_path):
     assert 180 <= held.figures.longest_drain_seconds < 300
     shrunk = f"{held.decided[0].at:%H:%M}"
     assert happened(held)[0] == f"{shrunk} The budget of web allows 0 to be away"
-    assert EventKind.DRAIN_BLOCKED not in held.told
+    assert AlertKind.DRAIN_BLOCKED not in held.told
     assert not held.broken
 
 
 def test_a_budget_that_stays_tight_lets_the_node_back_in(tmp_path):
     event = {"kind": "budget-tightened", "at": "12:01", "when": "a-drain-begins", "workload": "web", "lasting": "29m"}
     held = played(tmp_path, events=[event], services=calm())
-    assert EventKind.DRAIN_BLOCKED in held.told
+    assert AlertKind.DRAIN_BLOCKED in held.told
     assert held.figures.final_nodes == 3
 
 
@@ -102,7 +102,7 @@ def test_a_workload_is_scaled_by_hand(tmp_path):
 
 def test_a_silent_worker_is_replaced(tmp_path):
     day = played(tmp_path, lasts="40m", events=[{"kind": "worker-fails", "at": "12:05"}], services=spiking(180))
-    assert EventKind.SICK in day.told
+    assert AlertKind.SICK in day.told
     assert day.figures.final_nodes >= 3
     assert Standing.UNREADY in {worker.standing for frame in day.frames for worker in frame.workers}
 
@@ -116,7 +116,7 @@ def test_a_worker_that_was_silent_for_a_moment_stays(tmp_path):
 def test_machines_that_do_not_join_are_told_of_and_kept_for_a_person(tmp_path):
     event = {"kind": "joins-fail", "at": "12:02", "lasting": "8m"}
     day = played(tmp_path, events=[event], services=spiking(300))
-    assert EventKind.JOIN_FAILED in day.told
+    assert AlertKind.JOIN_FAILED in day.told
     assert Standing.FAILED in {worker.standing for worker in day.frames[-1].workers}
 
 
@@ -126,7 +126,7 @@ def test_a_persons_command_is_carried_out_at_once(tmp_path):
     assert happened(day) == ["12:07 A person asks for 5 nodes until 12:17: a launch"]
     (grown, *_) = day.decided
     assert (grown.by, grown.to, grown.at - day.starts) == ("person", 5, timedelta(minutes=7))
-    assert EventKind.SCALED_BY_PERSON in day.told
+    assert AlertKind.SCALED_BY_PERSON in day.told
 
 
 def test_a_pause_keeps_the_fleet_as_it_is(tmp_path):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet_tools.sim.played import MarkKind
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenarios.reading import find, read, shipped
@@ -39,7 +39,7 @@ def test_the_shops_day_tells_its_story_in_order():
     assert by_signal[-1] == "calm"
     told = [mark.text for mark in day.marks if mark.kind is MarkKind.HAPPENED]
     assert [text.split()[0] for text in told] == ["EC2", "The", "The"]
-    assert day.told.count(EventKind.DRAIN_BLOCKED) == 0
+    assert day.told.count(AlertKind.DRAIN_BLOCKED) == 0
 
 
 # ── the expectations bite ────────────────────────────────────────────────────────────────────────────────────────

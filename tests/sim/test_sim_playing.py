@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.machines import Market
 from nodefleet_tools.sim.figures import figures
 from nodefleet_tools.sim.played import Fixed, MarkKind, Standing
@@ -102,7 +102,7 @@ def test_the_days_before_teach_the_predictive_signal(tmp_path):
 def test_an_interruption_heals_and_how_long_it_took_is_told(tmp_path):
     taken = played(tmp_path, events=[{"kind": "spot-interruption", "at": "12:10"}])
     assert 40 < taken.figures.healed_seconds <= 130
-    assert taken.told.count(EventKind.INTERRUPTED) == 1
+    assert taken.told.count(AlertKind.INTERRUPTED) == 1
     warned = [mark for mark in taken.marks if mark.kind is MarkKind.HAPPENED]
     assert warned[0].text.startswith("EC2 takes worker-")
     (replaced,) = taken.decided

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Decision
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Journal, Usage
 from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.domain.memory import Level, Memory
@@ -23,7 +24,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def event(identity="e1", at=NOON):
-    return Event(id=identity, at=at, cluster="shop", kind=EventKind.PAUSED, text="")
+    return Event(id=identity, at=at, cluster="shop", kind=AlertKind.PAUSED, text="")
 
 
 def decision(number, at=NOON):

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
 from sim_connections import SimConnection, Terminal
@@ -31,7 +31,7 @@ def rules(cluster: Cluster) -> list[Rule]:
     return [violation.rule for violation in cluster.world.violations]
 
 
-def told(world: World) -> set[EventKind]:
+def told(world: World) -> set[AlertKind]:
     return {event.kind for event in world.table.events}
 
 
@@ -39,7 +39,7 @@ def test_a_pool_that_was_renamed_takes_no_room_that_its_old_workers_have(renamed
     cluster, _ = renamed
     cluster.calm(5)
     assert pools(cluster.world) == ["default"] * 6  # min of the new pool is 2, and fleet.max is 6
-    assert {EventKind.CLEANUP_NEEDS_PERSON, EventKind.AT_MAX} <= told(cluster.world)
+    assert {AlertKind.CLEANUP_NEEDS_PERSON, AlertKind.AT_MAX} <= told(cluster.world)
     assert rules(cluster) == []
 
 
@@ -105,7 +105,7 @@ def test_a_drain_that_cannot_go_on_is_told_and_goes_on_when_it_can(monkeypatch):
     assert terminal("drain", "--all", "--by", "ann").exit_code == 0
     cluster.calm(5)
     assert pools(world).count("batch") == 2
-    assert EventKind.DRAIN_BLOCKED in told(world)
+    assert AlertKind.DRAIN_BLOCKED in told(world)
     world.controllers.scale(more, 0)
     world.controllers.scale(next(iter(world.controllers.workloads.values())), 4)
     cluster.until(lambda: "batch" not in pools(world), ticks=20)

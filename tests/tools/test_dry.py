@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.adapters.policy.reader import PolicyReader
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.machines import Market, Notice, NoticeKind
 from nodefleet.domain.observation import Pause
@@ -36,7 +37,7 @@ READS = {
     "time.sleep",
 }
 SKEW = timedelta(seconds=5)
-EVENT = Event(id="e", at=NOON, cluster="shop", kind=EventKind.PAUSED, text="x")
+EVENT = Event(id="e", at=NOON, cluster="shop", kind=AlertKind.PAUSED, text="x")
 NOTICE = Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=NOON)
 POD = PodRef(namespace="shop", name="web-1", uid="u")
 

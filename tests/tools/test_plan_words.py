@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 
 from builders import NOON
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Stay, StayReason
 from nodefleet.domain.fleet import Phase
 from nodefleet.domain.machines import Market
 from nodefleet.domain.operations import (
-    AlertKind,
     CancelRemoval,
     Cleanup,
     Close,

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodefleet.decide.naming import operation_id
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import AlertKind, Cleanup, Debris, Launch, Open, Step, Tell
+from nodefleet.domain.operations import Cleanup, Debris, Launch, Open, Step, Tell
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.wording import some
 

@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from nodefleet.decide import inputs
 from nodefleet.decide.case import Case
 from nodefleet.decide.signals.votes import Opinion, Veto
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import READY_OR_NEARLY, Phase, Worker
-from nodefleet.domain.operations import AlertKind, Tell
+from nodefleet.domain.operations import Tell
 from nodefleet.domain.readings import NOT_ASKED, Reading
 from nodefleet.domain.wording import some
 

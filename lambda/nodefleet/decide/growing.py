@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from nodefleet.decide.naming import operation_id
 from nodefleet.decide.placement import ANY, Ask, Placed, place
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import PoolMemory
 from nodefleet.domain.observation import LaunchTarget, Observation
-from nodefleet.domain.operations import AlertKind, CancelRemoval, Launch, Open, Purpose, Removal, Step, Tell, Why
+from nodefleet.domain.operations import CancelRemoval, Launch, Open, Purpose, Removal, Step, Tell, Why
 from nodefleet.domain.policy import Policy, Pool
 
 # The least progressed comes back first: fewer of its pods have moved.

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodefleet.decide.bounds import ceiling, floor
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Bound, Count, Rank
 from nodefleet.domain.memory import JoinTrouble, Level, Loss, Memory
 from nodefleet.domain.observation import Observation, Pause
-from nodefleet.domain.operations import AlertKind, Tell
+from nodefleet.domain.operations import Tell
 from nodefleet.domain.policy import Health, Policy, Pool
 from nodefleet.domain.readings import Missing
 from nodefleet.domain.wording import counted, some

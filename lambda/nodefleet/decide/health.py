@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nodefleet.decide.naming import operation_id
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Count
 from nodefleet.domain.fleet import Phase, Worker, taken_at
 from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import AlertKind, Keep, Open, Removal, Step, Tell, Uncordon, Why
+from nodefleet.domain.operations import Keep, Open, Removal, Step, Tell, Uncordon, Why
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.wording import some
 

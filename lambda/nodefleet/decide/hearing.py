@@ -10,8 +10,9 @@ from nodefleet.decide.sizing import SIGNAL as PODS
 from nodefleet.decide.sizing import at_once, pods_opinion
 from nodefleet.decide.sustain import Pace
 from nodefleet.decide.waiting import Waiting
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.memory import PoolMemory
-from nodefleet.domain.operations import AlertKind, Tell
+from nodefleet.domain.operations import Tell
 from nodefleet.domain.policy import Pool, Utilisation
 from nodefleet.domain.readings import Reading
 

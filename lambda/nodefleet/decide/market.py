@@ -18,11 +18,12 @@ from nodefleet.decide.growing import launch_of, target_of
 from nodefleet.decide.health import voluntary
 from nodefleet.decide.placement import ANY, market_of, on_demand_of, on_demand_share, place
 from nodefleet.decide.removal import Ground, Leaving, choose
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Bound, Rank, StayReason
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import MarketSwap, PoolMemory
-from nodefleet.domain.operations import AlertKind, Purpose, Step, Tell
+from nodefleet.domain.operations import Purpose, Step, Tell
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.policy.settings import doubled
 from nodefleet.domain.wording import counted

@@ -21,10 +21,11 @@ from nodefleet.decide.retirement import bounds as retiring
 from nodefleet.decide.retirement import tells as retirement_tells
 from nodefleet.decide.scene import Scene
 from nodefleet.decide.waiting import Waiting
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, Bound, PoolDecision, Rank
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.memory import Loss, Memory, PoolMemory
-from nodefleet.domain.operations import AlertKind, Step, Tell
+from nodefleet.domain.operations import Step, Tell
 from nodefleet.domain.wording import some
 
 

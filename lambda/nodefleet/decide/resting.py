@@ -7,10 +7,11 @@ end by other rules; this one notices when they do not, whatever the cause.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import AlertKind, Tell
+from nodefleet.domain.operations import Tell
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.domain.wording import counted, some

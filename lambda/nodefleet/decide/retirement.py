@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from nodefleet.decide.bounds import floor
 from nodefleet.decide.health import reason_of
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Bound, Count, Rank, Side
 from nodefleet.domain.fleet import Phase, Worker
-from nodefleet.domain.operations import AlertKind, Removal, Tell, Why
+from nodefleet.domain.operations import Removal, Tell, Why
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.wording import some
 

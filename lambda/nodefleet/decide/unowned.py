@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from nodefleet.decide import debris, health
 from nodefleet.decide.removal import choose
 from nodefleet.decide.scene import Scene
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import StayReason
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.memory import Memory, PoolMemory
 from nodefleet.domain.observation import Adopt, Drain, Observation, Pause
-from nodefleet.domain.operations import AlertKind, Assign, Open, Removal, Step, Tell, Why
+from nodefleet.domain.operations import Assign, Open, Removal, Step, Tell, Why
 from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.wording import some
 

@@ -11,9 +11,10 @@ from nodefleet.decide.packing import Packings
 from nodefleet.decide.pending_classes import Muted, Pending, PendingVotes
 from nodefleet.decide.placement import Ask
 from nodefleet.decide.sizing import Unschedulable
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.memory import PendingClass
 from nodefleet.domain.observation import ClusterView
-from nodefleet.domain.operations import AlertKind, Tell
+from nodefleet.domain.operations import Tell
 from nodefleet.domain.wording import counted, some
 
 NO_VOTES = PendingVotes()

@@ -6,6 +6,7 @@ from enum import Enum
 from hashlib import sha256
 from typing import TypeAlias
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import Market, NoticeKind
 
 
@@ -240,32 +241,6 @@ class CancelRemoval:
 
     operation: str
     reason: str
-
-
-class AlertKind(Enum):
-    AT_MAX = "at-max"
-    JOIN_FAILED = "join-failed"
-    JOIN_BACKOFF = "join-backoff"
-    DRAIN_BLOCKED = "drain-blocked"
-    FORCED = "forced"
-    INTERRUPTED = "interrupted"
-    NO_CAPACITY = "no-capacity"
-    QUOTA = "quota"
-    PERMISSION = "permission"
-    LAUNCH_INVALID = "launch-invalid"
-    MANY_SICK = "many-sick"
-    SICK = "sick"
-    CANNOT_HOLD = "cannot-hold"  # pods that no node can hold
-    PODS_REFUSED = "pods-refused"  # pods lost their vote: a ready node has room, or a new one does not take them
-    NO_BENEFIT = "no-benefit"  # a signal lost its vote
-    SCALE_DOWN_BLOCKED = "scale-down-blocked"  # by something that is no load, for long
-    NODE_IN_DOUBT = "node-in-doubt"  # not measured, or seen by one part only
-    CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
-    DEGRADED = "degraded"
-    RECOVERED = "recovered"
-    RESTING_COST = "resting-cost"  # instances that are paid for and are no capacity: many, or for long
-    MARKET_RESTORED = "market-restored"  # Spot takes the place of On-Demand that is above its share
-    READMITTED = "readmitted"  # a node that was to leave stays after all, and not by our doing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Decision
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.machines import Notice
@@ -19,7 +20,7 @@ from nodefleet.operations.lessons import join_backoffs, learn
 from nodefleet.ports import Changes, Lease, Store
 
 _DAY_HOURS = 24
-_COUNTED = frozenset({EventKind.JOIN_FAILED, EventKind.DRAIN_BLOCKED})  # each time, for the weekly report
+_COUNTED = frozenset({AlertKind.JOIN_FAILED, AlertKind.DRAIN_BLOCKED})  # each time, for the weekly report
 
 
 class Book:
@@ -71,7 +72,7 @@ class Book:
     def _scale_down(self, removal: Removal) -> Event:
         name = removal.node or removal.instance
         text = f"{name} was drained and removed. {removal.reason}"
-        event = self.saying.made(EventKind.SCALE_DOWN, removal.pool, text)
+        event = self.saying.made(AlertKind.SCALE_DOWN, removal.pool, text)
         left = sum(worker.is_capacity for worker in workers(self._seen, self._policy) if worker.pool == removal.pool)
         return replace(event, nodes=left, change=-1, usd_per_day=self._saved(removal.instance))
 
@@ -99,15 +100,15 @@ class Book:
 
     def tell(self, tell: Tell, *, dry: bool = False) -> None:
         """Once, however often it is said."""
-        kind = EventKind(tell.alert.value)
-        critical = kind is EventKind.DEGRADED and self.memory.level is Level.PARTIAL
+        kind = tell.alert
+        critical = kind is AlertKind.DEGRADED and self.memory.level is Level.PARTIAL
         event = self.saying.event(kind, tell.pool, tell.text, tell.subjects, critical=critical)
         if event:
             self.happened(replace(event, dry=dry, level=self.memory.level))
         elif kind in _COUNTED and not dry:
             self.events.append(self.saying.made(kind, tell.pool, tell.text))
 
-    def news(self, kind: EventKind, pool: str, text: str, subjects: Iterable[str] = ()) -> None:
+    def news(self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = ()) -> None:
         event = self.saying.event(kind, pool, text, subjects)
         if event:
             self.happened(event)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import (
     Assign,
@@ -155,7 +155,7 @@ class Hands:
         for error in errors:
             if isinstance(error, DeniedError):
                 pool = operation.pool if operation else ""
-                self._book.news(EventKind.PERMISSION, pool, str(error), (type(step).__name__,))
+                self._book.news(AlertKind.PERMISSION, pool, str(error), (type(step).__name__,))
 
     def _may_begin(self) -> None:
         reserve = self._policy.burst.reserve
@@ -282,7 +282,7 @@ class Hands:
             self._book.put(cancelled(removal, blocker))
             self._book.learn([DrainFailed(pool=removal.pool, node=node, blocker=blocker, at=self.seen.at)])
         text = f"{node} cannot be drained: {blocker} ({detail}). Leave one budget for each pod."
-        self._book.news(EventKind.DRAIN_BLOCKED, removal.pool, text, (blocker,))
+        self._book.news(AlertKind.DRAIN_BLOCKED, removal.pool, text, (blocker,))
         self._note(node, "NodeFleetDrainBlocked", text, warning=True)
 
     def _terminate(self, operation: Operation | None, identity: str, reason: str) -> None:

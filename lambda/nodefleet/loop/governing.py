@@ -8,7 +8,7 @@ as the policy can still be read. No earlier version takes its place: it was writ
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.policy import Policy
@@ -27,7 +27,7 @@ class Governing:
     adopted: PolicyVersion | None = None  # a policy that is taken up now
     refused: PolicyVersion | None = None  # one that is not
     hold: str = ""  # why the fleet is held: no policy can be followed as it was written
-    news: tuple[tuple[EventKind, str], ...] = ()
+    news: tuple[tuple[AlertKind, str], ...] = ()
 
 
 def governing(state: State, policies: Policies, now: datetime) -> Governing:
@@ -36,7 +36,7 @@ def governing(state: State, policies: Policies, now: datetime) -> Governing:
     Without any, `with_fleet` decides whether the defaults may begin.
     """
     declared, refused = state.declared, None
-    news: list[tuple[EventKind, str]] = []
+    news: list[tuple[AlertKind, str]] = []
     if declared and _is_new(declared, state.journal):
         number = state.policy.number + 1 if state.policy else 1
         try:
@@ -44,11 +44,11 @@ def governing(state: State, policies: Policies, now: datetime) -> Governing:
         except RefusedError as error:
             refused = declared
             text = f"Refused: the policy that the stack declares. {_first(error)} {_stays(state)}"
-            news.append((EventKind.POLICY_REFUSED, text))
+            news.append((AlertKind.POLICY_REFUSED, text))
         else:
             version = PolicyVersion(number=number, source=STACK, at=now, data=declared.data, digest=declared.digest)
             text = f"Policy version {number}, declared by the stack, is in force."
-            return Governing(policy=policy, version=number, adopted=version, news=((EventKind.POLICY_CHANGED, text),))
+            return Governing(policy=policy, version=number, adopted=version, news=((AlertKind.POLICY_CHANGED, text),))
     if state.policy is None:
         return Governing(policy=Policy(), version=0, refused=refused, news=tuple(news))
     number = state.policy.number
@@ -57,7 +57,7 @@ def governing(state: State, policies: Policies, now: datetime) -> Governing:
     except RefusedError as error:
         hold = f"this release refuses policy version {number}, which is in force"
         text = f"The fleet is held: {hold}. {_first(error)} Nothing is removed and nothing grows beyond min. {_APPLY}"
-        told = (EventKind.POLICY_UNUSABLE, text)
+        told = (AlertKind.POLICY_UNUSABLE, text)
         salvaged = policies.salvage(state.policy.data)
         return Governing(policy=salvaged, version=number, refused=refused, hold=hold, news=(*news, told))
     return Governing(policy=policy, version=number, refused=refused, news=tuple(news))
@@ -72,10 +72,10 @@ def with_fleet(rules: Governing, state: State, seen: Observation, now: datetime)
     if not (exists or state.declared):
         version = PolicyVersion(number=1, source=BUILT_IN, at=now, data={}, digest="built-in")
         text = "No policy is declared or applied: the built-in defaults are in force as policy version 1."
-        return replace(rules, version=1, adopted=version, news=(*rules.news, (EventKind.POLICY_CHANGED, text)))
+        return replace(rules, version=1, adopted=version, news=(*rules.news, (AlertKind.POLICY_CHANGED, text)))
     hold = "no policy is recorded" + ("" if state.declared is None else ", and the declared one is refused")
     text = f"The fleet is held: {hold}. Nothing is launched or removed. {_APPLY}"
-    told = (EventKind.POLICY_UNUSABLE, text)
+    told = (AlertKind.POLICY_UNUSABLE, text)
     return replace(rules, policy=replace(rules.policy, pools=()), hold=hold, news=(*rules.news, told))
 
 

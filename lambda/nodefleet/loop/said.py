@@ -18,25 +18,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from nodefleet.domain.events import CRITICAL, Event, EventKind
+from nodefleet.domain.alerts import CRITICAL, NEVER_HELD_BACK, SEEN_ON_ATTEMPTS, AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Said
 from nodefleet.domain.policy import Messages
-
-# Seen only when it is tried again: silence in between does not mean that the trouble is over.
-_SEEN_ON_ATTEMPTS = frozenset(
-    {
-        EventKind.DRAIN_BLOCKED,
-        EventKind.JOIN_BACKOFF,
-        EventKind.JOIN_FAILED,
-        EventKind.LAUNCH_INVALID,
-        EventKind.NO_BENEFIT,
-        EventKind.NO_CAPACITY,
-        EventKind.PERMISSION,
-        EventKind.QUOTA,
-        EventKind.SICK,
-    }
-)
-NEVER_HELD_BACK = frozenset({EventKind.INTERRUPTED, EventKind.FORCED, EventKind.READMITTED})
 
 
 def key_of(kind: str, pool: str, subject: str) -> str:
@@ -70,14 +55,14 @@ class Saying:
         return news
 
     def event(
-        self, kind: EventKind, pool: str, text: str, subjects: Iterable[str] = (), *, critical: bool = False
+        self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = (), *, critical: bool = False
     ) -> Event | None:
         """The event, if it is news."""
         keys = [key_of(kind.value, pool, subject) for subject in sorted(set(subjects)) or [""]]
         known = [self.said.get(key) for key in keys]
         is_critical = critical or kind in CRITICAL
         remind = self.rules.remind_critical if is_critical else self.rules.remind_after
-        back = any(each is None or (kind not in _SEEN_ON_ATTEMPTS and self._is_back(each)) for each in known)
+        back = any(each is None or (kind not in SEEN_ON_ATTEMPTS and self._is_back(each)) for each in known)
         if back and not self._has_room(kind, pool):
             for key, each in zip(keys, known, strict=True):
                 if each is not None:
@@ -90,7 +75,7 @@ class Saying:
             return None
         return self.made(kind, pool, text + (self._counted(kind, pool) if back else ""), key=keys[0])
 
-    def made(self, kind: EventKind, pool: str, text: str, *, key: str = "") -> Event:
+    def made(self, kind: AlertKind, pool: str, text: str, *, key: str = "") -> Event:
         """An event for something that happened just now, whether or not the like happened before."""
         key = key or key_of(kind.value, pool, text)
         return Event(
@@ -110,7 +95,7 @@ class Saying:
         told_at = self.now if told or known is None else known.told_at
         self.said[key] = Said(told_at=told_at, seen_at=self.now)
 
-    def _window(self, kind: EventKind, pool: str) -> tuple[str, Said]:
+    def _window(self, kind: AlertKind, pool: str) -> tuple[str, Said]:
         """How many new alerts of this kind and pool were sent, and since when they are counted."""
         key = key_of(kind.value, pool, "*")
         known = self.said.get(key)
@@ -118,10 +103,10 @@ class Saying:
             known = Said(told_at=self.now, seen_at=self.now)
         return key, known
 
-    def _has_room(self, kind: EventKind, pool: str) -> bool:
+    def _has_room(self, kind: AlertKind, pool: str) -> bool:
         return kind in NEVER_HELD_BACK or self._window(kind, pool)[1].times < self.rules.most
 
-    def _counted(self, kind: EventKind, pool: str) -> str:
+    def _counted(self, kind: AlertKind, pool: str) -> str:
         """Count a new alert; what is added to the last one that is sent for now."""
         if kind in NEVER_HELD_BACK:
             return ""

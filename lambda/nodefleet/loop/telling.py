@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, Decision, PoolDecision, StayReason
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import Launch, Open
 from nodefleet.loop.book import Book
@@ -20,9 +20,9 @@ _OUR_BUSINESS = frozenset(
 
 def tell_of_scaling(book: Book, pool: PoolDecision, seen: Observation) -> None:
     if pool.action is Action.GROW:
-        kind = EventKind.SCALE_UP
+        kind = AlertKind.SCALE_UP
     elif pool.action is Action.SHRINK and pool.dry_run:
-        kind = EventKind.SCALE_DOWN  # otherwise it is told when the node is gone
+        kind = AlertKind.SCALE_DOWN  # otherwise it is told when the node is gone
     else:
         return
     # A dry pool decides the same again and again: nothing comes of it.

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Decision, PoolDecision
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.journal import PoolUsage, Usage
 from nodefleet.domain.machines import Instance, InstanceState, InstanceType, Market
 from nodefleet.domain.observation import ClusterView, Observation
@@ -139,13 +140,13 @@ def _with_events(used: PoolUsage, events: Sequence[Event], pool: str) -> PoolUsa
     kinds = Counter(event.kind for event in own)
     return replace(
         used,
-        scale_ups=used.scale_ups + sum(event.change for event in own if event.kind is EventKind.SCALE_UP),
-        scale_downs=used.scale_downs + sum(-event.change for event in own if event.kind is EventKind.SCALE_DOWN),
-        interruptions=used.interruptions + kinds[EventKind.INTERRUPTED],
-        join_failures=used.join_failures + kinds[EventKind.JOIN_FAILED],
-        drain_failures=used.drain_failures + kinds[EventKind.DRAIN_BLOCKED],
-        no_capacity=used.no_capacity + kinds[EventKind.NO_CAPACITY],
-        market_swaps=used.market_swaps + kinds[EventKind.MARKET_RESTORED],
+        scale_ups=used.scale_ups + sum(event.change for event in own if event.kind is AlertKind.SCALE_UP),
+        scale_downs=used.scale_downs + sum(-event.change for event in own if event.kind is AlertKind.SCALE_DOWN),
+        interruptions=used.interruptions + kinds[AlertKind.INTERRUPTED],
+        join_failures=used.join_failures + kinds[AlertKind.JOIN_FAILED],
+        drain_failures=used.drain_failures + kinds[AlertKind.DRAIN_BLOCKED],
+        no_capacity=used.no_capacity + kinds[AlertKind.NO_CAPACITY],
+        market_swaps=used.market_swaps + kinds[AlertKind.MARKET_RESTORED],
     )
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
+from nodefleet.domain.alerts import STANDS_OUT
 from nodefleet.notifying.limits import Limits
 from nodefleet.notifying.news import News, Told
-from nodefleet.notifying.weight import STANDS_OUT
 
 
 class Form(Enum):

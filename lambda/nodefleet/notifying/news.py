@@ -5,7 +5,8 @@ from datetime import datetime
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 
 
 class AlarmState(Enum):
@@ -20,7 +21,7 @@ class AlarmState(Enum):
 class Alarm:
     """An alarm that changed its state. It reaches people even if nothing else of ours works."""
 
-    kind: ClassVar[EventKind] = EventKind.ALARM
+    kind: ClassVar[AlertKind] = AlertKind.ALARM
     dry: ClassVar[bool] = False
 
     id: str  # the same for the same change of state, however often and by whichever topic it comes

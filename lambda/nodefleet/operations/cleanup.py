@@ -20,20 +20,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.machines import Instance, InstanceState
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import (
-    AlertKind,
-    Cleanup,
-    Close,
-    Debris,
-    DeleteNode,
-    Keep,
-    Outcome,
-    Tell,
-    Terminate,
-)
+from nodefleet.domain.operations import Cleanup, Close, Debris, DeleteNode, Keep, Outcome, Tell, Terminate
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.operations.progress import NOTHING_YET, Progress, rules_of, seconds

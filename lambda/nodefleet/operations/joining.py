@@ -15,9 +15,10 @@ from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import AlertKind, Joined, JoinFailed, Launch, Lesson, MarkFailed, Step, Tell
+from nodefleet.domain.operations import Joined, JoinFailed, Launch, Lesson, MarkFailed, Step, Tell
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.operations.progress import Progress, rules_of, seconds

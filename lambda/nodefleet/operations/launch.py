@@ -21,12 +21,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from nodefleet.decide.capacity import counted, fleet_occupied, vanished_members
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.machines import Instance, Market
 from nodefleet.domain.memory import Memory
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import (
-    AlertKind,
     Close,
     Keep,
     Launch,

@@ -9,18 +9,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.memory import NOTHING_KNOWN, Backoff, JoinTrouble, Loss, Memory, PoolMemory
-from nodefleet.domain.operations import (
-    AlertKind,
-    DrainFailed,
-    Joined,
-    JoinFailed,
-    Lesson,
-    Readmitted,
-    Shortage,
-    Shortfall,
-    Tell,
-)
+from nodefleet.domain.operations import DrainFailed, Joined, JoinFailed, Lesson, Readmitted, Shortage, Shortfall, Tell
 from nodefleet.domain.policy import Health, Policy, Pool, RemovalRules
 from nodefleet.domain.policy.settings import doubled
 from nodefleet.operations.progress import rules_of, seconds

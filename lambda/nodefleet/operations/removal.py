@@ -35,11 +35,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import Worker, is_overdue
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.operations import (
-    AlertKind,
     Close,
     Cordon,
     DeleteNode,

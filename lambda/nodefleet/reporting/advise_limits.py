@@ -1,6 +1,6 @@
 """Min and max: too tight, too wide, or just right."""
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.reporting.amounts import hours, number, percent, some, times, usd
 from nodefleet.reporting.case import Case, Recommendation, Subject, needed, whole_nodes
 from nodefleet.reporting.figures import PoolHour
@@ -11,7 +11,7 @@ def raise_max(case: Case) -> Recommendation | None:
     """The fleet stands at max and wants more. Being as large as max is no reason by itself: min may be max."""
     week, limits, least = case.week, case.pool.limits, case.thresholds
     full = [hour for hour in week.hours if hour.used.at_max_seconds > 0]
-    told = case.told[EventKind.AT_MAX]
+    told = case.told[AlertKind.AT_MAX]
     if not (full or told) or (week.at_max_percent < least.at_max_percent and told < least.at_max_told):
         return None
     busiest = max((need for hour in full if (need := needed(hour, case)) is not None), default=0.0)

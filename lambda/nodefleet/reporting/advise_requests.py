@@ -6,7 +6,7 @@ A request stays the same all week, so it is measured by the busy hours, with roo
 from dataclasses import dataclass
 from math import ceil
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.reporting.amounts import number, percent
 from nodefleet.reporting.case import Case, Recommendation, Subject, needed, whole_nodes
 from nodefleet.reporting.figures import Figure, PoolHour, PoolWeek
@@ -51,7 +51,7 @@ def lower_requests(case: Case) -> Recommendation | None:
             f"{number(saved / week.watched)} nodes less on the mean of {number(week.nodes)}"
         ),
         usd_per_month=case.paid(saved),
-        for_service=bool(case.told[EventKind.AT_MAX]),
+        for_service=bool(case.told[AlertKind.AT_MAX]),
     )
 
 

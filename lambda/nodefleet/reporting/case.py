@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import ceil
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceType
 from nodefleet.domain.policy import Pool, Utilisation
 from nodefleet.reporting.figures import PoolHour, PoolWeek
@@ -43,7 +43,7 @@ class Case:
     week: PoolWeek  # since the policy is what it is
     period_hours: int
     catalog: Mapping[str, InstanceType] = field(default_factory=dict)
-    told: Counter[EventKind] = field(default_factory=Counter)  # since the policy is what it is
+    told: Counter[AlertKind] = field(default_factory=Counter)  # since the policy is what it is
     only_pool: bool = True
     thresholds: Thresholds = USUAL
 
@@ -55,7 +55,7 @@ class Case:
     @property
     def held_by_people(self) -> bool:
         """Somebody paused the pool or set its size: what it came to was not only its own doing."""
-        return bool(self.told[EventKind.PAUSED] or self.told[EventKind.SCALED_BY_PERSON])
+        return bool(self.told[AlertKind.PAUSED] or self.told[AlertKind.SCALED_BY_PERSON])
 
     def at_work(self, limit: Utilisation) -> float:
         """How busy nodes may be, in percent, without making the fleet grow at once."""

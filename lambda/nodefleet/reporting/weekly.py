@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Usage
 from nodefleet.domain.machines import InstanceType
 from nodefleet.domain.policy import Policy, Pool
@@ -47,7 +48,7 @@ class WeeklyReport:
     period: Period
     record: Record
     pools: tuple[PoolReport, ...]  # the policy's, then those that are no longer in it
-    happened: Counter[EventKind] = field(default_factory=Counter)  # what people were told, dry runs left out
+    happened: Counter[AlertKind] = field(default_factory=Counter)  # what people were told, dry runs left out
     policy_changed_at: datetime | None = None
     advice: Advice = Advice()
     own_usd: Mapping[str, float] = field(default_factory=dict)  # the autoscaler itself, in this period, by part
@@ -99,7 +100,7 @@ def weekly_report(
     record = recorded(usage, period)
     told = _told(events, period)
     offers = {offer.name: offer for offer in catalog}
-    changed = max((event.at for event in told if event.kind is EventKind.POLICY_CHANGED), default=None)
+    changed = max((event.at for event in told if event.kind is AlertKind.POLICY_CHANGED), default=None)
     judged_from = changed or period.start
     names = [pool.name for pool in policy.pools]
     names += [name for name in record.pools() if name not in names]

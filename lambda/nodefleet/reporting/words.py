@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from textwrap import fill
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.reporting.amounts import hours, number, percent, some, times, usd
 from nodefleet.reporting.case import Recommendation
 from nodefleet.reporting.coverage import coverage
@@ -22,22 +23,22 @@ _COUNTED = {
     "no_capacity": "launches that EC2 had no capacity for",
 }
 _TOLD = {
-    EventKind.QUOTA: "quota reached",
-    EventKind.PERMISSION: "permission missing",
-    EventKind.LAUNCH_INVALID: "launches refused as invalid",
-    EventKind.SICK: "sick nodes replaced",
-    EventKind.MANY_SICK: "many nodes sick at once",
-    EventKind.FORCED: "pods deleted by force",
-    EventKind.CANNOT_HOLD: "pods that no node can hold",
-    EventKind.PODS_REFUSED: "pods that the scheduler refused",
-    EventKind.NO_BENEFIT: "growth that changed nothing",
-    EventKind.SCALE_DOWN_BLOCKED: "shrinking held back for long",
-    EventKind.NODE_IN_DOUBT: "nodes in doubt",
-    EventKind.CLEANUP_NEEDS_PERSON: "cleanup left to a person",
-    EventKind.DEGRADED: "parts not readable",
-    EventKind.POLICY_REFUSED: "policies refused",
-    EventKind.POLICY_UNUSABLE: "holds for want of a usable policy",
-    EventKind.ALARM: "alarms",
+    AlertKind.QUOTA: "quota reached",
+    AlertKind.PERMISSION: "permission missing",
+    AlertKind.LAUNCH_INVALID: "launches refused as invalid",
+    AlertKind.SICK: "sick nodes replaced",
+    AlertKind.MANY_SICK: "many nodes sick at once",
+    AlertKind.FORCED: "pods deleted by force",
+    AlertKind.CANNOT_HOLD: "pods that no node can hold",
+    AlertKind.PODS_REFUSED: "pods that the scheduler refused",
+    AlertKind.NO_BENEFIT: "growth that changed nothing",
+    AlertKind.SCALE_DOWN_BLOCKED: "shrinking held back for long",
+    AlertKind.NODE_IN_DOUBT: "nodes in doubt",
+    AlertKind.CLEANUP_NEEDS_PERSON: "cleanup left to a person",
+    AlertKind.DEGRADED: "parts not readable",
+    AlertKind.POLICY_REFUSED: "policies refused",
+    AlertKind.POLICY_UNUSABLE: "holds for want of a usable policy",
+    AlertKind.ALARM: "alarms",
 }
 
 
@@ -47,7 +48,7 @@ def report_event(report: WeeklyReport, now: datetime) -> Event:
         id=f"report/{report.cluster}/{report.period.name}",
         at=now,
         cluster=report.cluster,
-        kind=EventKind.REPORT,
+        kind=AlertKind.REPORT,
         text=headline(report),
         details=tuple(str(line) for line in lines(report)),
     )
@@ -174,12 +175,12 @@ def _people(report: WeeklyReport) -> Iterator[Line]:
     happened = report.happened
     said = []
     if report.policy_changed_at is not None:
-        count = times(happened[EventKind.POLICY_CHANGED])
+        count = times(happened[AlertKind.POLICY_CHANGED])
         said.append(f"the policy changed {count}, last {report.period.local(report.policy_changed_at)}")
-    if happened[EventKind.PAUSED]:
-        said.append(f"scaling was paused {times(happened[EventKind.PAUSED])}")
-    if happened[EventKind.SCALED_BY_PERSON]:
-        said.append(f"the size was set by hand {times(happened[EventKind.SCALED_BY_PERSON])}")
+    if happened[AlertKind.PAUSED]:
+        said.append(f"scaling was paused {times(happened[AlertKind.PAUSED])}")
+    if happened[AlertKind.SCALED_BY_PERSON]:
+        said.append(f"the size was set by hand {times(happened[AlertKind.SCALED_BY_PERSON])}")
     if said:
         yield Line(about="People", says="; ".join(said))
 

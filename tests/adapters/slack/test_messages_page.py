@@ -10,12 +10,11 @@ from message_situations import SITUATIONS
 from nodefleet.adapters.slack.meanings import MEANINGS
 from nodefleet.adapters.slack.webhook import REMEDIES
 from nodefleet.adapters.slack.words import SIGNS
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import STANDS_OUT, AlertKind
 from nodefleet.notifying.limits import Limits
-from nodefleet.notifying.weight import STANDS_OUT
 
 TEXT = PAGE.read_text()
-NAMES = sorted({kind.value for kind in EventKind} | set(SPECIAL))
+NAMES = sorted({kind.value for kind in AlertKind} | set(SPECIAL))
 
 
 def rows(*header):
@@ -45,7 +44,7 @@ def test_writing_the_page_anew_changes_nothing():
 
 
 def test_every_kind_but_alarms_has_a_situation_that_produces_it():
-    assert set(SITUATIONS) == set(EventKind) - {EventKind.ALARM}
+    assert set(SITUATIONS) == set(AlertKind) - {AlertKind.ALARM}
 
 
 def test_the_situations_still_produce_these_messages():

@@ -8,7 +8,8 @@ import pytest
 from loopback_slack import Answer, loopback_slack
 from message_examples import AT, LINKS, event
 from nodefleet.adapters.slack.notifier import notifier
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.metrics import Metric
 from nodefleet.domain.plain import from_plain, to_plain
 from nodefleet.errors import DeniedError, UnavailableError
@@ -60,7 +61,7 @@ def headlines(slack):
     return [message["blocks"][0]["text"]["text"] for message in slack.messages]
 
 
-THREE = [event(kind, id=kind.value) for kind in (EventKind.AT_MAX, EventKind.SICK, EventKind.QUOTA)]
+THREE = [event(kind, id=kind.value) for kind in (AlertKind.AT_MAX, AlertKind.SICK, AlertKind.QUOTA)]
 
 
 def test_a_batch_of_events_becomes_messages_in_their_order():
@@ -108,7 +109,7 @@ def test_a_dead_webhook_is_reported_with_what_to_do():
 
 
 def test_a_flood_is_folded():
-    flood = [event(EventKind.DRAIN_BLOCKED, f"node {number}", id=str(number)) for number in range(50)]
+    flood = [event(AlertKind.DRAIN_BLOCKED, f"node {number}", id=str(number)) for number in range(50)]
     with loopback_slack() as slack:
         handled(slack, stream(*flood, THREE[2]))
     assert headlines(slack) == [

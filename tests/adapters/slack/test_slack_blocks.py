@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from message_examples import AT, LINKS, OF_A_KIND, SPECIAL, alarm, event, several, single
 from nodefleet.adapters.slack.blocks import DETAIL_SECTIONS, Link, Sheet, payload, plain
 from nodefleet.adapters.slack.sheets import Links, sheet
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.memory import Level
 from nodefleet.notifying.folding import Form
 from nodefleet.notifying.limits import Limits
@@ -107,7 +107,7 @@ NASTY = st.one_of(
 TIMES = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 EVENTS = st.builds(
     event,
-    st.sampled_from(EventKind),
+    st.sampled_from(AlertKind),
     NASTY,
     cluster=NASTY,
     pool=NASTY,
@@ -147,7 +147,7 @@ def test_whatever_stands_in_it_a_folded_message_keeps_to_the_rules(told, links, 
 
 def test_a_thousand_events_are_one_message():
     flood = [
-        event(EventKind.INTERRUPTED, "x" * 500, id=str(number), at=AT + timedelta(seconds=number))
+        event(AlertKind.INTERRUPTED, "x" * 500, id=str(number), at=AT + timedelta(seconds=number))
         for number in range(1000)
     ]
     message = payload(sheet(several(Form.MANY, *flood), LINKS, Limits()))

@@ -7,13 +7,13 @@ from message_examples import LINKS, event, single
 from nodefleet.adapters.slack.messenger import SlackMessenger
 from nodefleet.adapters.slack.sheets import Links
 from nodefleet.adapters.slack.webhook import Webhook
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.errors import DeniedError, MalformedError, UnavailableError
 from nodefleet.notifying.limits import Limits
 from notifying_fakes import Clock, Notes
 from slack_rules import problems
 
-LETTER = single(event(EventKind.AT_MAX, "At max"))
+LETTER = single(event(AlertKind.AT_MAX, "At max"))
 
 
 def messenger(slack, links=lambda _: LINKS, notes=None):

@@ -9,9 +9,9 @@ from message_examples import AT, LINKS, OF_A_KIND, alarm, event, later, several,
 from nodefleet.adapters.slack.blocks import payload
 from nodefleet.adapters.slack.meanings import MEANINGS, meaning_of
 from nodefleet.adapters.slack.sheets import Links, sheet
-from nodefleet.adapters.slack.words import WORDS, cost, size
+from nodefleet.adapters.slack.words import cost, size
+from nodefleet.domain.alerts import CATALOGUE, AlertKind
 from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.memory import Level
 from nodefleet.notifying.folding import Form
 from nodefleet.notifying.limits import Limits
@@ -36,27 +36,27 @@ def facts(made):
 @pytest.mark.parametrize("kind", OF_A_KIND)
 def test_every_kind_has_words_and_its_text_is_not_changed(kind):
     made = of(OF_A_KIND[kind])
-    assert WORDS[kind].headline.split(":")[0] in made.headline
+    assert CATALOGUE[kind].headline.split(":")[0] in made.headline
     assert made.body == OF_A_KIND[kind].text
 
 
 def test_only_the_report_leaves_open_what_to_do():
-    assert [kind for kind, words in WORDS.items() if not words.todo] == [EventKind.REPORT]
+    assert [kind for kind, spec in CATALOGUE.items() if not spec.todo] == [AlertKind.REPORT]
 
 
 def test_the_headline_names_cluster_and_pool():
-    assert of(event(EventKind.SICK)).headline == "A node is sick · shop / default"
-    assert of(event(EventKind.SICK, pool="")).headline == "A node is sick · shop"
+    assert of(event(AlertKind.SICK)).headline == "A node is sick · shop / default"
+    assert of(event(AlertKind.SICK, pool="")).headline == "A node is sick · shop"
 
 
 @pytest.mark.parametrize(
     ("kind", "change", "headline"),
     [
-        (EventKind.SCALE_UP, 1, "Scale-up: 1 node more · shop / default"),
-        (EventKind.SCALE_UP, 2, "Scale-up: 2 nodes more · shop / default"),
-        (EventKind.SCALE_UP, 0, "Scale-up · shop / default"),
-        (EventKind.SCALE_DOWN, -1, "Scale-down: 1 node fewer · shop / default"),
-        (EventKind.SICK, -1, "A node is sick · shop / default"),
+        (AlertKind.SCALE_UP, 1, "Scale-up: 1 node more · shop / default"),
+        (AlertKind.SCALE_UP, 2, "Scale-up: 2 nodes more · shop / default"),
+        (AlertKind.SCALE_UP, 0, "Scale-up · shop / default"),
+        (AlertKind.SCALE_DOWN, -1, "Scale-down: 1 node fewer · shop / default"),
+        (AlertKind.SICK, -1, "A node is sick · shop / default"),
     ],
 )
 def test_scaling_says_by_how_many_nodes(kind, change, headline):
@@ -92,21 +92,21 @@ def test_a_cost_that_is_not_known_is_left_out():
 
 def test_a_level_that_is_not_normal_is_named_once():
     assert facts(of(event(level=Level.RECOVERY))) == {"Level": "recovery"}
-    assert facts(of(event(EventKind.DEGRADED, level=Level.PARTIAL))) == {}
+    assert facts(of(event(AlertKind.DEGRADED, level=Level.PARTIAL))) == {}
 
 
 def test_a_dry_run_is_marked_three_times_and_asks_for_nothing():
-    made = of(event(EventKind.INTERRUPTED, dry=True))
+    made = of(event(AlertKind.INTERRUPTED, dry=True))
     assert made.headline.startswith("Dry run: EC2 takes a node away")
     assert made.mark == "Dry run: nothing was done."
     assert made.todo.startswith("Nothing. ")
     assert "dry_run" in made.todo
-    assert of(event(EventKind.INTERRUPTED)).mark == ""
+    assert of(event(AlertKind.INTERRUPTED)).mark == ""
 
 
 def test_the_sign_tells_how_urgent_it_is():
     signs = [
-        of(event(kind)).sign for kind in (EventKind.QUOTA, EventKind.AT_MAX, EventKind.SCALE_UP, EventKind.RECOVERED)
+        of(event(kind)).sign for kind in (AlertKind.QUOTA, AlertKind.AT_MAX, AlertKind.SCALE_UP, AlertKind.RECOVERED)
     ]
     assert signs == ["🔴", "🟠", "🔵", "🟢"]
 
@@ -220,7 +220,7 @@ def test_pools_are_not_added_up_to_one_size():
 
 
 def test_of_what_stands_out_more_is_told():
-    flood = [event(EventKind.INTERRUPTED, f"node {i}", id=str(i)) for i in range(12)]
+    flood = [event(AlertKind.INTERRUPTED, f"node {i}", id=str(i)) for i in range(12)]
     assert len(many(*flood).details) == 11
     assert many(*flood).details[-1] == "… and 2 more"
 
@@ -237,13 +237,13 @@ def test_several_alarms_are_told_by_name():
 
 
 def test_a_mixed_letter_counts_the_kinds_most_of_them_first():
-    made = many(event(EventKind.SICK), event(id="1"), event(id="2"), event(id="3", dry=True), form=Form.MIXED)
+    made = many(event(AlertKind.SICK), event(id="1"), event(id="2"), event(id="3", dry=True), form=Form.MIXED)
     assert made.details == ("2 × Scale-up", "1 × A node is sick", "1 × Scale-up (dry run)")
     assert made.sign == "🟠"
 
 
 def test_old_events_are_counted_but_what_stands_out_is_told():
-    made = many(*ups(3), event(EventKind.QUOTA, "quota reached"), form=Form.OLD)
+    made = many(*ups(3), event(AlertKind.QUOTA, "quota reached"), form=Form.OLD)
     assert made.headline == "4 older events · shop / default"
     assert made.details == ("3 × Scale-up", "1 × The AWS quota is reached", "03:12:05 quota reached")
     assert many(event(), form=Form.OLD).headline == "1 older event · shop / default"

@@ -16,8 +16,9 @@ from e2e.site.site import Site
 from e2e.site.waiting import until
 from e2e.site.workloads import NAMESPACE
 from nodefleet.adapters.k8s.resources import BUDGETS, PODS
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, StayReason
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.records import DecisionRecord
 
 DRAIN = 30  # seconds until a drain is given up: a busy machine needs a dozen for the others
@@ -73,14 +74,14 @@ class Story:
 
     def blocked(self, home: Home) -> Event:
         """What people are told of a drain that failed."""
-        (event,) = [each for each in self._of(EventKind.DRAIN_BLOCKED) if self.homes[home] in each.text]
+        (event,) = [each for each in self._of(AlertKind.DRAIN_BLOCKED) if self.homes[home] in each.text]
         return event
 
     def left(self) -> list[str]:
         """What people are told of nodes that left."""
-        return [each.text for each in self._of(EventKind.SCALE_DOWN)]
+        return [each.text for each in self._of(AlertKind.SCALE_DOWN)]
 
-    def _of(self, kind: EventKind) -> list[Event]:
+    def _of(self, kind: AlertKind) -> list[Event]:
         return [each for each in self.events if each.kind is kind]
 
 

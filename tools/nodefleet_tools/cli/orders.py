@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import Instance, InstanceState
 from nodefleet.domain.observation import Adopt, Command, Drain, Pause, Scale
 from nodefleet.domain.plain import kind_of, nearest, to_plain
@@ -60,7 +60,7 @@ def pause(
             f"{order.by} paused {pool or _ALL} {ends}{_because(order.reason)}. Min is still kept."
             f" `nodefleet resume{f' {pool}' if pool else ''}` ends it."
         )
-        connection.store.order(order, event(connection, EventKind.PAUSED, text, pool=pool))
+        connection.store.order(order, event(connection, AlertKind.PAUSED, text, pool=pool))
         print(f"Paused {pool or _ALL} {ends}. {woken(connection, policy.interval)}")
         _show(connection)
 
@@ -86,7 +86,7 @@ def resume(
             print(f"{pool or _ALL}: there is no such pause.")
         for order in found:
             text = f"{someone(by)} resumed {pool or _ALL}, which {order.by} had paused{_because(order.reason)}."
-            connection.store.withdraw(order, event(connection, EventKind.RESUMED, text, pool=pool))
+            connection.store.withdraw(order, event(connection, AlertKind.RESUMED, text, pool=pool))
             print(f"Resumed {pool or _ALL}. {woken(connection)}")
         _show(connection)
 
@@ -217,7 +217,7 @@ def _scale(connection: Connection, pool: str, order: Scale) -> None:
         f"{order.by} asked for {size} in {pool} until {worded_time(order.until)}{_because(order.reason)}."
         f" `nodefleet scale {pool} --cancel` ends it."
     )
-    connection.store.order(order, event(connection, EventKind.SCALED_BY_PERSON, text, pool=pool))
+    connection.store.order(order, event(connection, AlertKind.SCALED_BY_PERSON, text, pool=pool))
     print(f"{pool} is kept at {size} until {worded_time(order.until)}. {woken(connection, policy.interval)}")
     if rules.dry_run:
         connection.warn(f"{pool} is a dry pool: it is decided, and nothing is done")
@@ -231,7 +231,7 @@ def _cancel(connection: Connection, pool: str, by: str) -> None:
         print(f"{pool}: there is no scale command.")
     for order in found:
         text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{_because(order.reason)})."
-        connection.store.withdraw(order, event(connection, EventKind.SCALED_BY_PERSON, text, pool=pool))
+        connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_PERSON, text, pool=pool))
         print(f"{pool} follows its signals again. {woken(connection)}")
 
 
@@ -266,7 +266,7 @@ def _dispose(connection: Connection, policy: Policy, orders: Sequence[Adopt | Dr
             f"{order.by} asked for {order.instance} to be {what}{_because(order.reason)}."
             f" The next run begins; it is given up at {worded_time(order.until)}."
         )
-        told = event(connection, EventKind.HANDED_OVER, text, pool=order.pool if isinstance(order, Adopt) else "")
+        told = event(connection, AlertKind.HANDED_OVER, text, pool=order.pool if isinstance(order, Adopt) else "")
         connection.store.order(order, told)
     number = counted(len(orders), "worker is", "workers are")
     print(f"{number} {what} by the next run. {woken(connection, policy.interval)}")

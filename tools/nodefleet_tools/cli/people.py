@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.plain import from_plain
 from nodefleet.domain.problems import RefusedError
 from nodefleet.loop.said import event_id, key_of
@@ -41,7 +42,7 @@ def confirm(question: str, *, yes: bool) -> None:
         typer.confirm(question, abort=True)
 
 
-def event(connection: Connection, kind: EventKind, text: str, *, pool: str = "", details: Iterable[str] = ()) -> Event:
+def event(connection: Connection, kind: AlertKind, text: str, *, pool: str = "", details: Iterable[str] = ()) -> Event:
     """What a person did just now, for the others."""
     cluster, at = connection.cluster_id, connection.clock()
     identity = event_id(cluster, key_of(kind.value, pool, text), at)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nodefleet.adapters.policy.reader import digest_of
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.problems import RefusedError
 from nodefleet.domain.records import PolicyVersion
@@ -118,7 +118,7 @@ def _put_in_force(connection: Connection, data: Any, policy: Policy, *, source: 
     number, at = now.number + 1, connection.clock()
     version = PolicyVersion(number=number, source=source, at=at, data=data, digest=digest_of(data))
     text = f"{source} put policy version {number} in force: {changes.in_short(changed)}."
-    told = event(connection, EventKind.POLICY_CHANGED, text, details=map(str, changed))
+    told = event(connection, AlertKind.POLICY_CHANGED, text, details=map(str, changed))
     try:
         connection.history.apply(version, told)
     except ChangedError as error:

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from nodefleet.adapters.policy.reader import digest_of
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.records import BUILT_IN, PolicyVersion
 from nodefleet.errors import NodeFleetError
@@ -120,7 +120,7 @@ def _policy(connection: Connection, rules: PolicyContent | None, looks: Looks) -
         return rules.loaded.policy if rules else Policy()
     governing = connection.governing()
     for kind, text in governing.news:
-        (looks.warn if kind in (EventKind.POLICY_REFUSED, EventKind.POLICY_UNUSABLE) else looks.line)(text)
+        (looks.warn if kind in (AlertKind.POLICY_REFUSED, AlertKind.POLICY_UNUSABLE) else looks.line)(text)
     return rules.loaded.policy if rules else governing.policy
 
 

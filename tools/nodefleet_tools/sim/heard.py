@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from nodefleet.decide.bounds import settle
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, PoolDecision
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.operations import CancelRemoval, Launch, Open, Operation, Purpose, Removal, Why
 from nodefleet.domain.records import DecisionRecord
 from nodefleet.domain.wording import some
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from nodefleet.ports import Changes
 
 # The decision says it already, or the scenario.
-_TOLD_ELSEWHERE = frozenset({EventKind.SCALE_UP, EventKind.SCALED_BY_PERSON, EventKind.PAUSED})
+_TOLD_ELSEWHERE = frozenset({AlertKind.SCALE_UP, AlertKind.SCALED_BY_PERSON, AlertKind.PAUSED})
 
 
 class Heard:
     def __init__(self, world: World) -> None:
-        self.told: list[EventKind] = []
+        self.told: list[AlertKind] = []
         self.launched: dict[str, datetime] = {}  # launch → when it was decided
         self.drains: list[timedelta] = []  # from the decision to the end of each voluntary removal
         self._world = world
@@ -54,7 +55,7 @@ class Heard:
             return
         self._events.add(event.id)
         self.told.append(event.kind)
-        if event.kind is EventKind.SCALE_DOWN:
+        if event.kind is AlertKind.SCALE_DOWN:
             self._gone[event.at].append(event.text.split(" ", 1)[0])  # why it went stands at the decision
         elif event.kind not in _TOLD_ELSEWHERE:
             self._marks.append(Mark(at=event.at, kind=MarkKind.WARNING, title=event.kind.value, text=event.text))

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action
-from nodefleet.domain.events import EventKind
 from nodefleet.domain.machines import Market
 from nodefleet.domain.policy import Policy
 
@@ -144,7 +144,7 @@ class Played:
     frames: tuple[Frame, ...]
     marks: tuple[Mark, ...]
     decided: tuple[Decided, ...]
-    told: tuple[EventKind, ...]  # what people heard of, one for each time
+    told: tuple[AlertKind, ...]  # what people heard of, one for each time
     figures: Figures
     fixed: tuple[Fixed, ...]
     broken: tuple[str, ...]  # invariants of the world; there must be none

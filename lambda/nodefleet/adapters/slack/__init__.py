@@ -2,7 +2,7 @@
 
 text        what may stand in a message: escaped, within Slack's lengths, mentioning nobody
 blocks      Slack's own form of a message, within its limits
-words       a headline for each kind of event, and what to do about it
+words       signs, headlines and figures
 meanings    what our alarms mean, and what to do about them
 sheets      a letter as a sheet: what happened, the figures, what to do
 webhook     sends to Slack, and says what its answers mean

@@ -9,21 +9,22 @@ from typing import assert_never
 from nodefleet.adapters.slack.blocks import Link, Sheet
 from nodefleet.adapters.slack.meanings import meaning_of
 from nodefleet.adapters.slack.text import addresses
-from nodefleet.adapters.slack.words import DRY, DRY_TODO, SIGNS, WORDS, cost, headline, size
+from nodefleet.adapters.slack.words import DRY, DRY_TODO, SIGNS, cost, headline, size
+from nodefleet.domain.alerts import CATALOGUE, STANDS_OUT, AlertKind
 from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.memory import Level
 from nodefleet.notifying.folding import Form, Letter
 from nodefleet.notifying.limits import Limits
 from nodefleet.notifying.news import Alarm, AlarmState, Told
-from nodefleet.notifying.weight import STANDS_OUT, most_urgent
+from nodefleet.notifying.weight import most_urgent
 
 _STATES = {
     AlarmState.ALARM: "Alarm",
     AlarmState.OK: "Alarm over",
     AlarmState.NO_DATA: "Alarm without data",
 }
-_SAYS_ITS_LEVEL = (EventKind.DEGRADED, EventKind.RECOVERED)
+_SAYS_ITS_LEVEL = (AlertKind.DEGRADED, AlertKind.RECOVERED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def _event(event: Event, common: Sheet) -> Sheet:
             ("Cost", cost(event.usd_per_day)),
             ("Level", level),
         ),
-        todo=DRY_TODO if event.dry else WORDS[event.kind].todo,
+        todo=DRY_TODO if event.dry else CATALOGUE[event.kind].todo,
         details=event.details,
     )
 
@@ -89,7 +90,7 @@ def _alarm(alarm: Alarm, common: Sheet) -> Sheet:
         headline=f"{_STATES[alarm.state]} · {alarm.name}",
         body=f"It is over. It meant: {says}" if over else says,
         facts=(("Cluster", _where([alarm])), ("Rule", alarm.rule)),
-        todo=WORDS[EventKind.RECOVERED].todo if over else (meaning or WORDS[EventKind.ALARM]).todo,
+        todo=CATALOGUE[AlertKind.RECOVERED].todo if over else (meaning or CATALOGUE[AlertKind.ALARM]).todo,
         details=(f"{alarm.source}: {alarm.reason}",) if alarm.reason else (),
         links=(Link(words="Alarm in CloudWatch", url=alarm.console), *_runbook(alarm), *common.links),
     )
@@ -117,7 +118,7 @@ def _many(told: Sequence[Told], common: Sheet, limits: Limits) -> Sheet:
             ("Nodes", size(_now(events), sum(event.change for event in events))),
             ("Cost", cost(sum(costs)) if all_known else ""),
         ),
-        todo=DRY_TODO if dry else WORDS[kind].todo,
+        todo=DRY_TODO if dry else CATALOGUE[kind].todo,
         details=_lines(told, limits),
     )
 
@@ -146,7 +147,7 @@ def _old(told: Sequence[Told], common: Sheet, limits: Limits) -> Sheet:
 def _counted(told: Sequence[Told]) -> tuple[str, ...]:
     counts = Counter((each.kind, each.dry) for each in told)
     return tuple(
-        f"{count} × {WORDS[kind].headline}{' (dry run)' if dry else ''}"
+        f"{count} × {CATALOGUE[kind].headline}{' (dry run)' if dry else ''}"
         for (kind, dry), count in sorted(counts.items(), key=lambda item: -item[1])
     )
 

@@ -12,13 +12,13 @@ from contracts.store_contract import event, take
 from dynamo_tables import LOCAL
 from nodefleet.adapters.aws.state import keys
 from nodefleet.adapters.aws.state.items import event_in, event_item
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.memory import Level
 from nodefleet.errors import MalformedError
 from nodefleet.ports import Changes
 
 FULL = event(
-    kind=EventKind.SCALE_DOWN,
+    kind=AlertKind.SCALE_DOWN,
     nodes=3,
     change=-1,
     usd_per_day=-0.54321,

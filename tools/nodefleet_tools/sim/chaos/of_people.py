@@ -5,7 +5,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.observation import Command, Pause, Scale
 from nodefleet.errors import NodeFleetError
 from nodefleet_tools.sim.chaos.drawing import chance
@@ -165,7 +166,7 @@ def removes_growing_pool(stage: Stage, random: Random) -> str:
     pool = world.policy.pools[-1]
     until = world.now + timedelta(seconds=600)
     command = Scale(pool=pool.name, nodes=pool.limits.max, by=_PERSON, until=until)
-    _order(stage, command, EventKind.SCALED_BY_PERSON, f"{pool.name} to {pool.limits.max}")
+    _order(stage, command, AlertKind.SCALED_BY_PERSON, f"{pool.name} to {pool.limits.max}")
     seconds = random.uniform(1, 30)
 
     def goes() -> None:
@@ -239,7 +240,7 @@ def deploys_template(stage: Stage, random: Random) -> str:
 
 def pauses(stage: Stage, random: Random) -> str:
     until = stage.world.now + timedelta(seconds=random.uniform(120, 1200))
-    return _order(stage, Pause(by=_PERSON, until=until), EventKind.PAUSED, f"until {until:%H:%M:%S}")
+    return _order(stage, Pause(by=_PERSON, until=until), AlertKind.PAUSED, f"until {until:%H:%M:%S}")
 
 
 def scales(stage: Stage, random: Random) -> str:
@@ -247,10 +248,10 @@ def scales(stage: Stage, random: Random) -> str:
     nodes = random.randint(0, pool.limits.max + 1)
     until = stage.world.now + timedelta(seconds=random.uniform(120, 1200))
     command = Scale(pool=pool.name, nodes=nodes, by=_PERSON, until=until)
-    return _order(stage, command, EventKind.SCALED_BY_PERSON, f"{pool.name} to {nodes} until {until:%H:%M:%S}")
+    return _order(stage, command, AlertKind.SCALED_BY_PERSON, f"{pool.name} to {nodes} until {until:%H:%M:%S}")
 
 
-def _order(stage: Stage, command: Command, kind: EventKind, text: str) -> str:
+def _order(stage: Stage, command: Command, kind: AlertKind, text: str) -> str:
     """As the command line does: into the table, and a run is woken."""
     world = stage.world
     identity = f"order-{world.now.isoformat()}"
@@ -267,7 +268,7 @@ def all_in_force(stage: Stage) -> None:
     """Nothing is paused, ordered or dry any more, and the declared policy is the one in force."""
     world = stage.world
     for command in world.table.state().commands:
-        event = Event(id=f"withdrawn-{command}", at=world.now, cluster=world.name, kind=EventKind.RESUMED, text="")
+        event = Event(id=f"withdrawn-{command}", at=world.now, cluster=world.name, kind=AlertKind.RESUMED, text="")
         world.parts(_PERSON).store.withdraw(command, event)
     world.table.items["declared"].clear()
     data = _in_force(stage)

@@ -19,8 +19,9 @@ from nodefleet.decide.doubts import Doubts, doubts
 from nodefleet.decide.inputs import Input
 from nodefleet.decide.signals.votes import Opinion
 from nodefleet.domain import fleet
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Bound, Count, Rank
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.memory import PendingClass
 from nodefleet.domain.operations import Launch, Operation, PodRef, Removal, SendLaunch, Step, Uncordon
@@ -157,7 +158,7 @@ def _cordons_are_all_ours() -> Iterator[None]:
 def _alerts_by_text() -> Any:
     """An alert is another one when its words are."""
 
-    def by_text(saying: Saying, kind: EventKind, pool: str, text: str, *_: object, **__: object) -> Event | None:
+    def by_text(saying: Saying, kind: AlertKind, pool: str, text: str, *_: object, **__: object) -> Event | None:
         return saying.made(kind, pool, text) if saying.is_news(key_of(kind.value, pool, text)) else None
 
     return patch.object(Saying, "event", by_text)

@@ -16,7 +16,7 @@ stand in the way, each a number of the policy:
 from datetime import datetime, timedelta
 
 from nodefleet.decide.engine import decide
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.policy import Policy, Pool
 from nodefleet.loop.record import outcome, unpacked
@@ -200,7 +200,7 @@ class Rest:
     # ── what was left for a person ───────────────────────────────────────────────────────────────────────────────
 
     def _needs_person(self) -> bool:
-        return any(event.kind is EventKind.CLEANUP_NEEDS_PERSON for event in self._world.table.events)
+        return any(event.kind is AlertKind.CLEANUP_NEEDS_PERSON for event in self._world.table.events)
 
     def _person_helps(self) -> None:
         """Removes by hand what looks left behind, if told to look."""

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.domain.events import CRITICAL, Event, EventKind
-from nodefleet.loop.said import NEVER_HELD_BACK
+from nodefleet.domain.alerts import CRITICAL, NEVER_HELD_BACK, AlertKind
+from nodefleet.domain.events import Event
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 _NO_ALERTS = frozenset(
     {
-        EventKind.SCALE_UP,
-        EventKind.SCALE_DOWN,
-        EventKind.SCALED_BY_PERSON,
-        EventKind.HANDED_OVER,
-        EventKind.PAUSED,
-        EventKind.RESUMED,
-        EventKind.POLICY_CHANGED,
-        EventKind.REPORT,
+        AlertKind.SCALE_UP,
+        AlertKind.SCALE_DOWN,
+        AlertKind.SCALED_BY_PERSON,
+        AlertKind.HANDED_OVER,
+        AlertKind.PAUSED,
+        AlertKind.RESUMED,
+        AlertKind.POLICY_CHANGED,
+        AlertKind.REPORT,
     }
 )
 _PER_INSTANCE = 2
@@ -61,18 +61,18 @@ class Quiet(Check):
                 self._reported.add(subject)
                 yield f"{subject}: {most} alerts within {window.total_seconds():.0f} s, {bound} are allowed"
 
-    def _by_kind(self) -> Mapping[tuple[EventKind, str], list[datetime]]:
-        times: defaultdict[tuple[EventKind, str], list[datetime]] = defaultdict(list)
+    def _by_kind(self) -> Mapping[tuple[AlertKind, str], list[datetime]]:
+        times: defaultdict[tuple[AlertKind, str], list[datetime]] = defaultdict(list)
         for event in self.world.table.events:
             if _is_alert(event):
                 times[event.kind, event.pool].append(event.at)
         return times
 
-    def _bound(self, kind: EventKind) -> int:
+    def _bound(self, kind: AlertKind) -> int:
         rules = self.world.policy.messages
         if kind in NEVER_HELD_BACK:
             return _PER_INSTANCE * len(self.world.ec2.machines)
-        critical = kind in CRITICAL or kind is EventKind.DEGRADED
+        critical = kind in CRITICAL or kind is AlertKind.DEGRADED
         reminders = rules.remind_after // (rules.remind_critical if critical else rules.remind_after)
         return 2 * rules.most + reminders * rules.most
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 
-from nodefleet.domain.events import EventKind
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.machines import Machine
@@ -51,5 +51,5 @@ class RestingCost(Check):
         return any(
             any(name in event.text for name in names) or _MORE.search(event.text)
             for event in self.world.table.events
-            if event.kind is EventKind.RESTING_COST and event.at >= since
+            if event.kind is AlertKind.RESTING_COST and event.at >= since
         )

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeAlias, assert_never
 
-from nodefleet.domain.events import Event, EventKind
+from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.events import Event
 from nodefleet.domain.machines import Market, Notice
 from nodefleet.domain.observation import Command, Pause, Scale
 from nodefleet_tools.sim.hooks import Call, Hook, Moment
@@ -179,15 +180,15 @@ class _Act:
         )
         text = f"A person asks for {happening.nodes} nodes until {until:%H:%M}: {happening.because}"
         self.to.say(text)
-        self.to.order(command, self._told(EventKind.SCALED_BY_PERSON, text))
+        self.to.order(command, self._told(AlertKind.SCALED_BY_PERSON, text))
 
     def _pause(self, world: World, happening: PersonPauses) -> None:
         until = world.now + happening.lasting
         text = f"A person pauses scaling until {until:%H:%M}: {happening.because}"
         self.to.say(text)
         command = Pause(by="a person", reason=happening.because, until=until)
-        self.to.order(command, self._told(EventKind.PAUSED, text))
+        self.to.order(command, self._told(AlertKind.PAUSED, text))
 
-    def _told(self, kind: EventKind, text: str) -> Event:
+    def _told(self, kind: AlertKind, text: str) -> Event:
         world = self.stage.world
         return Event(id=f"{kind.value}-{world.now.isoformat()}", at=world.now, cluster=world.name, kind=kind, text=text)

@@ -6,8 +6,8 @@ Each field of `Expect` that is a bound has the name of the figure that it bounds
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action
-from nodefleet.domain.events import EventKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,4 +70,4 @@ class Expect:
     told: Mapping[str, Bounds] = field(default_factory=dict)  # how often people heard of something, by kind of event
 
 
-EVENT_KINDS = tuple(kind.value for kind in EventKind)
+EVENT_KINDS = tuple(kind.value for kind in AlertKind)
