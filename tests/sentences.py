@@ -1,5 +1,7 @@
 """The form of texts for people. Tests ask for the form and the figures of a text; golden files hold the words."""
 
+from nodefleet.errors import DeniedError, NodeFleetError, UnavailableError
+
 
 def is_sentence(text: str) -> bool:
     """It begins like one and ends like one, and it does not shout."""
@@ -8,8 +10,32 @@ def is_sentence(text: str) -> bool:
 
 def is_phrase(text: str) -> bool:
     """Words that stand after a colon or inside a sentence."""
-    return _is_tidy(text) and not text[0].isupper() and text[-1] not in ".,:;" and not text[-2:].isupper()
+    return _is_tidy(text) and not text[0].isupper() and text[-1] not in ".,:;" and _ends_as_a_word(text)
+
+
+def is_advice(text: str) -> bool:
+    """What to do, as an error ends with it: a sentence without its full stop."""
+    return _is_tidy(text) and text[0].isupper() and text[-1] not in ".,:;" and _ends_as_a_word(text)
+
+
+def is_explained(error: NodeFleetError, part: str) -> bool:
+    """It names the part that it came from, nothing in it is missing, and it says what to do where somebody can."""
+    if " None" in f" {error}" or not str(error).startswith(f"{part}: "):
+        return False
+    match error:
+        case DeniedError():
+            return error.part == part and bool(error.cause) and is_advice(error.remedy)
+        case UnavailableError():
+            return error.part == part and bool(error.cause)
+        case _:
+            return True
 
 
 def _is_tidy(text: str) -> bool:
     return bool(text) and text == " ".join(text.split()) and not text.isupper()
+
+
+def _ends_as_a_word(text: str) -> bool:
+    """An abbreviation may stand at the end, but capitals do not end a word of small letters."""
+    last = text.rsplit(maxsplit=1)[-1]
+    return last.isupper() or not last[-2:].isupper()

@@ -222,3 +222,10 @@ def test_a_message_without_an_id_is_told_too():
     bare = record(message())
     del bare["Sns"]["MessageId"]
     assert len(arrived([bare]).news) == 1
+
+
+def test_alarms_are_told_apart_by_their_arn_and_without_one_by_their_name():
+    names = [{"AlarmName": "a"}, {"AlarmName": "b"}]
+    assert len({alarm(**name, AlarmArn=...).id for name in names}) == 2
+    assert len({alarm(AlarmArn=f"{ARN}{end}").id for end in "ab"}) == 2
+    assert len({alarm(**name).id for name in names}) == 1

@@ -12,6 +12,7 @@ from moto import mock_aws
 
 from nodefleet.adapters.aws.archive import S3Archive
 from nodefleet.errors import ChangedError, DeniedError, MisconfiguredError, ThrottledError, UnavailableError
+from sentences import is_explained
 
 BUCKET = "looks-of-the-shop"
 KEY = "shop/2026/11/16/abc.json.gz"
@@ -94,8 +95,11 @@ def test_what_is_not_there_any_more_is_said_so(s3):
 
 def test_a_denial_may_also_mean_that_it_is_not_there():
     """S3 does not tell whoever may not list the bucket."""
-    with pytest.raises(DeniedError, match="not there any more, or s3:GetObject"):
-        S3Archive(Stub(refused("AccessDenied")), BUCKET).fetch(KEY)
+    with pytest.raises(DeniedError, match="not there any more, or s3:GetObject") as raised:
+        S3Archive(Stub(refused("AccessDenied")), BUCKET, "observations").fetch(KEY)
+    assert is_explained(raised.value, "S3")
+    for figure in (f"observations/{KEY}", BUCKET, "AccessDenied"):
+        assert figure in raised.value.cause
 
 
 @pytest.mark.parametrize(
@@ -109,10 +113,12 @@ def test_a_denial_may_also_mean_that_it_is_not_there():
 )
 def test_what_goes_wrong_is_said_in_our_own_words(problem, error):
     archive = S3Archive(Stub(problem), BUCKET)
-    with pytest.raises(error):
+    with pytest.raises(error) as fetching:
         archive.fetch(KEY)
-    with pytest.raises(error):
+    with pytest.raises(error) as keeping:
         archive.keep(KEY, b"x")
+    assert is_explained(fetching.value, "S3")
+    assert is_explained(keeping.value, "S3")
 
 
 def test_a_denied_write_is_denied():

@@ -17,6 +17,7 @@ from nodefleet.domain.operations import Refusal, RefusalKind
 from nodefleet.errors import ChangedError, DeniedError, ThrottledError, UnavailableError
 from nodefleet.ports import Answer
 from operation_builders import launch
+from sentences import is_explained
 
 __all__ = ["aws_environment", "shared_session"]
 
@@ -299,6 +300,25 @@ def test_the_control_plane_is_refused_with_what_to_do(stub, ec2):
         ec2.terminate("i-1")
 
 
+@pytest.mark.parametrize(
+    ("act", "to_be"),
+    [
+        (lambda ec2: ec2.terminate("i-1"), "terminated"),
+        (lambda ec2: ec2.mark_failed("i-1"), "tagged"),
+        (lambda ec2: ec2.assign("i-1", "web"), "tagged"),
+    ],
+    ids=["terminate", "mark", "assign"],
+)
+def test_whatever_is_no_worker_of_ours_is_never_touched_and_says_what_it_was_to_be(stub, ec2, act, to_be):
+    shows(stub, machine(Tags=[]))
+    with pytest.raises(ChangedError, match=f"i-1 was to be {to_be}, but does not carry node-fleet:cluster=shop"):
+        act(ec2)
+    shows(stub, machine(tags={"node-fleet:role": "server"}))
+    with pytest.raises(DeniedError, match=f"i-1 was to be {to_be}, but is not a worker") as raised:
+        act(ec2)
+    assert is_explained(raised.value, "EC2")
+
+
 def test_without_a_look_nothing_is_terminated(stub, ec2):
     stub.add_client_error("describe_instances", "RequestLimitExceeded", "slow down")
     with pytest.raises(ThrottledError):
@@ -308,8 +328,10 @@ def test_without_a_look_nothing_is_terminated(stub, ec2):
 def test_termination_protection_says_what_to_do(stub, ec2):
     shows(stub, machine())
     stub.add_client_error("terminate_instances", "OperationNotPermitted", "Modify its disableApiTermination")
-    with pytest.raises(DeniedError, match="Take off its termination protection"):
+    with pytest.raises(DeniedError, match="Take off its termination protection") as raised:
         ec2.terminate("i-1")
+    assert is_explained(raised.value, "EC2")
+    assert "i-1" in raised.value.cause
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 from botocore import exceptions
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from nodefleet.adapters.aws.failures import action, calling, code_of, said_in
@@ -12,6 +12,7 @@ from nodefleet.errors import (
     ThrottledError,
     UnavailableError,
 )
+from sentences import is_explained
 
 URL = "https://ec2.us-east-1.api.aws"
 NOT_AUTHORIZED = (
@@ -29,6 +30,8 @@ def becomes(problem: Exception, part: str = "EC2") -> NodeFleetError:
     with pytest.raises(NodeFleetError) as caught, calling(part):
         raise problem
     assert caught.value.__cause__ is problem
+    if isinstance(problem, ClientError | BotoCoreError | ResponseParserError):
+        assert is_explained(caught.value, part)
     return caught.value
 
 
@@ -108,8 +111,22 @@ def test_wrong_credentials_a_wrong_clock_and_a_held_back_account_have_their_own_
     assert "account" in remedies[2]
 
 
-def test_a_long_answer_is_cut():
-    assert len(said_in(client_error("X", "word " * 9000))) <= 501
+@pytest.mark.parametrize(("length", "cut"), [(500, False), (501, True)])
+def test_a_long_answer_is_cut(length, cut):
+    said = said_in(client_error("X", "x" * length))
+    assert said == ("x" * 500 + "…" if cut else "x" * length)
+
+
+@pytest.mark.parametrize(
+    "code", ["UnauthorizedOperation", "InvalidClientTokenId", "RequestExpired", "Blocked", "NoSuchBucket"]
+)
+def test_a_sentence_of_aws_is_ended_once(code):
+    text = str(becomes(client_error(code, "It may not.")))
+    assert f"DescribeInstances: {code}: It may not. " in text
+
+
+def test_without_words_the_code_alone_is_told():
+    assert str(becomes(client_error("SomethingNew", ""))) == "EC2: DescribeInstances: SomethingNew"
 
 
 def test_an_answer_without_an_error_in_it_has_no_code():

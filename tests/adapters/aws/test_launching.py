@@ -173,6 +173,15 @@ def test_a_type_is_refused_once_by_the_reason_that_most_needs_a_person():
     assert found.kind is RefusalKind.PERMISSION
 
 
+def test_a_refusal_says_what_to_do_about_this_launch():
+    (found,) = answer(SPOT, {"Errors": [error("InsufficientFreeAddressesInSubnet")]}).refusals
+    assert "subnet-a" in found.remedy
+    (found,) = answer(SPOT, {"Errors": [error("SpotMaxPriceTooLow")]}).refusals
+    assert "0.02" in found.remedy
+    (found,) = answer(SPOT, {"Errors": [error("InvalidAMIID.NotFound", message="ami-1 is gone")]}).refusals
+    assert "ami-1 is gone" in found.remedy
+
+
 def test_refusals_come_in_the_launchs_order():
     response = {"Errors": [error("UnfulfillableCapacity", "t3a.small"), error("UnfulfillableCapacity", "t3.small")]}
     assert [refusal.type for refusal in answer(SPOT, response).refusals] == ["t3.small", "t3a.small"]

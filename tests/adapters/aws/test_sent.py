@@ -61,6 +61,23 @@ def test_of_many_runs_one_has_it(session):
     assert claims == [Claim.MINE] + [Busy(until=AT + MINUTE)] * 19
 
 
+def test_a_mark_says_who_made_it_and_is_forgotten_in_its_time(session):
+    marks(session).claim(TOLD, AT, AT + MINUTE)
+    until = AT + MINUTE
+    key = {"cluster_id": {"S": "shop"}, "record": {"S": "sent#abc"}}
+    claimed = item(session)
+    assert int(claimed.pop("ttl")["N"]) > until.timestamp()
+    assert claimed == {
+        **key,
+        "stage": {"S": "sending"},
+        "owner": {"S": "one"},
+        "until": {"N": str(int(until.timestamp() * 1000))},
+    }
+    marks(session).done(TOLD, AT + timedelta(days=7))
+    forgotten = str(int((AT + timedelta(days=7)).timestamp()))
+    assert item(session) == {**key, "stage": {"S": "sent"}, "owner": {"S": "one"}, "ttl": {"N": forgotten}}
+
+
 def test_what_was_told_is_told(session):
     marks(session).claim(TOLD, AT, AT + MINUTE)
     marks(session).done(TOLD, AT + timedelta(days=7))

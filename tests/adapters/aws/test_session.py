@@ -6,7 +6,15 @@ from botocore.exceptions import ConnectTimeoutError
 
 from builders import NOON
 from ec2_fakes import Clock, Reply, aws_environment, wired
-from nodefleet.adapters.aws.session import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS, Session, part
+from nodefleet.adapters.aws.session import (
+    ATTEMPTS,
+    CONNECT_SECONDS,
+    POOL,
+    READ_SECONDS,
+    TABLE_READ_SECONDS,
+    Session,
+    part,
+)
 from nodefleet.errors import MisconfiguredError
 
 __all__ = ["aws_environment"]
@@ -39,6 +47,12 @@ def test_a_hanging_call_is_given_up_soon_and_repeated_a_few_times_at_most():
     config = session().client("ec2").meta.config
     assert (config.connect_timeout, config.read_timeout) == (CONNECT_SECONDS, READ_SECONDS)
     assert config.retries == {"mode": "standard", "total_max_attempts": ATTEMPTS}
+    assert session().client("dynamodb").meta.config.read_timeout == TABLE_READ_SECONDS
+
+
+def test_many_calls_share_connections_that_are_kept_alive_and_say_who_calls():
+    config = session().client("ec2").meta.config
+    assert (config.max_pool_connections, config.tcp_keepalive, config.user_agent_extra) == (POOL, True, "node-fleet")
 
 
 def test_a_client_is_made_once_even_by_many_threads():
@@ -106,13 +120,14 @@ def test_botocore_own_setting_is_left_alone(aws_environment):
         ("AWS_ENDPOINT_URL_EC2", "ec2", "describe_instances"),
         ("AWS_ENDPOINT_URL_SECRETS_MANAGER", "secretsmanager", "list_secrets"),
         ("AWS_ENDPOINT_URL_S3", "s3", "list_buckets"),
+        ("AWS_ENDPOINT_URL_SERVICE_QUOTAS", "service-quotas", "list_services"),
     ],
 )
 def test_an_address_that_somebody_gave_is_used_as_it_is(aws_environment, variable, service, call):
     aws_environment.setenv(variable, "http://127.0.0.1:5000")
     aws_environment.setenv("AWS_USE_DUALSTACK_ENDPOINT", "true")  # botocore refuses to have both
     made = session()
-    wire = wired(made, service, Reply(200, "{}" if service == "secretsmanager" else NO_INSTANCES))
+    wire = wired(made, service, Reply(200, NO_INSTANCES if service in ("ec2", "s3") else "{}"))
     getattr(made.client(service), call)()
     assert wire.sent[0].url.startswith("http://127.0.0.1:5000/")
 

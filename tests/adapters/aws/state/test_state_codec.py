@@ -14,6 +14,7 @@ from nodefleet.domain.operations import Launch, Operation
 from nodefleet.domain.plain import to_plain
 from nodefleet.errors import MalformedError
 from operation_builders import cleanup, launch, removal
+from sentences import is_phrase
 
 
 def item(plain, **others) -> Item:
@@ -181,3 +182,10 @@ def test_not_everything_is_an_item(data):
 
 def test_an_event_is_an_item_whatever_its_text():
     assert is_item(attributes({"text": replace(event(), text="x").text}))
+
+
+@pytest.mark.parametrize("attribute", [{}, {"N": "1"}, {"S": 7}, {"NULL": True}])
+def test_what_holds_nothing_says_so(attribute):
+    with pytest.raises(ValueError) as raised:  # noqa: PT011  # its words are asked for below
+        unpacked(attribute)
+    assert is_phrase(str(raised.value))
