@@ -5,11 +5,16 @@ line run (measured with coverage contexts), those that noticed a neighbour first
 file, the quickest first, and the first failure ends the trial. A test that takes much longer than on the real code
 ends it too: limits are in CPU seconds, so that a busy machine does not look like a mutant in an endless loop, with a
 far longer limit in wall time for one that waits for ever.
+
+What was measured is kept while the mutated code stays as it is. When something else has changed since, a test may reach
+other lines by now, which can only hide that it notices; and one that fails by itself would seem to notice everything,
+so a test that notices is first run again on the real code.
 """
 
 import contextlib
 import gc
 import hashlib
+import itertools
 import json
 import os
 import resource
@@ -17,8 +22,9 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import coverage
@@ -60,6 +66,7 @@ class Measured:
     """A test on the real code: the lines that it reaches, and its seconds."""
 
     file_digest: str
+    surroundings: str  # a digest of the rest, as it was when the test was last seen to pass
     passed: bool
     cpu_seconds: float
     wall_seconds: float
@@ -75,6 +82,8 @@ class Trials:
     scratch: Path
     # What was measured, for the next draw from the same code.
     kept: Path
+    # A digest of all code but the tests.
+    surroundings: str
     # The files that were mutated.
     include: Sequence[str]
     cpu_seconds: float
@@ -87,25 +96,32 @@ class Trials:
         if session.testsfailed:
             raise session.Failed("the tests could not be collected")
         self.measured = self._measure(session.items)
-        items = {item.nodeid: item for item in session.items if self.measured[item.nodeid].passed}
+        items = {item.nodeid: item for item in session.items}
         session.config.option.tbstyle = "native"  # nobody reads them: the cheapest
         gc.freeze()  # so that a trial does not copy every page of its parent to count references
         running: dict[int, tuple[Mutant, Path]] = {}
         began = time.monotonic()
-        for number, mutant in enumerate(self.mutants):
+        waiting = deque(self.mutants)
+        numbers = itertools.count()
+        while waiting or running:
+            if running and (len(running) >= self.children or not waiting):
+                again = self._collect(running, items)
+                waiting.extendleft([again] if again else [])
+                _progress(f"{len(self.verdicts)} of {len(self.mutants)} tried, {time.monotonic() - began:.0f} s")
+                continue
+            mutant = waiting.popleft()
             tests = [items[nodeid] for nodeid in self._order(mutant) if nodeid in items]
             if not tests:
                 self.verdicts[mutant.name] = Verdict(NO_TESTS)
                 continue
-            while len(running) >= self.children:
-                self._collect(running)
-            answer = self.scratch / str(number)
+            answer = self.scratch / str(next(numbers))
             running[_fork(lambda t=tests, m=mutant, a=answer: self._try(session, m, t, a))] = (mutant, answer)
-            _progress(f"{len(self.verdicts)} of {len(self.mutants)} tried, {time.monotonic() - began:.0f} s")
-        while running:
-            self._collect(running)
-            _progress(f"{len(self.verdicts)} of {len(self.mutants)} tried, {time.monotonic() - began:.0f} s")
+        self._keep()
         return True
+
+    def _keep(self) -> None:
+        kept = _read(self.kept) | self.measured
+        self.kept.write_text(json.dumps({nodeid: asdict(each) for nodeid, each in kept.items()}))
 
     def _measure(self, items: Sequence[pytest.Item]) -> dict[str, Measured]:
         """In a fork as well, so that nothing of it stays behind. Only files that changed are measured again."""
@@ -137,14 +153,17 @@ class Trials:
             item.config.pluginmanager.unregister(recorder)
             data = traced.get_data()
             reached = {path: sorted(data.lines(path) or ()) for path in data.measured_files()}
-            found[item.nodeid] = asdict(Measured(digests[item.path], not recorder.failed, cpu, wall, reached))
+            found[item.nodeid] = asdict(
+                Measured(digests[item.path], self.surroundings, not recorder.failed, cpu, wall, reached)
+            )
         answer.write_text(json.dumps(found))
 
     def _order(self, mutant: Mutant) -> list[str]:
         tests = [
             nodeid
             for nodeid, each in self.measured.items()
-            if nodeid.startswith(mutant.tests) and not mutant.lines.isdisjoint(each.reached.get(mutant.path, ()))
+            if each.passed and nodeid.startswith(mutant.tests)
+            if not mutant.lines.isdisjoint(each.reached.get(mutant.path, ()))
         ]
         neighbours = self.noticed_by.get(mutant.function, {})
         own = f"_{Path(mutant.path).stem}.py"
@@ -187,7 +206,8 @@ class Trials:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _collect(self, running: dict[int, tuple[Mutant, Path]]) -> None:
+    def _collect(self, running: dict[int, tuple[Mutant, Path]], items: Mapping[str, pytest.Item]) -> Mutant | None:
+        """The verdict on the next trial that is over; or the mutant, if what noticed it fails by itself."""
         pid, status = os.wait()
         with contextlib.suppress(ProcessLookupError):  # only where the trial left a process of its own behind
             os.killpg(pid, signal.SIGKILL)
@@ -197,11 +217,31 @@ class Trials:
         if code in (0, GIVEN_UP):
             self.verdicts[mutant.name] = Verdict(UNTIL_GIVEN_UP if code else SURVIVED)
             _progress(f"{self.verdicts[mutant.name].status}: {mutant.name}")
-            return
+            return None
+        if last and not self._is_sound(items[last]):
+            return mutant
         statuses = {1: NOTICED, -signal.SIGPROF: TIMEOUT, -signal.SIGALRM: TIMEOUT}
         self.verdicts[mutant.name] = Verdict(statuses.get(code, CRASHED), last)
         counts = self.noticed_by.setdefault(mutant.function, {})
         counts[last] = counts.get(last, 0) + 1
+        return None
+
+    def _is_sound(self, item: pytest.Item) -> bool:
+        """Whether the test still passes on the real code."""
+        before = self.measured[item.nodeid]
+        if before.surroundings == self.surroundings:
+            return before.passed
+        pid = _fork(lambda: os._exit(int(self._fails(item))))
+        passed = os.waitpid(pid, 0)[1] == 0
+        self.measured[item.nodeid] = replace(before, surroundings=self.surroundings, passed=passed)
+        return passed
+
+    def _fails(self, item: pytest.Item) -> bool:
+        set_mutant_under_test("")
+        recorder = _Recorder()
+        item.config.pluginmanager.register(recorder)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        return bool(recorder.failed)
 
 
 @dataclass(eq=False)

@@ -173,13 +173,21 @@ def choose(names: Sequence[str], number: int, seed: int) -> list[str]:
     return chosen
 
 
-def measured_file() -> Path:
-    """Named after everything that is staged except the tests themselves, of which only changed files are run again."""
+def measured_file(mutated: Iterable[str]) -> Path:
+    """Named after the code that is mutated: where its lines are, and who reaches them."""
+    return STAGE.with_name(f"mutants-measured-{digest_of(map(Path, mutated))}.json")
+
+
+def surroundings() -> str:
+    """A digest of everything that is staged except the tests themselves, of which only changed files are run again."""
+    return digest_of(path for path in sorted(STAGE.rglob("*.py")) if not path.name.startswith("test_"))
+
+
+def digest_of(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(STAGE.rglob("*.py")):
-        if not path.name.startswith("test_"):
-            digest.update(path.read_bytes())
-    return STAGE.with_name(f"mutants-measured-{digest.hexdigest()[:16]}.json")
+    for path in files:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def package_of(name: str) -> str:
@@ -233,13 +241,15 @@ def main() -> int:
     for name in sorted(modules or PACKAGES):
         made |= mutate(name)
     chosen = [made[name].mutant for name in choose(wanted or sorted(made), options.sample, options.seed)]
+    mutated = sorted({each.mutant.path for each in made.values()})
     with tempfile.TemporaryDirectory() as scratch:
         trials = Trials(
             mutants=chosen,
             children=options.children,
             scratch=Path(scratch),
-            kept=measured_file(),
-            include=sorted({each.mutant.path for each in made.values()}),
+            kept=measured_file(mutated),
+            surroundings=surroundings(),
+            include=mutated,
             cpu_seconds=options.seconds,
         )
         folders = sorted({folder for mutant in chosen for folder in mutant.tests})

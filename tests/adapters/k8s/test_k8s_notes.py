@@ -1,6 +1,7 @@
 """Events on nodes."""
 
 from datetime import UTC, datetime
+from hashlib import sha256
 
 import pytest
 
@@ -41,6 +42,34 @@ def test_an_event_is_where_kubectl_describe_looks_for_it(server: FakeApiServer, 
     assert (event["reason"], event["type"]) == ("NodeFleetDrainWaits", "Warning")
     assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-11-16T12:00:00Z", "2026-11-16T12:00:00Z")
     assert event["source"] == {"component": "node-fleet"}
+
+
+@pytest.mark.parametrize(("warning", "kind"), [(True, "Warning"), (False, "Normal")])
+def test_an_event_says_all_that_kubernetes_asks_for(server: FakeApiServer, cluster: KubernetesCluster, warning, kind):
+    cluster.note("w1", "NodeFleetStays", "cannot leave", warning=warning)
+    asked = server.asked[-1]
+    name = "w1." + sha256(b"w1\nNodeFleetStays\ncannot leave").hexdigest()[:16]
+    assert (asked.method, asked.path) == ("POST", "/api/v1/namespaces/default/events")
+    assert asked.body == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "default"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": "w1", "uid": "w1"},
+        "reason": "NodeFleetStays",
+        "message": "cannot leave",
+        "type": kind,
+        "count": 1,
+        "firstTimestamp": "2026-11-16T12:00:00Z",
+        "lastTimestamp": "2026-11-16T12:00:00Z",
+        "source": {"component": "node-fleet"},
+        "reportingComponent": "node-fleet",
+    }
+
+
+def test_words_of_just_the_right_length_are_not_cut(server: FakeApiServer, cluster: KubernetesCluster):
+    cluster.note("w1", "R" * 128, "m" * 1024)
+    (event,) = server.objects.stored["events"].values()
+    assert (event["reason"], event["message"]) == ("R" * 128, "m" * 1024)
 
 
 def test_the_same_again_moves_only_its_last_time(server: FakeApiServer, cluster: KubernetesCluster):
