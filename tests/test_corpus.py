@@ -6,24 +6,30 @@ import pytest
 
 from nodefleet.decide.engine import decide
 from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action, Rank, Side, StayReason
+from nodefleet.domain.decision import Action, BoundSource, Rank, Side, StayReason
 from nodefleet.domain.memory import Level
 from nodefleet_tools.outcomes import digest_of, outcome_of
 from support.corpus import INPUTS, OUTCOMES, SENTENCES, decided, differences, lines_of, stored
 
 LEAST = 1_000
 LARGEST_BYTES = 3_000_000
-ALERTS_OF_OPERATIONS = {
-    AlertKind.DRAIN_BLOCKED,
-    AlertKind.FORCED,
-    AlertKind.JOIN_BACKOFF,
-    AlertKind.JOIN_FAILED,
-    AlertKind.LAUNCH_INVALID,
-    AlertKind.PERMISSION,
-    AlertKind.QUOTA,
-    AlertKind.READMITTED,
-}  # sent while an operation goes on, not by a decision: tests/messages.json has them
-
+ALERTS_OF_DECISIONS = {
+    AlertKind.AT_MAX,
+    AlertKind.CANNOT_HOLD,
+    AlertKind.CLEANUP_NEEDS_PERSON,
+    AlertKind.DEGRADED,
+    AlertKind.INTERRUPTED,
+    AlertKind.MANY_SICK,
+    AlertKind.MARKET_RESTORED,
+    AlertKind.NODE_IN_DOUBT,
+    AlertKind.NO_BENEFIT,
+    AlertKind.NO_CAPACITY,
+    AlertKind.PODS_REFUSED,
+    AlertKind.RECOVERED,
+    AlertKind.RESTING_COST,
+    AlertKind.SCALE_DOWN_BLOCKED,
+    AlertKind.SICK,
+}  # the others are sent by operations, the loop or people: tests/messages.json has all
 RARE = {StayReason.NOT_WHOLE, StayReason.PODS_UNKNOWN}  # tests/decide has them; no simulated day does
 
 
@@ -51,10 +57,13 @@ def test_every_kind_of_decision_is_in_the_corpus(found):
     kinds = found.kinds
     assert {level.value for level in Level} <= set(kinds)
     assert {action.value for action in Action} | {"dry"} <= set(kinds)
-    assert {f"alert {kind.value}" for kind in set(AlertKind) - ALERTS_OF_OPERATIONS} <= set(kinds)
+    assert {kind.removeprefix("alert ") for kind in kinds if kind.startswith("alert ")} == {
+        kind.value for kind in ALERTS_OF_DECISIONS
+    }
     bounds = {tuple(kind.split(" ")) for kind in kinds if len(kind.split(" ")) == 3 and "<" not in kind}
     assert {rank.name.lower() for rank in Rank} <= {each[2] for each in bounds}
     assert {side.value for side in Side} <= {each[1] for each in bounds}
+    assert {source.value for source in BoundSource} == {each[0] for each in bounds}
     stays = {kind.split(" ")[1] for kind in kinds if len(kind.split(" ")) == 2}
     assert {reason.value for reason in StayReason} - stays == {reason.value for reason in RARE}
 

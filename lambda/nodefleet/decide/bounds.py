@@ -20,11 +20,11 @@ class Settled:
 
 
 def floor(nodes: int, source: str, rank: Rank, sentence: str, expires: datetime | None = None) -> Bound:
-    return Bound(side=Side.FLOOR, nodes=nodes, source=source, rank=rank, sentence=sentence, expires=expires)
+    return Bound(side=Side.FLOOR, nodes=nodes, source=str(source), rank=rank, sentence=sentence, expires=expires)
 
 
 def ceiling(nodes: int, source: str, rank: Rank, sentence: str, expires: datetime | None = None) -> Bound:
-    return Bound(side=Side.CEILING, nodes=nodes, source=source, rank=rank, sentence=sentence, expires=expires)
+    return Bound(side=Side.CEILING, nodes=nodes, source=str(source), rank=rank, sentence=sentence, expires=expires)
 
 
 def settle(bounds: Sequence[Bound]) -> Settled:

@@ -7,8 +7,8 @@ from math import ceil
 
 from nodefleet.decide.bounds import Settled
 from nodefleet.decide.case import Case
-from nodefleet.decide.sizing import SIGNAL as PODS
 from nodefleet.decide.waiting import Waiting
+from nodefleet.domain.decision import BoundSource
 from nodefleet.domain.fleet import Phase, Worker, silent_for
 from nodefleet.domain.operations import Keep, Launch, Open, Operation, Removal, Step
 from nodefleet.domain.policy import Burst
@@ -31,7 +31,7 @@ def look_again(this: Case, waiting: Waiting, settled: Settled, plan: Sequence[St
     booting = this.count.booting + sum(each.count for each in opened if isinstance(each, Launch))
     if booting:
         return f"{counted(booting, 'node is', 'nodes are')} booting for {counted(pods, 'pod', 'pods')}"
-    if any(each.bound.source == PODS for each in settled.overruled):
+    if any(each.bound.kind is BoundSource.PODS for each in settled.overruled):
         return ""  # at max, in a cooldown or paused: looking does not help
     if waiting.unschedulable.nodes is None or waiting.votes.room_is_new(this):
         return f"{counted(pods, 'pod is', 'pods are')} about to find a place"

@@ -3,20 +3,19 @@
 from collections.abc import Sequence
 
 from nodefleet.decide.bounds import floor
-from nodefleet.decide.signals.predictive import SIGNAL as FORECAST  # its floor speaks for itself
 from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Look, Opinion
-from nodefleet.domain.decision import Bound, Rank
+from nodefleet.domain.decision import Bound, BoundSource, Rank
 from nodefleet.domain.policy import Reactive
 from nodefleet.domain.wording import counted
 
-CALM = "calm"  # the source of the floor that lets the fleet shrink
-PROJECTION = "projection"  # … and of those that keep it because the nodes that remain would be too busy
-_ONE_AT_A_TIME = ("cpu", "memory", "pods")  # only custom rules can tell how many they could do without
+# Only custom rules can tell how many they could do without.
+_ONE_AT_A_TIME = (BoundSource.CPU, BoundSource.MEMORY, BoundSource.PODS)
 
 
 def kept(opinions: Sequence[Opinion], look: Look, reactive: Reactive, step: int) -> list[Bound]:
     """Floors that keep the fleet as it is; if nobody objects, one that lets it shrink by the agreed number."""
-    speaking = [opinion for opinion in opinions if opinion.signal != FORECAST]
+    # The forecast has a floor of its own.
+    speaking = [opinion for opinion in opinions if opinion.signal != BoundSource.PREDICTIVE]
     against = [
         floor(look.capacity, opinion.signal, Rank.SIGNAL, opinion.vote.reason)
         for opinion in speaking
@@ -24,20 +23,20 @@ def kept(opinions: Sequence[Opinion], look: Look, reactive: Reactive, step: int)
     ]
     asking = [opinion.signal for opinion in speaking if isinstance(opinion.vote, Floor)]
     if asking:
-        against.append(floor(look.capacity, "keep", Rank.SIGNAL, f"not calm: {', '.join(asking)}"))
+        against.append(floor(look.capacity, BoundSource.KEEP, Rank.SIGNAL, f"not calm: {', '.join(asking)}"))
     if against:
         return against
     calm = [opinion for opinion in opinions if isinstance(opinion.vote, Calm)]
     if not calm:
-        return [floor(look.capacity, "keep", Rank.SIGNAL, "no signal is calm")]
+        return [floor(look.capacity, BoundSource.KEEP, Rank.SIGNAL, "no signal is calm")]
     down = _agreed(calm, step)
     while down > 1 and _too_much(opinions, look, reactive, down):
         down -= 1
     too_much = _too_much(opinions, look, reactive, down)
     if too_much:
-        return [floor(look.capacity, PROJECTION, Rank.SIGNAL, sentence) for sentence in too_much]
+        return [floor(look.capacity, BoundSource.PROJECTION, Rank.SIGNAL, sentence) for sentence in too_much]
     sentence = "; ".join(opinion.vote.reason for opinion in calm)
-    return [floor(max(0, look.capacity - down), CALM, Rank.SIGNAL, sentence)]
+    return [floor(max(0, look.capacity - down), BoundSource.CALM, Rank.SIGNAL, sentence)]
 
 
 def _agreed(calm: Sequence[Opinion], step: int) -> int:
@@ -53,7 +52,10 @@ def _too_much(opinions: Sequence[Opinion], look: Look, reactive: Reactive, down:
     if look.capacity <= down:
         return []  # the last one goes only where min is 0, and only if its pods fit elsewhere
     remaining = look.covered - down
-    thresholds = {"cpu": ("CPU", reactive.cpu.up), "memory": ("memory", reactive.memory.up)}
+    thresholds = {
+        BoundSource.CPU.value: ("CPU", reactive.cpu.up),
+        BoundSource.MEMORY.value: ("memory", reactive.memory.up),
+    }
     found = []
     for opinion in opinions:
         if opinion.signal not in thresholds or opinion.value is None:

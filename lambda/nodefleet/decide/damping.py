@@ -15,7 +15,7 @@ How far a signal grows at once is part of its own floor; min, replacements, wind
 from datetime import datetime
 
 from nodefleet.decide.bounds import ceiling, floor
-from nodefleet.domain.decision import Bound, Rank
+from nodefleet.domain.decision import Bound, BoundSource, Rank
 from nodefleet.domain.memory import PoolMemory
 from nodefleet.domain.policy import Pool
 
@@ -23,20 +23,20 @@ from nodefleet.domain.policy import Pool
 def damping(pool: Pool, memory: PoolMemory, capacity: int, now: datetime, at_once: int | None = None) -> list[Bound]:
     """`at_once` is a size that does not wait for the growth cooldown."""
     down = pool.steps.down
-    bounds = [floor(max(0, capacity - down), "step", Rank.DAMPING, f"at most {down} fewer at once")]
+    bounds = [floor(max(0, capacity - down), BoundSource.STEP, Rank.DAMPING, f"at most {down} fewer at once")]
     grown = memory.last_grow
     if grown is not None and now - grown < pool.cooldown.up:
         ends = grown + pool.cooldown.up
         sentence = f"cooldown: grew {_ago(grown, now)} ago, {(ends - now).total_seconds():.0f} s left"
         most = max(capacity, at_once or 0)
-        bounds.append(ceiling(most, "cooldown", Rank.DAMPING, sentence, ends))
+        bounds.append(ceiling(most, BoundSource.COOLDOWN, Rank.DAMPING, sentence, ends))
     scaled = max((time for time in (grown, memory.last_shrink) if time is not None), default=None)
     if scaled is not None and now - scaled < pool.cooldown.down:
         ends = scaled + pool.cooldown.down
         sentence = (
             f"cooldown: scaled {_ago(scaled, now)} ago, shrinking waits {(ends - now).total_seconds():.0f} s more"
         )
-        bounds.append(floor(capacity, "cooldown-down", Rank.DAMPING, sentence, ends))
+        bounds.append(floor(capacity, BoundSource.COOLDOWN_DOWN, Rank.DAMPING, sentence, ends))
     return bounds
 
 

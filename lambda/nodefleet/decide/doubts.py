@@ -14,6 +14,7 @@ from nodefleet.decide import inputs
 from nodefleet.decide.case import Case
 from nodefleet.decide.signals.votes import Opinion, Veto
 from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.decision import BoundSource
 from nodefleet.domain.fleet import READY_OR_NEARLY, Phase, Worker
 from nodefleet.domain.operations import Tell
 from nodefleet.domain.readings import NOT_ASKED, Reading
@@ -28,7 +29,7 @@ _DOUBTFUL = {
 _TOLD_ELSEWHERE = frozenset(
     {Phase.UNHEALTHY, Phase.ORPHANED}
 )  # they are replaced or cleaned up, with alerts of their own
-_UTILISATION = ("cpu", "memory")
+_UTILISATION = (BoundSource.CPU, BoundSource.MEMORY)
 _COUNT = "count"
 
 

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 from nodefleet.decide.bounds import Settled, is_met
-from nodefleet.decide.consent import CALM, PROJECTION
-from nodefleet.decide.guard import PAUSE
 from nodefleet.decide.signals.votes import Abstain, Floor, Opinion, Waiting
-from nodefleet.domain.decision import Bound, Side
+from nodefleet.domain.decision import Bound, BoundSource, Side
 from nodefleet.domain.wording import some
 
 
@@ -34,9 +32,9 @@ def held(capacity: int, settled: Settled, bounds: Sequence[Bound], opinions: Seq
     calm = _calm(bounds)
     if calm is not None:
         return f"Holding {capacity}: {calm.sentence}, but {_sentence(settled)}"
-    pauses = [bound for bound in bounds if bound.source == PAUSE and bound.side is Side.FLOOR]
+    pauses = [bound for bound in bounds if bound.kind is BoundSource.PAUSE and bound.side is Side.FLOOR]
     paused = "".join(f"; {bound.sentence}" for bound in pauses)
-    projected = [bound.sentence for bound in bounds if bound.source == PROJECTION]
+    projected = [bound.sentence for bound in bounds if bound.kind is BoundSource.PROJECTION]
     if projected:
         return f"Holding {capacity}: {_said(opinions)}, but {'; '.join(projected)}{paused}"
     return f"Holding {capacity}: {_said(opinions) or _sentence(settled)}{paused}"
@@ -63,7 +61,7 @@ def _why_fewer(settled: Settled, bounds: Sequence[Bound]) -> str:
 
 def _calm(bounds: Sequence[Bound]) -> Bound | None:
     """The agreement of all signals that fewer would do."""
-    return next((bound for bound in bounds if bound.source == CALM), None)
+    return next((bound for bound in bounds if bound.kind is BoundSource.CALM), None)
 
 
 def _unmet_floor(settled: Settled) -> Bound | None:

@@ -10,15 +10,13 @@ from datetime import datetime
 
 from nodefleet.decide.bounds import ceiling, floor
 from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Bound, Count, Rank
+from nodefleet.domain.decision import Bound, BoundSource, Count, Rank
 from nodefleet.domain.memory import JoinTrouble, Level, Loss, Memory
 from nodefleet.domain.observation import Observation, Pause
 from nodefleet.domain.operations import Tell
 from nodefleet.domain.policy import Health, Policy, Pool
 from nodefleet.domain.readings import Missing
 from nodefleet.domain.wording import counted, some
-
-PAUSE = "pause"  # the source of the bounds of a pause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +85,20 @@ def safety(
     now = count.capacity
     if trust.level is Level.PARTIAL:
         sentence = f"{trust.why}: nothing is launched, drained or cleaned up"
-        bounds += [floor(now, "level", Rank.SAFETY, sentence), ceiling(now, "level", Rank.SAFETY, sentence)]
+        bounds += [
+            floor(now, BoundSource.LEVEL, Rank.SAFETY, sentence),
+            ceiling(now, BoundSource.LEVEL, Rank.SAFETY, sentence),
+        ]
     elif trust.level is Level.DEGRADED and unreadable:
-        bounds.append(floor(now, "level", Rank.SAFETY, f"{'; '.join(unreadable)}: no shrinking"))
+        bounds.append(floor(now, BoundSource.LEVEL, Rank.SAFETY, f"{'; '.join(unreadable)}: no shrinking"))
     elif trust.level is Level.RECOVERY and trust.recovered_at is not None:
         left = policy.trust.recovery_hold - (seen.at - trust.recovered_at)
         sentence = (
             f"data was missing until {trust.recovered_at:%H:%M:%S}: no shrinking for {left.total_seconds():.0f} s"
         )
-        bounds.append(floor(now, "recovery", Rank.SAFETY, sentence))
+        bounds.append(floor(now, BoundSource.RECOVERY, Rank.SAFETY, sentence))
     if doubts:
-        bounds.append(floor(now, "doubt", Rank.SAFETY, f"{some(doubts, '; ')}: no shrinking"))
+        bounds.append(floor(now, BoundSource.DOUBT, Rank.SAFETY, f"{some(doubts, '; ')}: no shrinking"))
     bounds += _paused(seen, pool, now)
     bounds += _probing(memory.pool(pool.name).join_trouble, pool.health, count, seen.at)
     return bounds
@@ -109,7 +110,10 @@ def held(seen: Observation, pool: Pool, capacity: int, losses: Sequence[Loss]) -
         return []
     sentence = f"{seen.hold}: the pool keeps its size"
     most = max(capacity + len(losses), pool.limits.min)
-    return [floor(capacity, "hold", Rank.SAFETY, sentence), ceiling(most, "hold", Rank.SAFETY, sentence)]
+    return [
+        floor(capacity, BoundSource.HOLD, Rank.SAFETY, sentence),
+        ceiling(most, BoundSource.HOLD, Rank.SAFETY, sentence),
+    ]
 
 
 def _paused(seen: Observation, pool: Pool, capacity: int) -> list[Bound]:
@@ -118,8 +122,8 @@ def _paused(seen: Observation, pool: Pool, capacity: int) -> list[Bound]:
             until = f" until {command.until:%Y-%m-%d %H:%M}" if command.until else ""
             sentence = f"paused by {command.by}{until}" + (f": {command.reason}" if command.reason else "")
             return [
-                floor(capacity, PAUSE, Rank.SAFETY, sentence, command.until),
-                ceiling(max(capacity, pool.limits.min), PAUSE, Rank.SAFETY, sentence, command.until),
+                floor(capacity, BoundSource.PAUSE, Rank.SAFETY, sentence, command.until),
+                ceiling(max(capacity, pool.limits.min), BoundSource.PAUSE, Rank.SAFETY, sentence, command.until),
             ]
     return []
 
@@ -134,8 +138,10 @@ def _probing(trouble: JoinTrouble | None, health: Health, count: Count, now: dat
         return []
     failed = f"{counted(trouble.failures, 'node', 'nodes in a row')} did not join"
     if count.booting:
-        return [ceiling(count.capacity, "probe", Rank.SAFETY, f"{failed}: waiting for the probe that is booting")]
+        return [
+            ceiling(count.capacity, BoundSource.PROBE, Rank.SAFETY, f"{failed}: waiting for the probe that is booting")
+        ]
     if now < trouble.next_probe:
         wait = (trouble.next_probe - now).total_seconds()
-        return [ceiling(count.capacity, "probe", Rank.SAFETY, f"{failed}: next probe in {wait:.0f} s")]
-    return [ceiling(count.capacity + 1, "probe", Rank.SAFETY, f"{failed}: one probe at a time")]
+        return [ceiling(count.capacity, BoundSource.PROBE, Rank.SAFETY, f"{failed}: next probe in {wait:.0f} s")]
+    return [ceiling(count.capacity + 1, BoundSource.PROBE, Rank.SAFETY, f"{failed}: one probe at a time")]

@@ -6,11 +6,11 @@ from nodefleet.decide import benefit, inputs
 from nodefleet.decide.case import Case
 from nodefleet.decide.signals import custom, predictive, reactive
 from nodefleet.decide.signals.votes import Floor, Opinion
-from nodefleet.decide.sizing import SIGNAL as PODS
 from nodefleet.decide.sizing import at_once, pods_opinion
 from nodefleet.decide.sustain import Pace
 from nodefleet.decide.waiting import Waiting
 from nodefleet.domain.alerts import AlertKind
+from nodefleet.domain.decision import BoundSource
 from nodefleet.domain.memory import PoolMemory
 from nodefleet.domain.operations import Tell
 from nodefleet.domain.policy import Pool, Utilisation
@@ -45,8 +45,8 @@ def hear(this: Case, waiting: Waiting) -> Heard:
     )
     pods = pods_opinion(waiting.unschedulable, this.look_at_pods, pool, this.cpu_percent)
     said = (
-        _utilisation(this, "cpu", this.cpu, pool.reactive.cpu),
-        _utilisation(this, "memory", this.memory, pool.reactive.memory),
+        _utilisation(this, BoundSource.CPU.value, this.cpu, pool.reactive.cpu),
+        _utilisation(this, BoundSource.MEMORY.value, this.memory, pool.reactive.memory),
         pods,
         foreseen,
         *custom.opinions(
@@ -109,7 +109,7 @@ def after_growth(heard: Heard, this: Case, waiting: Waiting, *, nodes: int, memo
     growing = [
         opinion
         for opinion, floor in heard.floors
-        if floor.nodes > this.count.capacity and not (opinion.signal == PODS and counts_pods_singly)
+        if floor.nodes > this.count.capacity and not (opinion.signal == BoundSource.PODS and counts_pods_singly)
     ]
     return replace(
         memory,

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from nodefleet.decide.signals.verdict import figure
 from nodefleet.decide.signals.votes import Floor, Opinion, Veto
 from nodefleet.decide.sustain import NO_BREACHES
+from nodefleet.domain.decision import BoundSource
 from nodefleet.domain.memory import Breaches
 from nodefleet.domain.policy import Trust
 from nodefleet.domain.policy.demand import WhenMissing
@@ -50,7 +51,7 @@ Input: TypeAlias = Reading | Cached | Missing
 
 def custom_name(name: str) -> str:
     """How a custom rule or reading is called beside `cpu` and `memory`, which a user may take as names too."""
-    return f"custom:{name}"
+    return BoundSource.CUSTOM.named(name)
 
 
 def fresh(sample: Sample, cached: Reading | None, trust: Trust, now: datetime) -> Input:

@@ -6,21 +6,19 @@ from dataclasses import replace
 
 from nodefleet.decide.bounds import ceiling, floor
 from nodefleet.decide.case import Case
-from nodefleet.domain.decision import Bound, Count, Rank
+from nodefleet.domain.decision import Bound, BoundSource, Count, Rank
 from nodefleet.domain.memory import Loss
 from nodefleet.domain.observation import Observation, Scale
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.wording import counted, some
-
-MAX, FLEET_MAX = "max", "fleet-max"
 
 
 def limits(pool: Pool, count: Count) -> list[Bound]:
     """Min and max. What is not capacity but still there (draining, a kept failure) leaves less room to grow."""
     least, most = pool.limits.min, pool.limits.max
     return [
-        floor(least, "min", Rank.LIMIT, f"min is {least}, {counted(count.capacity, 'is', 'are')} there"),
-        ceiling(_room(most, count), MAX, Rank.LIMIT, f"max is {most}, {_there(count)}"),
+        floor(least, BoundSource.MIN, Rank.LIMIT, f"min is {least}, {counted(count.capacity, 'is', 'are')} there"),
+        ceiling(_room(most, count), BoundSource.MAX, Rank.LIMIT, f"max is {most}, {_there(count)}"),
     ]
 
 
@@ -29,7 +27,7 @@ def fleet_limit(this: Case) -> list[Bound]:
     if this.most >= this.pool.limits.max:
         return []
     sentence = f"fleet.max is {this.policy.fleet_max} and leaves this pool {this.most}, {_there(this.count)}"
-    return [ceiling(_room(this.most, this.count), FLEET_MAX, Rank.LIMIT, sentence)]
+    return [ceiling(_room(this.most, this.count), BoundSource.FLEET_MAX, Rank.LIMIT, sentence)]
 
 
 def _room(most: int, count: Count) -> int:
@@ -71,7 +69,7 @@ def replacements(losses: Sequence[Loss], capacity: int) -> list[Bound]:
     if not losses:
         return []
     names = some(f"{loss.worker} ({loss.cause})" for loss in losses)
-    return [floor(capacity + len(losses), "replace", Rank.LIMIT, f"{len(losses)} lost: {names}")]
+    return [floor(capacity + len(losses), BoundSource.REPLACE, Rank.LIMIT, f"{len(losses)} lost: {names}")]
 
 
 def windows(seen: Observation, pool: str) -> list[Bound]:
@@ -79,7 +77,7 @@ def windows(seen: Observation, pool: str) -> list[Bound]:
     for window in seen.windows:
         if window.pool != pool or window.until <= seen.at:
             continue
-        source, until = f"window:{window.name}", f"until {window.until:%Y-%m-%d %H:%M}"
+        source, until = BoundSource.WINDOW.named(window.name), f"until {window.until:%Y-%m-%d %H:%M}"
         if window.min is not None:
             sentence = f"window {window.name} wants at least {window.min} {until}"
             bounds.append(floor(window.min, source, Rank.WINDOW, sentence, window.until))
@@ -98,6 +96,6 @@ def commands(seen: Observation, pool: str) -> list[Bound]:
     because = f": {asked.reason}" if asked.reason else ""
     sentence = f"{asked.by} asked for {asked.nodes} until {asked.until:%Y-%m-%d %H:%M}{because}"
     return [
-        floor(asked.nodes, "person", Rank.PERSON, sentence, asked.until),
-        ceiling(asked.nodes, "person", Rank.PERSON, sentence, asked.until),
+        floor(asked.nodes, BoundSource.PERSON, Rank.PERSON, sentence, asked.until),
+        ceiling(asked.nodes, BoundSource.PERSON, Rank.PERSON, sentence, asked.until),
     ]

@@ -19,7 +19,7 @@ from nodefleet.decide.health import voluntary
 from nodefleet.decide.placement import ANY, market_of, on_demand_of, on_demand_share, place
 from nodefleet.decide.removal import Ground, Leaving, choose
 from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Bound, Rank, StayReason
+from nodefleet.domain.decision import Bound, BoundSource, Rank, StayReason
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.machines import Market
 from nodefleet.domain.memory import MarketSwap, PoolMemory
@@ -45,7 +45,7 @@ def swap_bounds(this: Case) -> list[Bound]:
     if swap is None or not swap.open or not this.count.booting or this.seen.at >= _ends(swap, this.pool):
         return []
     sentence = "a Spot node that takes the place of an On-Demand one is booting: no shrinking"
-    return [floor(this.count.capacity, "market", Rank.SAFETY, sentence, _ends(swap, this.pool))]
+    return [floor(this.count.capacity, BoundSource.MARKET, Rank.SAFETY, sentence, _ends(swap, this.pool))]
 
 
 def settled_swap(swap: MarketSwap | None, workers: Sequence[Worker], pool: Pool, now: datetime) -> MarketSwap | None:

@@ -8,12 +8,12 @@ from nodefleet.decide.bounds import Settled, floor, settle
 from nodefleet.decide.burst import look_again
 from nodefleet.decide.capacity import Membership, membership
 from nodefleet.decide.case import Case
-from nodefleet.decide.consent import CALM, kept
+from nodefleet.decide.consent import kept
 from nodefleet.decide.damping import damping
 from nodefleet.decide.doubts import Doubts, doubts
 from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.hearing import Heard, after_growth, hear
-from nodefleet.decide.limits import FLEET_MAX, MAX, commands, fleet_limit, limits, replacements, windows
+from nodefleet.decide.limits import commands, fleet_limit, limits, replacements, windows
 from nodefleet.decide.market import heal, settled_swap, swap_bounds
 from nodefleet.decide.removal import Leaving, choose, held_fast, not_asked
 from nodefleet.decide.retirement import Retirement, is_due, may_leave, retirement, why
@@ -22,7 +22,7 @@ from nodefleet.decide.retirement import tells as retirement_tells
 from nodefleet.decide.scene import Scene
 from nodefleet.decide.waiting import Waiting
 from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action, Bound, PoolDecision, Rank
+from nodefleet.domain.decision import Action, Bound, BoundSource, PoolDecision, Rank
 from nodefleet.domain.fleet import Worker
 from nodefleet.domain.memory import Loss, Memory, PoolMemory
 from nodefleet.domain.operations import Step, Tell
@@ -118,7 +118,7 @@ def _membership(this: Case, keep: Sequence[Bound], whole: Memory) -> Membership:
     """Who is capacity, and whose loss has to be made up for."""
     before = this.before
     who = membership(this.workers, before.members, before.losses, this.seen.at, whole.looked_at)
-    could_spare_one = keep[0].source == CALM and not this.seen.hold
+    could_spare_one = keep[0].kind is BoundSource.CALM and not this.seen.hold
     if could_spare_one:
         return replace(who, losses=())
     return who
@@ -305,13 +305,17 @@ def _decision(
 def _at_max(this: Case, settled: Settled, bounds: Sequence[Bound]) -> list[Tell]:
     """People should know when the limit keeps the fleet from what it needs."""
     least = max(settled.target, this.count.capacity)  # whoever only wants to keep what is there asks for no more
-    wanting = [each for each in settled.overruled if each.by in (MAX, FLEET_MAX) and each.bound.nodes > least]
+    wanting = [
+        each
+        for each in settled.overruled
+        if each.by in (BoundSource.MAX, BoundSource.FLEET_MAX) and each.bound.nodes > least
+    ]
     if not wanting:
         return []
     most = max(wanting, key=lambda each: each.bound.nodes)
     asked = most.bound
-    if most.by == FLEET_MAX:
-        cause = next(bound.sentence for bound in bounds if bound.source == FLEET_MAX)
+    if most.by == BoundSource.FLEET_MAX:
+        cause = next(bound.sentence for bound in bounds if bound.kind is BoundSource.FLEET_MAX)
         remedy = "Consider a higher fleet.max, or dispose of workers that no pool owns: `nodefleet adopt`, `drain`."
     else:
         cause, remedy = f"max is {this.pool.limits.max}", "Consider a higher limits.max."

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from nodefleet.decide.bounds import floor
 from nodefleet.decide.health import reason_of
 from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Bound, Count, Rank, Side
+from nodefleet.domain.decision import Bound, BoundSource, Count, Rank, Side
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.operations import Removal, Tell, Why
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.wording import some
-
-SOURCE = "retire"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +78,7 @@ def bounds(plan: Retirement, capacity: int) -> list[Bound]:
     if not plan.wanted:
         return []
     sentence = f"replaced before they go: {plan.names}"
-    return [floor(capacity + plan.wanted, SOURCE, Rank.LIMIT, sentence)]
+    return [floor(capacity + plan.wanted, BoundSource.RETIRE, Rank.LIMIT, sentence)]
 
 
 def may_leave(plan: Retirement, pool: Pool, count: Count, settled_bounds: Sequence[Bound]) -> int:

@@ -13,9 +13,8 @@ someone.
 from dataclasses import dataclass
 
 from nodefleet.decide.signals.votes import Calm, Floor, Look, Opinion, Steady, Vote
+from nodefleet.domain.decision import BoundSource
 from nodefleet.domain.policy import Pool
-
-SIGNAL = "pods"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +27,7 @@ class Unschedulable:
 
 
 def pods_opinion(waiting: Unschedulable, look: Look, pool: Pool, cpu: float | None) -> Opinion:
-    return Opinion(signal=SIGNAL, vote=_vote(waiting, look, pool, cpu), value=float(waiting.count))
+    return Opinion(signal=BoundSource.PODS.value, vote=_vote(waiting, look, pool, cpu), value=float(waiting.count))
 
 
 def at_once(opinion: Opinion, waiting: Unschedulable, pool: Pool) -> int | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, StrEnum
 
 from nodefleet.domain.fleet import Phase
 from nodefleet.domain.memory import Level, Memory
@@ -25,14 +25,52 @@ class Side(Enum):
     CEILING = "ceiling"
 
 
+class BoundSource(StrEnum):
+    """Where a bound comes from. Windows and custom signals have a name of their own behind it: window:lunch."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+    PODS = "pods"  # pods that wait
+    PREDICTIVE = "predictive"
+    CUSTOM = "custom"
+    CALM = "calm"  # the floor that lets the fleet shrink
+    KEEP = "keep"  # not every signal agrees that fewer would do
+    PROJECTION = "projection"  # the nodes that remain would be too busy
+    STEP = "step"
+    COOLDOWN = "cooldown"
+    COOLDOWN_DOWN = "cooldown-down"
+    WINDOW = "window"
+    PERSON = "person"
+    MIN = "min"
+    MAX = "max"
+    FLEET_MAX = "fleet-max"
+    REPLACE = "replace"  # workers that were lost
+    RETIRE = "retire"  # workers that are to be replaced in good time
+    LEVEL = "level"  # data is missing
+    RECOVERY = "recovery"
+    DOUBT = "doubt"
+    HOLD = "hold"  # the policy cannot be followed
+    PAUSE = "pause"
+    PROBE = "probe"  # nodes did not join
+    MARKET = "market"  # a Spot node takes the place of an On-Demand one
+
+    def named(self, name: str) -> str:
+        """As it is stored: window:lunch."""
+        return f"{self.value}:{name}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
     side: Side
     nodes: int
-    source: str  # min, cpu, pods, window:lunch, cooldown, …
+    source: str  # a BoundSource, with a name of its own behind it where there can be several: cpu, window:lunch
     rank: Rank
     sentence: str
     expires: datetime | None = None
+
+    @property
+    def kind(self) -> BoundSource:
+        return BoundSource(self.source.partition(":")[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,12 @@ from statistics import fmean
 
 from nodefleet.decide.signals.verdict import figure
 from nodefleet.decide.signals.votes import Abstain, Floor, Look, Opinion
+from nodefleet.domain.decision import BoundSource
 from nodefleet.domain.memory import Forecast, HourLoad
 from nodefleet.domain.policy import Predictive, Utilisation
 from nodefleet.domain.readings import Reading
 from nodefleet.domain.wording import counted
 
-SIGNAL = "predictive"
 _HOUR = timedelta(hours=1)
 _SATURDAY = 5
 _WEEKDAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays")
@@ -113,8 +113,8 @@ def _upheld(forecast: Forecast | None, otherwise: str) -> tuple[Opinion, Forecas
     if forecast is None:
         return _said(otherwise), None
     floor = Floor(nodes=forecast.nodes, reason=forecast.sentence, expires=forecast.expires)
-    return Opinion(signal=SIGNAL, vote=floor), forecast
+    return Opinion(signal=BoundSource.PREDICTIVE.value, vote=floor), forecast
 
 
 def _said(reason: str) -> Opinion:
-    return Opinion(signal=SIGNAL, vote=Abstain(reason))
+    return Opinion(signal=BoundSource.PREDICTIVE.value, vote=Abstain(reason))
