@@ -239,7 +239,7 @@ def test_our_own_cordon_without_an_operation_is_undone():
     uncordon, told = forgotten(fleet(seen), POOL)
     assert uncordon == Uncordon("w009", "r9")
     assert (told.alert, told.pool) == (AlertKind.READMITTED, "default")
-    assert told.text == "w009 was cordoned by r9, which is no longer open. It is let back in."
+    assert told.text == "w009 was cordoned by r9, which is no longer open. Its cordon is taken off."
 
 
 def test_every_forgotten_cordon_is_undone():

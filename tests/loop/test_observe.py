@@ -201,6 +201,17 @@ def test_a_node_that_was_drained_without_the_table_tells_of_its_notice_once_and_
     assert observed(State(notices=(NOTICE,)), view=AWAY)[0].notices == (NOTICE,)
 
 
+def test_what_is_recorded_says_more_than_the_node_and_may_withdraw_it():
+    change = Notice(
+        instance="i-001", kind=NoticeKind.SCHEDULED_CHANGE, at=after(3000), told_at=NOON, event="arn:1", withdrawn=False
+    )
+    called_off = replace(change, told_at=after(60), withdrawn=True)
+    view = ClusterView(nodes=(node(1, removal=emergency(change)),))
+    for recorded in ((change,), (called_off,), (called_off, change)):
+        seen, _, _ = observed(State(notices=recorded), view=view)
+        assert seen.notices == tuple(sorted(recorded, key=lambda notice: notice.told_at))
+
+
 @pytest.mark.parametrize(
     ("shown", "plausible"),
     [

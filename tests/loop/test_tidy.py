@@ -27,7 +27,7 @@ def calm(**policy: object) -> Cluster:
 def noticed(cluster: Cluster, age: timedelta, kind: NoticeKind = NoticeKind.REBALANCE) -> None:
     """EC2 said something so long ago, and nobody acts on it."""
     told = cluster.world.interrupt(spot_worker(cluster.world), kind)
-    cluster.world.ec2.machines[told.instance].doomed_at = None
+    cluster.world.ec2.machines[told.instance].dooms.clear()
     cluster.world.parts("somebody").store.record(replace(told, at=cluster.world.now - age, told_at=None))
 
 
@@ -65,7 +65,7 @@ def test_one_of_a_machine_that_nobody_knows_goes_too(age, kept):
     cluster = calm()
     victim = spot_worker(cluster.world)
     told = replace(cluster.world.interrupt(victim, NoticeKind.REBALANCE), instance="i-unknown")
-    cluster.world.ec2.machines[victim].doomed_at = None
+    cluster.world.ec2.machines[victim].dooms.clear()
     cluster.world.parts("somebody").store.record(replace(told, at=cluster.world.now - age, told_at=None))
     cluster.calm(1)
     assert notices(cluster) == kept

@@ -337,6 +337,15 @@ def test_a_failed_join_is_marked_told_and_learned_before_the_launch_closes():
     )
 
 
+@pytest.mark.parametrize(("seconds", "marked"), [(599, True), (600, False)])
+def test_a_mark_that_cannot_be_set_does_not_keep_the_launch_open(seconds, marked):
+    progress = advance(one(), look(seconds, [fresh()]), POLICY)
+    assert (MarkFailed("i-1") in progress.steps) is marked
+    assert f"It is {'' if marked else 'not '}marked" in told(progress)[0].text
+    assert closed(progress).outcome is Outcome.FAILED
+    assert [type(lesson) for lesson in progress.lessons] == [JoinFailed]
+
+
 def test_the_limit_is_the_pools():
     policy = Policy(pools=(Pool(health=Health(join_limit=timedelta(seconds=30))),))
     assert told(advance(one(), look(29, [fresh()]), policy)) == []

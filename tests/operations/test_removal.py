@@ -365,7 +365,8 @@ def gave_up(seen, operation=None, policy=POLICY):
     """The blocker's name and what people are told, of a removal that must be given up at this look."""
     progress = advance(operation or removal(**SEEN), seen, policy)
     (lesson,) = progress.lessons
-    uncordon, tell, close = progress.steps
+    keep, uncordon, tell, close = progress.steps
+    assert keep.operation.readmitting_since == seen.at
     assert uncordon == Uncordon("w1", "r1")
     assert tell.alert is AlertKind.DRAIN_BLOCKED
     assert close.outcome is Outcome.FAILED
@@ -490,6 +491,7 @@ def test_a_removal_called_back_lets_the_node_in_and_counts_as_growth():
     progress = advance(called_back(), on_its_way(VOLUNTARY, 400, [pod()]), POLICY)
     assert progress == Progress(
         steps=(
+            Keep(called_back(readmitting_since=after(400))),
             Uncordon("w1", "r1"),
             Close(operation="r1", outcome=Outcome.CANCELLED, detail="pods wait"),
         ),
@@ -687,6 +689,7 @@ def test_a_node_that_ec2_did_not_take_is_let_back_in(state):
     progress = at(1320)
     assert progress == Progress(
         steps=(
+            Keep(interrupted(**SEEN, forced=True, readmitting_since=after(1320))),
             Uncordon("w1", "r1"),
             Tell(
                 alert=AlertKind.READMITTED,
@@ -741,6 +744,7 @@ def test_a_sick_node_that_is_ready_again_is_let_back_in():
     progress = advance(removal(SICK, **SEEN), look(400, RUNNING, [cordoned()], [pod()]), POLICY)
     assert progress == Progress(
         steps=(
+            Keep(removal(SICK, **SEEN, readmitting_since=after(400))),
             Uncordon("w1", "r1"),
             Close(operation="r1", outcome=Outcome.CANCELLED, detail="ready again"),
         )
@@ -760,6 +764,7 @@ def test_ready_again_too_late_it_goes_on():
 def test_a_sick_removal_may_be_called_back():
     progress = advance(called_back(SICK), on_its_way(SICK, 10, [pod()]), POLICY)
     assert progress.steps == (
+        Keep(called_back(SICK, readmitting_since=after(10))),
         Uncordon("w1", "r1"),
         Close(operation="r1", outcome=Outcome.CANCELLED, detail="pods wait"),
     )
@@ -784,6 +789,7 @@ def test_a_sick_machine_that_ec2_does_not_terminate_is_told():
     assert closed(advance(asked, on_its_way(SICK, 409), POLICY)) is None
     assert advance(asked, on_its_way(SICK, 410), POLICY) == Progress(
         steps=(
+            Keep(replace(asked, readmitting_since=after(410))),
             Uncordon("w1", "r1"),
             Tell(
                 alert=AlertKind.SICK,
@@ -799,6 +805,34 @@ def test_a_sick_machine_that_ec2_does_not_terminate_is_told():
             ),
         )
     )
+
+
+# ── a cordon that cannot be taken off ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("operation", "ready"),
+    [(called_back(), True), (removal(SICK, **SEEN), True), (interrupted(**SEEN, forced=True), True)],
+    ids=["voluntary", "sick", "interrupted"],
+)
+def test_a_cordon_that_nobody_can_take_off_does_not_keep_the_removal_open(operation, ready):
+    def at(seconds):
+        tried = replace(operation, readmitting_since=after(1400))
+        return advance(tried, look(seconds, RUNNING, [cordoned(ready=ready)], [pod()]), POLICY)
+
+    again = at(1699)
+    assert effects(again) == [Uncordon("w1", "r1")]
+    assert again.lessons == ()  # learned with the first attempt
+    progress = at(1700)
+    assert effects(progress) == []
+    assert [(each.alert, each.subjects) for each in told(progress)] == [(AlertKind.CLEANUP_NEEDS_PERSON, ("w1",))]
+    assert closed(progress).outcome is Outcome.FAILED
+
+
+def test_when_it_leaves_after_all_an_earlier_attempt_to_let_it_in_is_forgotten():
+    tried = removal(SICK, **SEEN, readmitting_since=after(10))
+    progress = advance(tried, on_its_way(SICK, 20, [pod()]), POLICY)
+    assert kept(progress).readmitting_since is None
 
 
 # ── withdrawn ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -822,3 +856,14 @@ def test_a_scheduled_change_that_is_withdrawn_lets_the_node_back_in(why):
     assert closed(progress).outcome is Outcome.CANCELLED
     assert effects(progress) == [Uncordon("w1", "r1")]
     assert [each.alert for each in told(progress)] == [AlertKind.READMITTED]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "notices"), [(95, ()), (95, (withdrawn(),)), (1320, ())], ids=["taken", "withdrawn", "overdue"]
+)
+def test_while_ec2_does_not_answer_nothing_is_forced_off_a_node_that_is_not_taken_after_all(seconds, notices):
+    seen = look(seconds, AWAY, [cordoned()], [pod()], notices=notices)
+    progress = advance(interrupted(**SEEN, forced=True), seen, POLICY)
+    taken = seconds == 95 and not notices
+    assert effects(progress) == ([ForceDelete(node="w1", pods=(ref(),))] if taken else [])
+    assert closed(progress) is None

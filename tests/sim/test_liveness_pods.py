@@ -59,9 +59,9 @@ def test_while_something_is_left_of_earlier_trouble_it_may_take_longer_and_the_e
     (check,) = [each for each in world.liveness.checks if each.rule is Rule.PODS]
     exact = max(check.cases().values())
     machine = world.workers()[0]
-    machine.doomed_at = world.now
+    machine.dooms["spot-interruption"] = world.now
     world.advance(120)
-    machine.doomed_at = None
+    machine.dooms.clear()
     assert set(check.cases().values()) == {exact + timedelta(seconds=120)}
 
 

@@ -1,12 +1,13 @@
 """What runs write down is held against what they do, and cleanups against the truth."""
 
+from dataclasses import replace
 from datetime import timedelta
 from unittest.mock import patch
 
 import pytest
 
 from nodefleet.domain.decision import Action
-from nodefleet.domain.machines import Market
+from nodefleet.domain.machines import Market, NoticeKind
 from nodefleet.domain.operations import Cleanup, Cordon, Debris, PodRef, Removal, Why
 from nodefleet.ports import Changes
 from nodefleet_tools.sim.rules import Rule
@@ -263,3 +264,40 @@ def test_one_at_a_time_on_doubtful_evidence_and_a_fifth_of_a_larger_fleet(worker
         scene.open(scene.cleanup(Debris.INSTANCE, machine.id))
         scene.parts.cloud.terminate(machine.id)
     assert scene.broken == broken
+
+
+# ── capacity that EC2 is known to take ───────────────────────────────────────────────────────────────────────────
+
+
+def known_to_be_taken(scene):
+    return scene.world.guard.accounts._doomed()
+
+
+def test_of_two_changes_of_a_machine_only_the_one_that_was_heard_of_is_known():
+    scene = Scene()
+    victim = scene.workers[0].id
+    far = scene.world.interrupt(victim, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(days=14))
+    near = scene.world.interrupt(victim, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(minutes=30))
+    scene.parts.store.record(far)
+    scene.world.advance(300)
+    assert known_to_be_taken(scene) == frozenset()
+    scene.parts.store.record(near)
+    assert known_to_be_taken(scene) == {victim}
+
+
+def test_a_withdrawn_change_does_not_leave_an_older_one_behind_that_came_to_nothing():
+    scene = Scene()
+    machine = scene.workers[0]
+    old = scene.world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE)
+    scene.world.ec2.forget(old)
+    near = scene.world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(minutes=30))
+    assert machine.doomed_at is not None
+    scene.world.withdraw(near)
+    assert machine.doomed_at is None
+
+
+@pytest.mark.parametrize(("ago", "may_be"), [(60, True), (120, False)])
+def test_a_view_may_show_a_node_as_ready_that_fell_silent_a_moment_ago(ago, may_be):
+    scene = Scene()
+    silent = replace(scene.node(), ready=False, ready_changed_at=scene.world.now - timedelta(seconds=ago))
+    assert scene.world.guard.accounts._may_be_ready(silent, scene.world.runs["r"]) is may_be

@@ -72,7 +72,7 @@ def forgotten(workers: Sequence[Worker], pool: Pool) -> list[Step]:
     for worker in workers:
         node = worker.node
         if worker.phase is Phase.CORDONED and worker.operation is None and node and node.removal:
-            text = f"{node.name} was cordoned by {node.removal}, which is no longer open. It is let back in."
+            text = f"{node.name} was cordoned by {node.removal}, which is no longer open. Its cordon is taken off."
             steps += [
                 Uncordon(node.name, node.removal),
                 Tell(alert=AlertKind.READMITTED, pool=pool.name, subjects=(node.name,), text=text),

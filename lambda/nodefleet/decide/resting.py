@@ -1,7 +1,8 @@
 """Resting cost: instances that are paid for and are no capacity. Few, and for a short time, or an operator is alerted.
 
-Interrupted, failed, unhealthy and stopped workers, and workers of a pool that the policy does not have. Most of them
-end by other rules; this one notices when they do not, whatever the cause.
+Interrupted, failed, unhealthy and stopped workers, those with a cordon of ours that no removal needs any more and that
+nobody can take off, and workers of a pool that the policy does not have. Most of them end by other rules; this one
+notices when they do not, whatever the cause.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,4 +50,8 @@ def resting_tells(
 def _rests(worker: Worker, policy: Policy) -> bool:
     if worker.instance is None or worker.instance.state in _ENDING:
         return False
-    return worker.phase in _NO_CAPACITY or policy.pool(worker.pool) is None
+    return worker.phase in _NO_CAPACITY or _is_stale_cordon(worker) or policy.pool(worker.pool) is None
+
+
+def _is_stale_cordon(worker: Worker) -> bool:
+    return worker.phase is Phase.CORDONED and worker.operation is None and not worker.held_by_person

@@ -97,6 +97,7 @@ class Removal:
     asked_at: datetime | None = None  # when that was first asked
     unlisted_since: datetime | None = None  # EC2 does not list the machine: it is believed gone after a second look
     undeleted_since: datetime | None = None  # the machine is gone, and its Node was first to be deleted then
+    readmitting_since: datetime | None = None  # its cordon was first to be taken off then, and is still on
     forced: bool = False  # people were told that pods are deleted by force
     cancelled: str = ""  # a reason: it is let back in
     notice: NoticeKind | None = None  # voluntary: what EC2 announced or recommends; withdrawn, it is let back in

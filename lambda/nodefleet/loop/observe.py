@@ -1,7 +1,7 @@
 """Everything one look sees, asked for at once. What does not answer is Missing with its cause, never empty."""
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from nodefleet.domain.machines import Instance, InstanceType, Node, Notice
@@ -80,7 +80,17 @@ def _catalog(parts: Parts, found: tuple[InstanceType, ...] | Missing) -> tuple[I
 
 
 def _notices(recorded: Iterable[Notice], kubernetes: ClusterView | Missing) -> tuple[Notice, ...]:
-    """What EC2 said. A node that was drained while nothing could be recorded tells it itself."""
+    """What EC2 said. A node that was drained while nothing could be recorded tells it itself; a record of the same says
+    more: by which event it came, and whether it was withdrawn."""
     nodes: tuple[Node, ...] = () if isinstance(kubernetes, Missing) else kubernetes.nodes
     on_nodes = [notice for node in nodes if (notice := notice_in(node.removal))]
-    return tuple(sorted({*on_nodes, *recorded}, key=lambda notice: (notice.instance, notice.at, notice.kind.value)))
+    notices = tuple(recorded)
+    told = {(notice.instance, notice.kind, notice.at) for notice in notices}
+    untold = [notice for notice in on_nodes if (notice.instance, notice.kind, notice.at) not in told]
+    return tuple(sorted(dict.fromkeys((*untold, *notices)), key=_order))
+
+
+def _order(notice: Notice) -> tuple[str, datetime, str, datetime, str, bool]:
+    """Total: of two notices none may come first by chance, since the first of two alike decides."""
+    told_at = notice.told_at or notice.at
+    return notice.instance, notice.at, notice.kind.value, told_at, notice.event, notice.withdrawn

@@ -18,7 +18,7 @@ from enum import Enum
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import Joined, JoinFailed, Launch, Lesson, MarkFailed, Step, Tell
+from nodefleet.domain.operations import Joined, JoinFailed, Launch, Lesson, MarkFailed, Step, Tell, silence
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.operations.progress import Progress, rules_of, seconds
@@ -61,7 +61,9 @@ def followed(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[
             launch = replace(launch, lost=(*launch.lost, instance))
             if fate is not _Fate.TAKEN:
                 lessons.append(JoinFailed(pool=launch.pool, instance=instance, at=seen.at))
-                steps.extend(_said(launch, instance, fate, policy))
+                steps.extend(
+                    _said(launch, instance, fate, policy, markable=_may_be_marked(launch, worker, seen, policy))
+                )
     return launch, Progress(steps=tuple(steps), lessons=tuple(lessons))
 
 
@@ -81,14 +83,22 @@ def _should_show(launch: Launch, policy: Policy, now: datetime) -> bool:
     return now >= (launch.answered_at or launch.started) + policy.interval
 
 
-def _said(launch: Launch, instance: str, fate: _Fate, policy: Policy) -> tuple[Step, ...]:
+def _may_be_marked(launch: Launch, worker: Worker | None, seen: Observation, policy: Policy) -> bool:
+    """A tag that nobody may set must not keep the launch open: after as long again as a join may take it is left."""
+    instance = worker.instance if worker else None
+    limit = rules_of(policy, launch.pool).health.join_limit
+    return instance is not None and seen.at - instance.launched_at - silence(launch, seen.at) < 2 * limit
+
+
+def _said(launch: Launch, instance: str, fate: _Fate, policy: Policy, *, markable: bool) -> tuple[Step, ...]:
     limit = seconds(rules_of(policy, launch.pool).health.join_limit)
+    marked = "It is marked" if markable else "It is not marked"
     words = {
-        _Fate.LATE: f"did not join within {limit}. It is marked: look at its console output and the K3s agent's log",
+        _Fate.LATE: f"did not join within {limit}. {marked}: look at its console output and the K3s agent's log",
         _Fate.NEVER_READY: "joined, but its node never became ready. Look at what `kubectl describe node` says of it",
         _Fate.ENDED: "ended before it joined. Look at its state transition reason in EC2",
         _Fate.VANISHED: "was launched, but EC2 does not show it. Look for who terminated it or took its tags away",
     }
     text = f"{instance} in {launch.zone} {words[fate]}"
     told = Tell(alert=AlertKind.JOIN_FAILED, pool=launch.pool, subjects=(instance,), text=text)
-    return (MarkFailed(instance), told) if fate is _Fate.LATE else (told,)
+    return (MarkFailed(instance), told) if fate is _Fate.LATE and markable else (told,)

@@ -24,15 +24,18 @@ First match wins; the steps of each look are read off the world again, so each i
     past the deadline, pods left                         -               -               terminated [3]
     pods left                                            evicted as budgets allow now; the rest waits
     pods left, but no Node object                        waited for: Kubernetes deletes them itself
+    let back in for drain_timeout, and still cordoned    failed, told    failed, told    failed, told
     no pods left, with or without a Node                 terminated      terminated      terminated
 
-[1] without EC2 only; it is never terminated or closed then. [2] see `blockers`. [3] a dead node's pods cannot end.
+[1] without EC2 only; it is never terminated or closed then, and waits once EC2 withdrew it or should have taken it.
+[2] see `blockers`. [3] a dead node's pods cannot end.
 [4] but not those of a StatefulSet that are ending already on a live node: their successors would run beside them.
 "Let back in" takes off our own cordon only. Once EC2 was asked to terminate it, only EC2 not doing so lets it back in.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import assert_never
 
 from nodefleet.domain.alerts import AlertKind
@@ -77,6 +80,8 @@ def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: 
     unseen = isinstance(seen.instances, Missing)
     pods = view.pods if view else None
     noted = with_silence(replace(removal, unlisted_since=None), seen.at, silent=unseen or pods is None)
+    if removal.readmitting_since:  # nobody could try while nobody answered
+        noted = replace(noted, readmitting_since=removal.readmitting_since + noted.silent - removal.silent)
     waiting = Progress(steps=kept(removal, noted))
 
     instance = instance_of(removal, seen)
@@ -168,9 +173,12 @@ def _voluntary(before: Removal, leaving: Leaving, fleet: Sequence[Worker]) -> Pr
 
 def _interrupted(before: Removal, leaving: Leaving) -> Progress:
     removal = leaving.removal
+    overdue = is_overdue(removal, leaving.rules, leaving.now)
+    if leaving.instance is None and (leaving.withdrawn or overdue):
+        return Progress(steps=kept(before, removal))  # EC2 does not say that it runs: it is let back in when it does
     if leaving.runs and not leaving.ends and leaving.withdrawn:
         return _withdrawn(leaving)
-    if leaving.runs and not leaving.ends and is_overdue(removal, leaving.rules, leaving.now):
+    if leaving.runs and not leaving.ends and overdue:
         late = seconds(leaving.now - removal.deadline)
         text = (
             f"EC2 did not take {removal.instance}: {late} after its time it still runs. {leaving.name} takes pods again"
@@ -214,6 +222,7 @@ def _sick(before: Removal, leaving: Leaving) -> Progress:
 
 def _emptied(before: Removal, leaving: Leaving) -> Progress:
     """One step further on the way out: cordoned, evicted as budgets allow, terminated."""
+    leaving = replace(leaving, removal=replace(leaving.removal, readmitting_since=None))
     if not leaving.cordoned:
         return Progress(steps=(*kept(before, leaving.removal), _cordon(leaving)))
     if leaving.plan.done:
@@ -236,7 +245,7 @@ def _forced(before: Removal, leaving: Leaving) -> Progress:
     told = () if leaving.removal.forced else (_tell(leaving, AlertKind.FORCED, text),)
     cordon = () if leaving.cordoned else (_cordon(leaving),)
     delete = ForceDelete(node=leaving.name, pods=going)
-    after = replace(leaving.removal, evicting=True, forced=True)
+    after = replace(leaving.removal, evicting=True, forced=True, readmitting_since=None)
     return Progress(steps=(*told, *kept(before, after), *cordon, delete))
 
 
@@ -278,11 +287,32 @@ def _let_in(
     about: str = "",
     lessons: tuple[Lesson, ...] = (),
 ) -> Progress:
-    """Closed, with our own cordon off; a person's stays."""
-    uncordon = (Uncordon(leaving.name, leaving.node.removal),) if leaving.node and leaving.ours else ()
+    """Closed, with our own cordon off; a person's stays.
+
+    A cordon that nobody can take off (a webhook that fails) does not keep the removal open for ever: a person is told,
+    and from then on it is a stale cordon, which every iteration tries to take off. Lessons are learned once, with the
+    note of the first attempt.
+    """
+    removal, node = leaving.removal, leaving.node
     told = (_tell(leaving, alert, text, about),) if text else ()
-    close = Close(operation=leaving.removal.id, outcome=outcome, detail=detail)
-    return Progress(steps=(*uncordon, *told, close), lessons=lessons)
+    close = Close(operation=removal.id, outcome=outcome, detail=detail)
+    if node is None or not leaving.ours:
+        return Progress(steps=(*told, close), lessons=lessons)
+    since = removal.readmitting_since
+    if since is not None and leaving.now - since >= leaving.rules.drain_timeout:
+        return _still_cordoned(leaving, since)
+    first = () if since else (Keep(replace(removal, readmitting_since=leaving.now)),)
+    steps = (*first, Uncordon(leaving.name, node.removal), *told, close)
+    return Progress(steps=steps, lessons=() if since else lessons)
+
+
+def _still_cordoned(leaving: Leaving, since: datetime) -> Progress:
+    text = (
+        f"{leaving.name} could not be uncordoned since {since:%H:%M:%S} and takes no pods. It is tried again. Look at"
+        " admission webhooks and at the right to patch nodes"
+    )
+    close = Close(operation=leaving.removal.id, outcome=Outcome.FAILED, detail="its cordon could not be taken off")
+    return Progress(steps=(_tell(leaving, AlertKind.CLEANUP_NEEDS_PERSON, text), close))
 
 
 def _closed(removal: Removal, outcome: Outcome, detail: str) -> Progress:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _CLOCKS = timedelta(seconds=30)  # a run's clock may be wrong by so much
 LEAD_CLOCKS = timedelta(minutes=2)  # by which a run may take a scheduled change to be near early, or late
+OLD_VIEW = timedelta(seconds=90)  # what a run was told of Kubernetes may be so old
 _SEEN_LATE = timedelta(minutes=5)  # a machine that ended may be taken to be there for so long: lists lag
 
 
@@ -142,7 +143,8 @@ class Accounts:
             for machine in world.ec2.machines.values()
             if machine.pool == pool.pool and machine.worker and self._may_be_there(machine, run)
         }
-        ghosts = {node.instance for node in world.kube.nodes.values() if node.pool == pool.pool and node.ready} - there
+        nodes = [node for node in world.kube.nodes.values() if node.pool == pool.pool and self._may_be_ready(node, run)]
+        ghosts = {node.instance for node in nodes} - there
         asked = sum(
             expected(each) for each in self._operations() if isinstance(each, Launch) and each.pool == pool.pool
         )
@@ -154,26 +156,26 @@ class Accounts:
 
     def _doomed(self) -> frozenset[str]:
         """What EC2 takes, as far as the table says so; a scheduled change once every clock says that it is near."""
-        noted: dict[str, timedelta] = {}
+        machines, now = self._world.ec2.machines, self._world.now
+        found = set()
         for notice in self._world.table.all("notice", Notice):
-            match notice.kind:
-                case NoticeKind.REBALANCE:
-                    pass
-                case NoticeKind.SCHEDULED_CHANGE:
-                    noted.setdefault(notice.instance, 2 * LEAD_CLOCKS)
-                case _:
-                    noted[notice.instance] = timedelta(0)
-        return frozenset(
-            machine.id
-            for machine in self._world.ec2.machines.values()
-            if machine.id in noted
-            and machine.id not in self.illegible
-            and machine.doomed_at is not None
-            and self._world.now - machine.doomed_at >= noted[machine.id]
-        )
+            if notice.kind is NoticeKind.REBALANCE or notice.instance in self.illegible:
+                continue
+            # Of several changes of one machine only what is recorded is known: each by its own event.
+            scheduled = notice.kind is NoticeKind.SCHEDULED_CHANGE
+            machine = machines.get(notice.instance)
+            since = machine.dooms.get(notice.event if scheduled else notice.kind.value) if machine else None
+            if since is not None and now - since >= (2 * LEAD_CLOCKS if scheduled else timedelta(0)):
+                found.add(notice.instance)
+        return frozenset(found)
 
     def _may_be_there(self, machine: Machine, run: Run) -> bool:
         return machine.ended_at is None or (run.looked_at or self._world.now) - machine.ended_at < _SEEN_LATE
+
+    def _may_be_ready(self, node: Node, run: Run) -> bool:
+        """It is ready, or was a moment ago: a view of Kubernetes may be so old."""
+        changed = node.ready_changed_at
+        return node.ready or (changed is not None and (run.looked_at or self._world.now) - changed < OLD_VIEW)
 
     # ── the lease and wake-ups ───────────────────────────────────────────────────────────────────────────────────
 

@@ -29,7 +29,8 @@ class Availability:
         self._away: dict[tuple[str, str, str], dict[str, datetime]] = defaultdict(dict)  # workload → node → since when
 
     def evicted(self, run: Run, pod: Pod, node: Node) -> None:
-        """A ready pod was evicted just now."""
+        """A pod was evicted just now. One that is not ready is down already: it counts as its node's own, whichever of
+        the node's pods goes first, and its eviction is no violation."""
         owner = pod.owner
         if owner is None or owner.replicas is None or not self._is_voluntary(node):
             return
@@ -43,7 +44,7 @@ class Availability:
             away.clear()
         away[node.name] = now
         most = sum(pool.budgets.removals for pool in self._world.policy.pools)
-        if len(away) > most:
+        if pod.ready and len(away) > most:
             detail = f"{owner.kind} {owner.name} was not whole, and lost pods on {', '.join(away)}: {most} at a time"
             self._guard.broken(run.name, Rule.AVAILABILITY, detail)
 

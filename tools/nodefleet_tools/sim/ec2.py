@@ -204,7 +204,7 @@ class Ec2:
             case NoticeKind.SCHEDULED_CHANGE:
                 self._schedule(machine, notice, lead, happens=happens)
             case _:
-                machine.doomed_at = now
+                machine.dooms[kind.value] = now
         if kind is NoticeKind.SPOT_INTERRUPTION:
             self.clock.at(now + NOTICE, lambda: self.end(machine))
         return notice
@@ -212,7 +212,7 @@ class Ec2:
     def _schedule(self, machine: Machine, notice: Notice, lead: timedelta, *, happens: bool) -> None:
         def imminent() -> None:
             if notice.event not in self.withdrawn:
-                machine.doomed_at = machine.doomed_at or self.clock.now
+                machine.dooms.setdefault(notice.event, self.clock.now)
 
         def begins() -> None:
             if happens and notice.event not in self.withdrawn:
@@ -230,19 +230,14 @@ class Ec2:
     def withdraw(self, notice: Notice) -> Notice:
         """The scheduled change does not come after all; the answer is what is said about that."""
         self.withdrawn.add(notice.event)
-        machine = self.machines[notice.instance]
-        if machine.doomed_at is not None and not self._is_taken(machine):
-            machine.doomed_at = None
+        self.forget(notice)
         said = replace(notice, told_at=self.clock.now, withdrawn=True)
         self.interruptions.append(said)
         return said
 
-    def _is_taken(self, machine: Machine) -> bool:
-        """Something else that EC2 announced still takes it."""
-        return any(
-            each.instance == machine.id and each.kind is not NoticeKind.REBALANCE and each.event not in self.withdrawn
-            for each in self.interruptions
-        )
+    def forget(self, notice: Notice) -> None:
+        """What was announced takes the machine no longer; something else may."""
+        self.machines[notice.instance].dooms.pop(notice.event, None)
 
     def _becomes(self, machine: Machine, state: InstanceState, *, only_from: InstanceState | None = None) -> None:
         if machine.state is state or (only_from and machine.state is not only_from):

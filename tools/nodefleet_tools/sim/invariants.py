@@ -14,7 +14,7 @@ from nodefleet.domain.machines import Node
 from nodefleet.domain.operations import Cordon, Launch, Removal
 from nodefleet.domain.policy import Pool
 from nodefleet.domain.workload import Pod
-from nodefleet_tools.sim.accounts import Accounts
+from nodefleet_tools.sim.accounts import OLD_VIEW, Accounts
 from nodefleet_tools.sim.availability import Availability
 from nodefleet_tools.sim.budgets import covered, status
 from nodefleet_tools.sim.hooks import Run
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["Guard", "Happened", "Rule", "Violation"]
 
 _STUCK_AFTER = timedelta(seconds=10)  # past its grace, a pod is no longer waited for
-_OLD_VIEW = timedelta(seconds=90)  # what a run was told of Kubernetes may be so old
 _REMEMBERED = 20_000
 
 
@@ -104,7 +103,7 @@ class Guard:
 
     def _can_be_known(self, machine: Machine, run: Run) -> bool:
         """EC2 lists nothing, and no ready worker shows that this is wrong: then only fresh answers tell of machines."""
-        since = (run.looked_at or self._world.now) - _OLD_VIEW
+        since = (run.looked_at or self._world.now) - OLD_VIEW
         nodes = [node for node in self._world.kube.nodes.values() if node.pool and node.ready]
         told = any(node.ready_changed_at and node.ready_changed_at <= since for node in nodes)
         fresh = self._world.now - machine.launched_at < self._world.policy.interval
@@ -222,10 +221,12 @@ class Guard:
         machine = self._world.ec2.machines.get(node.instance) if node else None
         if machine is not None and self._came_back(pod, machine):
             self.broken(run.name, Rule.RETURNED, f"{pod.key} was evicted from {pod.node}, and would come back again")
-        if not pod.ready or pod.deleted_at is not None:
-            return  # it was no healthy one, or had to go anyway
+        if pod.deleted_at is not None:
+            return  # it had to go anyway
         if node is not None:
             self.availability.evicted(run, pod, node)
+        if not pod.ready:
+            return  # no budget counted it
         pods = tuple(self._world.kube.pods.values())
         for budget in self._world.kube.budgets.values():
             now = status(budget, pods) if covered(budget, [pod]) else None

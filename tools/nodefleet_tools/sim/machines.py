@@ -28,13 +28,18 @@ class Machine:
     untagged_at: datetime | None = None  # somebody took the cluster's tag away
     failed: bool = False
     by: str = SETUP  # who launched it: a run's name, or PERSON
-    doomed_at: datetime | None = None  # when EC2 said that it takes it
+    dooms: dict[str, datetime] = field(default_factory=dict)  # what takes it, by event, and since when it counts
     hourly_usd: float = 0.0
     states: list[tuple[datetime, InstanceState]] = field(default_factory=list)
 
     @property
     def state(self) -> InstanceState:
         return self.states[-1][1]
+
+    @property
+    def doomed_at(self) -> datetime | None:
+        """Since when EC2 takes it."""
+        return min(self.dooms.values(), default=None)
 
     @property
     def live(self) -> bool:

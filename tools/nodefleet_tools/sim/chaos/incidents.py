@@ -68,6 +68,7 @@ INCIDENTS: Mapping[str, Befalls] = {
     "a notice can never be read": of_cloud.takes_spot_illegibly,
     "a person removes a pool that grows": of_people.removes_growing_pool,
     "EC2 schedules changes of many days ahead": of_cloud.schedules_many_ahead,
+    "EC2 never tags what did not join": of_cloud.never_tags,
 }
 
 

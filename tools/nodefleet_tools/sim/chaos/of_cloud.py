@@ -60,18 +60,15 @@ def schedules(stage: Stage, random: Random) -> str:
     if machine is None or machine.doomed_at is not None:
         return ""
     world = stage.world
-    stage.invocations.event([world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE)])
+    notice = world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE)
+    stage.invocations.event([notice])
     happens = coin(random)
     if happens:
         world.clock.after(random.uniform(60, 600), lambda: world.ec2.end(machine))
         return machine.id
     rules = RemovalRules()
-
-    def forgotten() -> None:
-        machine.doomed_at = None
-
     after = rules.notice + rules.false_alarm_after + LAMBDA_LIMIT  # whoever began before that may still act on it
-    world.clock.after(after.total_seconds(), forgotten)
+    world.clock.after(after.total_seconds(), lambda: world.ec2.forget(notice))
     return f"{machine.id}, but nothing will come of it"
 
 
@@ -109,6 +106,14 @@ def recommends_all(stage: Stage, random: Random) -> str:
     for machine in chosen:
         stage.invocations.event([stage.world.interrupt(machine.id, NoticeKind.REBALANCE)])
     return ", ".join(machine.id for machine in chosen)
+
+
+def never_tags(stage: Stage, random: Random) -> str:
+    """A tag policy that nobody mends refuses the tag of what did not join, and some machines do not join."""
+    world = stage.world
+    stage.strikes.untaggable = True
+    world.kube.settings.never_joins = max(world.kube.settings.never_joins, random.choice((0.2, 0.6)))
+    return "for ever"
 
 
 def dies(stage: Stage, random: Random) -> str:

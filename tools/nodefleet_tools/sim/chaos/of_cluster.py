@@ -104,6 +104,8 @@ def cannot_read_record(stage: Stage, random: Random) -> str:
 def refuses_workload(stage: Stage, random: Random) -> str:
     """The scheduler has a reason that packing does not know, for a while or for ever."""
     workload = _any(stage, random)
+    if workload is None:
+        return ""
     workload.traits.refused = "0/3 nodes are available: 3 node(s) exceed max volume count."
     stage.world.kube.changed()
     if coin(random):
@@ -120,6 +122,8 @@ def refuses_workload(stage: Stage, random: Random) -> str:
 
 def scales_workload(stage: Stage, random: Random) -> str:
     workload = _any(stage, random)
+    if workload is None:
+        return ""
     replicas = random.choice((0, 1, 2, 4, 8, 12))
     stage.world.controllers.scale(workload, replicas)
     return f"{workload.name} to {replicas}"
@@ -127,6 +131,8 @@ def scales_workload(stage: Stage, random: Random) -> str:
 
 def changes_load(stage: Stage, random: Random) -> str:
     workload = _any(stage, random)
+    if workload is None:
+        return ""
     workload.traits.cpu_use = random.choice((0.05, 0.5, 1.0, 2.0))
     return f"{workload.name} uses {workload.traits.cpu_use:g} × what it asks for"
 
@@ -134,6 +140,8 @@ def changes_load(stage: Stage, random: Random) -> str:
 def changes_budget(stage: Stage, random: Random) -> str:
     """A second budget on the same pods, among others: those can never be evicted."""
     workload = _any(stage, random)
+    if workload is None:
+        return ""
     world = stage.world
     chosen = random.choice(("none", "0", "50%", "two"))
     world.kube.budgets.pop(f"default/{workload.name}-pdb", None)
@@ -146,14 +154,14 @@ def changes_budget(stage: Stage, random: Random) -> str:
     return f"{workload.name}: {chosen}"
 
 
-def _any(stage: Stage, random: Random) -> Workload:
-    """There is always one while the scene has a service; a shortened one may not."""
+def _any(stage: Stage, random: Random) -> Workload | None:
+    """There is always one while the scene has a service; a shortened one may have none."""
     scaled = [
         each
         for each in stage.world.controllers.workloads.values()
         if each.kind in _SCALED and each.namespace == "default"
     ]
-    return random.choice(scaled)
+    return random.choice(scaled) if scaled else None
 
 
 def is_restored(stage: Stage, random: Random) -> str:

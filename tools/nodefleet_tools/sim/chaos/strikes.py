@@ -55,6 +55,7 @@ class Strikes:
         self.poisoned: dict[str, Failing] = {}  # by a pod's uid or a node's name: every call about it fails
         self.hopeless: dict[str, Failing] = {}  # by a node's name: the same, and it cannot be deleted either; for ever
         self.illegible: set[str] = set()  # instances whose notices cannot be read, for ever: the store leaves them out
+        self.untaggable = False  # the tag of what did not join is refused, for ever
         self.unreadable = ""  # a record that cannot be read, and stops every run that reads the table
         self._look_takes = look_takes
         self.denied: frozenset[str] = frozenset()  # calls that our role may not make
@@ -91,6 +92,9 @@ class Strikes:
         if call.name == "store.state" and self.unreadable:
             self._struck(call, "finds a record that cannot be read")
             raise MalformedError(f"the record {self.unreadable} in the table cannot be read: its format is newer")
+        if self.untaggable and call.name == "cloud.mark_failed":
+            self._struck(call, f"fails for {call.arguments[0]}")
+            raise UnavailableError(SERVICES[call.port], "TagPolicyViolation")
         if not (self.poisoned or self.hopeless):
             return
         subject = _subject(call)

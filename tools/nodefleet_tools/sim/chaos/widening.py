@@ -197,6 +197,7 @@ LATER: Mapping[str, Widening] = {
         (1013, "a notice can never be read", 0.05),
         (1014, "a person removes a pool that grows", 0.1),
         (1015, "EC2 schedules changes of many days ahead", 0.1),
+        (1016, "EC2 never tags what did not join", 0.03),
     )
 }
 ALL: Mapping[str, Widening] = {**WIDENINGS, **LATER}

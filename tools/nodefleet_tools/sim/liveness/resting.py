@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState
+from nodefleet.domain.operations import Removal
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule
@@ -40,7 +41,10 @@ class RestingCost(Check):
             return False
         node = self.world.kube.node_of(machine.id)
         stopped = machine.state in (InstanceState.STOPPING, InstanceState.STOPPED)
-        return stopped or node is None or not node.ready or self.world.policy.pool(machine.pool) is None
+        if stopped or node is None or not node.ready or self.world.policy.pool(machine.pool) is None:
+            return True
+        leaves = any(isinstance(each, Removal) and each.instance == machine.id for each in self.world.table.operations)
+        return node.cordoned and bool(node.removal) and not leaves
 
     def _alerted(self, machine: Machine) -> bool:
         """An alert of the last while names it. Of many the text names the first few and counts the others, so one that
