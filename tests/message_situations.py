@@ -177,6 +177,16 @@ def _somebody_adopts() -> Cluster:
     return cluster
 
 
+@_shows(AlertKind.RECYCLED)
+def _somebody_recycles() -> Cluster:
+    cluster = shop()
+    worker = cluster.world.workers()[0].id
+    with _typed(cluster.world) as terminal:
+        done = terminal("recycle", worker, "--reason", "kernel update", "--by", "anna")
+        assert done.exit_code == 0, done.output
+    return cluster
+
+
 @_shows(AlertKind.PAUSED)
 def _somebody_pauses() -> Cluster:
     return _person(("pause", "--for", "2h", "--reason", "database migration", "--by", "anna"))
@@ -404,6 +414,18 @@ def _share_of_spot_heals() -> Cluster:
     cluster.tick()
     cluster.warned([cluster.world.interrupt(spot_worker(cluster.world))])
     cluster.calm(25)
+    return cluster
+
+
+@_shows(AlertKind.ROTATION_BLOCKED)
+def _old_workers_are_kept() -> Cluster:
+    rotation = {"max_age": "2h", "spread_percent": 0, "alert_after": "30m"}  # they have been there for a day
+    world = World(seed=1, policy={"limits": {"min": 2, "max": 6}, "rotation": rotation})
+    world.add_workers(2)
+    world.deploy("shop", replicas=2, cpu=1200, annotations={"node-fleet.io/do-not-disrupt": "true"})
+    world.settle()
+    cluster = Cluster(world)
+    cluster.calm(10)
     return cluster
 
 

@@ -27,6 +27,7 @@ ALERTS_OF_DECISIONS = {
     AlertKind.PODS_REFUSED,
     AlertKind.RECOVERED,
     AlertKind.RESTING_COST,
+    AlertKind.ROTATION_BLOCKED,
     AlertKind.SCALE_DOWN_BLOCKED,
     AlertKind.SICK,
 }  # the others are sent by operations, the loop or people: tests/messages.json has all

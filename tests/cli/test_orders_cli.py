@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from nodefleet.domain.observation import Adopt, Drain, Pause, Scale
+from nodefleet.domain.observation import Adopt, Drain, Pause, Recycle, Scale
 from nodefleet_tools.cli import people
 from nodefleet_tools.cli.waking import FUNCTION
 from nodefleet_tools.sim.world import World
@@ -372,3 +372,56 @@ def test_without_a_policy_that_can_be_followed_nothing_is_drained(world, termina
     world.table.put_policy(replace(newest, number=newest.number + 1, data={"from_the_future": 1}))
     assert terminal("drain", "--all").exit_code != 0
     assert orders(world) == ()
+
+
+# ── new workers in the place of old ones ─────────────────────────────────────────────────────────────────────────
+
+
+def test_workers_are_recycled_and_it_is_told_of_their_pool(world, terminal):
+    first, second = (machine.id for machine in world.workers()[:2])
+    done = terminal("recycle", first, second, first, "--reason", "new kernel.", *ME)
+    assert done.exit_code == 0
+    until = world.now + timedelta(days=1)
+    assert orders(world) == tuple(
+        Recycle(instance=each, at=world.now, by="ann", reason="new kernel.", until=until) for each in (first, second)
+    )
+    told = sorted(world.table.events, key=lambda event: event.text)
+    assert [(event.kind.value, event.pool) for event in told] == [("recycled", "default")] * 2
+    assert told[0].text == (
+        f"ann asked for a new worker in the place of {first}: new kernel. The next run begins;"
+        " it is given up at 2026-11-17 12:00 UTC."
+    )
+    assert words(done)[0].startswith("2 workers are replaced, budgets.removals at a time.")
+    assert words(done)[-1] == f"recycle {second} 2026-11-17 12:00 UTC 1 d ann new kernel."
+
+
+def test_all_workers_of_a_pool_are_recycled(world, terminal, batch):
+    assert terminal("recycle", "--pool", "default", *ME).exit_code == 0
+    assert {each.instance for each in orders(world)} == {each.id for each in world.workers()} - set(batch)
+
+
+@pytest.mark.parametrize(
+    "named", [[], ["i-unknown"], ["UNOWNED"], ["--pool", "nowhere"], ["OWNED", "--pool", "default"]]
+)
+def test_nothing_else_is_recycled(world, terminal, batch, named):
+    ids = {"UNOWNED": batch[0], "OWNED": world.workers()[0].id}
+    done = terminal("recycle", *[ids.get(each, each) for each in named])
+    assert done.exit_code != 0
+    assert orders(world) == ()
+
+
+def test_a_worker_that_was_recycled_is_gone_and_a_new_one_is_there():
+    cluster = shop(workers=3, replicas=6, cpu=600, limits={"min": 3, "max": 6})
+    old = cluster.world.workers()[0].id
+    with pytest.MonkeyPatch.context() as patched:
+        Terminal(patched, SimConnection(cluster.world))("recycle", old, *ME)
+    sizes = set()
+    for _ in range(10):
+        cluster.tick()
+        sizes.add(len(cluster.world.ec2.live_workers()))
+    ids = [machine.id for machine in cluster.world.ec2.live_workers()]
+    assert old not in ids
+    assert (len(ids), sizes) == (3, {3, 4})
+    cluster.calm(32)  # EC2 shows for an hour that it ended
+    assert orders(cluster.world) == ()
+    assert cluster.world.guard.violations == []

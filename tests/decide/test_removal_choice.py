@@ -6,7 +6,7 @@ import pytest
 
 from builders import NOON, TARGET, after, instance, look, node, pod
 from nodefleet.decide.case import Case
-from nodefleet.decide.removal import Leaving, choose, not_asked, ranked
+from nodefleet.decide.removal import Leaving, choose, is_held_fast, not_asked, ranked
 from nodefleet.decide.scene import Scene
 from nodefleet.domain.decision import Stay, StayReason
 from nodefleet.domain.fleet import Phase, workers
@@ -327,3 +327,12 @@ def test_workers_that_are_not_ready_say_so_when_nobody_can_leave():
         Stay(worker=name, phase=Phase.UNREADY, reason=StayReason.NOT_READY, detail="") for name in ("w1", "w2")
     )
     assert Leaving(stays=stays).obstacle == f"no node can leave: {Phase.UNREADY.value} (w1, w2)"
+
+
+def test_asking_whether_something_keeps_a_worker_moves_no_pod():
+    """Two workers whose pods fit on the third one, but not those of both: who is asked first takes nobody's room."""
+    full = [pod("a-1", "w000", requests=Resources(cpu=1500)), pod("b-1", "w002", requests=Resources(cpu=1500))]
+    everyone, ground = setting(look([0, 2, 4], pods=full))
+    assert [is_held_fast(worker, ANY_MARKET, ground) for worker in everyone[:2]] == [None, None]
+    leaving = choose(everyone, ANY_MARKET, 1, ground, due=[everyone[1]])
+    assert names(leaving) == ["w002"]

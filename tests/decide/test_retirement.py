@@ -7,7 +7,8 @@ import pytest
 from builders import NOON, after, instance, look, node
 from nodefleet.decide.bounds import floor
 from nodefleet.decide.capacity import counted
-from nodefleet.decide.retirement import bounds, is_due, may_leave, retirement, tells
+from nodefleet.decide.replacement import bounds, may_leave, replacement
+from nodefleet.decide.retirement import is_due, retiring, tells
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Count, Rank
 from nodefleet.domain.fleet import workers
@@ -22,6 +23,10 @@ def change(number, ahead=timedelta(days=14), kind=NoticeKind.SCHEDULED_CHANGE):
     return Notice(instance=f"i-{number:03}", kind=kind, at=NOON + ahead, told_at=NOON)
 
 
+def retirement(everyone, pool, count, ahead, *, braked=False):
+    return replacement(retiring(everyone, braked=braked), everyone, pool, count, ahead)
+
+
 def planned(*numbers, total=4, ahead=0, pool=POOL, **changes):
     seen = look(total, notices=[change(n) for n in numbers], **changes)
     everyone = workers(seen, Policy(pools=(pool,)))
@@ -34,7 +39,7 @@ def planned(*numbers, total=4, ahead=0, pool=POOL, **changes):
 
 def test_one_replacement_at_a_time_is_wanted():
     _, count, plan = planned(1, 2)
-    assert ([worker.id for worker in plan.due], plan.wanted, plan.ahead, plan.at_max) == (
+    assert ([each.worker.id for each in plan.due], plan.wanted, plan.ahead, plan.at_max) == (
         ["i-001", "i-002"],
         1,
         0,
@@ -50,7 +55,7 @@ def test_the_earliest_goes_first():
     seen = look(3, notices=[change(0), change(2, ahead=timedelta(days=1))])
     everyone = workers(seen, Policy(pools=(POOL,)))
     plan = retirement(everyone, POOL, counted(everyone, seen, "default"), 0)
-    assert [worker.id for worker in plan.due] == ["i-002", "i-000"]
+    assert [each.worker.id for each in plan.due] == ["i-002", "i-000"]
 
 
 def test_once_its_replacement_is_ready_one_leaves():
@@ -134,7 +139,7 @@ def test_a_node_that_is_no_good_goes_before_what_is_planned_and_not_while_many_a
     seen = look(3, instances=[instance(9)], nodes=[pressed], notices=[change(1)])
     everyone = workers(seen, Policy(pools=(POOL,)))
     count = counted(everyone, seen, "default")
-    assert [worker.id for worker in retirement(everyone, POOL, count, 0).due] == ["i-009", "i-001"]
-    assert [worker.id for worker in retirement(everyone, POOL, count, 0, braked=True).due] == ["i-001"]
+    assert [each.worker.id for each in retirement(everyone, POOL, count, 0).due] == ["i-009", "i-001"]
+    assert [each.worker.id for each in retirement(everyone, POOL, count, 0, braked=True).due] == ["i-001"]
     told = {each.alert: each.text for each in tells(everyone, POOL)}
     assert "DiskPressure since 11:50:00" in told[AlertKind.SICK]

@@ -24,6 +24,7 @@ from nodefleet.domain.policy import (
     Reactive,
     Readings,
     RemovalRules,
+    Rotation,
     Score,
     Steps,
     Sustain,
@@ -210,6 +211,24 @@ POOLS_THAT_CLASH = [
         ),
     ),
     (
+        Pool(rotation=Rotation(retry_longest=seconds(599))),
+        (
+            "removal.retry_first: 600 is more than pools[0].rotation.retry_longest (599);"
+            " the pause grows from retry_first to this"
+        ),
+    ),
+    (
+        Pool(rotation=Rotation(window="night")),
+        "rotation.window: 'night' is not among the pool's windows; declare it under windows, by this name",
+    ),
+    (
+        Pool(rotation=Rotation(max_age=seconds(1499))),
+        (
+            "rotation.max_age: 1499 makes workers due after 1199.2 s, and replacing one may take 1200 s;"
+            " write days: workers would be replaced all the time"
+        ),
+    ),
+    (
         Pool(market=MarketMix(types=())),
         "market.types: [] names no instance type; name one at least; several, so that one may be out of capacity",
     ),
@@ -318,6 +337,11 @@ def test_what_does_not_go_together_in_a_pool(pool, problem):
         Pool(removal=RemovalRules(force_after=seconds(119))),
         Pool(labels={"example.com/node-role.kubernetes.io/": "x"}),
         Pool(sustain=Sustain(up=Score(threshold=1.5, half_life=seconds(120), window=seconds(120)))),
+        Pool(rotation=Rotation(max_age=seconds(1500))),
+        Pool(
+            windows=(Window(name="night", cron="0 2 * * *", lasting=HOUR),),
+            rotation=Rotation(max_age=24 * HOUR, window="night"),
+        ),
         window(lasting=seconds(120)),
         window(min=2, max=10),
         window(min=4, max=4),

@@ -8,7 +8,7 @@ import pytest
 from book_builders import OpenBook
 from builders import NOON, after, instance, look
 from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
-from nodefleet.domain.observation import Adopt, Drain, Pause, Scale
+from nodefleet.domain.observation import Adopt, Drain, Pause, Recycle, Scale
 from nodefleet.domain.policy import Policy
 from nodefleet.domain.readings import Missing
 from nodefleet.loop.tidy import tidy, without_retired
@@ -156,3 +156,18 @@ def test_a_withdrawal_is_kept_beside_the_notice_that_it_takes_back_until_its_tim
     change = replace(TOLD, kind=NoticeKind.SCHEDULED_CHANGE, at=after(3600), told_at=after(-60), event="event-1")
     withdrawal = replace(change, told_at=after(-30), withdrawn=True)
     assert tidied(notices=(change, withdrawal), instances=(instance(1),)) == ((change,), (), (withdrawal,))
+
+
+@pytest.mark.parametrize(
+    ("state", "ended"),
+    [(InstanceState.RUNNING, False), (InstanceState.SHUTTING_DOWN, False), (InstanceState.TERMINATED, True)],
+)
+def test_an_order_to_replace_a_worker_ends_when_the_worker_has_ended(state, ended):
+    order = Recycle(instance="i-001", at=NOON, until=after(86400))
+    _, expired, _ = tidied(commands=(order,), instances=(instance(1, state=state),))
+    assert expired == ((order,) if ended else ())
+
+
+def test_an_order_to_drain_ends_when_a_pool_owns_the_worker():
+    order = Drain(instance="i-001", at=NOON, until=after(86400))
+    assert tidied(commands=(order,), instances=(instance(1),))[1] == (order,)

@@ -32,6 +32,24 @@ def stories() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "window-max", lambda: _window(max=2)
     yield "score", lambda: _demand("threshold", sustain={"up": {"kind": "score", "threshold": 2.0, "half_life": "4m"}})
     yield "above-max", _above_max
+    yield "rotation", lambda: _rotation(limits={"min": 3, "max": 6})
+    yield "rotation-at-max", lambda: _rotation(limits={"min": 3, "max": 3})
+    yield "rotation-blocked", lambda: _rotation(annotations={"node-fleet.io/do-not-disrupt": "true"})
+
+
+def _rotation(annotations: dict[str, str] | None = None, **policy: object) -> None:
+    """Workers of a day where some hours are allowed, and a new launch template at last."""
+    rules = {"max_age": "6h", "drift": True, "alert_after": "20m"}
+    world = World(seed=1, policy={"cooldown": {"down": "2m"}, "rotation": rules, **policy})
+    world.add_workers(3)
+    world.deploy("shop", replicas=3, cpu=600, annotations=annotations or {})
+    world.settle()
+    cluster = Cluster(world)
+    cluster.calm(2 * _TICKS)
+    deployment = world.table.state().deployment
+    targets = tuple(replace(target, template_version="2") for target in deployment.targets)
+    world.table.put("deployment", "", replace(deployment, targets=targets))
+    cluster.calm(_TICKS)
 
 
 def _demand(kind: str, **policy: object) -> None:

@@ -30,11 +30,11 @@ def kept(opinions: Sequence[Opinion], look: Look, reactive: Reactive, step: int)
     if not calm:
         return [floor(look.capacity, BoundSource.KEEP, Rank.SIGNAL, "no signal is calm")]
     down = _agreed(calm, step)
-    while down > 1 and _too_much(opinions, look, reactive, down):
+    while down > 1 and too_much(opinions, look, reactive, down):
         down -= 1
-    too_much = _too_much(opinions, look, reactive, down)
-    if too_much:
-        return [floor(look.capacity, BoundSource.PROJECTION, Rank.SIGNAL, sentence) for sentence in too_much]
+    over = too_much(opinions, look, reactive, down)
+    if over:
+        return [floor(look.capacity, BoundSource.PROJECTION, Rank.SIGNAL, sentence) for sentence in over]
     sentence = "; ".join(opinion.vote.reason for opinion in calm)
     return [floor(max(0, look.capacity - down), BoundSource.CALM, Rank.SIGNAL, sentence)]
 
@@ -47,7 +47,7 @@ def _agreed(calm: Sequence[Opinion], step: int) -> int:
     return max(1, min([step, *asked])) if asked else 1
 
 
-def _too_much(opinions: Sequence[Opinion], look: Look, reactive: Reactive, down: int) -> list[str]:
+def too_much(opinions: Sequence[Opinion], look: Look, reactive: Reactive, down: int) -> list[str]:
     """Readings that would come too close to their growth threshold on the nodes that remain."""
     if look.capacity <= down:
         return []  # the last one goes only where min is 0, and only if its pods fit elsewhere

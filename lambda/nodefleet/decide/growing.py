@@ -30,6 +30,9 @@ class Need:
     restoring: int  # how many of them only make up for what is missing: they start no cooldown
     on_demand: int = 0  # at least so many On-Demand: replacements that hold min
     asks: tuple[Ask, ...] = ()  # what waiting pods need of the new nodes
+    replacing: frozenset[str] = (
+        frozenset()
+    )  # workers that go when the new ones are there: their zone and market is free
     reason: str
 
 
@@ -41,7 +44,10 @@ def grow(
     target = target_of(seen, pool)
     returning = {step.operation for step in back}
     staying = [
-        w for w in workers if w.is_capacity or (isinstance(w.operation, Removal) and w.operation.id in returning)
+        w
+        for w in workers
+        if (w.is_capacity and w.id not in need.replacing)
+        or (isinstance(w.operation, Removal) and w.operation.id in returning)
     ]
     asks = [*need.asks[:more], *[ANY] * max(0, more - len(need.asks))]
     placed = place(

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from nodefleet.decide import debris, explain, guard, health
+from nodefleet.decide import debris, explain, guard, health, retirement, rotation
 from nodefleet.decide.bounds import Settled, floor, settle
 from nodefleet.decide.burst import look_again
 from nodefleet.decide.capacity import Membership, membership
@@ -15,17 +16,17 @@ from nodefleet.decide.growing import Need, grow
 from nodefleet.decide.hearing import Heard, after_growth, hear
 from nodefleet.decide.limits import commands, fleet_limit, limits, replacements, windows
 from nodefleet.decide.market import heal, settled_swap, swap_bounds
-from nodefleet.decide.removal import Leaving, choose, held_fast, not_asked
-from nodefleet.decide.retirement import Retirement, is_due, may_leave, retirement, why
-from nodefleet.decide.retirement import bounds as retiring
-from nodefleet.decide.retirement import tells as retirement_tells
+from nodefleet.decide.removal import Leaving, choose, not_asked
+from nodefleet.decide.replacement import Replacement, may_leave
+from nodefleet.decide.replacement import bounds as replacing
 from nodefleet.decide.scene import Scene
+from nodefleet.decide.turnover import Turnover, turnover
 from nodefleet.decide.waiting import Waiting
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, Bound, BoundSource, PoolDecision, Rank
 from nodefleet.domain.fleet import Worker
-from nodefleet.domain.memory import Loss, Memory, PoolMemory
-from nodefleet.domain.operations import Step, Tell
+from nodefleet.domain.memory import Loss, Memory, PoolMemory, RotationState
+from nodefleet.domain.operations import Removal, Step, Tell, Why
 from nodefleet.domain.wording import some
 
 
@@ -53,21 +54,13 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
     keep = kept(heard.opinions, this.look, this.pool.reactive, this.pool.steps.down)
     who = _membership(this, keep, whole)
     held = health.brake(this.workers, this.pool, this.before.braked_since, this.seen.at)
-    planned = [worker for worker in this.workers if is_due(worker)]
-    due = retirement(
-        this.workers,
-        this.pool,
-        this.count,
-        this.before.ahead,
-        most=this.most,
-        braked=held.since is not None,
-        held_fast=held_fast(planned, this.pool, scene.ground(this, this.before.backoffs)) if planned else frozenset(),
-    )
     doubt = doubts(this, heard.opinions)
-    bounds = [
-        *_bounds(this, heard, keep, health.to_replace(who.losses, held, this.pool), whole, trust, doubt),
-        *retiring(due, this.count.capacity),
-    ]
+    owed = health.to_replace(who.losses, held, this.pool)
+    others = _bounds(this, heard, keep, owed, whole, trust, doubt)
+    replaced = partial(turnover, this, scene, heard, waiting, others, who.losses, braked=held.since is not None)
+    turn = replaced()
+    due = turn.plan
+    bounds = [*others, *replacing(due, this.count.capacity)]
     settled = settle(bounds)
     memory = replace(
         heard.memory,
@@ -76,6 +69,7 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
         suspects=debris.suspects(this.workers, this.pool, this.before.suspects, this.seen.at),
         vanished=this.vanished,
         ahead=due.ahead,
+        rotation=turn.rotation,
         braked_since=held.since,
         swap=settled_swap(this.before.swap, this.workers, this.pool, this.seen.at),
         doubtful=doubt.since,
@@ -84,11 +78,18 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
         course = _grow(this, heard, waiting, settled, memory, due)
     elif settled.target < this.count.capacity:
         course = _shrink(this, scene, settled, bounds, memory, doubt, due)
+        if course.action is Action.HOLD:
+            turn = replaced(stuck=True)
+            course = _noted(course, turn.note)
+        if turn.plan.wanted and course.action is Action.HOLD:
+            bounds = [*others, *replacing(turn.plan, this.count.capacity)]
+            settled = settle(bounds)
+            course = _grow(this, heard, waiting, settled, memory, turn.plan)
     else:
         reason = explain.held(this.count.capacity, settled, bounds, heard.opinions)
         retired = _retire(this, scene, due, bounds, memory)
-        course = retired or _keep_size(this, scene, reason, bounds, memory)
-    heard = replace(heard, tells=(*heard.tells, *doubt.tells))
+        course = retired or _keep_size(this, scene, reason, bounds, memory, turn)
+    heard = replace(heard, tells=(*heard.tells, *doubt.tells, *turn.tells))
     decision = _decision(this, heard, bounds, settled, course, who.losses, held)
     return Result(
         decision=decision,
@@ -152,7 +153,9 @@ def _bounds(
     ]
 
 
-def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: PoolMemory, due: Retirement) -> _Course:
+def _grow(
+    this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: PoolMemory, due: Replacement
+) -> _Course:
     capacity, least = this.count.capacity, this.pool.limits.min
     more = settled.target - capacity
     restoring = min(more, max(least - capacity, len(memory.losses), due.wanted, 0))
@@ -162,6 +165,7 @@ def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: 
         restoring=restoring,
         on_demand=min(len(memory.losses), max(0, least - capacity)),
         asks=waiting.asks(more),
+        replacing=frozenset(each.worker.id for each in (*due.going[: due.ahead], *due.next)),
         reason=reason,
     )
     growth = grow(need, this.workers, this.pool, memory, this.seen, this.policy)
@@ -169,6 +173,8 @@ def _grow(this: Case, heard: Heard, waiting: Waiting, settled: Settled, memory: 
         reason = explain.grown(capacity, settled, capacity + growth.nodes, growth.obstacle)
         growth = grow(replace(need, reason=reason), this.workers, this.pool, memory, this.seen, this.policy)
     memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + min(due.wanted, growth.nodes))
+    if growth.nodes and any(each.can_wait for each in due.next):
+        memory = replace(memory, rotation=rotation.begun(memory.rotation, capacity, this.seen.at))
     if growth.nodes == 0:
         return replace(_hold(this, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)
     if growth.nodes > restoring:
@@ -191,12 +197,15 @@ def _shrink(
     bounds: Sequence[Bound],
     memory: PoolMemory,
     doubt: Doubts,
-    due: Retirement,
+    due: Replacement,
 ) -> _Course:
-    """Who is to be replaced anyway goes first: neither its zone nor the On-Demand base keeps it."""
+    """Who is to be replaced anyway goes first: neither its zone nor the On-Demand base keeps it. Of those that can wait
+    the same is true once a new node has come for one of them."""
     capacity, ground = this.count.capacity, scene.ground(this, memory.backoffs, doubt.unmeasured)
+    ground = replace(ground, rotating=frozenset(each.worker.id for each in due.due if each.can_wait))
     fewer = capacity - settled.target
-    leaving = choose(this.workers, this.pool, fewer, ground, due=due.due)
+    first = [each.worker for each in due.due if not each.can_wait or _has_come(memory.rotation, capacity)]
+    leaving = choose(this.workers, this.pool, fewer, ground, due=first)
     if not leaving.chosen:
         leaving = choose(this.workers, this.pool, fewer, ground)
     if not leaving.chosen:
@@ -204,25 +213,38 @@ def _shrink(
         return replace(_hold(this, reason, memory), leaving=leaving)
     reason = explain.shrunk(capacity, settled, bounds, [worker.name for worker in leaving.chosen])
     memory = replace(memory, last_shrink=this.seen.at)
+    if ground.rotating & {worker.id for worker in leaving.chosen}:
+        memory = rotation.progressed(memory)
     return _removed(this, leaving, reason, memory, lambda _: reason)
 
 
-def _retire(this: Case, scene: Scene, due: Retirement, bounds: Sequence[Bound], memory: PoolMemory) -> _Course | None:
+def _retire(this: Case, scene: Scene, due: Replacement, bounds: Sequence[Bound], memory: PoolMemory) -> _Course | None:
     """What EC2 has announced to take goes once its replacement is ready, by the rules of every voluntary removal."""
     number = may_leave(due, this.pool, this.count, bounds)
     if not number:
         return None
-    leaving = choose(this.workers, this.pool, number, scene.ground(this, memory.backoffs), due=due.due)
+    going = [each.worker for each in due.going]
+    leaving = choose(this.workers, this.pool, number, scene.ground(this, memory.backoffs), due=going)
     if not leaving.chosen:
         return None
     owed = tuple(
-        Loss(worker=worker.id, at=this.seen.at, cause=worker.planned.kind.value if worker.planned else "unhealthy")
-        for worker in leaving.chosen
-        if due.at_max
+        Loss(worker=worker.id, at=this.seen.at, cause=due.of(worker).cause) for worker in leaving.chosen if due.at_max
     )
-    names = some(_told(worker) for worker in leaving.chosen)
-    reason = f"Removing {len(leaving.chosen)} of {this.count.capacity}: {names}"
-    return _removed(this, leaving, reason, replace(memory, losses=(*memory.losses, *owed)), _told)
+
+    def told(worker: Worker) -> str:
+        return f"{worker.name}, {due.of(worker).reason}"
+
+    order = "it goes first, as max leaves no room" if due.at_max else "its replacement is ready"
+    capacity, names = this.count.capacity, some(map(told, leaving.chosen), "; ")
+    reason = f"Shrinking {capacity} → {capacity - len(leaving.chosen)}: {names}; {order}"
+    memory = replace(memory, losses=(*memory.losses, *owed))
+    if any(due.of(worker).can_wait for worker in leaving.chosen):
+        memory = rotation.progressed(memory)
+    return _removed(this, leaving, reason, memory, told)
+
+
+def _has_come(state: RotationState | None, capacity: int) -> bool:
+    return state is not None and state.begun_at is not None and capacity > state.nodes
 
 
 def _removed(
@@ -245,17 +267,20 @@ def _removed(
     )
 
 
-def _told(worker: Worker) -> str:
-    return f"{worker.name}, {why(worker)}"
-
-
-def _keep_size(this: Case, scene: Scene, reason: str, bounds: Sequence[Bound], memory: PoolMemory) -> _Course:
+def _keep_size(
+    this: Case, scene: Scene, reason: str, bounds: Sequence[Bound], memory: PoolMemory, turn: Turnover
+) -> _Course:
     """Holding, and healing the Spot share meanwhile."""
     healed = heal(this, memory, bounds, lambda: scene.ground(this, memory.backoffs))
     course = replace(_hold(this, reason, healed.memory), steps=healed.steps)
-    if healed.note:
-        course = replace(course, reason=f"{reason}. Also: {healed.note}")
+    course = _noted(course, healed.note, turn.note)
     return replace(course, leaving=healed.leaving) if healed.leaving else course
+
+
+def _noted(course: _Course, *notes: str) -> _Course:
+    """With what people may wonder about besides."""
+    said = "; ".join(filter(None, notes))
+    return replace(course, reason=f"{course.reason}. Also: {said}") if said else course
 
 
 def _hold(this: Case, reason: str, memory: PoolMemory) -> _Course:
@@ -289,7 +314,7 @@ def _decision(
         votes=explain.votes(heard.opinions),
         plan=(
             *health.doomed(this.workers, pool, seen),
-            *retirement_tells(this.workers, pool),
+            *retirement.tells(this.workers, pool),
             *health.forgotten(this.workers, pool),
             *health.sick(this.workers, pool, this.count, lost, held, seen, most=this.most),
             *course.steps,
@@ -303,12 +328,15 @@ def _decision(
 
 
 def _at_max(this: Case, settled: Settled, bounds: Sequence[Bound]) -> list[Tell]:
-    """People should know when the limit keeps the fleet from what it needs."""
+    """People should know when the limit keeps the fleet from what it needs. That a worker leaves of our own accord
+    before the one comes that takes its place is no news."""
     least = max(settled.target, this.count.capacity)  # whoever only wants to keep what is there asks for no more
+    leaving = sum(isinstance(w.operation, Removal) and w.operation.why is Why.VOLUNTARY for w in this.workers)
     wanting = [
         each
         for each in settled.overruled
-        if each.by in (BoundSource.MAX, BoundSource.FLEET_MAX) and each.bound.nodes > least
+        if each.by in (BoundSource.MAX, BoundSource.FLEET_MAX)
+        and each.bound.nodes > least + leaving * (each.bound.kind in (BoundSource.MIN, BoundSource.REPLACE))
     ]
     if not wanting:
         return []

@@ -1,8 +1,8 @@
 """Who leaves, and for everybody else why not.
 
 A node may leave when nothing protects it and all its pods have somewhere to go. Order: what EC2 has announced to take,
-the market above its share, the zone with the most nodes, the highest CPU idle, the fewest pods, the name. Nodes behind
-the first choice are outranked, not examined.
+the market above its share, the zone with the most nodes, what is due for rotation, the highest CPU idle, the fewest
+pods, the name. Nodes behind the first choice are outranked, not examined.
 """
 
 from collections import Counter, defaultdict
@@ -51,6 +51,7 @@ class Ground:
     now: datetime
     settles: bool = False  # a removal began a short while ago: its pods may not be ready elsewhere yet
     unmeasured: frozenset[str] = frozenset()  # nodes that are in no figure: nobody knows what they carry
+    rotating: frozenset[str] = frozenset()  # workers that are due for rotation: one that leaves needs no replacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,7 @@ def choose(
 ) -> Leaving:
     """Up to `number` workers that may leave now, within the budget of removals at a time.
 
-    With `due` only those: EC2 takes them sooner or later, so a zone or the On-Demand base does not keep them.
+    With `due` only those: each has its replacement, or is owed one, so a zone or the On-Demand base does not keep it.
     """
     stays = {worker.id: unfit for worker in workers if (unfit := _unfit(worker))}
     candidates = [worker for worker in workers if worker.id not in stays]
@@ -107,10 +108,10 @@ def choose(
     return Leaving(chosen=tuple(chosen), stays=tuple(stays[worker.id] for worker in workers))
 
 
-def held_fast(workers: Iterable[Worker], pool: Pool, ground: Ground) -> frozenset[str]:
-    """Workers that could not leave either if there were one node more."""
-    kept = ((worker, _protected(worker, pool, None, ground)) for worker in workers)
-    return frozenset(worker.id for worker, why in kept if why and why.reason in _WHATEVER_ROOM)
+def is_held_fast(worker: Worker, pool: Pool, ground: Ground) -> Protected | None:
+    """What keeps it whatever room there is. The simulation of the scheduler is not asked, and so not changed."""
+    kept = _kept(worker, pool, None, ground)
+    return kept if kept and kept.reason in _WHATEVER_ROOM else None
 
 
 def ranked(workers: Iterable[Worker], ground: Ground, mix: MarketMix) -> list[Worker]:
@@ -120,12 +121,13 @@ def ranked(workers: Iterable[Worker], ground: Ground, mix: MarketMix) -> list[Wo
     per_zone = Counter(worker.zone for worker in everyone)
     pods = ground.pods or {}
 
-    def order(worker: Worker) -> tuple[bool, bool, int, float, int, str]:
+    def order(worker: Worker) -> tuple[bool, bool, int, bool, float, int, str]:
         movable = sum(pod.movable for pod in pods.get(worker.name, ()))
         return (
             not (worker.planned or worker.ailment),
             market_of(worker) is not above,
             -per_zone[worker.zone],
+            worker.id not in ground.rotating,
             -ground.idle.get(worker.name, 0.0),
             movable,
             worker.name,
@@ -148,6 +150,17 @@ class _Left:
 
 
 def _protected(worker: Worker, pool: Pool, left: _Left | None, ground: Ground) -> Protected | None:
+    kept = _kept(worker, pool, left, ground)
+    if kept is not None:
+        return kept
+    homeless = ground.room.vacate(worker.name)
+    if homeless is not None:
+        return Protected(reason=StayReason.NOWHERE_TO_GO, sentence=f"{homeless.pod.key} {homeless.why}")
+    return None
+
+
+def _kept(worker: Worker, pool: Pool, left: _Left | None, ground: Ground) -> Protected | None:
+    """What protects it, before it is tried whether its pods have somewhere to go."""
     if worker.name in ground.unmeasured:
         return Protected(reason=StayReason.UNMEASURED, sentence="it is not measured")
     if ground.pods is None:
@@ -162,9 +175,6 @@ def _protected(worker: Worker, pool: Pool, left: _Left | None, ground: Ground) -
         return short
     if left and (base := _of_base(worker, pool, left)):
         return base
-    homeless = ground.room.vacate(worker.name)
-    if homeless is not None:
-        return Protected(reason=StayReason.NOWHERE_TO_GO, sentence=f"{homeless.pod.key} {homeless.why}")
     return None
 
 

@@ -39,11 +39,13 @@ class AlertKind(Enum):
     RECOVERED = "recovered"
     RESTING_COST = "resting-cost"  # instances that are paid for and are no capacity: many, or for long
     MARKET_RESTORED = "market-restored"  # Spot takes the place of On-Demand that is above its share
+    ROTATION_BLOCKED = "rotation-blocked"  # old or drifted workers that could not be replaced for long
     READMITTED = "readmitted"  # a node that was to leave stays after all, and not by our doing
     PAUSED = "paused"
     RESUMED = "resumed"
     SCALED_BY_PERSON = "scaled-by-person"
     HANDED_OVER = "handed-over"  # an operator hands unowned workers to a pool, or has them drained
+    RECYCLED = "recycled"  # an operator has workers replaced by new ones
     POLICY_CHANGED = "policy-changed"
     POLICY_REFUSED = "policy-refused"
     POLICY_UNUSABLE = "policy-unusable"  # the one in force cannot be followed, or is gone: the fleet is held
@@ -221,6 +223,12 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
             todo="Look at the instances that are named. They cost money until they work again or are terminated.",
         ),
         AlertSpec(AlertKind.MARKET_RESTORED, Severity.INFO, "Spot takes the place of On-Demand"),
+        AlertSpec(
+            AlertKind.ROTATION_BLOCKED,
+            Severity.WARNING,
+            "Old workers cannot be replaced",
+            todo="Look at what keeps them. They run on, without the updates that a new worker would have.",
+        ),
         AlertSpec(AlertKind.READMITTED, Severity.INFO, "A node stays after all", never_held_back=True),
         AlertSpec(
             AlertKind.PAUSED,
@@ -231,6 +239,7 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
         AlertSpec(AlertKind.RESUMED, Severity.INFO, "Resumed"),
         AlertSpec(AlertKind.SCALED_BY_PERSON, Severity.INFO, "A person set the size"),
         AlertSpec(AlertKind.HANDED_OVER, Severity.INFO, "An operator disposed of unowned workers"),
+        AlertSpec(AlertKind.RECYCLED, Severity.INFO, "An operator has workers replaced"),
         AlertSpec(AlertKind.POLICY_CHANGED, Severity.INFO, "A new policy is in force"),
         AlertSpec(
             AlertKind.POLICY_REFUSED,

@@ -30,6 +30,7 @@ _NEEDED = frozenset(
         "backoffs",
         "suspects",
         "vanished",
+        "rotation",
     }
 )
 _LEARNED = ("grants", "pod_grants", "peaks", "cached", "breaches")

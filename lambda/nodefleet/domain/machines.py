@@ -45,6 +45,8 @@ class Instance:
     operation: str = ""  # the launch that made it
     worker: bool = True  # false for the control plane: never touched
     failed: bool = False  # we marked it as failed to join and keep it for a person
+    template: str = ""  # the launch template that it was launched from, by EC2's own tag; empty: not known
+    template_version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,6 +127,17 @@ class MarketSwap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RotationState:
+    """How the rotation of old and drifted workers goes."""
+
+    since: datetime | None = None  # since when workers are due and none of them was replaced
+    begun_at: datetime | None = None  # a node was launched ahead then, and no worker has left for it yet
+    nodes: int = 0  # … and how large the pool was before it
+    failures: int = 0  # attempts in a row in which no worker could leave: the next one waits longer
+    failed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolMemory:
     last_grow: datetime | None = None
     last_shrink: datetime | None = None
@@ -147,8 +158,9 @@ class PoolMemory:
     vanished: Mapping[str, datetime] = field(default_factory=dict)  # members that EC2 does not list, and since when
     last_left: datetime | None = None  # when the last voluntary removal began, also one that makes no fleet smaller
     braked_since: datetime | None = None  # many workers are unhealthy at once since then
-    ahead: int = 0  # nodes that were launched ahead for workers that EC2 announced to take, and that have not gone yet
+    ahead: int = 0  # nodes that were launched ahead for workers that are to be replaced, and that have not gone yet
     swap: MarketSwap | None = None  # the last one
+    rotation: RotationState | None = None  # none: no worker is due
     doubtful: Mapping[str, datetime] = field(default_factory=dict)  # what stands against shrinking, and since when
 
 

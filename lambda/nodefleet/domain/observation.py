@@ -86,7 +86,18 @@ class Drain:
     until: datetime
 
 
-Command: TypeAlias = Pause | Scale | Adopt | Drain
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recycle:
+    """An operator has a pool's worker replaced by a new one."""
+
+    instance: str
+    at: datetime
+    by: str = "someone"
+    reason: str = ""
+    until: datetime
+
+
+Command: TypeAlias = Pause | Scale | Adopt | Drain | Recycle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from nodefleet.domain.fleet import in_force, is_false_alarm
 from nodefleet.domain.machines import InstanceState, Notice
-from nodefleet.domain.observation import Adopt, Command, Drain, Observation
+from nodefleet.domain.observation import Adopt, Command, Drain, Observation, Recycle
 from nodefleet.domain.operations import Removal
 from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.readings import Missing
@@ -24,12 +24,13 @@ def _has_ended(command: Command, seen: Observation, policy: Policy) -> bool:
     """Its time is over, or what it asked for is done."""
     if command.until is not None and command.until <= seen.at:
         return True
-    if not isinstance(command, Adopt | Drain) or isinstance(seen.instances, Missing):
+    if not isinstance(command, Adopt | Drain | Recycle) or isinstance(seen.instances, Missing):
         return False
     instance = next((each for each in seen.instances if each.id == command.instance), None)
     if instance is None:
         return False  # EC2's list may be behind
-    return instance.state is InstanceState.TERMINATED or policy.pool(instance.pool) is not None
+    owned = policy.pool(instance.pool) is not None
+    return instance.state is InstanceState.TERMINATED or (owned and not isinstance(command, Recycle))
 
 
 def _is_over(notice: Notice, seen: Observation, policy: Policy) -> bool:

@@ -33,6 +33,7 @@ _TOLD = {
     AlertKind.PODS_REFUSED: "pods that the scheduler refused",
     AlertKind.NO_BENEFIT: "growth that changed nothing",
     AlertKind.SCALE_DOWN_BLOCKED: "shrinking held back for long",
+    AlertKind.ROTATION_BLOCKED: "old workers that could not be replaced for long",
     AlertKind.NODE_IN_DOUBT: "nodes in doubt",
     AlertKind.CLEANUP_NEEDS_PERSON: "cleanup left to a person",
     AlertKind.DEGRADED: "parts not readable",

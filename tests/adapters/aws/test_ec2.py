@@ -100,6 +100,8 @@ def test_everything_that_is_known_of_a_machine(stub, ec2):
         "node-fleet:pool": "batch",
         "node-fleet:operation": "launch-1",
         "node-fleet:status": "join-failed",
+        "aws:ec2launchtemplate:id": "lt-1",
+        "aws:ec2launchtemplate:version": "7",
         "Name": "x",
     }
     shows(stub, machine("i-1", tags, InstanceLifecycle="spot", State={"Name": "shutting-down"}))
@@ -114,6 +116,8 @@ def test_everything_that_is_known_of_a_machine(stub, ec2):
         operation="launch-1",
         worker=True,
         failed=True,
+        template="lt-1",
+        template_version="7",
     )
 
 

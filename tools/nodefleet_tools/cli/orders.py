@@ -1,4 +1,4 @@
-"""`nodefleet pause`, `resume`, `scale`, `adopt`, `drain` and `commands`: what an operator wants from the autoscaler.
+"""`nodefleet pause`, `resume`, `scale`, `adopt`, `drain`, `recycle` and `commands`: what an operator wants.
 
 An order is a record in the table, with an event that tells the others. It takes effect with the next run, which is
 woken.
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import Instance, InstanceState
-from nodefleet.domain.observation import Adopt, Command, Drain, Pause, Scale
+from nodefleet.domain.observation import Adopt, Command, Drain, Pause, Recycle, Scale
 from nodefleet.domain.plain import kind_of, nearest, to_plain
 from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.wording import counted
@@ -127,7 +127,9 @@ def adopt(
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
-    """Hand workers that no pool owns to a pool: after a pool was renamed or removed.
+    """Hand workers that no pool owns to a pool.
+
+    They are left over when a pool was renamed or removed.
 
     \b
       nodefleet adopt --pool web i-0abc i-0def
@@ -170,6 +172,43 @@ def drain(
         chosen = _unowned(connection, policy, instances or [], everything=everything)
         orders = [Drain(instance=each.id, at=now, by=who, reason=reason.strip(), until=until) for each in chosen]
         _dispose(connection, policy, orders, "drained and removed")
+
+
+def recycle(
+    *,
+    instances: InstancesArgument = None,
+    pool: Annotated[str, typer.Option("--pool", help="Every worker of this pool.", metavar="NAME")] = "",
+    lasting: ForOption = _A_DAY,
+    reason: ReasonOption = "",
+    by: ByOption = "",
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Replace workers by new ones, which come first.
+
+    The old ones are drained when the new ones are ready, by the rules of rotation and of every voluntary removal.
+
+    \b
+      nodefleet recycle i-0abc i-0def --reason "kernel update"
+      nodefleet recycle --pool web --for 3d
+    """
+    with connect.connected(cluster=cluster, table=table) as connection:
+        policy = _policy(connection, pool, needed=True)
+        now, who = connection.clock(), someone(by)
+        until = now + span(lasting, "--for")
+        chosen = _owned(connection, policy, instances or [], pool)
+        for each in chosen:
+            order = Recycle(instance=each.id, at=now, by=who, reason=reason.strip(), until=until)
+            text = (
+                f"{who} asked for a new worker in the place of {each.id}{_because(order.reason)}."
+                f" The next run begins; it is given up at {worded_time(until)}."
+            )
+            connection.store.order(order, event(connection, AlertKind.RECYCLED, text, pool=each.pool))
+        number = counted(len(chosen), "worker is", "workers are")
+        print(f"{number} replaced, budgets.removals at a time. {woken(connection, policy.interval)}")
+        if any(rules.dry_run for each in chosen if (rules := policy.pool(each.pool))):
+            connection.warn("a dry pool: it is decided, and nothing is done")
+        _show(connection)
 
 
 def commands(
@@ -242,8 +281,7 @@ def _unowned(connection: Connection, policy: Policy, named: list[str], *, everyt
     """The instances that are meant. Each must be a worker of the cluster, and no pool's."""
     if everything == bool(named):
         raise InputError("name the instances, or say --all for every worker that no pool owns")
-    over = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
-    workers = {each.id: each for each in connection.cloud.instances() if each.worker and each.state not in over}
+    workers = _workers(connection)
     if everything:
         return [each for each in workers.values() if policy.pool(each.pool) is None]
     wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
@@ -255,6 +293,29 @@ def _unowned(connection: Connection, policy: Policy, named: list[str], *, everyt
     if wrong:
         raise InputError("\n".join(["Only workers that no pool of the policy owns can be handed over:", *wrong]))
     return [workers[name] for name in dict.fromkeys(named)]
+
+
+def _owned(connection: Connection, policy: Policy, named: list[str], pool: str) -> list[Instance]:
+    """The instances that are meant. Each must be a worker of a pool of the policy."""
+    if bool(pool) == bool(named):
+        raise InputError("name the instances, or say --pool for every worker of a pool")
+    workers = _workers(connection)
+    if pool:
+        return [each for each in workers.values() if each.pool == pool]
+    wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
+    wrong += [
+        f"  - {name} belongs to no pool of the policy: hand it to one with `nodefleet adopt`, or `nodefleet drain` it"
+        for name in named
+        if name in workers and policy.pool(workers[name].pool) is None
+    ]
+    if wrong:
+        raise InputError("\n".join(["Only workers of a pool can be replaced:", *wrong]))
+    return [workers[name] for name in dict.fromkeys(named)]
+
+
+def _workers(connection: Connection) -> dict[str, Instance]:
+    over = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
+    return {each.id: each for each in connection.cloud.instances() if each.worker and each.state not in over}
 
 
 def _dispose(connection: Connection, policy: Policy, orders: Sequence[Adopt | Drain], what: str) -> None:
@@ -286,7 +347,9 @@ def _policy(connection: Connection, pool: str, *, needed: bool = False) -> Polic
         return Policy()
     governing = connection.governing()
     if needed and governing.hold:
-        raise InputError(f"{governing.hold}: nobody knows which pools there are, so nothing can be drained")
+        raise InputError(
+            f"{governing.hold}: nobody knows which pools there are, so no worker can be drained or replaced"
+        )
     policy = governing.policy
     if pool and policy.pool(pool) is None:
         known = [each.name for each in policy.pools]
@@ -319,6 +382,8 @@ def _worded(order: Command) -> tuple[str, str]:
             return f"adopt {order.instance}", order.pool
         case Drain():
             return f"drain {order.instance}", ""
+        case Recycle():
+            return f"recycle {order.instance}", ""
         case _:
             assert_never(order)
 

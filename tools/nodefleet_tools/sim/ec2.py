@@ -107,7 +107,13 @@ class Ec2:
                 break
             self.shop.sell((name, launch.zone, launch.market))
             machine = self.start(
-                pool=launch.pool, zone=launch.zone, type_=name, market=launch.market, operation=launch.id, by=by
+                pool=launch.pool,
+                zone=launch.zone,
+                type_=name,
+                market=launch.market,
+                operation=launch.id,
+                template=(launch.template, launch.template_version),
+                by=by,
             )
             made.append(machine.id)
         return Answer(instances=tuple(made), refusals=tuple(refused.values()))
@@ -131,11 +137,12 @@ class Ec2:
         market: Market,
         by: str,
         operation: str = "",
+        template: tuple[str, str] = ("", ""),
         worker: bool = True,
         ours: bool = True,
         age: timedelta | None = None,
     ) -> Machine:
-        """A new machine. One with an age runs already."""
+        """A new machine. One with an age runs already. `template`: id and version."""
         self._launched += 1
         identity = f"i-{self._launched:08x}"
         now = self.clock.now
@@ -150,6 +157,8 @@ class Ec2:
             launched_at=born,
             shows_from=born + timedelta(seconds=random.uniform(*self.settings.shows_in)),
             operation=operation,
+            template=template[0],
+            template_version=template[1],
             worker=worker,
             ours=ours,
             by=by,

@@ -27,6 +27,8 @@ class Machine:
     ours: bool = True  # carries the cluster's tag
     untagged_at: datetime | None = None  # somebody took the cluster's tag away
     failed: bool = False
+    template: str = ""
+    template_version: str = ""
     by: str = SETUP  # who launched it: a run's name, or PERSON
     dooms: dict[str, datetime] = field(default_factory=dict)  # what takes it, by event, and since when it counts
     hourly_usd: float = 0.0
@@ -64,6 +66,8 @@ class Machine:
             operation=self.operation,
             worker=self.worker,
             failed=self.failed,
+            template=self.template,
+            template_version=self.template_version,
         )
 
 

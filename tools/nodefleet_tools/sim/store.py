@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Usage
 from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Adopt, Command, Drain
+from nodefleet.domain.observation import Adopt, Command, Drain, Recycle
 from nodefleet.domain.plain import from_plain, kind_of
 from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.errors import ChangedError, LostLeaseError
@@ -160,7 +160,7 @@ def _notice_key(notice: Notice) -> str:
 
 
 def _command_key(command: Command) -> str:
-    subject = command.instance if isinstance(command, Adopt | Drain) else command.pool
+    subject = command.instance if isinstance(command, Adopt | Drain | Recycle) else command.pool
     return f"{kind_of(type(command))}#{subject or ''}"
 
 

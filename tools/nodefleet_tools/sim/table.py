@@ -16,7 +16,7 @@ from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Adopt, Drain, Pause, Scale
+from nodefleet.domain.observation import Adopt, Drain, Pause, Recycle, Scale
 from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.domain.plain import from_plain, kind_of, to_plain
 from nodefleet.domain.records import DecisionRecord, PolicyVersion
@@ -29,7 +29,7 @@ _TTL = {"decision": timedelta(days=30), "event": timedelta(days=30), "usage": ti
 _POLICY_DIGITS = 6
 _LONG = 100_000  # bytes
 _OPERATIONS = {kind_of(cls): cls for cls in (Launch, Removal, Cleanup)}
-_COMMANDS = {kind_of(cls): cls for cls in (Pause, Scale, Adopt, Drain)}
+_COMMANDS = {kind_of(cls): cls for cls in (Pause, Scale, Adopt, Drain, Recycle)}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -52,6 +52,7 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 ZONES = ("us-east-1a", "us-east-1b")
 LAMBDA_LIMIT = timedelta(seconds=120)
 _BEFORE = timedelta(minutes=10)  # time for what was set up to come to rest before the start
+_FIRST_VERSION = "1"  # of each launch template
 _AGE = timedelta(days=1)
 _MIB = 1 << 20
 _GAUGES = "gauges"
@@ -172,7 +173,7 @@ class World:
         subnets = {zone: f"subnet-{zone}" for zone in self.zones}
         self.ec2.subnets = {subnet: zone for zone, subnet in subnets.items()}
         targets = tuple(
-            LaunchTarget(pool=pool.name, template=f"lt-{pool.name}", template_version="1", subnets=subnets)
+            LaunchTarget(pool=pool.name, template=f"lt-{pool.name}", template_version=_FIRST_VERSION, subnets=subnets)
             for pool in self.policy.pools
         )
         self.ec2.templates = {target.template for target in targets}
@@ -194,7 +195,10 @@ class World:
         for index in range(number):
             of = market or (Market.SPOT if self.ec2.live_workers(pool) else Market.ON_DEMAND)
             zone = self.zones[index % len(self.zones)]
-            machine = self.ec2.start(pool=pool, zone=zone, type_=type_, market=of, by=SETUP, age=_AGE)
+            template = (f"lt-{pool}", _FIRST_VERSION)
+            machine = self.ec2.start(
+                pool=pool, zone=zone, type_=type_, market=of, by=SETUP, age=_AGE, template=template
+            )
             self.nodes.join_now(machine, since=_AGE)
             made.append(machine)
         return made

@@ -25,6 +25,8 @@ from nodefleet.domain.names import (
     TAG_POOL,
     TAG_ROLE,
     TAG_STATUS,
+    TAG_TEMPLATE,
+    TAG_TEMPLATE_VERSION,
 )
 from nodefleet.domain.operations import Launch
 from nodefleet.errors import ChangedError, DeniedError, UnavailableError
@@ -171,6 +173,8 @@ def _decoded(raw: Mapping[str, Any]) -> Instance:
             operation=tags.get(TAG_OPERATION, ""),
             worker=tags.get(TAG_ROLE) == ROLE_WORKER,
             failed=tags.get(TAG_STATUS) == STATUS_JOIN_FAILED,
+            template=tags.get(TAG_TEMPLATE, ""),
+            template_version=tags.get(TAG_TEMPLATE_VERSION, ""),
         )
     except (KeyError, TypeError, ValueError) as problem:
         # A machine left out would look like a lost one.

@@ -36,6 +36,7 @@ _IN_ORDER: tuple[tuple[Keys, Keys, bool, str], ...] = (
         "the pause grows from rebalance_after to rebalance_longest",
     ),
     (("benefit", "retry_first"), ("benefit", "retry_longest"), True, "the pause grows from first to longest"),
+    (("removal", "retry_first"), ("rotation", "retry_longest"), True, "the pause grows from retry_first to this"),
     (("removal", "force_after"), ("removal", "notice"), False, "pods must be forced out before EC2 takes the node"),
 )
 
@@ -94,6 +95,7 @@ def _in_pool(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
     yield from _sustain(policy, pool.sustain, (*at, "sustain"))
     yield from _market_and_labels(pool, at)
     yield from _windows(policy, pool, at)
+    yield from _rotation(pool, at)
     yield from _readings(policy, pool, at)
     yield from _rules(policy, pool, at)
 
@@ -168,7 +170,7 @@ def _windows(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
     lowest, highest = (*at, "limits", "min"), (*at, "limits", "max")
     for index, window in enumerate(pool.windows):
         here = (*at, "windows", index)
-        if window.min is None and window.max is None:
+        if window.min is None and window.max is None and window.name != pool.rotation.window:
             yield Clash(keys=here, value=window.name, wrong="changes nothing", right="write min, max or both")
         right = "a window between two looks is never seen; make it longer than the interval"
         yield from _ordered(policy, ("interval",), (*here, "lasting"), right, equal=True)
@@ -177,6 +179,33 @@ def _windows(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
             right = f"limits always hold: a window's {bound} lies between them"
             yield from _ordered(policy, lowest, (*here, bound), right, equal=True)
             yield from _ordered(policy, (*here, bound), highest, right, equal=True)
+
+
+def _rotation(pool: Pool, at: Keys) -> Iterator[Clash]:
+    rules, here = pool.rotation, (*at, "rotation")
+    names = [window.name for window in pool.windows]
+    if rules.window and rules.window not in names:
+        yield Clash(
+            keys=(*here, "window"),
+            value=rules.window,
+            wrong="is not among the pool's windows",
+            right=nearest(rules.window, names) if names else "declare it under windows, by this name",
+        )
+    youngest = rules.max_age * (1 - rules.spread_percent / 100)
+    takes = pool.health.join_limit + pool.removal.drain_timeout + pool.cooldown.down
+    if rules.max_age and youngest < takes:
+        yield Clash(
+            keys=(*here, "max_age"),
+            value=rules.max_age,
+            wrong=f"makes workers due after {_seconds(youngest)}, and replacing one may take {_seconds(takes)}",
+            right="write days: workers would be replaced all the time",
+            rests_on=(
+                (*here, "spread_percent"),
+                (*at, "health", "join_limit"),
+                (*at, "removal", "drain_timeout"),
+                (*at, "cooldown", "down"),
+            ),
+        )
 
 
 def _readings(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:

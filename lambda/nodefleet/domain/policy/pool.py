@@ -261,6 +261,35 @@ class RemovalRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rotation:
+    """Ready workers give way to new ones: when they are old, or no longer what the pool would launch."""
+
+    max_age: timedelta = setting(
+        timedelta(0), SECONDS, "0 never; a worker gets its system's updates by being replaced", at_least=0, at_most=YEAR
+    )
+    spread_percent: float = setting(
+        20, PERCENT, "of max_age: each worker is due earlier by its own part of it, so one launch is not due at once"
+    )
+    drift: bool = setting(
+        False,
+        "",
+        "true: other launch template or version (and so another image), or a type that the pool does not name",
+    )
+    window: str | None = setting(
+        None, "", "one of the pool's `windows`, by name: workers are rotated only while it is open; none: at any time"
+    )
+    retry_longest: timedelta = setting(
+        timedelta(days=1),
+        SECONDS,
+        "the pause doubles after each new node for which no worker could leave, from removal.retry_first up to this",
+        above=0,
+    )
+    alert_after: timedelta = setting(
+        timedelta(days=8), SECONDS, "workers are due and none could be replaced: a weekly window came by then", above=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
     """How much may be under way at once."""
 
@@ -332,6 +361,7 @@ class Pool:
     health: Health = field(default_factory=Health)
     removal: RemovalRules = field(default_factory=RemovalRules)
     budgets: Budgets = field(default_factory=Budgets)
+    rotation: Rotation = field(default_factory=Rotation)
     queries: Queries = field(default_factory=Queries)
     labels: Mapping[str, str] = field(
         default_factory=dict, metadata=said("node labels of this pool's workers, beside our own")

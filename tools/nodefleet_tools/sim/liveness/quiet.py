@@ -29,6 +29,7 @@ _NO_ALERTS = frozenset(
         AlertKind.SCALE_DOWN,
         AlertKind.SCALED_BY_PERSON,
         AlertKind.HANDED_OVER,
+        AlertKind.RECYCLED,
         AlertKind.PAUSED,
         AlertKind.RESUMED,
         AlertKind.POLICY_CHANGED,

@@ -17,7 +17,7 @@ from nodefleet.domain.events import Event
 from nodefleet.domain.journal import Journal, Usage
 from nodefleet.domain.machines import Notice
 from nodefleet.domain.memory import Memory
-from nodefleet.domain.observation import Adopt, Command, Drain, Scale
+from nodefleet.domain.observation import Adopt, Command, Drain, Recycle, Scale
 from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.domain.plain import Plain, kind_of, to_plain
 from nodefleet.domain.records import DecisionRecord, PolicyVersion
@@ -126,8 +126,8 @@ def notice_item(cluster: str, notice: Notice) -> Item:
 def order_item(cluster: str, command: Command) -> Item:
     readable: Readable = {
         "kind": kind_of(type(command)),
-        "pool": None if isinstance(command, Drain) else command.pool,
-        "instance": command.instance if isinstance(command, Adopt | Drain) else None,
+        "pool": None if isinstance(command, Drain | Recycle) else command.pool,
+        "instance": command.instance if isinstance(command, Adopt | Drain | Recycle) else None,
         "nodes": command.nodes if isinstance(command, Scale) else None,
         "by": command.by,
         "reason": command.reason,

@@ -9,7 +9,7 @@ was not.
 from datetime import UTC, datetime
 
 from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Adopt, Command, Drain
+from nodefleet.domain.observation import Adopt, Command, Drain, Recycle
 from nodefleet.domain.plain import kind_of
 
 PARTITION = "cluster_id"
@@ -59,7 +59,7 @@ def order_key(command: Command) -> str:
     """The same for the same kind of command and the same pool or instance, so that the later takes the place of the
     earlier."""
     match command:
-        case Adopt() | Drain():
+        case Adopt() | Drain() | Recycle():
             subject = command.instance
         case _:
             subject = _ALL_POOLS if command.pool is None else command.pool
