@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from aws_calls import aws_calls, every_aws_call_is_granted  # noqa: F401  # fixtures for all tests
+from botocore_models import service_models_read_once  # noqa: F401  # the same
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("thorough", deadline=None, max_examples=2000)

@@ -177,9 +177,10 @@ class Master(pulumi.ComponentResource):
         topics = pulumi.Output.all(
             self._needs.wake_topic, warnings.arn if warnings else "", warnings.critical if warnings else ""
         )
+        written = topics.apply(lambda arns: manifests.rendered(site(*arns)))
 
         def content(file: str) -> Text:
-            return topics.apply(lambda arns: manifests.rendered(site(*arns))[file])
+            return written.apply(lambda files: files[file])
 
         return [
             self._object(f"{self._name}-{file}", f"{folder}/{file}", content(file), "application/yaml")

@@ -21,6 +21,7 @@ from e2e.parts.part import LOOPBACK, Part, answers, free_ports
 from e2e.parts.prometheus import Alertmanager, Prometheus
 from e2e.parts.recipes import program
 from e2e.parts.running import RunningParts
+from e2e.site.waiting import eventually
 from nodefleet.adapters.aws.wakeups import Wakeup, wakeups
 from nodefleet.adapters.k8s.permissions import NEEDED
 from nodefleet.adapters.prometheus.promql import for_pool
@@ -30,13 +31,6 @@ from nodefleet_infra import manifests
 from shipped_metrics import KNOWN, SITE, node_target, scrape_configs
 
 DRY = {"dry_run": "All", "field_validation": "Strict"}
-
-
-def eventually(true: Any, seconds: float = 30.0) -> bool:
-    until = time.monotonic() + seconds
-    while not true() and time.monotonic() < until:
-        time.sleep(0.2)
-    return bool(true())
 
 
 def shipped(name: str = "") -> list[dict[str, Any]]:
@@ -285,7 +279,7 @@ def test_alertmanager_tells_sns_at_once_whom_it_is_about(tmp_path: Path) -> None
             alerts = [{"labels": {**labels, "pod": name}} for name in ("a", "b")]
             said = requests.post(f"{alertmanager.endpoint}/api/v2/alerts", json=alerts, timeout=5)
             assert said.status_code == requests.codes.ok
-            assert eventually(lambda: bool(heard), 10)
+            assert eventually(lambda: bool(heard))
         finally:
             alertmanager.part.stop()
     (message,) = heard[:1]

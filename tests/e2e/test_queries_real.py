@@ -1,7 +1,6 @@
 """The policy's default queries on real series: what Prometheus measures of machines, read by the shipped adapter."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ import k8s_objects
 from e2e.metrics.node_exporter import Machine, NodeExporter
 from e2e.metrics.scraping import node_targets, quick, write_targets
 from e2e.parts.prometheus import Prometheus as PrometheusPart
+from e2e.site.waiting import eventually
 from nodefleet.adapters.gauges import Sources
 from nodefleet.adapters.prometheus.answer import number
 from nodefleet.adapters.prometheus.client import Prometheus
@@ -30,13 +30,6 @@ QUERIES = Queries()
 NO_DATA = "the query finds no data: nothing is measured, or no series has these labels"
 POOLS = ("busy", "half", "quiet", "uneven", "joining", "dying", "short", "silent")
 POLICY = Policy(pools=tuple(Pool(name=name) for name in POOLS))
-
-
-def eventually(true: Callable[[], bool], seconds: float = 60.0) -> bool:
-    until = time.monotonic() + seconds
-    while not true() and time.monotonic() < until:
-        time.sleep(0.2)
-    return true()
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +16,7 @@ import yaml
 
 from e2e.parts.part import PartFailedError
 from e2e.parts.prometheus import Alertmanager, Prometheus
+from e2e.site.waiting import eventually
 from nodefleet.adapters.aws.alarms import arrived
 from nodefleet.notifying.news import Alarm, AlarmState
 from nodefleet_infra import manifests
@@ -27,13 +28,6 @@ from shipped_metrics import SITE
 TOPIC = "arn:aws:sns:ap-southeast-1:123456789012:node-fleet-dev-warning"
 ODD = 'the "slow" \\ {{ one }}'
 NAME = "node-fleet-dev-shop-default-0-latency-high"
-
-
-def eventually(true: Callable[[], bool], seconds: float = 30.0) -> bool:
-    until = time.monotonic() + seconds
-    while not true() and time.monotonic() < until:
-        time.sleep(0.2)
-    return true()
 
 
 def site(query: str) -> manifests.Site:
@@ -136,7 +130,7 @@ def test_an_alarm_of_prometheus_reaches_notify_as_an_alarm(tmp_path: Path) -> No
         try:
             measured.part.start()
             # An alert that is up before Alertmanager has been found is sent again after a minute.
-            assert eventually(lambda: bool(heard.heard), 100)
+            assert eventually(lambda: bool(heard.heard))
         finally:
             measured.part.stop()
     assert heard.heard[0]["TopicArn"] == [TOPIC]

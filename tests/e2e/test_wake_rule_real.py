@@ -1,7 +1,6 @@
 """The rule that wakes the autoscaler, in a real Prometheus, on what kube-state-metrics tells of real pods."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from e2e.metrics.scraping import quick, quick_rules, state_metrics_target, write
 from e2e.parts.kwok import ALIVE_LABEL
 from e2e.parts.prometheus import Prometheus as PrometheusPart
 from e2e.parts.running import RunningParts
+from e2e.site.waiting import eventually
 from nodefleet.adapters.k8s.resources import NAMESPACES, NODES, PODS
 from nodefleet.adapters.prometheus.client import Prometheus
 from nodefleet.domain.readings import Missing
@@ -21,13 +21,6 @@ from shipped_metrics import SITE
 
 WAITING = "waiting-for-a-node"
 WITHIN = timedelta(seconds=5)
-
-
-def eventually(true: Callable[[], bool], seconds: float = 60.0) -> bool:
-    until = time.monotonic() + seconds
-    while not true() and time.monotonic() < until:
-        time.sleep(0.2)
-    return true()
 
 
 @pytest.fixture

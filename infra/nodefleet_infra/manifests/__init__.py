@@ -8,6 +8,7 @@ starts it anew.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -130,11 +131,17 @@ def _with_map(name: str, data: Mapping[str, str], site: Site) -> str:
 def _grafana(site: Site) -> str:
     """The dashboards are always there, with the label by which other Grafanas find them. K3s removes from the cluster
     what a file no longer holds, but not what a file held that is gone: so there is always this one."""
-    data = dashboards()
-    shipped = _dumped(_config_map("node-fleet-dashboards", data, {"grafana_dashboard": "1"}))
+    shipped, digest = _dashboards_dumped()
     if not site.grafana:
         return shipped
-    return f"{shipped}---\n{_manifest('grafana', site, {'grafana_digest': _digest(data)})}"
+    return f"{shipped}---\n{_manifest('grafana', site, {'grafana_digest': digest})}"
+
+
+@cache
+def _dashboards_dumped() -> tuple[str, str]:
+    """Their ConfigMap, and their digest: the same for every cluster, and most of the time that rendering takes."""
+    data = dashboards()
+    return _dumped(_config_map("node-fleet-dashboards", data, {"grafana_dashboard": "1"})), _digest(data)
 
 
 def _digest(data: Mapping[str, str]) -> str:

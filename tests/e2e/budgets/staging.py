@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from e2e.site.waiting import LONGEST
 from nodefleet.adapters.k8s import KubernetesCluster
 from nodefleet.adapters.k8s.resources import BUDGETS, NAMESPACES, NODES, PODS, Request
 from nodefleet.domain.workload import Budget, BudgetStatus, Pod
@@ -20,7 +21,7 @@ from .happenings import Raw, all_there, grouped, has_done_its_part, is_to_run, t
 from .objects import RESOURCES, budget, changed_to, node, workload_objects
 
 _AT_ONCE = 4  # requests
-_PATIENCE = 120.0
+_PATIENCE = LONGEST
 _LOOK_EVERY = 0.4  # not oftener: all pods at once are some megabytes
 _STILL = 1.0  # seconds without a change
 _MOVING = (Kind.DEPLOYMENT, Kind.REPLICA_SET, Kind.STATEFUL_SET, Kind.REPLICATION_CONTROLLER)

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from e2e.parts.running import RunningParts
+from e2e.site.waiting import LONGEST
 from nodefleet.domain.decision import Action, PoolDecision
 
 from .playing import Stage, stage
 from .workloads import Workload
 from .worlds import World
 
-_PATIENCE = 60.0  # seconds for one removal, in all worlds at once
+_PATIENCE = LONGEST  # for one removal, in all worlds at once
 _PAUSE = 0.3
 
 

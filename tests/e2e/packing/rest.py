@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from e2e.site.waiting import LONGEST
 from nodefleet.domain.observation import ClusterView
 from nodefleet.domain.workload import Pod, PodPhase
 
@@ -16,7 +17,7 @@ from .workloads import App
 _QUEUES = re.compile(r'^scheduler_pending_pods\{queue="(active|backoff)"\} (\S+)$', re.MULTILINE)
 _LOOKS = 3  # that agree, one after the other
 _PAUSE = 0.3
-_PATIENCE = 90.0
+_PATIENCE = LONGEST
 
 
 class NoRestError(AssertionError):

@@ -64,7 +64,7 @@ class Part:
         *,
         ready: Callable[[], bool],
         folder: Path,
-        patience: float = 60.0,
+        patience: float = 300.0,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name

@@ -25,6 +25,14 @@ def until(
     return found
 
 
+def eventually(true: Callable[[], object], seconds: float = LONGEST, every: float = 0.2) -> bool:
+    """Whether it becomes true: for assertions that say themselves what was wanted."""
+    limit = time.monotonic() + seconds
+    while not (found := true()) and time.monotonic() < limit:
+        time.sleep(every)
+    return bool(found)
+
+
 class Beside:
     """Does something again and again in a thread. What goes wrong is kept: parts that fail are part of the tests."""
 
