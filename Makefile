@@ -35,9 +35,10 @@ layers-here: setup ## the same for this machine: the tests run it
 test: setup layers-here ## everything that must hold: format, lint, types, contracts, tests
 	@echo "── format";    $(BIN)/ruff format --check -q .
 	@echo "── lint";      $(BIN)/ruff check -q .
-	@echo "── types";     $(BIN)/mypy
 	@echo "── contracts"; PYTHONPATH=infra:. $(BIN)/lint-imports --no-cache > $(VENV)/contracts.log || { cat $(VENV)/contracts.log; exit 1; }
-	@echo "── core";      $(BIN)/pytest -n auto $(CORE) --cov --cov-report= && $(BIN)/python tests/coverage_gate.py
+	@echo "── core, and types beside it"; $(BIN)/mypy > $(VENV)/types.log 2>&1 & types=$$!; \
+	  $(BIN)/pytest -n auto $(CORE) --cov --cov-report= && $(BIN)/python tests/coverage_gate.py; core=$$?; \
+	  wait $$types; types=$$?; cat $(VENV)/types.log; exit $$((core | types))
 	@echo "── the rest";  $(BIN)/pytest -n auto $(CORE:%=--ignore=%)
 
 demo: setup ## see the autoscaler at work, offline

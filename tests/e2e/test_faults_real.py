@@ -26,9 +26,9 @@ from nodefleet.domain.names import LEAVING_TAINT
 from nodefleet.domain.records import DecisionRecord
 from nodefleet.loop.record import MAJOR
 
-HOLD = 15  # seconds without shrinking after a part has returned
+HOLD = 30  # seconds without shrinking after a part has returned: time to grow meanwhile on a busy machine too
 LOOKS = 3  # while a part is away; two calm readings are enough to shrink when none is
-NOTICE = 90.0  # seconds: EC2 takes a node only when parts have been away and returned
+NOTICE = 600.0  # seconds: EC2 takes no node while a test lasts, so it does not matter how long that is
 WEB, SALE = "web", "sale"
 
 
@@ -163,7 +163,7 @@ def test_without_the_api_server_nothing_happens_and_all_is_made_up_for_when_it_r
         assert [each.did for each in seen[:-1]] == [()] * (len(seen) - 1)
         assert grown.decision.pools[0].target == 4
         until(lambda: doomed not in hosts(site), "the doomed node is drained")
-        assert now() - began < timedelta(seconds=NOTICE), "EC2 was quicker"
+        assert doomed in machines(site), "EC2 was quicker"
         until(lambda: len(machines(site) - before) == 2, "both are replaced")
         new = machines(site) - before
         until(lambda: new <= set(site.ready()), "their replacements are ready")

@@ -1,5 +1,7 @@
 """The Spot interruption of the first description: four workers are the least, and EC2 takes one of them."""
 
+import pytest
+
 from e2e.site.hardware import is_spot
 from e2e.site.policy import compressed
 from e2e.site.site import Site
@@ -10,10 +12,15 @@ from nodefleet.domain.operations import Launch, Open, Purpose
 from nodefleet.domain.records import DecisionRecord
 
 WEB = "web"
+NOTICE = 600.0  # seconds; the test takes the machine when the time has come, however long that was
+PATIENT = {"notice": NOTICE, "force_after": NOTICE - 10}
 
 
-def test_a_spot_worker_that_ec2_takes_is_drained_and_replaced_on_demand(site: Site) -> None:
-    site.begin(compressed(limits={"min": 4, "max": 8}))
+def test_a_spot_worker_that_ec2_takes_is_drained_and_replaced_on_demand(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.hardware, "notice", NOTICE)
+    site.begin(compressed(limits={"min": 4, "max": 8}, removal=PATIENT))
     assert sum(is_spot(each) for each in site.hardware.instances()) == 3
     site.workloads.deploy(WEB, 6, cpu="600m")
     until(lambda: len(site.workloads.running(WEB)) == 6, "all pods run")
@@ -30,10 +37,11 @@ def test_a_spot_worker_that_ec2_takes_is_drained_and_replaced_on_demand(site: Si
     assert "min is 4, 3 are there" in decided.decision.pools[0].reason
     assert (launch.count, launch.market.value, launch.purpose) == (1, "on-demand", Purpose.RESTORE)
     until(lambda: _elsewhere(site, doomed) == 6, "its pods run elsewhere")
-    assert doomed in {each["InstanceId"] for each in site.hardware.instances()}, "it was not taken before its time"
     until(lambda: len(site.ready()) == 4, "four are back")
+    assert doomed in {each["InstanceId"] for each in site.hardware.instances()}, "it was taken before its time"
     assert sum(is_spot(each) for each in site.hardware.instances() if each["InstanceId"] != doomed) == 2
 
+    site.hardware.terminate(doomed)
     with site.schedule.going_on():
         until(lambda: doomed not in site.nodes(), "what is left of it is gone")
     assert len(site.ready()) == 4

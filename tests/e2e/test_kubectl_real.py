@@ -10,7 +10,7 @@ import pytest
 from e2e.parts.recipes import program
 from e2e.site.policy import compressed
 from e2e.site.site import Site
-from e2e.site.waiting import until
+from e2e.site.waiting import LONGEST, until
 from nodefleet.domain.names import CAPACITY_LABEL, LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION
 from nodefleet.domain.workload import ZONE_LABEL
 
@@ -21,7 +21,7 @@ Kubectl = Callable[..., str]
 def kubectl(site: Site) -> Kubectl:
     def said(*words: str) -> str:
         command = [program("kubectl"), f"--kubeconfig={site.parts.kubeconfig}", *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout  # noqa: S603
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST).stdout  # noqa: S603
 
     return said
 

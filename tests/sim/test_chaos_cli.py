@@ -40,9 +40,16 @@ def test_one_seed_can_be_watched():
     assert "Seed 2: nothing happened" in done.output
 
 
-def test_a_violation_is_told_with_the_least_that_it_takes_and_how_to_see_it_again():
+@pytest.fixture(scope="module")
+def undone(tmp_path_factory):
+    """A violation that was kept: what was printed, and the file. Finding the least that it takes is long."""
+    path = tmp_path_factory.mktemp("kept") / "cordon.json"
     with PLANTED["human cordon undone"]():
-        done = called("--seed", "1")
+        return called("--seed", "1", "--save", str(path), "--about", "A cordon was undone."), path
+
+
+def test_a_violation_is_told_with_the_least_that_it_takes_and_how_to_see_it_again(undone):
+    done, _ = undone
     assert done.exit_code == 1
     assert "Seed 1: a person overruled" in done.output
     assert "It takes no more than 1 incident" in done.output
@@ -51,10 +58,9 @@ def test_a_violation_is_told_with_the_least_that_it_takes_and_how_to_see_it_agai
     assert "Play it again: nodefleet chaos --seed 1 --trace" in done.output
 
 
-def test_a_plan_is_kept_with_the_least_that_it_takes_and_played_again(tmp_path):
-    path = tmp_path / "cordon.json"
+def test_a_plan_is_kept_with_the_least_that_it_takes_and_played_again(undone):
+    _, path = undone
     with PLANTED["human cordon undone"]():
-        called("--seed", "1", "--save", str(path), "--about", "A cordon was undone.")
         again = called("--plan", str(path))
     assert again.exit_code == 1
     assert "Seed 1: a person overruled" in again.output
