@@ -6,9 +6,9 @@ file, the quickest first, and the first failure ends the trial. A test that take
 ends it too: limits are in CPU seconds, so that a busy machine does not look like a mutant in an endless loop, with a
 far longer limit in wall time for one that waits for ever.
 
-What was measured is kept while the mutated code stays as it is. When something else has changed since, a test may reach
-other lines by now, which can only hide that it notices; and one that fails by itself would seem to notice everything,
-so a test that notices is first run again on the real code.
+What was measured of a test is kept while the test and the mutated files that it reaches stay as they are. When
+something else has changed since, a test may reach other lines by now, which can only hide that it notices; and one that
+fails by itself would seem to notice everything, so a test that notices is first run again on the real code.
 """
 
 import contextlib
@@ -71,6 +71,7 @@ class Measured:
     cpu_seconds: float
     wall_seconds: float
     reached: dict[str, list[int]]
+    codes: dict[str, str]  # digests of the files that it reaches
 
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
@@ -84,8 +85,8 @@ class Trials:
     kept: Path
     # A digest of all code but the tests.
     surroundings: str
-    # The files that were mutated.
-    include: Sequence[str]
+    # The files that were mutated, and a digest of each.
+    mutated: Mapping[str, str]
     cpu_seconds: float
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     measured: dict[str, Measured] = field(default_factory=dict)
@@ -128,7 +129,11 @@ class Trials:
         digests = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in {item.path for item in items}}
         kept = _read(self.kept)
         missing = [
-            item for item in items if item.nodeid not in kept or kept[item.nodeid].file_digest != digests[item.path]
+            item
+            for item in items
+            if item.nodeid not in kept
+            or kept[item.nodeid].file_digest != digests[item.path]
+            or not kept[item.nodeid].codes.items() <= self.mutated.items()
         ]
         if missing:
             _progress(f"measuring {len(missing)} of {len(items)} tests")
@@ -142,7 +147,7 @@ class Trials:
         set_mutant_under_test("")
         found = {}
         for item, following in _with_next(items):
-            traced = coverage.Coverage(data_file=None, include=self.include, config_file=False)
+            traced = coverage.Coverage(data_file=None, include=list(self.mutated), config_file=False)
             traced.set_option("run:disable_warnings", ["no-data-collected"])  # by tests of something else
             recorder = _Recorder()
             item.config.pluginmanager.register(recorder)
@@ -153,8 +158,9 @@ class Trials:
             item.config.pluginmanager.unregister(recorder)
             data = traced.get_data()
             reached = {path: sorted(data.lines(path) or ()) for path in data.measured_files()}
+            codes = {path: self.mutated[path] for path in reached}
             found[item.nodeid] = asdict(
-                Measured(digests[item.path], self.surroundings, not recorder.failed, cpu, wall, reached)
+                Measured(digests[item.path], self.surroundings, not recorder.failed, cpu, wall, reached, codes)
             )
         answer.write_text(json.dumps(found))
 

@@ -173,9 +173,9 @@ def choose(names: Sequence[str], number: int, seed: int) -> list[str]:
     return chosen
 
 
-def measured_file(mutated: Iterable[str]) -> Path:
-    """Named after the code that is mutated: where its lines are, and who reaches them."""
-    return STAGE.with_name(f"mutants-measured-{digest_of(map(Path, mutated))}.json")
+def measured_file(mutated: Sequence[str]) -> Path:
+    """Named after the files that are mutated: of other files it does not say who reaches them."""
+    return STAGE.with_name(f"mutants-measured-{hashlib.sha256(repr(mutated).encode()).hexdigest()[:16]}.json")
 
 
 def surroundings() -> str:
@@ -249,7 +249,7 @@ def main() -> int:
             scratch=Path(scratch),
             kept=measured_file(mutated),
             surroundings=surroundings(),
-            include=mutated,
+            mutated={path: digest_of([Path(path)]) for path in mutated},
             cpu_seconds=options.seconds,
         )
         folders = sorted({folder for mutant in chosen for folder in mutant.tests})

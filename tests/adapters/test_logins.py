@@ -2,6 +2,7 @@ import pytest
 
 from nodefleet.adapters.logins import ApiLogin, MetricsLogin, SlackHook
 from nodefleet.errors import MisconfiguredError
+from sentences import is_phrase
 
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 WORD = "s3cret"
@@ -69,5 +70,6 @@ def test_messages_go_nowhere_else(url):
     ],
 )
 def test_what_is_wrong_with_a_login_is_told_when_it_is_made(kind, values, cause):
-    with pytest.raises(MisconfiguredError, match=cause):
+    with pytest.raises(MisconfiguredError, match=cause) as raised:
         kind(**values)
+    assert is_phrase(str(raised.value))

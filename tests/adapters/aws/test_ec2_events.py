@@ -177,7 +177,7 @@ def test_a_change_of_volumes_only_is_not_urgent():
         (event(SPOT_WARNING, {"instance-id": "i-1/../2"}), "is no instance id"),
         (event(STATE_CHANGE, {"instance-id": "i-1"}), "no state"),
         (event(STATE_CHANGE, {"instance-id": "i-1", "state": "dreaming"}), "'dreaming' is no state"),
-        (health(affectedEntities=None), "names no affectedEntities"),
+        (health(affectedEntities=None), "^The scheduled change names no affectedEntities$"),
         (health("i-1"), "An affected entity is not an object"),
     ],
 )

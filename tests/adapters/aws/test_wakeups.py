@@ -6,6 +6,7 @@ import pytest
 
 from nodefleet.adapters.aws.wakeups import Wakeup, wakeups
 from nodefleet.errors import MalformedError
+from sentences import is_phrase
 
 BOTH = ("shop", "blog")
 
@@ -21,6 +22,8 @@ def sns(message="{}", **attributes):
         ({"cluster": "shop"}, [Wakeup(cluster="shop")]),
         ({"cluster": "shop", "urgent": True}, [Wakeup(cluster="shop", urgent=True)]),
         ({"cluster": "shop", "urgent": "no"}, [Wakeup(cluster="shop")]),
+        ({"cluster": "shop", "scheduled": True}, [Wakeup(cluster="shop", scheduled=True)]),
+        ({"cluster": "shop", "scheduled": 1}, [Wakeup(cluster="shop")]),
         ({"Records": [sns(cluster="blog")]}, [Wakeup(cluster="blog", urgent=True)]),
         ({"Records": [sns(json.dumps({"cluster": "shop"}))]}, [Wakeup(cluster="shop", urgent=True)]),
         ({"Records": [sns(cluster="blog"), sns(cluster="blog")]}, [Wakeup(cluster="blog", urgent=True)]),
@@ -34,7 +37,8 @@ def test_an_event_says_which_cluster_and_how_urgent(event, expected):
     "event", [{"source": "aws.events"}, {"Records": [sns("pods wait")]}, {"Records": [sns("[1]")]}]
 )
 def test_an_event_without_a_name_means_the_only_cluster_there_is(event):
-    assert [wakeup.cluster for wakeup in wakeups(event, ("shop",))] == ["shop"]
+    by_schedule = "source" in event
+    assert wakeups(event, ("shop",)) == (Wakeup(cluster="shop", urgent=not by_schedule, scheduled=by_schedule),)
     with pytest.raises(MalformedError, match="several: shop, blog"):
         wakeups(event, BOTH)
 
@@ -44,5 +48,19 @@ def test_an_event_without_a_name_means_the_only_cluster_there_is(event):
     [None, [], "shop", {}, {"cluster": "bank"}, {"cluster": 7}, {"Records": []}, {"Records": {}}, {"Records": [7]}],
 )
 def test_what_cannot_be_understood_is_malformed(event):
-    with pytest.raises(MalformedError):
+    with pytest.raises(MalformedError) as raised:
         wakeups(event, BOTH)
+    assert is_phrase(str(raised.value).removeprefix("Records "))
+
+
+def test_a_cluster_that_is_not_known_is_named_in_short_with_those_that_are():
+    with pytest.raises(MalformedError) as raised:
+        wakeups({"cluster": "x" * 100}, BOTH)
+    assert f"'{'x' * 64}'" in str(raised.value)
+    assert "shop, blog" in str(raised.value)
+
+
+@pytest.mark.parametrize("event", [{"source": "aws.ec2"}, {"Source": "aws.events"}, {"clusters": "shop"}])
+def test_another_event_names_no_cluster(event):
+    with pytest.raises(MalformedError, match=r'{"cluster": "<name>"}$'):
+        wakeups(event, ("shop",))

@@ -62,7 +62,7 @@ def test_a_ca_that_is_none_is_refused_at_once(ca: str):
 
 
 def test_an_empty_token_is_refused_at_once():
-    with pytest.raises(MisconfiguredError, match="token is empty"):
+    with pytest.raises(MisconfiguredError, match=r"^The Kubernetes token is empty: .*secret$"):
         to_server("https://127.0.0.1:6443", " \n", authority().ca)
 
 

@@ -12,6 +12,7 @@ from nodefleet.decide.scheduling.fits import why_not
 from nodefleet.decide.scheduling.places import NodeModel
 from nodefleet.domain.workload import HOST_LABEL, ZONE_LABEL, PodPhase, Volume, VolumeKind
 from nodefleet.errors import LoginRefusedError
+from sentences import is_phrase
 
 DATA = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
 EBS = "topology.ebs.csi.aws.com/zone"
@@ -96,6 +97,7 @@ def test_an_old_volume_says_its_zones_in_a_label(server: FakeApiServer, cluster:
 def waiting(server: FakeApiServer, cluster: KubernetesCluster, *volumes: Any) -> tuple[Volume, ...]:
     server.objects.put("pods", pod("db-0", node=None, phase=PodPhase.PENDING, ready=False, volumes=list(volumes)))
     (found,) = cluster.view().pods or ()
+    assert all(not each.unusable or is_phrase(each.unusable) for each in found.volumes)
     return found.volumes
 
 
