@@ -1,5 +1,6 @@
 """What becomes of a Node object."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,7 @@ def seen(server: FakeApiServer, cluster: KubernetesCluster, thing: dict[str, Any
     server.objects.put("nodes", thing)
     (found,) = cluster.view().nodes
     assert found == cluster.node(found.name)
+    assert cluster.nodes() == (replace(found, heartbeat_at=None),)
     return found
 
 

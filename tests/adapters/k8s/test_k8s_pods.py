@@ -278,3 +278,24 @@ def test_restarts_of_a_container_that_crashes_in_a_loop(server, cluster, state, 
     made["status"]["containerStatuses"] = [{"name": "web", "restartCount": 7, "state": state}]
     (found,) = seen(server, cluster, made)
     assert found.crashes == crashes
+
+
+# ── in brief ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_pods_of_a_node_in_brief_are_read_with_one_question(server: FakeApiServer, cluster: KubernetesCluster):
+    """Their controllers are known by the names that the pods give, and claims are not looked for."""
+    daemon = reference("DaemonSet", "agent", "ds-1")
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}
+    server.objects.put("pods", pod("agent-1", owner=daemon, volumes=[claim]))
+    server.objects.put("pods", pod("alone"))
+    server.objects.put("pods", pod("elsewhere", node="w2"))
+    found = {each.name: each for each in cluster.pods_on("w1", brief=True)}
+    assert sorted(found) == ["agent-1", "alone"]
+    owner = found["agent-1"].owner
+    assert owner is not None
+    assert (owner.kind, owner.name, owner.uid) == ("DaemonSet", "agent", "ds-1")
+    assert found["alone"].owner is None
+    assert found["agent-1"].volumes == ()
+    assert [asked.resource for asked in server.asked] == ["pods"]
+    assert found["alone"] == next(each for each in cluster.pods_on("w1") if each.name == "alone")
