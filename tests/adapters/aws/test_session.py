@@ -55,6 +55,17 @@ def test_many_calls_share_connections_that_are_kept_alive_and_say_who_calls():
     assert (config.max_pool_connections, config.tcp_keepalive, config.user_agent_extra) == (POOL, True, "node-fleet")
 
 
+def test_lists_of_instances_are_decoded_for_what_is_needed_alone():
+    made = session()
+    one = "<item><instanceId>i-1</instanceId><imageId>ami-1</imageId></item>"
+    listed = f"<reservationSet><item><instancesSet>{one}</instancesSet></item></reservationSet>"
+    space = "http://ec2.amazonaws.com/doc/2016-11-15/"
+    wired(made, "ec2", Reply(200, f'<DescribeInstancesResponse xmlns="{space}">{listed}</DescribeInstancesResponse>'))
+    ((found,),) = [each["Instances"] for each in made.client("ec2").describe_instances()["Reservations"]]
+    assert found["InstanceId"] == "i-1"
+    assert "ImageId" not in found
+
+
 def test_a_client_is_made_once_even_by_many_threads():
     made = session()
     with ThreadPoolExecutor(4) as threads:
