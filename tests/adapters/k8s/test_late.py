@@ -210,3 +210,19 @@ def test_while_it_is_away_it_is_asked_for_anew_every_second_time():
         failing(late)
     assert late.cluster.view() == "view"
     assert late.refreshed == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "refreshed"),
+    [([NOBODY], 0), ([NOBODY, REFUSED], 1)],
+    ids=["an answer", "a login that was renewed"],
+)
+def test_whoever_answers_ends_the_count(first, refreshed):
+    late = Late([Connection(*first), Connection(), Connection()])
+    failing(late)
+    assert late.cluster.view() == "view"
+    late.made[-1].errors += [NOBODY, NOBODY]
+    failing(late)
+    assert late.refreshed == refreshed
+    failing(late)
+    assert late.refreshed == refreshed + 1

@@ -164,7 +164,7 @@ def test_a_transaction_that_is_refused_for_no_condition_of_ours_does_not_go_on_f
     store = on_moto.store()
     lease = take(store)
     failing(on_moto, cancelled("None", "None", "ConditionalCheckFailed"))
-    with pytest.raises(UnavailableError, match="condition that it does not have"):
+    with pytest.raises(UnavailableError, match=r"^DynamoDB: a transaction .* condition that it does not have$"):
         store.commit(lease, Changes(put=(launch(),)))
 
 
