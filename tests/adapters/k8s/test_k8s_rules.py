@@ -7,10 +7,13 @@ import pytest
 from fake_api_server import FakeApiServer
 from k8s_objects import container, pod, term
 from nodefleet.adapters.k8s import KubernetesCluster
+from nodefleet.adapters.k8s.pod_shapes import ContainerShape, Port, TolerationShape
+from nodefleet.adapters.k8s.rules import host_ports, tolerations
 from nodefleet.adapters.k8s.selecting import MATCHES_NOTHING
 from nodefleet.decide.scheduling.selectors import matches
 from nodefleet.domain.workload import (
     ANYWHERE,
+    EVERY_ADDRESS,
     HOST_LABEL,
     ZONE_LABEL,
     Effect,
@@ -223,3 +226,17 @@ def test_pods_of_one_template_share_what_they_have_in_common(server: FakeApiServ
     assert a.rules is b.rules
     assert a.labels is b.labels
     assert a.requests is b.requests
+
+
+def test_what_an_object_leaves_empty_is_what_kubernetes_takes_it_for():
+    ports = [
+        Port(host_port=80, protocol="", host_ip=""),
+        Port(host_port=53, protocol="UDP", host_ip="10.0.0.1"),
+        Port(),
+    ]
+    assert host_ports([ContainerShape(ports=ports), ContainerShape()]) == (
+        HostPort(port=80, protocol="TCP", address=EVERY_ADDRESS),
+        HostPort(port=53, protocol="UDP", address="10.0.0.1"),
+    )
+    (tolerated,) = tolerations([TolerationShape(key="a", operator="", value="b", effect="")])
+    assert tolerated == Toleration(key="a", operator="Equal", value="b", effect=None)
