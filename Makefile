@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 CORE   := tests/domain tests/decide tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs schema diagrams clean
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs schema diagrams clean digests
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ e2e-parts:
 
 e2e-contracts:
 	@cd tests && tools=$$(dirname "$$(../$(BIN)/python -c 'from e2e.parts.recipes import program; print(program("prometheus"))')") && \
-	  PATH="$$tools:$$PATH" ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. infra/test_scrape.py infra/test_reading_rules.py infra/test_server_rules.py infra/test_grafana.py
+	  PATH="$$tools:$$PATH" ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. infra/test_scrape.py infra/test_prometheus_login.py infra/test_reading_rules.py infra/test_server_rules.py infra/test_grafana.py
 	@cd tests && ../$(BIN)/python -m e2e.parts.up scheduler dynamodb -- \
 	  ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. adapters/k8s/test_k8s_contract.py adapters/k8s/test_k8s_on_real_server.py \
 	  adapters/aws/state/test_store_contract.py adapters/aws/state/test_stream_events.py
@@ -80,6 +80,9 @@ bench: setup ## the figures of benchmarks/
 own-cost: setup ## measure what the autoscaler asks of AWS in a simulated day, and write the bill (a minute or two)
 	@$(BIN)/python benchmarks/own_requests.py
 	@$(MAKE) bill
+
+digests: setup ## ask the registries whether the pinned images are still those of their tags (needs the network)
+	@cd infra && ../$(BIN)/python -m nodefleet_infra.digests
 
 bill: setup ## write the bill of docs/deploy.md from the bundled prices
 	@cd infra && ../$(BIN)/python -m nodefleet_infra.bill

@@ -107,6 +107,8 @@ esac
     "grubby": 'echo "/boot/vmlinuz-$(cat "$W/kernel")"\n',
     "uname": "echo 6.1.155\n",
     "shutdown": "exit 0\n",
+    "python3": 'fails crypt && exit 1; PATH=${PATH#*:} exec python3 "$@"\n',
+    "htpasswd": "fails htpasswd && exit 1; echo 'node-fleet:$2y$10$made'\n",
     "chown": "exit 0\n",
 }
 
@@ -130,6 +132,10 @@ case "$*" in
     echo made >>"$W/logins"
     printf 'token-%s-of-%s %s' "$(wc -l <"$W/logins")" "$3" "$(TZ=UTC date -d "+${granted%s} seconds" +%FT%TZ)" ;;
   'get configmap kube-root-ca.crt'*) cat "$W/ca" ;;
+  'get secret prometheus-login'*) fails sealed && exit 1
+    [[ ! -e $W/prometheus-login ]] || base64 -w0 <"$W/prometheus-login/password" ;;
+  'create secret generic prometheus-login'*) fails uncreated && exit 1
+    cp -r "${5#--from-file=}" "$W/prometheus-login" ;;
   'delete secrets -l '*) echo "$4" >>"$W/forgotten" ;;
   'get node '*) [[ -e $W/joined ]] && echo "node/$3" ;;
   *) echo "unexpected k3s $*" >&2; exit 99 ;;

@@ -231,17 +231,13 @@ def _gauges(deployment: Deployment) -> Gauges:
 
 
 def _prometheus(deployment: Deployment) -> "Prometheus | None":
-    from nodefleet.adapters.logins import MetricsLogin  # noqa: PLC0415
     from nodefleet.adapters.prometheus.client import Prometheus  # noqa: PLC0415
 
-    secret, secrets = deployment.prometheus_secret, shared().secrets
     if not deployment.prometheus:
         return None
-    if not secret:
-        return Prometheus(deployment.prometheus)
-    return Prometheus(
-        deployment.prometheus, lambda: secrets.login(secret, MetricsLogin), lambda: secrets.refresh(secret)
-    )
+    api_secret = deployment.api_secret or settings().api_secret(deployment.cluster)
+    login, refresh = shared().secrets.metrics_login(deployment.prometheus_secret, api_secret)
+    return Prometheus(deployment.prometheus, login, refresh)
 
 
 # ── what the handlers ask for ────────────────────────────────────────────────────────────────────────────────────

@@ -13,6 +13,7 @@ HOOK = "https://hooks.slack.com/services/T000/B000/abcdef"
     "login",
     [
         ApiLogin(token=WORD, ca=CA),
+        ApiLogin(token=WORD, ca=CA, metrics_username="node-fleet", metrics_password=WORD),
         MetricsLogin(username="ana", password=WORD),
         MetricsLogin(token=WORD),
         SlackHook(url=f"https://hooks.slack.com/services/T000/B000/{WORD}"),

@@ -1,10 +1,13 @@
 """What commands reach, as options and the environment name it; and what they say when that does not do."""
 
+from dataclasses import replace
+
 import pytest
 import typer
 
 from ec2_fakes import isolate
-from nodefleet.adapters.logins import MetricsLogin
+from nodefleet.adapters.aws.secrets import Secrets
+from nodefleet.adapters.logins import ApiLogin, MetricsLogin
 from nodefleet.adapters.redaction import Redactor
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.problems import Problem, RefusedError
@@ -23,6 +26,13 @@ DEPLOYED = Deployment(
     prometheus="http://10.0.1.10:9090",
     prometheus_secret="secret/prometheus",  # noqa: S106
     prices={"t3.small": 0.02},
+)
+
+API_LOGIN = ApiLogin(
+    token="t0ken",  # noqa: S106
+    ca="-----BEGIN CERTIFICATE-----\n",
+    metrics_username="node-fleet",
+    metrics_password="sesame",  # noqa: S106
 )
 
 
@@ -138,6 +148,9 @@ class Logins:
     def refresh(self, secret):
         self.refreshed.append(secret)
 
+    def metrics_login(self, secret, api_secret):
+        return Secrets.metrics_login(self, secret, api_secret)
+
 
 def test_a_refused_login_from_the_secret_is_fetched_anew(monkeypatch):
     made = connection(deployment=DEPLOYED)
@@ -189,6 +202,14 @@ def asked(made: Connection) -> tuple[str, object]:
 
 def test_the_deployments_prometheus_is_asked_with_its_secret():
     assert asked(connection(deployment=DEPLOYED)) == ("http://10.0.1.10:9090", "the secret's")
+
+
+def test_without_a_secret_of_its_own_prometheus_has_its_login_beside_the_one_to_kubernetes():
+    made = connection(deployment=replace(DEPLOYED, prometheus_secret=""))
+    made.secrets = Logins(API_LOGIN)
+    assert made.prometheus._login() == MetricsLogin(username="node-fleet", password="sesame")  # noqa: S106
+    made.prometheus._refresh()
+    assert made.secrets.refreshed == [made.api_secret] == [DEPLOYED.api_secret]
 
 
 def test_another_address_does_not_get_the_deployments_login():

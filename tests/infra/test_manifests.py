@@ -11,8 +11,9 @@ from kubernetes import client
 from nodefleet.adapters.aws.wakeups import Wakeup, wakeups
 from nodefleet.adapters.k8s.permissions import NEEDED, NEEDED_PATHS
 from nodefleet.domain.names import CAPACITY_LABEL, POOL_LABEL
-from nodefleet_infra import manifests
+from nodefleet_infra import manifests, userdata
 from shipped_metrics import SITE
+from userdata_machines import SERVER_SETTINGS
 
 WITHOUT_GRAFANA = replace(SITE, grafana=False)
 OBJECTS = [(name, each) for name, text in manifests.rendered(SITE).items() for each in yaml.safe_load_all(text) if each]
@@ -20,6 +21,7 @@ IDS = [f"{name}:{each['kind']}/{each['metadata']['name']}" for name, each in OBJ
 WORKLOADS = [each for _, each in OBJECTS if each["kind"] in ("Deployment", "DaemonSet")]
 EVERY_OBJECT = pytest.mark.parametrize(("name", "each"), OBJECTS, ids=IDS)
 EVERY_WORKLOAD = pytest.mark.parametrize("workload", WORKLOADS, ids=[each["metadata"]["name"] for each in WORKLOADS])
+LOGIN = "prometheus-login"  # the Secret that the server makes
 ON_SERVER = {"node-role.kubernetes.io/control-plane": "true"}
 
 
@@ -126,9 +128,10 @@ def test_a_pod_says_what_it_needs_and_how_it_is(workload):
 
 
 @EVERY_WORKLOAD
-def test_an_image_is_pinned_by_a_full_version(workload):
+def test_an_image_is_pinned_by_a_full_version_and_by_its_digest(workload):
+    wanted = r"[a-z0-9.]+\.[a-z]+/[a-z0-9/-]+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}"
     for container in containers_of(workload):
-        assert re.fullmatch(r"[a-z0-9.]+\.[a-z]+/[a-z0-9/-]+:v?\d+\.\d+\.\d+", container["image"])
+        assert re.fullmatch(wanted, container["image"])
 
 
 @EVERY_WORKLOAD
@@ -152,7 +155,11 @@ def test_probes_go_where_something_listens(workload):
         names = {port["name"] for port in container.get("ports", ())}
         for probe in (container.get(f"{kind}Probe") for kind in ("startup", "liveness", "readiness")):
             if probe:
-                get = probe["httpGet"]
+                get = probe.get("httpGet") or probe.get("tcpSocket")
+                if get is None:  # promtool in the pod
+                    get = (
+                        {"port": "http"} if "--url=http://127.0.0.1:9090" in probe["exec"]["command"] else {"port": ""}
+                    )
                 assert get["port"] in names or get.get("host") == "127.0.0.1"
 
 
@@ -302,10 +309,30 @@ def test_a_config_map_holds_less_than_kubernetes_takes():
 
 def test_grafana_lets_nobody_change_anything_and_has_no_password():
     (workload,) = of_kind("Deployment", "grafana")
-    said = {each["name"]: each["value"] for each in pod_of(workload)["containers"][0]["env"]}
+    told = pod_of(workload)["containers"][0]["env"]
+    said = {each["name"]: each["value"] for each in told if "value" in each}
     assert said["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
     assert said["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
     assert not [name for name in said if "PASSWORD" in name]
+    (secret,) = (each for each in told if "value" not in each)
+    assert secret["valueFrom"] == {"secretKeyRef": {"name": LOGIN, "key": "password"}}
+
+
+def test_prometheus_waits_for_its_login_and_scrapes_itself_by_it():
+    """The Secret that the server's script makes: without it the pod does not start, and nobody is let in unasked."""
+    (workload,) = of_kind("Deployment", "prometheus")
+    (volume,) = (each for each in pod_of(workload)["volumes"] if each["name"] == "login")
+    assert volume["secret"] == {"secretName": LOGIN}
+    assert f"--web.config.file=/etc/{LOGIN}/web.yml" in pod_of(workload)["containers"][0]["args"]
+    script = userdata.server(SERVER_SETTINGS)
+    assert f"METRICS_SECRET={LOGIN}\n" in script
+    (itself,) = (
+        each
+        for each in yaml.safe_load(manifests.configuration("prometheus", SITE))["scrape_configs"]
+        if each["job_name"] == "prometheus"
+    )
+    assert itself["basic_auth"] == {"username": "node-fleet", "password_file": f"/etc/{LOGIN}/password"}
+    assert "METRICS_USER=node-fleet\n" in script
 
 
 def test_metrics_tell_the_labels_that_workers_get():
@@ -318,4 +345,4 @@ def test_metrics_tell_the_labels_that_workers_get():
 def test_no_secret_stands_in_a_manifest():
     text = "".join(manifests.rendered(SITE).values()).lower()
     assert not of_kind("Secret")
-    assert not re.search(r"password:|secret_key|access_key", text)
+    assert not re.search(r"password:(?! \$prometheus_password\n)|secret_key|access_key", text)

@@ -15,50 +15,28 @@ import pytest
 import yaml
 
 from nodefleet.adapters.logins import ApiLogin
-from nodefleet.domain.workload import Effect, Taint
 from nodefleet_infra import userdata
 from nodefleet_infra.names import Names
 from nodefleet_infra.server_rules import server_rules
 from nodefleet_infra.stack import stack_from
+from userdata_machines import (
+    AGENT,
+    AGENT_SETTINGS,
+    API,
+    BOOTSTRAP,
+    PROGRAM,
+    REGISTRY,
+    SERVER_SETTINGS,
+    TOKEN,
+    as_server,
+    as_worker,
+)
 from userdata_sandbox import ALWAYS, FORMER, INSTANCE, SECURE_TOKEN, SERVER, Sandbox, login_in, runs_here
 
-API, AGENT, TOKEN = (f"node-fleet-dev/dev-shop/{name}" for name in ("kubernetes", "agent-token", "server-token"))
-BINARY = userdata.Binary(url="https://downloads.example/k3s", sha256="0" * 64)
-REGISTRY = "123456789012.dkr.ecr.ap-southeast-1.amazonaws.com"
-SERVER_SETTINGS = userdata.Server(
-    region="ap-southeast-1",
-    registry=REGISTRY,
-    binary=BINARY,
-    account="autoscaler",
-    api_secret=API,
-    agent_token_secret=AGENT,
-    server_token_secret=TOKEN,
-    bucket="node-fleet-dev-backups",
-    snapshots="etcd/dev-shop",
-    manifests="manifests/dev-shop",
-    s3_endpoint="s3.ap-southeast-1.amazonaws.com",
-    snapshot_cron="0 */6 * * *",
-    snapshots_kept=28,
-    updates="security",
-    programs="server/dev-shop",
-)
-BOOTSTRAP = userdata.Bootstrap(
-    region="ap-southeast-1", bucket="node-fleet-dev-backups", programs="server/dev-shop", restore="newest"
-)
-AGENT_SETTINGS = userdata.Agent(
-    region="ap-southeast-1",
-    registry=REGISTRY,
-    binary=BINARY,
-    server=SERVER,
-    agent_token_secret=AGENT,
-    pool="batch",
-    labels={"example.com/tier": "cheap"},
-    taints=(Taint(key="example.com/batch", value="yes", effect=Effect.NO_EXECUTE), Taint(key="gpu")),
-)
 TWO_ZONES = {"network": {"zones": ["ap-southeast-1a", "ap-southeast-1b"]}, "clusters": [{"name": "shop"}]}
 SHELLCHECK = shutil.which("shellcheck", path=sysconfig.get_path("scripts")) or shutil.which("shellcheck")
 CONFIG = "etc/rancher/k3s/config.yaml"
-PROGRAM, AT_EVERY_START = "usr/local/sbin/node-fleet-server", "var/lib/cloud/scripts/per-boot/node-fleet"
+AT_EVERY_START = "var/lib/cloud/scripts/per-boot/node-fleet"
 SCRIPTS = [userdata.bootstrap(BOOTSTRAP), userdata.server(SERVER_SETTINGS), userdata.agent(AGENT_SETTINGS)]
 BROKEN = runs_here()
 runs = pytest.mark.skipif(bool(BROKEN), reason=BROKEN)
@@ -67,20 +45,6 @@ runs = pytest.mark.skipif(bool(BROKEN), reason=BROKEN)
 @pytest.fixture
 def machine(tmp_path):
     return Sandbox(tmp_path)
-
-
-def as_server(machine, *arguments, restore="newest", **changes):
-    """Its user data, which fetches the program; with arguments the program that it has."""
-    settings = replace(SERVER_SETTINGS, binary=machine.binary, **changes)
-    machine.deploy(userdata.server(settings, root=str(machine.root)))
-    if arguments:
-        return machine.ask(PROGRAM, *arguments)
-    return machine.run(userdata.bootstrap(replace(BOOTSTRAP, restore=restore), root=str(machine.root)))
-
-
-def as_worker(machine, **changes):
-    settings = replace(AGENT_SETTINGS, binary=machine.binary, **changes)
-    return machine.run(userdata.agent(settings, root=str(machine.root)))
 
 
 # ── the text ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -317,13 +281,61 @@ def test_the_logins_are_published_in_the_form_that_they_are_read_in(machine):
 
 
 @runs
+def test_prometheus_has_a_login_of_its_own_which_the_functions_find_beside_theirs(machine):
+    as_server(machine)
+    metrics = ApiLogin(**login_in(machine, API)).metrics
+    assert metrics is not None
+    assert re.fullmatch(r"[0-9a-f]{64}", metrics.password)
+    made = {path.name: path.read_text() for path in (machine.world / "prometheus-login").iterdir()}
+    assert (made["username"], made["password"]) == (metrics.username, metrics.password)
+    (user, hashed), *others = yaml.safe_load(made["web.yml"])["basic_auth_users"].items()
+    assert (user, others) == (metrics.username, [])
+    assert hashed.startswith("$2")
+    assert yaml.safe_load(made["client.yml"]) == {
+        "basic_auth": {"username": user, "password_file": "/etc/prometheus-login/password"}
+    }
+
+
+@runs
+def test_another_login_of_prometheus_is_published_with_the_next_round_of_the_timer(machine):
+    as_server(machine)
+    before = login_in(machine, API)
+    assert as_server(machine, "keep").code == 0
+    assert login_in(machine, API) == before
+    shutil.rmtree(machine.world / "prometheus-login")  # somebody deleted the Secret
+    assert as_server(machine, "keep").code == 0
+    after = login_in(machine, API)
+    assert after["metrics_password"] != before["metrics_password"]
+    assert after["metrics_password"] == machine.noted("prometheus-login/password")
+
+
+@runs
+def test_an_image_whose_python_has_no_bcrypt_takes_apaches(machine):
+    machine.faults(crypt=ALWAYS)
+    assert as_server(machine).code == 0
+    assert 'node-fleet: "$2y$10$made"' in machine.noted("prometheus-login/web.yml")
+
+
+@runs
+def test_without_a_login_for_prometheus_the_functions_still_get_theirs(machine):
+    machine.faults(crypt=ALWAYS, htpasswd=ALWAYS)
+    assert as_server(machine).code == 0
+    assert ApiLogin(**login_in(machine, API)).metrics is None
+    machine.faults(crypt=0, htpasswd=0)
+    assert as_server(machine, "keep").code == 0
+    assert ApiLogin(**login_in(machine, API)).metrics is not None
+
+
+@runs
 def test_no_secret_is_told_or_left_lying_about(machine):
     ran = as_server(machine)
     login = login_in(machine, API)
-    for secret in (machine.secret(TOKEN), machine.secret(AGENT).rsplit(":", 1)[1], login["token"]):
+    tokens = (machine.secret(TOKEN), machine.secret(AGENT).rsplit(":", 1)[1], login["token"])
+    for secret in (*tokens, login["metrics_password"]):
         assert secret not in ran.said
         assert secret not in machine.noted("log")
     assert not machine.has("run/node-fleet/secret")
+    assert not machine.has("run/node-fleet/prometheus-login")
     for path in (CONFIG, "var/lib/node-fleet/agent-token"):
         assert machine.mode(path) == 0o600
 
@@ -816,8 +828,16 @@ def test_a_rehearsal_of_losing_the_server_and_getting_it_back(machine):
     assert restored < log.index("systemctl start k3s.service")
     assert (machine.secret(TOKEN), machine.secret(AGENT)) == tokens  # snapshots open, workers come back
     assert login_in(machine, API)["token"] != login["token"]  # a login of the cluster that was restored
+    assert login_in(machine, API)["metrics_password"] == login["metrics_password"]  # which etcd keeps
     assert machine.noted("nodes").split() == [f"node/{INSTANCE}"]
     assert figures(machine)["node_fleet_login_expiry_timestamp_seconds"] > time.time()
     started = {path.name.removesuffix(".active") for path in (machine.world / "units").glob("*.active")}
     assert {"node-fleet-keep.timer", "node-fleet-updates.timer", "node-fleet-snapshot.service"} <= started
     assert as_server(machine, "keep").code == 0
+
+
+@runs
+def test_a_person_on_the_server_can_ask_prometheus(machine):
+    as_server(machine)
+    login = login_in(machine, API)
+    assert machine.ask(PROGRAM, "metrics-login").said == f"{login['metrics_username']}:{login['metrics_password']}\n"

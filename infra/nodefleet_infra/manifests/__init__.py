@@ -24,12 +24,26 @@ ACCOUNT = "autoscaler"  # the ServiceAccount that the functions are
 EVERY = "15s"  # readings are worked out as often as they are scraped
 NODE_LABELS = (CAPACITY_LABEL, POOL_LABEL, TYPE_LABEL, ZONE_LABEL)  # what metrics tell of nodes
 
+# By digest, of all platforms together: whoever moves a tag moves nothing here. `make digests` asks the registries.
 IMAGES: Mapping[str, str] = {
-    "prometheus": "quay.io/prometheus/prometheus:v3.5.0",
-    "alertmanager": "quay.io/prometheus/alertmanager:v0.28.1",
-    "node_exporter": "quay.io/prometheus/node-exporter:v1.9.1",
-    "kube_state_metrics": "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.15.0",
-    "grafana": "docker.io/grafana/grafana:12.0.2",
+    "prometheus": (
+        "quay.io/prometheus/prometheus:v3.5.0@sha256:63805ebb8d2b3920190daf1cb14a60871b16fd38bed42b857a3182bc621f4996"
+    ),
+    "alertmanager": (
+        "quay.io/prometheus/alertmanager:v0.28.1"
+        "@sha256:27c475db5fb156cab31d5c18a4251ac7ed567746a2483ff264516437a39b15ba"
+    ),
+    "node_exporter": (
+        "quay.io/prometheus/node-exporter:v1.9.1"
+        "@sha256:d00a542e409ee618a4edc67da14dd48c5da66726bbd5537ab2af9c1dfc442c8a"
+    ),
+    "kube_state_metrics": (
+        "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.15.0"
+        "@sha256:db384bf43222b066c378e77027a675d4cd9911107adba46c2922b3a55e10d6fb"
+    ),
+    "grafana": (
+        "docker.io/grafana/grafana:12.0.2@sha256:b5b59bfc7561634c2d7b136c4543d702ebcc94a3da477f21ff26f89ffd4214fa"
+    ),
 }
 _OF_PROMETHEUS = ("prometheus", "rules", "readings", "refused", "server")
 _STATIC = ("budgets", "namespace")

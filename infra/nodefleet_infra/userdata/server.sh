@@ -1,5 +1,5 @@
 # The K3s server's program, which bootstrap.sh fetches. `boot` at every start of the machine and when the stack deployed
-# another program, `keep` and `updates` by timers, `snapshot` when the machine goes down.
+# another program, `keep` and `updates` by timers, `snapshot` when the machine goes down, `metrics-login` for people.
 
 readonly DATA="$ROOT/var/lib/rancher/k3s"
 readonly NAMESPACE=node-fleet
@@ -321,8 +321,12 @@ case ${1:-boot} in
     step 'taking a last snapshot'
     snapshot last
     ;;
+  metrics-login) # for curl -u
+    find_metrics_login
+    echo "$METRICS_USER:$METRICS_PASSWORD"
+    ;;
   *)
-    say "no such command: $1 (boot, keep, updates or snapshot)"
+    say "no such command: $1 (boot, keep, updates, snapshot or metrics-login)"
     exit 2
     ;;
 esac

@@ -18,26 +18,6 @@ _LOOPBACK = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/[\x21-\
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiLogin:
-    """A ServiceAccount's token, and the certificate authority that the API server must be known to. The address is
-    there for when the deployment's record cannot be read: a doomed node is drained even then."""
-
-    SHAPE: ClassVar[str] = '{"server": "https://…:6443", "token": "…", "ca": "-----BEGIN CERTIFICATE-----…"}'
-
-    token: str = field(repr=False)
-    ca: str = field(repr=False)
-    server: str = ""
-
-    def __post_init__(self) -> None:
-        _require_header(self.token, "token")
-        if _CERTIFICATE not in self.ca:
-            raise MisconfiguredError("ca is not a certificate in PEM form")
-
-    def secrets(self) -> tuple[str, ...]:
-        return (self.token,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsLogin:
     """Basic or bearer, as the Prometheus wants it."""
 
@@ -67,6 +47,38 @@ class MetricsLogin:
 
     def _basic(self) -> str:
         return b64encode(f"{self.username}:{self.password}".encode()).decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiLogin:
+    """A ServiceAccount's token, and the certificate authority that the API server must be known to. The address is
+    there for when the deployment's record cannot be read: a doomed node is drained even then. The login to the
+    cluster's own Prometheus comes with it: the same server makes both, and one secret costs half of two."""
+
+    SHAPE: ClassVar[str] = '{"server": "https://…:6443", "token": "…", "ca": "-----BEGIN CERTIFICATE-----…"}'
+
+    token: str = field(repr=False)
+    ca: str = field(repr=False)
+    server: str = ""
+    metrics_username: str = ""
+    metrics_password: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        _require_header(self.token, "token")
+        if _CERTIFICATE not in self.ca:
+            raise MisconfiguredError("ca is not a certificate in PEM form")
+
+    @property
+    def metrics(self) -> MetricsLogin | None:
+        """None: the cluster's Prometheus asks for no login. MisconfiguredError for half of one."""
+        if not self.metrics_username and not self.metrics_password:
+            return None
+        return MetricsLogin(username=self.metrics_username, password=self.metrics_password)
+
+    def secrets(self) -> tuple[str, ...]:
+        whole = self.metrics_username and self.metrics_password
+        found = self.metrics.secrets() if whole and self.metrics else (self.metrics_password,)
+        return (self.token, *filter(None, found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

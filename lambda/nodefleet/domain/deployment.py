@@ -12,7 +12,8 @@ class Deployment:
     api_server: str = ""  # https://10.0.1.10:6443; empty: as the secret says
     api_secret: str = ""  # Secrets Manager: {"server": …, "token": …, "ca": …}; empty: <prefix>/<cluster>/kubernetes
     prometheus: str = ""  # http://10.0.1.10:9090
-    prometheus_secret: str = ""  # Secrets Manager: {"username": …, "password": …} or {"token": …}; empty: no login
+    # Secrets Manager: {"username": …, "password": …} or {"token": …}; empty: what api_secret says
+    prometheus_secret: str = ""
     targets: tuple[LaunchTarget, ...] = ()  # one for each pool
     prices: Mapping[str, float] = field(default_factory=dict)  # USD/h On-Demand by type, in this region
     # What the autoscaler itself costs, USD a month by part: alarms, metrics, … Empty: not known for this region.

@@ -114,6 +114,16 @@ def test_a_rotated_login_is_fetched_anew_and_tried_once_more():
     assert [each.authorization for each in server.asked] == [ANA.header(), "Bearer t0ken"]
 
 
+def test_a_prometheus_that_begins_to_want_a_login_gets_it_with_the_next_question():
+    """The server of an older release had none; what is kept of the secret does not hold it yet."""
+    logins = [None, ANA]
+    with prometheus(one(0)) as server:
+        server.answer = lambda _: by_login(ANA.header())(server)
+        got = Prometheus(server.address, lambda: logins.pop(0)).ask("up", SOON)
+    assert isinstance(got, Result)
+    assert [each.authorization for each in server.asked] == [None, ANA.header()]
+
+
 def test_a_login_that_stays_wrong_is_not_tried_again():
     vault = Vault(ANA)
     with prometheus(said({"status": "error"}, 401)) as server:

@@ -175,19 +175,17 @@ class Connection:
     @cached_property
     def prometheus(self) -> "Prometheus | None":
         """None if nobody knows of one."""
-        from nodefleet.adapters.logins import MetricsLogin  # noqa: PLC0415
         from nodefleet.adapters.prometheus.client import Prometheus  # noqa: PLC0415
 
         known = self.deployment or Deployment(cluster=self.cluster_id)
         address = self.variable(PROMETHEUS_URL) or known.prometheus
-        login, secret = metrics_login(self._environment), known.prometheus_secret
+        login = metrics_login(self._environment)
         if not address:
             return None
         if login is not None:
             self.redact.learn(*login.secrets())
             return Prometheus(address, lambda: login)
         # The deployment's login is for the deployment's address: another one must not learn it.
-        if secret and address == known.prometheus:
-            secrets = self.secrets
-            return Prometheus(address, lambda: secrets.login(secret, MetricsLogin), lambda: secrets.refresh(secret))
-        return Prometheus(address)
+        if address != known.prometheus:
+            return Prometheus(address)
+        return Prometheus(address, *self.secrets.metrics_login(known.prometheus_secret, self.api_secret))

@@ -73,6 +73,15 @@ class Secrets:
             self._refused.discard(secret)
             return fresh
 
+    def metrics_login(
+        self, secret: str, api_secret: str
+    ) -> tuple[Callable[[], MetricsLogin | None], Callable[[], None]]:
+        """How to log in to Prometheus, and how to say that the login was refused. Without a secret of its own its login
+        stands beside the one to Kubernetes."""
+        if secret:
+            return lambda: self.login(secret, MetricsLogin), lambda: self.refresh(secret)
+        return lambda: self.login(api_secret, ApiLogin).metrics, lambda: self.refresh(api_secret)
+
     def refresh(self, secret: str) -> None:
         """A login was refused: the next one is fetched anew, unless it was just now."""
         with self._lock:

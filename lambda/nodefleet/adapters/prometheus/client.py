@@ -64,7 +64,7 @@ class Prometheus:
         try:
             login = self._login()
             status, body = self._post(query, login, deadline)
-            if status == HTTPStatus.UNAUTHORIZED and login is not None:
+            if status == HTTPStatus.UNAUTHORIZED:
                 self._refresh()
                 renewed = self._login()
                 if renewed != login:

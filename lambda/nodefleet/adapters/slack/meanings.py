@@ -104,7 +104,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "scrape-refused": Meaning(
         says="A pod asks to be scraped and has more series than one pod may have: none of its figures are read.",
         todo=(
-            "`curl -s localhost:9090/api/v1/targets` on the master names it (sample limit exceeded). Let it export "
+            "`localhost:9090/api/v1/targets` on the master names it (sample limit exceeded). Let it export "
             "less, or take its annotation away."
         ),
     ),
