@@ -87,6 +87,9 @@ def _said(args: _Args, identity: str, region: str) -> dict[str, Any]:
             return {"arn": f"arn:aws:events:{at}:rule/{name}"}
         case "MetricAlarm":
             return {"arn": f"arn:aws:cloudwatch:{at}:alarm:{name}"}
+        case "LoadBalancer":
+            arn = f"arn:aws:elasticloadbalancing:{at}:loadbalancer/net/{name}/{_digits(args.name)}"
+            return {"arn": arn, "dnsName": f"{name}-{_digits(args.name)}.elb.{region}.amazonaws.com"}
         case "LogGroup":
             return {"arn": f"arn:aws:logs:{at}:log-group:{name}"}
         case _:

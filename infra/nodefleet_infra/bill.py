@@ -80,6 +80,10 @@ def _machines(stack: Stack, prices: ListPrices) -> Iterator[Item]:
         yield Item(what=f"workers Spot, {kind}, hours", many=SPOT * HOURS, each=round(SPOT_SHARE * hour, 5))
         yield Item(what="their public IPv4 addresses, hours", many=workers * HOURS, each=prices.address)
         yield Item(what="their disks, GB gp3", many=workers * pool.disk_gb, each=prices.disk)
+        if cluster.ingress:  # beside what goes through it, which nobody knows
+            yield Item(what="load balancer, hours", many=HOURS, each=prices.balancer)
+            if not cluster.ingress.internal:
+                yield Item(what="its public IPv4 address, hours", many=HOURS, each=prices.address)
 
 
 def own_items(stack: Stack, prices: ListPrices) -> Iterator[Item]:
@@ -114,7 +118,8 @@ def own_items(stack: Stack, prices: ListPrices) -> Iterator[Item]:
     yield Item(
         what="secrets read, 10,000", many=round(day["runs"] / 10_000, 1), each=prices.secret_reads, part="secrets"
     )
-    yield Item(what="key of the alarm topics", many=ALARM_KEYS, each=prices.key, part="key")
+    keys = 0 if config.lean else ALARM_KEYS
+    yield Item(what="key of the alarm topics", many=keys, each=prices.key, part="key")
     yield Item(
         what="functions, GB-seconds on arm64",
         many=round(seconds * memory, -2),

@@ -22,6 +22,7 @@ from nodefleet_infra.config import (
     BudgetConfig,
     ClusterConfig,
     ExistingVpc,
+    IngressConfig,
     K3s,
     MessagesConfig,
     NetworkConfig,
@@ -226,6 +227,21 @@ def cluster(config: ClusterConfig, path: str, zones: tuple[str, ...]) -> Iterato
     if config.k3s:
         yield from _release(config.k3s, f"{path}.k3s")
         yield from _checksums(config.k3s, [config.master.type], f"{path}.k3s")
+
+
+def ingress(config: IngressConfig | None, where: NetworkConfig, path: str) -> Iterator[Problem]:
+    if config is None:
+        return
+    if not config.cidrs:
+        yield problem(f"{path}.cidrs", [], "lets nobody in", "leave ingress out, or write for example 0.0.0.0/0")
+    for index, cidr in enumerate(config.cidrs):
+        try:
+            ip_network(cidr)
+        except ValueError as error:
+            yield problem(f"{path}.cidrs[{index}]", cidr, f"is not a network ({error})", "write for example 0.0.0.0/0")
+    if where.existing and not where.existing.public and not config.internal:
+        right = "set internal: true, or name subnets with an internet gateway"
+        yield problem(path, "internet-facing", "has no public subnet in the existing network", right)
 
 
 def _release(k3s: K3s, path: str) -> Iterator[Problem]:

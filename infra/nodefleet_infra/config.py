@@ -94,7 +94,8 @@ class AutoscalerConfig:
     memory: Memory = field(default_factory=Memory)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     metrics: tuple[Metric, ...] = ()  # beyond the default ones; each costs about 0.30 USD a month and cluster
-    lean: bool = False  # true: no dashboard, and only the metrics that alarms need; every alarm stays
+    # true: no dashboard, only the metrics that alarms need, no key of our own for the alarm topics; every alarm stays
+    lean: bool = False
     log_days: int = 30
     reserved_concurrency: Concurrency = field(default_factory=Concurrency)
     launchable_types: tuple[str, ...] = ()  # beside those of the policies below; * and ? stand for any: m7i.*
@@ -151,6 +152,14 @@ class Machines:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IngressConfig:
+    """A Network Load Balancer in front of Traefik."""
+
+    cidrs: tuple[str, ...] = ("0.0.0.0/0",)  # who may come; TLS and logins are Traefik's and the services' to ask for
+    internal: bool = False  # true: an address inside the network only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
     name: str
     policy: Any = field(default_factory=dict)  # what a policy file holds
@@ -158,6 +167,7 @@ class ClusterConfig:
     machines: Mapping[str, Machines] = field(default_factory=dict)  # by pool; a pool that is not named has the defaults
     disk_key: str = ""  # ARN of a KMS key for the disks of server and workers; empty: the account's own for EBS
     k3s: K3s | None = None  # none: the release that this version of node-fleet was tested with
+    ingress: IngressConfig | None = None  # none: nobody outside reaches the cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +208,7 @@ class Cluster:
     master_arch: Arch
     k3s: K3s | None
     disk_key: str
+    ingress: IngressConfig | None
     pools: tuple[Pool, ...]
     policy: Policy
     policy_data: Any  # as somebody wrote it

@@ -9,7 +9,7 @@ makes a role waits for the Outputs and calls the pure function with what came.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pulumi
 
@@ -58,6 +58,7 @@ class NetworkFacts:
     groups: Mapping[str, ClusterGroups]  # by cluster id
     dualstack: tuple[str, ...]  # services that the functions call by their dual-stack address
     ready: tuple[pulumi.Resource, ...]  # routes: without them a machine boots into the void
+    reachable: Mapping[str, Text] = field(default_factory=dict)  # zone → subnet that the internet can reach
     public: bool = True  # master and workers get out by addresses of their own; false: by NAT
 
 
@@ -110,7 +111,7 @@ class WarningTopic:
 
     arn: Text
     critical: Text  # ARN
-    key: Text  # ARN of what encrypts them
+    key: Text | None  # ARN of what encrypts them; none: no key of ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,8 @@ class MasterNeeds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterFacts:
-    api_server: Text  # https://10.20.0.10:6443: stays when the machine is replaced
+    address: Text  # 10.20.0.10: stays when the machine is replaced
+    api_server: Text  # https://10.20.0.10:6443
     prometheus: Text  # http://10.20.0.10:9090
     instance: Text  # its id
     role_arn: Text

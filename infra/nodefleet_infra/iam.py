@@ -135,7 +135,7 @@ class MasterArns:
     wake_topic: str
     warning_topic: str = ""  # empty: nobody is to be told
     critical_topic: str = ""
-    warning_key: str = ""  # what encrypts those topics
+    warning_key: str = ""  # what encrypts those topics; empty: no key of ours
     reads_metrics: bool = False  # Grafana shows CloudWatch
 
 
@@ -176,10 +176,10 @@ def _warning(arns: MasterArns) -> tuple[Statement, ...]:
         return ()
     by_sns = {"StringEquals": {"kms:ViaService": (f"sns.{arns.place.region}.{arns.place.suffix}",)}}
     encrypt = _of("kms", "Decrypt", "GenerateDataKey")
-    return (
-        Statement(sid="Warn", actions=("sns:Publish",), resources=(arns.warning_topic, arns.critical_topic)),
-        Statement(sid="WarnKey", actions=encrypt, resources=(arns.warning_key,), conditions=by_sns),
-    )
+    warn = Statement(sid="Warn", actions=("sns:Publish",), resources=(arns.warning_topic, arns.critical_topic))
+    if not arns.warning_key:
+        return (warn,)
+    return (warn, Statement(sid="WarnKey", actions=encrypt, resources=(arns.warning_key,), conditions=by_sns))
 
 
 def _showing_metrics(arns: MasterArns) -> tuple[Statement, ...]:

@@ -62,6 +62,7 @@ class Master(pulumi.ComponentResource):
         machine = self._machine(interface, machine_profile, needed)
         self._tell_of_replacement(interface, machine)
         self.gives = MasterFacts(
+            address=interface.private_ip,
             api_server=interface.private_ip.apply(lambda address: f"https://{address}:{API_SERVER}"),
             prometheus=interface.private_ip.apply(lambda address: f"http://{address}:{PROMETHEUS}"),
             instance=machine.id,
@@ -139,7 +140,7 @@ class Master(pulumi.ComponentResource):
             wake_topic=needs.wake_topic,
             warning_topic=needs.warnings.arn if needs.warnings else "",
             critical_topic=needs.warnings.critical if needs.warnings else "",
-            warning_key=needs.warnings.key if needs.warnings else "",
+            warning_key="" if needs.warnings is None or needs.warnings.key is None else needs.warnings.key,
         )
         shows = needs.cluster.master.grafana
 

@@ -46,6 +46,8 @@ class Messaging(pulumi.ComponentResource):
         names: Names,
         place: Place,
         emails: Sequence[str],
+        *,
+        own_key: bool = True,  # false: alarms lie at SNS without a key of ours for the moment that they do
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("node-fleet:messaging:Messaging", name, None, opts)
@@ -53,7 +55,7 @@ class Messaging(pulumi.ComponentResource):
         self._own = pulumi.ResourceOptions(parent=self)
         self.queues = {queue: self._queue(queue) for queue in QUEUES}
         self.events = self._events()
-        key = self._key()
+        key = self._key() if own_key else None
         self.topics = {
             WAKE: self._topic(WAKE, "alias/aws/sns"),
             CRITICAL: self._topic(CRITICAL, key),
@@ -112,7 +114,7 @@ class Messaging(pulumi.ComponentResource):
         aws.sqs.QueuePolicy(EVENTS, queue_url=queue.url, policy=policy, opts=self._own)
         return queue.arn
 
-    def _topic(self, name: str, key: pulumi.Input[str]) -> Text:
+    def _topic(self, name: str, key: pulumi.Input[str] | None) -> Text:
         full = self._names.of(name)
         topic = aws.sns.Topic(name, name=full, kms_master_key_id=key, tags=self._names.tags(full), opts=self._own)
         return topic.arn

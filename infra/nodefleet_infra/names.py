@@ -6,9 +6,12 @@ stack and `shop` of another the same, each would take the other's workers for it
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from nodefleet.domain.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
 from nodefleet.settings import Settings
+
+_SHORT = 32  # of a load balancer's and a target group's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,13 @@ class Names:
     def of(self, *parts: str) -> str:
         """A resource's name: node-fleet-dev-reconcile."""
         return "-".join((self.base, *parts))
+
+    def short(self, *parts: str) -> str:
+        """The same where AWS takes 32 characters: the end of a longer one is its digest."""
+        full = self.of(*parts)
+        return (
+            full if len(full) <= _SHORT else f"{full[: _SHORT - 9].rstrip('-')}-{sha256(full.encode()).hexdigest()[:8]}"
+        )
 
     def cluster(self, name: str) -> str:
         """The id by which tags, table, secrets and metrics know a cluster."""

@@ -41,6 +41,7 @@ class Network(pulumi.ComponentResource):
             functions_group=groups.functions,
             groups=groups.clusters,
             dualstack=endpoints.dualstack(routes),
+            reachable=layout.public,
             ready=(*layout.ready, *groups.rules, *ways.made),
             public=config.existing.public if config.existing else config.workers == "public",
         )

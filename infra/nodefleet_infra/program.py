@@ -25,6 +25,7 @@ from nodefleet_infra.facts import (
     WorkersNeeds,
 )
 from nodefleet_infra.functions import INTERRUPTION, LIVE, RECONCILE, REPORT, TICK, URGENT
+from nodefleet_infra.ingress import Ingress, IngressNeeds
 from nodefleet_infra.master import Master
 from nodefleet_infra.messaging import UNDELIVERED, WAKE, Messaging
 from nodefleet_infra.monitoring import Monitoring, dashboard_link, logs_link
@@ -69,7 +70,7 @@ def declare(
     state = State("state", names, place, ids, production=config.production, webhook=webhook)
     if config.budget:
         Budget("budget", names, config.budget, config.messages.emails)
-    messaging = Messaging("messaging", names, place, config.messages.emails)
+    messaging = Messaging("messaging", names, place, config.messages.emails, own_key=not config.autoscaler.lean)
     warnings = messaging.warnings if config.autoscaler.enabled else None
     sites = [
         _site(
@@ -84,6 +85,7 @@ def declare(
         )
         for each in stack.clusters
     ]
+    doors = {site.cluster.id: _way_in(site, names, network.gives, production=config.production) for site in sites}
     facts = facts_of(
         names,
         place,
@@ -164,6 +166,7 @@ def declare(
         "functions": {name: function.name for name, function in autoscaler.functions.items()},
         "workerGroups": {cluster: groups.workers for cluster, groups in network.gives.groups.items()},
         "apiServers": {site.cluster.id: site.master.api_server for site in sites},
+        "ingress": {cluster: door for cluster, door in doors.items() if door is not None},
         "k3s": {site.cluster.id: site.master.release.apply(lambda release: release.version) for site in sites},
         "dashboard": "" if config.autoscaler.lean else dashboard_link(names, place.region),
     }
@@ -213,6 +216,30 @@ def _site(
         ),
     )
     return Site(cluster=cluster, master=master.gives, workers=workers.gives, parts=(master, workers))
+
+
+def _way_in(site: Site, names: Names, network: NetworkFacts, *, production: bool) -> Text | None:
+    """The load balancer's name in the DNS, if there is to be one. In the server's zone, if that has a public subnet."""
+    cluster, config = site.cluster, site.cluster.ingress
+    if config is None:
+        return None
+    subnets = network.workers if config.internal else network.reachable
+    zone = cluster.master.zone or next(iter(network.workers))
+    made = Ingress(
+        f"{cluster.name}-ingress",
+        IngressNeeds(
+            names=names,
+            cluster=cluster,
+            config=config,
+            vpc=network.vpc,
+            subnet=subnets.get(zone, next(iter(subnets.values()))),
+            master=site.master.address,
+            master_group=network.groups[cluster.id].master,
+            ready=network.ready,
+            production=production,
+        ),
+    )
+    return made.address
 
 
 def _records(state: State, site: Site, network: NetworkFacts, stack: Stack, names: Names) -> list[pulumi.Resource]:

@@ -87,6 +87,7 @@ def _clusters(data: Plain, config: StackConfig, names: Names, problems: list[Pro
         if not isinstance(read, ClusterConfig):
             continue
         problems += checks.cluster(read, path, zones_of(config))
+        problems += checks.ingress(read.ingress, config.network, f"{path}.ingress")
         named.append((read.name, tuple(pool.name for pool in policy.pools) if policy else ()))
         if policy:
             problems += checks.pools(policy, read, path)
@@ -129,6 +130,7 @@ def _cluster(config: ClusterConfig, policy: Policy, names: Names) -> Cluster:
         master_arch=machine_types.arch_of(config.master.type),
         k3s=config.k3s,
         disk_key=config.disk_key,
+        ingress=config.ingress,
         pools=tuple(pools),
         policy=policy,
         policy_data={} if config.policy is None else config.policy,  # an empty key in YAML

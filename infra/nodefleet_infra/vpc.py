@@ -32,6 +32,7 @@ class Layout:
     functions: tuple[Text, ...]  # subnets
     function_tables: tuple[Text, ...]  # route tables
     worker_tables: tuple[Text, ...] = ()  # … of private workers
+    public: Mapping[str, Text]  # zone → subnet that the internet can reach; empty: none that is known
     ipv6: bool = True
     ready: tuple[pulumi.Resource, ...] = ()
 
@@ -40,6 +41,7 @@ def found(existing: ExistingVpc) -> Layout:
     return Layout(
         vpc=pulumi.Output.from_input(existing.vpc),
         workers={zone: pulumi.Output.from_input(subnet) for zone, subnet in existing.workers.items()},
+        public={zone: pulumi.Output.from_input(subnet) for zone, subnet in existing.workers.items() if existing.public},
         functions=tuple(map(pulumi.Output.from_input, existing.functions)),
         function_tables=tuple(map(pulumi.Output.from_input, existing.route_tables)),
         ipv6=existing.ipv6,
@@ -56,6 +58,7 @@ class OwnVpc(pulumi.ComponentResource):
         self._names, self._config = names, config
         self._own = pulumi.ResourceOptions(parent=self)
         self._ready: list[pulumi.Resource] = []
+        self._nat: dict[str, Text] = {}  # zone → subnet of its NAT gateway
         self._vpc = aws.ec2.Vpc(
             "vpc",
             cidr_block=config.cidr,
@@ -88,6 +91,7 @@ class OwnVpc(pulumi.ComponentResource):
         self.gives = Layout(
             vpc=self._vpc.id,
             workers=workers,
+            public=self._nat if private else workers,
             functions=tuple(functions),
             function_tables=(function_table.id,),
             worker_tables=tuple(table.id for table in dict.fromkeys(worker_tables)) if private else (),
@@ -107,6 +111,7 @@ class OwnVpc(pulumi.ComponentResource):
         for index, zone in enumerate(config.zones[:1] if shared else config.zones):
             block = addresses.nat_block(config.cidr, index)
             subnet = self._subnet("nat", zone, block, _NAT6 + index, public, public=True)
+            self._nat[zone] = subnet
             tags = names.tags(names.of("nat", zone))
             address = aws.ec2.Eip(f"nat-{zone}", domain="vpc", tags=tags, opts=after)
             gateway = aws.ec2.NatGateway(

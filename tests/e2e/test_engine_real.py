@@ -113,6 +113,20 @@ def dev(fresh: Engine, first: Ran) -> Engine:
     return fresh
 
 
+def test_making_a_stack_dirties_no_tracked_file_and_a_pull_overwrites_nothing(fresh):
+    assert "encryptionsalt" in (fresh.checkout / "Pulumi.dev.yaml").read_text()
+    assert fresh.shell("git status --porcelain").output == ""
+    theirs = "git -c user.name=a -c user.email=a@b.c"
+    fresh.shell(
+        f"git worktree add --quiet -b theirs ../theirs && cd ../theirs && echo '# another line' >>Pulumi.dev.yaml"
+        f" && {theirs} commit --quiet --all --message 'Another one'"
+    )
+    pulled = fresh.shell("git merge --quiet theirs", check=False)
+    assert not pulled.ok
+    assert "Pulumi.dev.yaml" in pulled.output
+    assert "encryptionsalt" in (fresh.checkout / "Pulumi.dev.yaml").read_text()
+
+
 def test_everything_that_is_wrong_with_the_configuration_is_said_at_once(fresh):
     changes = {"[ap-southeast-1a,": "[us-east-1a,", "max: 6": "max: 1", "- name: shop": "- name: shop\n      mater: {}"}
     with edited(fresh, "Pulumi.dev.yaml", changes):
@@ -293,6 +307,106 @@ def test_what_the_page_asks_afterwards_is_answered(dev):
         assert [found["MASTER"]] == machines(dev, ROLE_SERVER, "running")
 
 
+# ── the page's other commands ────────────────────────────────────────────────────────────────────────────────────
+
+NEEDS_A_MACHINE = "is typed on the master or through it: nothing here is a machine"
+# Of each block of the page what no test runs, by how its command begins, and why.
+NOT_RUN: Mapping[tuple[str, int], Mapping[str, str]] = {
+    ("5. See that it is well", 1): {"aws ssm start-session": NEEDS_A_MACHINE},
+    ("5. See that it is well", 2): {".venv/bin/nodefleet doctor": "on real parts: test_laptop_real.py"},
+    ("6. Make pods wait", 0): {
+        "aws ssm start-session": NEEDS_A_MACHINE,
+        "sudo k3s kubectl": f"{NEEDS_A_MACHINE}; pods that wait on real parts: test_pending_real.py",
+    },
+    ("Upgrading", 0): {
+        "sudo k3s kubectl drain": f"{NEEDS_A_MACHINE}; drains on real parts: test_drains_real.py",
+        "aws ec2 terminate-instances": "names an instance that is not there; a lost worker: test_faults_real.py",
+    },
+    ("Going back", 0): {"nodefleet policy": "needs versions that runs took up: tests/cli/test_policy_cli.py"},
+    ("Going back", 1): {
+        "aws lambda list-versions-by-function": "functions are the stand-in's own, not moto's",
+        "aws lambda update-alias": "functions are the stand-in's own, not moto's",
+    },
+    ("A worker did not join", 0): {"aws ec2 get-console-output": NEEDS_A_MACHINE},
+    ("Permission errors", 0): {"": "asks how AWS evaluates a role, which moto does not do"},
+}
+RUN: Mapping[tuple[str, int], str] = {
+    ("1. Build what ships", 0): "fresh",
+    ("2. Make a stack", 0): "fresh",
+    ("2. Make a stack", 1): "test_the_pages_other_commands_work",
+    ("3. Slack", 0): "fresh",
+    ("3. Slack", 1): "test_the_webhook_can_be_kept_away_from_pulumi",
+    ("4. Deploy", 0): "dev, test_the_first_preview_of_a_fresh_checkout_creates_everything_and_does_nothing",
+    ("5. See that it is well", 0): "test_what_the_page_asks_afterwards_is_answered",
+    ("5. See that it is well", 2): "test_the_kubeconfig_of_the_page_is_one",
+    ("Freezing", 0): "test_the_pages_other_commands_work",
+    ("The master", 0): "test_the_master_is_replaced_by_the_pages_command_and_keeps_its_address",
+    ("Destroying", 0): "test_the_functions_run_on_what_was_made_and_a_destroy_sweeps_what_they_launched",
+}
+needs_aws = pytest.mark.skipif(shutil.which("aws") is None, reason="AWS's command line is missing: NOT run")
+
+
+def all_blocks() -> Iterator[tuple[tuple[str, int], str]]:
+    for heading in re.findall(r"^#+ (.+)$", PAGE, re.MULTILINE):
+        section = re.split(r"^#+ ", PAGE.split(f"# {heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+        blocks = re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+        yield from (((heading, number), script) for number, script in enumerate(blocks))
+
+
+def test_every_block_of_the_page_is_run_or_says_why_not():
+    found = dict(all_blocks())
+    assert found.keys() == RUN.keys() | NOT_RUN.keys()
+    for where, reasons in NOT_RUN.items():
+        unused = [
+            begins for begins in reasons if not any(line.startswith(begins) for line in found[where].splitlines())
+        ]
+        assert not unused, (where, unused)
+        if where not in RUN:
+            typed = [line for line in plain(found[where].replace("\\\n", " ")) if line]
+            assert not [line for line in typed if not line.startswith(tuple(reasons))], where
+
+
+def in_the_region(at: Engine, script: str) -> str:
+    return f"export AWS_DEFAULT_REGION={at.region} AWS_REGION={at.region}\n{script}"
+
+
+@needs_aws
+def test_the_webhook_can_be_kept_away_from_pulumi(dev):
+    other = '{"url": "https://hooks.slack.com/services/T1/B1/by-hand"}'
+    dev.shell(in_the_region(dev, f"export EDITOR='tee'\n{block('3. Slack', 1)}"), stdin=other)
+    kept = dev.client("secretsmanager").get_secret_value(SecretId=dev.outputs()["slackSecret"])
+    assert json.loads(kept["SecretString"]) == json.loads(other)
+    assert not (dev.checkout / "slack.json").exists()
+
+
+@needs_aws
+@pytest.mark.skipif(not shutil.which("jq") or not shutil.which("kubectl"), reason="jq or kubectl is missing: NOT run")
+def test_the_kubeconfig_of_the_page_is_one(dev):
+    """With a login as the master publishes it."""
+    login = {"server": "https://10.0.0.1:6443", "token": "t0ken", "ca": "-----BEGIN CERTIFICATE-----\n"}
+    login |= {"metrics_username": "node-fleet", "metrics_password": "sesame"}
+    secret = "node-fleet-dev/dev-shop/kubernetes"  # noqa: S105
+    dev.client("secretsmanager").put_secret_value(SecretId=secret, SecretString=json.dumps(login))
+    script = block("5. See that it is well", 2).replace(".venv/bin/nodefleet doctor", "")
+    shown = 'kubectl config view --raw --minify -o json; echo "$PROMETHEUS_USERNAME:$PROMETHEUS_PASSWORD"'
+    told = dev.shell(in_the_region(dev, f"{script}\n{shown}")).output
+    config, end = json.JSONDecoder().raw_decode(told)
+    assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:6443"
+    assert config["users"][0]["user"] == {"token": "t0ken"}
+    assert told[end:].strip() == "node-fleet:sesame"
+
+
+@needs_aws
+def test_the_pages_other_commands_work(dev):
+    see = block("5. See that it is well").partition("MASTER=")[0]
+    frozen = block("Freezing").replace("nodefleet", ".venv/bin/nodefleet")
+    assert "database migration" in dev.shell(in_the_region(dev, f"{see}\n{frozen}")).output
+    dev.shell(in_the_region(dev, f"{see}\n.venv/bin/nodefleet resume"))
+    listed = block("The master").splitlines()[0].replace(")/etcd/", ")/server/")  # there is no snapshot without K3s
+    assert "current" in dev.shell(in_the_region(dev, listed)).output
+    dev.shell(f"{block('2. Make a stack', 1)}\npulumi stack rm --yes mine && pulumi stack select dev")
+
+
 # ── a second stack ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -305,6 +419,7 @@ def test_a_production_stack_beside_it_is_made_and_refuses_to_be_destroyed(dev):
     assert not refused.steps, "a destroy that is refused does nothing"
     dev("stack", "select", "dev")
     assert len(machines(dev, ROLE_SERVER, "running")) == 1
+    assert not dev.preview("--expect-no-changes").planned, "two stacks in one account do not touch each other"
 
 
 # ── and away again ───────────────────────────────────────────────────────────────────────────────────────────────

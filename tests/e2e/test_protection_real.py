@@ -113,3 +113,15 @@ def test_a_replacement_of_a_production_master_is_refused_until_it_is_allowed_and
     assert "replace Instance shop-master" in {str(step) for step in told.planned}
     configure(production)
     assert "WILL BE REPLACED" not in production.preview().output
+
+
+def test_a_stack_that_is_no_longer_production_is_destroyed_to_the_last_resource(production):
+    configure(production, production=False)
+    let_go = production.up()
+    assert not [step for step in let_go.steps if step.op not in ("update", "same")]
+    assert not [each["urn"] for each in production.resources() if each.get("protect")]
+    gone = production("destroy")
+    assert gone.ok
+    assert "delete Instance shop-master" in {str(step) for step in gone.steps}
+    assert production.resources() == []
+    assert not [name for name in production.client("dynamodb").list_tables()["TableNames"] if f"-{STACK}-" in name]

@@ -25,6 +25,20 @@ def test_lean_keeps_every_alarm_and_makes_no_dashboard():
     assert (len(full.of("Dashboard")), len(thin.of("Dashboard"))) == (1, 0)
 
 
+def test_lean_has_no_key_and_its_alarms_still_reach_people():
+    thin = lean_stack()
+    assert not thin.of("kms/key:Key")
+    topics = {each.name: each for each in thin.of("sns/topic:Topic")}
+    assert not topics["critical"].inputs.get("kmsMasterKeyId")
+    assert topics["wake"].inputs["kmsMasterKeyId"] == "alias/aws/sns"
+    (policy,) = (each.inputs["policy"] for each in thin.of("RolePolicy") if each.name == "shop-master")
+    assert "sns:Publish" in policy
+    assert "kms:" not in policy
+    assert {action for each in alarms_of(thin).values() for action in each["alarmActions"]} == {
+        topics[name].outputs["arn"] for name in ("critical", "warning")
+    }
+
+
 def test_lean_writes_what_alarms_watch_and_nothing_else():
     graph = lean_stack()
     watched = set()

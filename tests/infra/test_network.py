@@ -1,16 +1,28 @@
 """The network: nobody gets in from outside, and the functions get out without a NAT gateway."""
 
+from functools import cache
 from ipaddress import IPv4Network, IPv6Network
 
 import botocore.session
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra_mocks import DEV, PRODUCTION, deployed_stack, stack_in_an_existing_network, unusual_stack
+from infra_mocks import (
+    DEV,
+    PRODUCTION,
+    ROOT,
+    Graph,
+    declared,
+    deployed_stack,
+    stack_in_an_existing_network,
+    unusual_stack,
+)
 from nodefleet_infra import addresses, endpoints
 from nodefleet_infra.endpoints import Way
 from nodefleet_infra.groups import API_SERVER, PROMETHEUS
+from nodefleet_infra.names import Names
 
 BOTH = [DEV, PRODUCTION]
 INGRESS, EGRESS = "SecurityGroupIngressRule", "SecurityGroupEgressRule"
@@ -239,3 +251,92 @@ def test_an_existing_network_is_used_and_nothing_is_added_but_groups():
     group = graph.one("ec2/securityGroup:SecurityGroup", "functions").id
     out = [each.inputs for each in graph.of(EGRESS) if each.inputs["securityGroupId"] == group]
     assert {(rule["cidrIpv4"], rule["toPort"]) for rule in out if "cidrIpv4" in rule} == {("0.0.0.0/0", 443)}
+
+
+# ── a way in, if it is wanted ────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def with_ingress(*, private: bool = False, internal: bool = False, zone: str = "", production: bool = False) -> Graph:
+    written = yaml.safe_load((ROOT / DEV).read_text())["config"]
+    if private:
+        written["node-fleet:network"]["workers"] = "private"
+    written["node-fleet:production"] = production
+    (cluster,) = written["node-fleet:clusters"]
+    cluster["ingress"] = {"internal": internal, "cidrs": ["203.0.113.0/24", "2001:db8::/32"]}
+    cluster["master"] = {"zone": zone}
+    return declared(written, "dev")
+
+
+@pytest.mark.parametrize("file", BOTH)
+def test_nobody_gets_a_load_balancer_unasked(file):
+    graph = deployed_stack(file)
+    assert not graph.of("LoadBalancer")
+    assert graph.exports["ingress"] == {}
+
+
+def test_a_load_balancer_leads_to_the_servers_address_on_traefiks_ports():
+    graph = with_ingress()
+    (balancer,) = graph.of("lb/loadBalancer:LoadBalancer")
+    assert balancer.inputs["loadBalancerType"] == "network"
+    assert not balancer.inputs["internal"]
+    address = graph.one("NetworkInterface", "shop-master").outputs["privateIp"]
+    targets = {each.outputs["arn"]: each.inputs for each in graph.of("TargetGroup")}
+    attached = {each.inputs["targetGroupArn"]: each.inputs for each in graph.of("TargetGroupAttachment")}
+    forwarded = {each.inputs["port"]: each.inputs for each in graph.of("lb/listener:Listener")}
+    assert set(forwarded) == {80, 443}
+    for port, listener in forwarded.items():
+        assert listener["loadBalancerArn"] == balancer.outputs["arn"]
+        (action,) = listener["defaultActions"]
+        group = targets[action["targetGroupArn"]]
+        assert (group["targetType"], group["protocol"], group["port"]) == ("ip", "TCP", port)
+        assert (attached[action["targetGroupArn"]]["targetId"], attached[action["targetGroupArn"]]["port"]) == (
+            address,
+            port,
+        )
+    assert all(len(each.inputs["name"]) <= 32 for each in (balancer, *graph.of("TargetGroup")))
+
+
+def test_only_whom_the_configuration_names_comes_in_and_only_to_those_ports():
+    graph = with_ingress()
+    own = graph.one("ec2/securityGroup:SecurityGroup", "shop-ingress").id
+    master = graph.one("ec2/securityGroup:SecurityGroup", "shop-master").id
+    by_address = [each.inputs for each in graph.of(INGRESS) if each.inputs.keys() & {"cidrIpv4", "cidrIpv6"}]
+    assert {each["securityGroupId"] for each in by_address} == {own}
+    found = sorted((each.get("cidrIpv4") or each["cidrIpv6"], each["fromPort"], each["toPort"]) for each in by_address)
+    assert found == [(cidr, port, port) for cidr in ("2001:db8::/32", "203.0.113.0/24") for port in (80, 443)]
+    onward = [each.inputs for each in graph.of(INGRESS) if each.inputs.get("referencedSecurityGroupId") == own]
+    assert sorted((each["securityGroupId"], each["fromPort"]) for each in onward) == [(master, 80), (master, 443)]
+    out = [each.inputs for each in graph.of(EGRESS) if each.inputs["securityGroupId"] == own]
+    assert sorted((each["referencedSecurityGroupId"], each["fromPort"]) for each in out) == [
+        (master, 80),
+        (master, 443),
+    ]
+
+
+def test_it_stands_where_the_internet_gets_to_and_needs_the_way_there():
+    for options, subnet in (
+        ({}, "workers-ap-southeast-1a"),
+        ({"zone": "ap-southeast-1b"}, "workers-ap-southeast-1b"),
+        ({"private": True}, "nat-ap-southeast-1a"),
+        ({"private": True, "zone": "ap-southeast-1b"}, "nat-ap-southeast-1a"),  # the only NAT gateway's
+        ({"private": True, "internal": True, "zone": "ap-southeast-1b"}, "workers-ap-southeast-1b"),
+    ):
+        graph = with_ingress(**options)
+        (balancer,) = graph.of("lb/loadBalancer:LoadBalancer")
+        assert balancer.inputs["subnets"] == [graph.one("ec2/subnet:Subnet", subnet).id], options
+        assert {each.urn for each in graph.of("ec2/route:Route")} <= graph.before(balancer.urn)
+
+
+def test_no_role_may_touch_the_load_balancer_and_production_keeps_it():
+    graph = with_ingress(production=True)
+    assert graph.one("LoadBalancer", "shop-ingress").inputs["enableDeletionProtection"]
+    assert "elasticloadbalancing" not in "".join(str(each.inputs["policy"]) for each in graph.of("RolePolicy"))
+
+
+def test_a_long_name_is_cut_where_aws_takes_no_longer_one_and_stays_one_of_its_kind():
+    names = Names(project="node-fleet", stack="development")
+    cut = {names.short("a-cluster-of-shops-ingress", str(port)) for port in (80, 443)}
+    assert len(cut) == 2
+    assert all(len(each) <= 32 for each in cut)
+    assert names.short("x") == names.of("x")

@@ -256,3 +256,30 @@ def test_an_hour_is_split_at_its_end():
     assert (over.hour, over.last, over.pools["default"].watched_seconds) == (NOON, after(3600), 60)
     assert (found.running.hour, found.running.last) == (after(3600), after(3600 + 30))
     assert found.running.pools["default"].watched_seconds == 30
+
+
+# ── the autoscaler itself ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def own(before, seen, monthly=7.30):
+    return counted(before, seen, decide(seen, Memory(), POLICY), (), POLICY, own_monthly_usd=monthly)
+
+
+def test_the_autoscalers_own_cost_stands_in_the_hour_beside_the_machines():
+    first = own(None, look(3, catalog=CATALOG)).running
+    half = own(first, look(3, at=after(1800), catalog=CATALOG)).running
+    assert half.own_usd == pytest.approx(0.005)
+    assert half.pools["default"].usd == pytest.approx(first.pools["default"].usd)  # half an hour that nobody watched
+
+
+def test_an_hour_that_is_over_has_all_of_it_however_often_somebody_looked():
+    for last in (60, 1800, 3540):
+        running = own(Usage(hour=NOON, last=NOON), look(3, at=after(last), catalog=CATALOG)).running
+        done = own(running, look(3, at=after(3660), catalog=CATALOG))
+        (hour,) = done.over
+        assert hour.own_usd == pytest.approx(0.01)
+        assert done.running.own_usd == pytest.approx(0.01 / 60)
+
+
+def test_without_known_prices_nothing_is_made_up():
+    assert own(None, look(3, at=after(1800), catalog=CATALOG), monthly=0.0).running.own_usd == 0

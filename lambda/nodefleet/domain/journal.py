@@ -16,6 +16,9 @@ class Said:
     times: int = 0  # of a kind and pool: how many new alerts were sent since told_at
 
 
+MONTH_HOURS = 730  # as AWS counts them
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolUsage:
     """What one pool used and did within an hour. Sums, so that hours add up."""
@@ -53,6 +56,7 @@ class Usage:
     hour: datetime  # when it begins, UTC
     last: datetime  # up to when it is counted
     pools: Mapping[str, PoolUsage] = field(default_factory=dict)
+    own_usd: float = 0.0  # the autoscaler itself, beside the pools' machines, at the list prices of the deployment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

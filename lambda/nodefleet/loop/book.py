@@ -40,6 +40,7 @@ class Book:
         self.failures = 0
         self.removed = 0
         self.retired: tuple[Notice, ...] = ()  # in this look, written or not
+        self.own_monthly_usd = 0.0  # what the deployment says that the autoscaler itself costs
 
     @property
     def memory(self) -> Memory:

@@ -67,6 +67,8 @@ def look(parts: Parts, lease: Lease, state: State, number: int) -> Look:
     policy = rules.policy
     seen = replace(seen, hold=rules.hold)
     book = Book(parts.store, lease, state.journal, policy, seen)
+    if state.deployment:
+        book.own_monthly_usd = sum(state.deployment.own_usd.values())
     hands = Hands(parts, lease, policy, seen, book)
     try:
         return _looked(parts, rules, book, hands, lease)
@@ -213,7 +215,14 @@ def _finish(
     final = replace(record, did=tuple(hands.did), archived=archived)
     if final != record or hands.did:
         book.audit(final)
-    usage = counted(book.journal.usage, question.observation, decision, book.events, question.policy)
+    usage = counted(
+        book.journal.usage,
+        question.observation,
+        decision,
+        book.events,
+        question.policy,
+        own_monthly_usd=book.own_monthly_usd,
+    )
     took = parts.time.now() - question.observation.at
     durations = remember_duration(book.journal.iterations, took, question.policy.burst)
     book.journal = replace(book.journal, usage=usage.running, iterations=durations)

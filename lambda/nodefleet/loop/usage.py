@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Decision, PoolDecision
 from nodefleet.domain.events import Event
-from nodefleet.domain.journal import PoolUsage, Usage
+from nodefleet.domain.journal import MONTH_HOURS, PoolUsage, Usage
 from nodefleet.domain.machines import Instance, InstanceState, InstanceType, Market
 from nodefleet.domain.observation import ClusterView, Observation
 from nodefleet.domain.policy import Policy
@@ -26,9 +26,16 @@ class Counted:
 
 
 def counted(
-    before: Usage | None, seen: Observation, decision: Decision, events: Sequence[Event], policy: Policy
+    before: Usage | None,
+    seen: Observation,
+    decision: Decision,
+    events: Sequence[Event],
+    policy: Policy,
+    *,
+    own_monthly_usd: float = 0.0,
 ) -> Counted:
-    """The usage up to this look. What the last look saw is taken to have lasted until now, unless that was long ago."""
+    """The usage up to this look. What the last look saw is taken to have lasted until now, unless that was long ago.
+    The autoscaler's own cost goes by the clock: alarms, metrics and secrets cost the same whether anybody looks."""
     now = seen.at
     hour = now.replace(minute=0, second=0, microsecond=0)
     watched = _watched(before, seen, policy)
@@ -36,11 +43,16 @@ def counted(
     if before is None or before.hour != hour:
         this_hour = min(watched, now - hour)
         if before:
-            over = (_with(before, before.hour + _HOUR, seen, decision, policy, watched - this_hour),)
+            whole = _with(before, before.hour + _HOUR, seen, decision, policy, watched - this_hour)
+            over = (_with_own(whole, own_monthly_usd),)
         before, watched = Usage(hour=hour, last=now), this_hour
     running = _with(before, now, seen, decision, policy, watched)
     pools = {name: _with_events(used, events, name) for name, used in running.pools.items()}
-    return Counted(running=replace(running, pools=pools), over=over)
+    return Counted(running=_with_own(replace(running, pools=pools), own_monthly_usd), over=over)
+
+
+def _with_own(usage: Usage, monthly_usd: float) -> Usage:
+    return replace(usage, own_usd=monthly_usd / MONTH_HOURS * ((usage.last - usage.hour) / _HOUR))
 
 
 def _with(

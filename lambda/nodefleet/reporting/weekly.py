@@ -7,7 +7,7 @@ from datetime import datetime
 
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.events import Event
-from nodefleet.domain.journal import Usage
+from nodefleet.domain.journal import MONTH_HOURS, Usage
 from nodefleet.domain.machines import InstanceType
 from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.readings import Missing
@@ -19,8 +19,6 @@ from nodefleet.reporting.cost import Comparison, compared
 from nodefleet.reporting.figures import PoolWeek, Record, recorded
 from nodefleet.reporting.period import Period
 from nodefleet.reporting.thresholds import USUAL, Thresholds
-
-MONTH_HOURS = 730
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

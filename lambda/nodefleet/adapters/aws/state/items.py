@@ -263,5 +263,6 @@ def usage_item(cluster: str, usage: Usage) -> Item:
         "hour": usage.hour,
         "node_hours": round(sum(pool.spot_seconds + pool.on_demand_seconds for pool in pools) / 3600, 3),
         "usd": round(sum(pool.usd for pool in pools), 4),
+        "own_usd": round(usage.own_usd, 4),
     }
     return _made(cluster, keys.usage_key(usage.hour), to_plain(usage), readable, usage.hour + KEEP_USAGE)
