@@ -121,6 +121,7 @@ def test_the_same_configuration_writes_the_same_records(with_webhook):
 def _dev():
     zones = ["ap-southeast-1a", "ap-southeast-1b"]
     policy = {"limits": {"min": 2, "max": 6}, "market": {"types": ["t3.small", "t3a.small"]}}
+    policy["rotation"] = {"max_age": "14d", "drift": True}
     return {
         "node-fleet:network": {"zones": zones},
         "node-fleet:clusters": [{"name": "shop", "policy": policy}],

@@ -191,13 +191,14 @@ def test_an_hour():
         "web": PoolUsage(usd=0.12344, spot_seconds=1800, on_demand_seconds=5400.5),
         "batch": PoolUsage(usd=0.1, spot_seconds=3600),
     }
-    usage = Usage(hour=NOON, last=after(3600), pools=pools)
+    usage = Usage(hour=NOON, last=after(3600), pools=pools, own_usd=0.01028)
     item = items.usage_item("shop", usage)
     assert shown(item) == {
         "record": "usage#2026-11-16T12:00:00.000000Z",
         "hour": "2026-11-16T12:00:00Z",
         "node_hours": 3.0,
         "usd": 0.2234,
+        "own_usd": 0.0103,
         "ttl": SECONDS + 35 * DAY,
     }
     assert body(item) == to_plain(usage)
