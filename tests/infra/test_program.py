@@ -131,7 +131,8 @@ def _texts(graph):
 
 def test_no_secret_stands_in_user_data_environment_or_outputs(graph):
     secret = re.compile(
-        r"K10[0-9a-f]{64}::|-----BEGIN|hooks\.slack\.com/services/|AKIA[0-9A-Z]{16}|[Pp]assword\s*[=:](?!\$\(| \$PROMETHEUS_PASSWORD\n)\s*\S"
+        r"K10[0-9a-f]{64}::|-----BEGIN|hooks\.slack\.com/services/|AKIA[0-9A-Z]{16}"
+        r"|[Pp]assword\s*[=:](?!\$\(| \$PROMETHEUS_PASSWORD\n)\s*\S"
     )
     for where, text in _texts(graph):
         assert not secret.search(text), where
