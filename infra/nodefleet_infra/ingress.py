@@ -90,16 +90,19 @@ class Ingress(pulumi.ComponentResource):
                     opts=own,
                 )
             )
-        both = {"ip_protocol": "tcp", "from_port": port, "to_port": port, "description": "Traefik, by the server"}
+        why = "Traefik, by the server"
         tags = names.tags(names.of(f"{self._name}-{port}"), cluster=self._needs.cluster.id)
         rules.append(
             aws.vpc.SecurityGroupEgressRule(
                 f"{self._name}-{port}-out",
                 security_group_id=group,
                 referenced_security_group_id=self._needs.master_group,
+                ip_protocol="tcp",
+                from_port=port,
+                to_port=port,
+                description=why,
                 tags=tags,
                 opts=own,
-                **both,
             )
         )
         rules.append(
@@ -107,9 +110,12 @@ class Ingress(pulumi.ComponentResource):
                 f"{self._name}-{port}-in",
                 security_group_id=self._needs.master_group,
                 referenced_security_group_id=group,
+                ip_protocol="tcp",
+                from_port=port,
+                to_port=port,
+                description=why,
                 tags=tags,
                 opts=own,
-                **both,
             )
         )
         return rules
