@@ -36,6 +36,7 @@ from nodefleet.domain.policy import (
 from nodefleet.domain.policy.check import check, out_of_limits
 from nodefleet.domain.policy.cluster import FleetLimits
 from nodefleet.domain.policy.settings import About
+from nodefleet.domain.problems import IssueCode
 
 HOUR = timedelta(hours=1)
 UP = Prometheus(query="up")
@@ -131,7 +132,11 @@ def test_a_value_that_has_no_limits_or_is_not_there_is_fine():
 
 
 def test_a_limit_without_a_unit_is_told_without_one():
-    assert out_of_limits(0, About(unit="", why="", at_least=1)) == ("is less than 1", "write at least 1")
+    assert out_of_limits(0, About(unit="", why="", at_least=1)) == (
+        IssueCode.OUT_OF_RANGE,
+        "is less than 1",
+        "write at least 1",
+    )
 
 
 # ── values that do not go together ───────────────────────────────────────────────────────────────────────────────
@@ -432,3 +437,28 @@ def test_what_just_goes_together_in_the_cluster(policy):
 def test_every_pool_is_looked_at():
     policy = Policy(pools=(Pool(name="a"), Pool(name="b", limits=Limits(min=11))))
     assert [problem.path for problem in check(policy)] == ["pools[1].limits.min"]
+
+
+# ── codes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("policy", "path", "code"),
+    [
+        (of(limits=Limits(min=-1)), "pools[0].limits.min", IssueCode.OUT_OF_RANGE),
+        (Policy(time_zone=" "), "time_zone", IssueCode.EMPTY),
+        (of(limits=Limits(min=9, max=4)), "pools[0].limits.min", IssueCode.OUT_OF_ORDER),
+        (Policy(pools=()), "pools", IssueCode.EMPTY),
+        (Policy(pools=(Pool(name="a"), Pool(name="a"))), "pools[1].name", IssueCode.DUPLICATE),
+        (of(market=MarketMix(types=())), "pools[0].market.types", IssueCode.EMPTY),
+        (of(custom=(Threshold(name="t", reading="q"),)), "pools[0].custom[0].reading", IssueCode.UNKNOWN_NAME),
+        (
+            of(sustain=Sustain(up=Score(half_life=seconds(30)))),
+            "pools[0].sustain.up.threshold",
+            IssueCode.WITHOUT_EFFECT,
+        ),
+        (Policy(fleet=FleetLimits(max=1)), "fleet.max", IssueCode.OUT_OF_ORDER),
+    ],
+)
+def test_every_problem_has_a_code_that_no_wording_changes(policy, path, code):
+    assert (path, code) in [(problem.path, problem.code) for problem in check(policy)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.plain import Plain, from_plain
 from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet.domain.problems import IssueCode, Problem, RefusedError
 from nodefleet_tools.cli.policy_file import Content, UnreadableError, parsed, text_of
 from nodefleet_tools.shorthand import Question, expanded, shorthand_from
 
@@ -77,8 +77,8 @@ def _told(problem: Problem) -> Problem:
 
 
 def _is_missing(problem: Problem) -> bool:
-    return problem.wrong == "is missing"
+    return problem.code is IssueCode.MISSING
 
 
 def _is_unknown(problem: Problem) -> bool:
-    return problem.wrong == "is an unknown key"
+    return problem.code is IssueCode.UNKNOWN_KEY

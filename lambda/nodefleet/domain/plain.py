@@ -19,7 +19,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet.domain.problems import IssueCode, Problem, RefusedError
 
 T = TypeVar("T")
 Plain: TypeAlias = Any  # what json.loads gives: the codec's outer edge
@@ -192,8 +192,10 @@ def _decoder(kind: Any) -> Decode:
     return _SCALARS[kind]
 
 
-def _wrong(path: Path, value: Plain, wrong: str, right: str, problems: list[Problem]) -> Any:
-    problems.append(Problem(path=where(path), value=value, wrong=wrong, right=right))
+def _wrong(
+    path: Path, value: Plain, wrong: str, right: str, problems: list[Problem], code: IssueCode = IssueCode.WRONG_TYPE
+) -> Any:
+    problems.append(Problem(path=where(path), value=value, wrong=wrong, right=right, code=code))
     return _WRONG
 
 
@@ -211,12 +213,19 @@ def _decode_dataclass(cls: type) -> Decode:
             plan = plans.get(key)
             if plan is None:
                 if key != TAG:
-                    _wrong((path, key), held, "is an unknown key", nearest(str(key), list(plans)), problems)
+                    _wrong(
+                        (path, key),
+                        held,
+                        "is an unknown key",
+                        nearest(str(key), list(plans)),
+                        problems,
+                        IssueCode.UNKNOWN_KEY,
+                    )
                 continue
             values[key] = plan[0](held, (path, key), problems)
         for name, (_, required) in plans.items():
             if required and name not in data:
-                _wrong((path, name), None, "is missing", f"{cls.__name__} needs it", problems)
+                _wrong((path, name), None, "is missing", f"{cls.__name__} needs it", problems, IssueCode.MISSING)
         return cls(**values) if len(problems) == before else _WRONG
 
     return decode_it
@@ -241,7 +250,7 @@ def _decode_union(kind: Any) -> Decode:
             tag = data.get(TAG)
             if not isinstance(tag, str) or tag not in classes:
                 right = nearest(str(tag), list(classes)) if tag else f"one of {', '.join(classes)}"
-                return _wrong((path, TAG), tag, "is not a known kind", right, problems)
+                return _wrong((path, TAG), tag, "is not a known kind", right, problems, IssueCode.UNKNOWN_KIND)
             return _decoder(classes[tag])(data, path, problems)
         if others:
             return _decoder(others[0])(data, path, problems)
@@ -274,7 +283,7 @@ def _decode_choice(words: list[str], meaning: Mapping[Any, Any]) -> Decode:
     def decode_it(data: Plain, path: Path, problems: list[Problem]) -> Any:
         if isinstance(data, str | int) and data in meaning:
             return meaning[data]
-        return _wrong(path, data, "is not a choice here", nearest(str(data), words), problems)
+        return _wrong(path, data, "is not a choice here", nearest(str(data), words), problems, IssueCode.NOT_A_CHOICE)
 
     return decode_it
 

@@ -2,6 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
+
+
+class IssueCode(Enum):
+    """What kind of thing is wrong, for whoever must not depend on the wording."""
+
+    INVALID = "invalid"  # none of the others
+    MISSING = "missing"
+    UNKNOWN_KEY = "unknown-key"
+    UNKNOWN_KIND = "unknown-kind"  # of a tagged table
+    UNKNOWN_NAME = "unknown-name"  # it refers to something that is not there
+    WRONG_TYPE = "wrong-type"
+    NOT_A_CHOICE = "not-a-choice"
+    EMPTY = "empty"
+    OUT_OF_RANGE = "out-of-range"
+    OUT_OF_ORDER = "out-of-order"  # two values that must stand in the other order
+    DUPLICATE = "duplicate"
+    WITHOUT_EFFECT = "without-effect"  # it would never do anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,6 +28,7 @@ class Problem:
     value: object  # what stands there
     wrong: str  # what is wrong with it
     right: str  # what would be right
+    code: IssueCode = IssueCode.INVALID
 
     def __str__(self) -> str:
         return f"{self.path}: {shown(self.value)} {self.wrong}; {self.right}"

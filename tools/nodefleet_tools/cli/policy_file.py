@@ -13,7 +13,7 @@ import yaml
 from nodefleet.adapters.policy import Loaded, load
 from nodefleet.domain.plain import Plain
 from nodefleet.domain.policy.shape import Keys, path_of
-from nodefleet.domain.problems import Problem, RefusedError, shown
+from nodefleet.domain.problems import IssueCode, Problem, RefusedError, shown
 
 STANDARD_INPUT = "-"
 REFUSED = 2  # the exit status
@@ -136,7 +136,13 @@ def _twice_in_json(data: Plain, keys: Keys) -> Iterator[Problem]:
 
 
 def _twice(keys: Keys, value: Plain, lines: str) -> Problem:
-    return Problem(path=path_of(keys), value=value, wrong=f"is written more than once{lines}", right="keep one of them")
+    return Problem(
+        path=path_of(keys),
+        value=value,
+        wrong=f"is written more than once{lines}",
+        right="keep one of them",
+        code=IssueCode.DUPLICATE,
+    )
 
 
 # ── YAML ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,7 +23,7 @@ from nodefleet.domain.policy import Policy, Pool
 from nodefleet.domain.policy.clashes import Clash, clashes
 from nodefleet.domain.policy.presets import DEFAULT_PRESET, PRESETS
 from nodefleet.domain.policy.shape import Keys, Part, leaves, path_of
-from nodefleet.domain.problems import Problem, RefusedError, shown
+from nodefleet.domain.problems import IssueCode, Problem, RefusedError, shown
 
 FILE = "file"
 
@@ -85,7 +85,13 @@ def _nameless(data: Plain) -> Iterator[Problem]:
     for index, pool in enumerate(pools if isinstance(pools, list) else []):
         if isinstance(pool, dict) and NAME not in pool:
             path = path_of((POOLS, index, NAME))
-            yield Problem(path=path, value=None, wrong="is missing", right="each of several pools needs a name")
+            yield Problem(
+                path=path,
+                value=None,
+                wrong="is missing",
+                right="each of several pools needs a name",
+                code=IssueCode.MISSING,
+            )
 
 
 def _layered(written: Sound) -> Layers:

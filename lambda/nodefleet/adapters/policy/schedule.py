@@ -16,6 +16,7 @@ from nodefleet.domain.observation import ActiveWindow
 from nodefleet.domain.policy import Policy, Window
 from nodefleet.domain.policy.clashes import Clash
 from nodefleet.domain.policy.shape import Keys
+from nodefleet.domain.problems import IssueCode
 
 _FIELDS = 5
 _FIRST_STRETCH = timedelta(hours=2)
@@ -91,4 +92,4 @@ def _zone(name: str, keys: Keys) -> Iterator[Clash]:
     except (KeyError, ValueError, OSError):
         close = difflib.get_close_matches(name, available_timezones(), n=1)
         right = f"did you mean {close[0]}?" if close else "write an IANA name, for example UTC or Europe/Berlin"
-        yield Clash(keys=keys, value=name, wrong="is not a known time zone", right=right)
+        yield Clash(keys=keys, value=name, wrong="is not a known time zone", right=right, code=IssueCode.UNKNOWN_NAME)

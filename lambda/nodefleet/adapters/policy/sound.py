@@ -44,8 +44,8 @@ def sound(expected: Part, data: Plain, at: Keys, problems: list[Problem]) -> Sou
     beyond = out_of_limits(value, expected.about) if expected.about else None
     if beyond is None:
         return found
-    wrong, right = beyond
-    problems.append(Problem(path=path_of(at), value=data, wrong=wrong, right=right))
+    code, wrong, right = beyond
+    problems.append(Problem(path=path_of(at), value=data, wrong=wrong, right=right, code=code))
     return None
 
 

@@ -11,7 +11,7 @@ from nodefleet.domain.policy.clashes import Clash, clashes
 from nodefleet.domain.policy.cluster import Policy
 from nodefleet.domain.policy.settings import About
 from nodefleet.domain.policy.shape import Leaf, leaves, path_of
-from nodefleet.domain.problems import Problem, shown
+from nodefleet.domain.problems import IssueCode, Problem, shown
 
 
 def check(policy: Policy) -> tuple[Problem, ...]:
@@ -21,19 +21,19 @@ def check(policy: Policy) -> tuple[Problem, ...]:
     return tuple(alone or map(_together, clashes(policy)))
 
 
-def out_of_limits(value: object, about: About) -> tuple[str, str] | None:
+def out_of_limits(value: object, about: About) -> tuple[IssueCode, str, str] | None:
     """What is wrong with a single value and what would be right, or none."""
     if isinstance(value, str):
-        return None if value.strip() else ("is empty", _advice(f"write it: {about.why}", about))
+        return None if value.strip() else (IssueCode.EMPTY, "is empty", _advice(f"write it: {about.why}", about))
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if not isinstance(number, int | float):
         return None
     if about.above is not None and number <= about.above:
-        return (f"is not more than {about.above:g}", _advice(_range(about), about))
+        return (IssueCode.OUT_OF_RANGE, f"is not more than {about.above:g}", _advice(_range(about), about))
     if about.at_least is not None and number < about.at_least:
-        return (f"is less than {about.at_least:g}", _advice(_range(about), about))
+        return (IssueCode.OUT_OF_RANGE, f"is less than {about.at_least:g}", _advice(_range(about), about))
     if about.at_most is not None and number > about.at_most:
-        return (f"is more than {about.at_most:g}", _advice(_range(about), about))
+        return (IssueCode.OUT_OF_RANGE, f"is more than {about.at_most:g}", _advice(_range(about), about))
     return None
 
 
@@ -53,8 +53,8 @@ def _alone(leaf: Leaf) -> Problem | None:
     found = out_of_limits(leaf.value, leaf.about) if leaf.about else None
     if found is None:
         return None
-    wrong, right = found
-    return Problem(path=path_of(leaf.keys), value=to_plain(leaf.value), wrong=wrong, right=right)
+    code, wrong, right = found
+    return Problem(path=path_of(leaf.keys), value=to_plain(leaf.value), wrong=wrong, right=right, code=code)
 
 
 def _together(clash: Clash) -> Problem:

@@ -11,7 +11,7 @@ from nodefleet.domain.policy.demand import CloudWatch, JobDemand, readings_of
 from nodefleet.domain.policy.pool import Pool
 from nodefleet.domain.policy.settings import Score, Sustain, highest_score
 from nodefleet.domain.policy.shape import Keys, value_at
-from nodefleet.domain.problems import Problem
+from nodefleet.domain.problems import IssueCode, Problem
 
 OTHER = "{other}"  # stands in a text for the other field, with its value
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -47,6 +47,7 @@ class Clash:
     value: object
     wrong: str
     right: str
+    code: IssueCode = IssueCode.INVALID
     other: Keys | None = None
     other_value: object = None
     rests_on: tuple[Keys, ...] = ()  # what else was looked at
@@ -54,7 +55,7 @@ class Clash:
 
     def told(self, path: str, value: object, other: str) -> Problem:
         wrong, right = (text.replace(OTHER, other) for text in (self.wrong, self.right))
-        return Problem(path=path, value=value, wrong=wrong, right=right)
+        return Problem(path=path, value=value, wrong=wrong, right=right, code=self.code)
 
 
 def clashes(policy: Policy) -> Iterator[Clash]:
@@ -64,7 +65,13 @@ def clashes(policy: Policy) -> Iterator[Clash]:
     yield from _ordered(policy, budget, ("lease",), "a run must end while it still holds the cluster", equal=False)
     yield from _ordered(policy, every, budget, "otherwise no run ever looks twice", equal=False)
     if not policy.pools:
-        yield Clash(keys=("pools",), value=[], wrong="is empty", right="leave it out to get one pool named default")
+        yield Clash(
+            keys=("pools",),
+            value=[],
+            wrong="is empty",
+            right="leave it out to get one pool named default",
+            code=IssueCode.EMPTY,
+        )
     yield from _fleet(policy)
     yield from _unique(policy, [("pools", index, "name") for index in range(len(policy.pools))])
     for index, pool in enumerate(policy.pools):
@@ -79,6 +86,7 @@ def _fleet(policy: Policy) -> Iterator[Clash]:
             value=most,
             wrong=f"is less than the {least} nodes that the pools' min add up to",
             right="every pool must be able to have its min",
+            code=IssueCode.OUT_OF_ORDER,
         )
 
 
@@ -106,8 +114,24 @@ def _ordered(policy: Policy, low: Keys, high: Keys, right: str, *, equal: bool) 
     if lower is None or higher is None or lower < higher or (equal and lower == higher):
         return
     more, less = ("is more than", "is less than") if equal else ("is not less than", "is not more than")
-    of_low = Clash(keys=low, value=lower, wrong=f"{more} {OTHER}", right=right, other=high, other_value=higher)
-    of_high = Clash(keys=high, value=higher, wrong=f"{less} {OTHER}", right=right, other=low, other_value=lower)
+    of_low = Clash(
+        keys=low,
+        value=lower,
+        wrong=f"{more} {OTHER}",
+        right=right,
+        code=IssueCode.OUT_OF_ORDER,
+        other=high,
+        other_value=higher,
+    )
+    of_high = Clash(
+        keys=high,
+        value=higher,
+        wrong=f"{less} {OTHER}",
+        right=right,
+        code=IssueCode.OUT_OF_ORDER,
+        other=low,
+        other_value=lower,
+    )
     yield replace(of_low, mirror=of_high) if len(low) >= len(high) else replace(of_high, mirror=of_low)
 
 
@@ -121,6 +145,7 @@ def _unique(policy: Policy, names: list[Keys]) -> Iterator[Clash]:
                 value=name,
                 wrong=f"is the same as {OTHER}",
                 right="each needs a name of its own",
+                code=IssueCode.DUPLICATE,
                 other=first[name],
                 other_value=name,
             )
@@ -143,6 +168,7 @@ def _score(policy: Policy, lasting: Score, at: Keys) -> Iterator[Clash]:
             value=lasting.threshold,
             wrong=f"is never reached: readings {_seconds(policy.interval)} apart score {highest:.2f} at most",
             right=f"write less than {highest:.2f}, or a longer half_life or window",
+            code=IssueCode.WITHOUT_EFFECT,
             rests_on=(("interval",), (*at, "half_life"), (*at, "window")),
         )
 
@@ -154,6 +180,7 @@ def _market_and_labels(pool: Pool, at: Keys) -> Iterator[Clash]:
             value=[],
             wrong="names no instance type",
             right="name one at least; several, so that one may be out of capacity",
+            code=IssueCode.EMPTY,
         )
     for label, value in pool.labels.items():
         if label.startswith(_ROLE):
@@ -171,7 +198,13 @@ def _windows(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
     for index, window in enumerate(pool.windows):
         here = (*at, "windows", index)
         if window.min is None and window.max is None and window.name != pool.rotation.window:
-            yield Clash(keys=here, value=window.name, wrong="changes nothing", right="write min, max or both")
+            yield Clash(
+                keys=here,
+                value=window.name,
+                wrong="changes nothing",
+                right="write min, max or both",
+                code=IssueCode.WITHOUT_EFFECT,
+            )
         right = "a window between two looks is never seen; make it longer than the interval"
         yield from _ordered(policy, ("interval",), (*here, "lasting"), right, equal=True)
         yield from _ordered(policy, (*here, "min"), (*here, "max"), "min must not be more than max", equal=True)
@@ -220,6 +253,7 @@ def _readings(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
                 value=source.period,
                 wrong="is not a period that CloudWatch has",
                 right="write a multiple of 60 s, or 1, 5, 10, 20 or 30 s for high-resolution metrics",
+                code=IssueCode.NOT_A_CHOICE,
             )
         if source.period > longest:
             yield Clash(
@@ -227,6 +261,7 @@ def _readings(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
                 value=source.period,
                 wrong=f"puts readings further apart than {_seconds(longest)} (trust.gap × interval): none ever lasts",
                 right=f"write {_seconds(longest)} or less, or a longer interval",
+                code=IssueCode.WITHOUT_EFFECT,
                 rests_on=(("interval",), ("trust", "gap")),
             )
 
@@ -243,6 +278,7 @@ def _rules(policy: Policy, pool: Pool, at: Keys) -> Iterator[Clash]:
                     value=name,
                     wrong="is not among the pool's readings",
                     right=nearest(name, declared) if declared else "declare it under readings, by this name",
+                    code=IssueCode.UNKNOWN_NAME,
                     rests_on=((*at, "readings", name),),
                 )
         if isinstance(rule, JobDemand):

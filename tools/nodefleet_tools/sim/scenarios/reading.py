@@ -4,7 +4,7 @@ The shipped scenarios lie beside this file and are found by their name; every ot
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +63,7 @@ def _of_policy(data: Any) -> list[Problem]:
     try:
         load(policy)
     except RefusedError as error:
-        return [
-            Problem(path=f"policy.{each.path}", value=each.value, wrong=each.wrong, right=each.right)
-            for each in error.problems
-        ]
+        return [replace(each, path=f"policy.{each.path}") for each in error.problems]
     return []
 
 
