@@ -12,6 +12,7 @@ from typing import Literal
 
 from nodefleet.adapters.slack.meanings import MEANINGS, REMINDER
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
+from nodefleet.domain.actions import ActionKind
 from nodefleet.domain.metrics import Metric
 from nodefleet_infra.config import Cluster, ScheduleConfig
 from nodefleet_infra.facts import Text
@@ -24,7 +25,7 @@ METRICS = (Metric.AT_MAX, Metric.SCHEDULED_RUNS, Metric.API_SERVER_AWAY, Metric.
 # What is written with `autoscaler.lean`: no alarm is without its metric.
 LEAN_METRICS = (Metric.CPU, Metric.MEMORY, Metric.FAILURES, Metric.LEVEL, *METRICS)
 JOIN_FAILURES = "JoinFailures"  # counted from the log, see below
-JOIN_FAILED_WORDS = "as failed to join"  # of a run's line
+JOIN_FAILED_TERM = ActionKind.MARK_FAILED.value  # among the actions of a run's line
 
 _MINUTE = 60
 _DEGRADED = 2  # of DegradationLevel: readings are missing

@@ -8,7 +8,7 @@ import pulumi_aws as aws
 
 from nodefleet.adapters.telemetry import NAMESPACE
 from nodefleet.domain.metrics import Metric
-from nodefleet_infra.alarms import JOIN_FAILED_WORDS, JOIN_FAILURES, Alarm, Series, alarms
+from nodefleet_infra.alarms import JOIN_FAILED_TERM, JOIN_FAILURES, Alarm, Series, alarms
 from nodefleet_infra.autoscaler import log_group
 from nodefleet_infra.config import AutoscalerConfig, Cluster
 from nodefleet_infra.dashboards import cloudwatch
@@ -69,7 +69,7 @@ class Monitoring(pulumi.ComponentResource):
             f"{function}-join-failures",
             name=self._names.of(function, "join-failures"),
             log_group_name=log,
-            pattern=f'"{JOIN_FAILED_WORDS}"',
+            pattern=f'"{JOIN_FAILED_TERM}"',
             metric_transformation={"namespace": NAMESPACE, "name": JOIN_FAILURES, "value": "1"},
             opts=self._own,
         )

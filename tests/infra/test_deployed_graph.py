@@ -22,7 +22,7 @@ from infra_mocks import DEV, PRODUCTION, REGION, ROOT, declared
 from infra_on_moto import MotoCloud
 from nodefleet import wiring
 from nodefleet.domain.names import TAG_CLUSTER, TAG_POOL, TAG_ROLE
-from nodefleet_infra.alarms import JOIN_FAILED_WORDS
+from nodefleet_infra.alarms import JOIN_FAILED_TERM
 from nodefleet_infra.teardown import Surroundings, sweep
 
 
@@ -149,7 +149,7 @@ def test_a_join_that_fails_is_in_the_log_as_the_alarm_counts_it(deployed, capsys
     deployed.clock.passes(minutes=6)
     capsys.readouterr()
     deployed.tick()
-    assert JOIN_FAILED_WORDS in capsys.readouterr().out
+    assert JOIN_FAILED_TERM in capsys.readouterr().out
 
 
 def test_the_week_is_told(deployed):

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.decide.engine import decide
+from nodefleet.domain.actions import ActionKind
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.events import Event
 from nodefleet.domain.metrics import Metric
@@ -55,8 +56,7 @@ def test_what_was_done_stands_in_the_record():
     cluster = empty()
     cluster.look()
     (record,) = cluster.world.table.decisions
-    assert len(record.did) == 2
-    assert all(done.startswith("asked EC2 for 1") for done in record.did)
+    assert [(action.kind, action.asked) for action in record.actions] == 2 * [(ActionKind.LAUNCH, 1)]
 
 
 def test_the_seeds_attributes_are_kept():

@@ -8,6 +8,7 @@ import pytest
 
 from book_builders import Commits, OpenBook
 from builders import NOON, after, look, pod
+from nodefleet.domain.actions import ActionKind, ExecutedAction
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import Action, Count, Decision, PoolDecision
 from nodefleet.domain.journal import Journal
@@ -140,12 +141,15 @@ class Archive:
         self.kept[key] = content
 
 
-def finish(*did, eventful=False, archive=None, took=3.2, journal=None):
+CORDONED = ExecutedAction(kind=ActionKind.CORDON, node="w001")
+
+
+def finish(*actions, eventful=False, archive=None, took=3.2, journal=None):
     """Gives what is written at the end, the archive and the warnings."""
     seen = look(3, pods=[pod("web-1", "w001")])
     question = Question(observation=seen, memory=Memory(), policy=Policy())
     decided = decision(pool())
-    record, content = recorded(question, decided, fence=7, version=5, did=(), eventful=eventful)
+    record, content = recorded(question, decided, fence=7, version=5, actions=(), eventful=eventful)
     book = OpenBook(seen, journal)
     archive, warnings = archive or Archive(), []
     parts = SimpleNamespace(
@@ -153,7 +157,16 @@ def finish(*did, eventful=False, archive=None, took=3.2, journal=None):
         time=SimpleNamespace(now=lambda: seen.at + timedelta(seconds=took)),
         telemetry=SimpleNamespace(warn=warnings.append),
     )
-    cycle._finish(parts, book, SimpleNamespace(did=list(did)), decided, question, record, content, 5)
+    cycle._finish(
+        parts,
+        book,
+        SimpleNamespace(actions=list(actions), did=[str(each) for each in actions]),
+        decided,
+        question,
+        record,
+        content,
+        5,
+    )
     return book.written(), archive, warnings, record
 
 
@@ -174,8 +187,8 @@ def test_the_hour_that_is_over_is_written():
 
 
 def test_what_was_done_is_recorded_and_makes_a_look_worth_archiving():
-    changes, archive, _, _ = finish("cordoned w001")
-    assert changes.decision.did == ("cordoned w001",)
+    changes, archive, _, _ = finish(CORDONED)
+    assert (changes.decision.did, changes.decision.actions) == ((str(CORDONED),), (CORDONED,))
     assert (changes.decision.fence, changes.decision.policy) == (7, 5)
     assert list(archive.kept) == [changes.decision.archived]
     assert changes.decision.archived
@@ -357,8 +370,9 @@ def test_what_was_done_failed_and_counted_is_handed_over(play):
     assert came.failures == 2  # the launch that fell short, and the removal that failed
     assert (came.again != "", came.at_once) == (True, True)
     assert came.evictions == {"evicted": 1}
-    assert [words.split()[0] for words in came.did] == ["cordoned", "asked", "evicted", "terminated"]
-    assert played.written[-1].decision.did == came.did
+    kinds = [ActionKind.CORDON, ActionKind.LAUNCH, ActionKind.EVICT, ActionKind.TERMINATE]
+    assert [action.kind for action in came.actions] == kinds
+    assert played.written[-1].decision.actions == came.actions
     assert list(played.archive.kept) == [played.written[-1].decision.archived]
 
 

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from nodefleet.domain.actions import ActionKind
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState, Market, NoticeKind
 from nodefleet.domain.names import emergency, notice_in
@@ -45,8 +46,14 @@ def pods_on(cluster: Cluster, instance: str) -> list[str]:
 def test_a_warned_node_is_drained_and_replaced_in_the_same_run():
     cluster = busy()
     victim = spot_worker(cluster.world)
-    ran = cluster.warned([cluster.world.interrupt(victim)])
-    assert any(done.startswith("asked EC2 for 1") for done in ran.did)
+    cluster.warned([cluster.world.interrupt(victim)])
+    launches = [
+        action
+        for record in cluster.world.table.decisions
+        for action in record.actions
+        if action.kind is ActionKind.LAUNCH
+    ]
+    assert [action.asked for action in launches] == [1]
     cluster.calm(3)
     assert len(cluster.world.ready_nodes()) == 3
     assert cluster.world.ec2.machines[victim].state is InstanceState.TERMINATED

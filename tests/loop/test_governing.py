@@ -38,7 +38,7 @@ def test_without_any_policy_and_without_a_fleet_the_defaults_become_the_first_ve
     assert (found.policy, found.version, found.hold) == (Policy(), 1, "")
     assert (found.adopted.number, found.adopted.source, found.adopted.data) == (1, BUILT_IN, {})
     assert found.adopted.at == NOON
-    assert [kind for kind, _ in found.news] == [AlertKind.POLICY_CHANGED]
+    assert [news.kind for news in found.news] == [AlertKind.POLICY_CHANGED]
 
 
 @pytest.mark.parametrize("seen", [look(1), Observation(at=NOON, instances=Missing("away"))])
@@ -46,9 +46,9 @@ def test_without_any_policy_a_fleet_that_exists_or_may_exist_is_held(seen):
     found = with_workers(State(), seen)
     assert (found.policy.pools, found.version, found.adopted) == ((), 0, None)
     assert found.hold == "no policy is recorded"
-    ((kind, text),) = found.news
-    assert kind is AlertKind.POLICY_UNUSABLE
-    assert found.hold in text
+    (news,) = found.news
+    assert (news.kind, news.subject) == (AlertKind.POLICY_UNUSABLE, "none")
+    assert found.hold in news.text
 
 
 def test_the_control_plane_alone_is_no_fleet():
@@ -71,7 +71,7 @@ def test_a_new_declared_policy_becomes_the_next_version():
     assert (found.version, found.adopted.number, found.adopted.source) == (5, 5, "stack")
     assert (found.adopted.at, found.adopted.data, found.adopted.digest) == (NOON, GOOD, "new")
     assert found.policy.pools[0].limits.max == 7
-    assert [kind for kind, _ in found.news] == [AlertKind.POLICY_CHANGED]
+    assert [news.kind for news in found.news] == [AlertKind.POLICY_CHANGED]
 
 
 @pytest.mark.parametrize("journal", [Journal(adopted_policy="d0"), Journal(refused_policy="d0")])
@@ -85,10 +85,9 @@ def test_a_declared_policy_that_is_not_good_is_refused_and_the_last_good_one_sta
     found = ruled(State(policy=version(4, GOOD), declared=version(0, BAD, "bad")))
     assert (found.version, found.policy.pools[0].limits.min) == (4, 3)
     assert found.refused.digest == "bad"
-    ((kind, text),) = found.news
-    assert kind is AlertKind.POLICY_REFUSED
-    assert "limits.min" in text
-    assert "stays in force" in text
+    (news,) = found.news
+    assert (news.kind, news.subject) == (AlertKind.POLICY_REFUSED, "bad")
+    assert "limits.min" in news.text
 
 
 @pytest.mark.parametrize("journal", [Journal(), Journal(refused_policy="bad")])
@@ -99,17 +98,16 @@ def test_a_first_policy_that_is_not_good_begins_nothing(journal):
     assert (found.policy.pools, found.version, found.adopted) == ((), 0, None)
     assert found.hold == "no policy is recorded, and the declared one is refused"
     assert found.refused == (None if journal.refused_policy else state.declared)
-    assert found.news[-1][0] is AlertKind.POLICY_UNUSABLE
+    assert found.news[-1].kind is AlertKind.POLICY_UNUSABLE
 
 
 def test_a_version_in_force_that_is_refused_holds_the_fleet_by_what_can_be_read_of_it():
     found = ruled(State(policy=version(4, {**GOOD, "nonsense": 1})))
     assert (found.version, found.policy.pools[0].limits) == (4, Limits(min=3, max=7))
     assert "version 4" in found.hold
-    ((kind, text),) = found.news
-    assert kind is AlertKind.POLICY_UNUSABLE
-    assert "nonsense" in text
-    assert "policy apply" in text
+    (news,) = found.news
+    assert (news.kind, news.subject) == (AlertKind.POLICY_UNUSABLE, "4")
+    assert "nonsense" in news.text
 
 
 def test_a_good_declared_policy_ends_the_hold_of_a_refused_one():
@@ -119,7 +117,7 @@ def test_a_good_declared_policy_ends_the_hold_of_a_refused_one():
 
 def test_two_policies_that_are_refused_are_both_told():
     found = ruled(State(policy=version(4, BAD), declared=version(0, BAD, "bad")))
-    assert [kind for kind, _ in found.news] == [AlertKind.POLICY_REFUSED, AlertKind.POLICY_UNUSABLE]
+    assert [news.kind for news in found.news] == [AlertKind.POLICY_REFUSED, AlertKind.POLICY_UNUSABLE]
     assert found.refused.digest == "bad"
 
 
@@ -138,13 +136,13 @@ def test_two_policies_that_are_refused_are_both_told():
 def test_what_people_are_told_is_whole_sentences(state, seen):
     found = with_workers(state, seen)
     assert found.news
-    assert all(is_sentence(text) for _, text in found.news)
+    assert all(is_sentence(news.text) for news in found.news)
     assert found.hold == "" or is_phrase(found.hold)
 
 
 def test_a_refusal_says_the_first_problem_and_how_many_more_there_are():
     one, three = ({"limits": {"min": 9, "max": 7}}, {"limits": {"min": 9, "max": 7}, "no": 1, "nor": 2})
-    (_, text), (_, longer) = (ruled(State(policy=version(4, data))).news[-1] for data in (one, three))
+    text, longer = (ruled(State(policy=version(4, data))).news[-1].text for data in (one, three))
     assert "(and" not in text
     assert "(and 2 more)" in longer
     assert not any(ending in text for ending in ("..", "?.", " ."))

@@ -8,6 +8,7 @@ import pytest
 
 from builders import NOON, SMALL, instance, look, pod, waiting
 from nodefleet.decide.engine import decide
+from nodefleet.domain.actions import ActionKind, ExecutedAction
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.decision import (
     Action,
@@ -47,6 +48,9 @@ POLICY = Policy()
 PRICED = (InstanceType(name="t3.small", resources=SMALL, hourly_usd=0.02, spot_usd=0.008),)
 
 
+CORDONED = ExecutedAction(kind=ActionKind.CORDON, node="w1")
+
+
 def question(**scene):
     return Question(observation=look(**scene), memory=Memory(), policy=POLICY)
 
@@ -58,7 +62,7 @@ def asked(its):
 def test_an_archived_question_is_decided_the_same():
     """Also one that has everything in it: pods, budgets, readings that are missing."""
     its = question(pods=[pod("web-1", "w001"), waiting("web-2")], memory=Missing("timeout"))
-    record, content = recorded(its, asked(its), fence=7, version=3, did=(), eventful=True)
+    record, content = recorded(its, asked(its), fence=7, version=3, actions=(), eventful=True)
     again = unpacked(content)
     assert again == its
     assert outcome(asked(again)) == record.outcome
@@ -71,22 +75,23 @@ def test_the_same_question_gives_the_same_bytes_and_another_one_others():
 
 def test_an_uneventful_look_is_not_archived():
     its = question()
-    record, content = recorded(its, asked(its), fence=7, version=3, did=(), eventful=False)
+    record, content = recorded(its, asked(its), fence=7, version=3, actions=(), eventful=False)
     assert (content, record.archived) == (None, "")
     assert record.figures["default.cpu"] == 50
 
 
 def test_where_a_question_is_kept_follows_from_its_content():
     its = question()
-    record, _ = recorded(its, asked(its), fence=7, version=3, did=("cordoned w1",), eventful=True)
+    record, _ = recorded(its, asked(its), fence=7, version=3, actions=(CORDONED,), eventful=True)
     assert record.archived.startswith("default/2026/11/16/")
     assert record.archived.endswith(".json.gz")
     assert (record.id, record.fence, record.policy, record.did) == (
         "2026-11-16T12:00:00.000000Z-f7",
         7,
         3,
-        ("cordoned w1",),
+        (str(CORDONED),),
     )
+    assert record.actions == (CORDONED,)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +247,7 @@ def test_a_decision_of_just_the_right_length_is_kept_whole(over, is_cut):
 
 def test_a_record_holds_the_digest_of_the_whole_decision_and_says_that_it_was_cut():
     decision = given(long_pool("x" * 10))
-    record, _ = recorded(question(), decision, fence=7, version=3, did=(), eventful=False)
+    record, _ = recorded(question(), decision, fence=7, version=3, actions=(), eventful=False)
     assert record.cut
     assert record.outcome == outcome(decision) != outcome(record.decision)
     assert (record.at, record.cluster, record.decision) == (NOON, "shop", shortened(decision)[0])
@@ -251,7 +256,7 @@ def test_a_record_holds_the_digest_of_the_whole_decision_and_says_that_it_was_cu
 @pytest.mark.parametrize(("dry", "expected"), [((False, False), False), ((False, True), True)])
 def test_a_record_is_dry_when_one_of_its_pools_is(dry, expected):
     pools = tuple(replace(CALM, dry_run=each) for each in dry)
-    record, _ = recorded(question(), given(*pools), fence=7, version=3, did=(), eventful=False)
+    record, _ = recorded(question(), given(*pools), fence=7, version=3, actions=(), eventful=False)
     assert record.dry is expected
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from builders import CATALOG, NOON, after, look
+from nodefleet.domain.actions import ActionKind, ExecutedAction
 from nodefleet.domain.decision import Action, Bound, Count, Decision, Overruled, PoolDecision, Rank, Side
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.memory import Level, Memory
@@ -25,6 +26,8 @@ STATE = State(fence=7, wake=3)
 POOL = PoolDecision(
     pool="default", action=Action.HOLD, count=Count(ready=3, booting=1), target=4, reason="calm", votes=("cpu: stay",)
 )
+CORDONED = ExecutedAction(kind=ActionKind.CORDON, node="w001")
+UNCORDONED = ExecutedAction(kind=ActionKind.UNCORDON, node="w001")
 DECISION = Decision(at=NOON, cluster="shop", level=Level.NORMAL, pools=(POOL,), memory=Memory())
 PRICED = tuple(replace(kind, hourly_usd=0.02, spot_usd=0.005) for kind in CATALOG)
 MARGIN = Policy().burst.margin
@@ -114,8 +117,8 @@ def play(monkeypatch):
 
 
 def test_a_quiet_run_looks_once_and_lets_go_unless_it_was_woken(play):
-    played = play(came(did=("cordoned w001",)))
-    assert played.run() == Ran(looks=1, decision=DECISION, did=("cordoned w001",))
+    played = play(came(actions=(CORDONED,)))
+    assert played.run() == Ran(looks=1, decision=DECISION, did=(str(CORDONED),))
     assert [call[0] for call in played.calls] == ["state", "acquire", "state", "look", "release"]
     assert played.named("release") == [("release", STATE.wake)]
     assert played.metric(Metric.INVOCATIONS) == [1]
@@ -199,8 +202,8 @@ def test_a_lease_that_cannot_be_let_go_of_is_warned_of_and_hides_no_error(play):
 
 
 def test_it_looks_again_after_the_pause_and_gathers_what_was_done(play):
-    played = play(replace(AGAIN, did=("one",)), came(did=("two",)))
-    assert played.run() == Ran(looks=2, decision=DECISION, did=("one", "two"))
+    played = play(replace(AGAIN, actions=(CORDONED,)), came(actions=(UNCORDONED,)))
+    assert played.run() == Ran(looks=2, decision=DECISION, did=(str(CORDONED), str(UNCORDONED)))
     assert played.named("look") == [("look", 1), ("look", 2)]
     assert played.named("sleep") == [("sleep", 10)]
     assert played.named("release") == [("release", 3)]
@@ -264,8 +267,8 @@ def test_a_run_that_is_woken_looks_again_without_a_pause(play):
 
 
 def test_a_run_that_is_woken_when_its_time_is_up_says_so(play):
-    played = play(came(did=("one",)), left=18.0, releases=[False, True])
-    assert played.run() == Ran(looks=1, decision=DECISION, did=("one",), awake=True)
+    played = play(came(actions=(CORDONED,)), left=18.0, releases=[False, True])
+    assert played.run() == Ran(looks=1, decision=DECISION, did=(str(CORDONED),), awake=True)
     assert played.named("release") == [("release", 3), ("release", None)]
     assert played.lines[-1] == ("Somebody woke this run, and its time is up: the next run looks again", {})
 
@@ -284,7 +287,7 @@ def test_everything_is_reported_once(play):
             evictions={"evicted": 3, "refused": 2},
             joins=(80.0, 90.0),
             drains=(30.0,),
-            did=("cordoned w001",),
+            actions=(CORDONED,),
             again="",
         )
     )
@@ -319,7 +322,8 @@ def test_everything_is_reported_once(play):
                 "look": 1,
                 "trust": Level.NORMAL.value,
                 "votes": {"default": ("cpu: stay",)},
-                "did": ("cordoned w001",),
+                "did": (str(CORDONED),),
+                "actions": ["cordon"],
                 "evictions": {"evicted": 3, "refused": 2},
                 "joins": (80.0, 90.0),
                 "drains": (30.0,),

@@ -8,6 +8,7 @@ import pytest
 
 from book_builders import LEASE, OpenBook
 from builders import NOON, after, instance, look, node, pod
+from nodefleet.domain.actions import ActionKind, ExecutedAction
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.operations import (
@@ -148,7 +149,7 @@ class World:
 
 def test_nothing_has_happened_at_first():
     hands = World().hands
-    assert (hands.did, hands.failures, hands.given, hands.evictions) == ([], 0, 0, {})
+    assert (hands.actions, hands.failures, hands.given, hands.evictions) == ([], 0, 0, {})
     assert hands.short is False
     assert hands.unfinished is False
 
@@ -212,7 +213,7 @@ def test_a_step_that_fails_counts_and_changes_nothing_that_is_seen(error):
     before = world.hands.seen
     world.asked.answers["cordon"] = error
     assert world.take(LEAVING, CORDON) is False
-    assert (world.hands.failures, world.hands.did) == (1, [])
+    assert (world.hands.failures, world.hands.actions) == (1, [])
     assert world.hands.seen == before
     ((text, fields),) = world.asked.warnings
     assert str(error) in text
@@ -272,7 +273,7 @@ def test_a_step_whose_event_cannot_be_written_is_done(step, act):
     world.asked.answers["note"] = DENIED
     assert world.take(LEAVING, step) is True
     assert [call[0] for call in world.asked.acts] == [act]
-    assert (world.hands.failures, len(world.hands.did), world.book.events) == (0, 1, [])
+    assert (world.hands.failures, len(world.hands.actions), world.book.events) == (0, 1, [])
     ((text, _),) = world.asked.warnings
     assert "w001" in text
     assert str(DENIED) in text
@@ -296,18 +297,22 @@ def test_a_launch_is_sent_and_its_answer_kept():
     kept = world.book.operations["l1"]
     assert (kept.answered, kept.answered_at, kept.instances) == (True, NOON, ("i-7", "i-8"))
     assert (world.hands.given, world.hands.short, world.hands.failures) == (2, False, 0)
-    assert world.hands.did == ["asked EC2 for 2 spot in a: got i-7, i-8"]
+    assert world.hands.actions == [
+        ExecutedAction(
+            kind=ActionKind.LAUNCH, instances=("i-7", "i-8"), asked=2, market="spot", zone="a", pool="default"
+        )
+    ]
 
 
-@pytest.mark.parametrize(("got", "words"), [(("i-7",), "got i-7"), ((), "got none")])
-def test_fewer_than_asked_for_is_short_and_counts(got, words):
+@pytest.mark.parametrize("got", [("i-7",), ()])
+def test_fewer_than_asked_for_is_short_and_counts(got):
     world = World()
     refusals = (Refusal(type="t3.small"),)
     world.asked.answers["launch"] = Answer(instances=got, refusals=refusals)
     world.take(launch(), SendLaunch(launch()))
     assert (world.hands.given, world.hands.short, world.hands.failures) == (len(got), True, 1)
     assert world.book.operations["l1"].refusals == refusals
-    assert world.hands.did[0].endswith(words)
+    assert (world.hands.actions[0].asked, world.hands.actions[0].instances) == (2, got)
 
 
 def test_what_ec2_gave_is_added_up():
@@ -334,7 +339,7 @@ def test_a_node_is_cordoned_as_that_of_its_machine(operation, machine):
     assert world.asked.notes == [
         ("w001", "NodeFleetLeaving", "leaves: calm. Drained until 12:05:00 UTC", False),
     ]
-    assert world.hands.did == ["cordoned w001"]
+    assert world.hands.actions == [ExecutedAction(kind=ActionKind.CORDON, node="w001", instance=machine, reason="calm")]
     assert {each.name: each.removal for each in world.hands.seen.kubernetes.nodes if each.cordoned} == {"w001": "r1"}
 
 
@@ -343,14 +348,14 @@ def test_a_node_is_let_back_in():
     assert world.take(LEAVING, Uncordon("w001", "r1"))
     assert world.asked.acts == [("uncordon", "w001", "r1")]
     assert world.asked.notes == [("w001", "NodeFleetUncordoned", "takes pods again", False)]
-    assert world.hands.did == ["let w001 back in"]
+    assert world.hands.actions == [ExecutedAction(kind=ActionKind.UNCORDON, node="w001")]
 
 
 def test_an_instance_that_failed_to_join_is_marked():
     world = World()
     assert world.take(launch(), MarkFailed("i-001"))
     assert world.asked.acts == [("mark_failed", "i-001")]
-    assert world.hands.did == ["marked i-001 as failed to join"]
+    assert world.hands.actions == [ExecutedAction(kind=ActionKind.MARK_FAILED, instance="i-001")]
     assert [each.id for each in world.hands.seen.instances if each.failed] == ["i-001"]
 
 
@@ -375,14 +380,16 @@ def test_a_worker_that_no_pool_owns_is_handed_over_on_its_node_first():
     (message,) = [message for _, _, message, _ in world.asked.notes]
     assert "default" in message
     assert "its pool is gone" in message
-    assert world.hands.did == ["handed w001 to pool default"]
+    assert world.hands.actions == [
+        ExecutedAction(kind=ActionKind.ASSIGN, node="w001", instance="i-001", pool="default")
+    ]
 
 
 def test_a_worker_without_a_node_is_handed_over_in_ec2_alone():
     world = unowned()
     assert world.take(None, replace(HAND_OVER, node=""))
     assert world.asked.calls == [("tag", "i-001", "default")]
-    assert world.hands.did == ["handed i-001 to pool default"]
+    assert world.hands.actions == [ExecutedAction(kind=ActionKind.ASSIGN, instance="i-001", pool="default")]
 
 
 def test_a_node_that_cannot_be_labelled_keeps_its_instance_where_it_is():
@@ -390,7 +397,7 @@ def test_a_node_that_cannot_be_labelled_keeps_its_instance_where_it_is():
     world.asked.answers["label"] = ChangedError("another machine's")
     assert not world.take(None, HAND_OVER)
     assert [call[0] for call in world.asked.acts] == ["label"]
-    assert world.hands.did == []
+    assert world.hands.actions == []
 
 
 @pytest.mark.parametrize(
@@ -431,7 +438,7 @@ def test_pods_are_evicted_and_seen_as_going():
     assert world.take(LEAVING, EVICT) is True
     assert world.asked.calls == [("evict", WEB), ("evict", API)]
     assert world.hands.evictions == {"evicted": 2}
-    assert world.hands.did == ["evicted from w001: 2 evicted"]
+    assert world.hands.actions == [ExecutedAction(kind=ActionKind.EVICT, node="w001", results={"evicted": 2})]
     assert world.deleting() == {"web-1", "api-1"}
 
 
@@ -456,7 +463,9 @@ def test_a_pod_that_cannot_be_evicted_does_not_hold_up_the_other():
     world.asked.answers |= {("evict", WEB): AWAY, ("evict", API): answer(Eviction.EVICTED)}
     assert world.take(LEAVING, EVICT) is False
     assert world.hands.evictions == {"evicted": 1, "failed": 1}
-    assert world.hands.did == ["evicted from w001: 1 evicted, 1 failed"]
+    assert world.hands.actions == [
+        ExecutedAction(kind=ActionKind.EVICT, node="w001", results={"evicted": 1, "failed": 1})
+    ]
     assert world.hands.failures == 1
     assert world.deleting() == {"api-1"}
     assert world.asked.notes == [("w001", "NodeFleetDrainWaits", f"waits for default/web-1: {AWAY}", True)]
@@ -497,7 +506,7 @@ def test_pods_for_which_no_time_is_left_wait_for_the_next_run():
     assert world.take(LEAVING, EVICT) is False
     assert world.asked.calls == []
     assert world.hands.unfinished is True
-    assert (world.hands.failures, world.hands.did, world.hands.evictions) == (0, [], {"failed": 0})
+    assert (world.hands.failures, world.hands.actions, world.hands.evictions) == (0, [], {"failed": 0})
     assert world.deleting() == set()
 
 
@@ -556,13 +565,15 @@ def test_a_pod_under_several_budgets_is_told_and_ends_only_a_voluntary_removal(w
 # ── force ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("pods", "words"), [((WEB,), "1 pod"), ((WEB, API), "2 pods")])
-def test_pods_are_deleted_by_force(pods, words):
+@pytest.mark.parametrize("pods", [(WEB,), (WEB, API)])
+def test_pods_are_deleted_by_force(pods):
     world = World()
     assert world.take(LEAVING, ForceDelete(node="w001", pods=pods)) is True
     assert world.asked.calls == [("delete_pod", each) for each in pods]
     assert world.hands.evictions == {"forced": len(pods)}
-    assert world.hands.did == [f"deleted {words} on w001 by force"]
+    assert world.hands.actions == [
+        ExecutedAction(kind=ActionKind.FORCE_DELETE, node="w001", results={"forced": len(pods)})
+    ]
     assert world.deleting() == {each.name for each in pods}
 
 
@@ -584,7 +595,7 @@ def test_where_none_could_be_deleted_nothing_was_done():
     world = World()
     world.asked.answers["delete_pod"] = AWAY
     world.take(LEAVING, ForceDelete(node="w001", pods=(WEB, API)))
-    assert (world.hands.evictions, world.hands.did, world.hands.failures) == ({}, [], 1)
+    assert (world.hands.evictions, world.hands.actions, world.hands.failures) == ({}, [], 1)
 
 
 # ── terminate ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -595,7 +606,9 @@ END = Terminate("i-001", "it is idle")
 def ends(world, operation=LEAVING):
     done = world.take(operation, END)
     assert world.asked.acts == ([("terminate", "i-001")] if done else [])
-    assert world.hands.did == (["terminated i-001: it is idle"] if done else [])
+    assert world.hands.actions == (
+        [ExecutedAction(kind=ActionKind.TERMINATE, instance="i-001", reason="it is idle")] if done else []
+    )
     return done
 
 
@@ -612,7 +625,7 @@ def test_one_that_ends_already_is_not_asked_to(gone):
     world = World()
     world.asked.machines = {"i-001": gone}
     assert world.take(LEAVING, END)
-    assert (world.asked.acts, world.hands.did) == ([], [])
+    assert (world.asked.acts, world.hands.actions) == ([], [])
 
 
 @pytest.mark.parametrize("state", [InstanceState.PENDING, InstanceState.STOPPED, InstanceState.STOPPING])
@@ -691,7 +704,7 @@ def test_a_node_is_deleted_when_its_machine_is_gone(operation, machine, goes):
     world.asked.machines = {"i-001": machine}
     assert world.take(operation, DeleteNode("w001")) is goes
     assert world.asked.acts == ([("delete_node", "w001", "i-001")] if goes else [])
-    assert world.hands.did == (["deleted node w001"] if goes else [])
+    assert [action.kind for action in world.hands.actions] == ([ActionKind.DELETE_NODE] if goes else [])
     assert ("w001" in {each.name for each in world.hands.seen.kubernetes.nodes}) is not goes
 
 
@@ -707,7 +720,7 @@ def test_a_node_that_is_gone_is_not_deleted_again():
     world = World()
     world.asked.nodes = {}
     assert world.take(LEAVING, DeleteNode("w001"))
-    assert (world.asked.acts, world.hands.did) == ([], [])
+    assert (world.asked.acts, world.hands.actions) == ([], [])
 
 
 # ── several steps ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -451,7 +451,7 @@ def test_several_budgets_on_a_pod_block_at_once():
 def test_a_node_that_became_protected_is_given_up():
     opted_out = cordoned(annotations={"node-fleet.io/scale-down-disabled": "true"})
     assert gave_up(look(1, RUNNING, [opted_out], [pod()])) == (
-        "node w1 is annotated node-fleet.io/scale-down-disabled=true",
+        "opted-out on w1",
         (
             "node w1 is annotated node-fleet.io/scale-down-disabled=true. It takes pods again."
             " It was not so when the removal began; take it back if the node may go after all"
@@ -461,7 +461,7 @@ def test_a_node_that_became_protected_is_given_up():
 
 def test_a_pod_that_became_protected_stops_the_drain_unless_it_goes_already():
     marked = pod(annotations={"node-fleet.io/safe-to-evict": "false"})
-    assert gave_up(on_its_way(VOLUNTARY, 1, [marked]))[0] == "pod default/web-1 is marked as not safe to evict"
+    assert gave_up(on_its_way(VOLUNTARY, 1, [marked]))[0] == "pod-opted-out on w1"
     going = replace(marked, deleted_at=after(0))
     assert advance(removal(**SEEN), on_its_way(VOLUNTARY, 1, [going]), POLICY) == Progress()
 

@@ -61,10 +61,10 @@ def test_a_fixed_fleet_is_compared_by_its_bill_and_its_violations(checks, day):
     ("moment", "holds"),
     [
         ({"after": "12:05", "before": "12:08", "action": "grow"}, True),
-        ({"after": "12:05", "before": "12:08", "action": "grow", "by": "pods", "to": 5, "says": "unschedulable"}, True),
+        ({"after": "12:05", "before": "12:08", "action": "grow", "by": "pods", "to": 5}, True),
         ({"after": "12:05", "before": "12:08", "action": "grow", "by": "cpu"}, False),
         ({"after": "12:05", "before": "12:08", "action": "grow", "to": 4}, False),
-        ({"after": "12:05", "before": "12:08", "action": "grow", "says": "moonlight"}, False),
+        ({"after": "12:05", "before": "12:08", "action": "grow", "by": "moonlight"}, False),
         ({"after": "12:05", "before": "12:08", "action": "shrink"}, False),
         ({"after": "12:10", "before": "12:28", "action": "grow"}, False),
     ],

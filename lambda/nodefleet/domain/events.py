@@ -20,6 +20,7 @@ class Event:
     cluster: str
     kind: AlertKind
     pool: str = ""  # empty: the whole cluster
+    subjects: tuple[str, ...] = ()  # what it is about: nodes, budgets, workloads, versions
     text: str  # what and why, with figures, and what to do
     nodes: int | None = None  # how many workers the pool has now
     change: int = 0  # nodes more or fewer

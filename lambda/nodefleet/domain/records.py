@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from nodefleet.domain.actions import ExecutedAction
 from nodefleet.domain.decision import Decision
 from nodefleet.domain.memory import Memory
 from nodefleet.domain.observation import Observation
@@ -47,6 +48,7 @@ class DecisionRecord:
     decision: Decision  # without its memory; shortened when it is long, which `cut` says
     cut: bool = False
     outcome: str = ""  # digest of the whole decision: a replay must give the same
-    did: tuple[str, ...] = ()  # what was done in this look, a sentence each
+    did: tuple[str, ...] = ()  # what was done in this look, a sentence each, for people
+    actions: tuple[ExecutedAction, ...] = ()  # the same as records; none of before they were kept
     figures: Mapping[str, float] = field(default_factory=dict)
     dry: bool = False

@@ -73,7 +73,7 @@ class Book:
     def _scale_down(self, removal: Removal) -> Event:
         name = removal.node or removal.instance
         text = f"{name} was drained and removed. {removal.reason}"
-        event = self.saying.made(AlertKind.SCALE_DOWN, removal.pool, text)
+        event = self.saying.made(AlertKind.SCALE_DOWN, removal.pool, text, (name,))
         left = sum(worker.is_capacity for worker in workers(self._seen, self._policy) if worker.pool == removal.pool)
         return replace(event, nodes=left, change=-1, usd_per_day=self._saved(removal.instance))
 
@@ -107,7 +107,7 @@ class Book:
         if event:
             self.happened(replace(event, dry=dry, level=self.memory.level))
         elif kind in _COUNTED and not dry:
-            self.events.append(self.saying.made(kind, tell.pool, tell.text))
+            self.events.append(self.saying.made(kind, tell.pool, tell.text, tell.subjects))
 
     def news(self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = ()) -> None:
         event = self.saying.event(kind, pool, text, subjects)

@@ -8,8 +8,10 @@ within the run or the lease. What a step rests on is written before it acts.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
+from nodefleet.decide.naming import workload
+from nodefleet.domain.actions import ActionKind, ExecutedAction
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.observation import Observation
 from nodefleet.domain.operations import (
@@ -71,7 +73,7 @@ class Hands:
         self._policy = policy
         self._book = book
         self.seen = seen
-        self.did: list[str] = []
+        self.actions: list[ExecutedAction] = []
         self.failures = 0
         self.given = 0  # instances that EC2 gave
         self.short = False  # … and it gave fewer than asked for
@@ -174,7 +176,7 @@ class Hands:
             case Uncordon(node, removal):
                 self._parts.cluster.uncordon(node, removal)
                 self._note(node, "NodeFleetUncordoned", "takes pods again")
-                self.did.append(f"let {node} back in")
+                self._did(ActionKind.UNCORDON, node=node)
             case Evict():
                 return self._evict(operation, step)
             case ForceDelete():
@@ -185,7 +187,7 @@ class Hands:
                 self._delete_node(operation, node)
             case MarkFailed(identity):
                 self._parts.cloud.mark_failed(identity)
-                self.did.append(f"marked {identity} as failed to join")
+                self._did(ActionKind.MARK_FAILED, instance=identity)
             case Assign():
                 self._assign(step)
             case Open() | Keep() | Close() | CancelRemoval() | Tell():
@@ -206,14 +208,20 @@ class Hands:
         if len(answer.instances) < launch.count:
             self.short = True
             self.failures += 1
-        asked = f"asked EC2 for {launch.count} {launch.market.value} in {launch.zone}"
-        self.did.append(f"{asked}: got {', '.join(answer.instances) or 'none'}")
+        self._did(
+            ActionKind.LAUNCH,
+            instances=tuple(answer.instances),
+            asked=launch.count,
+            market=launch.market.value,
+            zone=launch.zone,
+            pool=launch.pool,
+        )
 
     def _cordon(self, operation: Operation | None, step: Cordon) -> None:
         instance = operation.instance if isinstance(operation, Removal) else ""
         self._parts.cluster.cordon(step, instance)
         self._note(step.node, "NodeFleetLeaving", f"leaves: {step.reason}. Drained until {step.deadline:%H:%M:%S} UTC")
-        self.did.append(f"cordoned {step.node}")
+        self._did(ActionKind.CORDON, node=step.node, instance=instance, reason=step.reason)
 
     def _assign(self, step: Assign) -> None:
         """The Node first: while the instance's tag names its old pool, the next iteration begins again."""
@@ -222,7 +230,7 @@ class Hands:
             self._parts.cluster.assign(step.node, step.instance, step.pool)
             self._note(step.node, "NodeFleetAdopted", f"belongs to pool {step.pool} now: {step.reason}")
         self._parts.cloud.assign(step.instance, step.pool)
-        self.did.append(f"handed {step.node or step.instance} to pool {step.pool}")
+        self._did(ActionKind.ASSIGN, node=step.node, instance=step.instance, pool=step.pool)
 
     def _evict(self, operation: Operation | None, step: Evict) -> dict[PodRef, NodeFleetError]:
         if not isinstance(operation, Removal):
@@ -244,9 +252,8 @@ class Hands:
             if not isinstance(error, ChangedError | OutOfTimeError):
                 self._refused(step.node, pod, str(error))
         self.evictions.update(results)
-        words = ", ".join(f"{count} {result}" for result, count in sorted(results.items()) if count)
-        if words:
-            self.did.append(f"evicted from {step.node}: {words}")
+        if any(results.values()):
+            self._did(ActionKind.EVICT, node=step.node, results=dict(+results))
         return failed
 
     def _force_delete(self, step: ForceDelete) -> dict[PodRef, NodeFleetError]:
@@ -255,7 +262,7 @@ class Hands:
         deleted = len(results) - len(failed)
         if deleted:
             self.evictions["forced"] += deleted
-            self.did.append(f"deleted {deleted} {'pod' if deleted == 1 else 'pods'} on {step.node} by force")
+            self._did(ActionKind.FORCE_DELETE, node=step.node, results={"forced": deleted})
         return failed
 
     def _each(self, pods: Sequence[PodRef], call: Callable[[PodRef], R]) -> list[tuple[PodRef, R | NodeFleetError]]:
@@ -282,7 +289,7 @@ class Hands:
             self._book.put(cancelled(removal, blocker))
             self._book.learn([DrainFailed(pool=removal.pool, node=node, blocker=blocker, at=self.seen.at)])
         text = f"{node} cannot be drained: {blocker} ({detail}). Leave one budget for each pod."
-        self._book.news(AlertKind.DRAIN_BLOCKED, removal.pool, text, (blocker,))
+        self._book.news(AlertKind.DRAIN_BLOCKED, removal.pool, text, (workload(f"{pod.namespace}/{pod.name}"),))
         self._note(node, "NodeFleetDrainBlocked", text, warning=True)
 
     def _terminate(self, operation: Operation | None, identity: str, reason: str) -> None:
@@ -291,7 +298,7 @@ class Hands:
         rules = rules_of(self._policy, operation.pool if operation else "").removal
         rechecks.may_end(self._parts.cluster, operation, rules, self._parts.time.now())
         self._parts.cloud.terminate(identity)
-        self.did.append(f"terminated {identity}: {reason}")
+        self._did(ActionKind.TERMINATE, instance=identity, reason=reason)
 
     def _delete_node(self, operation: Operation | None, name: str) -> None:
         node = self._parts.cluster.node(name)
@@ -300,7 +307,15 @@ class Hands:
         instance = operation.instance if isinstance(operation, Removal) else node.instance
         rechecks.machine_is_gone(self._parts.cloud, name, instance)
         self._parts.cluster.delete_node(name, instance)
-        self.did.append(f"deleted node {name}")
+        self._did(ActionKind.DELETE_NODE, node=name, instance=instance)
+
+    def _did(self, kind: ActionKind, **what: Any) -> None:
+        self.actions.append(ExecutedAction(kind=kind, **what))
+
+    @property
+    def did(self) -> list[str]:
+        """A sentence each."""
+        return [str(action) for action in self.actions]
 
     def _note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
         note(self._parts, node, reason, message, warning=warning)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from nodefleet.decide.burst import remember_duration
 from nodefleet.decide.engine import decide
+from nodefleet.domain.actions import ExecutedAction
 from nodefleet.domain.decision import Decision
 from nodefleet.domain.fleet import workers
 from nodefleet.domain.memory import Memory
@@ -50,13 +51,18 @@ class Look:
     decision: Decision
     again: str = ""  # why another look could change something
     at_once: bool = False  # … and there is no need to wait for it
-    did: tuple[str, ...] = ()
+    actions: tuple[ExecutedAction, ...] = ()
     failures: int = 0
     given: int = 0
     removed: int = 0
     joins: tuple[float, ...] = ()  # seconds that each took
     drains: tuple[float, ...] = ()
     evictions: dict[str, int]
+
+    @property
+    def did(self) -> tuple[str, ...]:
+        """A sentence each."""
+        return tuple(str(action) for action in self.actions)
 
 
 def look(parts: Parts, lease: Lease, state: State, number: int) -> Look:
@@ -95,8 +101,8 @@ def _looked(parts: Parts, rules: Governing, book: Book, hands: Hands, lease: Lea
         decision,
         fence=lease.fence,
         version=rules.version,
-        did=hands.did,
-        eventful=is_eventful(decision) or bool(hands.did),
+        actions=hands.actions,
+        eventful=is_eventful(decision) or bool(hands.actions),
     )
     book.audit(record)
     for step in begun.at_once:
@@ -113,7 +119,7 @@ def _looked(parts: Parts, rules: Governing, book: Book, hands: Hands, lease: Lea
         decision=decision,
         again="EC2 gave fewer than asked for" if hands.short else decision.look_again,
         at_once=hands.short,
-        did=tuple(hands.did),
+        actions=tuple(hands.actions),
         failures=hands.failures + book.failures,
         given=hands.given,
         removed=book.removed,
@@ -131,8 +137,8 @@ def _govern(book: Book, rules: Governing) -> None:
         book.adopt(rules.adopted)
     if rules.refused:
         book.refuse(rules.refused)
-    for kind, text in rules.news:
-        book.news(kind, "", text, (text,))
+    for news in rules.news:
+        book.news(news.kind, "", news.text, (news.subject,))
 
 
 def _advance(hands: Hands, book: Book, policy: Policy, operations: Iterable[Operation]) -> dict[str, tuple[Step, ...]]:
@@ -205,15 +211,15 @@ def _finish(
     version: int,
 ) -> None:
     """Usage, the archive, and what was done, in one last transaction."""
-    if hands.did and content is None:
+    if hands.actions and content is None:
         record, content = recorded(
-            question, decision, fence=record.fence, version=version, did=hands.did, eventful=True
+            question, decision, fence=record.fence, version=version, actions=hands.actions, eventful=True
         )
     archived = record.archived
     if content is not None:
         archived = _archived(parts, record.archived, content)
-    final = replace(record, did=tuple(hands.did), archived=archived)
-    if final != record or hands.did:
+    final = replace(record, did=tuple(hands.did), actions=tuple(hands.actions), archived=archived)
+    if final != record or hands.actions:
         book.audit(final)
     usage = counted(
         book.journal.usage,

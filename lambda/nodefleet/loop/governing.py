@@ -17,7 +17,17 @@ from nodefleet.domain.readings import Missing
 from nodefleet.domain.records import BUILT_IN, STACK, PolicyVersion
 from nodefleet.ports import Policies, State
 
+_NOT_RECORDED = "none"
 _APPLY = "Check a file with `nodefleet policy check FILE` and put it in force with `nodefleet policy apply FILE`."
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyNews:
+    """What people hear about the policy. Said again only of another subject."""
+
+    kind: AlertKind
+    subject: str  # a version's number, or the digest of what was declared
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +37,7 @@ class Governing:
     adopted: PolicyVersion | None = None  # a policy that is taken up now
     refused: PolicyVersion | None = None  # one that is not
     hold: str = ""  # why the fleet is held: no policy can be followed as it was written
-    news: tuple[tuple[AlertKind, str], ...] = ()
+    news: tuple[PolicyNews, ...] = ()
 
 
 def governing(state: State, policies: Policies, now: datetime) -> Governing:
@@ -36,7 +46,7 @@ def governing(state: State, policies: Policies, now: datetime) -> Governing:
     Without any, `with_fleet` decides whether the defaults may begin.
     """
     declared, refused = state.declared, None
-    news: list[tuple[AlertKind, str]] = []
+    news: list[PolicyNews] = []
     if declared and _is_new(declared, state.journal):
         number = state.policy.number + 1 if state.policy else 1
         try:
@@ -44,11 +54,12 @@ def governing(state: State, policies: Policies, now: datetime) -> Governing:
         except RefusedError as error:
             refused = declared
             text = f"Refused: the policy that the stack declares. {_first(error)} {_stays(state)}"
-            news.append((AlertKind.POLICY_REFUSED, text))
+            news.append(PolicyNews(AlertKind.POLICY_REFUSED, declared.digest, text))
         else:
             version = PolicyVersion(number=number, source=STACK, at=now, data=declared.data, digest=declared.digest)
             text = f"Policy version {number}, declared by the stack, is in force."
-            return Governing(policy=policy, version=number, adopted=version, news=((AlertKind.POLICY_CHANGED, text),))
+            changed = PolicyNews(AlertKind.POLICY_CHANGED, str(number), text)
+            return Governing(policy=policy, version=number, adopted=version, news=(changed,))
     if state.policy is None:
         return Governing(policy=Policy(), version=0, refused=refused, news=tuple(news))
     number = state.policy.number
@@ -57,7 +68,7 @@ def governing(state: State, policies: Policies, now: datetime) -> Governing:
     except RefusedError as error:
         hold = f"this release refuses policy version {number}, which is in force"
         text = f"The fleet is held: {hold}. {_first(error)} Nothing is removed and nothing grows beyond min. {_APPLY}"
-        told = (AlertKind.POLICY_UNUSABLE, text)
+        told = PolicyNews(AlertKind.POLICY_UNUSABLE, str(number), text)
         salvaged = policies.salvage(state.policy.data)
         return Governing(policy=salvaged, version=number, refused=refused, hold=hold, news=(*news, told))
     return Governing(policy=policy, version=number, refused=refused, news=tuple(news))
@@ -72,10 +83,15 @@ def with_fleet(rules: Governing, state: State, seen: Observation, now: datetime)
     if not (exists or state.declared):
         version = PolicyVersion(number=1, source=BUILT_IN, at=now, data={}, digest="built-in")
         text = "No policy is declared or applied: the built-in defaults are in force as policy version 1."
-        return replace(rules, version=1, adopted=version, news=(*rules.news, (AlertKind.POLICY_CHANGED, text)))
+        return replace(
+            rules,
+            version=1,
+            adopted=version,
+            news=(*rules.news, PolicyNews(AlertKind.POLICY_CHANGED, str(version.number), text)),
+        )
     hold = "no policy is recorded" + ("" if state.declared is None else ", and the declared one is refused")
     text = f"The fleet is held: {hold}. Nothing is launched or removed. {_APPLY}"
-    told = (AlertKind.POLICY_UNUSABLE, text)
+    told = PolicyNews(AlertKind.POLICY_UNUSABLE, state.declared.digest if state.declared else _NOT_RECORDED, text)
     return replace(rules, policy=replace(rules.policy, pools=()), hold=hold, news=(*rules.news, told))
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+from nodefleet.domain.actions import ExecutedAction
 from nodefleet.domain.decision import Action, Decision, PoolDecision, StayReason
 from nodefleet.domain.machines import InstanceState, Market
 from nodefleet.domain.memory import Level, Memory
@@ -37,7 +38,13 @@ def is_eventful(decision: Decision) -> bool:
 
 
 def recorded(
-    question: Question, decision: Decision, *, fence: int, version: int, did: Sequence[str], eventful: bool
+    question: Question,
+    decision: Decision,
+    *,
+    fence: int,
+    version: int,
+    actions: Sequence[ExecutedAction],
+    eventful: bool,
 ) -> tuple[DecisionRecord, bytes | None]:
     """The record, and the question as it is archived; none when nothing came of it."""
     content = packed(question) if eventful else None
@@ -55,7 +62,8 @@ def recorded(
         decision=short,
         cut=cut,
         outcome=_digest(plain),
-        did=tuple(did),
+        did=tuple(str(action) for action in actions),
+        actions=tuple(actions),
         figures=figures(question.observation, decision),
         dry=any(pool.dry_run for pool in decision.pools),
     )

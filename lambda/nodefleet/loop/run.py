@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from nodefleet.decide.burst import next_duration
-from nodefleet.domain.decision import Decision
+from nodefleet.domain.decision import BoundSource, Decision
 from nodefleet.domain.memory import Level
 from nodefleet.domain.metrics import Metric
 from nodefleet.domain.policy import Burst, Policy
@@ -157,7 +157,7 @@ def _report(parts: Parts, came: Look, looks: int, started: datetime) -> None:
     if costs:
         telemetry.metric(Metric.HOURLY_COST, costs.hourly_usd)
         telemetry.metric(Metric.SPOT_SHARE, costs.spot_percent)
-    at_max = any(over.by == "max" for pool in decision.pools for over in pool.overruled)
+    at_max = any(over.by == BoundSource.MAX for pool in decision.pools for over in pool.overruled)
     telemetry.metric(Metric.AT_MAX, float(at_max))
     telemetry.line(
         sentence(decision),
@@ -165,6 +165,7 @@ def _report(parts: Parts, came: Look, looks: int, started: datetime) -> None:
         trust=decision.level.value,
         votes={pool.pool: pool.votes for pool in decision.pools},
         did=came.did,
+        actions=[action.kind.value for action in came.actions],
         evictions=came.evictions,
         joins=came.joins,
         drains=came.drains,

@@ -58,7 +58,8 @@ class Saying:
         self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = (), *, critical: bool = False
     ) -> Event | None:
         """The event, if it is news."""
-        keys = [key_of(kind.value, pool, subject) for subject in sorted(set(subjects)) or [""]]
+        about = tuple(dict.fromkeys(subjects))
+        keys = [key_of(kind.value, pool, subject) for subject in sorted(about) or [""]]
         known = [self.said.get(key) for key in keys]
         is_critical = critical or kind in CRITICAL
         remind = self.rules.remind_critical if is_critical else self.rules.remind_after
@@ -73,13 +74,22 @@ class Saying:
             self._note(key, told=news)
         if not news:
             return None
-        return self.made(kind, pool, text + (self._counted(kind, pool) if back else ""), key=keys[0])
+        text += self._counted(kind, pool) if back else ""
+        return self.made(kind, pool, text, about, key=keys[0])
 
-    def made(self, kind: AlertKind, pool: str, text: str, *, key: str = "") -> Event:
-        """An event for something that happened just now, whether or not the like happened before."""
-        key = key or key_of(kind.value, pool, text)
+    def made(self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = (), *, key: str = "") -> Event:
+        """An event for something that happened just now, whether or not the like happened before. Two of one kind,
+        pool and time are told apart by their subjects."""
+        about = tuple(subjects)
+        key = key or key_of(kind.value, pool, ",".join(about))
         return Event(
-            id=event_id(self.cluster, key, self.now), at=self.now, cluster=self.cluster, kind=kind, pool=pool, text=text
+            id=event_id(self.cluster, key, self.now),
+            at=self.now,
+            cluster=self.cluster,
+            kind=kind,
+            pool=pool,
+            subjects=about,
+            text=text,
         )
 
     # ── how often ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -26,10 +26,11 @@ def tell_of_scaling(book: Book, pool: PoolDecision, seen: Observation) -> None:
     else:
         return
     # A dry pool decides the same again and again: nothing comes of it.
-    event = book.saying.event(kind, pool.pool, pool.reason, (f"to {pool.target}",)) if pool.dry_run else None
+    subjects = (f"to {pool.target}",)
+    event = book.saying.event(kind, pool.pool, pool.reason, subjects) if pool.dry_run else None
     if event is None and pool.dry_run:
         return
-    event = event or book.saying.made(kind, pool.pool, pool.reason)
+    event = event or book.saying.made(kind, pool.pool, pool.reason, subjects)
     book.happened(
         replace(
             event,

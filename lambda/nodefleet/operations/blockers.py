@@ -73,7 +73,7 @@ def _protected(leaving: Leaving, fleet: Sequence[Worker]) -> Blocker | None:
     if found is None or found.reason in (StayReason.BUDGET, StayReason.CORDONED_BY_PERSON):
         return None
     remedy = "It was not so when the removal began; take it back if the node may go after all"
-    return Blocker(name=found.sentence, sentence=found.sentence, remedy=remedy)
+    return Blocker(name=f"{found.reason.value} on {leaving.name}", sentence=found.sentence, remedy=remedy)
 
 
 def _too_late(leaving: Leaving) -> Blocker | None:

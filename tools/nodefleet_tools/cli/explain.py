@@ -90,7 +90,7 @@ def _policy(connection: Connection) -> Policy:
     """For how soon the next look comes. What was decided stands in the record."""
     rules = connection.governing()
     if rules.hold:
-        connection.warn(rules.news[-1][1])
+        connection.warn(rules.news[-1].text)
     return rules.policy
 
 

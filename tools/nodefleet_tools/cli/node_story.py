@@ -1,7 +1,7 @@
 """One node's story: why it stays or leaves, what is under way with it, and what happened to it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -77,9 +77,21 @@ def story_of(node: str, records: Sequence[DecisionRecord], state: State, events:
         telling=next((each for each in said if each.stay.reason not in _DULL), None),
         gone=latest is not None and newest is not None and latest.at < newest.at and not newest.cut,
         operations=operations,
-        done=tuple(Done(at=record.at, what=did) for record in records for did in record.did if named.search(did)),
-        events=tuple(event for event in events if named.search(" ".join((event.text, *event.details)))),
+        done=tuple(Done(at=record.at, what=did) for record in records for did in _done_to(record, names, named)),
+        events=tuple(event for event in events if _is_about(event, names, named)),
     )
+
+
+def _done_to(record: DecisionRecord, names: set[str], named: re.Pattern[str]) -> Iterator[str]:
+    """By the records of what was done; a release before them kept sentences only."""
+    if record.actions:
+        return (str(action) for action in record.actions if not names.isdisjoint(action.targets))
+    return (did for did in record.did if named.search(did))
+
+
+def _is_about(event: Event, names: set[str], named: re.Pattern[str]) -> bool:
+    """By its subjects; a text may name the node besides, as a reason does."""
+    return not names.isdisjoint(event.subjects) or named.search(" ".join((event.text, *event.details))) is not None
 
 
 def known_nodes(records: Iterable[DecisionRecord]) -> list[str]:

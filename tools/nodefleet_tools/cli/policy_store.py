@@ -140,7 +140,7 @@ def _now(connection: Connection) -> _Now:
     number = state.policy.number if state.policy else 0
     rules = governing(state, connection.policies, connection.clock())
     if rules.hold:
-        connection.warn(rules.news[-1][1])
+        connection.warn(rules.news[-1].text)
     return _Now(number=number, policy=rules.policy, version=rules.version, state=state)
 
 

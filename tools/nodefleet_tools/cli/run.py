@@ -119,8 +119,9 @@ def _policy(connection: Connection, rules: PolicyContent | None, looks: Looks) -
     if not connection.settings.table:
         return rules.loaded.policy if rules else Policy()
     governing = connection.governing()
-    for kind, text in governing.news:
-        (looks.warn if kind in (AlertKind.POLICY_REFUSED, AlertKind.POLICY_UNUSABLE) else looks.line)(text)
+    for news in governing.news:
+        bad = news.kind in (AlertKind.POLICY_REFUSED, AlertKind.POLICY_UNUSABLE)
+        (looks.warn if bad else looks.line)(news.text)
     return rules.loaded.policy if rules else governing.policy
 
 

@@ -122,7 +122,7 @@ class Patient:
         parts = self.parts
         rules = governing(self.state.found(), parts.policies, parts.now())
         if rules.hold:
-            raise MisconfiguredError(rules.news[-1][1])
+            raise MisconfiguredError(rules.news[-1].text)
         return rules.policy
 
     def _kubernetes(self) -> Kubernetes:

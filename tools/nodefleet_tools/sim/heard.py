@@ -56,7 +56,7 @@ class Heard:
         self._events.add(event.id)
         self.told.append(event.kind)
         if event.kind is AlertKind.SCALE_DOWN:
-            self._gone[event.at].append(event.text.split(" ", 1)[0])  # why it went stands at the decision
+            self._gone[event.at] += event.subjects  # why it went stands at the decision
         elif event.kind not in _TOLD_ELSEWHERE:
             self._marks.append(Mark(at=event.at, kind=MarkKind.WARNING, title=event.kind.value, text=event.text))
 

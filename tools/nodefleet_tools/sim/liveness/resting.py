@@ -4,7 +4,6 @@ Holds while EC2, Kubernetes and the table answer and EC2 lists what there is. An
 join is kept on purpose, and was told when it was marked.
 """
 
-import re
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -15,7 +14,6 @@ from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule
 
-_MORE = re.compile(r" and \d+ more")
 _PAID = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING, InstanceState.STOPPED)
 
 
@@ -47,13 +45,12 @@ class RestingCost(Check):
         return node.cordoned and bool(node.removal) and not leaves
 
     def _alerted(self, machine: Machine) -> bool:
-        """An alert of the last while names it. Of many the text names the first few and counts the others, so one that
-        counts others may mean it."""
+        """An alert of the last while is about it."""
         since = self.world.now - self.world.policy.messages.remind_after
         node = self.world.kube.node_of(machine.id)
         names = {machine.id, node.name if node else machine.id}
         return any(
-            any(name in event.text for name in names) or _MORE.search(event.text)
+            not names.isdisjoint(event.subjects)
             for event in self.world.table.events
             if event.kind is AlertKind.RESTING_COST and event.at >= since
         )

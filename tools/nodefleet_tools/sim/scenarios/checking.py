@@ -87,10 +87,7 @@ def _matching(played: Played, wanted: Moment, starts: datetime) -> tuple[list[De
     meant = [
         each
         for each in then
-        if each.action is wanted.action
-        and wanted.by in (None, each.by)
-        and wanted.to in (None, each.to)
-        and (wanted.says is None or wanted.says in each.reason)
+        if each.action is wanted.action and wanted.by in (None, each.by) and wanted.to in (None, each.to)
     ]
     return meant, then
 
@@ -115,7 +112,6 @@ def _spelled(wanted: Moment) -> str:
     words = [wanted.action.value]
     words += [f"to {wanted.to}"] if wanted.to is not None else []
     words += [f"by {wanted.by}"] if wanted.by else []
-    words += [f"saying {wanted.says!r}"] if wanted.says else []
     return " ".join(words)
 
 

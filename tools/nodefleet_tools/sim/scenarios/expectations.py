@@ -43,7 +43,6 @@ class Moment:
     action: Action
     by: str | None = None  # the bound that set the target: predictive, pods, cpu, calm, min, replace, …
     to: int | None = None  # the number of nodes it went for
-    says: str | None = None  # part of its reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

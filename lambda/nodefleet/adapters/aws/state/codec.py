@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from nodefleet.adapters.aws.state.attributes import Attribute, Item, number, text
 from nodefleet.adapters.aws.state.keys import SORT
 from nodefleet.domain.plain import ROOT, TAG, Path, Plain, decode, kind_of, to_plain, where
-from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet.domain.problems import IssueCode, Problem, RefusedError
 from nodefleet.errors import MalformedError
 
 Warn: TypeAlias = Callable[[str], None]
@@ -30,7 +30,6 @@ FORMAT = 1
 BODY = "body"
 VERSION = "format"
 _READABLE = 4_000  # bytes that stay as text
-_UNKNOWN = "is an unknown key"  # the codec's words for it
 
 
 def packed(plain: Plain, readable: int = _READABLE) -> str | bytes:
@@ -81,7 +80,7 @@ def held(kind: Any, item: Item, warn: Warn) -> Any:
     plain = body(item)
     problems: list[Problem] = []
     value = decode(kind, plain, problems)
-    unknown = {problem.path for problem in problems if problem.wrong == _UNKNOWN}
+    unknown = {problem.path for problem in problems if problem.code is IssueCode.UNKNOWN_KEY}
     if unknown and len(unknown) == len(problems):
         warn(f"{text(item, SORT)}: {', '.join(sorted(unknown))} unknown to this version, left out")
         problems.clear()

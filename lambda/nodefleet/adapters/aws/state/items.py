@@ -254,7 +254,7 @@ def _fitting_decision(record: DecisionRecord) -> DecisionRecord:
         memory=Memory(),
         look_again=_short(record.decision.look_again),
     )
-    return replace(record, decision=core, did=tuple(map(_short, record.did[:_FEW])), cut=True)
+    return replace(record, decision=core, did=tuple(map(_short, record.did[:_FEW])), actions=(), cut=True)
 
 
 def usage_item(cluster: str, usage: Usage) -> Item:
