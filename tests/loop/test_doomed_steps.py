@@ -42,6 +42,7 @@ class Played:
         self.nodes = [node(0), node(1), node(2)]
         self.pods = {"w001": [pod("web-1", "w001")], "w002": [pod("api-1", "w002")]}
         self.answers = {}
+        self.unreadable = 0  # times that the table does not say what it holds
         self.now, self.left = NOON, left
         self.runs = list(runs)
         monkeypatch.setattr(doomed, "run", self._run)
@@ -76,7 +77,8 @@ class Played:
         return ran
 
     def _state(self):
-        if self.policy is None:
+        self.unreadable -= 1
+        if self.policy is None or self.unreadable >= 0:
             raise AWAY
         version = PolicyVersion(number=1, source="ann", at=NOON, data={}, digest="")
         return State(policy=version, notices=self.recorded)
@@ -206,10 +208,27 @@ def test_no_other_node_is_touched(play, shown):
     ids=["recommended", "stopping", "in half an hour", "tomorrow", "yesterday", "withdrawn"],
 )
 def test_only_what_ec2_takes_now_is_drained_and_all_of_it_is_recorded(play, notice, drained):
-    played = play()
+    played = play(policy=Policy())
     played.interrupted(notice)
     assert played.named("record") == [("record", notice)]
     assert bool(played.named("cordon")) is bool(played.named("evict")) is drained
+
+
+@pytest.mark.parametrize(("seconds", "drained"), [(301, False), (300, True)])
+def test_while_the_table_is_away_a_scheduled_change_waits_for_as_long_as_a_drain_leaves_time(play, seconds, drained):
+    """It may be called off already, and the table would say so."""
+    played = play()
+    played.interrupted(replace(WARNING, kind=NoticeKind.SCHEDULED_CHANGE, at=after(seconds), told_at=NOON))
+    assert bool(played.named("cordon")) is drained
+
+
+def test_what_the_table_could_not_say_at_first_is_asked_again(play):
+    change = replace(WARNING, kind=NoticeKind.SCHEDULED_CHANGE, at=after(1800), told_at=NOON)
+    for unreadable, drained in ((1, True), (2, False)):
+        played = play(policy=Policy(), runs=(HELD,))
+        played.unreadable = unreadable
+        played.interrupted(change)
+        assert bool(played.named("cordon")) is drained
 
 
 @pytest.mark.parametrize(

@@ -346,6 +346,15 @@ def test_a_mark_that_cannot_be_set_does_not_keep_the_launch_open(seconds, marked
     assert [type(lesson) for lesson in progress.lessons] == [JoinFailed]
 
 
+def test_the_end_of_a_silence_is_noted_before_a_mark_that_may_fail_for_ever():
+    late = one(silent_since=after(400))
+    first = advance(late, look(450, [fresh()]), POLICY)
+    assert first == Progress(steps=(Keep(one(silent=timedelta(seconds=50))),))
+    assert MarkFailed("i-1") in advance(kept(first), look(649, [fresh()]), POLICY).steps
+    assert closed(advance(kept(first), look(650, [fresh()]), POLICY)) is not None
+    assert MarkFailed("i-1") not in advance(kept(first), look(650, [fresh()]), POLICY).steps
+
+
 def test_the_limit_is_the_pools():
     policy = Policy(pools=(Pool(health=Health(join_limit=timedelta(seconds=30))),))
     assert told(advance(one(), look(29, [fresh()]), policy)) == []

@@ -6,7 +6,9 @@ quick, and allows for a few more seeds, because every change to the loop shifts 
 the table is made again: `python -m nodefleet_tools.sim.chaos.hunting`.
 """
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -42,11 +44,22 @@ FOUND = {
     "unhealthy nodes kept": Found(1, Rule.HEALING),
     "resting cost untold": Found(5, Rule.RESTING_COST),
     "deletions tried for ever": Found(463, Rule.UNFINISHED),
+    "mutes for ever": Found(31, Rule.MUTE),
+    "warnings only recorded": Found(115, Rule.UNHANDLED),
+    "evicts who comes back": Found(732, Rule.RETURNED),
+    "fleet max ignored": Found(4, Rule.OVER_FLEET_MAX),
+    "removals in a row": Found(291, Rule.AVAILABILITY),
 }
 
 
 def test_every_planted_bug_is_looked_for():
     assert set(FOUND) == set(PLANTED)
+
+
+def test_the_table_of_the_docs_lists_each_planted_bug_once_with_its_seed_and_rule():
+    text = (Path(__file__).parents[2] / "docs" / "faults.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \| (\d+) \| (.+?) \|$", text.partition("## Does it bite?")[2], re.MULTILINE)
+    assert sorted(rows) == sorted((bug, str(found.seed), found.rule.value) for bug, found in FOUND.items())
 
 
 @pytest.mark.parametrize("bug", PLANTED)

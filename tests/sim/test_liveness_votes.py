@@ -78,3 +78,14 @@ def test_one_that_is_handled_is_not():
     cluster.warned([notice])
     cluster.world.advance(300)
     assert Rule.UNHANDLED not in broken(cluster)
+
+
+def test_one_that_ends_soon_after_it_takes_pods_again_is_not():
+    cluster = shop().must_live()
+    world = cluster.world
+    worker = spot_worker(world)
+    world.interrupt(worker)
+    world.advance(88)
+    world.parts("a function").store.record(Notice(instance=worker, kind=NoticeKind.SPOT_INTERRUPTION, at=world.now))
+    world.advance(300)
+    assert Rule.UNHANDLED not in broken(cluster)

@@ -9,7 +9,7 @@ from nodefleet.domain.machines import NoticeKind
 from nodefleet.domain.operations import Removal
 from nodefleet.domain.plain import kind_of
 from nodefleet.domain.workload import Pod
-from nodefleet_tools.sim.chaos.planted import STAGED
+from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
@@ -41,7 +41,7 @@ def test_the_next_node_leaves_when_the_pods_of_the_last_are_ready_again():
 
 
 def test_removals_in_a_row_are_reported():
-    with STAGED["removals in a row"]():
+    with PLANTED["removals in a row"]():
         made = slow_shop()
         made.calm(40)
     assert Rule.AVAILABILITY in {each.rule for each in made.world.violations}

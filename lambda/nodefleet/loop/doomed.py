@@ -63,11 +63,12 @@ def interrupted(parts: Parts, notices: Sequence[Notice], *, owner: str) -> Ran:
     """All that can be done about these notices. Raises at the end if they could not be recorded or the run failed, so
     that they come again."""
     policy, recorded = _known(parts)
-    holds = in_force((*recorded, *notices))  # a word that comes late may be called off already
-    urgent = [notice for notice in notices if notice in holds and notice.kind is not NoticeKind.REBALANCE]
     unrecorded: tuple[Notice, ...] = tuple(notices)
     woken = False
     while True:
+        if recorded is None:
+            policy, recorded = _known(parts)
+        urgent = _urgent(notices, recorded, policy, parts.time.now())
         error: Exception | None = None
         leaving: list[_Leaving] | None
         if unrecorded or not woken:  # a table that hangs must not keep the nodes from being cordoned
@@ -149,13 +150,31 @@ def _record(parts: Parts, notices: Sequence[Notice]) -> tuple[tuple[Notice, ...]
     return tuple(failed), error
 
 
-def _known(parts: Parts) -> tuple[Policy, tuple[Notice, ...]]:
-    """The policy in force, and what EC2 has said before."""
+def _known(parts: Parts) -> tuple[Policy, tuple[Notice, ...] | None]:
+    """The policy in force, and what EC2 has said before; none: the table does not say."""
     try:
         state = parts.store.state()
         return governing(state, parts.policies, parts.time.now()).policy, state.notices
     except NodeFleetError:
-        return Policy(), ()  # the defaults say how to drain
+        return Policy(), None  # the defaults say how to drain
+
+
+def _urgent(
+    notices: Sequence[Notice], recorded: Sequence[Notice] | None, policy: Policy, now: datetime
+) -> list[Notice]:
+    """What is drained without waiting for the lease. A word that comes late, or again, may be called off already: while
+    the table does not say so, a scheduled change is waited with for as long as a drain leaves time."""
+    holds = in_force((*(recorded or ()), *notices))
+    drained_in = max((pool.removal.drain_timeout for pool in policy.pools), default=Pool().removal.drain_timeout)
+
+    def can_wait(notice: Notice) -> bool:
+        return notice.kind is NoticeKind.SCHEDULED_CHANGE and notice.at - now > drained_in
+
+    return [
+        notice
+        for notice in notices
+        if notice in holds and notice.kind is not NoticeKind.REBALANCE and not (recorded is None and can_wait(notice))
+    ]
 
 
 # ── the nodes ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -30,6 +30,7 @@ from nodefleet.domain.operations import (
     Close,
     Keep,
     Launch,
+    MarkFailed,
     Outcome,
     Refusal,
     RefusalKind,
@@ -90,6 +91,9 @@ def advance_launch(
     now, lacked = _lacking(now, policy)
     now, became = followed(now, seen, policy, fleet)
     steps, lessons = lacked.steps + became.steps, lacked.lessons + became.lessons
+    if launch.silent_since and not silent and any(isinstance(step, MarkFailed) for step in steps):
+        # The silence is over: that is noted before a mark, which may fail for ever and would hold the note back.
+        return Progress(steps=(Keep(with_silence(launch, seen.at, silent=False)),))
 
     if now.answered and set(now.instances) <= {*now.joined, *now.lost}:
         return Progress(steps=(*steps, _closed(now)), lessons=lessons)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-from nodefleet.decide import capacity, debris, engine, health, inputs, pending_classes, removal
+from nodefleet.decide import capacity, debris, drain, engine, health, inputs, pending_classes, removal
 from nodefleet.decide import pool as pool_decision
 from nodefleet.decide.bounds import floor
 from nodefleet.decide.case import Case
@@ -25,9 +25,10 @@ from nodefleet.domain.events import Event
 from nodefleet.domain.fleet import Phase, Worker
 from nodefleet.domain.memory import PendingClass
 from nodefleet.domain.operations import Launch, Operation, PodRef, Removal, SendLaunch, Step, Uncordon
-from nodefleet.domain.policy import Pool, Trust
+from nodefleet.domain.policy import Benefit, Pool, Trust
 from nodefleet.domain.readings import Missing, Reading, Sample
 from nodefleet.domain.workload import Budget, Pod
+from nodefleet.loop import doomed as emergency_drain
 from nodefleet.loop.carry_out import Hands
 from nodefleet.loop.said import Saying, key_of
 from nodefleet.operations import launch as launch_operation
@@ -183,6 +184,37 @@ def _removals_in_a_row() -> Any:
     return patch.object(removal, "_not_whole", lambda *_: None)
 
 
+def _mutes_for_ever() -> Any:
+    """Pods that lost their vote never get it back."""
+
+    def muted(each: PendingClass, _: Benefit, now: datetime) -> PendingClass:
+        return replace(each, room_since=None, muted_until=now + timedelta(days=365), mutes=each.mutes + 1)
+
+    return patch.object(pending_classes, "_muted", muted)
+
+
+@contextmanager
+def _warnings_only_recorded() -> Iterator[None]:
+    """What EC2 is about to take is written down, and goes on taking pods."""
+    with patch.object(emergency_drain, "_cordon", lambda *_: []), patch.object(health, "doomed", lambda *_: []):
+        yield
+
+
+def _evicts_who_comes_back() -> Any:
+    """A pod that tolerates every taint is evicted as often as it comes back."""
+    return patch.object(drain, "_course_of_managed", lambda *_: (drain.Course.EVICT, drain.DrainReason.MANAGED))
+
+
+@contextmanager
+def _fleet_max_ignored() -> Iterator[None]:
+    """Workers that no pool owns take no room."""
+    with (
+        patch.object(engine, "fleet_occupied", lambda *_: 0),
+        patch.object(launch_operation, "fleet_occupied", lambda *_: 0),
+    ):
+        yield
+
+
 def _resting_untold() -> Any:
     """Nobody hears of instances that are paid for and are no capacity."""
     return patch.object(engine, "resting_tells", lambda *_: ())
@@ -227,7 +259,9 @@ PLANTED: Mapping[str, Planted] = {
     "unhealthy nodes kept": _unhealthy_kept,
     "resting cost untold": _resting_untold,
     "deletions tried for ever": _deleted_for_ever,
+    "mutes for ever": _mutes_for_ever,
+    "warnings only recorded": _warnings_only_recorded,
+    "evicts who comes back": _evicts_who_comes_back,
+    "fleet max ignored": _fleet_max_ignored,
+    "removals in a row": _removals_in_a_row,
 }
-
-# Found by a staged scene, in the test of its check. No seed is known yet that finds it and is clean without it.
-STAGED: Mapping[str, Planted] = {"removals in a row": _removals_in_a_row}

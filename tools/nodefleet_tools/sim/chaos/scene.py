@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nodefleet.domain.journal import Journal
 from nodefleet.domain.memory import HourLoad, Memory, PoolMemory
-from nodefleet.domain.workload import SAFE_TO_EVICT, Volume, VolumeKind
+from nodefleet.domain.workload import SAFE_TO_EVICT, Rules, Toleration, Volume, VolumeKind
 from nodefleet_tools.sim.chaos.drawing import chance, coin
 from nodefleet_tools.sim.chaos.timing import BACKLOG
 from nodefleet_tools.sim.kube import KubeSettings, Order, Traits
@@ -212,8 +212,11 @@ def _deploy(
     traits: Mapping[str, Any] | None = None,
     volumes: tuple[Mapping[str, str], ...] = (),
     budget: Mapping[str, str] | None = None,
+    tolerates_all: bool = False,
     **pod: Any,
 ) -> None:
+    if tolerates_all:
+        pod["rules"] = Rules(tolerations=(Toleration(operator="Exists"),))
     held = tuple(Volume(kind=VolumeKind[each["kind"]], name=each["name"]) for each in volumes)
     world.deploy(name, kind=Kind[kind], traits=Traits(**(traits or {})), volumes=held, **pod)
     if budget:

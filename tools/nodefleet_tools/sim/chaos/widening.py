@@ -71,6 +71,12 @@ def _slow_pods(plan: "Plan", random: Random) -> "Plan":
     return _with(plan, workloads=tuple(slower))
 
 
+def _tolerant_pods(plan: "Plan", random: Random) -> "Plan":
+    """A workload that tolerates every taint: the scheduler puts its pods back onto a leaving node."""
+    tolerant = {"name": "tolerant", "replicas": random.randint(1, 4), "cpu": 100, "tolerates_all": True}
+    return _with(plan, workloads=(*plan.scene.workloads, tolerant))
+
+
 def _tiny(plan: "Plan", random: Random) -> "Plan":
     """One to three nodes, often with min = max."""
     least = random.choice((1, 1, 2, 3))
@@ -164,7 +170,7 @@ WIDENINGS: Mapping[str, Widening] = {
     "random scheduling order": Widening(0.5, _order),
     "pods that the scheduler refuses": Widening(0.1, _refused_pods),
     "a tiny fleet": Widening(0.15, _tiny),
-    "a large fleet": Widening(0.01, _large),  # rare: it takes as long as thirty others
+    "a large fleet": Widening(0.03, _large),  # rare: it takes as long as ten others
     "a long history": Widening(0.05, _history),
     "a preset": Widening(0.25, _preset),
     "packing": Widening(0.4, _packing),
@@ -175,6 +181,7 @@ WIDENINGS: Mapping[str, Widening] = {
     "the stopped stay stopped": Widening(0.5, _stays_stopped),
     "a reading without data": Widening(0.1, _empty_reading),
     "pods that start slowly": Widening(0.3, _slow_pods),
+    "pods that tolerate every taint": Widening(0.1, _tolerant_pods),
 }
 
 # Incidents that the plain plan does not know; what each does is in `incidents`. Numbers are never used again.

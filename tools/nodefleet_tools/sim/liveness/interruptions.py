@@ -31,8 +31,9 @@ class Interruptions(Check):
         now, machines = world.now, world.ec2.machines
         for identity, since in list(self._recorded.items()):
             machine, node = machines[identity], world.kube.node_of(identity)
-            if not machine.live and now - since >= _TIME:
-                yield f"{identity} was taken, and its node had taken pods for {(now - since).total_seconds():.0f} s"
+            lasted = (machine.ended_at or now) - since  # not until this poll: it may have ended right after the last
+            if not machine.live and lasted >= _TIME:
+                yield f"{identity} was taken, and its node had taken pods for {lasted.total_seconds():.0f} s"
             if not machine.live or node is None or node.cordoned or not node.ready:
                 del self._recorded[identity]
         for notice in world.table.all("notice", Notice):
