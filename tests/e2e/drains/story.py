@@ -13,7 +13,7 @@ from e2e.drains.objects import budget, eviction
 from e2e.drains.watching import Onlooker, Seen, Sight
 from e2e.site.policy import compressed
 from e2e.site.site import Site
-from e2e.site.waiting import until
+from e2e.site.waiting import LONGEST, until
 from e2e.site.workloads import NAMESPACE
 from nodefleet.adapters.k8s.resources import BUDGETS, PODS
 from nodefleet.domain.alerts import AlertKind
@@ -23,7 +23,6 @@ from nodefleet.domain.records import DecisionRecord
 
 DRAIN = 30  # seconds until a drain is given up: a busy machine needs a dozen for the others
 STUCK_AFTER = 2  # seconds past its grace
-FORGOTTEN = 120  # seconds; the garbage collector waits 40 after a node is gone, and looks every 20
 _MARKET = {"spot_percent": 0}  # nobody stays for being On-Demand
 FULL = compressed(limits={"min": len(Home), "max": len(Home)}, market=_MARKET)
 # Failed drains are not tried again while we look, and nobody waits because nobody looked while all was prepared.
@@ -97,13 +96,13 @@ def played(site: Site) -> Story:
     site.declare(FEWER)
     with onlooker.going_on(), site.schedule.going_on():
         leaving = [homes[home] for home in (*GO, *COME_BACK)]
-        _wait(lambda: all(_cordoned(site, node) for node in leaving), 60)
+        _wait(lambda: all(_cordoned(site, node) for node in leaving))
         _meanwhile(site, story)
-        _wait(lambda: not {homes[home] for home in GO} & set(site.nodes()), 80)
-        _wait(lambda: all(homes[home] in site.ready() for home in COME_BACK), 40)
+        _wait(lambda: not {homes[home] for home in GO} & set(site.nodes()))
+        _wait(lambda: all(homes[home] in site.ready() for home in COME_BACK))
         _allow(site, Home.NEVER, 1)  # again, so that only its failure keeps the node
-        _wait(lambda: _all_explained(site, story), 40)
-        _wait(lambda: _all_run(site, story), FORGOTTEN)
+        _wait(lambda: _all_explained(site, story))
+        _wait(lambda: _all_run(site, story))
     story.decisions = [each for each in site.decisions() if each.at > story.began]
     story.events = [each for each in site.events() if each.at > story.began]
     return story
@@ -124,7 +123,7 @@ def _meanwhile(site: Site, story: Story) -> None:
     let_go(site, held.name)
 
 
-def _wait(true: Callable[[], bool], seconds: float) -> None:
+def _wait(true: Callable[[], bool], seconds: float = LONGEST) -> None:
     with suppress(AssertionError):
         until(true, "the tests say what", seconds, every=0.1)
 

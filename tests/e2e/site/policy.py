@@ -18,7 +18,8 @@ COMPRESSED: Mapping[str, Any] = {
     "burst": {"every": 1, "budget": 3.5, "reserve": 1},
     "predictive": {"enabled": False},
     "market": {"types": ["t3.small", "t3a.small"]},
-    "health": {"join_limit": 30, "not_ready_limit": 30, "probe_first": 4, "probe_longest": 20},
+    # Not compressed as much: a machine that joins late because the computer is busy would be replaced.
+    "health": {"join_limit": 120, "not_ready_limit": 60, "probe_first": 4, "probe_longest": 20},
     "removal": {
         "drain_timeout": 20,
         "stuck_after": 2,

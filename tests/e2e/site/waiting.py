@@ -1,8 +1,10 @@
 """Waiting for a condition, and things that go on beside a test."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 from typing import TypeVar
 
@@ -11,6 +13,7 @@ _T = TypeVar("_T")
 
 # A machine may be busy, so this is no promise of speed: it ends a wait for what will never be.
 LONGEST = 300.0
+_PRESSURE = Path("/proc/pressure/cpu")
 
 
 def until(
@@ -31,6 +34,14 @@ def eventually(true: Callable[[], object], seconds: float = LONGEST, every: floa
     while not (found := true()) and time.monotonic() < limit:
         time.sleep(every)
     return bool(found)
+
+
+def crowded() -> float:
+    """Seconds so far in which something waited for a CPU: how long things take cannot be told then."""
+    if not _PRESSURE.exists():
+        return 0.0
+    found = re.search(r"^some .*total=(\d+)$", _PRESSURE.read_text(), re.MULTILINE)
+    return int(found[1]) / 1e6 if found else 0.0
 
 
 class Beside:
