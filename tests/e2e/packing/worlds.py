@@ -32,7 +32,7 @@ from nodefleet_tools.sim.world import World as SimulatedWorld
 from .machines import Machines, utc_now
 from .workloads import WORLD_LABEL, App, Workload
 
-_RUN = timedelta(minutes=10)  # as long as a test may take; real runs are shorter
+_RUN = timedelta(hours=1)  # as long as a test may take, on a busy computer too; real runs are shorter
 _OWNER = "e2e"
 _KINDS = {"Deployment": DEPLOYMENTS, "DaemonSet": DAEMON_SETS}
 _BACKGROUND = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
