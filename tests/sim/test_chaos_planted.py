@@ -49,6 +49,7 @@ FOUND = {
     "evicts who comes back": Found(732, Rule.RETURNED),
     "fleet max ignored": Found(4, Rule.OVER_FLEET_MAX),
     "removals in a row": Found(291, Rule.AVAILABILITY),
+    "old workers kept": Found(41, Rule.ROTATION, within=60),
 }
 
 

@@ -22,6 +22,7 @@ SHIPPED = [
     "morning-spike",
     "region-failover",
     "release-storm",
+    "rotation-week",
     "shop-day",
     "spot-interruption",
     "steady-state",

@@ -1,5 +1,6 @@
 """The figures of a scenario that was played, from what was recorded of it."""
 
+from datetime import timedelta
 from math import inf
 from statistics import median
 
@@ -10,6 +11,7 @@ from nodefleet_tools.sim.played import Figures
 from nodefleet_tools.sim.recording import Recorder, hours, usd
 
 _P99 = 0.99
+_DAY = timedelta(days=1)
 
 
 def figures(recorded: Recorder) -> Figures:
@@ -38,6 +40,9 @@ def figures(recorded: Recorder) -> Figures:
         fewest_nodes=recorded.fewest_ready or 0,
         most_nodes=recorded.most_machines,
         final_nodes=recorded.frames[-1].ready if recorded.frames else 0,
+        oldest_worker_days=max(((machine.ended_at or world.now) - machine.launched_at) / _DAY for machine in machines)
+        if machines
+        else 0.0,
     )
 
 

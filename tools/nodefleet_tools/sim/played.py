@@ -108,6 +108,7 @@ class Figures:
     fewest_nodes: int  # ready ones
     most_nodes: int  # machines
     final_nodes: int  # ready ones
+    oldest_worker_days: float  # that there ever was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

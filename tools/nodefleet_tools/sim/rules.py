@@ -30,6 +30,7 @@ operation never ends          an operation stays open beyond its deadlines
 pod left waiting              growth stopped while a pod waits that a new node could hold
 not healed                    an unhealthy worker is neither replaced nor removed
 did not shrink                an idle fleet with nothing that protects its nodes is still above min
+not rotated                   a worker that is too old or has drifted stays, though nothing protects it
 mute never ends               pods without a vote are neither heard again nor told of again
 interruption not handled      EC2 took a worker that was recorded as interrupted, and its node still took pods
 resting cost                  instances that are paid for and are no capacity stay, and no operator is alerted
@@ -68,6 +69,7 @@ class Rule(Enum):
     PODS = "pod left waiting"
     HEALING = "not healed"
     SHRINKING = "did not shrink"
+    ROTATION = "not rotated"
     MUTE = "mute never ends"
     UNHANDLED = "interruption not handled"
     RESTING_COST = "resting cost"

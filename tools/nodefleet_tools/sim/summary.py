@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 
+from nodefleet.domain.decision import BoundSource
 from nodefleet.domain.wording import counted
 from nodefleet_tools.sim.played import Fixed, Played
 
@@ -94,8 +95,11 @@ def _node_hours(played: Played) -> Fact:
 
 def _actions(played: Played) -> Fact:
     figures = played.figures
-    replaced = sum(each.restoring for each in played.decided)
-    notes = [f"{replaced} for workers that were lost"] if replaced else []
+    restored = [each for each in played.decided if each.restoring]
+    ahead = sum(each.by == BoundSource.RETIRE for each in restored)
+    lost = len(restored) - ahead
+    notes = [f"{lost} for workers that were lost"] if lost else []
+    notes += [f"{ahead} ahead of workers that were replaced"] if ahead else []
     notes.append(f"{counted(figures.launched, 'machine', 'machines')} launched, {figures.removed} removed")
     return Fact(label="Actions", value=f"{figures.grows} up, {figures.shrinks} down", note="; ".join(notes))
 

@@ -24,6 +24,7 @@ INCIDENTS: Mapping[str, Befalls] = {
     "a person declares a bad policy": of_people.declares_nonsense,
     "a person deploys a new template": of_people.deploys_template,
     "a person pauses": of_people.pauses,
+    "a person recycles a worker": of_people.recycles,
     "a person scales": of_people.scales,
     "a person breaks the role": of_people.breaks_role,
     "a person runs it on a laptop": of_people.runs_on_laptop,

@@ -7,7 +7,7 @@ from typing import Any
 
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.events import Event
-from nodefleet.domain.observation import Command, Pause, Scale
+from nodefleet.domain.observation import Command, Pause, Recycle, Scale
 from nodefleet.errors import NodeFleetError
 from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.scene import SECOND_POOL
@@ -249,6 +249,17 @@ def scales(stage: Stage, random: Random) -> str:
     until = stage.world.now + timedelta(seconds=random.uniform(120, 1200))
     command = Scale(pool=pool.name, nodes=nodes, by=_PERSON, until=until)
     return _order(stage, command, AlertKind.SCALED_BY_PERSON, f"{pool.name} to {nodes} until {until:%H:%M:%S}")
+
+
+def recycles(stage: Stage, random: Random) -> str:
+    machines = stage.world.ec2.live_workers()
+    if not machines:
+        return ""
+    machine = random.choice(machines)
+    now = stage.world.now
+    until = now + timedelta(seconds=random.uniform(600, 3000))
+    command = Recycle(instance=machine.id, at=now, by=_PERSON, until=until)
+    return _order(stage, command, AlertKind.RECYCLED, f"{machine.id} until {until:%H:%M:%S}")
 
 
 def _order(stage: Stage, command: Command, kind: AlertKind, text: str) -> str:

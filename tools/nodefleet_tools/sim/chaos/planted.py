@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-from nodefleet.decide import capacity, debris, drain, engine, health, inputs, pending_classes, removal
+from nodefleet.decide import capacity, debris, drain, engine, health, inputs, pending_classes, removal, rotation
 from nodefleet.decide import pool as pool_decision
 from nodefleet.decide.bounds import floor
 from nodefleet.decide.case import Case
@@ -230,6 +230,11 @@ def _deleted_for_ever() -> Any:
     return patch.object(removal_operation, "_forgotten", stubborn)
 
 
+def _never_rotated() -> Any:
+    """There is always something that speaks against replacing an old worker."""
+    return patch.object(rotation, "obstacle", lambda *_, **__: "not now")
+
+
 def _doubts_never_end() -> Any:
     """What was in doubt once holds back shrinking for ever."""
 
@@ -264,4 +269,5 @@ PLANTED: Mapping[str, Planted] = {
     "evicts who comes back": _evicts_who_comes_back,
     "fleet max ignored": _fleet_max_ignored,
     "removals in a row": _removals_in_a_row,
+    "old workers kept": _never_rotated,
 }

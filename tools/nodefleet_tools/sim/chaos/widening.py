@@ -126,6 +126,18 @@ def _drains_on_rebalance(plan: "Plan", _: Random) -> "Plan":
     return _in_policy(plan, removal={"drain_on_rebalance": True})
 
 
+def _rotation(plan: "Plan", random: Random) -> "Plan":
+    """Workers may not be much older than those are that have been there for a day, or the template changes."""
+    rules = {
+        "max_age": random.choice(("0s", "24h", "25h")),
+        "spread_percent": random.choice((0, 20)),
+        "drift": random.choice((True, True, False)),
+        "retry_longest": "20m",
+    }
+    plan = _in_policy(plan, rotation=rules)
+    return _with_incident(1100, "a person deploys a new template")(plan, random)
+
+
 def _empty_reading(plan: "Plan", random: Random) -> "Plan":
     """A queue whose query finds no series while it is idle: always, or but for some minutes."""
     begins = random.uniform(0, TROUBLE.total_seconds())
@@ -182,6 +194,7 @@ WIDENINGS: Mapping[str, Widening] = {
     "a reading without data": Widening(0.1, _empty_reading),
     "pods that start slowly": Widening(0.3, _slow_pods),
     "pods that tolerate every taint": Widening(0.1, _tolerant_pods),
+    "rotation": Widening(0.15, _rotation),
 }
 
 # Incidents that the plain plan does not know; what each does is in `incidents`. Numbers are never used again.
@@ -205,6 +218,7 @@ LATER: Mapping[str, Widening] = {
         (1014, "a person removes a pool that grows", 0.1),
         (1015, "EC2 schedules changes of many days ahead", 0.1),
         (1016, "EC2 never tags what did not join", 0.03),
+        (1101, "a person recycles a worker", 0.1),
     )
 }
 ALL: Mapping[str, Widening] = {**WIDENINGS, **LATER}

@@ -6,6 +6,7 @@ conditions    facts of the world that a check depends on: launches work, below m
 shrinking     an idle fleet reaches min, with one exporter or one node in doubt
 finishing     an operation is closed within the time that its deadlines give: the example
 mutes         pods without a vote are heard again
+rotating      a worker that is due for rotation is replaced
 interruptions what is recorded as interrupted takes no pods when EC2 takes it
 quiet         alerts of one continuing condition are few, however pod names and figures change
 

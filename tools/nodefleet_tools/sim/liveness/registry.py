@@ -10,13 +10,24 @@ from nodefleet_tools.sim.liveness.mutes import Mutes
 from nodefleet_tools.sim.liveness.pods import Pods
 from nodefleet_tools.sim.liveness.quiet import Quiet
 from nodefleet_tools.sim.liveness.resting import RestingCost
+from nodefleet_tools.sim.liveness.rotating import Rotating
 from nodefleet_tools.sim.liveness.shrinking import Shrinking
 
 if TYPE_CHECKING:
     from nodefleet_tools.sim.world import World
 
 EVERY = 30.0  # seconds of simulated time between two polls
-CHECKS: tuple[type[Check], ...] = (Finishing, Healing, Interruptions, Mutes, Pods, Quiet, RestingCost, Shrinking)
+CHECKS: tuple[type[Check], ...] = (
+    Finishing,
+    Healing,
+    Interruptions,
+    Mutes,
+    Pods,
+    Quiet,
+    RestingCost,
+    Rotating,
+    Shrinking,
+)
 _WHO = "liveness"
 
 

@@ -11,7 +11,7 @@ from nodefleet_tools.sim.scenarios.expectations import Against, Bounds, Expect, 
 from nodefleet_tools.sim.scenarios.model import Scenario
 from nodefleet_tools.sim.times_of_day import moment
 
-_UNITS = {"_seconds": " s", "_minutes": " min", "_percent": " %", "usd": " USD"}
+_UNITS = {"_seconds": " s", "_minutes": " min", "_percent": " %", "_days": " d", "usd": " USD"}
 _LITTLE = 1e-9  # sums of floats are not exact
 
 
