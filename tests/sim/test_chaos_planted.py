@@ -36,7 +36,7 @@ FOUND = {
     "wake dropped": Found(1, Rule.WAKE),
     "orphans removed at first sight": Found(1, Rule.HASTY),
     "release without owner": Found(15, Rule.LEASE, within=60),
-    "missing read as zero": Found(37, Rule.BLIND),
+    "missing read as zero": Found(67, Rule.BLIND),
     "interrupted node counted": Found(10, Rule.COUNTED),
     "human cordon undone": Found(1, Rule.PERSON),
     "capacity bought for named pods": Found(12, Rule.PODS),
