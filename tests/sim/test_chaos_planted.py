@@ -45,7 +45,7 @@ FOUND = {
     "resting cost untold": Found(5, Rule.RESTING_COST),
     "deletions tried for ever": Found(463, Rule.UNFINISHED),
     "mutes for ever": Found(31, Rule.MUTE),
-    "warnings only recorded": Found(115, Rule.UNHANDLED),
+    "warnings only recorded": Found(117, Rule.UNHANDLED),
     "evicts who comes back": Found(732, Rule.RETURNED),
     "fleet max ignored": Found(4, Rule.OVER_FLEET_MAX),
     "removals in a row": Found(291, Rule.AVAILABILITY),
