@@ -130,6 +130,7 @@ def test_commands_end_at_their_time_and_those_without_one_never():
     [
         Adopt(instance="i-001", pool="default", at=NOON, until=after(60)),
         Drain(instance="i-001", at=NOON, until=after(60)),
+        Recycle(instance="i-001", at=NOON, until=after(60)),
     ],
     ids=lambda command: type(command).__name__,
 )
@@ -139,13 +140,15 @@ def test_commands_end_at_their_time_and_those_without_one_never():
         ((instance(1, pool="old"),), False),
         ((instance(1, pool="old", state=InstanceState.SHUTTING_DOWN),), False),
         ((instance(1, pool="old", state=InstanceState.TERMINATED),), True),
-        ((instance(1),), True),
+        ((instance(1),), "owned"),
         ((instance(2),), False),
         (Missing("EC2 is away"), False),
     ],
     ids=["no pool owns it", "it ends", "it ended", "a pool owns it", "another one's", "not known"],
 )
 def test_a_command_for_one_worker_ends_when_that_worker_is_owned_or_gone(command, machines, ended):
+    """A worker that is to be replaced is owned from the first, and only its end is the end of that."""
+    ended = not isinstance(command, Recycle) if ended == "owned" else ended
     observation = replace(look(0, commands=(command, Pause())), instances=machines)
     book = OpenBook(observation)
     tidy(book, observation, Policy())

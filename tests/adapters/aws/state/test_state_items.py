@@ -14,7 +14,7 @@ from nodefleet.domain.decision import Action, Count, PoolDecision
 from nodefleet.domain.deployment import Deployment
 from nodefleet.domain.journal import Journal, PoolUsage, Said, Usage
 from nodefleet.domain.memory import Level, Memory
-from nodefleet.domain.observation import Adopt, Drain, Pause, Scale
+from nodefleet.domain.observation import Adopt, Drain, Pause, Recycle, Scale
 from nodefleet.domain.plain import to_plain
 from nodefleet.errors import MalformedError
 from operation_builders import cleanup, launch, removal
@@ -89,6 +89,10 @@ def test_a_notice():
         (
             Drain(instance="i-1", at=NOON, by="ann", reason="sale", until=after(60)),
             {"record": "state#order#drain#i-1", "kind": "drain", "instance": "i-1"},
+        ),
+        (
+            Recycle(instance="i-1", at=NOON, by="ann", reason="sale", until=after(60)),
+            {"record": "state#order#recycle#i-1", "kind": "recycle", "instance": "i-1"},
         ),
     ],
     ids=lambda value: value.get("kind") if isinstance(value, dict) else "",
