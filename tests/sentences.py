@@ -1,5 +1,7 @@
 """The form of texts for people. Tests ask for the form and the figures of a text; golden files hold the words."""
 
+import re
+
 from nodefleet.errors import DeniedError, NodeFleetError, UnavailableError
 
 
@@ -16,6 +18,17 @@ def is_phrase(text: str) -> bool:
 def is_advice(text: str) -> bool:
     """What to do, as an error ends with it: a sentence without its full stop."""
     return _is_tidy(text) and text[0].isupper() and text[-1] not in ".,:;" and _ends_as_a_word(text)
+
+
+def is_readable(text: str) -> bool:
+    """Nothing is missing in it, and its first and its last word are words; whatever it quotes is not looked at."""
+    return (
+        bool(text.strip())
+        and not text.isupper()
+        and not re.match("[A-Z]{2,}[a-z]", text)
+        and not text.startswith("None")
+        and _ends_as_a_word(text)
+    )
 
 
 def is_explained(error: NodeFleetError, part: str) -> bool:

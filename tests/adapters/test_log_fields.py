@@ -94,3 +94,24 @@ def test_an_error_that_causes_itself_ends():
     problem = ValueError("again")
     problem.__cause__ = problem
     assert story(problem) == "ValueError: again"
+
+
+@dataclass(frozen=True)
+class Nested:
+    inner: object
+
+
+@pytest.mark.parametrize(
+    "around",
+    [Nested, lambda inner: [inner], lambda inner: (inner,), lambda inner: {"inner": inner}],
+    ids=["dataclass", "list", "tuple", "mapping"],
+)
+def test_whatever_holds_the_others_has_an_end(around):
+    value: object = "core"
+    for _ in range(30):
+        value = around(value)
+    told = json.dumps(plain(value))
+    assert "core" not in told
+    assert len(told) < 500
+    shallow = plain(around(around("core")))
+    assert "core" in json.dumps(shallow)
