@@ -19,11 +19,12 @@ from nodefleet_infra.facts import Text
 from nodefleet_infra.functions import FUNCTIONS, INTERRUPTION, RECONCILE, Function
 from nodefleet_infra.messaging import QUEUES
 from nodefleet_infra.names import Names
+from nodefleet_infra.reading_rules import CPU_HIGH, MEMORY_HIGH
 
 # What alarms need beyond the metrics that are always on.
 METRICS = (Metric.AT_MAX, Metric.SCHEDULED_RUNS, Metric.API_SERVER_AWAY, Metric.EC2_AWAY)
-# What is written with `autoscaler.lean`: no alarm is without its metric.
-LEAN_METRICS = (Metric.CPU, Metric.MEMORY, Metric.FAILURES, Metric.LEVEL, *METRICS)
+# What is written with `autoscaler.lean`: no alarm is without its metric. CPU and memory are then Prometheus's to watch.
+LEAN_METRICS = (Metric.FAILURES, Metric.LEVEL, *METRICS)
 JOIN_FAILURES = "JoinFailures"  # counted from the log, see below
 JOIN_FAILED_TERM = ActionKind.MARK_FAILED.value  # among the actions of a run's line
 
@@ -66,11 +67,17 @@ class Alarm:
 
 
 def alarms(
-    names: Names, clusters: Sequence[Cluster], schedule: ScheduleConfig, masters: Mapping[str, Text | str]
+    names: Names,
+    clusters: Sequence[Cluster],
+    schedule: ScheduleConfig,
+    masters: Mapping[str, Text | str],
+    *,
+    lean: bool = False,
 ) -> Iterator[Alarm]:
-    """`masters` are the ids of the masters' instances, by cluster."""
+    """`masters` are the ids of the masters' instances, by cluster. `lean`: without those that Prometheus has then."""
+    elsewhere = {names.of(cluster.name, each.key) for cluster in clusters for each in (CPU_HIGH, MEMORY_HIGH)}
     for cluster in clusters:
-        yield from _of_cluster(names, cluster, schedule)
+        yield from (each for each in _of_cluster(names, cluster, schedule) if not lean or each.name not in elsewhere)
         yield _of_master(names, cluster, masters[cluster.id])
     yield from _of_stack(names, clusters)
 
@@ -84,7 +91,7 @@ def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig) -> Ite
 
     critical, warning = Severity.CRITICAL, Severity.WARNING
     yield alarm("scaling-failures", critical, Metric.FAILURES, "Sum", over="≥", limit=3, period=15 * _MINUTE)
-    yield alarm("cpu-high", critical, Metric.CPU, "Minimum", limit=90, period=5 * _MINUTE)
+    yield alarm("cpu-high", critical, Metric.CPU, "Minimum", limit=CPU_HIGH.percent, period=5 * _MINUTE)
     yield alarm("at-max", critical, Metric.AT_MAX, "Minimum", over="≥", limit=1, period=5 * _MINUTE, periods=2)
     yield alarm(
         "no-invocation",
@@ -96,7 +103,9 @@ def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig) -> Ite
         period=silence(schedule),
         missing="breaching",
     )
-    yield alarm("memory-high", warning, Metric.MEMORY, "Minimum", limit=80, period=5 * _MINUTE, periods=2)
+    yield alarm(
+        "memory-high", warning, Metric.MEMORY, "Minimum", limit=MEMORY_HIGH.percent, period=5 * _MINUTE, periods=2
+    )
     for key, metric in (("api-server-unavailable", Metric.API_SERVER_AWAY), ("ec2-unavailable", Metric.EC2_AWAY)):
         yield alarm(key, critical, metric, "Minimum", over="≥", limit=1, period=5 * _MINUTE)
         yield _reminder(names.of(cluster.name, key, REMINDER), key, metric, cluster)

@@ -90,7 +90,8 @@ def own_items(stack: Stack, prices: ListPrices) -> Iterator[Item]:
     """Of the whole stack, for what one cluster's day asks, times its clusters."""
     config, clusters = stack.config.autoscaler, len(stack.clusters)
     names = Names(project=stack.project, stack=stack.name)
-    watched = [*alarms(names, stack.clusters, config.schedule, dict.fromkeys(stack.cluster_ids(), "i-0"))]
+    masters = dict.fromkeys(stack.cluster_ids(), "i-0")
+    watched = [*alarms(names, stack.clusters, config.schedule, masters, lean=config.lean)]
     watched += [each for cluster in stack.clusters for each in reading_alarms(names, cluster)]
     default = LEAN_METRICS if config.lean else (metric for metric, about in ABOUT.items() if not about.opt_in)
     written = {*default, *METRICS, *config.metrics}

@@ -94,7 +94,8 @@ class AutoscalerConfig:
     memory: Memory = field(default_factory=Memory)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     metrics: tuple[Metric, ...] = ()  # beyond the default ones; each costs about 0.30 USD a month and cluster
-    # true: no dashboard, only the metrics that alarms need, no key of our own for the alarm topics; every alarm stays
+    # true: no dashboard, only the metrics that alarms need, CPU and memory watched by Prometheus, no key of our own for
+    # the alarm topics; every alarm stays
     lean: bool = False
     log_days: int = 30
     reserved_concurrency: Concurrency = field(default_factory=Concurrency)

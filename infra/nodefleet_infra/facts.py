@@ -131,6 +131,7 @@ class MasterNeeds:
     ready: tuple[pulumi.Resource, ...]
     public: bool = True  # it needs an address of its own to get out
     production: bool = False  # it is neither deleted nor replaced unless the configuration says so
+    watches_utilisation: bool = False  # Prometheus watches CPU and memory, and not CloudWatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

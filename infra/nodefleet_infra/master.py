@@ -45,7 +45,7 @@ class Master(pulumi.ComponentResource):
         self._tags = self._names.server_tags(self._cluster.id, self._full)
         self._own = pulumi.ResourceOptions(parent=self)
         told = needs.warnings is not None
-        self._rules = reading_rules(self._names, self._cluster) if told else ()
+        self._rules = reading_rules(self._names, self._cluster, utilisation=needs.watches_utilisation) if told else ()
         self._server_rules = server_rules(self._names, self._cluster) if told else ()
         role, allowed, machine_profile = profile(
             name,

@@ -82,6 +82,7 @@ def declare(
             wake=messaging.topics[WAKE],
             warnings=warnings,
             production=config.production,
+            lean=config.autoscaler.lean,
         )
         for each in stack.clusters
     ]
@@ -182,6 +183,7 @@ def _site(
     wake: Text,
     warnings: WarningTopic | None,
     production: bool,
+    lean: bool,
 ) -> Site:
     groups, secrets = network.groups[cluster.id], state.secrets[cluster.id]
     zone = cluster.master.zone or next(iter(network.workers))
@@ -201,6 +203,7 @@ def _site(
             ready=network.ready,
             public=network.public,
             production=production,
+            watches_utilisation=lean,
         ),
     )
     workers = Workers(

@@ -6,7 +6,8 @@ stands by itself, and may be a scalar, which cannot be compared. Why Prometheus 
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from nodefleet.adapters.prometheus.promql import for_pool
 from nodefleet.adapters.slack.meanings import MEANINGS
@@ -31,11 +32,50 @@ _WORDS = {
 }
 
 
-def reading_rules(names: Names, cluster: Cluster) -> tuple[dict[str, Any], ...]:
-    """What is recorded, and then the alerts, in the order in which Prometheus is to work them out."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utilisation:
+    """An alarm on the workers' mean CPU or memory, of whichever pool has most."""
+
+    key: str  # of MEANINGS
+    reading: Literal["cpu", "memory"]  # of a pool's queries
+    tell: Literal["critical", "warning"]
+    percent: int
+    seconds: int  # for which every value is above it
+
+
+CPU_HIGH = Utilisation(key="cpu-high", reading="cpu", tell="critical", percent=90, seconds=300)
+MEMORY_HIGH = Utilisation(key="memory-high", reading="memory", tell="warning", percent=80, seconds=600)
+
+
+def reading_rules(names: Names, cluster: Cluster, *, utilisation: bool = False) -> tuple[dict[str, Any], ...]:
+    """What is recorded, and then the alerts, in the order in which Prometheus is to work them out. `utilisation`: CPU
+    and memory too, which CloudWatch watches otherwise, for two metrics and two alarms that cost something."""
     ours = [watch for watch in watched(cluster) if isinstance(watch.source, Prometheus)]
     records = {json.dumps(record): record for watch in ours for record in _records(watch)}
-    return (*records.values(), *(_alert(names, cluster, watch) for watch in ours))
+    busy = [rule for each in (CPU_HIGH, MEMORY_HIGH) for rule in _busy(names, cluster, each)] if utilisation else []
+    return (*records.values(), *(_alert(names, cluster, watch) for watch in ours), *busy)
+
+
+def _busy(names: Names, cluster: Cluster, alarm: Utilisation) -> Iterator[dict[str, Any]]:
+    record = f"node_fleet:{alarm.reading}"
+    for pool in cluster.policy.pools:
+        asked = for_pool(getattr(pool.queries, alarm.reading), pool.name)
+        if isinstance(asked, str):
+            yield {"record": record, "expr": asked, "labels": {"pool": pool.name}}
+    words = f"mean {'CPU' if alarm.reading == 'cpu' else 'memory'} of the workers, in percent"
+    yield {
+        "alert": names.of(cluster.name, alarm.key),
+        "expr": f"max({record}) > {alarm.percent}",
+        "for": f"{alarm.seconds}s",
+        "labels": {"tell": alarm.tell},
+        "annotations": {
+            "says": MEANINGS[alarm.key].says,
+            "reason": f'{words}: {{{{ printf "%.4g" $value }}}}',
+            "watched": words,
+            "limit": str(alarm.percent),
+            "seconds": str(alarm.seconds),
+        },
+    }
 
 
 def _records(watch: Watch) -> Iterator[dict[str, Any]]:

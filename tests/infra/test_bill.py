@@ -19,9 +19,28 @@ def alarms_of(graph):
     return {each.inputs["name"]: each.inputs for each in graph.of("MetricAlarm")}
 
 
+def alerts_of(graph):
+    """Prometheus's, as the master's manifests have them."""
+    (text,) = (each.inputs["content"] for each in graph.of("BucketObjectv2") if "prometheus.yaml" in each.name)
+    (held,) = (each for each in yaml.safe_load_all(text) if each["kind"] == "ConfigMap")
+    groups = [
+        group for name in ("server.yml", "readings.yml") for group in yaml.safe_load(held["data"][name])["groups"]
+    ]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"] if "alert" in rule}
+
+
 def test_lean_keeps_every_alarm_and_makes_no_dashboard():
+    """CPU and memory are then watched by Prometheus, with the same limits for as long, and told to the same people."""
     full, thin = deployed_stack(DEV), lean_stack()
-    assert alarms_of(thin).keys() == alarms_of(full).keys()
+    moved = alarms_of(full).keys() - alarms_of(thin).keys()
+    assert moved == {"node-fleet-dev-shop-cpu-high", "node-fleet-dev-shop-memory-high"}
+    assert alarms_of(thin).keys() | alerts_of(thin).keys() == alarms_of(full).keys() | alerts_of(full).keys()
+    for name in moved:
+        was, is_now = alarms_of(full)[name], alerts_of(thin)[name]
+        assert is_now["annotations"]["limit"] == f"{was['threshold']:g}"
+        assert is_now["for"] == f"{was['period'] * was['evaluationPeriods']:g}s"
+        (topic,) = was["alarmActions"]
+        assert topic.endswith(is_now["labels"]["tell"])
     assert (len(full.of("Dashboard")), len(thin.of("Dashboard"))) == (1, 0)
 
 

@@ -327,3 +327,49 @@ def test_the_master_publishes_to_the_warning_topic_and_uses_its_key_through_sns_
     assert not allows(granted, Request("sns:Publish", BUSY_MASTER.warning_topic.replace("warning", "other")))
     assert not allows(granted, replace(encrypt[0], context={"kms:ViaService": ["s3.eu-west-1.amazonaws.com"]}))
     assert not allows(granted, replace(encrypt[0], resource=f"{BUSY_MASTER.warning_key}0"))
+
+
+# ── CPU and memory, if CloudWatch is not to watch them ───────────────────────────────────────────────────────────
+
+
+@promtool
+@pytest.mark.parametrize(
+    ("reading", "key", "limit", "seconds"), [("cpu", "cpu-high", 90, 300), ("memory", "memory-high", 80, 600)]
+)
+def test_the_busiest_pool_rings_when_every_value_was_above_the_limit_for_that_long(
+    reading, key, limit, seconds, tmp_path
+):
+    pools = [{"name": name, "queries": {reading: f'{reading}_percent{{pool="$pool"}}'}} for name in ("web", "rest")]
+    made = reading_rules(NAMES, cluster({"pools": pools}), utilisation=True)
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "readings", "rules": [*made]}]}))
+
+    def case(values, rings):
+        alert = next(each for each in made if each.get("alert") == f"node-fleet-dev-shop-{key}")
+        labels = dict(alert["labels"])
+        value = f"{limit + 1}"
+        texts = {name: text.replace('{{ printf "%.4g" $value }}', value) for name, text in alert["annotations"].items()}
+        return {
+            "interval": "30s",
+            "input_series": [
+                {"series": f'{reading}_percent{{pool="web"}}', "values": f"{limit - 20}x60"},
+                {"series": f'{reading}_percent{{pool="rest"}}', "values": values},
+            ],
+            "alert_rule_test": [
+                {
+                    "eval_time": f"{seconds + 60}s",
+                    "alertname": alert["alert"],
+                    "exp_alerts": [{"exp_labels": labels, "exp_annotations": texts}] if rings else [],
+                }
+            ],
+        }
+
+    tests = [case(f"{limit + 1}x60", rings=True), case(f"{limit + 1}x3 {limit - 1} {limit + 1}x60", rings=False)]
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"rule_files": ["rules.yml"], "tests": tests}))
+    ran = subprocess.run(  # noqa: S603
+        [PROMTOOL, "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_by_default_they_are_cloudwatchs():
+    assert not [each for each in rules_of(policy()) if each.get("alert", "").endswith(("cpu-high", "memory-high"))]
