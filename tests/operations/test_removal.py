@@ -858,6 +858,19 @@ def test_a_scheduled_change_that_is_withdrawn_lets_the_node_back_in(why):
     assert [each.alert for each in told(progress)] == [AlertKind.READMITTED]
 
 
+@pytest.mark.parametrize(("kind", "days"), [(NoticeKind.SCHEDULED_CHANGE, 14), (NoticeKind.REBALANCE, 0)])
+def test_what_is_far_away_or_only_recommended_does_not_keep_a_withdrawn_interruption_going(kind, days):
+    other = Notice(instance="i-1", kind=kind, at=NOON + timedelta(days=days), told_at=NOON, event="arn:2")
+    seen = on_its_way(INTERRUPTED, pods=[pod()], notices=(withdrawn(), other))
+    assert effects(advance(interrupted(**SEEN), seen, POLICY)) == [Uncordon("w1", "r1")]
+
+
+def test_but_another_change_that_is_near_does():
+    other = replace(withdrawn(), event="arn:2", withdrawn=False)
+    seen = on_its_way(INTERRUPTED, pods=[pod()], notices=(withdrawn(), other))
+    assert effects(advance(interrupted(**SEEN), seen, POLICY)) == [Evict(node="w1", pods=(ref(),))]
+
+
 @pytest.mark.parametrize(
     ("seconds", "notices"), [(95, ()), (95, (withdrawn(),)), (1320, ())], ids=["taken", "withdrawn", "overdue"]
 )

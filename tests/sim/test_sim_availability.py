@@ -93,3 +93,14 @@ def test_one_that_is_not_ready_elsewhere_does_not():
     shop.evict(first)
     shop.evict(ready)
     assert shop.broken == [Rule.AVAILABILITY]
+
+
+def test_what_fails_on_another_node_after_the_next_removal_began_is_not_the_last_ones_doing():
+    shop = Shop()
+    first, ready = shop.pods
+    shop.evict(first)
+    shop.world.kube.pods[first.key] = replace(first, node="elsewhere")
+    shop.world.guard.availability.began(shop.world.kube.nodes[ready.node])
+    shop.world.kube.pods[first.key] = replace(first, node="elsewhere", ready=False)
+    shop.evict(ready)
+    assert shop.broken == []

@@ -44,7 +44,7 @@ def resting_tells(
         f"{counted(len(late or since), 'instance is', 'instances are')} paid for and no capacity{long}: {names}."
         " Find out why they stay, and terminate those that nobody needs."
     )
-    return (Tell(alert=AlertKind.RESTING_COST, pool="", text=text, subjects=tuple(worker.name for worker in found)),)
+    return (Tell(alert=AlertKind.RESTING_COST, pool="", text=text, subjects=tuple(worker.id for worker in found)),)
 
 
 def _rests(worker: Worker, policy: Policy) -> bool:

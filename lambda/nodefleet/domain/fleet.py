@@ -245,9 +245,11 @@ def _told(notice: Notice) -> tuple[datetime, bool]:
     return notice.told_at or notice.at, notice.withdrawn
 
 
-def is_withdrawn(notices: Sequence[Notice]) -> bool:
-    """EC2 called off what it had announced of this instance, and nothing else takes it."""
-    return any(notice.withdrawn for notice in notices) and not in_force(notices)
+def is_withdrawn(notices: Sequence[Notice], why: Why, rules: Pool, now: datetime) -> bool:
+    """EC2 called off what it had announced of this instance, and nothing else takes it: for one that leaves in a hurry,
+    nothing that is near."""
+    still = [each for each in in_force(notices) if why is not Why.INTERRUPTED or is_imminent(each, rules, now)]
+    return any(notice.withdrawn for notice in notices) and not still
 
 
 def is_overdue(removal: Removal, rules: RemovalRules, now: datetime) -> bool:

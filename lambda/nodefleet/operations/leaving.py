@@ -35,7 +35,9 @@ class Leaving:
         cls, removal: Removal, seen: Observation, view: ClusterView, pods: tuple[Pod, ...], policy: Policy
     ) -> "Leaving":
         node = node_of(removal, view)
-        rules = rules_of(policy, removal.pool).removal
+        pool = rules_of(policy, removal.pool)
+        rules = pool.removal
+        said = [notice for notice in seen.notices if notice.instance == removal.instance]
         name = node.name if node else _free_name(removal, view)
         own = tuple(pod for pod in pods if name and pod.node == name)
         plan = drain(own, removal.why, rules, seen.at, since=removal.started)
@@ -53,7 +55,7 @@ class Leaving:
             pods=own,
             ledger=ledger,
             plan=plan,
-            withdrawn=is_withdrawn([notice for notice in seen.notices if notice.instance == removal.instance]),
+            withdrawn=is_withdrawn(said, removal.why, pool, seen.at),
             verdicts=ledger.verdicts(pod for pod in own if ref(pod) in going),
         )
 

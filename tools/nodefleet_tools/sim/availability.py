@@ -28,6 +28,13 @@ class Availability:
         self._world = world
         self._away: dict[tuple[str, str, str], dict[str, datetime]] = defaultdict(dict)  # workload → node → since when
 
+    def began(self, node: Node) -> None:
+        """A removal begins. A workload that is whole now has lost nothing to earlier ones: what fails on other nodes
+        from here on is not their doing."""
+        for pod in self._world.kube.pods_on(node.name):
+            if pod.owner is not None and self._is_whole_but_for(pod, node):
+                self._away[pod.namespace, pod.owner.kind, pod.owner.name].clear()
+
     def evicted(self, run: Run, pod: Pod, node: Node) -> None:
         """A pod was evicted just now. One that is not ready is down already: it counts as its node's own, whichever of
         the node's pods goes first, and its eviction is no violation."""

@@ -198,6 +198,8 @@ class Guard:
 
     def cordoned(self, run: Run, node: Node, cordon: Cordon) -> None:
         self.did(run.name, f"cordon {node.name} for {cordon.removal}")
+        if not node.cordoned:
+            self.availability.began(node)
         if not self._taken_by_ec2(node):
             self.needs_lease(run, f"cordon {node.name}")
             self.accounts.needs_operation(run, f"cordon {node.name}", cordon.removal)

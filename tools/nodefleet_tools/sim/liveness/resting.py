@@ -20,6 +20,9 @@ _PAID = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING, I
 class RestingCost(Check):
     rule = Rule.RESTING_COST
 
+    def begun(self) -> None:
+        self._names: dict[str, set[str]] = {}  # by instance, with the name that its Node has or had
+
     def cases(self) -> Mapping[str, timedelta]:
         world, conditions = self.world, self.world.conditions
         answers = conditions.answers("cloud", "cluster", "store") and conditions.lists_are_true
@@ -48,7 +51,8 @@ class RestingCost(Check):
         """An alert of the last while is about it."""
         since = self.world.now - self.world.policy.messages.remind_after
         node = self.world.kube.node_of(machine.id)
-        names = {machine.id, node.name if node else machine.id}
+        names = self._names.setdefault(machine.id, {machine.id})  # its Node may be deleted since
+        names |= {node.name} if node else set()
         return any(
             not names.isdisjoint(event.subjects)
             for event in self.world.table.events
