@@ -13,6 +13,7 @@ from nodefleet_tools.cli.changes import in_short, policy_changes
 from nodefleet_tools.sim.hooks import Moment, raising, when
 from nodefleet_tools.sim.world import World
 from sim_connections import SimConnection, Terminal
+from support.wording import assert_wording
 from worlds import shop
 
 ME = ["--by", "ann"]
@@ -43,24 +44,14 @@ def test_a_policy_is_shown_against_the_one_in_force_and_put_in_its_place(world, 
     done = terminal("policy", "apply", "-", *ME, text="limits: {min: 2, max: 8}\nsteps: {up: 2}\n")
     assert done.exit_code == 0
     assert done.stderr == ""
-    assert words(done)[1:] == [
-        "",
-        "What changes against version 1:",
-        "setting before after",
-        "limits.max 6 nodes 8 nodes",
-        "steps.up 1 node 2 nodes",
-        (
-            "Policy version 2 is in force. The next run sees it, within 2 min."
-            " (To start one at once, set NODEFLEET_RECONCILE_FUNCTION.)"
-        ),
-    ]
+    assert_wording(words(done)[1:])
     assert words(done)[0].startswith("default: 2 to 8 nodes; grows by 2")
     version = newest(world)
     assert (version.number, version.source, version.at) == (2, "ann", world.now)
     assert version.data == {"limits": {"min": 2, "max": 8}, "steps": {"up": 2}}
     (event,) = world.table.events
     assert event.kind.value == "policy-changed"
-    assert event.text == ("ann put policy version 2 in force: limits.max 6 nodes → 8 nodes; steps.up 1 node → 2 nodes.")
+    assert_wording(event.text)
     assert event.details == ("limits.max 6 nodes → 8 nodes", "steps.up 1 node → 2 nodes")
     assert world.table.wake == 1
 
@@ -87,7 +78,7 @@ def test_a_key_that_is_written_twice_is_refused(terminal):
 
 def test_a_policy_that_changes_nothing_is_no_new_version(world, terminal):
     done = terminal("policy", "apply", "-", text="limits: {max: 6}")
-    assert (done.exit_code, done.stdout) == (0, "Nothing changes: version 1 says the same.\n")
+    assert_wording((done.exit_code, done.stdout))
     assert newest(world).number == 1
     assert world.table.wake == 0
 
@@ -114,7 +105,7 @@ def test_somebody_who_was_quicker_is_not_overwritten(world, monkeypatch):
     terminal = Terminal(monkeypatch, SimConnection(world, hooks=[quicker]))
     done = terminal("policy", "apply", "-", text="limits: {max: 8}")
     assert done.exit_code == 1
-    assert done.stderr == ("policy version 2 is in force already. See `nodefleet policy versions`, and try again\n")
+    assert_wording(done.stderr)
     assert newest(world).data == {"limits": {"max": 9}}
 
 
@@ -186,7 +177,7 @@ def test_on_a_terminal_it_asks_first(world, terminal, at_terminal, tmp_path, say
     path.write_text("limits: {max: 8}")
     asked = at_terminal(says)
     assert terminal("policy", "apply", str(path)).exit_code == status
-    assert asked == ["Put it in force?"]
+    assert_wording(asked)
     assert newest(world).number == number
 
 
@@ -202,11 +193,7 @@ def test_yes_does_not_ask(world, terminal, at_terminal):
 def test_versions_are_listed_with_who_when_and_what(world, terminal):
     world.advance(3600)
     terminal("policy", "apply", "-", *ME, text="limits: {max: 8}")
-    assert words(terminal("policy", "versions")) == [
-        "version when by what changed",
-        "2 (in force) 2026-11-16 13:00 UTC ann limits.max 6 nodes → 8 nodes",
-        "1 2026-11-16 11:50 UTC stack the first: limits.max 10 nodes → 6 nodes against the defaults",
-    ]
+    assert_wording(words(terminal("policy", "versions")))
 
 
 def test_only_the_last_ones_are_listed(terminal):
@@ -241,7 +228,7 @@ def test_rolling_back_is_a_new_version_with_the_old_content(world, terminal):
     assert done.exit_code == 0
     assert "limits.max 8 nodes 6 nodes" in words(done)
     assert (newest(world).number, newest(world).data) == (3, {"limits": {"min": 2, "max": 6}})
-    assert newest(world).source == "ann (back to version 1)"
+    assert_wording(newest(world).source)
 
 
 @pytest.mark.parametrize(("number", "message"), [("7", "there is no policy version 7: known are 1, 2\n")])
@@ -262,7 +249,7 @@ def test_rolling_back_to_what_is_not_valid_any_more_is_refused_with_its_problems
 def test_a_table_that_is_away_is_one_message(world, monkeypatch):
     away = when("history.policies", Moment.BEFORE, raising(UnavailableError("DynamoDB", "timed out")))
     done = Terminal(monkeypatch, SimConnection(world, hooks=[away]))("policy", "versions")
-    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "DynamoDB: timed out\n")
+    assert_wording((done.exit_code, done.stdout, done.stderr))
 
 
 # ── what changes ─────────────────────────────────────────────────────────────────────────────────────────────────

