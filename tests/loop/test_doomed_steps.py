@@ -11,7 +11,7 @@ from nodefleet.domain.decision import Decision
 from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.domain.memory import Level, Memory
 from nodefleet.domain.names import emergency
-from nodefleet.domain.operations import Cordon, PodRef
+from nodefleet.domain.operations import Cordon, PodRef, Why
 from nodefleet.domain.policy import Burst, Policy, Pool
 from nodefleet.domain.records import PolicyVersion
 from nodefleet.domain.workload import Owner
@@ -246,6 +246,16 @@ def test_only_a_removal_of_the_holder_is_gone_on_with(play, carried, removal):
     played.nodes[1] = node(1, removal=carried)
     played.interrupted()
     assert [call[1].removal for call in played.named("cordon")] == [removal]
+
+
+def test_a_node_leaves_as_the_holder_of_the_lease_would_let_it_leave():
+    rules = Pool(name="web")
+    removal = doomed._removal(node(1), WARNING, rules, after(1))
+    assert (removal.id, removal.pool, removal.instance, removal.node) == (emergency(WARNING), "web", "i-001", "w001")
+    assert (removal.why, removal.started, removal.deadline) == (Why.INTERRUPTED, after(1), after(120))
+    assert removal.force_from is not None
+    assert removal.forced  # the run that has the lease tells people
+    assert after(1) < removal.force_from < removal.deadline
 
 
 @pytest.mark.parametrize(("dry", "drained"), [(True, False), (False, True)])

@@ -229,6 +229,7 @@ def test_an_empty_list_is_believed_unless_a_ready_worker_names_its_machine(shown
         assert seen.instances == ()
     else:
         assert is_phrase(seen.instances.cause)
+        assert ", but a ready worker runs on one. " in seen.instances.cause
 
 
 def test_a_list_that_is_not_believed_says_how_many_workers_are_missing():

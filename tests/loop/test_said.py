@@ -117,6 +117,11 @@ def test_names_stay_the_same_from_release_to_release():
     assert event_id("shop", key, NOON) == "0a95759ee16cd393-9ca4bdb068ea"
 
 
+def test_an_event_is_named_after_its_first_subject():
+    event = Saying.since({}, "shop", NOON, RULES).event(AlertKind.SICK, "p", "x", ("w2", "w1"))
+    assert event.id == event_id("shop", key_of(AlertKind.SICK.value, "p", "w1"), NOON)
+
+
 def test_a_reminder_says_the_same_as_the_alert():
     alerts = Alerts()
     for minutes in range(0, 365, 10):

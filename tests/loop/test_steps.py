@@ -686,7 +686,9 @@ def test_a_sick_machine_without_a_node_goes():
 
 def test_only_something_that_is_open_may_terminate():
     assert ends(World(), cleanup())
-    assert not ends(World(), launch())
+    world = World()
+    assert not ends(world, launch())
+    assert is_phrase(world.asked.lines[0][0].split(": ", 1)[1])
     assert not ends(World(), None)
 
 
