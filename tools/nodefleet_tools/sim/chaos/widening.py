@@ -182,7 +182,7 @@ WIDENINGS: Mapping[str, Widening] = {
     "random scheduling order": Widening(0.5, _order),
     "pods that the scheduler refuses": Widening(0.1, _refused_pods),
     "a tiny fleet": Widening(0.15, _tiny),
-    "a large fleet": Widening(0.03, _large),  # rare: it takes as long as ten others
+    "a large fleet": Widening(0.05, _large),  # it takes as long as three others
     "a long history": Widening(0.05, _history),
     "a preset": Widening(0.25, _preset),
     "packing": Widening(0.4, _packing),
