@@ -19,13 +19,12 @@ class Wordings:
     """The golden file of one test file, and how far the running test has got in it."""
 
     known: ClassVar[dict[str, "Wordings"]] = {}
+    place: ClassVar[int] = 0  # of the next value of the running test
 
     def __init__(self, stem: str) -> None:
         self.path = FOLDER / f"{stem}.json"
         exists = self.path.exists()
         self.said: dict[str, list[Any]] = json.loads(self.path.read_text(encoding="utf-8")) if exists else {}
-        self.place = 0
-        self.test = ""
 
     @classmethod
     def of(cls, stem: str) -> "Wordings":
@@ -33,11 +32,15 @@ class Wordings:
             cls.known[stem] = cls(stem)
         return cls.known[stem]
 
-    def next(self, test: str) -> int:
-        """The place of the next value of this test."""
-        self.place = self.place + 1 if test == self.test else 0
-        self.test = test
-        return self.place
+    @classmethod
+    def begin(cls) -> None:
+        """A test begins, perhaps not for the first time."""
+        cls.place = 0
+
+    @classmethod
+    def next(cls) -> int:
+        cls.place += 1
+        return cls.place - 1
 
     def write(self, test: str, place: int, value: Any) -> None:
         if place == 0:
@@ -52,7 +55,7 @@ def assert_wording(value: Any) -> None:
     """The same text, or list of texts, as the golden file holds for this place of the running test."""
     file, _, test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")[0].partition("::")
     held = Wordings.of(Path(file).stem)
-    place = held.next(test)
+    place = Wordings.next()
     plain = json.loads(json.dumps(value))  # tuples are lists there
     if os.environ.get(WRITES):
         held.write(test, place, plain)

@@ -1,0 +1,35 @@
+"""Golden wording: a text is compared with what is stored for its test and place."""
+
+import pytest
+
+from support import wording
+from support.wording import WRITES, Wordings, assert_wording
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """Two places of the running test are written, then it begins again."""
+    monkeypatch.setattr(wording, "FOLDER", tmp_path)
+    monkeypatch.setattr(Wordings, "known", {})
+    monkeypatch.setenv(WRITES, "1")
+    assert_wording("one")
+    assert_wording(("two", "three"))
+    monkeypatch.delenv(WRITES)
+    monkeypatch.setattr(Wordings, "known", {})
+    Wordings.begin()
+
+
+def test_the_same_texts_in_the_same_order_hold():
+    assert_wording("one")
+    assert_wording(["two", "three"])
+
+
+def test_another_text_fails():
+    with pytest.raises(AssertionError):
+        assert_wording("two")
+
+
+def test_a_text_that_is_not_stored_fails():
+    Wordings.place = 2
+    with pytest.raises(AssertionError):
+        assert_wording("one")
