@@ -163,7 +163,7 @@ def test_without_the_api_server_nothing_happens_and_all_is_made_up_for_when_it_r
         assert [each.did for each in seen[:-1]] == [()] * (len(seen) - 1)
         assert grown.decision.pools[0].target == 4
         until(lambda: doomed not in hosts(site), "the doomed node is drained")
-        assert doomed in machines(site), "EC2 was quicker"
+        assert now() - began < timedelta(seconds=NOTICE), "EC2 was quicker"
         until(lambda: len(machines(site) - before) == 2, "both are replaced")
         new = machines(site) - before
         until(lambda: new <= set(site.ready()), "their replacements are ready")
