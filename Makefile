@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 CORE   := tests/domain tests/decide tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs schema diagrams clean digests
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-decisions mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs schema diagrams clean digests
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ house: setup ## how easy the code is to find one's way in: files, seams, names (
 bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/decide.py
 	@cd benchmarks && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
+
+bench-decisions: setup ## how good decisions are on the recorded load of TRACES=DIR (a directory of CSV files; minutes)
+	@nice -n 10 $(BIN)/python benchmarks/decisions.py $(TRACES)
 
 own-cost: setup ## measure what the autoscaler asks of AWS in a simulated day, and write the bill (a minute or two)
 	@$(BIN)/python benchmarks/own_requests.py

@@ -1,0 +1,119 @@
+"""The minute-by-minute game, and the optimum it is compared with."""
+
+from datetime import UTC, datetime
+from itertools import pairwise, product
+from math import nan
+
+import pytest
+
+from nodefleet_tools.backtest.peers import Fixed, TargetTracking
+from nodefleet_tools.backtest.play import Conditions, needed, optimum, play
+from nodefleet_tools.backtest.suite import best_fixed, cost_at, mean
+from nodefleet_tools.backtest.traces import Trace
+
+START = datetime(2026, 11, 2, tzinfo=UTC)
+
+
+def trace(*loads):
+    """Half of it is history: as many quiet minutes as follow."""
+    return Trace(name="t", start=START, load=[1.0] * len(loads) + list(loads), step=60)
+
+
+class Script:
+    """Wants these sizes, minute by minute."""
+
+    name = "script"
+
+    def __init__(self, *sizes):
+        self._sizes = list(sizes)
+        self.seen = []
+
+    def learn(self, trace, until):
+        pass
+
+    def decide(self, reading):
+        self.seen.append(reading)
+        return self._sizes.pop(0) if self._sizes else reading.capacity
+
+
+def test_a_node_serves_join_minutes_after_the_reading_it_was_launched_on():
+    run = play(Script(3), trace(1, 1, 1, 1, 1), Conditions(join=3), 1.0, keep=True)
+    assert run.ready == [2, 2, 2, 3, 3]
+
+
+def test_nodes_that_boot_are_paid():
+    assert play(Script(3), trace(1, 1, 1, 1), Conditions(join=3), 1.0).node_minutes == 4 * 3
+
+
+def test_a_minute_above_the_limit_is_a_violation_and_exactly_at_it_is_none():
+    run = play(Fixed(2), trace(1.7, 1.71, 1.72, 1.0, 1.8), Conditions(), 1.0)
+    assert run.violation_minutes == 3
+    assert run.longest_violation_min == 2
+    assert run.violation_pct == pytest.approx(60)
+
+
+def test_more_than_the_largest_fleet_carries_is_counted_apart():
+    run = play(Fixed(2), trace(9.0, 2.0), Conditions(), 1.0)
+    assert (run.violation_minutes, run.unavoidable_minutes) == (1, 1)
+
+
+def test_a_reading_shows_no_more_than_all_cpu():
+    script = Script()
+    play(script, trace(5.0, 1.0), Conditions(), 1.0)
+    assert [reading.load for reading in script.seen] == [2.0, 1.0]
+
+
+def test_minutes_without_data_are_not_scored_and_nothing_is_decided():
+    script = Script()
+    run = play(script, trace(1.0, nan, 9.0, nan), Conditions(), 1.0)
+    assert run.minutes == 2
+    assert len(script.seen) == 2
+
+
+def test_every_second_minute_is_scheduled():
+    script = Script()
+    play(script, trace(1, 1, 1, 1), Conditions(), 1.0)
+    assert [reading.scheduled for reading in script.seen] == [True, False, True, False]
+
+
+def test_a_scale_up_that_is_taken_back_is_undone():
+    run = play(Script(4, 4, 2), trace(1, 1, 1, 1), Conditions(), 1.0)
+    assert (run.scale_ups, run.scale_downs, run.undone, run.undone_pct) == (1, 1, 1, 100)
+
+
+def test_what_is_too_much_goes_from_those_that_boot_first():
+    run = play(Script(5, 3), trace(1, 1, 1, 1, 1), Conditions(join=3), 1.0, keep=True)
+    assert run.ready == [2, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("loads", [(1, 3, 1, 3), (1, 4, 1, 1, 1, 1, 4), (2, 2.6, 1, 1, 1, 1, 3)])
+def test_the_optimum_is_that_of_trying_everything(loads):
+    conditions = Conditions(least=1, most=5, join=3)
+    needs = [needed(load, conditions) for load in loads]
+    cheapest = min(
+        sum(nodes) + 3 * sum(max(0, after - before) for before, after in pairwise(nodes))
+        for nodes in product(range(1, 6), repeat=len(needs))
+        if all(have >= need for have, need in zip(nodes, needs, strict=True))
+    )
+    assert optimum(trace(*loads), conditions) == cheapest
+
+
+def test_the_best_fixed_fleet_stays_within_its_budget():
+    loads = [1.0] * 990 + [4.0] * 10
+    assert best_fixed(trace(*loads), Conditions(), budget=1.0) == 2
+    assert best_fixed(trace(*loads), Conditions(), budget=0.9) == 5
+
+
+def test_the_cost_at_a_budget_lies_on_the_line_between_two_prices():
+    def at(violations, ratio):
+        run = play(Fixed(2), trace(1.0), Conditions(), 2 / ratio)
+        run.minutes, run.violation_minutes = 1000, violations
+        return mean("x", [run])
+
+    assert cost_at(0.5, [at(2, 1.3), at(8, 1.0)]) == pytest.approx(1.15)
+    assert cost_at(0.1, [at(2, 1.3), at(8, 1.0)]) is None
+
+
+def test_target_tracking_goes_to_its_target():
+    run = play(TargetTracking(), trace(*[3.0] * 30), Conditions(), 1.0, keep=True)
+    assert run.ready[-1] == 5

@@ -1,0 +1,86 @@
+"""Recorded load, made one value per minute."""
+
+from datetime import UTC, datetime
+from math import isnan
+
+import pytest
+
+from nodefleet_tools.backtest.traces import TraceError, by_minute, load_directory, read_csv
+
+START = datetime(2026, 11, 2, tzinfo=UTC).timestamp()
+
+
+def rows(values, step=300):
+    return [(START + index * step, value) for index, value in enumerate(values)]
+
+
+def test_coarse_data_is_interpolated():
+    trace = by_minute("x", rows([0.0, 5.0, 5.0]), noise=0, scaled_to=None)
+    assert list(trace.load) == [0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 5]
+    assert trace.start == datetime(2026, 11, 2, tzinfo=UTC)
+
+
+def test_noise_is_seeded_and_of_its_size():
+    smooth = [100.0] * 500
+    first = by_minute("x", rows(smooth), noise=0.05, seed=1, scaled_to=None)
+    assert by_minute("x", rows(smooth), noise=0.05, seed=1, scaled_to=None).load == first.load
+    assert by_minute("x", rows(smooth), noise=0.05, seed=2, scaled_to=None).load != first.load
+    mean = sum(first.load) / len(first.load)
+    deviation = (sum((load - mean) ** 2 for load in first.load) / len(first.load)) ** 0.5
+    assert mean == pytest.approx(100, rel=0.01)
+    assert deviation == pytest.approx(5, rel=0.1)
+
+
+def test_minutes_get_no_noise():
+    assert list(by_minute("x", rows([1, 2, 3], 60), noise=0.05, scaled_to=None).load) == [1, 2, 3]
+
+
+def test_finer_data_is_averaged_by_minute():
+    assert list(by_minute("x", rows([1, 2, 3, 6], 30), noise=0, scaled_to=None).load) == [1.5, 4.5]
+
+
+def test_a_gap_is_not_bridged_and_is_named():
+    times = [0, 300, 600, 6000, 6300]
+    trace = by_minute("x", [(START + at, 4.0) for at in times], noise=0, scaled_to=None)
+    assert all(isnan(load) for load in trace.load[11:100])
+    assert trace.load[100] == 4.0
+    ((begin, end),) = trace.gaps
+    assert (begin.minute, end.hour, end.minute) == (11, 1, 40)
+
+
+def test_a_few_lost_readings_are_bridged():
+    times = [0, 300, 600, 1200, 1500]
+    assert not by_minute("x", [(START + at, 4.0) for at in times], noise=0, scaled_to=None).gaps
+
+
+def test_the_high_percentile_becomes_its_share_of_the_largest_fleet():
+    trace = by_minute("x", rows([float(value) for value in range(1000)], 60), scaled_to=5.6)
+    assert sorted(trace.load)[995] == pytest.approx(5.6)
+
+
+def test_the_first_week_or_half_is_history():
+    assert by_minute("x", rows([1.0] * 2881, 60)).history == 1440
+    assert by_minute("x", rows([1.0] * 8641)).history == 7 * 1440
+
+
+def test_a_file_may_have_a_heading_and_any_usual_time(tmp_path):
+    (tmp_path / "a.csv").write_text("timestamp,value\n2026-11-02T00:00:00Z,1\n2026-11-02 00:01:00,2\n1793577720,3\n")
+    assert [value for _, value in read_csv(tmp_path / "a.csv")] == [1, 2, 3]
+    assert load_directory(tmp_path)[0].name == "a"
+
+
+def test_a_bad_line_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text("timestamp,value\n2026-11-02T00:00:00Z,1\nsoon,2\n")
+    with pytest.raises(TraceError, match="line 3"):
+        read_csv(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [0.0, 0.0, 0.0]])
+def test_what_is_no_trace_is_refused(values):
+    with pytest.raises(TraceError):
+        by_minute("x", rows(values))
+
+
+def test_a_long_file_takes_linear_time():
+    trace = by_minute("x", rows([1.0 + index % 7 for index in range(125_000)]))
+    assert trace.minutes > 600_000

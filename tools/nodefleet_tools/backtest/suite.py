@@ -1,0 +1,142 @@
+"""All policies on some traces, on all cores, and the table that comes of it."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from nodefleet.decide.forecast.sizing import Prices
+from nodefleet.domain.policy import Limits, Pool
+from nodefleet_tools.backtest.peers import (
+    Adaptive,
+    Classic,
+    ClusterAutoscaler,
+    Fixed,
+    PredictiveTargetTracking,
+    TargetTracking,
+)
+from nodefleet_tools.backtest.play import DAY, Conditions, Policy, Run, needed, optimum, play
+from nodefleet_tools.backtest.traces import Trace
+
+PRICES = {"frugal": 25.0, "balanced": Prices().violation, "careful": 140.0}  # node-minutes per violation minute
+SHORTEST = 2 * DAY  # minutes: what is shorter has no yesterday, and does not count in the mean
+BUDGET = 0.5  # percent of minutes: what the costs of policies are compared at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One policy on one trace."""
+
+    policy: str
+    trace: Trace
+    conditions: Conditions
+    pool: Pool | None = None  # of a policy file
+    price: float | None = None  # of the adaptive strategy
+    optimum: float = 0.0
+    keep: bool = False
+
+
+def adaptive(conditions: Conditions, price: float, name: str, **options: bool) -> Adaptive:
+    return Adaptive(conditions, replace(Prices(), violation=price), name=name, **options)
+
+
+def build(job: Job) -> Policy:
+    conditions = job.conditions
+    if job.pool is not None:
+        if job.price is not None:
+            return adaptive(conditions, job.price, job.policy)
+        return Classic(_limited(job.pool, conditions), job.policy)
+    builders: dict[str, Callable[[], Policy]] = {
+        "classic": lambda: Classic(_limited(Pool(), conditions)),
+        "target tracking 60 %": TargetTracking,
+        "cluster-autoscaler-like": lambda: ClusterAutoscaler(conditions),
+        "AWS-predictive-like": PredictiveTargetTracking,
+        "best fixed fleet": lambda: Fixed(best_fixed(job.trace, conditions)),
+        "adaptive, no requeue": lambda: adaptive(conditions, PRICES["balanced"], job.policy, requeue=False),
+        "adaptive, headroom 1": lambda: Adaptive(conditions, name=job.policy, headroom=1),
+        **{
+            f"adaptive {word}": lambda price=price: adaptive(conditions, price, job.policy)  # type: ignore[misc]
+            for word, price in PRICES.items()
+        },
+    }
+    return builders[job.policy]()
+
+
+PEERS = ("classic", "target tracking 60 %", "cluster-autoscaler-like", "AWS-predictive-like", "best fixed fleet")
+ADAPTIVE = tuple(f"adaptive {word}" for word in PRICES)
+
+
+def best_fixed(trace: Trace, conditions: Conditions, budget: float = BUDGET) -> int:
+    """The smallest fleet that never changes and stays within the budget of violations, known in hindsight."""
+    scored = [load for load in trace.load[trace.history :] if load == load]  # noqa: PLR0124  # nan is not itself
+    needs = [needed(load, conditions) for load in scored]
+    for nodes in range(conditions.least, conditions.most):
+        if 100 * sum(need > nodes for need in needs) <= budget * len(needs):
+            return nodes
+    return conditions.most
+
+
+def run(job: Job) -> Run:
+    policy = build(job)
+    result = play(policy, job.trace, job.conditions, job.optimum, keep=job.keep)
+    result.policy = job.policy
+    return result
+
+
+def run_all(jobs: Sequence[Job], processes: int) -> Iterator[Run]:
+    """The results as they come."""
+    if processes <= 1:
+        yield from map(run, jobs)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        for done in as_completed([pool.submit(run, job) for job in jobs]):
+            yield done.result()
+
+
+def jobs_for(
+    traces: Iterable[Trace], conditions: Conditions, policies: Sequence[str], *, keep: bool = False
+) -> list[Job]:
+    jobs = []
+    for trace in traces:
+        best = optimum(trace, conditions)
+        jobs += [Job(policy=policy, trace=trace, conditions=conditions, optimum=best, keep=keep) for policy in policies]
+    return sorted(jobs, key=lambda job: (not job.policy.startswith("adaptive"), -job.trace.minutes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """A policy over several traces, each of which weighs the same."""
+
+    policy: str
+    traces: int
+    violation_pct: float
+    unavoidable_pct: float
+    vs_optimum: float
+    actions_per_day: float
+    undone_pct: float
+
+
+def mean(policy: str, runs: Sequence[Run]) -> Mean:
+    return Mean(
+        policy=policy,
+        traces=len(runs),
+        violation_pct=fmean(run.violation_pct for run in runs),
+        unavoidable_pct=fmean(100 * run.unavoidable_minutes / max(1, run.minutes) for run in runs),
+        vs_optimum=fmean(run.vs_optimum for run in runs),
+        actions_per_day=fmean(run.actions_per_day for run in runs),
+        undone_pct=fmean(run.undone_pct for run in runs),
+    )
+
+
+def cost_at(budget: float, means: Sequence[Mean]) -> float | None:
+    """× optimum at this share of violations, on the line between the two prices around it; none outside of them."""
+    points = sorted((each.violation_pct, each.vs_optimum) for each in means)
+    for (low, dear), (high, cheap) in itertools.pairwise(points):
+        if low <= budget <= high and high > low:
+            return dear + (cheap - dear) * (budget - low) / (high - low)
+    return None
+
+
+def _limited(pool: Pool, conditions: Conditions) -> Pool:
+    return replace(pool, limits=Limits(min=conditions.least, max=conditions.most))
