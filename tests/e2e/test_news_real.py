@@ -78,10 +78,10 @@ def records(news: News) -> list[dict[str, Any]]:
 
 def test_each_event_of_a_run_is_one_message_and_nothing_else_is_brought(news: News) -> None:
     news.shop.run()
-    assert news.shop.deployed.events() == ["policy-changed", "scale-up"]
+    assert sorted(news.shop.deployed.events()) == ["policy-changed", "scale-up"]  # of one moment
     messages = news.arrive(2)
     assert len(messages) == 2
-    assert "min is 2, 0 are there" in messages[1]
+    assert sum("min is 2, 0 are there" in message for message in messages) == 1
     found = records(news)
     assert all(record["dynamodb"]["Keys"][keys.SORT]["S"].startswith(keys.EVENTS) for record in found)
     assert len(found) == 2
