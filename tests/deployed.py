@@ -197,6 +197,8 @@ def deployment(monkeypatch: pytest.MonkeyPatch, folder: Path, clusters: int) -> 
     environment(monkeypatch, names, made.table, made.bucket)
     monkeypatch.setenv(settings.SLACK, f"node-fleet/slack-{number}")
     monkeypatch.setattr("nodefleet.adapters.machine_time.utc_now", made.clock)
+    # Launches, too, bear the tests' time: only a machine that is younger than two join limits is marked.
+    monkeypatch.setattr("moto.ec2.models.instances.utcnow", lambda: made.clock().replace(tzinfo=None))
     monkeypatch.setattr(wiring, "utc_now", made.clock)
     monkeypatch.setattr(wiring, "LambdaTime", lambda context: LambdaTime(context, made.clock.pause))
     _create_table(made)
