@@ -66,8 +66,6 @@ def interrupted(parts: Parts, notices: Sequence[Notice], *, owner: str) -> Ran:
     unrecorded: tuple[Notice, ...] = tuple(notices)
     woken = False
     while True:
-        if recorded is None:
-            policy, recorded = _known(parts)
         urgent = _urgent(notices, recorded, policy, parts.time.now())
         error: Exception | None = None
         leaving: list[_Leaving] | None
@@ -92,6 +90,10 @@ def interrupted(parts: Parts, notices: Sequence[Notice], *, owner: str) -> Ran:
         if (error and drained.done) or parts.time.left() < pause + policy.burst.reserve:
             break
         parts.time.sleep(pause)
+        if recorded is None and len(urgent) < len(
+            notices
+        ):  # only what waits for its word: a table that hangs costs time
+            policy, recorded = _known(parts)
     if error:
         raise error
     return ran or Ran()
