@@ -150,8 +150,11 @@ class Cluster(Protocol):
 
 
 class Gauges(Protocol):
-    def read(self, policy: Policy, now: datetime, within: timedelta) -> Mapping[str, PoolReadings]:
-        """All readings of all pools, by pool. Never raises: what could not be read is Missing with its cause."""
+    def read(
+        self, policy: Policy, now: datetime, within: timedelta, known: Mapping[str, datetime] | None = None
+    ) -> Mapping[str, PoolReadings]:
+        """All readings of all pools, by pool. Never raises: what could not be read is Missing with its cause.
+        `known`: up to when the load of a pool is known; of one that is not there, the whole history is asked for."""
         ...
 
 

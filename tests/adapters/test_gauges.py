@@ -14,7 +14,7 @@ from nodefleet.adapters.together import Threads
 from nodefleet.domain import policy as policies
 from nodefleet.domain.policy import CloudWatch, Policy, Pool, Queries, Sqs
 from nodefleet.domain.readings import Missing, PoolReadings, Reading, Sample
-from prometheus_stand_in import Http, StandIn, one, prometheus, said, vector
+from prometheus_stand_in import Http, StandIn, one, prometheus, said, success, vector
 
 SOON = timedelta(seconds=5)
 QUERIES = Queries(cpu="cpu", memory="memory", nodes="nodes", idle="idle")
@@ -328,3 +328,52 @@ def test_sources_that_nobody_gave_are_missing_only_where_the_policy_reads_them()
     got = Sources().read(Policy(pools=(pool,)), NOON, SOON)["web"]
     assert cause(got.cpu).startswith("no Prometheus is known: give its address in the deployment")
     assert {cause(each) for each in got.custom.values()} == {"AWS is not asked for readings here"}
+
+
+ADAPTIVE = replace(WEB, strategy="adaptive", queries=replace(QUERIES, load="load"))
+
+
+def series(*values, begin=NOON, step=60):
+    points = [[(begin + timedelta(seconds=step * index)).timestamp(), value] for index, value in enumerate(values)]
+    return success([{"metric": {}, "values": points}], "matrix")
+
+
+def test_the_adaptive_strategy_gets_the_load_minute_by_minute_in_one_query():
+    server: list[StandIn] = []
+    got = read({**ANSWERS, "load": series("1.5", "2", "NaN", "3")}, ADAPTIVE, server=server)["web"]
+    assert [(each.at, each.value) for each in got.load] == [(NOON, 1.5), (after(60), 2.0), (after(180), 3.0)]
+    assert [each.path for each in server[0].asked if each.query == "load"] == ["/api/v1/query_range"]
+
+
+def test_only_the_minutes_that_are_not_known_are_asked_for():
+    asked = []
+
+    class Recording(Prometheus):
+        def ask_range(self, query, begin, end, within):  # noqa: ARG002
+            asked.append((begin, end))
+            return ()
+
+    with prometheus(ANSWERS) as stand_in:
+        gauges = Sources(prometheus=Recording(stand_in.address))
+        policy = Policy(pools=(ADAPTIVE,))
+        for known in (None, {"web": after(-240)}, {"web": after(-90 * 86400)}, {"web": NOON}):
+            gauges.read(policy, after(20), SOON, known)
+    history = timedelta(days=7, hours=8)
+    assert [begin for begin, _ in asked] == [NOON - history + timedelta(minutes=1), after(-180), NOON - history]
+    assert {end for _, end in asked} == {NOON}
+    assert history / timedelta(minutes=1) < 11_000  # Prometheus refuses more points
+
+
+@pytest.mark.parametrize("answer", [said({"status": "error", "error": "boom"}, 422), one(3), series("1"), vector()])
+def test_a_history_that_cannot_be_had_is_none_and_the_readings_stay(answer):
+    several = success([{"metric": {"n": str(n)}, "values": [[NOON.timestamp(), "1"]]} for n in range(2)], "matrix")
+    for each in (answer, several):
+        got = read({**ANSWERS, "load": each}, ADAPTIVE)["web"]
+        assert got.cpu == Reading(71, SAMPLED)
+        assert len(got.load) <= 1
+
+
+def test_the_classic_strategy_asks_for_no_history():
+    server: list[StandIn] = []
+    assert read(ANSWERS, WEB, server=server)["web"].load == ()
+    assert {each.path for each in server[0].asked} == {"/api/v1/query"}

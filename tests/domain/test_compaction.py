@@ -1,6 +1,6 @@
 """A journal that grows too large for its record."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from builders import NOON
 from memory_builders import lived
 from nodefleet.domain.compaction import compactions
+from nodefleet.domain.forecasting import AdaptiveMemory, StoredForecaster
 from nodefleet.domain.journal import Journal, Said
 from nodefleet.domain.memory import Memory, PoolMemory
 
@@ -63,3 +64,13 @@ def test_what_people_were_told_last_stays(told):
     said = {f"k{n}": Said(told_at=NOON + timedelta(seconds=n), seen_at=NOON) for n in range(told)}
     *_, last = compactions(Journal(said=said))
     assert list(last.journal.said) == list(said)[-1000:]
+
+
+def test_what_the_adaptive_strategy_learned_goes_first():
+    learned = AdaptiveMemory(forecaster=StoredForecaster(load="AAAA"), calm=1)
+    first, second, *_ = compactions(journal(a=replace(lived(), adaptive=learned)))
+    assert first.journal.memory.pool("a").adaptive == learned
+    kept = second.journal.memory.pool("a")
+    assert kept.adaptive == AdaptiveMemory(calm=1)
+    assert len(kept.profile) == 28 * 24
+    assert second.lost == "what the adaptive strategy has learned"

@@ -19,6 +19,8 @@ from nodefleet.domain.policy import Policy, Pool, demand
 from nodefleet.domain.readings import Missing, PoolReadings, Reading, Sample
 
 _NO_PROMETHEUS = Missing("no Prometheus is known: give its address in the deployment, or in PROMETHEUS_URL")
+LOAD_HISTORY = timedelta(days=7, hours=8)  # by minute this is as much as Prometheus gives at once (11,000 points)
+_MINUTE = timedelta(minutes=1)
 _NO_AWS = Missing("AWS is not asked for readings here")
 _NOTHING_SCRAPED = Missing("Prometheus has scraped nothing for minutes: whatever it answers is out of date")
 
@@ -30,12 +32,14 @@ class _Heard:
     queries: Mapping[str, Result | Missing] = field(default_factory=dict)  # by PromQL
     queues: Mapping[str, Mapping[str, Sample]] = field(default_factory=dict)  # by URL and attribute
     metrics: Sequence[tuple[demand.CloudWatch, Sample]] = ()
+    load: Mapping[str, tuple[Reading, ...]] = field(default_factory=dict)  # by pool
 
     def __or__(self, other: "_Heard") -> "_Heard":
         return _Heard(
             queries={**self.queries, **other.queries},
             queues={**self.queues, **other.queues},
             metrics=(*self.metrics, *other.metrics),
+            load={**self.load, **other.load},
         )
 
 
@@ -71,8 +75,14 @@ class Sources:
         self._warned: dict[str, str] = {}  # by pool, so that a burst or a warm function does not repeat itself
         self._threads = threads or Threads()
 
-    def read(self, policy: Policy, now: datetime, within: timedelta) -> Mapping[str, PoolReadings]:
-        askings = [*self._of_prometheus(policy, within), *self._of_aws(policy, now)]
+    def read(
+        self, policy: Policy, now: datetime, within: timedelta, known: Mapping[str, datetime] | None = None
+    ) -> Mapping[str, PoolReadings]:
+        askings = [
+            *self._of_prometheus(policy, within),
+            *self._of_load(policy, now, within, known or {}),
+            *self._of_aws(policy, now),
+        ]
         results = self._threads.within(within, [each.ask for each in askings])
         heard = _Heard()
         for asking, result in zip(askings, results, strict=True):
@@ -89,6 +99,17 @@ class Sources:
         deadline = time.monotonic() + within.total_seconds()
         for query in sorted(texts | {self._newest()} if self._newest() else texts):
             yield _query(self._prometheus, query, deadline)
+
+    def _of_load(
+        self, policy: Policy, now: datetime, within: timedelta, known: Mapping[str, datetime]
+    ) -> Iterator[_Asking]:
+        """The load minute by minute, since it was last known: what `strategy: adaptive` learns from."""
+        deadline = time.monotonic() + within.total_seconds()
+        for pool in policy.pools:
+            query = for_pool(pool.queries.load, pool.name)
+            if pool.strategy == "adaptive" and self._prometheus and isinstance(query, str):
+                begin = max(known.get(pool.name, now - LOAD_HISTORY) + _MINUTE, now - LOAD_HISTORY)
+                yield _load(self._prometheus, pool.name, query, (_whole(begin), _whole(now)), deadline)
 
     def _of_aws(self, policy: Policy, now: datetime) -> Iterator[_Asking]:
         sources = [source for pool in policy.pools for source in pool.readings.values()]
@@ -113,6 +134,7 @@ class Sources:
             memory=look.sample(pool.queries.memory, pool.name),
             nodes=look.sample(pool.queries.nodes, pool.name),
             custom={name: look.reading(source, pool.name) for name, source in pool.readings.items()},
+            load=look.heard.load.get(pool.name, ()),
             idle=self._idle(pool, look),
         )
 
@@ -202,6 +224,26 @@ def _query(prometheus: Prometheus | None, query: str, deadline: float) -> _Askin
         return _Heard(queries={query: got})
 
     return _Asking("Prometheus", ask, told)
+
+
+def _load(
+    prometheus: Prometheus, pool: str, query: str, between: tuple[datetime, datetime], deadline: float
+) -> _Asking:
+    def ask() -> _Heard:
+        begin, end = between
+        left = timedelta(seconds=deadline - time.monotonic())
+        got = prometheus.ask_range(query, begin, end, left) if begin <= end else ()
+        return unanswered(got) if isinstance(got, Missing) else _Heard(load={pool: got})
+
+    def unanswered(_: Missing) -> _Heard:
+        return _Heard()  # the CPU reading of this look stands in for it, and the next look asks again
+
+    return _Asking("Prometheus", ask, unanswered)
+
+
+def _whole(at: datetime) -> datetime:
+    """The minute that it is in."""
+    return at.replace(second=0, microsecond=0)
 
 
 def _queue(sqs: SqsQueues | None, url: str, attributes: Sequence[str], now: datetime) -> _Asking:

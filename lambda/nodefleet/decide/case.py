@@ -34,6 +34,8 @@ class Case:
 
     @classmethod
     def of(cls, pool: Pool, policy: Policy, seen: Observation, before: PoolMemory, fleet: tuple[Worker, ...]) -> "Case":
+        if pool.strategy == "adaptive":  # pods that wait are sized like load: at once, by what they fill
+            pool = replace(pool, steps=replace(pool.steps, pending="packing"))
         workers = tuple(worker for worker in fleet if worker.pool == pool.name)
         readings = seen.readings.get(pool.name, NOTHING_READ)
         count = counted(workers, seen, pool.name)

@@ -23,13 +23,11 @@ from nodefleet.domain.policy import Pool
 def damping(pool: Pool, memory: PoolMemory, capacity: int, now: datetime, at_once: int | None = None) -> list[Bound]:
     """`at_once` is a size that does not wait for the growth cooldown."""
     down = pool.steps.down
+    if pool.strategy == "adaptive":  # it weighs what a removal saves against the chance that it is undone
+        return _growth(pool, memory, capacity, now, at_once)
     bounds = [floor(max(0, capacity - down), BoundSource.STEP, Rank.DAMPING, f"at most {down} fewer at once")]
+    bounds += _growth(pool, memory, capacity, now, at_once)
     grown = memory.last_grow
-    if grown is not None and now - grown < pool.cooldown.up:
-        ends = grown + pool.cooldown.up
-        sentence = f"cooldown: grew {_ago(grown, now)} ago, {(ends - now).total_seconds():.0f} s left"
-        most = max(capacity, at_once or 0)
-        bounds.append(ceiling(most, BoundSource.COOLDOWN, Rank.DAMPING, sentence, ends))
     scaled = max((time for time in (grown, memory.last_shrink) if time is not None), default=None)
     if scaled is not None and now - scaled < pool.cooldown.down:
         ends = scaled + pool.cooldown.down
@@ -38,6 +36,15 @@ def damping(pool: Pool, memory: PoolMemory, capacity: int, now: datetime, at_onc
         )
         bounds.append(floor(capacity, BoundSource.COOLDOWN_DOWN, Rank.DAMPING, sentence, ends))
     return bounds
+
+
+def _growth(pool: Pool, memory: PoolMemory, capacity: int, now: datetime, at_once: int | None) -> list[Bound]:
+    grown = memory.last_grow
+    if grown is None or now - grown >= pool.cooldown.up:
+        return []
+    ends = grown + pool.cooldown.up
+    sentence = f"cooldown: grew {_ago(grown, now)} ago, {(ends - now).total_seconds():.0f} s left"
+    return [ceiling(max(capacity, at_once or 0), BoundSource.COOLDOWN, Rank.DAMPING, sentence, ends)]
 
 
 def _ago(then: datetime, now: datetime) -> str:

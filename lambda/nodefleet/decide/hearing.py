@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from nodefleet.decide import benefit, inputs
 from nodefleet.decide.case import Case
-from nodefleet.decide.signals import custom, predictive, reactive
+from nodefleet.decide.signals import adaptive, custom, predictive, reactive
 from nodefleet.decide.signals.votes import Floor, Opinion
 from nodefleet.decide.sizing import at_once, pods_opinion
 from nodefleet.decide.sustain import Pace
@@ -23,6 +23,7 @@ class Heard:
     memory: PoolMemory
     tells: tuple[Tell, ...]
     at_once: int | None = None  # a size that does not wait for the growth cooldown
+    is_rising: bool = False  # `strategy: adaptive`: another look soon may be worth it
 
     @property
     def floors(self) -> tuple[tuple[Opinion, Floor], ...]:
@@ -44,11 +45,10 @@ def hear(this: Case, waiting: Waiting) -> Heard:
         utc_offset=offset,
     )
     pods = pods_opinion(waiting.unschedulable, this.look_at_pods, pool, this.cpu_percent)
+    memory_use = _utilisation(this, BoundSource.MEMORY.value, this.memory, pool.reactive.memory)
+    sized = adaptive.evaluate(this) if adaptive.is_adaptive(pool) else None
     said = (
-        _utilisation(this, BoundSource.CPU.value, this.cpu, pool.reactive.cpu),
-        _utilisation(this, BoundSource.MEMORY.value, this.memory, pool.reactive.memory),
-        pods,
-        foreseen,
+        *_of_load(this, sized, memory_use, foreseen, pods),
         *custom.opinions(
             pool, this.readings, before.cached, before.breaches, this.look, trust=trust, pace=Pace.of(this.policy)
         ),
@@ -60,7 +60,8 @@ def hear(this: Case, waiting: Waiting) -> Heard:
         before,
         breaches={name: kept for opinion in said for name, kept in opinion.breaches.items()},
         profile=profile,
-        forecast=forecast,
+        forecast=None if sized else forecast,
+        adaptive=sized.memory if sized else None,
         peaks=this.look.peaks,
         cached=inputs.remembered(before.cached, this.readings, trust, this.seen.at, custom.counts_as_last(pool)),
         grants=grants,
@@ -72,8 +73,25 @@ def hear(this: Case, waiting: Waiting) -> Heard:
         opinions=opinions,
         memory=memory,
         tells=(*tells, *waiting.tells),
-        at_once=at_once(pods, waiting.unschedulable, pool),
+        at_once=_at_once(at_once(pods, waiting.unschedulable, pool), sized),
+        is_rising=bool(sized and sized.is_rising),
     )
+
+
+def _of_load(
+    this: Case, sized: adaptive.Forecasted | None, memory: Opinion, foreseen: Opinion, pods: Opinion
+) -> tuple[Opinion, ...]:
+    """CPU thresholds and the hourly profile, or the forecast instead of both."""
+    if sized is None:
+        cpu = _utilisation(this, BoundSource.CPU.value, this.cpu, this.pool.reactive.cpu)
+        return cpu, memory, pods, foreseen
+    return sized.opinion, adaptive.consenting(memory), pods
+
+
+def _at_once(pods: int | None, sized: adaptive.Forecasted | None) -> int | None:
+    """What pending pods and the forecast ask for does not wait: both count the nodes that boot."""
+    forecast = sized.opinion.vote.nodes if sized and isinstance(sized.opinion.vote, Floor) else None
+    return max((each for each in (pods, forecast) if each is not None), default=None)
 
 
 def proof(pool: Pool) -> benefit.Proof:

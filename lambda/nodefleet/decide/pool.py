@@ -20,6 +20,7 @@ from nodefleet.decide.removal import Leaving, choose, not_asked
 from nodefleet.decide.replacement import Replacement, may_leave
 from nodefleet.decide.replacement import bounds as replacing
 from nodefleet.decide.scene import Scene
+from nodefleet.decide.signals.adaptive import is_adaptive
 from nodefleet.decide.turnover import Turnover, turnover
 from nodefleet.decide.waiting import Waiting
 from nodefleet.domain.alerts import AlertKind
@@ -51,7 +52,7 @@ class Result:
 
 def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust: guard.Trusted) -> Result:
     heard = hear(this, waiting)
-    keep = kept(heard.opinions, this.look, this.pool.reactive, this.pool.steps.down)
+    keep = kept(heard.opinions, this.look, this.pool.reactive, _most_fewer(this))
     who = _membership(this, keep, whole)
     held = health.brake(this.workers, this.pool, this.before.braked_since, this.seen.at)
     doubt = doubts(this, heard.opinions)
@@ -94,7 +95,7 @@ def decide_pool(this: Case, scene: Scene, waiting: Waiting, whole: Memory, trust
     return Result(
         decision=decision,
         memory=course.memory,
-        look_again=look_again(this, waiting, settled, decision.plan),
+        look_again=look_again(this, waiting, settled, decision.plan) or _rising(this, heard),
     )
 
 
@@ -113,6 +114,19 @@ def blind(this: Case, whole: Memory, trust: guard.Trusted) -> Result:
         dry_run=this.pool.dry_run,
     )
     return Result(decision=decision, memory=this.before)
+
+
+def _rising(this: Case, heard: Heard) -> str:
+    return (
+        "load rises, and a fresher reading may ask for more"
+        if heard.is_rising and this.count.capacity < this.most
+        else ""
+    )
+
+
+def _most_fewer(this: Case) -> int:
+    """How many nodes may go at once."""
+    return this.look.capacity if is_adaptive(this.pool) else this.pool.steps.down
 
 
 def _membership(this: Case, keep: Sequence[Bound], whole: Memory) -> Membership:

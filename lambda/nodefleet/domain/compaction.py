@@ -46,6 +46,9 @@ def compactions(journal: Journal) -> Iterator[Compacted]:
     """Ever smaller ones."""
     journal = _each(journal, _rounded)
     yield Compacted(journal, "")
+    if any(pool.adaptive for pool in journal.memory.pools.values()):
+        journal = _each(journal, _without_forecaster)
+        yield Compacted(journal, "what the adaptive strategy has learned")
     for days in _DAYS:
         journal = _each(journal, partial(_cut, days=days))
         yield Compacted(journal, f"load profiles of more than {days} days")
@@ -66,6 +69,11 @@ def _rounded(pool: PoolMemory) -> PoolMemory:
         for hour in pool.profile
     ]
     return replace(pool, profile=tuple(profile))
+
+
+def _without_forecaster(pool: PoolMemory) -> PoolMemory:
+    """It is the largest part, and learned again from Prometheus in one query."""
+    return replace(pool, adaptive=replace(pool.adaptive, forecaster=None)) if pool.adaptive else pool
 
 
 def _cut(pool: PoolMemory, days: int) -> PoolMemory:

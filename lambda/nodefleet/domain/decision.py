@@ -32,6 +32,7 @@ class BoundSource(StrEnum):
     MEMORY = "memory"
     PODS = "pods"  # pods that wait
     PREDICTIVE = "predictive"
+    ADAPTIVE = "adaptive"  # the forecast of the load, and the price of a violation
     CUSTOM = "custom"
     CALM = "calm"  # the floor that lets the fleet shrink
     KEEP = "keep"  # not every signal agrees that fewer would do

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import Enum
 
+from nodefleet.domain.forecasting import AdaptiveMemory
 from nodefleet.domain.operations import Shortage
 from nodefleet.domain.readings import Reading
 
@@ -144,6 +145,7 @@ class PoolMemory:
     breaches: Mapping[str, Breaches] = field(default_factory=dict)  # by signal and direction: "cpu:up"
     profile: tuple[HourLoad, ...] = ()
     forecast: Forecast | None = None
+    adaptive: AdaptiveMemory | None = None  # of `strategy: adaptive`
     peaks: Mapping[str, int] = field(default_factory=dict)  # the highest capacity, by UTC date
     cached: Mapping[str, Reading] = field(default_factory=dict)  # the last good readings
     grants: tuple[Grant, ...] = ()

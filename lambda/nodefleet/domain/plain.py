@@ -253,10 +253,18 @@ def _decode_union(kind: Any) -> Decode:
                 return _wrong((path, TAG), tag, "is not a known kind", right, problems, IssueCode.UNKNOWN_KIND)
             return _decoder(classes[tag])(data, path, problems)
         if others:
-            return _decoder(others[0])(data, path, problems)
+            return _decoder(_alternative(others, data))(data, path, problems)
         return _wrong(path, data, "is not a table", f"write one with kind {' or '.join(classes)}", problems)
 
     return decode_it
+
+
+def _alternative(others: list[Any], data: Plain) -> Any:
+    """Of words or a number: the words for a text, else the number."""
+    worded = [cls for cls in others if get_origin(cls) is Literal]
+    if len(others) == len(worded) or not worded:
+        return others[0]
+    return worded[0] if isinstance(data, str) else next(cls for cls in others if cls not in worded)
 
 
 def _decode_list(item: Any) -> Decode:

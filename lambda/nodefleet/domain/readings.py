@@ -32,6 +32,7 @@ class PoolReadings:
     memory: Sample = NOT_ASKED  # percent, mean over the pool's workers
     nodes: Sample = NOT_ASKED  # how many workers the measuring side sees
     custom: Mapping[str, Sample] = field(default_factory=dict)  # by the name the policy gives the reading
+    load: tuple[Reading, ...] = ()  # busy workers minute by minute, oldest first: asked for by `strategy: adaptive`
     idle: Mapping[str, float] = field(default_factory=dict)  # CPU idle percent by node name; orders who leaves first
 
 

@@ -24,7 +24,7 @@ def observe(parts: Parts, state: State, policy: Policy, run: str, within: timede
         parts.cloud.instances,
         lambda: parts.cloud.catalog(types),
         parts.cluster.view,
-        lambda: parts.gauges.read(policy, now, within),
+        lambda: parts.gauges.read(policy, now, within, _load_known(state, policy)),
     )
     catalog: tuple[InstanceType, ...] | Missing = _known(offers)
     kubernetes: ClusterView | Missing = _known(view)
@@ -46,6 +46,13 @@ def observe(parts: Parts, state: State, policy: Policy, run: str, within: timede
         catalog=_catalog(parts, catalog),
         utc_offset=parts.policies.utc_offset(policy, now),
     )
+
+
+def _load_known(state: State, policy: Policy) -> dict[str, datetime]:
+    """Up to when the load of each pool has been learned from."""
+    pools = {pool.name: state.journal.memory.pool(pool.name).adaptive for pool in policy.pools}
+    stored = {name: kept.forecaster for name, kept in pools.items() if kept and kept.forecaster}
+    return {name: each.last for name, each in stored.items()}
 
 
 def _known(got: T | Exception) -> T | Missing:

@@ -148,3 +148,9 @@ def test_load_that_rises_is_seen():
     assert forecaster.is_rising()
     forecaster.observe(START + 4, 2.0)
     assert not forecaster.is_rising()
+
+
+@pytest.mark.parametrize("minutes", [1, 2, 3, 4, 100])
+def test_what_is_stored_knows_its_last_minute(minutes):
+    forecaster = Forecaster.of((START + minute, 1.0) for minute in range(minutes))
+    assert store(forecaster).last.timestamp() == 60 * forecaster.history.last

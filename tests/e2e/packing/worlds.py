@@ -71,7 +71,13 @@ class Gauges:
 
     calm = False  # a node could be spared; otherwise nothing asks for more or fewer of them
 
-    def read(self, policy: Policy, now: datetime, within: timedelta) -> Mapping[str, PoolReadings]:  # noqa: ARG002
+    def read(
+        self,
+        policy: Policy,
+        now: datetime,
+        within: timedelta,  # noqa: ARG002
+        known: Mapping[str, datetime] | None = None,  # noqa: ARG002
+    ) -> Mapping[str, PoolReadings]:
         cpu, memory = (2.0, 3.0) if self.calm else (50.0, 60.0)
         readings = PoolReadings(cpu=Reading(cpu, now), memory=Reading(memory, now))
         return {pool.name: readings for pool in policy.pools}

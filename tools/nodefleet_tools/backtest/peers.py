@@ -11,7 +11,7 @@ from statistics import fmean
 
 from nodefleet.decide.forecast.forecaster import Forecaster
 from nodefleet.decide.forecast.learning import Learning
-from nodefleet.decide.forecast.sizing import Prices, size
+from nodefleet.decide.forecast.sizing import Prices, is_close, size
 from nodefleet.domain.policy import Pool
 from nodefleet_tools.backtest.play import DAY, Conditions, Reading
 from nodefleet_tools.backtest.traces import Trace
@@ -251,8 +251,7 @@ class Adaptive:
         self._waits, self._requeue, self._headroom = waits, requeue, headroom
         self.forecaster = Forecaster(Learning(join=conditions.join, interval=conditions.interval))
         self._calm = 0
-        self.promised = self.seen = 0.0  # chance of a violation when the next node could serve, and how often it was so
-        self._due: deque[tuple[int, float]] = deque()
+        self._close = False  # a look between two scheduled ones could change something
 
     def learn(self, trace: Trace, until: int) -> None:
         for index in range(until):
@@ -264,7 +263,7 @@ class Adaptive:
         forecaster.observe(reading.minute, reading.load)
         if reading.load is None:
             return reading.capacity
-        if not reading.scheduled and not (self._requeue and forecaster.is_rising()):
+        if not reading.scheduled and not (self._requeue and self._close and forecaster.is_rising()):
             return reading.capacity
         outlook = forecaster.outlook()
         if outlook is None:
@@ -280,6 +279,7 @@ class Adaptive:
             saturated=reading.load >= outlook.learning.saturated * reading.ready,
             requeued=not reading.scheduled,
         )
+        self._close = is_close(sizes, reading.capacity - self._headroom, self._prices)
         if sizes.up is not None:
             self._calm = 0
             return sizes.up + self._headroom

@@ -154,7 +154,13 @@ class SimGauges:
         self._outage = outage  # why nothing answers; empty: it does
         self._run = run
 
-    def read(self, policy: Policy, now: datetime, within: timedelta) -> Mapping[str, PoolReadings]:  # noqa: ARG002  # the port's
+    def read(
+        self,
+        policy: Policy,
+        now: datetime,  # noqa: ARG002  # the port's
+        within: timedelta,  # noqa: ARG002  # the port's
+        known: Mapping[str, datetime] | None = None,  # noqa: ARG002  # the port's: without a history the reading is learned from
+    ) -> Mapping[str, PoolReadings]:
         cause = self._outage()
         lacks = {pool.name: cause or self._prometheus.lacks(pool, policy.trust.stale_after) for pool in policy.pools}
         self._run.unread = {name: why for name, why in lacks.items() if why}

@@ -5,7 +5,7 @@ a schema cannot compare two fields.
 """
 
 from dataclasses import MISSING
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from inspect import cleandoc
 from types import NoneType, UnionType
@@ -21,7 +21,12 @@ Schema: TypeAlias = dict[str, Plain]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DURATION: Schema = {"type": "string", "pattern": r"^\d+(\.\d+)?\s*[smhd]$"}
-_SCALARS: dict[Any, Schema] = {int: {"type": "integer"}, float: {"type": "number"}, bool: {"type": "boolean"}}
+_SCALARS: dict[Any, Schema] = {
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    datetime: {"type": "string", "format": "date-time"},
+}
 
 
 def schema() -> Schema:
@@ -90,7 +95,8 @@ def _of_type(hint: Any, said: About | None, defs: dict[str, Schema]) -> Schema:
         return {"oneOf": [_reference(cls, defs, tag=kind_of(cls)) for cls in classes_of(hint)]}
     if origin in (Union, UnionType):
         members = [_of_type(member, said, defs) for member in get_args(hint) if member is not NoneType]
-        return {"anyOf": [*members, {"type": "null"}]}
+        none: list[Schema] = [{"type": "null"}] if NoneType in get_args(hint) else []
+        return {"anyOf": [*members, *none]}
     if origin is Literal:
         return {"enum": list(get_args(hint))}
     if is_table(hint) and origin:

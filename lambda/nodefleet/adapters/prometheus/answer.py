@@ -4,15 +4,18 @@ An answer with warnings is not taken. They tell that part of the data was not th
 that could not be combined), and half a sum looks like half the load. Infos only comment on how a query is written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from math import isfinite, isnan
+from typing import TypeVar
 
 import msgspec
 
-from nodefleet.domain.readings import Missing
+from nodefleet.domain.readings import Missing, Reading
+
+T = TypeVar("T")
 
 _NODE = "node"  # the label that names a node
 _COMMENT = "PromQL info:"  # older servers put infos among the warnings
@@ -51,8 +54,22 @@ class _Sample(msgspec.Struct):
     value: _Point | None = None  # a native histogram has none
 
 
+class _SampledSeries(msgspec.Struct):
+    metric: dict[str, str]
+    values: list[_Point] = []
+
+
 def understood(status: int, body: bytes, *, logged_in: bool) -> Result | Missing:
     """What an HTTP answer to an instant query says."""
+    return _understood(status, body, _result, logged_in=logged_in)
+
+
+def understood_range(status: int, body: bytes, *, logged_in: bool) -> tuple[Reading, ...] | Missing:
+    """What an HTTP answer to a range query says: the values of its one series, oldest first. Nothing is no error."""
+    return _understood(status, body, _readings, logged_in=logged_in)
+
+
+def _understood(status: int, body: bytes, result: Callable[[_Data], T | Missing], *, logged_in: bool) -> T | Missing:
     try:
         answer = msgspec.json.decode(body, type=_Answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
@@ -68,7 +85,7 @@ def understood(status: int, body: bytes, *, logged_in: bool) -> Result | Missing
     if answer.data is None:
         return Missing("Prometheus's answer has no data")
     try:
-        return _result(answer.data)
+        return result(answer.data)
     except (msgspec.DecodeError, ValueError, OverflowError, OSError) as problem:
         return Missing(f"Prometheus's answer cannot be read: {problem}")
 
@@ -125,6 +142,16 @@ def _result(data: _Data) -> Result | Missing:
         evaluated=datetime.fromtimestamp(points[0][1][0], UTC) if points else None,
         series=tuple(Series(labels=labels, value=float(text)) for labels, (_, text) in points),
     )
+
+
+def _readings(data: _Data) -> tuple[Reading, ...] | Missing:
+    if data.result_type != "matrix":
+        return Missing(f"the query gives a {data.result_type}, not a range")
+    series = msgspec.json.decode(data.result, type=list[_SampledSeries])
+    if len(series) > 1:
+        return Missing(f"the query gives {len(series)} series, not one: wrap it in sum()")
+    points = [(at, float(text)) for each in series for at, text in each.values]
+    return tuple(Reading(value, datetime.fromtimestamp(at, UTC)) for at, value in points if isfinite(value))
 
 
 def _refused(status: int, said: str, *, logged_in: bool) -> Missing:

@@ -6,16 +6,17 @@ are not followed: the login would go to whoever answers. The environment's proxi
 """
 
 import time
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nodefleet.adapters.imports import ONE_AT_A_TIME
 from nodefleet.adapters.logins import MetricsLogin
-from nodefleet.adapters.prometheus.answer import Result, understood
-from nodefleet.domain.readings import Missing
+from nodefleet.adapters.prometheus.answer import Result, understood, understood_range
+from nodefleet.domain.readings import Missing, Reading
 from nodefleet.errors import NodeFleetError
 
 if TYPE_CHECKING:
@@ -25,7 +26,15 @@ NEWEST = "time() - max(timestamp(up))"  # seconds since anything was scraped; wh
 CONNECT_SECONDS = 2.0
 MOST_BYTES = 4 << 20  # `idle` of 10,000 nodes is about 1 MiB
 _PIECE = 1 << 16
-_PATH = "/api/v1/query"
+_INSTANT = "/api/v1/query"
+_RANGE = "/api/v1/query_range"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answered:
+    status: int
+    body: bytes
+    logged_in: bool
 
 
 def _no_login() -> MetricsLogin | None:
@@ -50,7 +59,7 @@ class Prometheus:
         `newest` gives the age of the newest sample; empty for a server that has no `up`: then readings are as old as
         the look. `verify` may be the file of a certificate authority."""
         self._wrong = _wrong_with(address)
-        self._url = address.rstrip("/") + _PATH
+        self._url = address.rstrip("/")
         self._login = login
         self._refresh = refresh
         self._verify = verify
@@ -58,24 +67,36 @@ class Prometheus:
 
     def ask(self, query: str, within: timedelta) -> Result | Missing:
         """What the query gives now."""
+        got = self._answered(_INSTANT, {"query": query}, within)
+        return got if isinstance(got, Missing) else understood(got.status, got.body, logged_in=got.logged_in)
+
+    def ask_range(self, query: str, begin: datetime, end: datetime, within: timedelta) -> tuple[Reading, ...] | Missing:
+        """What the one series of the query was, minute by minute."""
+        asked = {"query": query, "start": str(begin.timestamp()), "end": str(end.timestamp()), "step": "60"}
+        got = self._answered(_RANGE, asked, within)
+        return got if isinstance(got, Missing) else understood_range(got.status, got.body, logged_in=got.logged_in)
+
+    def _answered(self, path: str, asked: Mapping[str, str], within: timedelta) -> "_Answered | Missing":
         if self._wrong:
             return Missing(self._wrong)
         deadline = time.monotonic() + within.total_seconds()
         try:
             login = self._login()
-            status, body = self._post(query, login, deadline)
+            status, body = self._post(path, asked, login, deadline)
             if status == HTTPStatus.UNAUTHORIZED:
                 self._refresh()
                 renewed = self._login()
                 if renewed != login:
-                    status, body = self._post(query, renewed, deadline)
+                    status, body = self._post(path, asked, renewed, deadline)
         except (NodeFleetError, _UnusableError) as problem:
             return Missing(str(problem))
         except TimeoutError:
             return Missing(f"Prometheus gave no answer within {max(within.total_seconds(), 0):.3g} s")
-        return understood(status, body, logged_in=login is not None)
+        return _Answered(status=status, body=body, logged_in=login is not None)
 
-    def _post(self, query: str, login: MetricsLogin | None, deadline: float) -> tuple[int, bytes]:
+    def _post(
+        self, path: str, asked: Mapping[str, str], login: MetricsLogin | None, deadline: float
+    ) -> tuple[int, bytes]:
         with ONE_AT_A_TIME:
             import requests  # noqa: PLC0415  # a tenth of a second, which a run without Prometheus need not spend
             from urllib3 import exceptions as reading  # noqa: PLC0415  # let through by requests while a body is read
@@ -85,8 +106,8 @@ class Prometheus:
             with requests.Session() as session:
                 session.trust_env = False
                 with session.post(
-                    self._url,
-                    data={"query": query, "timeout": f"{max(1, int(left * 1000))}ms"},
+                    self._url + path,
+                    data={**asked, "timeout": f"{max(1, int(left * 1000))}ms"},
                     headers={"Accept-Encoding": "identity"},  # small answers, and no surprise when unpacked
                     auth=_authorized(login) if login else None,
                     timeout=(min(CONNECT_SECONDS, left), left),

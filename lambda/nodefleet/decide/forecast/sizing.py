@@ -74,6 +74,11 @@ def size(
     return Sizes(up=None, down=down, now=now, soon=soon, later=later)
 
 
+def is_close(sizes: Sizes, capacity: int, prices: Prices) -> bool:
+    """A fresher reading could call for a scale-up: a look before the next scheduled one is worth its price."""
+    return prices.violation * sizes.now[min(capacity, len(sizes.now) - 1)] > prices.least_gain_requeued / 16
+
+
 def cheapest(chances: Sequence[float], least: int, most: int, prices: Prices) -> int:
     """The number of nodes for which nodes and expected violations together cost least."""
     return min(range(least, most + 1), key=lambda nodes: (_cost(chances, nodes, prices), nodes))

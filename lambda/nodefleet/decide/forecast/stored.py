@@ -7,7 +7,6 @@ again from the load of the last days.
 from array import array
 from base64 import b64decode, b64encode
 from collections import deque
-from dataclasses import dataclass
 from struct import error as StructError  # noqa: N812
 from struct import iter_unpack, pack
 
@@ -16,26 +15,11 @@ from nodefleet.decide.forecast.forecaster import FORECASTERS, Forecaster, Pendin
 from nodefleet.decide.forecast.history import KEPT, LoadHistory
 from nodefleet.decide.forecast.learning import DEFAULT, Learning, Window
 from nodefleet.decide.forecast.probability import Errors
+from nodefleet.domain.forecasting import VERSION, StoredForecaster
 
-VERSION = 1  # of what is in the texts: another one is not read, but learned again
 _WINDOWS = len(Window)
 _SINGLE = _WINDOWS * len(FORECASTERS)
 _PENDING = f"<q{_SINGLE + _WINDOWS}d"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredForecaster:
-    """Numbers as little-endian bytes in Base64."""
-
-    version: int = VERSION
-    first: int = 0  # minute of the first load, since the epoch
-    load: str = ""  # 16 bits a minute
-    sums: str = ""  # of the regression
-    models: str = ""  # its coefficients; empty: too few rows yet
-    losses: str = ""  # of the forecasters, then their weight
-    pending: str = ""  # forecasts whose time has not come
-    errors: str = ""  # 16 bits each: forecasts, then errors, window by window
-    learned: int = 0  # rows
 
 
 def store(forecaster: Forecaster) -> StoredForecaster:

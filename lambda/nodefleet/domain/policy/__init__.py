@@ -10,6 +10,7 @@ presets    bundles of numbers that belong together
 shape      how all of this looks to whoever walks it
 """
 
+from nodefleet.domain.policy.adaptive import NODE_MINUTES, Adaptive, Announced
 from nodefleet.domain.policy.cluster import Burst, Messages, Policy, Resting, Trust
 from nodefleet.domain.policy.demand import (
     ClearTime,
@@ -43,6 +44,9 @@ from nodefleet.domain.policy.pool import (
 from nodefleet.domain.policy.settings import Readings, Score, Sustain
 
 __all__ = [
+    "NODE_MINUTES",
+    "Adaptive",
+    "Announced",
     "Benefit",
     "Budgets",
     "Burst",

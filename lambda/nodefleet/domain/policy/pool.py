@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
+from nodefleet.domain.policy.adaptive import Adaptive
 from nodefleet.domain.policy.demand import DemandRule, Source
 from nodefleet.domain.policy.settings import NODES, PERCENT, SECONDS, Sustain, said, setting
 from nodefleet.domain.workload import Taint
@@ -308,6 +309,8 @@ class Budgets:
 _UP = 'up{job="node",role="worker",pool="$pool"} == 1'
 _ALL_TIME = f'rate(node_cpu_seconds_total{{role="worker",pool="$pool"}}[5m]) and on (node) {_UP}'
 _IDLE_TIME = f'rate(node_cpu_seconds_total{{mode="idle",role="worker",pool="$pool"}}[5m]) and on (node) {_UP}'
+_ALL_NOW = _ALL_TIME.replace("[5m]", "[2m]")
+_IDLE_NOW = _IDLE_TIME.replace("[5m]", "[2m]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,6 +336,11 @@ class Queries:
         "mean memory of the workers, in percent",
     )
     nodes: str = setting(f"count({_UP})", "", "workers that Prometheus sees")
+    load: str = setting(
+        f"count({_UP}) * (1 - sum({_IDLE_NOW}) / sum({_ALL_NOW}))",
+        "",
+        "busy workers: what `strategy: adaptive` learns from, minute by minute; two minutes, because five hide a rise",
+    )
     idle: str = setting(
         f"100 * sum by (node) ({_IDLE_TIME}) / sum by (node) ({_ALL_TIME})",
         "",
@@ -350,7 +358,12 @@ class Pool:
     sustain: Sustain = field(default_factory=Sustain)
     steps: Steps = field(default_factory=Steps)
     cooldown: Cooldown = field(default_factory=Cooldown)
-    strategy: Literal["classic"] = setting("classic", "", "steps of a few nodes, by thresholds")
+    strategy: Literal["classic", "adaptive"] = setting(
+        "classic",
+        "",
+        "classic: steps of a few nodes, by thresholds; adaptive: as many as a forecast of the load is worth, at once",
+    )
+    adaptive: Adaptive = field(default_factory=Adaptive)
     predictive: Predictive = field(default_factory=Predictive)
     targets: Targets = field(default_factory=Targets)
     readings: Mapping[str, Source] = field(default_factory=dict, metadata=said("your own readings, by name"))
