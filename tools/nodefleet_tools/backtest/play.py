@@ -81,6 +81,7 @@ class Run:
     optimum_node_minutes: float = 0.0
     ready: list[int] = field(default_factory=list)  # by scored minute
     short: list[int] = field(default_factory=list)  # scored minutes of violation
+    days: list[list[int]] = field(default_factory=list)  # of each scored day: minutes, violation minutes, node-minutes
 
     @property
     def violation_pct(self) -> float:
@@ -151,9 +152,9 @@ def play(policy: Policy, trace: Trace, conditions: Conditions, optimum: float, *
         load = trace.load[index]
         fleet.join(index)
         known = isfinite(load)
+        above = known and load > limit * fleet.ready + 1e-12
         if known:
             run.minutes += 1
-            above = load > limit * fleet.ready + 1e-12
             if above and load <= carried:
                 run.violation_minutes += 1
                 if keep:
@@ -185,9 +186,18 @@ def play(policy: Policy, trace: Trace, conditions: Conditions, optimum: float, *
             if target != reading.capacity:
                 fleet.resize(target, index + conditions.join)
             run.node_minutes += paid + fleet.boots
+            _count_day(run, (index - begin) // DAY, above=above and load <= carried, paid=paid + fleet.boots)
         if keep:
             run.ready.append(fleet.ready)
     return run
+
+
+def _count_day(run: Run, day: int, *, above: bool, paid: int) -> None:
+    while len(run.days) <= day:
+        run.days.append([0, 0, 0])
+    run.days[day][0] += 1
+    run.days[day][1] += above
+    run.days[day][2] += paid
 
 
 def optimum(trace: Trace, conditions: Conditions) -> float:

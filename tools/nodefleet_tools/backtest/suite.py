@@ -43,9 +43,9 @@ def adaptive(conditions: Conditions, price: float, name: str, **options: bool) -
 
 def build(job: Job) -> Policy:
     conditions = job.conditions
+    if job.price is not None:
+        return adaptive(conditions, job.price, job.policy)
     if job.pool is not None:
-        if job.price is not None:
-            return adaptive(conditions, job.price, job.policy)
         return Classic(_limited(job.pool, conditions), job.policy)
     builders: dict[str, Callable[[], Policy]] = {
         "classic": lambda: Classic(_limited(Pool(), conditions)),

@@ -3,6 +3,7 @@
 import typer
 
 from nodefleet_tools.cli import (
+    backtest,
     chaos,
     decide,
     demo,
@@ -29,6 +30,8 @@ app.command(name="decide")(decide.decide)
 app.command(name="demo")(demo.demo)
 app.command(name="simulate")(simulate.simulate)
 app.command(name="chaos")(chaos.chaos)
+app.command(name="backtest")(backtest.backtest)
+app.command(name="tune")(backtest.tune_)
 app.command(name="run")(run.run)
 app.command(name="pause")(orders.pause)
 app.command(name="resume")(orders.resume)

@@ -1,0 +1,71 @@
+"""`nodefleet backtest` and `nodefleet tune`."""
+
+import json
+from math import pi, sin
+
+import pytest
+from typer.testing import CliRunner
+
+from builders import NOON
+from nodefleet_tools.cli.main import app
+from prometheus_stand_in import prometheus, success
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    path = tmp_path_factory.mktemp("traces") / "swell.csv"
+    start = int(NOON.timestamp())
+    rows = [f"{start + 300 * index},{100 + 60 * sin(2 * pi * index / 288):.2f}" for index in range(288 * 3)]
+    path.write_text("timestamp,value\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "160"})
+
+
+def test_a_trace_is_played_with_all_policies(trace, tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("strategy: adaptive\nadaptive: {price: 30}\n")
+    out, page = tmp_path / "out.json", tmp_path / "out.html"
+    result = run("backtest", "--trace", trace, "--policy", mine, "--json", out, "--report", page, "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    told = json.loads(out.read_text())
+    assert told["trace"] == "swell"
+    policies = {each["policy"]: each for each in told["runs"]}
+    assert {"classic", "adaptive frugal", "adaptive balanced", "adaptive careful", "best fixed fleet", "mine"} <= set(
+        policies
+    )
+    names = {"violation_pct", "longest_violation_min", "node_hours", "vs_optimum", "actions_per_day", "undone_pct"}
+    assert names <= set(policies["classic"])
+    assert policies["adaptive careful"]["node_hours"] >= policies["adaptive frugal"]["node_hours"]
+    assert policies["adaptive balanced"]["vs_optimum"] < policies["classic"]["vs_optimum"]
+    assert told["verdict"] in result.output.replace("\n", " ")
+    assert "adaptive balanced" in page.read_text()
+
+
+def test_one_source_is_needed_and_no_more(trace):
+    assert run("backtest").exit_code == 2
+    assert run("backtest", "--trace", trace, "--prometheus", "http://x").exit_code == 2
+
+
+def test_a_file_that_is_no_trace_is_refused(tmp_path):
+    (tmp_path / "bad.csv").write_text("timestamp,value\nnow,much\nthen,less\n")
+    result = run("backtest", "--trace", tmp_path / "bad.csv")
+    assert result.exit_code == 2
+
+
+def test_prometheus_is_read_in_pieces_that_it_gives():
+    def answer(_):
+        return success([], "matrix")
+
+    with prometheus(answer) as server:
+        result = run("backtest", "--prometheus", server.address, "--days", 20)
+    assert result.exit_code == 2  # nothing was measured
+    assert [each.path for each in server.asked] == ["/api/v1/query_range"] * 3
+
+
+def test_tune_needs_some_days(trace):
+    result = run("tune", "--trace", trace, "--jobs", 1)
+    assert result.exit_code == 2
+    assert "Too few days" in result.output

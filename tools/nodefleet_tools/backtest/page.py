@@ -1,0 +1,92 @@
+"""The backtest as one HTML file without anything from elsewhere: the table, cost against violations, load and nodes."""
+
+from collections.abc import Sequence
+from html import escape
+
+from nodefleet_tools.backtest.play import Conditions, Run
+from nodefleet_tools.backtest.traces import Trace
+
+_WIDTH, _HEIGHT = 1100, 170
+_MOST_POINTS = 1400
+_STYLE = (
+    "body{font:15px system-ui;margin:2rem auto;max-width:1150px;color:#222}table{border-collapse:collapse}"
+    "td,th{padding:.3rem .8rem;text-align:right;border-bottom:1px solid #ddd}"
+    "td:first-child,th:first-child{text-align:left}svg{background:#fafafa}.load{stroke:#888;fill:none}.nodes{stroke:#0a6;fill:none;stroke-width:1.5}.short{stroke:#d22}"
+    ".dot{fill:#0a6}text{font-size:11px}"
+)
+
+
+def page(trace: Trace, runs: Sequence[Run], conditions: Conditions, verdict: str) -> str:
+    plots = "".join(_plot(trace, run, conditions) for run in runs if run.ready)
+    return (
+        f"<!doctype html><meta charset=utf-8><title>Backtest of {escape(trace.name)}</title><style>{_STYLE}</style>"
+        f"<h1>Backtest of {escape(trace.name)}</h1><p>{escape(verdict)}</p>{_table(runs)}"
+        f"<h2>Cost against violations</h2><p>The lower left is better.</p>{_front(runs)}"
+        f"<h2>Load and nodes</h2><p>Grey: nodes that the load needs. Green: nodes that serve. Red: minutes above the "
+        f"limit.</p>{plots}"
+    )
+
+
+def _table(runs: Sequence[Run]) -> str:
+    heads = ("policy", "violations %", "longest, min", "node-hours", "× optimum", "actions/day", "undone %")
+    rows = [
+        (
+            escape(run.policy),
+            f"{run.violation_pct:.2f}",
+            str(run.longest_violation_min),
+            f"{run.node_hours:.0f}",
+            f"{run.vs_optimum:.3f}",
+            f"{run.actions_per_day:.1f}",
+            f"{run.undone_pct:.0f}",
+        )
+        for run in runs
+    ]
+    cells = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return "<table><tr>" + "".join(f"<th>{head}</th>" for head in heads) + f"</tr>{cells}</table>"
+
+
+def _front(runs: Sequence[Run]) -> str:
+    right = max([run.violation_pct for run in runs] + [0.1])
+    top = max([run.vs_optimum for run in runs] + [1.1])
+    dots = "".join(
+        f'<circle class=dot r=4 cx="{60 + 900 * run.violation_pct / right:.0f}" '
+        f'cy="{280 - 250 * (run.vs_optimum - 0.9) / (top - 0.9):.0f}"/>'
+        f'<text x="{68 + 900 * run.violation_pct / right:.0f}" '
+        f'y="{284 - 250 * (run.vs_optimum - 0.9) / (top - 0.9):.0f}">{escape(run.policy)}</text>'
+        for run in runs
+    )
+    return (
+        f"<svg width={_WIDTH} height=310><text x=60 y=300>violations 0 to {right:.2f} %</text>"
+        f"<text x=0 y=20>{top:.2f} ×</text><text x=0 y=285>0.90 ×</text>{dots}</svg>"
+    )
+
+
+def _plot(trace: Trace, run: Run, conditions: Conditions) -> str:
+    step = max(1, len(run.ready) // _MOST_POINTS)
+    load = trace.load[trace.history :]
+    needs = [
+        max((value / conditions.violation for value in load[at : at + step] if value == value), default=0.0)  # noqa: PLR0124
+        for at in range(0, len(run.ready), step)
+    ]
+    nodes = [min(run.ready[at : at + step]) for at in range(0, len(run.ready), step)]
+    top = max(conditions.most, *nodes)
+    short = "".join(
+        f'<line class=short x1="{_x(at, len(run.ready))}" x2="{_x(at, len(run.ready))}" y1=0 y2=8 />'
+        for at in run.short
+    )
+    return (
+        f"<h3>{escape(run.policy)}</h3><svg width={_WIDTH} height={_HEIGHT}>{short}"
+        f'<polyline class=load points="{_points(needs, top)}"/>'
+        f'<polyline class=nodes points="{_points(nodes, top)}"/></svg>'
+    )
+
+
+def _points(values: Sequence[float], top: float) -> str:
+    return " ".join(
+        f"{_x(index, len(values))},{_HEIGHT - (_HEIGHT - 12) * min(value, top) / top:.1f}"
+        for index, value in enumerate(values)
+    )
+
+
+def _x(index: int, count: int) -> str:
+    return f"{_WIDTH * index / max(1, count):.1f}"

@@ -1,0 +1,262 @@
+"""`nodefleet backtest` and `nodefleet tune`: what policies would have done with your own load."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from nodefleet.adapters.prometheus.client import Prometheus
+from nodefleet.adapters.prometheus.promql import for_pool
+from nodefleet.domain.policy import Pool
+from nodefleet.domain.readings import Missing
+from nodefleet_tools.backtest.page import page
+from nodefleet_tools.backtest.play import Conditions, Run, optimum
+from nodefleet_tools.backtest.suite import ADAPTIVE, BUDGET, PEERS, PRICES, Job, jobs_for, run_all
+from nodefleet_tools.backtest.traces import NOISE, SHARE_OF_MAX, Trace, TraceError, by_minute, read_csv
+from nodefleet_tools.backtest.tuning import CANDIDATES, Days, Tuned, tune
+from nodefleet_tools.cli.policy_file import policy_or_exit
+
+REFUSED = 2
+_CHUNK = timedelta(days=7)  # of minutes: Prometheus gives no more than 11,000 points at once
+_PATIENCE = timedelta(seconds=60)
+
+TraceFile = Annotated[Path | None, typer.Option("--trace", help="A CSV (timestamp,value): load in any unit.")]
+PrometheusUrl = Annotated[str | None, typer.Option("--prometheus", help="The address of a Prometheus to read from.")]
+Days_ = Annotated[int, typer.Option("--days", help="How many days of it.")]
+PoolName = Annotated[str, typer.Option("--pool", help="Whose load, in Prometheus.")]
+Nodes = Annotated[tuple[int, int], typer.Option("--nodes", help="The smallest and the largest fleet.")]
+Join = Annotated[int, typer.Option("--join", help="Seconds from a launch to the first work on the new node.")]
+Violation = Annotated[float, typer.Option("--violation", help="CPU percent above which a minute is a violation.")]
+Budget = Annotated[float, typer.Option("--budget", help="Percent of minutes that may be violations.")]
+Cores = Annotated[int, typer.Option("--jobs", help="Processes.")]
+
+
+def backtest(  # noqa: PLR0917  # each is an option
+    trace: TraceFile = None,
+    prometheus: PrometheusUrl = None,
+    days: Days_ = 30,
+    pool: PoolName = "default",
+    policy: Annotated[list[Path] | None, typer.Option("--policy", help="A policy file to play too.")] = None,
+    nodes: Nodes = (2, 10),
+    join: Join = 180,
+    violation: Violation = 85,
+    budget: Budget = BUDGET,
+    usd: Annotated[float, typer.Option("--usd", help="Per node-hour; a t3.small On-Demand by default.")] = 0.0208,
+    noise: Annotated[bool, typer.Option(help="Add seeded noise to data coarser than a minute.")] = True,
+    json_: Annotated[Path | None, typer.Option("--json", help="Write everything as JSON to this file.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
+    jobs: Cores = 2,
+) -> None:
+    """Play the classic rules, the adaptive strategy and models of other autoscalers on recorded load.
+
+    The first seven days (or half) are only learned from. A trace file is scaled so that its 99.5th percentile is 56 %
+    of the largest fleet; load from Prometheus is taken as it is.
+    """
+    console = Console(highlight=False)
+    conditions = _conditions(nodes, join, violation)
+    load = _load_or_exit(trace, prometheus, days, pool, conditions, NOISE if noise else 0.0)
+    wanted = jobs_for([load], conditions, [*PEERS, *ADAPTIVE], keep=report is not None)
+    best = wanted[0].optimum
+    wanted += [_of_file(path, load, conditions, best, keep=report is not None) for path in policy or ()]
+    runs = _run(wanted, jobs, "Playing policies")
+    said = verdict(runs, budget)
+    _show(console, load, runs, usd, said)
+    if json_ is not None:
+        json_.write_text(json.dumps(as_plain(load, runs, usd, said), indent=2, ensure_ascii=False) + "\n")
+    if report is not None:
+        report.write_text(page(load, runs, conditions, said), encoding="utf-8")
+        console.print(f"Report: {report}", soft_wrap=True)
+
+
+def tune_(  # noqa: PLR0917  # each is an option
+    trace: TraceFile = None,
+    prometheus: PrometheusUrl = None,
+    days: Days_ = 30,
+    pool: PoolName = "default",
+    nodes: Nodes = (2, 10),
+    join: Join = 180,
+    violation: Violation = 85,
+    budget: Budget = BUDGET,
+    state: Annotated[Path | None, typer.Option("--state", help="Keep what was played here, and go on from it.")] = None,
+    jobs: Cores = 2,
+) -> None:
+    """Find the price of a violation with the lowest cost within a budget of violations, on your own load.
+
+    Each day is scored with what the days before it chose, so nothing is scored on what it was fitted to.
+    """
+    console = Console(highlight=False)
+    conditions = _conditions(nodes, join, violation)
+    load = _load_or_exit(trace, prometheus, days, pool, conditions, NOISE)
+    known: dict[str, Any] = json.loads(state.read_text()) if state and state.exists() else {}
+    key = f"{load.name} {load.start:%Y-%m-%dT%H:%M} {load.minutes} {nodes} {join} {violation}"
+    played: dict[str, Days] = known.get(key, {})
+    best = optimum(load, conditions)
+    wanted = [
+        Job(policy=name, trace=load, conditions=conditions, price=price, pool=None if price else Pool(), optimum=best)
+        for name, price in [("classic", None), *((f"{price:g}", price) for price in CANDIDATES)]
+        if name not in played
+    ]
+    for run in _run(wanted, jobs, "Playing prices"):
+        played[run.policy] = run.days
+        if state is not None:
+            state.write_text(json.dumps({**known, key: played}))
+    found = tune({float(name): each for name, each in played.items() if name != "classic"}, played["classic"], budget)
+    if found is None:
+        console.print("Too few days: a choice needs three days to rest on and some more to be scored on.")
+        raise typer.Exit(REFUSED)
+    _show_tuned(console, found, budget, nodes)
+
+
+def _conditions(nodes: tuple[int, int], join: int, violation: float) -> Conditions:
+    return Conditions(least=nodes[0], most=nodes[1], join=max(1, ceil(join / 60)), violation=violation / 100)
+
+
+def _load_or_exit(
+    trace: Path | None, prometheus: str | None, days: int, pool: str, conditions: Conditions, noise: float
+) -> Trace:
+    console = Console(stderr=True, highlight=False)
+    if (trace is None) == (prometheus is None):
+        console.print("Give either --trace FILE or --prometheus URL.")
+        raise typer.Exit(REFUSED)
+    try:
+        if trace is not None:
+            scaled = SHARE_OF_MAX * conditions.most
+            load = by_minute(trace.stem, read_csv(trace), noise=noise, scaled_to=scaled)
+        else:
+            load = by_minute(pool, _of_prometheus(prometheus or "", days, pool), noise=0.0, scaled_to=None)
+    except (TraceError, OSError) as problem:
+        console.print(str(problem), soft_wrap=True)
+        raise typer.Exit(REFUSED) from problem
+    for begin, end in load.gaps:
+        console.print(f"No data from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}: skipped.")
+    return load
+
+
+def _of_prometheus(address: str, days: int, pool: str) -> list[tuple[float, float]]:
+    server, end = Prometheus(address), datetime.now(UTC).replace(second=0, microsecond=0)
+    query = for_pool(Pool().queries.load, pool)
+    if isinstance(query, Missing):
+        raise TraceError(query.cause)
+    rows: list[tuple[float, float]] = []
+    begin = end - timedelta(days=days)
+    while begin < end:
+        until = min(begin + _CHUNK, end)
+        got = server.ask_range(query, begin, until, _PATIENCE)
+        if isinstance(got, Missing):
+            raise TraceError(got.cause)
+        rows += [(each.at.timestamp(), each.value) for each in got]
+        begin = until + timedelta(minutes=1)
+    return rows
+
+
+def _of_file(path: Path, load: Trace, conditions: Conditions, best: float, *, keep: bool) -> Job:
+    pool = policy_or_exit(path).policy.pools[0]
+    price = pool.adaptive.node_minutes if pool.strategy == "adaptive" else None
+    return Job(policy=path.stem, trace=load, conditions=conditions, pool=pool, price=price, optimum=best, keep=keep)
+
+
+def _run(wanted: Sequence[Job], jobs: int, title: str) -> list[Run]:
+    order = {job.policy: index for index, job in enumerate(wanted)}
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=len(wanted))
+        runs = []
+        for run in run_all(wanted, jobs):
+            runs.append(run)
+            progress.advance(task)
+    return sorted(runs, key=lambda run: order[run.policy])
+
+
+def verdict(runs: Sequence[Run], budget: float) -> str:
+    """One sentence: the cheapest policy within the budget, against the classic rules."""
+    within = [run for run in runs if run.violation_pct <= budget and not run.policy.startswith("best fixed")]
+    classic = next(run for run in runs if run.policy == "classic")
+    if not within:
+        least = min(runs, key=lambda run: run.violation_pct)
+        return (
+            f"No policy stays within {budget:g} % violations; "
+            f"{least.policy} comes closest with {least.violation_pct:.2f} %."
+        )
+    best = min(within, key=lambda run: run.node_minutes)
+    saved = 100 * (classic.node_minutes - best.node_minutes) / classic.node_minutes
+    than = "less" if saved >= 0 else "more"
+    return (
+        f"Within {budget:g} % violations {best.policy} is cheapest: {best.violation_pct:.2f} % at "
+        f"{best.vs_optimum:.2f} × the optimum, {abs(saved):.0f} % {than} node-hours "
+        f"than classic ({classic.violation_pct:.2f} %)."
+    )
+
+
+def as_plain(load: Trace, runs: Sequence[Run], usd: float, said: str) -> dict[str, Any]:
+    return {
+        "trace": load.name,
+        "minutes": load.minutes,
+        "history_minutes": load.history,
+        "gaps": [[begin.isoformat(), end.isoformat()] for begin, end in load.gaps],
+        "verdict": said,
+        "runs": [
+            {
+                "policy": run.policy,
+                "violation_pct": round(run.violation_pct, 4),
+                "violation_minutes": run.violation_minutes,
+                "unavoidable_minutes": run.unavoidable_minutes,
+                "longest_violation_min": run.longest_violation_min,
+                "node_hours": round(run.node_hours, 2),
+                "usd": round(run.node_hours * usd, 2),
+                "vs_optimum": round(run.vs_optimum, 4),
+                "actions_per_day": round(run.actions_per_day, 2),
+                "undone_pct": round(run.undone_pct, 1),
+                "idle_node_hours": round(run.idle_node_minutes / 60, 2),
+                "at_max_minutes": run.at_max_minutes,
+            }
+            for run in runs
+        ],
+    }
+
+
+def _show(console: Console, load: Trace, runs: Sequence[Run], usd: float, said: str) -> None:
+    days, history = (load.minutes - load.history) / 1440, load.history / 1440
+    table = Table(title=f"{load.name}: {days:.1f} days after {history:.1f} of history", box=None, title_justify="left")
+    table.add_column("policy", no_wrap=True)
+    for head in ("violations", "longest", "node-hours", "USD", "× optimum", "actions/day", "undone", "idle", "at max"):
+        table.add_column(head, justify="right")
+    for run in runs:
+        table.add_row(
+            run.policy,
+            f"{run.violation_pct:.2f} %",
+            f"{run.longest_violation_min}m",
+            f"{run.node_hours:.0f}",
+            f"{run.node_hours * usd:.2f}",
+            f"{run.vs_optimum:.3f}",
+            f"{run.actions_per_day:.1f}",
+            f"{run.undone_pct:.0f} %",
+            f"{run.idle_node_minutes / 60:.0f}h",
+            f"{run.at_max_minutes}m",
+        )
+    console.print(table)
+    unavoidable = max(run.unavoidable_minutes for run in runs)
+    if unavoidable:
+        console.print(f"{unavoidable} minutes were more than the largest fleet can carry; they are not counted.")
+    console.print(said, soft_wrap=True)
+
+
+def _show_tuned(console: Console, found: Tuned, budget: float, nodes: tuple[int, int]) -> None:
+    word = next((word for word, price in PRICES.items() if price == found.price), None)
+    console.print(
+        f"On {found.days} days, each with what the days before it chose: {found.violation_pct:.2f} % violations "
+        f"(budget {budget:g} %) and {found.node_hours:.0f} node-hours; classic {found.classic_violation_pct:.2f} % and "
+        f"{found.classic_node_hours:.0f}. Saved {found.saving_pct:.0f} % (nine of ten draws of days: "
+        f"{found.saving_low_pct:.0f} to {found.saving_high_pct:.0f} %); within the budget in "
+        f"{found.within_budget_pct:.0f} % of the draws.\n\nThe policy to adopt:\n",
+        soft_wrap=True,
+    )
+    price = word or f"{found.price:g}"
+    console.print(
+        f"strategy: adaptive\nlimits: {{min: {nodes[0]}, max: {nodes[1]}}}\nadaptive: {{price: {price}}}", markup=False
+    )
