@@ -67,6 +67,9 @@ def interrupted(parts: Parts, notices: Sequence[Notice], *, owner: str) -> Ran:
     woken = False
     while True:
         urgent = _urgent(notices, recorded, policy, parts.time.now())
+        if recorded is None and len(urgent) < len(notices):  # a warning waits for no table, which may hang
+            policy, recorded = _known(parts)
+            urgent = _urgent(notices, recorded, policy, parts.time.now())
         error: Exception | None = None
         leaving: list[_Leaving] | None
         if unrecorded or not woken:  # a table that hangs must not keep the nodes from being cordoned
@@ -90,10 +93,6 @@ def interrupted(parts: Parts, notices: Sequence[Notice], *, owner: str) -> Ran:
         if (error and drained.done) or parts.time.left() < pause + policy.burst.reserve:
             break
         parts.time.sleep(pause)
-        if recorded is None and len(urgent) < len(
-            notices
-        ):  # only what waits for its word: a table that hangs costs time
-            policy, recorded = _known(parts)
     if error:
         raise error
     return ran or Ran()
