@@ -32,9 +32,22 @@ def stories() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "window-max", lambda: _window(max=2)
     yield "score", lambda: _demand("threshold", sustain={"up": {"kind": "score", "threshold": 2.0, "half_life": "4m"}})
     yield "above-max", _above_max
+    yield "adaptive", _adaptive
     yield "rotation", lambda: _rotation(limits={"min": 3, "max": 6})
     yield "rotation-at-max", lambda: _rotation(limits={"min": 3, "max": 3})
     yield "rotation-blocked", lambda: _rotation(annotations={"node-fleet.io/do-not-disrupt": "true"})
+
+
+def _adaptive() -> None:
+    """Load that rises beyond what the nodes carry, falls again, and cannot be read at last."""
+    cluster = shop(workers=3, replicas=2, cpu=50, strategy="adaptive", limits={"min": 2, "max": 6})
+    prometheus, shown = cluster.world.prometheus, {"cpu": 50.0}
+    prometheus.fixed["default", "cpu"] = lambda: shown["cpu"]
+    for cpu in (50.0, 80.0, 95.0, 40.0, 10.0):
+        shown["cpu"] = cpu
+        cluster.calm(_TICKS // 2)
+    prometheus.missing["default", "cpu"] = "timeout"
+    cluster.calm(2)
 
 
 def _rotation(annotations: dict[str, str] | None = None, **policy: object) -> None:
