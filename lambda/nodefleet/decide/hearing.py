@@ -23,6 +23,7 @@ class Heard:
     memory: PoolMemory
     tells: tuple[Tell, ...]
     at_once: int | None = None  # a size that does not wait for the growth cooldown
+    grade: str = ""  # `strategy: adaptive`: how good its forecast has been
     is_rising: bool = False  # `strategy: adaptive`: another look soon may be worth it
 
     @property
@@ -74,6 +75,7 @@ def hear(this: Case, waiting: Waiting) -> Heard:
         memory=memory,
         tells=(*tells, *waiting.tells),
         at_once=_at_once(at_once(pods, waiting.unschedulable, pool), sized),
+        grade=sized.grade if sized else "",
         is_rising=bool(sized and sized.is_rising),
     )
 

@@ -325,7 +325,7 @@ def _decision(
         reason=course.reason,
         bounds=tuple(bounds),
         overruled=settled.overruled,
-        votes=explain.votes(heard.opinions),
+        votes=(*explain.votes(heard.opinions), *([f"forecast: {heard.grade}"] if heard.grade else ())),
         plan=(
             *health.doomed(this.workers, pool, seen),
             *retirement.tells(this.workers, pool),

@@ -161,6 +161,10 @@ def figures(seen: Observation, decision: Decision) -> Mapping[str, float]:
         readings = seen.readings.get(name, NOTHING_READ)
         samples = {"cpu": readings.cpu, "memory": readings.memory, **readings.custom}
         found |= {f"{name}.{key}": round(it.value, 2) for key, it in samples.items() if isinstance(it, Reading)}
+        graded = decision.memory.pool(name).adaptive
+        if graded:
+            promised, violated = round(graded.promised, 2), round(graded.violated, 2)
+            found |= {f"{name}.violations_promised": promised, f"{name}.violations_seen": violated}
     costs = bill(seen)
     if costs:
         found |= {"hourly_usd": round(costs.hourly_usd, 4), "spot_percent": round(costs.spot_percent, 1)}

@@ -10,7 +10,7 @@ from builders import after, instance, look, only, waiting
 from decisions import bought, opened
 from nodefleet.decide.engine import decide
 from nodefleet.decide.forecast.stored import restore
-from nodefleet.decide.signals.adaptive import consenting, grade, learning_of
+from nodefleet.decide.signals.adaptive import consenting
 from nodefleet.decide.signals.votes import Abstain, Calm, Opinion, Settling, Steady, Veto
 from nodefleet.domain.decision import Action, BoundSource
 from nodefleet.domain.memory import Memory
@@ -194,7 +194,7 @@ def test_the_forecast_grades_itself():
     assert kept.promised > 0
     assert kept.violated == 0
     assert len(kept.due) <= 3
-    said = grade(kept, learning_of(POLICY.pools[0], POLICY))
+    (said,) = [vote for vote in only(decided(seen(-4800), memory)).votes if vote.startswith("forecast:")]
     assert "votes: full" in said
     assert "seen 0" in said
 

@@ -54,8 +54,9 @@ def backtest(  # noqa: PLR0917  # each is an option
     report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
     jobs: Cores = 2,
 ) -> None:
-    """Play the classic rules, the adaptive strategy and models of other autoscalers on recorded load.
+    """Play policies on recorded load, and compare them.
 
+    Beside your own: the classic rules, the adaptive strategy and models of other autoscalers.
     The first seven days (or half) are only learned from. A trace file is scaled so that its 99.5th percentile is 56 %
     of the largest fleet; load from Prometheus is taken as it is.
     """
@@ -87,8 +88,9 @@ def tune_(  # noqa: PLR0917  # each is an option
     state: Annotated[Path | None, typer.Option("--state", help="Keep what was played here, and go on from it.")] = None,
     jobs: Cores = 2,
 ) -> None:
-    """Find the price of a violation with the lowest cost within a budget of violations, on your own load.
+    """Find the price of a violation that fits your own load.
 
+    It is the one with the lowest cost within a budget of violations.
     Each day is scored with what the days before it chose, so nothing is scored on what it was fitted to.
     """
     console = Console(highlight=False)

@@ -72,10 +72,17 @@ def summary(pool: Pool) -> str:
     cpu, memory, steps, market = pool.reactive.cpu, pool.reactive.memory, pool.steps, pool.market
     rules = f"{len(pool.custom)} custom rule{'s' if len(pool.custom) > 1 else ''}" if pool.custom else "no custom rules"
     dry = "; dry run: changes nothing" if pool.dry_run else ""
-    return (
-        f"{pool.name}: {pool.limits.min} to {pool.limits.max} nodes;"
+    scales = (
         f" grows by {steps.up} (urgent {steps.urgent}) above CPU {cpu.up:g} % or memory {memory.up:g} %,"
         f" shrinks by {steps.down} below {cpu.down:g} % and {memory.down:g} %;"
+    )
+    if pool.strategy == "adaptive":
+        scales = (
+            f" as many as a forecast is worth at {pool.adaptive.node_minutes:g} node-minutes for a minute above"
+            f" {pool.adaptive.limit:g} %;"
+        )
+    return (
+        f"{pool.name}: {pool.limits.min} to {pool.limits.max} nodes;{scales}"
         f" {market.spot_percent:g} % Spot; {rules}{dry}"
     )
 

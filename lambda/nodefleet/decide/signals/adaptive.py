@@ -38,6 +38,7 @@ class Forecasted:
     opinion: Opinion
     memory: AdaptiveMemory | None
     is_rising: bool = False
+    grade: str = ""  # of the forecast, by itself
 
 
 def is_adaptive(pool: Pool) -> bool:
@@ -87,7 +88,7 @@ def _evaluate(this: Case, cpu: Reading, before: AdaptiveMemory) -> Forecasted:
         memory = _graded(memory, this, cpu, sizes, vote, outlook)
     opinion = Opinion(signal=SIGNAL, vote=vote)
     rising = forecaster.is_rising() and is_close(sizes, max(0, capacity - rules.headroom), prices)
-    return Forecasted(opinion=opinion, memory=memory, is_rising=rising)
+    return Forecasted(opinion=opinion, memory=memory, is_rising=rising, grade=grade(memory, outlook))
 
 
 def learning_of(pool: Pool, policy: Policy) -> Learning:
@@ -186,15 +187,11 @@ def _graded(
     )
 
 
-def grade(memory: AdaptiveMemory, learning: Learning) -> str:
-    """Who has the vote, and how promises compare with what came. For `explain` and the report."""
-    forecaster = restore(memory.forecaster, learning) if memory.forecaster else None
-    outlook = forecaster.outlook() if forecaster else None
-    if outlook is None:
-        return "nothing has been learned yet"
+def grade(memory: AdaptiveMemory, outlook: Outlook) -> str:
+    """Who has the vote, and how promises compare with what came."""
     votes = zip(FORECASTERS, outlook.votes[Window.LEVEL], strict=True)
     shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in votes)
-    return f"votes: {shares}; promised {memory.promised:.1f} violations, seen {memory.violated:.0f}"
+    return f"votes: {shares}; violations promised {memory.promised:.1f}, seen {memory.violated:.0f}"
 
 
 def _announced(
