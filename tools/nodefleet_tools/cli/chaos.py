@@ -34,7 +34,10 @@ def chaos(
     save: Annotated[Path | None, typer.Option(help="With --seed: keep its plan, shortened if it goes wrong.")] = None,
     about: Annotated[str, typer.Option(help="With --save: what went wrong and what was mended.")] = "",
 ) -> None:
-    """Play hours full of faults and check what must always hold. The status is 1 if something does not."""
+    """Play hours full of faults and check what must always hold.
+
+    The status is 1 if something does not.
+    """
     console = Console(highlight=False, soft_wrap=True)
     one = plan_from(plan.read_text(encoding="utf-8")) if plan else None if seed is None else Plan.of(seed)
     if one is not None:

@@ -29,7 +29,10 @@ def decide(
         typer.Option("--expand", help="Only show the complete observation that the shorthand stands for, as JSON."),
     ] = False,
 ) -> None:
-    """Say what would be done on this look, and why. Nothing is changed anywhere."""
+    """Say what would be done on this look, and why.
+
+    Nothing is changed anywhere.
+    """
     if str(file) == str(policy) == STANDARD_INPUT:
         _refuse("standard input: holds one file; name the observation or the policy by its path")
     question, rules = _question_or_exit(file, policy_or_exit(policy).policy)
