@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-CORE   := tests/domain tests/decide tests/operations
+CORE   := tests/model tests/policy tests/test_phases.py tests/test_phases_capacity.py tests/scheduling tests/eviction tests/engine tests/operations
 
 .DEFAULT_GOAL := help
 .PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-decisions mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs schema diagrams clean digests
@@ -37,7 +37,7 @@ test: setup layers-here ## everything that must hold: format, lint, types, contr
 	@echo "── lint";      $(BIN)/ruff check -q .
 	@echo "── contracts"; PYTHONPATH=infra:. $(BIN)/lint-imports --no-cache > $(VENV)/contracts.log || { cat $(VENV)/contracts.log; exit 1; }
 	@echo "── core, and types beside it"; $(BIN)/mypy > $(VENV)/types.log 2>&1 & types=$$!; \
-	  $(BIN)/pytest -n auto $(CORE) --cov --cov-report= && $(BIN)/python tests/coverage_gate.py; core=$$?; \
+	  $(BIN)/pytest -n auto $(CORE) --cov --cov-report= && $(BIN)/python tests/support/coverage_gate.py; core=$$?; \
 	  wait $$types; types=$$?; cat $(VENV)/types.log; exit $$((core | types))
 	@echo "── the rest";  $(BIN)/pytest -n auto $(CORE:%=--ignore=%)
 
@@ -61,8 +61,8 @@ e2e-contracts:
 	@cd tests && tools=$$(dirname "$$(../$(BIN)/python -c 'from e2e.parts.recipes import program; print(program("prometheus"))')") && \
 	  PATH="$$tools:$$PATH" ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. infra/test_scrape.py infra/test_prometheus_login.py infra/test_reading_rules.py infra/test_server_rules.py infra/test_grafana.py
 	@cd tests && ../$(BIN)/python -m e2e.parts.up scheduler dynamodb -- \
-	  ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. adapters/k8s/test_k8s_contract.py adapters/k8s/test_k8s_on_real_server.py \
-	  adapters/aws/state/test_store_contract.py adapters/aws/state/test_stream_events.py
+	  ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. adapters/kubernetes/test_cluster_contract.py adapters/kubernetes/test_cluster_on_real_server.py \
+	  adapters/dynamodb/test_store_contract.py adapters/dynamodb/test_stream_events.py
 
 format: setup ## format and mend what can be mended
 	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
@@ -90,11 +90,11 @@ digests: setup ## ask the registries whether the pinned images are still those o
 bill: setup ## write the bill of docs/deploy.md from the bundled prices
 	@cd infra && ../$(BIN)/python -m nodefleet_infra.bill
 
-mutants: setup ## do the tests notice? mutation tests of decide, operations, loop and adapters (long; SAMPLE=200 SEED=1)
-	@$(BIN)/python tests/mutants.py $(ONLY) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))
+mutants: setup ## do the tests notice? mutation tests of engine, operations, reconcile and adapters (long; SAMPLE=200 SEED=1)
+	@PYTHONPATH=tests $(BIN)/python tests/support/mutants.py $(ONLY) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))
 
 messages: setup ## play the situations of every message, and write the examples of docs/messages.md
-	@PYTHONPATH=infra $(BIN)/python tests/message_preview.py
+	@PYTHONPATH=infra:tests $(BIN)/python tests/support/message_preview.py
 
 golden: setup ## write what people read in simulated runs to tests/golden/ (a minute)
 	@PYTHONPATH=lambda:tools:infra:tests $(BIN)/python tests/support/golden.py

@@ -18,15 +18,25 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from nodefleet.decide.engine import decide
-from nodefleet.domain.decision import Action, Decision
-from nodefleet.domain.machines import Instance, InstanceType, Market, Node
-from nodefleet.domain.memory import Breaches, Memory, PoolMemory
-from nodefleet.domain.observation import ClusterView, LaunchTarget, Observation
-from nodefleet.domain.policy import Limits, Policy, Pool
-from nodefleet.domain.readings import PoolReadings, Reading
-from nodefleet.domain.resources import Resources
-from nodefleet.domain.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Budget, Owner, Pod, PodPhase, Selector
+from nodefleet.engine.decide import decide
+from nodefleet.model.decision import Action, Decision
+from nodefleet.model.inventory import Instance, InstanceType, Market, Node
+from nodefleet.model.readings import PoolReadings, Reading
+from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
+from nodefleet.model.state import Breaches, Memory, PoolMemory
+from nodefleet.model.workload import (
+    HOST_LABEL,
+    TYPE_LABEL,
+    ZONE_LABEL,
+    Budget,
+    Owner,
+    Pod,
+    PodPhase,
+    Resources,
+    Selector,
+)
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Limits, Pool
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 ZONES = ("a", "b", "c")

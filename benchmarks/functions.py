@@ -21,14 +21,13 @@ from world.records import REGION, TABLE
 from world.scene import CLUSTER, ZONES, instance_id
 
 from nodefleet import settings
-from nodefleet.adapters.aws.state.items import deployment_item, event_item, policy_item
-from nodefleet.adapters.aws.state.keys import PARTITION, POLICY, SORT
-from nodefleet.adapters.policy.reader import digest_of
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import Event
-from nodefleet.domain.observation import LaunchTarget
-from nodefleet.domain.records import PolicyVersion
+from nodefleet.adapters.dynamodb.codec import PARTITION, POLICY, SORT
+from nodefleet.adapters.dynamodb.records import deployment_item, event_item, policy_item
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import PolicyVersion
+from nodefleet.model.events import Event
+from nodefleet.model.snapshot import Deployment, LaunchTarget
+from nodefleet.policy.loading import digest_of
 
 _HERE = Path(__file__).parent
 _API_SECRET, _SLACK_SECRET = "kubernetes", "slack"  # their names

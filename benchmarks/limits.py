@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tables import Row
 
-from nodefleet.domain.policy import Burst
+from nodefleet.policy.cluster import Burst
 from nodefleet_infra.config import Memory
 from nodefleet_infra.functions import RECONCILE
 

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nodefleet.adapters.aws.state.commit import units_of
-from nodefleet.adapters.aws.state.keys import PARTITION, SORT, STATE
-from nodefleet.adapters.aws.state.lease import guard
-from nodefleet.adapters.aws.state.table import Table
-from nodefleet.adapters.aws.state.writing import Writer
+from nodefleet.adapters.dynamodb.codec import PARTITION, SORT, STATE
+from nodefleet.adapters.dynamodb.store import guard, units_of
+from nodefleet.adapters.dynamodb.table import Table, Writer
 from nodefleet_tools.sim import hooks
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenarios.reading import find, read

@@ -36,11 +36,11 @@ from real.workload import Plan
 
 from e2e.parts.running import RunningParts, running
 from e2e.site.login import apply, login
-from nodefleet.adapters.k8s.calls import Api
-from nodefleet.adapters.k8s.calls import Limits as Patience
-from nodefleet.adapters.k8s.connection import from_kubeconfig
+from nodefleet.adapters.kubernetes.client import Api
+from nodefleet.adapters.kubernetes.client import CallLimits as Patience
+from nodefleet.adapters.kubernetes.cluster import from_kubeconfig
 from nodefleet_infra import manifests
-from real_cluster_world import Admin
+from support.real_cluster_world import Admin
 
 _PARTS = ("controller-manager", "scheduler", "kwok", "dynamodb")
 # A busy machine must not make nodes look dead while the others are still being made.

@@ -14,11 +14,11 @@ from typing import Any
 from nodefleet.adapters.aws.archive import S3Archive
 from nodefleet.adapters.aws.ec2 import Ec2
 from nodefleet.adapters.aws.session import Session
-from nodefleet.adapters.aws.state.store import DynamoStore
-from nodefleet.adapters.k8s import cluster as kubernetes
-from nodefleet.adapters.prometheus.client import Prometheus
+from nodefleet.adapters.dynamodb.store import DynamoStore
+from nodefleet.adapters.kubernetes import cluster as kubernetes
+from nodefleet.adapters.prometheus import PrometheusClient
 from nodefleet.adapters.telemetry import LambdaTelemetry
-from nodefleet.loop import cycle, run
+from nodefleet.reconcile import cycle, run
 
 # What is measured: the step's name, where it is, and what it is called there.
 STEPS: tuple[tuple[str, Any, str], ...] = (
@@ -27,7 +27,7 @@ STEPS: tuple[tuple[str, Any, str], ...] = (
     ("Kubernetes", kubernetes.KubernetesCluster, "view"),
     ("EC2", Ec2, "instances"),
     ("catalogue", Ec2, "catalog"),
-    ("readings", Prometheus, "ask"),
+    ("readings", PrometheusClient, "ask"),
     ("state, lease", DynamoStore, "state"),
     ("state, lease", DynamoStore, "acquire"),
     ("state, lease", DynamoStore, "release"),

@@ -7,8 +7,8 @@ import threading
 from collections import Counter
 from typing import Any
 
-from nodefleet.adapters.k8s.calls import Answer, Api
-from nodefleet.adapters.k8s.resources import Request
+from nodefleet.adapters.kubernetes.client import Api, Response
+from nodefleet.adapters.kubernetes.resources import Request
 
 
 class Wire:
@@ -21,11 +21,11 @@ class Wire:
         client: Any = Api
         send = client._send  # noqa: SLF001  # each try, not each call
 
-        def noted(api: Api, request: Request) -> Answer:
+        def noted(api: Api, request: Request) -> Response:
             what = f"Kubernetes {request.verb} {request.resource}"
             with self._noting:
                 self.sent[what] += 1
-            answer: Answer = send(api, request)
+            answer: Response = send(api, request)
             with self._noting:
                 self.read[what] += len(answer.body)
             return answer

@@ -3,7 +3,7 @@
 import pulumi
 import pulumi_aws as aws
 
-from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet.model.serialization import ValidationError, ValidationIssue
 from nodefleet_infra import artefacts
 from nodefleet_infra.artefacts import Artefacts
 from nodefleet_infra.config import Stack
@@ -15,15 +15,15 @@ from nodefleet_infra.written import WEBHOOK, written
 
 def checked(region: str) -> tuple[Stack, Artefacts]:
     """Everything that is wrong is said at once, before anything is declared."""
-    project, problems = pulumi.get_project(), list[Problem]()
+    project, problems = pulumi.get_project(), list[ValidationIssue]()
     stack = built = None
     try:
         stack = stack_from(project, pulumi.get_stack(), region, written(project))
-    except RefusedError as refused:
+    except ValidationError as refused:
         problems += refused.problems
     try:
         built = artefacts.found()
-    except RefusedError as refused:
+    except ValidationError as refused:
         problems += refused.problems
     if stack is None or built is None:
         lines = "\n".join(f"  - {problem}" for problem in problems)

@@ -1,7 +1,7 @@
 """What does not ship, and why. Everything else of a package does, licences included.
 
 The official Kubernetes client is most of what pip brings: a second client for asyncio, a class for each API and a model
-for each object. We use the part that sends requests (lambda/nodefleet/adapters/k8s/connection.py), and the client
+for each object. We use the part that sends requests (lambda/nodefleet/adapters/kubernetes/cluster.py), and the client
 imports the rest only when somebody asks for it. Whoever uses more of a library takes its line out here; the test of
 the packaged artefact (tests/infra/test_artefact.py) fails for what is missing.
 """

@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-from aws_calls import aws_calls, every_aws_call_is_granted  # noqa: F401  # fixtures for all tests
-from botocore_models import service_models_read_once  # noqa: F401  # the same
+from support.aws_calls import aws_calls, every_aws_call_is_granted  # noqa: F401  # fixtures for all tests
+from support.botocore_models import service_models_read_once  # noqa: F401  # the same
 from support.wording import Wordings
 
 settings.register_profile("default", deadline=None)
@@ -26,7 +26,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    from parallel import Together  # noqa: PLC0415  # only where tests run on several cores
+    from support.parallel import Together  # noqa: PLC0415  # only where tests run on several cores
 
     return Together(config, log)
 

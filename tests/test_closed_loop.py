@@ -5,35 +5,35 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from builders import CATALOG, GIB, NOON, SMALL, TARGET, only, pod, waiting
-from nodefleet.decide.engine import decide
-from nodefleet.domain.machines import Instance, InstanceState, Market, Node, Notice, NoticeKind
-from nodefleet.domain.memory import Memory
-from nodefleet.domain.observation import ClusterView, Observation
-from nodefleet.domain.operations import (
+from nodefleet.engine.decide import decide
+from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind
+from nodefleet.model.operations import (
     CancelRemoval,
     Close,
     Cordon,
+    Create,
     DeleteNode,
     Evict,
     ForceDelete,
-    Keep,
     MarkFailed,
-    Open,
     Operation,
+    Save,
+    SendAlert,
     SendLaunch,
-    Tell,
     Terminate,
     Uncordon,
 )
-from nodefleet.domain.policy import Limits, Policy, Pool
-from nodefleet.domain.readings import PoolReadings, Reading
-from nodefleet.domain.resources import Resources
-from nodefleet.domain.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod
+from nodefleet.model.readings import PoolReadings, Reading
+from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.state import Memory
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod, Resources
 from nodefleet.operations.advance import advance
-from nodefleet.operations.launch import answered
-from nodefleet.operations.lessons import learn
-from nodefleet.operations.removal import cancelled
+from nodefleet.operations.launch import record_answer
+from nodefleet.operations.progress import apply_feedback
+from nodefleet.operations.removal import cancel_removal
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Limits, Pool
+from support.builders import CATALOG, GIB, NOON, SMALL, TARGET, only, pod, waiting
 
 JOIN = timedelta(seconds=90)
 TICK = timedelta(seconds=120)
@@ -54,7 +54,7 @@ class World:
     operations: dict[str, Operation] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
     memory: Memory = field(default_factory=Memory)
-    told: list[Tell] = field(default_factory=list)
+    told: list[SendAlert] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
 
     def look(self) -> Observation:
@@ -82,12 +82,12 @@ class World:
             progress = advance(operation, seen, self.policy)
             lessons += progress.lessons
             self._take(progress.steps)
-        self.memory = learn(self.memory, lessons, self.policy, self.now)
+        self.memory = apply_feedback(self.memory, lessons, self.policy, self.now)
         decision = decide(self.look(), self.memory, self.policy)
         self.memory = decision.memory
         self._take(only(decision).plan)
         for step in only(decision).plan:
-            if isinstance(step, Open):
+            if isinstance(step, Create):
                 self._take(advance(step.operation, self.look(), self.policy).steps)
         self.sizes.append(only(decision).count.capacity)
         alive = [each for each in self.instances.values() if each.state is InstanceState.RUNNING]
@@ -148,7 +148,7 @@ class World:
     def _take(self, steps) -> None:
         for step in steps:
             match step:
-                case Open(operation) | Keep(operation):
+                case Create(operation) | Save(operation):
                     self.operations[operation.id] = operation
                 case Close():
                     del self.operations[step.operation]
@@ -172,8 +172,8 @@ class World:
                 case MarkFailed(instance):
                     self.instances[instance] = replace(self.instances[instance], failed=True)
                 case CancelRemoval():
-                    self.operations[step.operation] = cancelled(self.operations[step.operation], step.reason)
-                case Tell():
+                    self.operations[step.operation] = cancel_removal(self.operations[step.operation], step.reason)
+                case SendAlert():
                     self.told.append(step)
 
     def _launch(self, launch) -> None:
@@ -182,7 +182,7 @@ class World:
             self.instances[identity] = Instance(
                 id=identity, zone=launch.zone, market=launch.market, launched_at=self.now, operation=launch.id
             )
-        self.operations[launch.id] = answered(launch, made, [], self.now)
+        self.operations[launch.id] = record_answer(launch, made, [], self.now)
 
     @property
     def ready(self) -> int:

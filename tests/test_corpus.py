@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.decide.engine import decide
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action, BoundSource, Rank, Side, StayReason
-from nodefleet.domain.memory import Level
+from nodefleet.engine.decide import decide
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action, BoundSource, KeepReason, Rank, Side
+from nodefleet.model.state import Level
 from nodefleet_tools.outcomes import digest_of, outcome_of
 from support.corpus import INPUTS, OUTCOMES, SENTENCES, decided, differences, lines_of, stored
 
@@ -31,7 +31,7 @@ ALERTS_OF_DECISIONS = {
     AlertKind.SCALE_DOWN_BLOCKED,
     AlertKind.SICK,
 }  # the others are sent by operations, the loop or people: tests/messages.json has all
-RARE = {StayReason.NOT_WHOLE, StayReason.PODS_UNKNOWN}  # tests/decide has them; no simulated day does
+RARE = {KeepReason.NOT_WHOLE, KeepReason.PODS_UNKNOWN}  # tests/engine has them; no simulated day does
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_every_kind_of_decision_is_in_the_corpus(found):
     assert {side.value for side in Side} <= {each[1] for each in bounds}
     assert {source.value for source in BoundSource} == {each[0] for each in bounds}
     stays = {kind.split(" ")[1] for kind in kinds if len(kind.split(" ")) == 2}
-    assert {reason.value for reason in StayReason} - stays == {reason.value for reason in RARE}
+    assert {reason.value for reason in KeepReason} - stays == {reason.value for reason in RARE}
 
 
 def test_an_outcome_holds_no_wording_and_notices_everything_else():

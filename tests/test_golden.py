@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nodefleet.domain.alerts import AlertKind
-from played_days import shipped_day  # keeps this file with the others that look at played days
+from nodefleet.model.alerts import AlertKind
 from support.golden import FOLDER, files
+from support.played_days import shipped_day  # keeps this file with the others that look at played days
 
 FILES = files()
 __all__ = ["shipped_day"]

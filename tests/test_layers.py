@@ -13,9 +13,9 @@ import zipfile
 import pytest
 from layers import build, pack, trim
 
-from nodefleet.domain.problems import RefusedError
+from nodefleet.model.serialization import ValidationError
 from nodefleet_infra import artefacts
-from packaged import lacking
+from support.packaged import lacking
 
 AARCH64 = 183  # e_machine of ELF
 
@@ -254,7 +254,7 @@ def test_the_stack_does_not_take_what_was_built_from_something_else(small, tmp_p
     build.build(target, folder)
 
     def refused():
-        with pytest.raises(RefusedError) as problems:
+        with pytest.raises(ValidationError) as problems:
             artefacts.found(folder / target.name, target)
         return [problem.value for problem in problems.value.problems]
 

@@ -7,21 +7,21 @@ from datetime import timedelta
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from builders import CATALOG, NOON, TARGET, after, instance, node, only, pod, waiting
-from nodefleet.decide.disruption import Ledger, Refused
-from nodefleet.decide.drain import drain
-from nodefleet.decide.engine import decide
-from nodefleet.domain.decision import Action, Decision
-from nodefleet.domain.fleet import workers
-from nodefleet.domain.machines import InstanceState, Market, Notice, NoticeKind
-from nodefleet.domain.memory import Breaches, Loss, Memory, PoolMemory
-from nodefleet.domain.observation import ClusterView, Observation, Pause, Scale
-from nodefleet.domain.operations import CancelRemoval, Launch, Open, Removal, Why
-from nodefleet.domain.plain import from_plain, to_plain
-from nodefleet.domain.policy import Limits, Policy, Pool
-from nodefleet.domain.readings import Missing, PoolReadings, Reading
-from nodefleet.domain.resources import Resources
-from nodefleet.domain.workload import Budget, Owner, Selector, Volume, VolumeKind
+from nodefleet.engine.decide import decide
+from nodefleet.eviction.budgets import BudgetTracker, EvictionRefused
+from nodefleet.eviction.drain import plan_drain
+from nodefleet.model.decision import Action, Decision
+from nodefleet.model.inventory import InstanceState, Market, Notice, NoticeKind
+from nodefleet.model.operations import CancelRemoval, Create, Launch, Removal, RemovalReason
+from nodefleet.model.readings import Missing, PoolReadings, Reading
+from nodefleet.model.serialization import from_plain, to_plain
+from nodefleet.model.snapshot import ClusterView, Observation, Pause, Scale
+from nodefleet.model.state import Breaches, Loss, Memory, PoolMemory
+from nodefleet.model.workload import Budget, Owner, Resources, Selector, Volume, VolumeKind
+from nodefleet.phases import derive_workers
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Limits, Pool
+from support.builders import CATALOG, NOON, TARGET, after, instance, node, only, pod, waiting
 
 SETTINGS = settings()
 STATES = st.sampled_from(
@@ -143,7 +143,7 @@ def removals(draw):
         pool="default",
         instance=f"i-{number:03}",
         node=f"w{number:03}",
-        why=draw(st.sampled_from(list(Why))),
+        why=draw(st.sampled_from(list(RemovalReason))),
         reason="before",
         started=after(-60),
         deadline=after(240),
@@ -173,7 +173,7 @@ def launched(decision: Decision) -> int:
     return sum(
         step.operation.count
         for step in only(decision).plan
-        if isinstance(step, Open) and isinstance(step.operation, Launch)
+        if isinstance(step, Create) and isinstance(step.operation, Launch)
     )
 
 
@@ -181,7 +181,9 @@ def let_go(decision: Decision) -> list[Removal]:
     return [
         step.operation
         for step in only(decision).plan
-        if isinstance(step, Open) and isinstance(step.operation, Removal) and step.operation.why is Why.VOLUNTARY
+        if isinstance(step, Create)
+        and isinstance(step.operation, Removal)
+        and step.operation.why is RemovalReason.VOLUNTARY
     ]
 
 
@@ -217,7 +219,7 @@ def test_at_least_min_is_restored_when_nothing_forbids_it(seen, memory, policy):
 def test_missing_or_stale_data_never_shrinks(seen, memory, policy, reading, stale):
     bad = Reading(1.0, after(-900)) if stale else Missing("timeout")
     seen = replace(seen, readings={"default": replace(seen.readings["default"], **{reading: bad})})
-    assume(any(worker.is_capacity and worker.node for worker in workers(seen, policy)))
+    assume(any(worker.is_capacity and worker.node for worker in derive_workers(seen, policy)))
     assert let_go(decide(seen, memory, policy)) == []
 
 
@@ -260,7 +262,7 @@ def test_a_repeated_look_buys_nothing_twice(seen, memory, policy, forgets):
     first = decide(seen, memory, policy)
     if launched(first) == 0:
         return
-    opened = [step.operation for step in only(first).plan if isinstance(step, Open)]
+    opened = [step.operation for step in only(first).plan if isinstance(step, Create)]
     replaced = {step.operation for step in only(first).plan if isinstance(step, CancelRemoval)}
     assume(not replaced)
     gone = first.memory.pool("default").vanished  # would be worked out again from the members of the look before
@@ -280,7 +282,7 @@ def test_growing_and_then_the_same_readings_does_not_shrink(seen, memory, policy
     number = 100
     machines, members = [], []
     for step in only(decision).plan:
-        if isinstance(step, Open) and isinstance(step.operation, Launch):
+        if isinstance(step, Create) and isinstance(step.operation, Launch):
             for _ in range(step.operation.count):
                 machines.append(instance(number, zone=step.operation.zone, launched_at=NOON))
                 members.append(node(number, ready_changed_at=after(90)))
@@ -321,7 +323,7 @@ def test_every_decision_has_a_reason_with_figures(seen, memory, policy):
 @given(looks(), memories(), policies())
 def test_every_worker_that_stays_has_a_reason(seen, memory, policy):
     decision = decide(seen, memory, policy)
-    assert [stay.worker for stay in only(decision).stays] == [worker.name for worker in workers(seen, policy)]
+    assert [stay.worker for stay in only(decision).stays] == [worker.name for worker in derive_workers(seen, policy)]
 
 
 @SETTINGS
@@ -329,12 +331,12 @@ def test_every_worker_that_stays_has_a_reason(seen, memory, policy):
 def test_removal_never_picks_a_protected_node(seen, memory, policy):
     for removal in let_go(decide(seen, memory, policy)):
         own = [each for each in seen.kubernetes.pods if each.node == removal.node]
-        chosen = next(worker for worker in workers(seen, policy) if worker.name == removal.node)
+        chosen = next(worker for worker in derive_workers(seen, policy) if worker.name == removal.node)
         assert not chosen.held_by_person
         assert not [each for each in own if each.owner is None]
         assert not [each for each in own if each.movable and any(v.kind is VolumeKind.LOCAL for v in each.volumes)]
         assert not [each for each in own if each.movable and each.owner.kind == "StatefulSet"]
-        assert not drain(own, Why.VOLUNTARY, policy.pools[0].removal, seen.at, since=seen.at).blocked
+        assert not plan_drain(own, RemovalReason.VOLUNTARY, policy.pools[0].removal, seen.at, since=seen.at).blocked
 
 
 @SETTINGS
@@ -342,20 +344,20 @@ def test_removal_never_picks_a_protected_node(seen, memory, policy):
 def test_planned_evictions_never_break_a_budget(seen, memory, policy):
     for removal in let_go(decide(seen, memory, policy)):
         own = [each for each in seen.kubernetes.pods if each.node == removal.node and each.movable]
-        ledger = Ledger(seen.kubernetes.budgets, seen.kubernetes.pods)
-        assert not [each for each in own if isinstance(ledger.verdict(each), Refused)]
+        ledger = BudgetTracker(seen.kubernetes.budgets, seen.kubernetes.pods)
+        assert not [each for each in own if isinstance(ledger.verdict(each), EvictionRefused)]
 
 
 @SETTINGS
 @given(looks(), memories(), policies())
 def test_one_voluntary_removal_at_a_time(seen, memory, policy):
     decision = decide(seen, memory, policy)
-    open_ones = [o for o in seen.operations if o.why is Why.VOLUNTARY and _still_there(o, seen, policy)]
+    open_ones = [o for o in seen.operations if o.why is RemovalReason.VOLUNTARY and _still_there(o, seen, policy)]
     assert len(let_go(decision)) + len(open_ones) <= max(1, len(open_ones))
 
 
 def _still_there(operation, seen, policy):
-    return any(worker.operation == operation for worker in workers(seen, policy))
+    return any(worker.operation == operation for worker in derive_workers(seen, policy))
 
 
 @SETTINGS
@@ -373,7 +375,7 @@ def test_target_and_action_agree_with_the_plan(seen, memory, policy):
 @given(looks(), memories(), policies())
 def test_the_memory_stays_bounded(seen, memory, policy):
     after_it = decide(seen, memory, policy).memory.pool("default")
-    fleet = len(workers(seen, policy))
+    fleet = len(derive_workers(seen, policy))
     assert len(after_it.members) <= fleet
     assert len(after_it.suspects) <= fleet
     assert len(after_it.losses) <= len(memory.pool("default").members) + len(memory.pool("default").losses)
@@ -383,8 +385,8 @@ def test_the_memory_stays_bounded(seen, memory, policy):
 @given(looks(), memories(), policies())
 def test_new_nodes_keep_the_on_demand_base(seen, memory, policy):
     decision = decide(seen, memory, policy)
-    staying = [w for w in workers(seen, policy) if w.is_capacity]
+    staying = [w for w in derive_workers(seen, policy) if w.is_capacity]
     have = sum(w.instance is not None and w.instance.market is Market.ON_DEMAND for w in staying)
-    new = [s.operation for s in only(decision).plan if isinstance(s, Open) and isinstance(s.operation, Launch)]
+    new = [s.operation for s in only(decision).plan if isinstance(s, Create) and isinstance(s.operation, Launch)]
     if new and not any(isinstance(step, CancelRemoval) for step in only(decision).plan):
         assert have + sum(each.count for each in new if each.market is Market.ON_DEMAND) >= 1

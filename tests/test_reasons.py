@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
-from message_situations import SITUATIONS
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action, Decision, PoolDecision
-from nodefleet.domain.operations import CancelRemoval, Launch, Open, Removal, Why
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action, Decision, PoolDecision
+from nodefleet.model.operations import CancelRemoval, Create, Launch, Removal, RemovalReason
+from support.message_situations import SITUATIONS
 
 _TICKS = 20
 _THINGS = (
@@ -71,11 +71,15 @@ def test_sentences_are_well_formed(kind):
 def test_the_figure_in_the_headline_is_the_plan_s(kind):
     for pool in _pools(kind):
         launched = sum(
-            step.operation.count for step in pool.plan if isinstance(step, Open) and isinstance(step.operation, Launch)
+            step.operation.count
+            for step in pool.plan
+            if isinstance(step, Create) and isinstance(step.operation, Launch)
         )
         back = sum(isinstance(step, CancelRemoval) for step in pool.plan)
         leaving = sum(
-            isinstance(step, Open) and isinstance(step.operation, Removal) and step.operation.why is Why.VOLUNTARY
+            isinstance(step, Create)
+            and isinstance(step.operation, Removal)
+            and step.operation.why is RemovalReason.VOLUNTARY
             for step in pool.plan
         )
         capacity = pool.count.capacity

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nodefleet.domain.metrics import Metric
 from nodefleet.errors import MisconfiguredError
+from nodefleet.model.names import Metric
 from nodefleet.settings import BUCKET, CLUSTERS, METRICS, SECRETS, SLACK, TABLE, Settings, settings_in
 
 LEAST = {TABLE: "fleet", CLUSTERS: "shop"}

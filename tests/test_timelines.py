@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from builders import only
-from nodefleet.domain.decision import Action
-from nodefleet.domain.machines import Market
-from nodefleet.domain.operations import Launch, Open, Purpose, Removal, Why
-from timelines import TIMELINES, Played, flash_sale, play, spot_interruption
+from nodefleet.model.decision import Action
+from nodefleet.model.inventory import Market
+from nodefleet.model.operations import Create, Launch, Purpose, Removal, RemovalReason
+from support.builders import only
+from support.timelines import TIMELINES, Played, flash_sale, play, spot_interruption
 
 
 def by_clock(timeline) -> dict[str, Played]:
@@ -22,7 +22,7 @@ GROW, HOLD, SHRINK = Action.GROW, Action.HOLD, Action.SHRINK
 
 
 def opened(each: Played, kind: type) -> list:
-    steps = [step for step in only(each.decision).plan if isinstance(step, Open)]
+    steps = [step for step in only(each.decision).plan if isinstance(step, Create)]
     return [step.operation for step in steps if isinstance(step.operation, kind)]
 
 
@@ -85,7 +85,7 @@ def test_the_new_workers_are_there_two_minutes_later():
 
 def test_after_the_sale_one_worker_is_removed_of_our_own_accord():
     (removal,) = opened(SALE["20:40"], Removal)
-    assert removal.why is Why.VOLUNTARY
+    assert removal.why is RemovalReason.VOLUNTARY
     assert SALE["20:40"].decision.memory.pool("default").last_shrink == SALE["20:40"].row.at
 
 
@@ -120,7 +120,7 @@ def test_the_warned_worker_is_drained_and_replaced_on_demand_in_one_decision():
     (launch,) = opened(warned, Launch)
     (removal,) = opened(warned, Removal)
     assert (launch.count, launch.market, launch.purpose) == (1, Market.ON_DEMAND, Purpose.RESTORE)
-    assert (removal.why, removal.instance) == (Why.INTERRUPTED, warned.seen.notices[0].instance)
+    assert (removal.why, removal.instance) == (RemovalReason.INTERRUPTED, warned.seen.notices[0].instance)
     assert (removal.force_from, removal.deadline) == (
         warned.row.at + timedelta(seconds=90),
         warned.row.at + timedelta(seconds=120),

@@ -8,7 +8,7 @@ from types import ModuleType
 import pulumi_aws
 import pytest
 
-from infra_mocks import ROOT  # which loads what is used, without the provider's warnings
+from support.infra_mocks import ROOT  # which loads what is used, without the provider's warnings
 
 PROGRAM = sorted((ROOT / "infra").rglob("*.py"))
 

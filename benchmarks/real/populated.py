@@ -14,11 +14,9 @@ from real.workload import NAME_LABEL, WAITING, Plan
 from tables import progress
 from world.scene import NAMESPACE
 
-from nodefleet.adapters.k8s.calls import Api
-from nodefleet.adapters.k8s.decoding import listed
-from nodefleet.adapters.k8s.pod_shapes import PodShape
-from nodefleet.adapters.k8s.resources import BUDGETS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, Request
-from nodefleet.adapters.k8s.shapes import BudgetShape, Condition, NodeShape, condition
+from nodefleet.adapters.kubernetes.client import Api, list_objects
+from nodefleet.adapters.kubernetes.objects import BudgetShape, Condition, NodeShape, PodShape, condition
+from nodefleet.adapters.kubernetes.resources import BUDGETS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, Request
 
 _AT_ONCE = 8  # requests; more would wait for the two cores
 _LOOK_EVERY = 2.0
@@ -79,25 +77,25 @@ def _until(what: str, wanted: int, count: Callable[[], int]) -> None:
 
 def _ready_nodes(api: Api) -> int:
     """Ready, and known as such to the controller that keeps pods off nodes that are not."""
-    found = listed(api, NODES.list(), NodeShape)
+    found = list_objects(api, NODES.list(), NodeShape)
     return sum(not each.spec.taints and _is(condition(each.status.conditions, "Ready")) for each in found)
 
 
 def _ready_pods(api: Api) -> int:
-    return sum(each.status.ready_replicas for each in listed(api, DEPLOYMENTS.list(), _Workload))
+    return sum(each.status.ready_replicas for each in list_objects(api, DEPLOYMENTS.list(), _Workload))
 
 
 def _ready_daemons(api: Api) -> int:
-    return sum(each.status.number_ready for each in listed(api, DAEMON_SETS.list(), _Workload))
+    return sum(each.status.number_ready for each in list_objects(api, DAEMON_SETS.list(), _Workload))
 
 
 def _allowing(api: Api) -> int:
-    told = (each.status for each in listed(api, BUDGETS.list(), BudgetShape))
+    told = (each.status for each in list_objects(api, BUDGETS.list(), BudgetShape))
     return sum(figures is not None and figures.disruptions_allowed > 0 for figures in told)
 
 
 def _unschedulable(api: Api) -> int:
-    found = listed(api, PODS.list(labelSelector=f"{NAME_LABEL}={WAITING}"), PodShape)
+    found = list_objects(api, PODS.list(labelSelector=f"{NAME_LABEL}={WAITING}"), PodShape)
     conditions = (condition(each.status.conditions, "PodScheduled") for each in found)
     return sum(each is not None and each.reason == "Unschedulable" for each in conditions)
 

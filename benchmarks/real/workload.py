@@ -12,7 +12,7 @@ from world import objects, pods
 from world.scene import NAMESPACE, PODS_PER_NODE, REPLICAS, TYPE, ZONES, Object, written
 
 from e2e.parts.kwok import ALIVE_LABEL
-from nodefleet.domain.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL
 
 NAME_LABEL = "app.kubernetes.io/name"
 WAITING = "sale"  # the Deployment whose pods find no room

@@ -6,8 +6,8 @@ from typing import Any
 
 from world.scene import POOL, Scene, node_name
 
-from nodefleet.adapters.prometheus.client import NEWEST
-from nodefleet.domain.policy import Queries
+from nodefleet.adapters.prometheus import NEWEST
+from nodefleet.policy.pool import Queries
 
 _AGE = 5.0  # seconds since the last scrape
 

@@ -7,7 +7,7 @@ import boto3  # type: ignore[import-untyped]
 import requests
 from moto import mock_aws
 
-from nodefleet.adapters.aws.state.keys import PARTITION, SORT
+from nodefleet.adapters.dynamodb.codec import PARTITION, SORT
 
 REGION = "eu-west-1"
 TABLE = "node-fleet"

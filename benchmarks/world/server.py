@@ -33,7 +33,7 @@ from world.records import Records
 from world.scene import Scene
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
-from fake_api_certificates import Authority, authority
+from support.fake_api_certificates import Authority, authority
 
 # Seconds until an answer begins, as they may be within a region.
 WAITS = {

@@ -1,7 +1,7 @@
 """The alarms as data: what is watched, from when on it is too much, and how urgent it is.
 
-Their names hold the keys of `nodefleet.adapters.slack.meanings`, so that a message says what to do. Everything a run
-writes comes once per tick, so a state counts as lasting when every value within the time is beyond its limit.
+Their names hold the keys of `nodefleet.notifications.alarm_catalog`, so that a message says what to do. Everything a
+run writes comes once per tick, so a state counts as lasting when every value within the time is beyond its limit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +10,10 @@ from datetime import timedelta
 from enum import Enum
 from typing import Literal
 
-from nodefleet.adapters.slack.meanings import MEANINGS, REMINDER
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
-from nodefleet.domain.actions import ActionKind
-from nodefleet.domain.metrics import Metric
+from nodefleet.model.actions import ActionKind
+from nodefleet.model.names import Metric
+from nodefleet.notifications.alarm_catalog import MEANINGS, REMINDER
 from nodefleet_infra.config import Cluster, ScheduleConfig
 from nodefleet_infra.facts import Text
 from nodefleet_infra.functions import FUNCTIONS, INTERRUPTION, RECONCILE, Function

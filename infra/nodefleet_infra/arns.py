@@ -6,8 +6,8 @@ from urllib.parse import urlparse
 
 import pulumi
 
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.policy.demand import CloudWatch, Sqs
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.demand import CloudWatch, Sqs
 from nodefleet_infra.autoscaler import QUEUE_OF, log_group
 from nodefleet_infra.config import Cluster
 from nodefleet_infra.facts import ClusterArns, Facts, NetworkFacts, Place, StateFacts, Text, WorkersFacts

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet.model.serialization import ValidationError, ValidationIssue
 
 if TYPE_CHECKING:
     from layers.build import Target
@@ -38,13 +38,13 @@ def found(folder: Path = FOLDER, target: "Target | None" = None) -> Artefacts:
         said = json.loads(manifest.read_text())
         parts = {name: Artefact(path=folder / said[name]["path"], digest=said[name]["content"]) for name in _PARTS}
     except FileNotFoundError:
-        raise RefusedError([_problem(manifest, "is missing")]) from None
+        raise ValidationError([_problem(manifest, "is missing")]) from None
     except (ValueError, KeyError, TypeError):
-        raise RefusedError([_problem(manifest, "cannot be read")]) from None
+        raise ValidationError([_problem(manifest, "cannot be read")]) from None
     problems = [_problem(part.path, "is missing") for part in parts.values() if not part.path.is_file()]
     problems = problems or [_problem(parts[name].path, wrong) for name, wrong in _stale(said, target)]
     if problems:
-        raise RefusedError(problems)
+        raise ValidationError(problems)
     return Artefacts(**parts)
 
 
@@ -60,6 +60,6 @@ def _stale(said: Mapping[str, Any], target: "Target | None") -> Iterator[tuple[s
         yield "functions", "is stale: the code in lambda/ has changed since"
 
 
-def _problem(path: Path, wrong: str) -> Problem:
+def _problem(path: Path, wrong: str) -> ValidationIssue:
     folder = path.parent.relative_to(ROOT) if path.is_relative_to(ROOT) else path.parent
-    return Problem(path=str(folder), value=path.name, wrong=wrong, right="build it: make layers")
+    return ValidationIssue(path=str(folder), value=path.name, wrong=wrong, right="build it: make layers")

@@ -8,8 +8,8 @@ import pulumi_aws as aws
 
 from nodefleet import settings
 from nodefleet.adapters.aws.session import DUALSTACK_VARIABLE
-from nodefleet.adapters.aws.state.keys import EVENTS, SORT
-from nodefleet.domain.metrics import Metric
+from nodefleet.adapters.dynamodb.codec import EVENTS, SORT
+from nodefleet.model.names import Metric
 from nodefleet_infra import iam
 from nodefleet_infra.artefacts import Artefacts
 from nodefleet_infra.config import AutoscalerConfig

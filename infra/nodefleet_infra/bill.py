@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from nodefleet.domain.metrics import ABOUT
+from nodefleet.model.names import METRIC_INFO
 from nodefleet_infra.alarms import LEAN_METRICS, METRICS, alarms
 from nodefleet_infra.config import Stack
 from nodefleet_infra.names import Names
@@ -93,7 +93,7 @@ def own_items(stack: Stack, prices: ListPrices) -> Iterator[Item]:
     masters = dict.fromkeys(stack.cluster_ids(), "i-0")
     watched = [*alarms(names, stack.clusters, config.schedule, masters, lean=config.lean)]
     watched += [each for cluster in stack.clusters for each in reading_alarms(names, cluster)]
-    default = LEAN_METRICS if config.lean else (metric for metric, about in ABOUT.items() if not about.opt_in)
+    default = LEAN_METRICS if config.lean else (metric for metric, about in METRIC_INFO.items() if not about.opt_in)
     written = {*default, *METRICS, *config.metrics}
     day = {name: value * clusters * DAYS for name, value in requests().items()}
     memory = config.memory.reconcile / 1024

@@ -13,9 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from nodefleet.domain.plain import nearest
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import Problem
+from nodefleet.model.serialization import ValidationIssue, nearest
+from nodefleet.policy.cluster import Policy
 from nodefleet_infra import machine_types
 from nodefleet_infra.config import (
     AutoscalerConfig,
@@ -48,14 +47,14 @@ _LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096
 _HOUR = 60  # minutes
 
 
-def problem(path: str, value: object, wrong: str, right: str) -> Problem:
-    return Problem(path=path, value=value, wrong=wrong, right=right)
+def problem(path: str, value: object, wrong: str, right: str) -> ValidationIssue:
+    return ValidationIssue(path=path, value=value, wrong=wrong, right=right)
 
 
 # ── network ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def network(config: NetworkConfig, region: str) -> Iterator[Problem]:
+def network(config: NetworkConfig, region: str) -> Iterator[ValidationIssue]:
     if config.existing:
         yield from _existing(config.existing, region)
         return
@@ -63,7 +62,7 @@ def network(config: NetworkConfig, region: str) -> Iterator[Problem]:
     yield from _cidr(config.cidr)
 
 
-def _zones(path: str, zones: tuple[str, ...], region: str) -> Iterator[Problem]:
+def _zones(path: str, zones: tuple[str, ...], region: str) -> Iterator[ValidationIssue]:
     if len(set(zones)) < FEWEST_ZONES:
         right = f"name two or more, such as [{region}a, {region}b]: one zone may fail"
         yield problem(path, list(zones), f"are fewer than {FEWEST_ZONES} availability zones", right)
@@ -76,7 +75,7 @@ def _zones(path: str, zones: tuple[str, ...], region: str) -> Iterator[Problem]:
             yield problem(path, zone, f"is no availability zone of {region}", f"write for example {region}a")
 
 
-def _cidr(text: str) -> Iterator[Problem]:
+def _cidr(text: str) -> Iterator[ValidationIssue]:
     path, right = "network.cidr", f"write a private network between /{WIDEST} and /{NARROWEST}, such as 10.20.0.0/16"
     try:
         cidr = ip_network(text)
@@ -93,7 +92,7 @@ def _cidr(text: str) -> Iterator[Problem]:
             yield problem(path, text, f"overlaps {taken}, which K3s uses inside the cluster", right)
 
 
-def _existing(existing: ExistingVpc, region: str) -> Iterator[Problem]:
+def _existing(existing: ExistingVpc, region: str) -> Iterator[ValidationIssue]:
     path = "network.existing"
     yield from _zones(f"{path}.workers", tuple(existing.workers), region)
     if len(set(existing.functions)) < FEWEST_ZONES:
@@ -111,7 +110,7 @@ def _existing(existing: ExistingVpc, region: str) -> Iterator[Problem]:
 # ── functions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def autoscaler(config: AutoscalerConfig) -> Iterator[Problem]:
+def autoscaler(config: AutoscalerConfig) -> Iterator[ValidationIssue]:
     path = "autoscaler"
     for function in FUNCTIONS:
         size = config.memory.of(function.name)
@@ -131,7 +130,7 @@ def autoscaler(config: AutoscalerConfig) -> Iterator[Problem]:
     yield from _schedule(config.schedule, f"{path}.schedule")
 
 
-def _schedule(schedule: ScheduleConfig, path: str) -> Iterator[Problem]:
+def _schedule(schedule: ScheduleConfig, path: str) -> Iterator[ValidationIssue]:
     yield from _minutes(schedule.every, f"{path}.every")
     try:
         ZoneInfo(schedule.time_zone)
@@ -154,7 +153,7 @@ def _schedule(schedule: ScheduleConfig, path: str) -> Iterator[Problem]:
             yield problem(f"{path}.{name}", hour, "is not an hour of the day", "write 0 to 23")
 
 
-def _minutes(every: timedelta, path: str) -> Iterator[Problem]:
+def _minutes(every: timedelta, path: str) -> Iterator[ValidationIssue]:
     """Whole minutes that an hour can be divided by, so that day and night meet at a full hour."""
     minutes = every / timedelta(minutes=1)
     if minutes < 1 or minutes > _HOUR / 2 or _HOUR % minutes:
@@ -162,7 +161,7 @@ def _minutes(every: timedelta, path: str) -> Iterator[Problem]:
         yield problem(path, str(every), "is not an interval that EventBridge can keep", right)
 
 
-def messages(config: MessagesConfig) -> Iterator[Problem]:
+def messages(config: MessagesConfig) -> Iterator[ValidationIssue]:
     for index, address in enumerate(config.emails):
         if not _MAIL.fullmatch(address):
             yield problem(
@@ -170,7 +169,7 @@ def messages(config: MessagesConfig) -> Iterator[Problem]:
             )
 
 
-def budget(config: BudgetConfig | None, told: MessagesConfig) -> Iterator[Problem]:
+def budget(config: BudgetConfig | None, told: MessagesConfig) -> Iterator[ValidationIssue]:
     if config is None:
         return
     if config.monthly_usd <= 0:
@@ -182,7 +181,7 @@ def budget(config: BudgetConfig | None, told: MessagesConfig) -> Iterator[Proble
         yield problem("budget.emails", None, "is empty, and so is messages.emails", "name somebody who gets the mail")
 
 
-def tags(given: Mapping[str, str]) -> Iterator[Problem]:
+def tags(given: Mapping[str, str]) -> Iterator[ValidationIssue]:
     for key in given:
         if key.startswith(("aws:", "node-fleet:")) or key in ("Project", "Stack", "ManagedBy", "Name"):
             yield problem(f"tags.{key}", given[key], "is a tag that is set already", "choose another key")
@@ -199,7 +198,7 @@ def _is_cron(text: str) -> bool:
 # ── clusters ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def cluster(config: ClusterConfig, path: str, zones: tuple[str, ...]) -> Iterator[Problem]:
+def cluster(config: ClusterConfig, path: str, zones: tuple[str, ...]) -> Iterator[ValidationIssue]:
     if not _NAME.fullmatch(config.name):
         right = "write lower-case letters, digits and dashes, a letter first, 20 at most"
         yield problem(f"{path}.name", config.name, "cannot be part of names", right)
@@ -229,7 +228,7 @@ def cluster(config: ClusterConfig, path: str, zones: tuple[str, ...]) -> Iterato
         yield from _checksums(config.k3s, [config.master.type], f"{path}.k3s")
 
 
-def ingress(config: IngressConfig | None, where: NetworkConfig, path: str) -> Iterator[Problem]:
+def ingress(config: IngressConfig | None, where: NetworkConfig, path: str) -> Iterator[ValidationIssue]:
     if config is None:
         return
     if not config.cidrs:
@@ -244,7 +243,7 @@ def ingress(config: IngressConfig | None, where: NetworkConfig, path: str) -> It
         yield problem(path, "internet-facing", "has no public subnet in the existing network", right)
 
 
-def _release(k3s: K3s, path: str) -> Iterator[Problem]:
+def _release(k3s: K3s, path: str) -> Iterator[ValidationIssue]:
     if not _K3S.fullmatch(k3s.version):
         yield problem(f"{path}.version", k3s.version, "is not a release", "write it in full, such as v1.34.2+k3s1")
     if not k3s.sha256:
@@ -257,14 +256,14 @@ def _release(k3s: K3s, path: str) -> Iterator[Problem]:
             yield problem(f"{path}.sha256.{arch}", digest, "is not a SHA-256", "64 hexadecimal digits")
 
 
-def _known_type(name: str, path: str) -> Iterator[Problem]:
+def _known_type(name: str, path: str) -> Iterator[ValidationIssue]:
     if name not in machine_types.known():
         close = get_close_matches(name, machine_types.known(), n=1)
         right = f"did you mean {close[0]}?" if close else "write for example t3.small"
         yield problem(path, name, "is no instance type of EC2", right)
 
 
-def pools(policy: Policy, config: ClusterConfig, path: str) -> Iterator[Problem]:
+def pools(policy: Policy, config: ClusterConfig, path: str) -> Iterator[ValidationIssue]:
     """What a policy wants against what can be built."""
     several = len(policy.pools) > 1
     for index, pool in enumerate(policy.pools):
@@ -286,14 +285,14 @@ def pools(policy: Policy, config: ClusterConfig, path: str) -> Iterator[Problem]
             )
 
 
-def _checksums(k3s: K3s, types: Iterable[str], path: str) -> Iterator[Problem]:
+def _checksums(k3s: K3s, types: Iterable[str], path: str) -> Iterator[ValidationIssue]:
     """A pinned release needs one for every processor that the cluster has."""
     for arch in sorted({machine_types.arch_of(name) for name in types}):
         if k3s.sha256 and arch not in k3s.sha256:
             yield problem(f"{path}.sha256.{arch}", None, "is missing", f"add the release's SHA-256 for {arch}")
 
 
-def pace(policy: Policy, schedule: ScheduleConfig, path: str) -> Iterator[Problem]:
+def pace(policy: Policy, schedule: ScheduleConfig, path: str) -> Iterator[ValidationIssue]:
     """Readings must come neither so often that they do not count nor so seldom that no streak ever lasts."""
     interval, trust = policy.interval, policy.trust
     slowest = {"every": schedule.every} | ({"night.every": schedule.night.every} if schedule.night else {})

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
-from nodefleet.domain.metrics import Metric
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.workload import Taint
+from nodefleet.model.names import Metric
+from nodefleet.model.workload import Taint
+from nodefleet.policy.cluster import Policy
 
 Arch: TypeAlias = Literal["x86_64", "arm64"]
 

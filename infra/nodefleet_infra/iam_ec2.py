@@ -19,7 +19,7 @@ each of them that costs money but one: how many. Nor does it know user data (doc
 
 from collections.abc import Sequence
 
-from nodefleet.domain.names import (
+from nodefleet.model.names import (
     ROLE_SERVER,
     ROLE_WORKER,
     STATUS_JOIN_FAILED,

@@ -7,7 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from nodefleet.adapters.telemetry import NAMESPACE
-from nodefleet.domain.metrics import Metric
+from nodefleet.model.names import Metric
 from nodefleet_infra.alarms import JOIN_FAILED_TERM, JOIN_FAILURES, Alarm, Series, alarms
 from nodefleet_infra.autoscaler import log_group
 from nodefleet_infra.config import AutoscalerConfig, Cluster

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from urllib.parse import urlparse
 
-from nodefleet.adapters.slack.meanings import MEANINGS
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
-from nodefleet.domain.metrics import Metric
-from nodefleet.domain.policy.demand import CloudWatch, Source, Sqs
+from nodefleet.model.names import Metric
+from nodefleet.notifications.alarm_catalog import MEANINGS
+from nodefleet.policy.demand import CloudWatch, Source, Sqs
 from nodefleet_infra.alarms import SQS, Alarm, Series, Severity
 from nodefleet_infra.config import Cluster
 from nodefleet_infra.names import Names

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from nodefleet.adapters.prometheus.promql import for_pool
-from nodefleet.adapters.slack.meanings import MEANINGS
-from nodefleet.domain.policy.demand import Prometheus
+from nodefleet.adapters.prometheus import for_pool
+from nodefleet.notifications.alarm_catalog import MEANINGS
+from nodefleet.policy.demand import Prometheus
 from nodefleet_infra.config import Cluster
 from nodefleet_infra.names import Names
 from nodefleet_infra.watched_readings import Measure, Watch, watched

@@ -7,11 +7,10 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from nodefleet.adapters.aws.state.items import declared_item, deployment_item
-from nodefleet.adapters.policy.reader import digest_of
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.observation import LaunchTarget
-from nodefleet.domain.records import STACK, PolicyVersion
+from nodefleet.adapters.dynamodb.records import declared_item, deployment_item
+from nodefleet.model.decision import STACK, PolicyVersion
+from nodefleet.model.snapshot import Deployment, LaunchTarget
+from nodefleet.policy.loading import digest_of
 from nodefleet_infra.config import Cluster
 
 # When the policy was declared is not what counts (the run that takes it up notes the time), and a clock here would make

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from cronsim import CronSim
 
-from nodefleet.adapters.slack.meanings import MEANINGS
+from nodefleet.notifications.alarm_catalog import MEANINGS
 from nodefleet_infra.config import Cluster
 from nodefleet_infra.names import Names
 

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from nodefleet.adapters.policy import load
-from nodefleet.domain.plain import Plain, decode, fields_of, nearest
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet.model.serialization import Plain, ValidationError, ValidationIssue, decode, fields_of, nearest
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.loading import load
 from nodefleet_infra import checks, machine_types
 from nodefleet_infra.checks import problem
 from nodefleet_infra.config import Cluster, ClusterConfig, Machines, Pool, Stack, StackConfig
@@ -21,7 +20,7 @@ LONGEST_BASE = 32  # characters of <project>-<stack>: a bucket's name has 63, an
 
 def stack_from(project: str, name: str, region: str, data: Mapping[str, Plain]) -> Stack:
     """`data` is what stands under the project's name, by key; a RefusedError names everything that is wrong."""
-    problems: list[Problem] = []
+    problems: list[ValidationIssue] = []
     if not region:
         problems.append(problem("aws:region", None, "is missing", "pulumi config set aws:region <region>"))
     config, broken = _sections(data, problems)
@@ -32,11 +31,11 @@ def stack_from(project: str, name: str, region: str, data: Mapping[str, Plain]) 
     problems += _alone(config, broken, region)
     clusters = _clusters(data.get(CLUSTERS), config, names, problems)
     if problems:
-        raise RefusedError(_once(problems))
+        raise ValidationError(_once(problems))
     return Stack(project=project, name=name, region=region, config=config, clusters=clusters)
 
 
-def _sections(data: Mapping[str, Plain], problems: list[Problem]) -> tuple[StackConfig, set[str]]:
+def _sections(data: Mapping[str, Plain], problems: list[ValidationIssue]) -> tuple[StackConfig, set[str]]:
     """What can be used, with defaults for the rest, so that one slip does not hide the next."""
     known = {each.name: hint for each, hint in fields_of(StackConfig)}
     sound: dict[str, Any] = {}
@@ -54,7 +53,7 @@ def _sections(data: Mapping[str, Plain], problems: list[Problem]) -> tuple[Stack
     return replace(StackConfig(), **sound), broken
 
 
-def _alone(config: StackConfig, broken: set[str], region: str) -> Iterator[Problem]:
+def _alone(config: StackConfig, broken: set[str], region: str) -> Iterator[ValidationIssue]:
     if region and "network" not in broken:
         yield from checks.network(config.network, region)
     if "autoscaler" not in broken:
@@ -72,7 +71,7 @@ def _alone(config: StackConfig, broken: set[str], region: str) -> Iterator[Probl
 # ── clusters ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _clusters(data: Plain, config: StackConfig, names: Names, problems: list[Problem]) -> tuple[Cluster, ...]:
+def _clusters(data: Plain, config: StackConfig, names: Names, problems: list[ValidationIssue]) -> tuple[Cluster, ...]:
     """Those that are well by themselves; what is wrong with the others is noted."""
     if not isinstance(data, list) or not data:
         problems.append(problem(CLUSTERS, data, "is not a list of clusters", "write one at least: [{name: shop}]"))
@@ -98,11 +97,11 @@ def _clusters(data: Plain, config: StackConfig, names: Names, problems: list[Pro
     return tuple(clusters)
 
 
-def _policy(data: Plain, path: str, problems: list[Problem]) -> Policy | None:
+def _policy(data: Plain, path: str, problems: list[ValidationIssue]) -> Policy | None:
     written = data.get("policy") if isinstance(data, dict) else None
     try:
         return load(written).policy
-    except RefusedError as refused:
+    except ValidationError as refused:
         problems += [replace(each, path=f"{path}.policy.{each.path}") for each in refused.problems]
         return None
 
@@ -142,7 +141,7 @@ def zones_of(config: StackConfig) -> tuple[str, ...]:
     return tuple(existing.workers) if existing else config.network.zones
 
 
-def _overlapping(named: list[tuple[str, tuple[str, ...]]], names: Names) -> Iterator[Problem]:
+def _overlapping(named: list[tuple[str, tuple[str, ...]]], names: Names) -> Iterator[ValidationIssue]:
     """Names are joined with dashes, so `shop` with a pool `web-blue` and `shop-web` with a pool `blue` are the same."""
     taken: dict[str, str] = {}
     for cluster, pools in named:
@@ -155,5 +154,5 @@ def _overlapping(named: list[tuple[str, tuple[str, ...]]], names: Names) -> Iter
             taken.setdefault(name, whose)
 
 
-def _once(problems: list[Problem]) -> list[Problem]:
+def _once(problems: list[ValidationIssue]) -> list[ValidationIssue]:
     return list({(each.path, each.wrong, each.right): each for each in problems}.values())

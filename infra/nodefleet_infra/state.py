@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_aws as aws
 
-from nodefleet.adapters.aws.state.keys import PARTITION, SORT, TTL
+from nodefleet.adapters.dynamodb.codec import PARTITION, SORT, TTL
 from nodefleet_infra.facts import BucketRef, ClusterSecrets, Place, SecretRef, StateFacts
 from nodefleet_infra.names import Names
 

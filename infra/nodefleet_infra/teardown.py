@@ -23,11 +23,11 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
-from nodefleet.adapters.aws.state.lease import acquire
-from nodefleet.adapters.aws.state.table import Table
-from nodefleet.domain.names import ROLE_WORKER, TAG_CLUSTER, TAG_ROLE
+from nodefleet.adapters.dynamodb.store import acquire
+from nodefleet.adapters.dynamodb.table import Table
 from nodefleet.errors import MisconfiguredError, UnavailableError
-from nodefleet.ports import Held
+from nodefleet.model.names import ROLE_WORKER, TAG_CLUSTER, TAG_ROLE
+from nodefleet.ports import LeaseHeld
 from nodefleet_infra.credentials import Access, access_from, check_account
 
 OWNER = "teardown"
@@ -80,7 +80,7 @@ def hold(cluster: str, table: str, by: Surroundings) -> None:
             by.say(f"{cluster}: the lease cannot be taken yet: {error}")
             by.sleep(LOOK_EVERY)
             continue
-        if not isinstance(answer, Held):
+        if not isinstance(answer, LeaseHeld):
             return
         if now > give_up:
             raise TeardownError(

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from nodefleet.domain.policy import Pool
-from nodefleet.domain.policy.demand import (
+from nodefleet.policy.demand import (
     ClearTime,
     DemandRule,
     JobDemand,
@@ -18,6 +17,7 @@ from nodefleet.domain.policy.demand import (
     Source,
     Threshold,
 )
+from nodefleet.policy.pool import Pool
 from nodefleet_infra.config import Cluster
 from nodefleet_infra.names import Names
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pulumi.runtime import config
 
-from nodefleet.domain.plain import Plain
+from nodefleet.model.serialization import Plain
 
 WEBHOOK = "slackWebhook"  # a secret: it is never decoded, checked or shown here
 

@@ -10,17 +10,16 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Protocol
 
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import Journal, Usage
-from nodefleet.domain.machines import Instance, InstanceType, Node, Notice
-from nodefleet.domain.metrics import Metric
-from nodefleet.domain.observation import ActiveWindow, ClusterView, Command
-from nodefleet.domain.operations import Cordon, Launch, Operation, PodRef, Refusal
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.readings import PoolReadings
-from nodefleet.domain.records import DecisionRecord, PolicyVersion
-from nodefleet.domain.workload import Pod
+from nodefleet.model.decision import DecisionRecord, PolicyVersion
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Instance, InstanceType, Node, Notice
+from nodefleet.model.names import Metric
+from nodefleet.model.operations import Cordon, Launch, Operation, PodRef, Refusal
+from nodefleet.model.readings import PoolReadings
+from nodefleet.model.snapshot import ActiveWindow, ClusterView, Command, Deployment
+from nodefleet.model.state import LoopState, Usage
+from nodefleet.model.workload import Pod
+from nodefleet.policy.cluster import Policy
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -28,14 +27,14 @@ from nodefleet.domain.workload import Pod
 class Time(Protocol):
     def now(self) -> datetime: ...
 
-    def left(self) -> timedelta:
+    def remaining(self) -> timedelta:
         """Until this run is stopped from outside."""
         ...
 
     def sleep(self, duration: timedelta) -> None: ...
 
 
-class Together(Protocol):
+class Concurrency(Protocol):
     """Does several independent things at once and gives their results in order; each result is a value or an error."""
 
     def __call__(self, *calls: Callable[[], Any]) -> list[Any]: ...
@@ -45,7 +44,7 @@ class Together(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class LaunchResult:
     """What EC2 said to a launch. Fewer instances than asked for is normal."""
 
     instances: tuple[str, ...] = ()
@@ -66,7 +65,7 @@ class Cloud(Protocol):
         """What these types offer and cost. Kept for hours."""
         ...
 
-    def launch(self, launch: Launch) -> Answer:
+    def launch(self, launch: Launch) -> LaunchResult:
         """Send the frozen request with its token. The same launch sent again gives the same instances.
 
         What EC2 refuses for good is in the answer; an error means that the answer is not known."""
@@ -95,7 +94,7 @@ class Eviction(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evicted:
+class EvictionOutcome:
     result: Eviction
     detail: str = ""  # the API server's own words
 
@@ -131,7 +130,7 @@ class Cluster(Protocol):
         """Label it as a node of this pool. ChangedError if it is not `instance`'s node any more, or not a worker."""
         ...
 
-    def evict(self, pod: PodRef) -> Evicted: ...
+    def evict(self, pod: PodRef) -> EvictionOutcome: ...
 
     def delete_pod(self, pod: PodRef) -> None:
         """By force: no grace, no budget. Only the pod with this uid."""
@@ -149,7 +148,7 @@ class Cluster(Protocol):
 # ── readings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Gauges(Protocol):
+class MetricSources(Protocol):
     def read(
         self, policy: Policy, now: datetime, within: timedelta, known: Mapping[str, datetime] | None = None
     ) -> Mapping[str, PoolReadings]:
@@ -169,7 +168,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class LeaseHeld:
     """Another run has the lease."""
 
     owner: str
@@ -182,7 +181,7 @@ class State:
 
     fence: int = 0  # of the lease, whoever has it
     wake: int = 0  # how often somebody urgent has come so far
-    journal: Journal = field(default_factory=Journal)
+    journal: LoopState = field(default_factory=LoopState)
     operations: tuple[Operation, ...] = ()
     notices: tuple[Notice, ...] = ()
     commands: tuple[Command, ...] = ()
@@ -195,7 +194,7 @@ class State:
 class Changes:
     """What is written together or not at all."""
 
-    journal: Journal | None = None
+    journal: LoopState | None = None
     seed: Mapping[str, Any] = field(default_factory=dict)  # last_scale_time, last_scale_action, node_count
     put: tuple[Operation, ...] = ()
     drop: tuple[str, ...] = ()  # operations by id
@@ -214,7 +213,7 @@ class Store(Protocol):
         """Somebody urgent came: whoever holds the lease looks again before it lets go."""
         ...
 
-    def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | Held:
+    def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         """The lease, if it is free or expired for longer than `skew`."""
         ...
 
@@ -301,3 +300,22 @@ class Telemetry(Protocol):
     def calls(self) -> int:
         """How many calls to AWS and Kubernetes were made so far in this run."""
         ...
+
+
+# ── runtime ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Everything that one cluster's run works with. All of it can be replaced, one by one.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    cluster_id: str
+    time: Time
+    store: Store
+    history: History
+    cloud: Cloud
+    cluster: Cluster
+    gauges: MetricSources
+    archive: Archive
+    policies: Policies
+    telemetry: Telemetry
+    together: Concurrency

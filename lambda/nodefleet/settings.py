@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nodefleet.domain.metrics import Metric
-from nodefleet.domain.plain import nearest
 from nodefleet.errors import MisconfiguredError
+from nodefleet.model.names import Metric
+from nodefleet.model.serialization import nearest
 
 TABLE = "NODEFLEET_TABLE"  # the state table's name
 CLUSTERS = "NODEFLEET_CLUSTERS"  # the clusters that this deployment serves: "shop,blog"

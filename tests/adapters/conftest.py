@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nodefleet.adapters.aws.session import PARTS
-from nodefleet.domain.readings import Missing
 from nodefleet.errors import ChangedError, DeniedError, MalformedError, MisconfiguredError, UnavailableError
-from sentences import is_advice, is_readable
+from nodefleet.model.readings import Missing
+from support.sentences import is_advice, is_readable
 
 KNOWN = {*PARTS.values(), "Kubernetes", "Prometheus", "Slack", "service-quotas"}
 

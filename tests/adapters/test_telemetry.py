@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from builders import NOON
-from nodefleet.adapters.redaction import Redactor
-from nodefleet.adapters.telemetry import WITHIN_A_RUN, LambdaTelemetry, PlainTelemetry
-from nodefleet.domain.metrics import ABOUT, Metric
+from nodefleet.adapters.telemetry import WITHIN_A_RUN, LambdaTelemetry, PlainTelemetry, Redactor
 from nodefleet.errors import UnavailableError
+from nodefleet.model.names import METRIC_INFO, Metric
+from support.builders import NOON
 
 
 class Run:
@@ -207,7 +206,7 @@ def test_every_metric_has_a_unit_that_cloudwatch_knows():
 def test_only_the_ten_default_metrics_cost_money():
     line = Run().flushed(*((metric, 1) for metric in Metric))
     written = {each["Name"] for each in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]}
-    assert written == {metric.value for metric, about in ABOUT.items() if not about.opt_in}
+    assert written == {metric.value for metric, about in METRIC_INFO.items() if not about.opt_in}
     assert len(written) == 10
 
 

@@ -6,9 +6,9 @@ from math import pi, sin
 import pytest
 from typer.testing import CliRunner
 
-from builders import NOON
 from nodefleet_tools.cli.main import app
-from prometheus_stand_in import prometheus, success
+from support.builders import NOON
+from support.prometheus_stand_in import prometheus, success
 
 
 @pytest.fixture(scope="module")

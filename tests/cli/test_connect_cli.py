@@ -5,17 +5,17 @@ from dataclasses import replace
 import pytest
 import typer
 
-from ec2_fakes import isolate
 from nodefleet.adapters.aws.secrets import Secrets
-from nodefleet.adapters.logins import ApiLogin, MetricsLogin
-from nodefleet.adapters.redaction import Redactor
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet.adapters.credentials import ApiLogin, MetricsLogin
+from nodefleet.adapters.telemetry import Redactor
+from nodefleet.bootstrap import NoArchive
 from nodefleet.errors import DeniedError, LoginRefusedError, UnavailableError
-from nodefleet.wiring import NoArchive
+from nodefleet.model.serialization import ValidationError, ValidationIssue
+from nodefleet.model.snapshot import Deployment
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.surroundings import InputError, metrics_login
+from support.ec2_fakes import isolate
 
 OURS = ("NODEFLEET_CLUSTER", "NODEFLEET_CLUSTERS", "NODEFLEET_TABLE", "NODEFLEET_BUCKET", "NODEFLEET_SECRETS")
 THEIRS = ("KUBECONFIG", "PROMETHEUS_URL", "PROMETHEUS_USERNAME", "PROMETHEUS_PASSWORD", "PROMETHEUS_TOKEN")
@@ -259,7 +259,7 @@ def test_what_rests_on_the_deployment_is_made_anew_when_it_is_forgotten():
             "X: Authorization: Bearer ***\n",
         ),
         (
-            RefusedError([Problem(path="a.b", value=1, wrong="is wrong", right="write 2")]),
+            ValidationError([ValidationIssue(path="a.b", value=1, wrong="is wrong", right="write 2")]),
             2,
             "input: 1 problem\n\n  a.b: 1\n    wrong: is wrong\n    right: write 2\n",
         ),

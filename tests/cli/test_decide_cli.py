@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nodefleet.decide.engine import decide
-from nodefleet.domain.decision import Action, Decision
-from nodefleet.domain.plain import from_plain, to_plain
-from nodefleet.domain.policy import Policy
+from nodefleet.engine.decide import decide
+from nodefleet.model.decision import Action, Decision
+from nodefleet.model.serialization import from_plain, to_plain
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli import main
 from nodefleet_tools.shorthand import Question
 

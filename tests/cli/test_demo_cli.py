@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from nodefleet_tools.cli import demo, main
 from nodefleet_tools.cli.playing import is_lively
 from nodefleet_tools.cli.show_played import PER_SECOND, show_lines, show_live, show_summary
-from played_days import shipped_day
+from support.played_days import shipped_day
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from deployed import PASSWORD, account, deployed
-from fake_api_certificates import authority
-from fake_api_server import TOKEN
-from nodefleet.domain.names import TAG_POOL
+from nodefleet.model.names import TAG_POOL
 from nodefleet_tools.cli import main
+from support.deployed import PASSWORD, account, deployed
+from support.fake_api_certificates import authority
+from support.fake_api_server import TOKEN
 
 __all__ = ["account", "deployed"]
 

@@ -5,12 +5,11 @@ import json
 import pytest
 import yaml
 
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.observation import LaunchTarget
 from nodefleet.errors import UnavailableError
+from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet_tools.sim.hooks import Moment, raising, when
-from sim_connections import SimConnection, Terminal
-from worlds import shop
+from support.sim_connections import SimConnection, Terminal
+from support.worlds import shop
 
 GOOD = """\
 targets:

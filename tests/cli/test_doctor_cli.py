@@ -7,17 +7,17 @@ from email.utils import format_datetime
 import pytest
 from typer.testing import CliRunner
 
-import k8s_objects
-from deployed import PASSWORD, Deployed, account, deployed
-from fake_api_server import TOKEN
-from nodefleet import settings, wiring
-from nodefleet.adapters.redaction import Redactor
-from nodefleet.domain.names import ROLE_SERVER
+from nodefleet import bootstrap, settings
+from nodefleet.adapters.telemetry import Redactor
+from nodefleet.model.names import ROLE_SERVER
 from nodefleet_tools.cli import doctor as command
 from nodefleet_tools.cli import main
 from nodefleet_tools.doctor.findings import Check, Checked, fine, hint, wrong
 from nodefleet_tools.doctor.readings import LABELLED
-from prometheus_stand_in import vector
+from support import k8s_objects
+from support.deployed import PASSWORD, Deployed, account, deployed
+from support.fake_api_server import TOKEN
+from support.prometheus_stand_in import vector
 
 __all__ = ["account", "deployed"]
 
@@ -53,7 +53,7 @@ def shop(deployed: Deployed, monkeypatch) -> Deployed:
     deployed.put_secret("node-fleet/slack-of-doctor", {"url": HOOK})
     monkeypatch.setenv(settings.SLACK, "node-fleet/slack-of-doctor")
     # AWS's clients are dear to make.
-    monkeypatch.setattr(command.QuietConnection, "session", wiring.shared().session, raising=False)
+    monkeypatch.setattr(command.QuietConnection, "session", bootstrap.shared_clients().session, raising=False)
     deployed.tick()
     return deployed
 

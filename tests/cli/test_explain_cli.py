@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.operations import Removal
-from nodefleet.domain.plain import from_plain
-from nodefleet.domain.records import DecisionRecord
-from sim_connections import SimConnection, Terminal
+from nodefleet.model.decision import DecisionRecord
+from nodefleet.model.operations import Removal
+from nodefleet.model.serialization import from_plain
+from support.sim_connections import SimConnection, Terminal
 from support.wording import assert_wording
-from worlds import Cluster, empty, shop, spot_worker
+from support.worlds import Cluster, empty, shop, spot_worker
 
 
 def busy() -> Cluster:

@@ -5,17 +5,17 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
-from builders import NOON
-from nodefleet.adapters.redaction import Redactor
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.events import Event
-from nodefleet.domain.machines import Notice, NoticeKind
-from nodefleet.domain.metrics import Metric
-from nodefleet.domain.observation import Pause
+from nodefleet.adapters.telemetry import Redactor
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Notice, NoticeKind
+from nodefleet.model.names import Metric
+from nodefleet.model.snapshot import Pause
 from nodefleet_tools.cli.looks import Looks
 from nodefleet_tools.cli.overlay import Overlay
 from nodefleet_tools.cli.stopping import Stop, StoppableTime, StoppedError
-from worlds import shop
+from support.builders import NOON
+from support.worlds import shop
 
 EVENT = Event(id="e", at=NOON, cluster="shop", kind=AlertKind.PAUSED, text="x")
 NOTICE = Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=NOON)
@@ -117,7 +117,7 @@ def test_time_ends_with_a_stop_even_where_there_is_nothing_to_wait_for():
     stop = Stop(lambda _: None)
     time = StoppableTime(timedelta(seconds=120), stop, lambda: NOON)
     assert time.now() == NOON
-    assert timedelta(seconds=119) < time.left() <= timedelta(seconds=120)
+    assert timedelta(seconds=119) < time.remaining() <= timedelta(seconds=120)
     time.sleep(timedelta(0))
     stop.asked = "SIGINT"
     with pytest.raises(StoppedError):

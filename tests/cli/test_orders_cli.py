@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from nodefleet.domain.observation import Adopt, Drain, Pause, Recycle, Scale
+from nodefleet.model.snapshot import Adopt, Drain, Pause, Recycle, Scale
 from nodefleet_tools.cli import people
 from nodefleet_tools.cli.waking import FUNCTION
 from nodefleet_tools.sim.world import World
-from sim_connections import SimConnection, Terminal
+from support.sim_connections import SimConnection, Terminal
 from support.wording import assert_wording
-from worlds import shop
+from support.worlds import shop
 
 ME = ["--by", "ann"]
 SALE = ["--for", "2h", "--reason", "sale at noon", *ME]

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nodefleet.adapters.policy import load
-from nodefleet.adapters.policy.schema import schema
-from nodefleet.domain.plain import from_plain, to_plain
-from nodefleet.domain.policy import Limits, Policy, Pool, Threshold
+from nodefleet.model.serialization import from_plain, to_plain
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.demand import Threshold
+from nodefleet.policy.file_schema import schema
+from nodefleet.policy.loading import load
+from nodefleet.policy.pool import Limits, Pool
 from nodefleet_tools.cli import main
 from nodefleet_tools.cli.policy import summary
 from nodefleet_tools.cli.policy_file import UnreadableError, parsed, read_policy

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from nodefleet.adapters.policy import load
-from nodefleet.adapters.policy.form import CLUSTER_PARTS, SHARED_PARTS
-from nodefleet.domain.plain import kind_of
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.policy.demand import DemandRule, Source
-from nodefleet.domain.policy.presets import PRESETS
-from nodefleet.domain.policy.shape import classes_of, leaves, path_of
-from nodefleet.domain.problems import RefusedError
+from nodefleet.model.serialization import ValidationError, kind_of
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.demand import DemandRule, Source
+from nodefleet.policy.file_schema import CLUSTER_PARTS, PRESETS, SHARED_PARTS
+from nodefleet.policy.loading import load
+from nodefleet.policy.walk import classes_of, leaves, path_of
 from nodefleet_tools.cli.policy import worded
 from nodefleet_tools.cli.policy_file import parsed, problem_list
 
@@ -66,6 +64,6 @@ def test_the_table_of_presets_is_true(name):
 
 def test_the_refusal_is_what_one_gets():
     written = "limits: {mx: 20}\nsteps: {up: 0}\nwindows: [{name: w, cron: 0 25 * * *, lasting: 1h, min: 3}]"
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ValidationError) as refused:
         load(parsed(written).data)
     assert f"```\n{problem_list('my-policy.yaml', refused.value.problems)}\n```" in PAGE

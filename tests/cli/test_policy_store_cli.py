@@ -5,16 +5,16 @@ import json
 import pytest
 import typer
 
-from nodefleet.adapters.policy import load
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import PolicyVersion
 from nodefleet.errors import MalformedError, UnavailableError
+from nodefleet.model.decision import PolicyVersion
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.loading import load
 from nodefleet_tools.cli.changes import in_short, policy_changes
 from nodefleet_tools.sim.hooks import Moment, raising, when
 from nodefleet_tools.sim.world import World
-from sim_connections import SimConnection, Terminal
+from support.sim_connections import SimConnection, Terminal
 from support.wording import assert_wording
-from worlds import shop
+from support.worlds import shop
 
 ME = ["--by", "ann"]
 

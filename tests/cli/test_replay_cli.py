@@ -7,17 +7,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from nodefleet.decide.engine import decide
-from nodefleet.domain.plain import to_plain
-from nodefleet.domain.records import DecisionRecord, Question
+from nodefleet.engine.decide import decide
 from nodefleet.errors import ChangedError
-from nodefleet.loop.record import packed, unpacked
+from nodefleet.model.decision import DecisionRecord
+from nodefleet.model.serialization import to_plain
+from nodefleet.reconcile.audit import DecisionInput, pack_input, unpack_input
 from nodefleet_tools.cli.show_replay import differences
 from nodefleet_tools.replaying import by_another
 from nodefleet_tools.sim.world import World
-from sim_connections import SimConnection, Terminal
+from support.sim_connections import SimConnection, Terminal
 from support.wording import assert_wording
-from worlds import Cluster, empty, shop, spot_worker
+from support.worlds import Cluster, empty, shop, spot_worker
 
 SMALLER = "limits: {min: 2, max: 4}\n"
 LUNCH = "windows: [{name: lunch, cron: '0 12 * * *', lasting: 2h, min: 6}]\nlimits: {min: 2, max: 8}\n"
@@ -46,8 +46,8 @@ def record_of(world: World) -> DecisionRecord:
     return next(record for record in world.table.decisions if record.archived)
 
 
-def question_of(world: World) -> Question:
-    return unpacked(world.archive.kept[record_of(world).archived])
+def question_of(world: World) -> DecisionInput:
+    return unpack_input(world.archive.kept[record_of(world).archived])
 
 
 def rewrite(world: World, record: DecisionRecord) -> None:
@@ -111,7 +111,7 @@ def test_what_comes_out_otherwise_is_told_side_by_side(ask, grown):
     (pool,) = question.policy.pools
     smaller = replace(pool, limits=replace(pool.limits, max=4))
     key = record_of(world).archived
-    world.archive.kept[key] = packed(replace(question, policy=replace(question.policy, pools=(smaller,))))
+    world.archive.kept[key] = pack_input(replace(question, policy=replace(question.policy, pools=(smaller,))))
     done = ask("replay")
     page = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert done.exit_code == 1

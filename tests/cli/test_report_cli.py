@@ -6,14 +6,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from nodefleet.domain.journal import Journal, Usage
 from nodefleet.errors import UnavailableError
+from nodefleet.model.state import LoopState, Usage
 from nodefleet_tools.cli.report import current_week
 from nodefleet_tools.sim.table import stamp
 from nodefleet_tools.sim.world import World
-from sim_connections import SimConnection, Terminal
-from week_builders import MONDAY, NEXT_MONDAY, hours, used
-from worlds import shop
+from support.sim_connections import SimConnection, Terminal
+from support.week_builders import MONDAY, NEXT_MONDAY, hours, used
+from support.worlds import shop
 
 WEDNESDAY = NEXT_MONDAY + timedelta(days=2, hours=10, minutes=20)
 
@@ -23,7 +23,7 @@ def world(at: datetime = WEDNESDAY, usage: tuple[Usage, ...] = (), running: Usag
     made.settle()
     for each in usage:
         made.table.put("usage", stamp(each.hour), each)
-    made.table.put("journal", "", Journal(usage=running))
+    made.table.put("journal", "", LoopState(usage=running))
     return made
 
 

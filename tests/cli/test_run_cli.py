@@ -7,14 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.observation import LaunchTarget
 from nodefleet.errors import UnavailableError
+from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet_tools.cli.people import someone
 from nodefleet_tools.sim.hooks import Hook, Moment, raising, when
-from sim_connections import SimConnection, Terminal
+from support.sim_connections import SimConnection, Terminal
 from support.wording import assert_wording
-from worlds import Cluster, empty, shop
+from support.worlds import Cluster, empty, shop
 
 METRICS = {"PROMETHEUS_URL": "http://prometheus:9090"}
 

@@ -7,7 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from nodefleet_tools.cli import main
-from played_days import small
+from support.played_days import small
 
 LOAD = [{"kind": "stairs", "points": {"12:00": 100, "12:05": 300}}]
 SERVICES = [{"workload": "web", "per_pod": 25, "replicas": {"min": 6, "max": 24}, "load": LOAD}]

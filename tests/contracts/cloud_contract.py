@@ -11,11 +11,11 @@ from typing import Protocol
 
 import pytest
 
-from nodefleet.domain.machines import Instance, InstanceState, Market
-from nodefleet.domain.names import ROLE_SERVER, ROLE_WORKER
-from nodefleet.domain.operations import Launch, RefusalKind
-from nodefleet.domain.resources import Resources
 from nodefleet.errors import ChangedError, DeniedError
+from nodefleet.model.inventory import Instance, InstanceState, Market
+from nodefleet.model.names import ROLE_SERVER, ROLE_WORKER
+from nodefleet.model.operations import Launch, RefusalKind
+from nodefleet.model.workload import Resources
 from nodefleet.ports import Cloud
 
 KNOWN, OTHER, NOT_OFFERED = "t3.small", "t2.small", "t9.enormous"

@@ -11,11 +11,11 @@ from typing import Protocol
 
 import pytest
 
-from nodefleet.domain.machines import Node
-from nodefleet.domain.names import LEAVING_TAINT, POOL_LABEL
-from nodefleet.domain.operations import Cordon, PodRef
-from nodefleet.domain.workload import Effect, Pod, PodPhase, Taint
 from nodefleet.errors import ChangedError
+from nodefleet.model.inventory import Node
+from nodefleet.model.names import LEAVING_TAINT, POOL_LABEL
+from nodefleet.model.operations import Cordon, PodRef
+from nodefleet.model.workload import Effect, Pod, PodPhase, Taint
 from nodefleet.ports import Cluster, Eviction
 
 DEDICATED = Taint(key="dedicated", value="db", effect=Effect.NO_EXECUTE)

@@ -15,19 +15,17 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from builders import NOON, after
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action, Count, Decision, PoolDecision
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import Journal, PoolUsage, Said, Usage
-from nodefleet.domain.machines import Notice, NoticeKind
-from nodefleet.domain.memory import Level, Memory, PoolMemory
-from nodefleet.domain.observation import LaunchTarget, Pause, Scale
-from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.errors import ChangedError, LostLeaseError
-from nodefleet.ports import Changes, Held, History, Lease, State, Store
-from operation_builders import cleanup, launch, removal
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action, Decision, DecisionRecord, PolicyVersion, PoolDecision
+from nodefleet.model.events import Event
+from nodefleet.model.fleet import Count
+from nodefleet.model.inventory import Notice, NoticeKind
+from nodefleet.model.snapshot import Deployment, LaunchTarget, Pause, Scale
+from nodefleet.model.state import AlertRecord, Level, LoopState, Memory, PoolMemory, PoolUsage, Usage
+from nodefleet.ports import Changes, History, Lease, LeaseHeld, State, Store
+from support.builders import NOON, after
+from support.operation_builders import cleanup, launch, removal
 
 T = TypeVar("T")
 SHOP, BANK = "shop", "bank"
@@ -83,11 +81,11 @@ def record(number: int = 1, at: datetime = NOON, **changes: object) -> DecisionR
     return replace(base, **changes)
 
 
-def journal(reason: str = "known") -> Journal:
+def journal(reason: str = "known") -> LoopState:
     pools = {"default": PoolMemory(last_grow=after(-60), members=("i-1", "i-2"))}
-    said = {reason: Said(told_at=NOON, seen_at=after(1))}
+    said = {reason: AlertRecord(told_at=NOON, seen_at=after(1))}
     running = Usage(hour=NOON, last=after(60), pools={"default": PoolUsage(usd=0.25, types={"t3.small": 60.0})})
-    return Journal(memory=Memory(level=Level.RECOVERY, pools=pools), said=said, usage=running)
+    return LoopState(memory=Memory(level=Level.RECOVERY, pools=pools), said=said, usage=running)
 
 
 def at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
@@ -118,7 +116,7 @@ class StoreContract:
 
     def test_a_held_lease_says_who_has_it_and_until_when(self, store: Store):
         take(store, "run-1", until=after(120.25))
-        assert store.acquire("run-2", after(1), after(301), SKEW) == Held(owner="run-1", expires=after(120.25))
+        assert store.acquire("run-2", after(1), after(301), SKEW) == LeaseHeld(owner="run-1", expires=after(120.25))
 
     def test_whoever_is_refused_changes_nothing(self, store: Store):
         lease = take(store)
@@ -130,7 +128,7 @@ class StoreContract:
     def test_an_expired_lease_is_not_taken_within_the_allowance_for_clocks(self, store: Store):
         take(store, until=after(100))
         for late in (100, 103, 105):
-            assert isinstance(store.acquire("run-2", after(late), after(400), SKEW), Held)
+            assert isinstance(store.acquire("run-2", after(late), after(400), SKEW), LeaseHeld)
 
     def test_an_expired_lease_is_taken_after_it_with_a_higher_fence(self, store: Store):
         first = take(store, until=after(100))
@@ -210,7 +208,7 @@ class StoreContract:
         seen = store.state().wake
         store.wake()
         assert not store.release(lease, seen)
-        assert isinstance(store.acquire("run-2", after(1), after(300), SKEW), Held)
+        assert isinstance(store.acquire("run-2", after(1), after(300), SKEW), LeaseHeld)
         store.commit(lease, Changes(put=(launch(),)))
         assert store.release(lease, store.state().wake)
 
@@ -232,7 +230,7 @@ class StoreContract:
                     if store.release(lease, seen):
                         return seen
 
-            def urgent(store: Store = world.store(f"cluster-{number}")) -> Lease | Held:
+            def urgent(store: Store = world.store(f"cluster-{number}")) -> Lease | LeaseHeld:
                 store.wake()
                 return store.acquire("urgent", after(1), after(300), SKEW)
 
@@ -369,7 +367,7 @@ class StoreContract:
     def test_big_records_come_back_whole(self, store: Store):
         """A big fleet's memory, and more than a megabyte of operations, which DynamoDB gives in pages."""
         members = tuple(f"i-{number:017x}" for number in range(3000))
-        big = Journal(memory=Memory(pools={"default": PoolMemory(members=members)}))
+        big = LoopState(memory=Memory(pools={"default": PoolMemory(members=members)}))
         chance = random.Random(7)  # noqa: S311  # it makes text that does not compress
         operations = tuple(removal(id=f"r{n}", reason=chance.randbytes(200_000).hex()) for n in range(6))
         lease = take(store)
@@ -554,7 +552,7 @@ class StoreContract:
         with pytest.raises(ChangedError):
             store.commit(lease, Changes(journal=journal(), put=(launch(),), policy=version(1, "stack")))
         state = store.state()
-        assert (state.policy, state.operations, state.journal) == (version(1, "ann"), (), Journal())
+        assert (state.policy, state.operations, state.journal) == (version(1, "ann"), (), LoopState())
 
     def test_policies_are_sorted_as_numbers(self, world: StoreWorld):
         history = world.history()

@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from e2e.parts.running import running
 from e2e.site.waiting import until
-from nodefleet.adapters.k8s import NEEDED, NEEDED_PATHS
-from nodefleet.adapters.k8s.resources import NAMESPACES, Resource
+from nodefleet.adapters.kubernetes import NEEDED, NEEDED_PATHS
+from nodefleet.adapters.kubernetes.resources import NAMESPACES, Resource
 from nodefleet_infra import manifests
-from real_cluster_world import Admin
-from shipped_metrics import SITE
+from support.real_cluster_world import Admin
+from support.shipped_metrics import SITE
 
 USER = f"system:serviceaccount:{manifests.NAMESPACE}:{manifests.ACCOUNT}"
 _EVERYBODY = ("system:basic-user", "system:discovery", "system:public-info-viewer")

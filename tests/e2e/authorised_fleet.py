@@ -9,12 +9,9 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-import k8s_objects
-from deployed import Deployed, cold
-from deployed_site import name_of, written
 from e2e.authorised import AuthorisedCluster
-from nodefleet import wiring
-from nodefleet.adapters.k8s.resources import (
+from nodefleet import bootstrap
+from nodefleet.adapters.kubernetes.resources import (
     BUDGETS,
     CLAIMS,
     DAEMON_SETS,
@@ -30,9 +27,12 @@ from nodefleet.adapters.k8s.resources import (
     Request,
     Resource,
 )
-from nodefleet.domain.workload import HOST_LABEL
+from nodefleet.model.workload import HOST_LABEL
 from nodefleet_tools.doctor.readings import LABELLED
-from prometheus_stand_in import vector
+from support import k8s_objects
+from support.deployed import Deployed, cold
+from support.deployed_site import name_of, written
+from support.prometheus_stand_in import vector
 
 ONE_LOOK = timedelta(seconds=24)  # what a run gets: time for a look, and for no pause
 _SPOT_ROLE = "AWSServiceRoleForEC2Spot"
@@ -73,7 +73,7 @@ class Fleet:
         iam = self.deployed.client("iam")
         if _SPOT_ROLE not in {role["RoleName"] for role in iam.list_roles()["Roles"]}:
             iam.create_role(RoleName=_SPOT_ROLE, AssumeRolePolicyDocument="{}")
-        self.deployed.put_secret(wiring.settings().slack_secret, {"url": "https://hooks.slack.com/services/T0/B0/x"})
+        self.deployed.put_secret(bootstrap.settings().slack_secret, {"url": "https://hooks.slack.com/services/T0/B0/x"})
         scraped = [{"role": "worker", "pool": "default", "node": name_of(instance)} for instance in self.workers]
         usual = self.site.prometheus.answer
         self.site.prometheus.answer = lambda query: (

@@ -19,12 +19,12 @@ from typing import Any
 from uuid import uuid4
 
 # The methods of what the loop uses are named by the class that adapters give it.
-LOOK = "nodefleet.loop.run:look"
-ACQUIRE = "nodefleet.adapters.aws.state.store:DynamoStore.acquire"
-COMMIT = "nodefleet.adapters.aws.state.store:DynamoStore.commit"
-RELEASE = "nodefleet.adapters.aws.state.store:DynamoStore.release"
+LOOK = "nodefleet.reconcile.run:reconcile_once"
+ACQUIRE = "nodefleet.adapters.dynamodb.store:DynamoStore.acquire"
+COMMIT = "nodefleet.adapters.dynamodb.store:DynamoStore.commit"
+RELEASE = "nodefleet.adapters.dynamodb.store:DynamoStore.release"
 LAUNCH = "nodefleet.adapters.aws.ec2:Ec2.launch"
-CLAIM = "nodefleet.adapters.aws.sent:SentTable.claim"
+CLAIM = "nodefleet.adapters.dynamodb.delivery_log:DynamoDeliveryLog.claim"
 
 PATIENCE = 240.0  # seconds for whatever a test waits for: fifty processes on a busy machine take their time
 _SERVER = multiprocessing.get_context("forkserver")
@@ -34,19 +34,19 @@ _SERVER.set_forkserver_preload(
         "boto3",
         "kubernetes.client",
         "nodefleet.adapters.aws.archive",
-        "nodefleet.adapters.aws.cloudwatch",
+        "nodefleet.adapters.aws.metrics",
         "nodefleet.adapters.aws.ec2",
         "nodefleet.adapters.aws.secrets",
-        "nodefleet.adapters.aws.sent",
-        "nodefleet.adapters.aws.sqs",
-        "nodefleet.adapters.aws.state.history",
-        "nodefleet.adapters.aws.state.store",
-        "nodefleet.adapters.gauges",
-        "nodefleet.adapters.k8s.cluster",
-        "nodefleet.adapters.k8s.late",
-        "nodefleet.adapters.policy.reader",
-        "nodefleet.adapters.prometheus.client",
-        "nodefleet.adapters.slack.notifier",
+        "nodefleet.adapters.dynamodb.delivery_log",
+        "nodefleet.adapters.aws.metrics",
+        "nodefleet.adapters.dynamodb.store",
+        "nodefleet.adapters.dynamodb.store",
+        "nodefleet.adapters.metric_sources",
+        "nodefleet.adapters.kubernetes.cluster",
+        "nodefleet.adapters.kubernetes.cluster",
+        "nodefleet.policy.loading",
+        "nodefleet.adapters.prometheus",
+        "nodefleet.adapters.slack.webhook",
         "nodefleet.handlers.notify",
         "nodefleet.handlers.reconcile",
         "requests",
@@ -146,8 +146,8 @@ def _invoked(order: Order, answers: Connection) -> None:
 
 
 def _handled(order: Order) -> Any:
-    from nodefleet import wiring  # noqa: PLC0415  # the server has it already; the test need not
-    from nodefleet.adapters import machine_time  # noqa: PLC0415
+    from nodefleet import bootstrap  # noqa: PLC0415  # the server has it already; the test need not
+    from nodefleet.adapters import clock as machine_time  # noqa: PLC0415
     from nodefleet.adapters.aws import session  # noqa: PLC0415
 
     ahead = order.at - datetime.now(UTC) if order.at else timedelta(0)
@@ -155,7 +155,7 @@ def _handled(order: Order) -> Any:
     def clock() -> datetime:
         return datetime.now(UTC) + ahead
 
-    machine_time.utc_now = wiring.utc_now = clock
+    machine_time.utc_now = bootstrap.utc_now = clock
     session.TABLE_READ_SECONDS = 60  # fifty on two cores wait for each other
     for gate in order.gates:
         _shut(gate)

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from deployed import Deployed, account, deployment
 from e2e.instances import Gate, Instance, Order, Outcome, StartLine
 from e2e.parts.running import RunningParts
-from moto_over_http import moto_over_http
-from nodefleet import wiring
+from nodefleet import bootstrap
 from nodefleet.adapters.aws import session
-from nodefleet.adapters.aws.state import keys
+from nodefleet.adapters.dynamodb import codec
+from support.deployed import Deployed, account, deployment
+from support.moto_over_http import moto_over_http
 
 __all__ = ["account"]
 
@@ -28,9 +28,9 @@ def on_dynamodb(account: None, real_parts: RunningParts) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", real_parts.dynamodb_endpoint)
         patch.setattr(session, "TABLE_READ_SECONDS", 60)  # the first table takes its time on a busy machine
-        wiring.forget()
+        bootstrap.forget()
         yield
-        wiring.forget()
+        bootstrap.forget()
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Shop:
 
     @property
     def lease(self) -> dict[str, Any]:
-        (item,) = self.deployed.items(keys.LEASE)
+        (item,) = self.deployed.items(codec.LEASE)
         return item
 
     @property

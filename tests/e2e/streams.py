@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from e2e.site.patterns import matches
-from infra_mocks import Graph
+from support.infra_mocks import Graph
 
 Record = dict[str, Any]  # as a function gets it
 Function = Callable[[dict[str, Any]], Any]

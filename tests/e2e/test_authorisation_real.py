@@ -13,15 +13,15 @@ import pytest
 import requests
 from typer.testing import CliRunner
 
-from deployed import Deployed, account, deployed
 from e2e.authorised import NEEDED_RIGHTS, USER, AuthorisedCluster, Right, authorised_cluster
 from e2e.authorised_fleet import Fleet
-from function_output import Printed
-from moto_over_http import moto_over_http
-from nodefleet import wiring
-from nodefleet.adapters.k8s.resources import Request
+from nodefleet import bootstrap
+from nodefleet.adapters.kubernetes.resources import Request
 from nodefleet_tools.cli import doctor as command
 from nodefleet_tools.cli import main
+from support.deployed import Deployed, account, deployed
+from support.function_output import Printed
+from support.moto_over_http import moto_over_http
 
 __all__ = ["account", "deployed"]
 
@@ -42,7 +42,7 @@ def fleet(cluster: AuthorisedCluster, deployed: Deployed, monkeypatch: pytest.Mo
     made.please_doctor()
     monkeypatch.delenv("KUBECONFIG", raising=False)
     # AWS's clients are dear to make.
-    monkeypatch.setattr(command.QuietConnection, "session", wiring.shared().session, raising=False)
+    monkeypatch.setattr(command.QuietConnection, "session", bootstrap.shared_clients().session, raising=False)
     yield made
     made.close()
 

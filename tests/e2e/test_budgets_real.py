@@ -17,16 +17,16 @@ from e2e.budgets.cases import EVICTED, Case, Kind, Workload, all_cases
 from e2e.budgets.objects import template
 from e2e.budgets.staging import Counted, Outcome, Stage, counted, stage, until
 from e2e.parts.running import running
-from nodefleet.adapters.k8s.resources import BUDGETS, NAMESPACES, PODS, Resource
-from nodefleet.decide.disruption import Ledger, Permitted, Refusal, Refused, allowance
-from nodefleet.domain.workload import BudgetStatus, PodPhase
+from nodefleet.adapters.kubernetes.resources import BUDGETS, NAMESPACES, PODS, Resource
+from nodefleet.eviction.budgets import BudgetTracker, EvictionPermitted, EvictionRefusal, EvictionRefused, allowance
+from nodefleet.model.workload import BudgetStatus, PodPhase
 
 SEEDS = 110
 CASES = all_cases(SEEDS)
 # No cluster would say so: whoever has figures of his own says less.
 TOO_GOOD = BudgetStatus(disruptions_allowed=10**6, current_healthy=10**6, desired_healthy=0, expected_pods=10**6)
 WENT, REFUSED, SEVERAL = 201, 429, 500
-ANSWERS = {Refusal.NONE_LEFT: REFUSED, Refusal.SEVERAL_BUDGETS: SEVERAL}
+ANSWERS = {EvictionRefusal.NONE_LEFT: REFUSED, EvictionRefusal.SEVERAL_BUDGETS: SEVERAL}
 LIMITS = ("minAvailable", "maxUnavailable")
 WEB = {"app": "web"}
 
@@ -56,14 +56,14 @@ def is_known(counted: Counted, outcome: Outcome) -> bool:
     return allowance(replace(counted.budget, status=TOO_GOOD), outcome.pods) != TOO_GOOD
 
 
-def our_own(outcome: Outcome) -> Ledger:
+def our_own(outcome: Outcome) -> BudgetTracker:
     """What we make of the pods alone."""
-    return Ledger([replace(each.budget, status=None) for each in outcome.budgets], outcome.pods)
+    return BudgetTracker([replace(each.budget, status=None) for each in outcome.budgets], outcome.pods)
 
 
-def gone_by(outcome: Outcome) -> Ledger:
+def gone_by(outcome: Outcome) -> BudgetTracker:
     """What decisions go by."""
-    return Ledger([each.budget for each in outcome.budgets], outcome.pods)
+    return BudgetTracker([each.budget for each in outcome.budgets], outcome.pods)
 
 
 # ── all cases ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -84,7 +84,7 @@ def test_what_we_go_by_allows_as_much_as_the_controller(outcome: Outcome) -> Non
 
 def test_a_pod_may_go_if_the_eviction_api_lets_it(outcome: Outcome) -> None:
     verdicts = {pod.key: gone_by(outcome).verdict(pod) for pod in outcome.pods}
-    ours = {key: WENT if isinstance(each, Permitted) else ANSWERS[each.why] for key, each in verdicts.items()}
+    ours = {key: WENT if isinstance(each, EvictionPermitted) else ANSWERS[each.why] for key, each in verdicts.items()}
     assert ours == outcome.answers
 
 
@@ -92,9 +92,13 @@ def test_what_we_cannot_know_is_said_and_by_itself_allows_nothing(outcome: Outco
     unknown = {each.budget.key for each in outcome.budgets if not is_known(each, outcome)}
     for pod in outcome.pods:
         verdict = our_own(outcome).verdict(pod)
-        if isinstance(verdict, Refused) and verdict.budgets[0] in unknown and verdict.why is Refusal.NONE_LEFT:
+        if (
+            isinstance(verdict, EvictionRefused)
+            and verdict.budgets[0] in unknown
+            and verdict.why is EvictionRefusal.NONE_LEFT
+        ):
             assert verdict.sentence.endswith("is not known")
-        assert not (isinstance(verdict, Permitted) and verdict.budget in unknown)
+        assert not (isinstance(verdict, EvictionPermitted) and verdict.budget in unknown)
 
 
 AT_LEAST: dict[str | int, int] = {
@@ -185,8 +189,8 @@ def test_the_scale_of_a_custom_resource_is_known_to_the_cluster_only(staged: Sta
     (budget,) = (each for each in view.budgets if each.namespace == namespace)
     pods = [pod for pod in view.pods or () if pod.namespace == namespace]
     assert allowance(budget, pods) == counted(budget, admin.do(BUDGETS.get("b", namespace))).figures
-    refused = Ledger([replace(budget, status=None)], pods).verdict(pods[0])
-    assert isinstance(refused, Refused)
+    refused = BudgetTracker([replace(budget, status=None)], pods).verdict(pods[0])
+    assert isinstance(refused, EvictionRefused)
     assert refused.sentence == (
         f"budget {namespace}/b allows 0 disruptions: the scale of Widget w, which owns pod {pods[0].key}, is not known"
     )

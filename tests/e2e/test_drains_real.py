@@ -14,17 +14,17 @@ from e2e.drains.story import DRAIN, STUCK_AFTER, Story, played
 from e2e.drains.watching import Sight
 from e2e.site.site import Site
 from e2e.site.waiting import until
-from nodefleet.domain.decision import StayReason
-from nodefleet.domain.names import LEAVING_TAINT, REASON_ANNOTATION, REMOVAL_ANNOTATION
-from nodefleet.domain.workload import SCALE_DOWN_DISABLED
+from nodefleet.model.decision import KeepReason
+from nodefleet.model.names import LEAVING_TAINT, REASON_ANNOTATION, REMOVAL_ANNOTATION
+from nodefleet.model.workload import SCALE_DOWN_DISABLED
 
 PROTECTED = {
-    Home.REFUGE: (StayReason.OPTED_OUT, f"is annotated {SCALE_DOWN_DISABLED[0]}=true"),
-    Home.BARE: (StayReason.UNMANAGED_POD, "pod shop/bare has no controller: nobody would make it again"),
-    Home.ONLY: (StayReason.ONLY_STATEFUL_POD, "pod shop/only-0 is the only one of StatefulSet only"),
-    Home.DISK: (StayReason.LOCAL_DATA, "has its data on this node: local volume drains-disk"),
-    Home.SYSTEM: (StayReason.KUBE_SYSTEM, "has no budget that says how many of it are needed"),
-    Home.TWICE: (StayReason.BUDGET, "is covered by 2 budgets (shop/twice, shop/twice-too), so it cannot be evicted"),
+    Home.REFUGE: (KeepReason.OPTED_OUT, f"is annotated {SCALE_DOWN_DISABLED[0]}=true"),
+    Home.BARE: (KeepReason.UNMANAGED_POD, "pod shop/bare has no controller: nobody would make it again"),
+    Home.ONLY: (KeepReason.ONLY_STATEFUL_POD, "pod shop/only-0 is the only one of StatefulSet only"),
+    Home.DISK: (KeepReason.LOCAL_DATA, "has its data on this node: local volume drains-disk"),
+    Home.SYSTEM: (KeepReason.KUBE_SYSTEM, "has no budget that says how many of it are needed"),
+    Home.TWICE: (KeepReason.BUDGET, "is covered by 2 budgets (shop/twice, shop/twice-too), so it cannot be evicted"),
 }
 SEVERAL_BUDGETS = 500
 
@@ -44,7 +44,7 @@ def story(running_site: Site) -> Iterator[Story]:
 
 def test_whoever_is_not_protected_is_chosen(story: Story) -> None:
     expected = {home: reason for home, (reason, _) in PROTECTED.items()}
-    expected |= dict.fromkeys((*GO, *COME_BACK), StayReason.CHOSEN)
+    expected |= dict.fromkeys((*GO, *COME_BACK), KeepReason.CHOSEN)
     assert story.reasons(story.shrink()) == expected
 
 
@@ -141,7 +141,7 @@ def test_a_budget_that_never_allows_it_gives_the_node_back_in_time(story: Story)
     assert "budget shop/never allows 0 disruptions" in event.text
     assert f"still there after {DRAIN} s" in event.text
     assert min(sight.ready(Home.NEVER.value) for sight in story.sights) >= 1
-    assert story.reasons(story.decisions[-1])[Home.NEVER] is StayReason.BACKING_OFF
+    assert story.reasons(story.decisions[-1])[Home.NEVER] is KeepReason.BACKING_OFF
 
 
 def test_pods_that_get_a_second_budget_give_the_node_back_at_once(story: Story) -> None:

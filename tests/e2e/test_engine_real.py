@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from deployed_functions import account_of_tests, functions_of
 from e2e.engine.engine import Engine, Ran, engine
-from infra_mocks import Graph, Made
-from infra_on_moto import MotoCloud
-from nodefleet.domain.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_ROLE
+from nodefleet.model.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_ROLE
+from support.deployed_functions import account_of_tests, functions_of
+from support.infra_mocks import Graph, Made
+from support.infra_on_moto import MotoCloud
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")

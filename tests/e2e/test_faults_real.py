@@ -16,15 +16,13 @@ from e2e.site.hardware import is_spot
 from e2e.site.policy import compressed
 from e2e.site.site import Site
 from e2e.site.waiting import until
-from function_output import Printed
-from lambda_runtime import FunctionError
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action
-from nodefleet.domain.memory import Level
-from nodefleet.domain.metrics import Metric
-from nodefleet.domain.names import LEAVING_TAINT
-from nodefleet.domain.records import DecisionRecord
-from nodefleet.loop.record import MAJOR
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action, DecisionRecord
+from nodefleet.model.names import LEAVING_TAINT, Metric
+from nodefleet.model.state import Level
+from nodefleet.reconcile.audit import MAJOR
+from support.function_output import Printed
+from support.lambda_runtime import FunctionError
 
 HOLD = 30  # seconds without shrinking after a part has returned: time to grow meanwhile on a busy machine too
 LOOKS = 3  # while a part is away; two calm readings are enough to shrink when none is

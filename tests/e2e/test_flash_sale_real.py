@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from e2e.site.policy import compressed
 from e2e.site.site import Site
 from e2e.site.waiting import until
-from nodefleet.domain.decision import Action
+from nodefleet.model.decision import Action
 
 # As long as rows 20:04 to 20:10 may take here, on a busy machine too.
 POLICY = compressed(limits={"min": 2, "max": 10}, cooldown={"up": 60, "down": 40})

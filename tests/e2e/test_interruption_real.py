@@ -8,10 +8,9 @@ from e2e.site.hardware import is_spot
 from e2e.site.policy import compressed
 from e2e.site.site import Site
 from e2e.site.waiting import until
-from nodefleet.domain.decision import Action
-from nodefleet.domain.names import LEAVING_TAINT
-from nodefleet.domain.operations import Launch, Open, Purpose
-from nodefleet.domain.records import DecisionRecord
+from nodefleet.model.decision import Action, DecisionRecord
+from nodefleet.model.names import LEAVING_TAINT
+from nodefleet.model.operations import Create, Launch, Purpose
 
 WEB = "web"
 NOTICE = 600.0  # seconds; the test takes the machine when the time has come, however long that was
@@ -55,7 +54,7 @@ def test_a_spot_worker_that_ec2_takes_is_drained_and_replaced_on_demand(
 
 
 def _launches(record: DecisionRecord) -> list[Launch]:
-    opened = [step.operation for step in record.decision.pools[0].plan if isinstance(step, Open)]
+    opened = [step.operation for step in record.decision.pools[0].plan if isinstance(step, Create)]
     return [operation for operation in opened if isinstance(operation, Launch)]
 
 

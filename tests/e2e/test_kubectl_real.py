@@ -11,8 +11,8 @@ from e2e.parts.recipes import program
 from e2e.site.policy import compressed
 from e2e.site.site import Site
 from e2e.site.waiting import LONGEST, until
-from nodefleet.domain.names import CAPACITY_LABEL, LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION
-from nodefleet.domain.workload import ZONE_LABEL
+from nodefleet.model.names import CAPACITY_LABEL, LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION
+from nodefleet.model.workload import ZONE_LABEL
 
 Kubectl = Callable[..., str]
 

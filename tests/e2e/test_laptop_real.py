@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from deployed import account
 from e2e.instances import LOOK, Gate
 from e2e.parts.running import RunningParts
 from e2e.shop_on_dynamodb import Shop, on_dynamodb, ran, shop
+from support.deployed import account
 
 __all__ = ["account", "on_dynamodb", "shop"]
 

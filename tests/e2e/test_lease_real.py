@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from deployed import POLICY, account
 from e2e.instances import (
     ACQUIRE,
     COMMIT,
@@ -21,7 +20,8 @@ from e2e.instances import (
     wait_until_answered,
 )
 from e2e.shop_on_dynamodb import Shop, on_dynamodb, ran, shop
-from nodefleet.domain.operations import Launch
+from nodefleet.model.operations import Launch
+from support.deployed import POLICY, account
 
 __all__ = ["account", "on_dynamodb", "shop"]
 

@@ -22,13 +22,13 @@ from e2e.parts.prometheus import Alertmanager, Prometheus
 from e2e.parts.recipes import program
 from e2e.parts.running import RunningParts
 from e2e.site.waiting import eventually
-from nodefleet.adapters.aws.wakeups import Wakeup, wakeups
-from nodefleet.adapters.k8s.permissions import NEEDED
-from nodefleet.adapters.prometheus.promql import for_pool
-from nodefleet.domain.names import LEAVING_TAINT
-from nodefleet.domain.policy.pool import Queries
+from nodefleet.adapters.aws.triggers import Trigger, triggers_in
+from nodefleet.adapters.kubernetes.resources import NEEDED
+from nodefleet.adapters.prometheus import for_pool
+from nodefleet.model.names import LEAVING_TAINT
+from nodefleet.policy.pool import Queries
 from nodefleet_infra import manifests
-from shipped_metrics import KNOWN, SITE, node_target, scrape_configs
+from support.shipped_metrics import KNOWN, SITE, node_target, scrape_configs
 
 DRY = {"dry_run": "All", "field_validation": "Strict"}
 
@@ -289,4 +289,4 @@ def test_alertmanager_tells_sns_at_once_whom_it_is_about(tmp_path: Path) -> None
     assert message[f"{attribute}.Name"] == ["cluster"]
     told = {"cluster": {"Type": "String", "Value": message[f"{attribute}.Value.StringValue"][0]}}
     event = {"Records": [{"Sns": {"Message": message["Message"][0], "MessageAttributes": told}}]}
-    assert wakeups(event, ["dev-blog", SITE.cluster]) == (Wakeup(cluster=SITE.cluster, urgent=True),)
+    assert triggers_in(event, ["dev-blog", SITE.cluster]) == (Trigger(cluster=SITE.cluster, urgent=True),)

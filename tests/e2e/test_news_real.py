@@ -10,18 +10,18 @@ import boto3
 import pytest
 
 from contracts.store_contract import event
-from deployed import account
 from e2e.instances import CLAIM, StartLine
 from e2e.shop_on_dynamodb import Shop, on_dynamodb, shop
 from e2e.site.waiting import until
 from e2e.streams import Mapped, StreamPump
-from function_output import Printed
-from infra_mocks import DEV, deployed_stack
-from loopback_slack import Answer, LoopbackSlack, loopback_slack
-from nodefleet import wiring
-from nodefleet.adapters.aws.state import keys
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.events import Event
+from nodefleet import bootstrap
+from nodefleet.adapters.dynamodb import codec
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.events import Event
+from support.deployed import account
+from support.function_output import Printed
+from support.infra_mocks import DEV, deployed_stack
+from support.loopback_slack import Answer, LoopbackSlack, loopback_slack
 
 __all__ = ["account", "on_dynamodb", "shop"]
 
@@ -55,7 +55,7 @@ def news(shop: Shop) -> Iterator[News]:
     streams = boto3.client("dynamodbstreams", endpoint_url=dynamodb.meta.endpoint_url)
     pump = StreamPump(streams, made["LatestStreamArn"], Mapped.declared(graph), deployed.notify)
     with loopback_slack() as slack:
-        deployed.put_secret(wiring.settings().slack_secret, {"url": slack.hook.url})
+        deployed.put_secret(bootstrap.settings().slack_secret, {"url": slack.hook.url})
         yield News(shop, slack, pump)
 
 
@@ -83,7 +83,7 @@ def test_each_event_of_a_run_is_one_message_and_nothing_else_is_brought(news: Ne
     assert len(messages) == 2
     assert sum("min is 2, 0 are there" in message for message in messages) == 1
     found = records(news)
-    assert all(record["dynamodb"]["Keys"][keys.SORT]["S"].startswith(keys.EVENTS) for record in found)
+    assert all(record["dynamodb"]["Keys"][codec.SORT]["S"].startswith(codec.EVENTS) for record in found)
     assert len(found) == 2
     assert news.pump.passed_over > 5  # lease, memory, operations, decision: nobody's news
 
@@ -119,8 +119,8 @@ def test_a_record_that_cannot_be_read_is_set_aside_and_what_follows_is_told(
     news: News, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deployed = news.shop.deployed
-    key = keys.event_key(datetime.now(UTC), "e9")
-    poison = {keys.PARTITION: {"S": deployed.site.name}, keys.SORT: {"S": key}, "body": {"B": b"\x00 not ours"}}
+    key = codec.event_key(datetime.now(UTC), "e9")
+    poison = {codec.PARTITION: {"S": deployed.site.name}, codec.SORT: {"S": key}, "body": {"B": b"\x00 not ours"}}
     news.tell(told(news.shop, 1))
     deployed.client("dynamodb").put_item(TableName=deployed.table, Item=poison)
     news.tell(told(news.shop, 2))

@@ -10,8 +10,8 @@ from e2e.site.policy import compressed
 from e2e.site.site import Site
 from e2e.site.waiting import until
 from e2e.site.workloads import NAMESPACE
-from nodefleet.adapters.k8s.resources import Resource
-from nodefleet.domain.decision import Action
+from nodefleet.adapters.kubernetes.resources import Resource
+from nodefleet.model.decision import Action
 
 SHOP = "shop"
 # As shipped, cooldown.up equals health.join_limit; long enough here for a machine that joins on a busy computer: one

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from deployed_functions import account_of_tests
 from e2e.engine.engine import Engine, Ran, engine
+from support.deployed_functions import account_of_tests
 
 STACK, FILE = "prod", "Pulumi.prod.yaml"
 FOREIGN = "arn:aws:iam::111111111111:role/deployer"

@@ -9,20 +9,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-import k8s_objects
 from e2e.metrics.node_exporter import Machine, NodeExporter
 from e2e.metrics.scraping import node_targets, quick, write_targets
 from e2e.parts.prometheus import Prometheus as PrometheusPart
 from e2e.site.waiting import eventually
-from nodefleet.adapters.gauges import Sources
-from nodefleet.adapters.prometheus.answer import number
-from nodefleet.adapters.prometheus.client import Prometheus
-from nodefleet.adapters.prometheus.promql import for_pool
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.policy.pool import Queries
-from nodefleet.domain.readings import Missing, PoolReadings, Reading, Sample
+from nodefleet.adapters.metric_sources import Sources
+from nodefleet.adapters.prometheus import PrometheusClient, for_pool, one_number
+from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool, Queries
 from nodefleet_infra import manifests
-from shipped_metrics import SITE
+from support import k8s_objects
+from support.shipped_metrics import SITE
 
 DAY = 86400.0
 WITHIN = timedelta(seconds=5)
@@ -58,9 +56,9 @@ class Watched:
         self.part.part.start()
 
     @property
-    def prometheus(self) -> Prometheus:
+    def prometheus(self) -> PrometheusClient:
         assert self.part is not None
-        return Prometheus(self.part.endpoint)
+        return PrometheusClient(self.part.endpoint)
 
     def look(self, pool: str) -> PoolReadings:
         return Sources(prometheus=self.prometheus).read(POLICY, datetime.now(UTC), WITHIN)[pool]
@@ -68,7 +66,7 @@ class Watched:
     def asked(self, query: str, pool: str = "") -> float | Missing:
         text = for_pool(query, pool) if pool else query
         got = text if isinstance(text, Missing) else self.prometheus.ask(text, WITHIN)
-        return got if isinstance(got, Missing) else number(got)
+        return got if isinstance(got, Missing) else one_number(got)
 
     def measured(self, pool: str, nodes: int) -> bool:
         """So many workers of the pool are scraped, and long enough for a rate of each."""

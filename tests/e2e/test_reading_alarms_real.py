@@ -17,13 +17,13 @@ import yaml
 from e2e.parts.part import PartFailedError
 from e2e.parts.prometheus import Alertmanager, Prometheus
 from e2e.site.waiting import eventually
-from nodefleet.adapters.aws.alarms import arrived
-from nodefleet.notifying.news import Alarm, AlarmState
+from nodefleet.adapters.aws.incoming import decode_alarms
+from nodefleet.notifications.incoming import Alarm, AlarmState
 from nodefleet_infra import manifests
 from nodefleet_infra.names import Names
 from nodefleet_infra.reading_rules import reading_rules
 from nodefleet_infra.stack import stack_from
-from shipped_metrics import SITE
+from support.shipped_metrics import SITE
 
 TOPIC = "arn:aws:sns:ap-southeast-1:123456789012:node-fleet-dev-warning"
 ODD = 'the "slow" \\ {{ one }}'
@@ -54,7 +54,7 @@ class Topic:
 
     @property
     def alarms(self) -> list[Alarm]:
-        found = arrived([{"Sns": {"Message": each["Message"][0]}} for each in self.heard])
+        found = decode_alarms([{"Sns": {"Message": each["Message"][0]}} for each in self.heard])
         assert found.spoiled == ()
         return [each.told for each in found.news if isinstance(each.told, Alarm)]
 

@@ -12,13 +12,13 @@ import pytest
 
 from e2e.parts.running import RunningParts
 from e2e.site.waiting import until
-from nodefleet.adapters.k8s import KubernetesCluster
-from nodefleet.adapters.k8s.resources import CLAIMS, NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOLUMES
-from nodefleet.decide.scheduling.room import Room
-from nodefleet.decide.scheduling.standing import room_of
-from nodefleet.domain.observation import ClusterView
-from nodefleet.domain.workload import HOST_LABEL, Pod
-from real_cluster_world import Admin
+from nodefleet.adapters.kubernetes import KubernetesCluster
+from nodefleet.adapters.kubernetes.resources import CLAIMS, NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOLUMES
+from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.workload import HOST_LABEL, Pod
+from nodefleet.scheduling.simulation import SchedulerSimulation
+from nodefleet.scheduling.templates import simulate_fleet
+from support.real_cluster_world import Admin
 
 NAMESPACE, HERE = "rules", "rules.test/here"
 FREE, TAINTED = "rules-free", "rules-tainted"
@@ -71,9 +71,9 @@ class Scene:
         (found,) = [pod for pod in self.view().pods or () if pod.name == name]
         return found
 
-    def room(self, without: Sequence[str] = ()) -> Room:
+    def room(self, without: Sequence[str] = ()) -> SchedulerSimulation:
         view = self.view()
-        return room_of(view.nodes, [pod for pod in view.pods or () if pod.name not in without], (), ())
+        return simulate_fleet(view.nodes, [pod for pod in view.pods or () if pod.name not in without], (), ())
 
 
 def mounting(claim: str) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from e2e.site.monitoring import quick_alertmanager
 from e2e.site.patterns import matches
 from e2e.site.policy import COMPRESSED, compressed
 from e2e.site.waiting import Beside, until
-from infra_mocks import DEV, deployed_stack
-from nodefleet.adapters.policy.reader import PolicyReader
-from nodefleet.domain.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LABEL
-from nodefleet.domain.workload import TYPE_LABEL, ZONE_LABEL
+from nodefleet.model.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LABEL
+from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL
+from nodefleet.policy.loading import PolicyReader
 from nodefleet_infra import manifests
-from shipped_metrics import SITE
+from support.infra_mocks import DEV, deployed_stack
+from support.shipped_metrics import SITE
 
 MACHINE = Metadata(instance="i-1", zone="here-1a", type="t3.small", address="127.1.2.3", market="spot")
 SIZE = {"cpus": 2, "memory_mib": 2048, "disk_gb": 20}

@@ -12,12 +12,12 @@ from e2e.parts.kwok import ALIVE_LABEL
 from e2e.parts.prometheus import Prometheus as PrometheusPart
 from e2e.parts.running import RunningParts
 from e2e.site.waiting import eventually
-from nodefleet.adapters.k8s.resources import NAMESPACES, NODES, PODS
-from nodefleet.adapters.prometheus.client import Prometheus
-from nodefleet.domain.readings import Missing
+from nodefleet.adapters.kubernetes.resources import NAMESPACES, NODES, PODS
+from nodefleet.adapters.prometheus import PrometheusClient
+from nodefleet.model.readings import Missing
 from nodefleet_infra import manifests
-from real_cluster_world import Admin
-from shipped_metrics import SITE
+from support.real_cluster_world import Admin
+from support.shipped_metrics import SITE
 
 WAITING = "waiting-for-a-node"
 WITHIN = timedelta(seconds=5)
@@ -71,7 +71,7 @@ def test_a_pod_without_a_node_raises_the_alert_and_one_that_pulls_its_image_does
     settings = quick(shipped, {"kube-state-metrics": tmp_path / "state.json"}, rules=[tmp_path / "rules.yml"])
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(settings))
     part = PrometheusPart(tmp_path, tmp_path / "prometheus.yml")
-    prometheus = Prometheus(part.endpoint)
+    prometheus = PrometheusClient(part.endpoint)
 
     def pods(query: str) -> set[str]:
         got = prometheus.ask(query, WITHIN)

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from nodefleet import wiring
+from nodefleet import bootstrap
 from nodefleet.errors import UnavailableError
 from nodefleet.handlers import notify
 
@@ -31,7 +31,7 @@ def wired(monkeypatch, recorder):
         finally:
             recorder.closed += 1
 
-    monkeypatch.setattr(wiring, "notifier", notifier, raising=False)
+    monkeypatch.setattr(bootstrap, "notifier", notifier, raising=False)
 
 
 def test_a_batch_is_handled_and_answered(monkeypatch):

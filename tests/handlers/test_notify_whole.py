@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from deployed import Deployed, account, deployed, to_function
-from function_output import Printed
-from loopback_slack import SECRET, Answer, LoopbackSlack, loopback_slack
-from nodefleet import settings, wiring
-from nodefleet.adapters.aws.state import keys
+from nodefleet import bootstrap, settings
+from nodefleet.adapters.dynamodb import codec
 from nodefleet.errors import MisconfiguredError, UnavailableError
+from support.deployed import Deployed, account, deployed, to_function
+from support.function_output import Printed
+from support.loopback_slack import SECRET, Answer, LoopbackSlack, loopback_slack
 
 __all__ = ["account", "deployed"]
 
@@ -19,7 +19,7 @@ __all__ = ["account", "deployed"]
 @pytest.fixture
 def slack(deployed: Deployed) -> Iterator[LoopbackSlack]:
     with loopback_slack() as made:
-        deployed.put_secret(wiring.settings().slack_secret, {"url": made.hook.url})
+        deployed.put_secret(bootstrap.settings().slack_secret, {"url": made.hook.url})
         yield made
 
 
@@ -71,7 +71,7 @@ def test_a_batch_with_other_records_and_a_broken_one_still_tells_the_rest(deploy
         **first,
         "dynamodb": {**first["dynamodb"], "SequenceNumber": "90", "NewImage": {"record": {"S": "event#"}}},
     }
-    lease = {**first, "dynamodb": {**first["dynamodb"], "Keys": {keys.SORT: {"S": keys.LEASE}}}}
+    lease = {**first, "dynamodb": {**first["dynamodb"], "Keys": {codec.SORT: {"S": codec.LEASE}}}}
     removed = {**first, "eventName": "REMOVE"}
     stream["Records"] = [broken, lease, removed, "nonsense", *stream["Records"]]
     assert deployed.notify(stream) == {"batchItemFailures": []}
@@ -116,16 +116,16 @@ def test_while_the_table_is_away_an_alarm_is_told_all_the_same(deployed, slack, 
     def away(*_, **__):
         raise UnavailableError("DynamoDB", "timed out")
 
-    for call in ("claim", "done", "release"):
-        monkeypatch.setattr(f"nodefleet.adapters.aws.sent.SentTable.{call}", away)
-    monkeypatch.setattr(wiring, "store_of", away)
+    for call in ("claim", "mark_sent", "release"):
+        monkeypatch.setattr(f"nodefleet.adapters.dynamodb.delivery_log.DynamoDeliveryLog.{call}", away)
+    monkeypatch.setattr(bootstrap, "store_of", away)
     assert deployed.notify(alarm()) == {}
     assert len(slack.messages) == 1
 
 
 def test_a_function_that_was_not_told_the_secret_s_name_says_so(deployed, monkeypatch):
     monkeypatch.delenv(settings.SLACK)
-    wiring.settings.cache_clear()
+    bootstrap.settings.cache_clear()
     with pytest.raises(MisconfiguredError, match=settings.SLACK):
         deployed.notify({"Records": []})
 
@@ -134,7 +134,7 @@ def test_a_webhook_that_is_rotated_is_used_when_the_old_one_has_grown_old(deploy
     deployed.tick()
     deployed.notify(deployed.stream())
     with loopback_slack() as other:
-        deployed.put_secret(wiring.settings().slack_secret, {"url": other.hook.url})
-        monkeypatch.setattr(wiring.shared().secrets, "_kept_for", timedelta(0).total_seconds())
+        deployed.put_secret(bootstrap.settings().slack_secret, {"url": other.hook.url})
+        monkeypatch.setattr(bootstrap.shared_clients().secrets, "_kept_for", timedelta(0).total_seconds())
         deployed.notify(alarm())
         assert (len(slack.messages), len(other.messages)) == (2, 1)

@@ -6,22 +6,21 @@ from contextlib import contextmanager
 
 import pytest
 
-from deployed import PASSWORD, account, cold, deployed, environment, lukewarm, two_clusters
-from deployed_site import Context, MovedClock
-from fake_api_server import TOKEN
-from function_output import Printed
-from nodefleet import settings, wiring
-from nodefleet.decide.engine import decide
-from nodefleet.domain.metrics import ABOUT
-from nodefleet.domain.names import TAG_CLUSTER, TAG_OPERATION, TAG_POOL, TAG_ROLE
-from nodefleet.domain.operations import Launch
+from nodefleet import bootstrap, settings
+from nodefleet.engine.decide import decide
 from nodefleet.handlers import reconcile
-from nodefleet.loop.record import outcome, unpacked
-from prometheus_stand_in import Http
+from nodefleet.model.names import METRIC_INFO, TAG_CLUSTER, TAG_OPERATION, TAG_POOL, TAG_ROLE
+from nodefleet.model.operations import Launch
+from nodefleet.reconcile.audit import outcome, unpack_input
+from support.deployed import PASSWORD, account, cold, deployed, environment, lukewarm, two_clusters
+from support.deployed_site import Context, MovedClock
+from support.fake_api_server import TOKEN
+from support.function_output import Printed
+from support.prometheus_stand_in import Http
 
 __all__ = ["account", "deployed", "two_clusters"]
 
-TEN = {metric.value for metric, about in ABOUT.items() if not about.opt_in}
+TEN = {metric.value for metric, about in METRIC_INFO.items() if not about.opt_in}
 
 
 @contextmanager
@@ -148,7 +147,7 @@ def test_a_decision_is_recorded_told_and_archived_and_replays_to_the_same(deploy
     assert record.did
     (kept,) = deployed.client("s3").list_objects_v2(Bucket=deployed.bucket)["Contents"]
     assert kept["Key"] == record.archived
-    question = unpacked(wiring.archive().fetch(record.archived))
+    question = unpack_input(bootstrap.archive().fetch(record.archived))
     assert outcome(decide(question.observation, question.memory, question.policy)) == record.outcome
     assert sorted(deployed.events()) == ["policy-changed", "scale-up"]
     lease, memory = deployed.items("state#lease")[0], deployed.items("state#memory")[0]
@@ -259,7 +258,7 @@ def test_while_another_run_is_at_work_it_leaves_but_an_alert_is_not_lost(deploye
 )
 def test_what_cannot_be_understood_is_acknowledged_with_a_metric_and_a_line(capsys, monkeypatch, event):
     """Without so much as a call to AWS."""
-    before = wiring.shared().session.calls()
+    before = bootstrap.shared_clients().session.calls()
     environment(monkeypatch, ["shop"], "table")
     monkeypatch.setenv(settings.METRICS, "MalformedEvents")
     clock = MovedClock()
@@ -269,7 +268,7 @@ def test_what_cannot_be_understood_is_acknowledged_with_a_metric_and_a_line(caps
     (line,) = printed.lines
     assert line["message"].startswith("Set aside: ")
     assert line["level"] == "WARNING"
-    assert wiring.shared().session.calls() == before
+    assert bootstrap.shared_clients().session.calls() == before
 
 
 # ── several clusters ─────────────────────────────────────────────────────────────────────────────────────────────

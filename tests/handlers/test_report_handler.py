@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from nodefleet import wiring
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.policy import Policy
+from nodefleet import bootstrap
 from nodefleet.errors import MalformedError, UnavailableError
 from nodefleet.handlers.report import handler
-from week_builders import CATALOG, MONDAY, NINE, hours, told, used
+from nodefleet.model.alerts import AlertKind
+from nodefleet.policy.cluster import Policy
+from support.week_builders import CATALOG, MONDAY, NINE, hours, told, used
 
 BERLIN_MONDAY = datetime(2026, 11, 16, 8, 0, 30, tzinfo=UTC)  # nine o'clock there
 
@@ -65,9 +65,9 @@ def deployed(monkeypatch):
         aside.append(error)
         return {"set_aside": str(error)}
 
-    monkeypatch.setattr(wiring, "reporter", reporter)
-    monkeypatch.setattr(wiring, "set_aside", set_aside)
-    monkeypatch.setattr(wiring, "settings", lambda: SimpleNamespace(clusters=tuple(tables)))
+    monkeypatch.setattr(bootstrap, "reporter", reporter)
+    monkeypatch.setattr(bootstrap, "set_aside", set_aside)
+    monkeypatch.setattr(bootstrap, "settings", lambda: SimpleNamespace(clusters=tuple(tables)))
     return SimpleNamespace(tables=tables, said=said, aside=aside, clock=clock)
 
 

@@ -10,24 +10,24 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from deployed import Deployed, account, cold, deployed
-from fake_api_objects import failure
-from fake_api_server import TOKEN
-from function_output import Printed
-from loopback_slack import Answer, loopback_slack
-from nodefleet import wiring
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action
-from nodefleet.domain.machines import Notice
-from nodefleet.domain.memory import Level
-from nodefleet.domain.metrics import Metric
+from nodefleet import bootstrap
 from nodefleet.errors import DeniedError, UnavailableError
 from nodefleet.handlers import interruption, reconcile
-from nodefleet.loop.parts import Parts
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action
+from nodefleet.model.inventory import Notice
+from nodefleet.model.names import Metric
+from nodefleet.model.state import Level
+from nodefleet.ports import Runtime
 from nodefleet.settings import Settings
 from nodefleet_tools.sim.world import World
-from prometheus_stand_in import Http
-from worlds import TICK, shop, spot_worker
+from support.deployed import Deployed, account, cold, deployed
+from support.fake_api_objects import failure
+from support.fake_api_server import TOKEN
+from support.function_output import Printed
+from support.loopback_slack import Answer, loopback_slack
+from support.prometheus_stand_in import Http
+from support.worlds import TICK, shop, spot_worker
 
 __all__ = ["account", "deployed"]
 
@@ -42,18 +42,18 @@ class Functions:
         self.world = world
         self.invocations = 0
         self.limit = timedelta(seconds=150)  # of an invocation
-        monkeypatch.setattr(wiring, "parts", self._parts)
-        monkeypatch.setattr(wiring, "settings", lambda: Settings(table="table", clusters=(world.name,)))
-        monkeypatch.setattr(wiring, "owners_of", lambda instances: {world.name: frozenset(instances)})
-        monkeypatch.setattr(wiring, "owner", lambda _: self._owner)
-        monkeypatch.setattr(wiring, "now", lambda: world.now)
+        monkeypatch.setattr(bootstrap, "parts", self._parts)
+        monkeypatch.setattr(bootstrap, "settings", lambda: Settings(table="table", clusters=(world.name,)))
+        monkeypatch.setattr(bootstrap, "owners_of", lambda instances: {world.name: frozenset(instances)})
+        monkeypatch.setattr(bootstrap, "owner", lambda _: self._owner)
+        monkeypatch.setattr(bootstrap, "now", lambda: world.now)
 
     @property
     def _owner(self) -> str:
         return f"invocation-{self.invocations}"
 
     @contextmanager
-    def _parts(self, cluster: str, _: Any) -> Iterator[Parts]:
+    def _parts(self, cluster: str, _: Any) -> Iterator[Runtime]:
         assert cluster == self.world.name
         yield self.world.parts(self._owner, limit=self.limit)
 
@@ -414,7 +414,7 @@ def test_a_cold_function_without_secrets_manager_finds_kubernetes_missing(deploy
 
 def test_a_rotated_token_is_fetched_anew_but_not_for_every_call_that_is_refused(deployed, monkeypatch):
     before = full(deployed)
-    monkeypatch.setattr("fake_api_server.TOKEN", "another-token")
+    monkeypatch.setattr("support.fake_api_server.TOKEN", "another-token")
     deployed.put_api_secret(deployed.site, token="another-token")  # noqa: S106
     assert quick_tick(deployed)["did"] == []  # the one that is refused was fetched just now
     assert deployed.store().state().journal.memory.level is Level.PARTIAL
@@ -439,7 +439,7 @@ def test_a_denied_list_is_said_with_its_remedy_and_counts_as_missing(deployed, c
 
 def test_without_slack_messages_come_again_and_the_loop_does_not_notice(deployed):
     with loopback_slack(Answer(status=500, body="oops"), Answer(status=500), Answer(status=500)) as slack:
-        deployed.put_secret(wiring.settings().slack_secret, {"url": slack.hook.url})
+        deployed.put_secret(bootstrap.settings().slack_secret, {"url": slack.hook.url})
         deployed.tick()
         told = deployed.notify(deployed.stream())
         assert told["batchItemFailures"]

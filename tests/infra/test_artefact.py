@@ -10,15 +10,15 @@ import sys
 
 import pytest
 
-from deployed import account, deployed
-from deployed_site import written
-from ec2_fakes import REGION
-from lambda_runtime import FunctionError, function
-from loopback_slack import loopback_slack
-from moto_over_http import moto_over_http
 from nodefleet import settings
 from nodefleet.adapters.aws.session import DUALSTACK_VARIABLE
-from packaged import packaged
+from support.deployed import account, deployed
+from support.deployed_site import written
+from support.ec2_fakes import REGION
+from support.lambda_runtime import FunctionError, function
+from support.loopback_slack import loopback_slack
+from support.moto_over_http import moto_over_http
+from support.packaged import packaged
 
 __all__ = ["account", "deployed"]
 
@@ -119,7 +119,7 @@ sys.path[:0] = sys.argv[1:]
 import nodefleet
 for module in pkgutil.walk_packages(nodefleet.__path__, "nodefleet."):
     importlib.import_module(module.name)
-from nodefleet.adapters.k8s import connection
+from nodefleet.adapters.kubernetes import connection
 from kubernetes.client.configuration import Configuration
 connection._client(Configuration(host="https://127.0.0.1"))
 print(json.dumps(sorted({getattr(module, "__file__", None) or "" for module in sys.modules.values()})))

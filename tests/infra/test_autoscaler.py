@@ -5,11 +5,11 @@ from importlib import import_module
 
 import pytest
 
-from infra_mocks import DEV, PRODUCTION, deployed_stack, unusual_stack
-from nodefleet.adapters.aws.stream import arrived
-from nodefleet.domain.metrics import ABOUT, Metric
+from nodefleet.adapters.aws.incoming import decode_stream
+from nodefleet.model.names import METRIC_INFO, Metric
 from nodefleet.settings import settings_in
 from nodefleet_infra.functions import FUNCTIONS, NOTIFY, RECONCILE
+from support.infra_mocks import DEV, PRODUCTION, deployed_stack, unusual_stack
 
 BOTH = [DEV, PRODUCTION]
 FUNCTION, ALIAS, RETRIES = "lambda/function:Function", "lambda/alias:Alias", "FunctionEventInvokeConfig"
@@ -102,7 +102,7 @@ def test_metrics_that_cost_extra_are_on_if_wanted_or_needed():
     said = functions(deployed_stack(PRODUCTION))["reconcile"]["environment"]["variables"]
     alarmed = "AtMax,ScheduledRuns,ApiServerUnavailable,Ec2Unavailable"
     assert said["NODEFLEET_METRICS"] == f"{alarmed},HourlyCost,SpotShare"
-    assert all(ABOUT[Metric(name)].opt_in for name in said["NODEFLEET_METRICS"].split(","))
+    assert all(METRIC_INFO[Metric(name)].opt_in for name in said["NODEFLEET_METRICS"].split(","))
 
 
 def test_several_clusters_share_the_functions():
@@ -174,7 +174,7 @@ def test_notify_hears_of_new_events_in_the_table_and_of_nothing_else():
     (pattern,) = [json.loads(each["pattern"]) for each in made["filterCriteria"]["filters"]]
     assert pattern == {"eventName": ["INSERT"], "dynamodb": {"Keys": {"record": {"S": [{"prefix": "event#"}]}}}}
     change = {"SequenceNumber": "1", "Keys": {"record": {"S": "event#1"}, "cluster_id": {"S": "c"}}, "NewImage": {}}
-    assert arrived([{"eventName": "INSERT", "dynamodb": change}], lambda image: image).news
+    assert decode_stream([{"eventName": "INSERT", "dynamodb": change}], lambda image: image).news
 
 
 def test_alarms_reach_slack_and_critical_ones_people_too():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from aws_calls import USERS, Call, aws_calls, every_aws_call_is_granted, ungranted
-from deployed import account, deployed
+from support.aws_calls import USERS, Call, aws_calls, every_aws_call_is_granted, ungranted
+from support.deployed import account, deployed
 
 __all__ = ["account", "aws_calls", "deployed", "every_aws_call_is_granted"]
 
@@ -18,7 +18,7 @@ def test_what_an_adapter_does_is_heard_and_what_a_test_does_is_not(deployed, aws
     deployed.site.ids()
     assert heard(aws_calls) == set()
     deployed.store().state()
-    assert heard(aws_calls) == {("", "state", "Query")}
+    assert heard(aws_calls) == {("", "dynamodb.table", "Query")}
 
 
 def test_a_handler_s_calls_are_its_role_s_also_those_of_its_threads(deployed, aws_calls):
@@ -27,11 +27,11 @@ def test_a_handler_s_calls_are_its_role_s_also_those_of_its_threads(deployed, aw
     calls = heard(aws_calls)
     assert {role for role, _, _ in calls} == {"reconcile"}
     assert {
-        ("reconcile", "state", "TransactWriteItems"),
+        ("reconcile", "dynamodb.table", "TransactWriteItems"),
         ("reconcile", "ec2", "CreateFleet"),
         ("reconcile", "archive", "PutObject"),
         ("reconcile", "secrets", "GetSecretValue"),
-        ("reconcile", "catalog", "DescribeInstanceTypes"),
+        ("reconcile", "instance_types", "DescribeInstanceTypes"),
     } <= calls
 
 
@@ -42,12 +42,21 @@ def test_a_handler_s_calls_are_its_role_s_also_those_of_its_threads(deployed, aw
         (Call("ec2", "TerminateInstances", {}, "report", "ec2"), {"ec2:TerminateInstances (report, ec2)"}),
         (Call("ec2", "TerminateInstances", {}, "", "ec2"), set()),
         (Call("ec2", "RebootInstances", {}, "", "ec2"), {"ec2:RebootInstances (reconcile/interruption, ec2)"}),
-        (Call("dynamodb", "UpdateItem", {}, "", "state"), set()),
-        (Call("dynamodb", "UpdateItem", {}, "notify", "state"), {"dynamodb:UpdateItem (notify, state)"}),
-        (Call("dynamodb", "TransactWriteItems", {"TransactItems": [{"Put": {}}]}, "report", "state"), set()),
+        (Call("dynamodb", "UpdateItem", {}, "", "dynamodb.table"), set()),
         (
-            Call("dynamodb", "TransactWriteItems", {"TransactItems": [{"Put": {}}, {"Delete": {}}]}, "report", "state"),
-            {"dynamodb:DeleteItem (report, state)"},
+            Call("dynamodb", "UpdateItem", {}, "notify", "dynamodb.table"),
+            {"dynamodb:UpdateItem (notify, dynamodb.table)"},
+        ),
+        (Call("dynamodb", "TransactWriteItems", {"TransactItems": [{"Put": {}}]}, "report", "dynamodb.table"), set()),
+        (
+            Call(
+                "dynamodb",
+                "TransactWriteItems",
+                {"TransactItems": [{"Put": {}}, {"Delete": {}}]},
+                "report",
+                "dynamodb.table",
+            ),
+            {"dynamodb:DeleteItem (report, dynamodb.table)"},
         ),
         (Call("s3", "GetObject", {}, "", "archive"), set()),
     ],

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import yaml
 
-from infra_mocks import DEV, ROOT, declared, deployed_stack
 from nodefleet_infra.alarms import JOIN_FAILURES, LEAN_METRICS, METRICS
 from nodefleet_infra.bill import dev_stack, items, lean, own_usd, requests
 from nodefleet_infra.own_prices import PRICES
+from support.infra_mocks import DEV, ROOT, declared, deployed_stack
 
 
 def lean_stack():

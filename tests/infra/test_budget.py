@@ -2,9 +2,9 @@
 
 import pytest
 
-from infra_mocks import DEV, declared, deployed_stack
-from nodefleet.domain.problems import RefusedError
+from nodefleet.model.serialization import ValidationError
 from nodefleet_infra.stack import stack_from
+from support.infra_mocks import DEV, declared, deployed_stack
 
 SMALL = {
     "aws:region": "ap-southeast-1",
@@ -38,6 +38,6 @@ def test_a_budget_may_count_the_stacks_own_tag_alone():
 
 def test_a_budget_without_an_amount_or_a_reader_is_refused():
     data = {"network": SMALL["node-fleet:network"], "clusters": [{"name": "shop"}], "budget": {"monthly_usd": 0}}
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ValidationError) as refused:
         stack_from("node-fleet", "dev", "ap-southeast-1", data)
     assert {each.path for each in refused.value.problems} == {"budget.monthly_usd", "budget.emails"}

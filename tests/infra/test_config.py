@@ -5,9 +5,9 @@ import copy
 import pytest
 import yaml
 
-from infra_mocks import DEV, PRODUCTION, ROOT
-from nodefleet.domain.problems import RefusedError
+from nodefleet.model.serialization import ValidationError
 from nodefleet_infra.stack import stack_from
+from support.infra_mocks import DEV, PRODUCTION, ROOT
 
 REGION = "ap-southeast-1"
 GOOD = {
@@ -33,7 +33,7 @@ def stack(data=None, name="dev", region=REGION):
 
 
 def problems(data, **others):
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ValidationError) as refused:
         stack(data, **others)
     return [str(problem) for problem in refused.value.problems]
 

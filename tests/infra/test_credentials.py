@@ -7,10 +7,10 @@ import pytest
 from moto import mock_aws
 from pulumi.dynamic import Config, ConfigureRequest
 
-from ec2_fakes import isolate
 from nodefleet_infra.credentials import Access, CredentialsError, access_from, check_account
 from nodefleet_infra.service_roles import ServiceRoleProvider
 from nodefleet_infra.teardown import SweepProvider
+from support.ec2_fakes import isolate
 
 OTHER = "111111111111"
 ROLE = f"arn:aws:iam::{OTHER}:role/deployer"

@@ -11,10 +11,8 @@ import pytest
 import typer
 import yaml
 
-from iam_samples import PLAIN_MASTER
-from infra_mocks import DEV, PROJECT, ROOT, deployed_stack, unusual_stack
-from nodefleet.domain.metrics import ABOUT
-from nodefleet.domain.plain import fields_of
+from nodefleet.model.names import METRIC_INFO
+from nodefleet.model.serialization import fields_of
 from nodefleet_infra import iam, k3s
 from nodefleet_infra.alarms import METRICS
 from nodefleet_infra.bill import dev_stack, page
@@ -23,6 +21,8 @@ from nodefleet_infra.functions import FUNCTIONS
 from nodefleet_infra.names import Names
 from nodefleet_infra.written import WEBHOOK
 from nodefleet_tools.cli.main import app
+from support.iam_samples import PLAIN_MASTER
+from support.infra_mocks import DEV, PROJECT, ROOT, deployed_stack, unusual_stack
 
 PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
 README = (ROOT / "infra/README.md").read_text(encoding="utf-8")
@@ -240,7 +240,7 @@ def test_the_bill_counts_what_the_dev_stack_has():
         )
         for each in graph.of("MetricAlarm")
     ]
-    always = [metric for metric, about in ABOUT.items() if not about.opt_in]
+    always = [metric for metric, about in METRIC_INFO.items() if not about.opt_in]
     joins = {each.inputs["metricTransformation"]["name"] for each in graph.of("LogMetricFilter")}
     assert counted["custom metrics"] == len({*always, *METRICS}) + len(joins)
     assert counted["alarms, by watched metric"] == sum(watched)

@@ -16,14 +16,14 @@ import yaml
 from botocore.client import BaseClient
 from moto import mock_aws
 
-from deployed_functions import Deployed, account_of_tests, functions_of
-from fake_api_server import TOKEN
-from infra_mocks import DEV, PRODUCTION, REGION, ROOT, declared
-from infra_on_moto import MotoCloud
-from nodefleet import wiring
-from nodefleet.domain.names import TAG_CLUSTER, TAG_POOL, TAG_ROLE
+from nodefleet import bootstrap
+from nodefleet.model.names import TAG_CLUSTER, TAG_POOL, TAG_ROLE
 from nodefleet_infra.alarms import JOIN_FAILED_TERM
 from nodefleet_infra.teardown import Surroundings, sweep
+from support.deployed_functions import Deployed, account_of_tests, functions_of
+from support.fake_api_server import TOKEN
+from support.infra_mocks import DEV, PRODUCTION, REGION, ROOT, declared
+from support.infra_on_moto import MotoCloud
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_the_login_that_the_master_publishes_opens_the_api_server(deployed):
 
 
 def test_the_policy_that_the_stack_declares_is_in_force(deployed):
-    state = wiring.store_of(deployed.cluster).state()
+    state = bootstrap.store_of(deployed.cluster).state()
     assert state.policy is not None
     assert (state.policy.number, state.policy.source) == (1, "stack")
     assert state.declared is not None

@@ -11,7 +11,7 @@ import pytest
 
 from nodefleet_infra import digests, manifests
 from nodefleet_infra.digests import Image, digest_of, image
-from shipped_metrics import SITE
+from support.shipped_metrics import SITE
 
 OTHER = f"sha256:{'0' * 64}"
 

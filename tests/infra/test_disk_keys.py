@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from iam_evaluator import Request, allows
-from iam_samples import PLACE, reading_everything
-from infra_mocks import DEV, declared, deployed_stack
-from nodefleet.domain.problems import RefusedError
+from nodefleet.model.serialization import ValidationError
 from nodefleet_infra import iam
 from nodefleet_infra.stack import stack_from
+from support.iam_evaluator import Request, allows
+from support.iam_samples import PLACE, reading_everything
+from support.infra_mocks import DEV, declared, deployed_stack
 
 KEY = "arn:aws:kms:ap-southeast-1:123456789012:key/0f8fad5b-d9cb-469f-a165-70867728950e"
 ZONES = {"zones": ["ap-southeast-1a", "ap-southeast-1b"]}
@@ -74,6 +74,6 @@ def test_it_is_used_through_ec2_alone_and_granted_to_aws_alone():
 @pytest.mark.parametrize("given", ["alias/disks", "0f8fad5b-d9cb-469f-a165-70867728950e"])
 def test_what_is_no_keys_arn_is_refused(given):
     data = {"network": ZONES, "clusters": [{"name": "shop", "disk_key": given}]}
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ValidationError) as refused:
         stack_from("node-fleet", "dev", "ap-southeast-1", data)
     assert [each.path for each in refused.value.problems] == ["clusters[0].disk_key"]

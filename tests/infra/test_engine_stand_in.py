@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.engine.aws_resources import is_known
-from infra_mocks import DEV, PRODUCTION, deployed_stack, stack_in_an_existing_network, unusual_stack
+from support.infra_mocks import DEV, PRODUCTION, deployed_stack, stack_in_an_existing_network, unusual_stack
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
-from nodefleet.domain.metrics import ABOUT, Metric
-from nodefleet.domain.policy.pool import Queries
+from nodefleet.model.names import METRIC_INFO, Metric
+from nodefleet.policy.pool import Queries
 from nodefleet_infra import manifests
-from shipped_metrics import SITE, labels_of, problems_in
+from support.shipped_metrics import SITE, labels_of, problems_in
 
 DASHBOARDS = {name: json.loads(text) for name, text in manifests.dashboards().items()}
 PANELS = [(name, panel) for name, board in DASHBOARDS.items() for panel in board["panels"] if panel["type"] != "row"]
@@ -85,7 +85,7 @@ def test_a_panel_asks_for_metrics_and_labels_that_exist(name, panel):
 @EVERY_PANEL
 def test_a_panel_of_a_metric_that_is_off_by_default_says_how_to_have_it(name, panel):
     named = [target.get("metricName") for target in panel["targets"]]
-    optional = [metric for metric in Metric if ABOUT[metric].opt_in and metric.value in named]
+    optional = [metric for metric in Metric if METRIC_INFO[metric].opt_in and metric.value in named]
     always = {Metric.AT_MAX}  # an alarm needs it
     for metric in set(optional) - always:
         assert f"autoscaler.metrics: [{metric.value}]" in panel["description"]

@@ -6,10 +6,10 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from iam_reference import ACTIONS, ARNS, GLOBAL
-from iam_samples import PLACE, cluster, everybody, facts, function_arn
 from nodefleet_infra import iam
 from nodefleet_infra.statements import MOST_CHARACTERS, Statement, TooLongError, document, trust
+from support.iam_reference import ACTIONS, ARNS, GLOBAL
+from support.iam_samples import PLACE, cluster, everybody, facts, function_arn
 
 EACH = [(role, each) for role, statements in everybody().items() for each in statements]
 each_statement = pytest.mark.parametrize(("role", "statement"), EACH, ids=lambda it: getattr(it, "sid", it))

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from aws_calls import LOOP
-from iam_evaluator import Request, Verdict, allows, verdict
-from iam_requests import Template, World, requests_of
-from iam_samples import PLACE, cluster, everybody, facts, function_arn, granted_to
-from nodefleet.domain.names import STATUS_JOIN_FAILED, TAG_CLUSTER, TAG_POOL, TAG_ROLE, TAG_STATUS
+from nodefleet.model.names import STATUS_JOIN_FAILED, TAG_CLUSTER, TAG_POOL, TAG_ROLE, TAG_STATUS
 from nodefleet_infra import iam
 from nodefleet_infra.facts import backup_prefix
 from nodefleet_infra.statements import Statement
+from support.aws_calls import LOOP
+from support.iam_evaluator import Request, Verdict, allows, verdict
+from support.iam_requests import Template, World, requests_of
+from support.iam_samples import PLACE, cluster, everybody, facts, function_arn, granted_to
 
 OUR_TEMPLATE, SUBNET = "lt-dev-shop-0", "subnet-a"
 WORKER = {TAG_CLUSTER: "dev-shop", TAG_ROLE: "worker"}

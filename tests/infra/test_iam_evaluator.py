@@ -2,8 +2,8 @@
 
 import pytest
 
-from iam_evaluator import Request, Verdict, allows, applies, holds, verdict
 from nodefleet_infra.statements import Statement
+from support.iam_evaluator import Request, Verdict, allows, applies, holds, verdict
 
 INSTANCE = "arn:aws:ec2:eu-west-1:123456789012:instance/i-1"
 

@@ -6,13 +6,13 @@ function that made it with everything that it touches.
 
 import pytest
 
-from aws_calls import aws_calls, every_aws_call_is_granted
-from deployed import account
-from iam_evaluator import allows, verdict
-from iam_requests import actions_of, requests_of
-from iam_samples import granted_to, machines
-from lived import lived as living
 from nodefleet_infra import iam
+from support.aws_calls import aws_calls, every_aws_call_is_granted
+from support.deployed import account
+from support.iam_evaluator import allows, verdict
+from support.iam_requests import actions_of, requests_of
+from support.iam_samples import granted_to, machines
+from support.lived import lived as living
 
 __all__ = ["account", "aws_calls", "every_aws_call_is_granted"]
 

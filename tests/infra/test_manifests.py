@@ -8,12 +8,12 @@ import pytest
 import yaml
 from kubernetes import client
 
-from nodefleet.adapters.aws.wakeups import Wakeup, wakeups
-from nodefleet.adapters.k8s.permissions import NEEDED, NEEDED_PATHS
-from nodefleet.domain.names import CAPACITY_LABEL, POOL_LABEL
+from nodefleet.adapters.aws.triggers import Trigger, triggers_in
+from nodefleet.adapters.kubernetes.resources import NEEDED, NEEDED_PATHS
+from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL
 from nodefleet_infra import manifests, userdata
-from shipped_metrics import SITE
-from userdata_machines import SERVER_SETTINGS
+from support.shipped_metrics import SITE
+from support.userdata_machines import SERVER_SETTINGS
 
 WITHOUT_GRAFANA = replace(SITE, grafana=False)
 OBJECTS = [(name, each) for name, text in manifests.rendered(SITE).items() for each in yaml.safe_load_all(text) if each]
@@ -278,7 +278,7 @@ def test_what_alertmanager_publishes_is_what_the_function_understands():
     assert sns["send_resolved"] is False
     attributes = {key: {"Type": "String", "Value": value} for key, value in sns["attributes"].items()}
     event = {"Records": [{"EventSource": "aws:sns", "Sns": {"Message": "…", "MessageAttributes": attributes}}]}
-    assert wakeups(event, ["dev-blog", SITE.cluster]) == (Wakeup(cluster=SITE.cluster, urgent=True),)
+    assert triggers_in(event, ["dev-blog", SITE.cluster]) == (Trigger(cluster=SITE.cluster, urgent=True),)
     text = re.sub(r"\{\{ len .*?\}\}", "3", sns["message"]).replace("{{ .CommonLabels.alertname }}", "x")
     assert json.loads(text) == {"cluster": SITE.cluster, "alert": "x", "pods": 3}
 

@@ -11,12 +11,12 @@ import pulumi_aws as aws
 import pytest
 import yaml
 
-from iam_evaluator import Request, allows
-from infra_mocks import DEV, IMAGE, PRODUCTION, ROOT, declared, deployed_stack
 from nodefleet.settings import SECRETS, Settings
 from nodefleet_infra import k3s
 from nodefleet_infra.statements import Statement
-from userdata_sandbox import BINARY_URL, INSTANCE, Sandbox, login_in, runs_here
+from support.iam_evaluator import Request, allows
+from support.infra_mocks import DEV, IMAGE, PRODUCTION, ROOT, declared, deployed_stack
+from support.userdata_sandbox import BINARY_URL, INSTANCE, Sandbox, login_in, runs_here
 
 BOTH = pytest.mark.parametrize("file", [DEV, PRODUCTION])
 INSTANCE_KIND, INTERFACE, ADDRESS = "ec2/instance:Instance", "ec2/networkInterface:NetworkInterface", "ec2/eip:Eip"

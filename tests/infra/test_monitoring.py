@@ -6,10 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from infra_mocks import DEV, PRODUCTION, deployed_stack, unusual_stack
-from nodefleet.adapters.slack.meanings import MEANINGS, is_reminder, meaning_of
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
-from nodefleet.domain.metrics import ABOUT, Metric
+from nodefleet.model.names import METRIC_INFO, Metric
+from nodefleet.notifications.alarm_catalog import MEANINGS, alarm_text, is_reminder
 from nodefleet_infra.alarms import JOIN_FAILURES, METRICS, near_time_limit, silence
 from nodefleet_infra.config import Night, ScheduleConfig
 from nodefleet_infra.dashboards import cloudwatch
@@ -17,6 +16,7 @@ from nodefleet_infra.functions import INTERRUPTION, RECONCILE
 from nodefleet_infra.names import Names
 from nodefleet_infra.reading_alarms import reading_alarms, unwatched
 from nodefleet_infra.stack import stack_from
+from support.infra_mocks import DEV, PRODUCTION, deployed_stack, unusual_stack
 
 BOTH = [DEV, PRODUCTION]
 ALARM = "MetricAlarm"
@@ -31,7 +31,7 @@ OF_SERVER |= {"scrape-refused"}
 
 
 def key_of(name):
-    return next(key for key in MEANINGS if meaning_of(name) is MEANINGS[key])
+    return next(key for key in MEANINGS if alarm_text(name) is MEANINGS[key])
 
 
 def alarms(graph):
@@ -53,8 +53,8 @@ def severity(alarm):
 @pytest.mark.parametrize("file", BOTH)
 def test_every_alarm_has_a_meaning_that_tells_what_to_do(file):
     for each in deployed_stack(file).of(ALARM):
-        assert meaning_of(each.inputs["name"]) is not None, each.inputs["name"]
-        assert each.inputs["alarmDescription"].startswith(meaning_of(each.inputs["name"]).says)
+        assert alarm_text(each.inputs["name"]) is not None, each.inputs["name"]
+        assert each.inputs["alarmDescription"].startswith(alarm_text(each.inputs["name"]).says)
 
 
 def test_every_meaning_has_an_alarm():
@@ -164,7 +164,9 @@ def test_metrics_that_alarms_need_are_switched_on():
         graph = deployed_stack(file)
         on = graph.one("lambda/function:Function", "reconcile").inputs["environment"]["variables"]["NODEFLEET_METRICS"]
         used = {each.inputs.get("metricName") for each in graph.of(ALARM) if each.inputs.get("namespace") == NAMESPACE}
-        written = {metric.value for metric in Metric if not ABOUT[metric].opt_in} | {*on.split(",")} | {JOIN_FAILURES}
+        written = (
+            {metric.value for metric in Metric if not METRIC_INFO[metric].opt_in} | {*on.split(",")} | {JOIN_FAILURES}
+        )
         assert used <= written
     assert set(METRICS) <= set(Metric)
 
@@ -278,7 +280,7 @@ def test_the_dashboard_shows_metrics_that_exist_and_every_alarm(file):
     widgets = json.loads(dashboard.inputs["dashboardBody"])["widgets"]
     lines = [line for each in widgets for line in each["properties"].get("metrics", [])]
     on = graph.one("lambda/function:Function", "reconcile").inputs["environment"]["variables"]["NODEFLEET_METRICS"]
-    written = {metric.value for metric in Metric if not ABOUT[metric].opt_in} | {*on.split(",")}
+    written = {metric.value for metric in Metric if not METRIC_INFO[metric].opt_in} | {*on.split(",")}
     shown = {line[1] for line in lines if line[0] == NAMESPACE}
     assert shown == written
     (watched,) = [each["properties"]["alarms"] for each in widgets if each["type"] == "alarm"]
@@ -288,7 +290,7 @@ def test_the_dashboard_shows_metrics_that_exist_and_every_alarm(file):
 
 def test_widgets_do_not_overlap_and_stay_within_the_page():
     names = Names(project="node-fleet", stack="dev")
-    opt_in = [metric for metric in Metric if ABOUT[metric].opt_in]
+    opt_in = [metric for metric in Metric if METRIC_INFO[metric].opt_in]
     body = json.loads(cloudwatch.body(names, "eu-west-1", ["a", "b", "c"], opt_in, ["arn"]))
     taken = set()
     for each in body["widgets"]:

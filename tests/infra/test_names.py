@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from infra_mocks import DEV, PRODUCTION, deployed_stack
-from nodefleet.domain.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
+from nodefleet.model.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
 from nodefleet.settings import CLUSTERS, SECRETS, TABLE, settings_in
 from nodefleet_infra.names import Names
 from nodefleet_infra.stack import LONGEST_BASE
+from support.infra_mocks import DEV, PRODUCTION, deployed_stack
 
 NAMES = Names(project="node-fleet", stack="dev", extra={"CostCenter": "shop"})
 

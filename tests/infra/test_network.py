@@ -9,7 +9,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra_mocks import (
+from nodefleet_infra import addresses, endpoints
+from nodefleet_infra.endpoints import Way
+from nodefleet_infra.groups import API_SERVER, PROMETHEUS
+from nodefleet_infra.names import Names
+from support.infra_mocks import (
     DEV,
     PRODUCTION,
     ROOT,
@@ -19,10 +23,6 @@ from infra_mocks import (
     stack_in_an_existing_network,
     unusual_stack,
 )
-from nodefleet_infra import addresses, endpoints
-from nodefleet_infra.endpoints import Way
-from nodefleet_infra.groups import API_SERVER, PROMETHEUS
-from nodefleet_infra.names import Names
 
 BOTH = [DEV, PRODUCTION]
 INGRESS, EGRESS = "SecurityGroupIngressRule", "SecurityGroupEgressRule"

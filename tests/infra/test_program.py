@@ -14,11 +14,19 @@ import pulumi
 import pytest
 import yaml
 
-from infra_mocks import DEV, PRODUCTION, ROOT, declared, deployed_stack, stack_in_an_existing_network, unusual_stack
-from nodefleet.domain.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
-from nodefleet.domain.problems import RefusedError
+from nodefleet.model.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
+from nodefleet.model.serialization import ValidationError
 from nodefleet_infra import artefacts
 from nodefleet_infra.service_roles import SERVICES
+from support.infra_mocks import (
+    DEV,
+    PRODUCTION,
+    ROOT,
+    declared,
+    deployed_stack,
+    stack_in_an_existing_network,
+    unusual_stack,
+)
 
 ALL = ["dev", "production", "unusual", "existing"]
 GOOD = {
@@ -178,18 +186,18 @@ def test_a_wrong_configuration_fails_before_anything_is_declared_with_all_proble
 
 
 def test_a_preview_without_artefacts_says_what_to_do(tmp_path):
-    with pytest.raises(RefusedError, match="make layers"):
+    with pytest.raises(ValidationError, match="make layers"):
         artefacts.found(tmp_path)
     (tmp_path / "artefacts.json").write_text("{}")
-    with pytest.raises(RefusedError, match=r"'artefacts.json' cannot be read; build it: make layers"):
+    with pytest.raises(ValidationError, match=r"'artefacts.json' cannot be read; build it: make layers"):
         artefacts.found(tmp_path)
     said = {name: {"path": f"{name}.zip", "content": "0" * 64} for name in ("layer", "functions")}
     (tmp_path / "artefacts.json").write_text(json.dumps(said))
-    with pytest.raises(RefusedError, match=r"'layer.zip' is missing"):
+    with pytest.raises(ValidationError, match=r"'layer.zip' is missing"):
         artefacts.found(tmp_path)
     for name in said:
         (tmp_path / f"{name}.zip").touch()
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ValidationError) as refused:
         artefacts.found(tmp_path)
     assert [str(problem).removeprefix(f"{tmp_path}: ") for problem in refused.value.problems] == [
         "'layer.zip' is stale: the libraries in layers/ have changed since; build it: make layers",
@@ -198,7 +206,7 @@ def test_a_preview_without_artefacts_says_what_to_do(tmp_path):
 
 
 def test_missing_artefacts_and_a_wrong_configuration_are_told_together(tmp_path):
-    with pytest.raises(RefusedError) as missing:
+    with pytest.raises(ValidationError) as missing:
         artefacts.found(tmp_path)
     with pytest.raises(pulumi.RunError) as refused:
         declared(GOOD | {"node-fleet:clusters": []}, "bad", built=missing.value)

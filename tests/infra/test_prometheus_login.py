@@ -15,14 +15,13 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from nodefleet.adapters.logins import ApiLogin, MetricsLogin
-from nodefleet.adapters.prometheus.answer import Result
-from nodefleet.adapters.prometheus.client import Prometheus
-from nodefleet.domain.readings import Missing
+from nodefleet.adapters.credentials import ApiLogin, MetricsLogin
+from nodefleet.adapters.prometheus import PrometheusClient, QueryResult
+from nodefleet.model.readings import Missing
 from nodefleet_infra import manifests
-from shipped_metrics import SITE, scrape_configs
-from userdata_machines import API, as_server
-from userdata_sandbox import Sandbox, login_in, runs_here
+from support.shipped_metrics import SITE, scrape_configs
+from support.userdata_machines import API, as_server
+from support.userdata_sandbox import Sandbox, login_in, runs_here
 
 PROGRAM, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 pytestmark = [
@@ -49,8 +48,8 @@ class Running:
         assert login is not None
         return login
 
-    def ask(self, query: str, login: MetricsLogin | None) -> Result | Missing:
-        return Prometheus(self.address, lambda: login).ask(query, SOON)
+    def ask(self, query: str, login: MetricsLogin | None) -> QueryResult | Missing:
+        return PrometheusClient(self.address, lambda: login).ask(query, SOON)
 
     def promtool(self, check: str, *arguments: str) -> int:
         command = [str(PROMTOOL), "check", check, *arguments]
@@ -120,7 +119,7 @@ def test_nobody_is_answered_without_the_login(running, path):
 
 def test_the_functions_login_is_answered_and_a_wrong_one_is_not(running):
     login = running.take_up()
-    assert isinstance(running.ask("vector(1)", login), Result)
+    assert isinstance(running.ask("vector(1)", login), QueryResult)
     wrong = MetricsLogin(username=login.username, password="0" * 64)
     assert isinstance(running.ask("vector(1)", wrong), Missing)
     assert isinstance(running.ask("vector(1)", None), Missing)
@@ -129,7 +128,7 @@ def test_the_functions_login_is_answered_and_a_wrong_one_is_not(running):
 def test_it_scrapes_itself_by_its_own_login(running):
     def scraped() -> bool:
         found = running.ask('up{job="prometheus"} == 1', running.take_up())
-        return isinstance(found, Result) and bool(found.series)
+        return isinstance(found, QueryResult) and bool(found.series)
 
     eventually(scraped)
 
@@ -156,5 +155,5 @@ def test_another_login_counts_at_once_and_the_old_one_no_longer(running):
     assert as_server(running.machine, "keep").code == 0
     new = running.take_up()
     assert new != old
-    assert isinstance(running.ask("vector(1)", new), Result)
+    assert isinstance(running.ask("vector(1)", new), QueryResult)
     assert isinstance(running.ask("vector(1)", old), Missing)

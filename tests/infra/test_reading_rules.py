@@ -9,19 +9,19 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from alert_message import message
-from iam_evaluator import Request, allows, verdict
-from iam_samples import BUSY_MASTER, PLACE, PLAIN_MASTER
-from infra_mocks import DEV, ROOT, declared
-from nodefleet.adapters.aws.alarms import arrived
-from nodefleet.adapters.slack.meanings import MEANINGS, meaning_of
-from nodefleet.notifying.news import AlarmState
+from nodefleet.adapters.aws.incoming import decode_alarms
+from nodefleet.notifications.alarm_catalog import MEANINGS, alarm_text
+from nodefleet.notifications.incoming import AlarmState
 from nodefleet_infra import iam, manifests
 from nodefleet_infra.names import Names
 from nodefleet_infra.reading_rules import reading_rules
 from nodefleet_infra.stack import stack_from
 from nodefleet_infra.watched_readings import SATURATED_PERCENT, TOO_SLOW
-from shipped_metrics import SITE
+from support.alert_message import message
+from support.iam_evaluator import Request, allows, verdict
+from support.iam_samples import BUSY_MASTER, PLACE, PLAIN_MASTER
+from support.infra_mocks import DEV, ROOT, declared
+from support.shipped_metrics import SITE
 
 NAMES = Names(project="node-fleet", stack="dev")
 PROMTOOL, SHELL = shutil.which("promtool"), shutil.which("sh")
@@ -86,7 +86,7 @@ def test_each_alarm_has_the_limits_that_its_kind_has_and_a_name_that_messages_kn
         "node-fleet-dev-shop-web-0-pool-saturated": ("90", "5m"),
     }
     for name, each in alerts(policy()).items():
-        assert each["annotations"]["says"].startswith(meaning_of(name).says)
+        assert each["annotations"]["says"].startswith(alarm_text(name).says)
         assert each["labels"]["tell"] == "warning"
 
 
@@ -244,7 +244,7 @@ def test_notify_takes_the_message_for_an_alarm(status, state):
     assert (sns["topic_arn"], sns["send_resolved"]) == (TOPIC, True)
     alert = alerts(policy())["node-fleet-dev-shop-web-0-latency-high"]
     alert = {**alert, "annotations": {**alert["annotations"], "reason": "p95: 812"}}
-    found = arrived([{"Sns": {"MessageId": "1", "Message": message(sns["message"], alert, status)}}])
+    found = decode_alarms([{"Sns": {"MessageId": "1", "Message": message(sns["message"], alert, status)}}])
     assert found.spoiled == ()
     (told,) = (each.told for each in found.news)
     assert (told.name, told.state, told.source) == (alert["alert"], state, "Prometheus")
@@ -268,7 +268,7 @@ def test_what_stands_in_for_refused_rules_is_told_too():
     _, receivers = people(policy())
     rule["labels"] |= {"pool": ""}  # as a template gives what is not there
     text = message(receivers["people-warning"]["sns_configs"][0]["message"], rule, "firing")
-    ((told,), spoiled) = ([each.told for each in arrived([{"Sns": {"Message": text}}]).news], ())
+    ((told,), spoiled) = ([each.told for each in decode_alarms([{"Sns": {"Message": text}}]).news], ())
     assert spoiled == ()
     assert told.name == "dev-shop-refused-queries"
     assert "check-readings" in told.description

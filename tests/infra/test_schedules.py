@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra_mocks import ACCOUNT, DEV, PRODUCTION, deployed_stack, unusual_stack
-from nodefleet.adapters.aws.ec2_events import NOTHING, read
-from nodefleet.adapters.aws.wakeups import wakeups
+from nodefleet.adapters.aws.triggers import NO_EVENTS, read_events, triggers_in
 from nodefleet_infra.config import Night, ScheduleConfig
 from nodefleet_infra.functions import INTERRUPTION
 from nodefleet_infra.schedules import EC2_EVENTS, ticks, weekly
 from nodefleet_tools.sim.event_queue import RECEIVES, VISIBLE_AFTER, WINDOW
-from schedule_grammar import Cron, Every, GrammarError, parsed
+from support.infra_mocks import ACCOUNT, DEV, PRODUCTION, deployed_stack, unusual_stack
+from support.schedule_grammar import Cron, Every, GrammarError, parsed
 
 MONDAY = datetime(2026, 11, 16)  # noqa: DTZ001  # in the schedule's own zone
 DIVISORS = [minutes for minutes in range(1, 31) if 60 % minutes == 0]
@@ -124,7 +123,7 @@ def test_each_schedule_names_its_cluster_as_the_handlers_understand_it(file):
     clusters = graph.exports["clusters"]
     started = {}
     for each in graph.of("scheduler/schedule:Schedule"):
-        (wakeup,) = wakeups(json.loads(each.inputs["target"]["input"]), clusters)
+        (wakeup,) = triggers_in(json.loads(each.inputs["target"]["input"]), clusters)
         assert not wakeup.urgent
         started.setdefault(wakeup.cluster, set()).add(each.inputs["target"]["arn"].split(":function:")[1])
     base = "node-fleet-dev" if file == DEV else "node-fleet-production"
@@ -174,8 +173,8 @@ def test_the_function_understands_every_event_that_the_rules_pass_on():
     events = [event for pattern in patterns for event in _events(pattern)]
     assert len(events) == 5
     for event in events:
-        told = read(event, datetime.fromisoformat("2026-11-16T12:00:00Z"))
-        assert told != NOTHING
+        told = read_events(event, datetime.fromisoformat("2026-11-16T12:00:00Z"))
+        assert told != NO_EVENTS
         assert told.urgent, event
 
 

@@ -7,12 +7,12 @@ import subprocess
 import pytest
 import yaml
 
-from nodefleet.adapters.prometheus.promql import for_pool
-from nodefleet.domain.plain import fields_of
-from nodefleet.domain.policy.pool import Queries
+from nodefleet.adapters.prometheus import for_pool
+from nodefleet.model.serialization import fields_of
+from nodefleet.policy.pool import Queries
 from nodefleet_infra import manifests
 from nodefleet_infra.groups import ALLOWED, NODE_EXPORTER, PROMETHEUS
-from shipped_metrics import KNOWN, SITE, node_target, problems_in, relabelled, scrape_configs, scraped, used_by
+from support.shipped_metrics import KNOWN, SITE, node_target, problems_in, relabelled, scrape_configs, scraped, used_by
 
 PROMTOOL = shutil.which("promtool")
 promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing (Debian: prometheus): NOT checked")

@@ -2,8 +2,8 @@
 
 import re
 
-from iam_samples import everybody
-from infra_mocks import DEV, ROOT, deployed_stack
+from support.iam_samples import everybody
+from support.infra_mocks import DEV, ROOT, deployed_stack
 
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 

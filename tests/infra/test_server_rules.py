@@ -8,15 +8,15 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from alert_message import message
-from infra_mocks import DEV, deployed_stack
-from nodefleet.adapters.aws.alarms import arrived
-from nodefleet.adapters.slack.meanings import MEANINGS
-from nodefleet.domain.problems import RefusedError
+from nodefleet.adapters.aws.incoming import decode_alarms
+from nodefleet.model.serialization import ValidationError
+from nodefleet.notifications.alarm_catalog import MEANINGS
 from nodefleet_infra import manifests
 from nodefleet_infra.names import Names
 from nodefleet_infra.server_rules import longest_pause, server_rules
 from nodefleet_infra.stack import stack_from
+from support.alert_message import message
+from support.infra_mocks import DEV, deployed_stack
 
 PROMTOOL = shutil.which("promtool")
 promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing (Debian: prometheus): NOT checked")
@@ -59,7 +59,7 @@ def test_a_snapshot_is_late_after_twice_the_longest_pause_of_its_schedule(cron, 
 
 @pytest.mark.parametrize("cron", ["every day", "0 25 * * *", ""])
 def test_a_schedule_that_is_none_is_refused(cron):
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ValidationError) as refused:
         rules(snapshot_cron=cron)
     assert [each.path for each in refused.value.problems] == ["clusters[0].master.snapshot_cron"]
 
@@ -159,7 +159,7 @@ def test_the_dev_stack_ships_them_and_brings_the_critical_ones_to_the_critical_t
         rule = {**rule, "labels": {**rule["labels"], "pool": ""}}
         reason = re.sub(r"\{\{.*?\}\}", "90", rule["annotations"]["reason"])
         rule["annotations"] = {**rule["annotations"], "reason": reason}
-        (news,) = arrived([{"Sns": {"Message": message(sns["message"], rule, "firing")}}]).news
+        (news,) = decode_alarms([{"Sns": {"Message": message(sns["message"], rule, "firing")}}]).news
         assert news.told.name == rule["alert"]
 
 

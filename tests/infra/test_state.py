@@ -4,16 +4,13 @@ import json
 
 import pytest
 
-from infra_mocks import ACCOUNT, DEV, PRODUCTION, declared, deployed_stack
-from nodefleet.adapters.aws.state.attributes import text
-from nodefleet.adapters.aws.state.codec import held
-from nodefleet.adapters.aws.state.items import KEEP_RECORDS
-from nodefleet.adapters.aws.state.keys import PARTITION, SORT, STACK_DEPLOYMENT, STACK_POLICY, TTL
-from nodefleet.adapters.aws.state.reading import state_in
-from nodefleet.adapters.policy import load
-from nodefleet.domain.deployment import Deployment
+from nodefleet.adapters.dynamodb.codec import PARTITION, SORT, STACK_DEPLOYMENT, STACK_POLICY, TTL, decode_body, text
+from nodefleet.adapters.dynamodb.records import KEEP_RECORDS, state_in
+from nodefleet.model.snapshot import Deployment
+from nodefleet.policy.loading import load
 from nodefleet_infra.names import Names
 from nodefleet_infra.state import KEEP_LOOKS_DAYS
+from support.infra_mocks import ACCOUNT, DEV, PRODUCTION, declared, deployed_stack
 
 BOTH = [DEV, PRODUCTION]
 HOOK = "https://hooks.slack.com/services/T0/B0/secret-part"
@@ -95,7 +92,7 @@ def test_the_store_reads_what_the_stack_wrote(file):
 
 def test_the_deployment_says_where_everything_is():
     graph = deployed_stack(PRODUCTION)
-    deployment = held(Deployment, records(graph)["production-shop", STACK_DEPLOYMENT], print)
+    deployment = decode_body(Deployment, records(graph)["production-shop", STACK_DEPLOYMENT], print)
     templates = {each.name: each for each in graph.of("LaunchTemplate")}
     subnets = {
         each.inputs["availabilityZone"]: each.id for each in graph.of("ec2/subnet:Subnet") if "workers" in each.name

@@ -9,14 +9,11 @@ import dill
 import pytest
 from moto import mock_aws
 
-from dynamo_tables import Client, dynamodb, table_on
-from ec2_fakes import isolate
-from infra_mocks import ACCOUNT, DEV, PRODUCTION, deployed_stack, unusual_stack
-from nodefleet.adapters.aws.state.lease import acquire
-from nodefleet.adapters.aws.state.table import Table
-from nodefleet.domain.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
+from nodefleet.adapters.dynamodb.store import acquire
+from nodefleet.adapters.dynamodb.table import Table
 from nodefleet.errors import DeniedError, UnavailableError
-from nodefleet.ports import Held, Lease
+from nodefleet.model.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
+from nodefleet.ports import Lease, LeaseHeld
 from nodefleet_infra import teardown
 from nodefleet_infra.credentials import CredentialsError
 from nodefleet_infra.service_roles import ServiceRoleProvider, made_or_found
@@ -31,6 +28,9 @@ from nodefleet_infra.teardown import (
     sweep,
     terminate,
 )
+from support.dynamo_tables import Client, dynamodb, table_on
+from support.ec2_fakes import isolate
+from support.infra_mocks import ACCOUNT, DEV, PRODUCTION, deployed_stack, unusual_stack
 
 OURS = "123456789012"  # moto's account
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -167,7 +167,7 @@ def test_a_run_that_is_still_going_is_waited_for_and_none_can_begin_afterwards(w
     assert timedelta(seconds=40) <= world.now - NOON <= timedelta(seconds=60)
     assert "waiting for the run run" in world.said[0]
     other = taken(world, table, "another", until=world.now + timedelta(seconds=60))
-    assert isinstance(other, Held)
+    assert isinstance(other, LeaseHeld)
     assert (other.owner, other.expires) == (OWNER, world.now + KEEP_LEASE)
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nodefleet.adapters.logins import ApiLogin
+from nodefleet.adapters.credentials import ApiLogin
 from nodefleet_infra import userdata
 from nodefleet_infra.names import Names
 from nodefleet_infra.server_rules import server_rules
 from nodefleet_infra.stack import stack_from
-from userdata_machines import (
+from support.userdata_machines import (
     AGENT,
     AGENT_SETTINGS,
     API,
@@ -31,7 +31,7 @@ from userdata_machines import (
     as_server,
     as_worker,
 )
-from userdata_sandbox import ALWAYS, FORMER, INSTANCE, SECURE_TOKEN, SERVER, Sandbox, login_in, runs_here
+from support.userdata_sandbox import ALWAYS, FORMER, INSTANCE, SECURE_TOKEN, SERVER, Sandbox, login_in, runs_here
 
 TWO_ZONES = {"network": {"zones": ["ap-southeast-1a", "ap-southeast-1b"]}, "clusters": [{"name": "shop"}]}
 SHELLCHECK = shutil.which("shellcheck", path=sysconfig.get_path("scripts")) or shutil.which("shellcheck")

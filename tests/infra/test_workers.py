@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from infra_mocks import DEV, PRODUCTION, declared, deployed_stack
-from nodefleet.adapters.aws.launching import TAGGED
-from nodefleet.domain.names import ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
+from nodefleet.adapters.aws.create_fleet import TAGGED
+from nodefleet.model.names import ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
 from nodefleet_infra import k3s
 from nodefleet_infra.iam_ec2 import TAGGED_AT_LAUNCH
+from support.infra_mocks import DEV, PRODUCTION, declared, deployed_stack
 
 TEMPLATE = "ec2/launchTemplate:LaunchTemplate"
 TEMPLATES = [(DEV, "default"), (PRODUCTION, "services"), (PRODUCTION, "builds")]

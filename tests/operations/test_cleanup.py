@@ -5,16 +5,17 @@ from datetime import timedelta
 
 import pytest
 
-from builders import after
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.machines import InstanceState
-from nodefleet.domain.operations import Close, Debris, DeleteNode, Keep, Outcome, Tell, Terminate, Why
-from nodefleet.domain.policy import Budgets, Policy, Pool
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.inventory import InstanceState
+from nodefleet.model.operations import Close, DeleteNode, OrphanKind, Outcome, RemovalReason, Save, SendAlert, Terminate
 from nodefleet.operations.advance import advance
 from nodefleet.operations.progress import Progress
-from operation_builders import AWAY, POLICY, cleanup, closed, effects, instance, look, node, removal
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Budgets, Pool
+from support.builders import after
+from support.operation_builders import AWAY, POLICY, cleanup, closed, effects, instance, look, node, removal
 
-NODE, INSTANCE = Debris.NODE, Debris.INSTANCE
+NODE, INSTANCE = OrphanKind.NODE, OrphanKind.INSTANCE
 DEAD = node(ready=False)
 FAILED = instance(failed=True)
 
@@ -38,10 +39,10 @@ def ended(outcome, detail):
 )
 def test_what_is_still_debris_is_destroyed_by_its_own_id(debris, seen, step):
     operation = cleanup(debris, attempts=4)
-    assert advance(operation, seen, POLICY) == Progress(steps=(Keep(replace(operation, attempts=5)), step))
+    assert advance(operation, seen, POLICY) == Progress(steps=(Save(replace(operation, attempts=5)), step))
 
 
-@pytest.mark.parametrize("debris", Debris)
+@pytest.mark.parametrize("debris", OrphanKind)
 def test_what_other_workers_are_does_not_matter(debris):
     other, its_node = instance("i-0"), node("w0", instance="i-0")
     machines = [other, FAILED] if debris is INSTANCE else [other]
@@ -49,7 +50,7 @@ def test_what_other_workers_are_does_not_matter(debris):
     assert len(effects(advance(cleanup(debris), look(120, machines, members), POLICY))) == 1
 
 
-@pytest.mark.parametrize("debris", Debris)
+@pytest.mark.parametrize("debris", OrphanKind)
 def test_two_looks_must_be_far_enough_apart(debris):
     def at(seconds):
         seen = look(seconds, [FAILED] if debris is INSTANCE else [], [DEAD] if debris is NODE else [])
@@ -87,7 +88,7 @@ def test_what_is_gone_is_done(debris, seen, detail):
         (NODE, look(200, [instance()], [DEAD]), "node w1 is no debris: unhealthy"),
         (
             NODE,
-            look(200, nodes=[DEAD], operations=(removal(Why.SICK),)),
+            look(200, nodes=[DEAD], operations=(removal(RemovalReason.SICK),)),
             "node w1 is no debris: terminating",
         ),
         (NODE, look(200, nodes=[node(ready=False, control_plane=True)]), "node w1 is not ours to delete"),
@@ -129,7 +130,7 @@ def test_nothing_is_destroyed_and_no_deadline_passes_on_half_a_picture(debris, s
 def test_past_the_deadline_a_person_is_told(debris, seen, what):
     text = f"{what} could not be cleaned up within 600 s (its machine is gone). Look at it and remove it by hand"
     assert advance(cleanup(debris), seen, POLICY).steps == (
-        Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="default", subjects=(what.split()[1],), text=text),
+        SendAlert(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="default", subjects=(what.split()[1],), text=text),
         Close(operation="c1", outcome=Outcome.FAILED, detail=f"{what} is still there"),
     )
 

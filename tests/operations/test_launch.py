@@ -5,30 +5,30 @@ from datetime import timedelta
 
 import pytest
 
-from builders import NOON, after
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.machines import InstanceState, Market, Notice, NoticeKind
-from nodefleet.domain.memory import Memory, PoolMemory
-from nodefleet.domain.operations import (
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.inventory import InstanceState, Market, Notice, NoticeKind
+from nodefleet.model.operations import (
     Close,
     Joined,
     JoinFailed,
-    Keep,
     MarkFailed,
     Outcome,
     Refusal,
     RefusalKind,
+    Save,
+    SendAlert,
     SendLaunch,
     Shortage,
     Shortfall,
-    Tell,
 )
-from nodefleet.domain.policy import Health, MarketMix, Policy, Pool
-from nodefleet.domain.policy.cluster import FleetLimits
+from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.operations.advance import advance
-from nodefleet.operations.launch import answered
+from nodefleet.operations.launch import record_answer
 from nodefleet.operations.progress import Progress
-from operation_builders import (
+from nodefleet.policy.cluster import FleetLimits, Policy
+from nodefleet.policy.pool import Health, MarketMix, Pool
+from support.builders import NOON, after
+from support.operation_builders import (
     AWAY,
     POLICY,
     closed,
@@ -69,7 +69,7 @@ def ready(name="w1", seconds=80.0, **changes):
 def test_a_new_launch_is_counted_stored_and_sent():
     progress = advance(launch(), look(), POLICY)
     counted = launch(attempts=1)
-    assert progress == Progress(steps=(Keep(counted), SendLaunch(counted)))
+    assert progress == Progress(steps=(Save(counted), SendLaunch(counted)))
 
 
 def test_what_is_sent_again_is_the_same_request():
@@ -142,11 +142,11 @@ def test_a_worker_that_ec2_did_not_take_leaves_no_room_for_its_replacement(late,
 
 
 def test_an_answered_launch_is_not_sent_again():
-    assert effects(advance(answered(launch(), ["i-1"], [], NOON), look(5), POLICY)) == []
+    assert effects(advance(record_answer(launch(), ["i-1"], [], NOON), look(5), POLICY)) == []
 
 
 def test_the_answer_holds_what_ec2_gave_and_lacked():
-    after_answer = answered(launch(instances=("i-1",)), ["i-1", "i-2"], lacking("t3.small", "t3.small"), after(3))
+    after_answer = record_answer(launch(instances=("i-1",)), ["i-1", "i-2"], lacking("t3.small", "t3.small"), after(3))
     assert after_answer == launch(
         answered=True, answered_at=after(3), instances=("i-1", "i-2"), refusals=(Refusal(type="t3.small"),)
     )
@@ -192,7 +192,7 @@ def test_what_shows_an_interval_after_the_deadline_is_all_there_is():
 
 
 def test_a_shortage_is_learned_and_told_once():
-    short = answered(launch(), ["i-1"], lacking("t3.small", "t3a.small"), NOON)
+    short = record_answer(launch(), ["i-1"], lacking("t3.small", "t3a.small"), NOON)
     progress = advance(short, look(10, [fresh()]), POLICY)
     assert progress.lessons == (
         Shortage(pool="default", type="t3.small", zone="a", market=Market.SPOT, until=after(600)),
@@ -200,32 +200,32 @@ def test_a_shortage_is_learned_and_told_once():
         Shortfall(pool="default", launch="l1", missing=1, at=NOON),
     )
     assert progress.steps == (
-        Tell(
+        SendAlert(
             alert=AlertKind.NO_CAPACITY,
             pool="default",
             subjects=("a spot",),
             text="EC2 gave 1 of 2 Spot nodes in a: no capacity for t3.small, t3a.small."
             " If it stays so, give the pool more types or zones",
         ),
-        Keep(replace(short, learned=True)),
+        Save(replace(short, learned=True)),
     )
     assert advance(kept(progress), look(20, [fresh()]), POLICY) == Progress()
 
 
 def test_how_long_a_shortage_is_remembered_is_the_pools():
     policy = Policy(pools=(Pool(market=MarketMix(remember_shortage=timedelta(seconds=60))),))
-    progress = advance(answered(launch(), [], lacking("t3.small"), after(5)), look(10), policy)
+    progress = advance(record_answer(launch(), [], lacking("t3.small"), after(5)), look(10), policy)
     assert progress.lessons[0].until == after(65)
 
 
 def test_a_shortage_that_another_type_made_up_for_is_learned_but_not_told():
-    progress = advance(answered(launch(count=1), ["i-1"], lacking("t3.small"), NOON), look(10, [fresh()]), POLICY)
+    progress = advance(record_answer(launch(count=1), ["i-1"], lacking("t3.small"), NOON), look(10, [fresh()]), POLICY)
     assert [lesson.type for lesson in progress.lessons] == ["t3.small"]
     assert told(progress) == []
 
 
 def test_fewer_nodes_without_a_reason_are_told_too():
-    progress = advance(answered(launch(), ["i-1"], [], NOON), look(10, [fresh()]), POLICY)
+    progress = advance(record_answer(launch(), ["i-1"], [], NOON), look(10, [fresh()]), POLICY)
     assert progress.lessons == (Shortfall(pool="default", launch="l1", missing=1, at=NOON),)
     assert_wording(told(progress)[0].text)
 
@@ -251,19 +251,19 @@ def test_fewer_nodes_without_a_reason_are_told_too():
     ],
 )
 def test_people_are_told_who_can_do_something_about_a_refusal(refusal, alert, said):
-    progress = advance(answered(launch(), [], [refusal], NOON), look(1), POLICY)
+    progress = advance(record_answer(launch(), [], [refusal], NOON), look(1), POLICY)
     assert [tell.alert for tell in told(progress)] == [alert]
     assert said in told(progress)[0].text
 
 
 def test_refusals_of_several_kinds_are_told_apart():
     refusals = [Refusal(type="t3.small"), Refusal(type="t3a.small", kind=RefusalKind.QUOTA)]
-    progress = advance(answered(launch(), [], refusals, NOON), look(1), POLICY)
+    progress = advance(record_answer(launch(), [], refusals, NOON), look(1), POLICY)
     assert [tell.alert for tell in told(progress)] == [AlertKind.NO_CAPACITY, AlertKind.QUOTA]
 
 
 def test_a_launch_that_got_nothing_closes_at_once():
-    progress = advance(answered(launch(), [], lacking("t3.small"), NOON), look(1), POLICY)
+    progress = advance(record_answer(launch(), [], lacking("t3.small"), NOON), look(1), POLICY)
     assert closed(progress) == Close(operation="l1", outcome=Outcome.FAILED, detail="0 of 2 joined, 2 not given by EC2")
     assert (len(told(progress)), len(progress.lessons)) == (1, 2)
 
@@ -279,7 +279,7 @@ def test_a_ready_node_has_joined():
 
 def test_what_is_learned_while_the_answer_is_missing_is_not_lost():
     progress = advance(launch(), look(95, [fresh()], [ready()]), POLICY)
-    assert [type(step) for step in progress.steps] == [Keep, SendLaunch]
+    assert [type(step) for step in progress.steps] == [Save, SendLaunch]
     assert [type(lesson) for lesson in progress.lessons] == [Joined]
 
 
@@ -322,7 +322,7 @@ def test_a_failed_join_is_marked_told_and_learned_before_the_launch_closes():
     assert progress == Progress(
         steps=(
             MarkFailed("i-1"),
-            Tell(
+            SendAlert(
                 alert=AlertKind.JOIN_FAILED,
                 pool="default",
                 subjects=("i-1",),
@@ -347,7 +347,7 @@ def test_a_mark_that_cannot_be_set_does_not_keep_the_launch_open(seconds, marked
 def test_the_end_of_a_silence_is_noted_before_a_mark_that_may_fail_for_ever():
     late = one(silent_since=after(400))
     first = advance(late, look(450, [fresh()]), POLICY)
-    assert first == Progress(steps=(Keep(one(silent=timedelta(seconds=50))),))
+    assert first == Progress(steps=(Save(one(silent=timedelta(seconds=50))),))
     assert MarkFailed("i-1") in advance(kept(first), look(649, [fresh()]), POLICY).steps
     assert closed(advance(kept(first), look(650, [fresh()]), POLICY)) is not None
     assert MarkFailed("i-1") not in advance(kept(first), look(650, [fresh()]), POLICY).steps
@@ -362,7 +362,7 @@ def test_the_limit_is_the_pools():
 def test_the_mark_stands_before_the_state_that_would_hide_it():
     seen = look(300, [fresh("i-1"), fresh("i-2", launched_at=after(100))])
     progress = advance(one(count=2, instances=("i-1", "i-2")), seen, POLICY)
-    assert [type(step) for step in progress.steps] == [MarkFailed, Tell, Keep]
+    assert [type(step) for step in progress.steps] == [MarkFailed, SendAlert, Save]
     assert advance(kept(progress), seen, POLICY) == Progress()
 
 
@@ -428,7 +428,7 @@ SICK_SINCE = after(10)
 def test_an_instance_that_is_lost_before_it_joined_is_learned_and_told(seen, words):
     progress = advance(one(), seen, POLICY)
     assert told(progress) == [
-        Tell(alert=AlertKind.JOIN_FAILED, pool="default", subjects=("i-1",), text=f"i-1 in a {words}")
+        SendAlert(alert=AlertKind.JOIN_FAILED, pool="default", subjects=("i-1",), text=f"i-1 in a {words}")
     ]
     assert progress.lessons == (JoinFailed(pool="default", instance="i-1", at=seen.at),)
     assert effects(progress) == []
@@ -488,7 +488,7 @@ def follow(operation, *looks):
     progress = Progress()
     for seen in looks:
         progress = advance(operation, replace(seen, operations=(operation,)), POLICY)
-        operation = next((step.operation for step in progress.steps if isinstance(step, Keep)), operation)
+        operation = next((step.operation for step in progress.steps if isinstance(step, Save)), operation)
     return operation, progress
 
 
@@ -557,6 +557,6 @@ def test_a_launch_of_a_pool_that_is_gone_is_not_sent_again_and_what_it_made_is_f
     sent = launch(attempts=1)
     assert not any(isinstance(step, SendLaunch | Close) for step in advance(sent, look(), WITHOUT_IT).steps)
     came = advance(sent, look(instances=(fresh(),)), WITHOUT_IT)
-    (newer,) = [step.operation for step in came.steps if isinstance(step, Keep)]
+    (newer,) = [step.operation for step in came.steps if isinstance(step, Save)]
     assert newer.instances == ("i-1",)
     assert not any(isinstance(step, SendLaunch) for step in came.steps)

@@ -6,30 +6,30 @@ from datetime import timedelta
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from builders import after
-from nodefleet.domain.machines import Instance, InstanceState, Node, Notice, NoticeKind
-from nodefleet.domain.observation import ClusterView, Observation
-from nodefleet.domain.operations import (
+from nodefleet.model.inventory import Instance, InstanceState, Node, Notice, NoticeKind
+from nodefleet.model.operations import (
     Cordon,
-    Debris,
     DeleteNode,
     Evict,
     ForceDelete,
-    Keep,
     Launch,
     MarkFailed,
+    OrphanKind,
     Refusal,
+    RemovalReason,
+    Save,
     SendLaunch,
     Terminate,
     Uncordon,
-    Why,
 )
-from nodefleet.domain.policy import RemovalRules
-from nodefleet.domain.readings import Missing
-from nodefleet.domain.workload import Owner, Pod, PodPhase
+from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.workload import Owner, Pod, PodPhase
 from nodefleet.operations.advance import advance
 from nodefleet.operations.progress import with_silence
-from operation_builders import AWAY, POLICY, budget, cleanup, closed, effects, launch, removal, told
+from nodefleet.policy.pool import RemovalRules
+from support.builders import after
+from support.operation_builders import AWAY, POLICY, budget, cleanup, closed, effects, launch, removal, told
 
 SECONDS = st.sampled_from([0, 10, 89, 90, 119, 120, 299, 300, 310, 420, 600, 1320, 5000])
 PAST = st.sampled_from([-3600, -400, -10, 0])
@@ -99,7 +99,7 @@ def views(draw) -> ClusterView:
 
 removals = st.builds(
     removal,
-    st.sampled_from(Why),
+    st.sampled_from(RemovalReason),
     instance=st.sampled_from(sorted(MACHINES)),
     node=st.sampled_from(["", *MACHINES.values()]),
     force_from=st.sampled_from([None, after(90)]),
@@ -123,7 +123,7 @@ launches = st.builds(
 )
 cleanups = st.builds(
     lambda debris, target: cleanup(debris, target=target),
-    st.sampled_from(Debris),
+    st.sampled_from(OrphanKind),
     st.sampled_from([*MACHINES, *MACHINES.values()]),
 )
 notices = st.sampled_from([(), (Notice(instance="i-1", kind=NoticeKind.SPOT_INTERRUPTION, at=after(0)),)])
@@ -133,7 +133,7 @@ looks = st.builds(
     instances=machines() | st.just(AWAY),
     kubernetes=views() | st.just(AWAY),
     notices=notices,
-    operations=st.sampled_from([(), (removal(Why.INTERRUPTED, id="r9"),)]),
+    operations=st.sampled_from([(), (removal(RemovalReason.INTERRUPTED, id="r9"),)]),
 )
 anything = removals | launches | cleanups
 
@@ -151,7 +151,7 @@ def with_its_silence_noted(operation, seen):
     """The end of a silence is noted by a look of its own before a machine is marked; the next one goes on."""
     noted = advance(operation, seen, POLICY).steps
     ended = isinstance(operation, Launch) and operation.silent_since and not isinstance(seen.kubernetes, Missing)
-    if ended and noted == (Keep(with_silence(operation, seen.at, silent=False)),):
+    if ended and noted == (Save(with_silence(operation, seen.at, silent=False)),):
         return noted[0].operation
     return operation
 
@@ -168,7 +168,7 @@ def test_a_second_look_at_the_same_world_asks_for_the_same_and_teaches_nothing_n
     operation = with_its_silence_noted(operation, seen)
     first = advance(operation, seen, POLICY)
     assume(closed(first) is None)
-    stored = next((step.operation for step in first.steps if isinstance(step, Keep)), operation)
+    stored = next((step.operation for step in first.steps if isinstance(step, Save)), operation)
     second = advance(stored, seen, POLICY)
     assert repeated(second) == repeated(first)
     assert second.lessons == ()
@@ -192,7 +192,7 @@ def drains(draw) -> Observation:
 
 @given(removals, drains())
 def test_a_voluntary_removal_never_terminates_a_node_with_pods_that_have_to_move(operation, seen):
-    operation = replace(operation, why=Why.VOLUNTARY, instance="i-1", node="w1")
+    operation = replace(operation, why=RemovalReason.VOLUNTARY, instance="i-1", node="w1")
     if any(isinstance(step, Terminate) for step in advance(operation, seen, POLICY).steps):
         assert not [pod for pod in seen.kubernetes.pods if pod.node == "w1" and has_to_move(pod, seen.at)]
 
@@ -223,7 +223,7 @@ def test_a_removal_touches_only_its_own_machine_node_and_pods(operation, seen):
 @given(cleanups, looks)
 def test_a_cleanup_touches_only_its_target(operation, seen):
     for step in effects(advance(operation, seen, POLICY)):
-        assert isinstance(step, DeleteNode if operation.debris is Debris.NODE else Terminate)
+        assert isinstance(step, DeleteNode if operation.debris is OrphanKind.NODE else Terminate)
         assert operation.target == (step.node if isinstance(step, DeleteNode) else step.instance)
 
 

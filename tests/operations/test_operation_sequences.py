@@ -6,29 +6,29 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import NOON, after
-from nodefleet.domain.machines import Instance, InstanceState, Node
-from nodefleet.domain.observation import ClusterView, Observation
-from nodefleet.domain.operations import (
+from nodefleet.model.inventory import Instance, InstanceState, Node
+from nodefleet.model.operations import (
     Close,
     Cordon,
-    Debris,
     DeleteNode,
     Evict,
     ForceDelete,
-    Keep,
     MarkFailed,
+    OrphanKind,
     Outcome,
+    RemovalReason,
+    Save,
+    SendAlert,
     SendLaunch,
-    Tell,
     Terminate,
     Uncordon,
-    Why,
 )
-from nodefleet.domain.policy import Health, RemovalRules
+from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.operations.advance import advance
-from nodefleet.operations.launch import answered
-from operation_builders import AWAY, POLICY, budget, cleanup, instance, interrupted, launch, node, pod, removal
+from nodefleet.operations.launch import record_answer
+from nodefleet.policy.pool import Health, RemovalRules
+from support.builders import NOON, after
+from support.operation_builders import AWAY, POLICY, budget, cleanup, instance, interrupted, launch, node, pod, removal
 
 TICK = timedelta(seconds=30)
 CLEAN_TICKS = 80  # longer than every deadline, margin and false alarm together
@@ -71,14 +71,14 @@ class World:
 
     def take(self, step):
         match step:
-            case Keep(operation):
+            case Save(operation):
                 self.operation = operation
             case Close():
                 self.close = step
             case SendLaunch(sent):
                 made = self.made(sent)
                 if self.answers:
-                    self.operation = answered(sent, made, (), self.now)
+                    self.operation = record_answer(sent, made, (), self.now)
             case Cordon():
                 self.nodes[step.node] = replace(self.nodes[step.node], cordoned=True, removal=step.removal)
             case Uncordon():
@@ -97,7 +97,7 @@ class World:
                 self.pods = {uid: each for uid, each in self.pods.items() if each.node != step.node}
             case MarkFailed():
                 self.instances[step.instance] = replace(self.instances[step.instance], failed=True)
-            case Tell():
+            case SendAlert():
                 pass
 
     def take_stale_cordons_off(self):
@@ -233,7 +233,7 @@ def test_an_interrupted_removal_ends_whether_ec2_takes_the_node_or_not(rough, ta
 @given(chances, st.sampled_from([(), (budget(),)]))
 @settings(deadline=None)
 def test_a_sick_node_ends_though_its_pods_cannot(rough, budgets):
-    world = leaves(removal(Why.SICK), PODS, budgets, ready=False)
+    world = leaves(removal(RemovalReason.SICK), PODS, budgets, ready=False)
     close = end_of(world, rough)
     if close.outcome is Outcome.FAILED:  # runs died before they could ask EC2: another removal will
         assert close.detail == "EC2 was asked to terminate i-1 and has not done so"
@@ -249,6 +249,6 @@ def test_a_sick_node_ends_though_its_pods_cannot(rough, budgets):
 def test_debris_is_gone_or_a_person_was_told(rough):
     world = World(cleanup(), nodes=[node(ready=False)])
     assert (end_of(world, rough).outcome is Outcome.DONE) is (world.nodes == {})
-    world = World(cleanup(Debris.INSTANCE), [instance(failed=True)])
+    world = World(cleanup(OrphanKind.INSTANCE), [instance(failed=True)])
     gone = end_of(world, rough).outcome is Outcome.DONE
     assert (world.instances["i-1"].state is InstanceState.TERMINATED) is gone

@@ -5,33 +5,34 @@ from datetime import timedelta
 
 import pytest
 
-from builders import NOON, after
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.fleet import workers
-from nodefleet.domain.machines import InstanceState, Notice, NoticeKind
-from nodefleet.domain.names import emergency
-from nodefleet.domain.operations import (
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
+from nodefleet.model.operations import (
     Close,
     Cordon,
     DeleteNode,
     DrainFailed,
     Evict,
     ForceDelete,
-    Keep,
     Outcome,
     PodRef,
     Readmitted,
-    Tell,
+    RemovalReason,
+    Save,
+    SendAlert,
     Terminate,
     Uncordon,
-    Why,
 )
-from nodefleet.domain.policy import Budgets, Policy, Pool, RemovalRules
-from nodefleet.domain.workload import Owner, PodPhase, Rules, Toleration
+from nodefleet.model.snapshot import emergency
+from nodefleet.model.workload import Owner, PodPhase, Rules, Toleration
 from nodefleet.operations.advance import advance
 from nodefleet.operations.progress import Progress
-from nodefleet.operations.removal import cancelled
-from operation_builders import (
+from nodefleet.operations.removal import cancel_removal
+from nodefleet.phases import derive_workers
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Budgets, Pool, RemovalRules
+from support.builders import NOON, after
+from support.operation_builders import (
     AWAY,
     POLICY,
     budget,
@@ -49,7 +50,7 @@ from operation_builders import (
 )
 from support.wording import assert_wording
 
-VOLUNTARY, INTERRUPTED, SICK = Why.VOLUNTARY, Why.INTERRUPTED, Why.SICK
+VOLUNTARY, INTERRUPTED, SICK = RemovalReason.VOLUNTARY, RemovalReason.INTERRUPTED, RemovalReason.SICK
 RUNNING = [instance()]
 SEEN = {"cordoned": True}  # our cordon was seen before
 ENDED = [instance(state=InstanceState.TERMINATED)]
@@ -78,7 +79,7 @@ def returned(name="web-9", **changes):
     return pod(name, rules=everything, created_at=NOON + timedelta(seconds=5), **changes)
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_a_pod_that_tolerates_every_taint_and_came_back_ends_with_its_node(why):
     progress = advance(leaving(why), on_its_way(why, pods=[returned()]), POLICY)
     assert effects(progress) == [Terminate("i-1", "one node less")]
@@ -95,7 +96,7 @@ def test_but_not_more_of_them_than_their_budget_lets_go_at_once():
 # ── the way out, for every reason ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_first_it_is_cordoned_with_the_reason_on_the_node(why):
     operation = leaving(why)
     seen = look(0, RUNNING, [node(ready=why is not SICK)], [pod()])
@@ -104,61 +105,61 @@ def test_first_it_is_cordoned_with_the_reason_on_the_node(why):
     )
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_an_older_cordon_of_ours_becomes_this_removals_own(why):
     seen = look(0, RUNNING, [cordoned(removal="r0", ready=why is not SICK)], [pod()])
     assert [type(step) for step in effects(advance(leaving(why), seen, POLICY))] == [Cordon]
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_then_its_pods_are_evicted(why):
     pods = [pod("web-1"), pod("web-2"), pod("far-1", node="w2")]
     progress = advance(leaving(why), on_its_way(why, pods=pods), POLICY)
     assert progress == Progress(
         steps=(
-            Keep(leaving(why, cordoned=True, evicting=True)),
+            Save(leaving(why, cordoned=True, evicting=True)),
             Evict(node="w1", pods=(ref("web-1"), ref("web-2"))),
         )
     )
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_daemons_and_static_pods_stay(why):
     stays = [pod("agent-1", owner=Owner(kind="DaemonSet", name="agent")), pod("static-1", mirror=True)]
     progress = advance(leaving(why), on_its_way(why, pods=stays), POLICY)
     assert effects(progress) == [Terminate("i-1", "one node less")]
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_only_what_budgets_allow_now_is_evicted(why):
     pods = [pod("web-1"), pod("web-2"), pod("web-3", node="w2"), pod("db-1", owner=Owner(kind="Job", name="j"))]
     progress = advance(leaving(why), on_its_way(why, pods=pods, budgets=[budget(needed="2")]), POLICY)
     assert effects(progress) == [Evict(node="w1", pods=(ref("web-1"), ref("db-1")))]
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_when_no_pod_may_go_now_it_waits(why):
     operation = leaving(why, cordoned=True)
     seen = on_its_way(why, pods=[pod("web-1")], budgets=[budget()])
     assert advance(operation, seen, POLICY) == Progress()
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 @pytest.mark.parametrize(("gone_for", "waits"), [(39, True), (40, True), (41, False)])
 def test_a_terminating_pod_is_waited_for_until_ten_seconds_past_its_grace(why, gone_for, waits):
     seen = on_its_way(why, 60, pods=[pod(deleted_at=after(60 - gone_for))])
     assert effects(advance(leaving(why), seen, POLICY)) == ([] if waits else [Terminate("i-1", "one node less")])
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_when_nothing_is_left_it_is_terminated_and_that_is_noted_first(why):
     operation = leaving(why, **SEEN)
     progress = advance(operation, on_its_way(why, 10), POLICY)
     noted = replace(operation, terminating=True, asked_at=after(10), attempts=1)
-    assert progress == Progress(steps=(Keep(noted), Terminate("i-1", "one node less")))
+    assert progress == Progress(steps=(Save(noted), Terminate("i-1", "one node less")))
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_ec2_is_asked_again_while_the_machine_still_runs(why):
     asked = leaving(why, **SEEN, terminating=True, asked_at=after(10), attempts=1)
     progress = advance(asked, on_its_way(why, 20), POLICY)
@@ -166,19 +167,19 @@ def test_ec2_is_asked_again_while_the_machine_still_runs(why):
     assert effects(progress) == [Terminate("i-1", "one node less")]
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_a_machine_that_shuts_down_is_waited_for(why):
     seen = look(9999, [instance(state=InstanceState.SHUTTING_DOWN)], [sick_if(why)], [pod()])
     assert advance(leaving(why, terminating=True, cancelled="wanted again"), seen, POLICY) == Progress()
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_when_the_machine_is_gone_its_node_is_deleted(why):
     seen = look(9999, ENDED, [sick_if(why), node("w2", instance="i-2")], [pod()])
     assert effects(advance(leaving(why), seen, POLICY)) == [DeleteNode("w1")]
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_a_node_that_cannot_be_deleted_does_not_keep_its_removal_open_for_ever(why):
     nodes, pods = [sick_if(why)], [pod()]
     tried = kept(advance(leaving(why), look(9999, ENDED, nodes, pods), POLICY))
@@ -187,30 +188,30 @@ def test_a_node_that_cannot_be_deleted_does_not_keep_its_removal_open_for_ever(w
     assert (closed.operation, closed.outcome) == (tried.id, Outcome.DONE)
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 @pytest.mark.parametrize("machines", [[], [instance("i-2")]])
 def test_a_machine_that_ec2_does_not_list_is_gone_when_a_second_look_agrees(why, machines):
     """A list may lack a page: nothing is deleted on the word of one."""
     dead = [node(ready=False, ready_changed_at=NOON), node("w2", instance="i-2")]
     first = advance(leaving(why), look(10, machines, dead, [pod()]), POLICY)
-    assert first == Progress(steps=(Keep(leaving(why, unlisted_since=after(10))),))
+    assert first == Progress(steps=(Save(leaving(why, unlisted_since=after(10))),))
     assert advance(kept(first), look(129, machines, dead, [pod()]), POLICY) == Progress()
     assert advance(kept(first), look(130, machines, dead, [pod()]), POLICY).steps[-1:] == (DeleteNode("w1"),)
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_a_ready_node_is_not_deleted_though_ec2_does_not_list_its_machine(why):
     assert advance(leaving(why, unlisted_since=NOON), look(9999, [], [node()], [pod()]), POLICY) == Progress()
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_a_machine_that_is_listed_again_was_never_gone(why):
     before = leaving(why, unlisted_since=NOON)
     seen = look(60, [instance(state=InstanceState.SHUTTING_DOWN)], [sick_if(why)], [pod()])
     assert kept(advance(before, seen, POLICY)).unlisted_since is None
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_without_kubernetes_an_unlisted_machine_is_only_noted(why):
     before = leaving(why)
     first = kept(advance(before, look(10, [], kubernetes=AWAY), POLICY))
@@ -222,34 +223,34 @@ def test_without_kubernetes_an_unlisted_machine_is_only_noted(why):
 def test_how_long_a_machine_may_be_unlisted_is_the_pools():
     policy = Policy(pools=(Pool(budgets=Budgets(cleanup_after=timedelta(seconds=60))),))
     seen = look(60, [], [node(ready=False)], [])
-    assert effects(advance(leaving(Why.VOLUNTARY, unlisted_since=NOON), seen, policy)) == [DeleteNode("w1")]
+    assert effects(advance(leaving(RemovalReason.VOLUNTARY, unlisted_since=NOON), seen, policy)) == [DeleteNode("w1")]
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 @pytest.mark.parametrize(("machines", "since"), [([], after(-120)), (ENDED, None)])
 def test_when_both_are_gone_it_is_done(why, machines, since):
     close = Close(operation="r1", outcome=Outcome.DONE, detail="w1 is gone")
     assert advance(leaving(why, unlisted_since=since), look(10, machines), POLICY) == Progress(steps=(close,))
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_without_pods_or_a_node_object_a_running_machine_is_terminated(why):
     assert effects(advance(leaving(why, **SEEN), look(10, RUNNING), POLICY)) == [Terminate("i-1", "one node less")]
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 @pytest.mark.parametrize("seconds", [10, 295])
 def test_pods_that_outlive_a_deleted_node_object_are_waited_for(why, seconds):
     assert advance(leaving(why, **SEEN), look(seconds, RUNNING, pods=[pod()]), POLICY) == Progress()
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_pods_under_a_name_that_another_machine_took_over_are_not_its_own(why):
     seen = look(10, [*RUNNING, instance("i-2")], [node("w1", instance="i-2")], [pod()])
     assert effects(advance(leaving(why, **SEEN), seen, POLICY)) == [Terminate("i-1", "one node less")]
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_a_worker_that_never_joined_is_terminated_at_once(why):
     unscheduled = pod(node=None, phase=PodPhase.PENDING)
     progress = advance(leaving(why, node=""), look(0, RUNNING, pods=[unscheduled]), POLICY)
@@ -261,24 +262,24 @@ def test_a_worker_that_joined_meanwhile_is_drained_under_its_new_name():
     assert effects(advance(interrupted(node=""), seen, POLICY)) == [Evict(node="late", pods=(ref(),))]
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_a_worker_that_never_joined_is_done_without_kubernetes(why):
     close = Close(operation="r1", outcome=Outcome.DONE, detail="i-1 is gone")
     assert advance(leaving(why, node=""), look(0, ENDED, kubernetes=AWAY), POLICY) == Progress(steps=(close,))
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_a_name_that_another_machine_took_over_is_not_touched(why):
     seen = look(10, [*ENDED, instance("i-2")], [node("w1", instance="i-2")], [pod()])
     assert closed(advance(leaving(why), seen, POLICY)).outcome is Outcome.DONE
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_a_node_without_a_provider_id_is_known_by_its_name(why):
     assert effects(advance(leaving(why), look(10, ENDED, [node(instance="")]), POLICY)) == [DeleteNode("w1")]
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 @pytest.mark.parametrize(
     "seen",
     [
@@ -298,30 +299,30 @@ def test_what_is_not_a_worker_of_ours_is_never_touched(why, seen):
 def test_a_caller_that_knows_the_workers_need_not_have_them_derived_again():
     opted_out = cordoned(annotations={"node-fleet.io/scale-down-disabled": "true"})
     seen = look(1, RUNNING, [opted_out], [pod()])
-    assert closed(advance(removal(), seen, POLICY, workers(seen, POLICY))) is not None
+    assert closed(advance(removal(), seen, POLICY, derive_workers(seen, POLICY))) is not None
     assert closed(advance(removal(), seen, POLICY, ())) is None
 
 
 # ── silence ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 @pytest.mark.parametrize("missing", [{"kubernetes": AWAY}, {"pods": None}])
 @pytest.mark.parametrize("machines", [RUNNING, [instance(state=InstanceState.STOPPED)]])
 def test_without_kubernetes_nothing_happens_but_the_clock_stops(why, missing, machines):
     seen = look(9999, **{"instances": machines, "nodes": [sick_if(why)]} | missing)
     progress = advance(leaving(why, cancelled="wanted again"), seen, POLICY)
-    assert progress == Progress(steps=(Keep(leaving(why, cancelled="wanted again", silent_since=after(9999))),))
+    assert progress == Progress(steps=(Save(leaving(why, cancelled="wanted again", silent_since=after(9999))),))
     assert advance(kept(progress), replace(seen, at=after(10010)), POLICY) == Progress()
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_without_kubernetes_the_node_of_an_ended_machine_waits(why):
     progress = advance(leaving(why), look(10, ENDED, kubernetes=AWAY), POLICY)
-    assert progress == Progress(steps=(Keep(leaving(why, silent_since=after(10))),))
+    assert progress == Progress(steps=(Save(leaving(why, silent_since=after(10))),))
 
 
-@pytest.mark.parametrize("why", Why)
+@pytest.mark.parametrize("why", RemovalReason)
 def test_an_ended_machines_node_goes_though_its_pods_are_not_known(why):
     assert effects(advance(leaving(why), look(10, ENDED, [node()], None), POLICY)) == [DeleteNode("w1")]
 
@@ -329,7 +330,7 @@ def test_an_ended_machines_node_goes_though_its_pods_are_not_known(why):
 @pytest.mark.parametrize("why", [VOLUNTARY, SICK])
 def test_without_ec2_draining_pauses(why):
     progress = advance(leaving(why), look(9999, AWAY, [sick_if(why)], [pod()]), POLICY)
-    assert progress == Progress(steps=(Keep(leaving(why, silent_since=after(9999))),))
+    assert progress == Progress(steps=(Save(leaving(why, silent_since=after(9999))),))
 
 
 def test_without_ec2_a_doomed_node_is_still_drained_but_not_terminated():
@@ -446,19 +447,19 @@ def test_after_a_crash_between_uncordoning_and_closing_the_failure_is_still_lear
 
 
 def called_back(why=VOLUNTARY, **changes):
-    return cancelled(removal(why, **SEEN, **changes), "pods wait")
+    return cancel_removal(removal(why, **SEEN, **changes), "pods wait")
 
 
 def test_the_first_reason_to_call_it_back_stays():
-    assert cancelled(removal(), "pods wait") == removal(cancelled="pods wait")
-    assert_wording(cancelled(called_back(), "again").cancelled)
+    assert cancel_removal(removal(), "pods wait") == removal(cancelled="pods wait")
+    assert_wording(cancel_removal(called_back(), "again").cancelled)
 
 
 def test_a_removal_called_back_lets_the_node_in_and_counts_as_growth():
     progress = advance(called_back(), on_its_way(VOLUNTARY, 400, [pod()]), POLICY)
     assert progress == Progress(
         steps=(
-            Keep(called_back(readmitting_since=after(400))),
+            Save(called_back(readmitting_since=after(400))),
             Uncordon("w1", "r1"),
             Close(operation="r1", outcome=Outcome.CANCELLED, detail="pods wait"),
         ),
@@ -467,7 +468,7 @@ def test_a_removal_called_back_lets_the_node_in_and_counts_as_growth():
 
 
 def test_called_back_before_its_cordon_there_is_nothing_to_take_off():
-    progress = advance(cancelled(removal(), "pods wait"), look(0, RUNNING, [node()]), POLICY)
+    progress = advance(cancel_removal(removal(), "pods wait"), look(0, RUNNING, [node()]), POLICY)
     assert [type(step) for step in progress.steps] == [Close]
 
 
@@ -510,7 +511,7 @@ def test_a_person_who_uncordons_has_the_last_word(taint, steps):
     progress = advance(removal(**SEEN), seen, POLICY)
     assert effects(progress) == steps
     assert told(progress) == [
-        Tell(
+        SendAlert(
             alert=AlertKind.READMITTED,
             pool="default",
             subjects=("w1",),
@@ -596,13 +597,13 @@ def test_force_is_told_once_and_spares_nobody_who_has_to_go():
     after_it = replace(operation, evicting=True, forced=True)
     delete = ForceDelete(node="w1", pods=(ref("web-1"), ref("alone"), ref("web-2")))
     assert progress.steps == (
-        Tell(
+        SendAlert(
             alert=AlertKind.FORCED,
             pool="default",
             subjects=("w1",),
             text="EC2 takes w1 at 12:02:00: 3 pods are deleted by force, first default/web-1",
         ),
-        Keep(after_it),
+        Save(after_it),
         delete,
     )
     assert advance(after_it, seen, POLICY).steps == (delete,)
@@ -650,9 +651,9 @@ def test_a_node_that_ec2_did_not_take_is_let_back_in(state):
     progress = at(1320)
     assert progress == Progress(
         steps=(
-            Keep(interrupted(**SEEN, forced=True, readmitting_since=after(1320))),
+            Save(interrupted(**SEEN, forced=True, readmitting_since=after(1320))),
             Uncordon("w1", "r1"),
-            Tell(
+            SendAlert(
                 alert=AlertKind.READMITTED,
                 pool="default",
                 subjects=("w1",),
@@ -694,7 +695,7 @@ def test_a_machine_that_was_just_asked_to_end_is_no_false_alarm():
 
 
 def test_an_interrupted_removal_is_not_called_back():
-    doomed = cancelled(interrupted(**SEEN), "pods wait")
+    doomed = cancel_removal(interrupted(**SEEN), "pods wait")
     assert effects(advance(doomed, on_its_way(INTERRUPTED, 10, [pod()]), POLICY)) == [Evict(node="w1", pods=(ref(),))]
 
 
@@ -705,7 +706,7 @@ def test_a_sick_node_that_is_ready_again_is_let_back_in():
     progress = advance(removal(SICK, **SEEN), look(400, RUNNING, [cordoned()], [pod()]), POLICY)
     assert progress == Progress(
         steps=(
-            Keep(removal(SICK, **SEEN, readmitting_since=after(400))),
+            Save(removal(SICK, **SEEN, readmitting_since=after(400))),
             Uncordon("w1", "r1"),
             Close(operation="r1", outcome=Outcome.CANCELLED, detail="ready again"),
         )
@@ -725,7 +726,7 @@ def test_ready_again_too_late_it_goes_on():
 def test_a_sick_removal_may_be_called_back():
     progress = advance(called_back(SICK), on_its_way(SICK, 10, [pod()]), POLICY)
     assert progress.steps == (
-        Keep(called_back(SICK, readmitting_since=after(10))),
+        Save(called_back(SICK, readmitting_since=after(10))),
         Uncordon("w1", "r1"),
         Close(operation="r1", outcome=Outcome.CANCELLED, detail="pods wait"),
     )
@@ -750,9 +751,9 @@ def test_a_sick_machine_that_ec2_does_not_terminate_is_told():
     assert closed(advance(asked, on_its_way(SICK, 409), POLICY)) is None
     assert advance(asked, on_its_way(SICK, 410), POLICY) == Progress(
         steps=(
-            Keep(replace(asked, readmitting_since=after(410))),
+            Save(replace(asked, readmitting_since=after(410))),
             Uncordon("w1", "r1"),
-            Tell(
+            SendAlert(
                 alert=AlertKind.SICK,
                 pool="default",
                 subjects=("w1 instance i-1",),
@@ -810,7 +811,7 @@ def withdrawn():
     )
 
 
-@pytest.mark.parametrize("why", [Why.VOLUNTARY, Why.INTERRUPTED])
+@pytest.mark.parametrize("why", [RemovalReason.VOLUNTARY, RemovalReason.INTERRUPTED])
 def test_a_scheduled_change_that_is_withdrawn_lets_the_node_back_in(why):
     operation = replace(leaving(why, cordoned=True), notice=NoticeKind.SCHEDULED_CHANGE)
     progress = advance(operation, on_its_way(why, pods=[pod()], notices=(withdrawn(),)), POLICY)

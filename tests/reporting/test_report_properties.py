@@ -6,18 +6,18 @@ from math import isfinite
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import PoolUsage, Usage
-from nodefleet.domain.machines import InstanceType
-from nodefleet.domain.plain import from_plain, to_plain
-from nodefleet.domain.policy import Limits, MarketMix, Policy, Pool, Reactive, Utilisation
-from nodefleet.domain.resources import Resources
-from nodefleet.reporting.case import Subject
-from nodefleet.reporting.thresholds import Thresholds
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import InstanceType
+from nodefleet.model.serialization import from_plain, to_plain
+from nodefleet.model.state import PoolUsage, Usage
+from nodefleet.model.workload import Resources
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Limits, MarketMix, Pool, Reactive, Utilisation
+from nodefleet.reporting.review import Subject, Thresholds
 from nodefleet.reporting.weekly import weekly_report
-from nodefleet.reporting.words import headline, lines, plain, report_event
-from week_builders import GIB, MONDAY, NINE, WEEK, used
+from nodefleet.reporting.weekly_text import headline, lines, plain, report_event
+from support.week_builders import GIB, MONDAY, NINE, WEEK, used
 
 TYPES = ("t3.small", "t3.medium", "m5.large", "c7g.large", "odd", "")
 POOLS = ("web", "batch", "old")

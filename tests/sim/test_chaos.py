@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.machines import InstanceState
 from nodefleet.errors import DeniedError, ThrottledError, UnavailableError
+from nodefleet.model.inventory import InstanceState
 from nodefleet_tools.sim.chaos.incidents import INCIDENTS, befall
 from nodefleet_tools.sim.chaos.plan import WEIGHTS, Delivery, Incident, Plan
 from nodefleet_tools.sim.chaos.play import play
@@ -19,7 +19,7 @@ from nodefleet_tools.sim.chaos.strikes import Rates
 from nodefleet_tools.sim.chaos.widening import LATER
 from nodefleet_tools.sim.hooks import KilledError
 from nodefleet_tools.sim.rules import Rule
-from played_days import played_seed, staged_plan
+from support.played_days import played_seed, staged_plan
 
 SHARE = 40  # seeds that every test run plays
 AT_A_TIME = 10

@@ -16,7 +16,7 @@ from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.chaos.play import play
 from nodefleet_tools.sim.rules import Rule
-from played_days import played_seed
+from support.played_days import played_seed
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,18 @@ import pytest
 from contracts.cloud_contract import CloudContract
 from contracts.cluster_contract import WEB, ClusterContract, Said
 from contracts.store_contract import SHOP, StoreContract
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.machines import Market, Node
-from nodefleet.domain.names import ROLE_WORKER
-from nodefleet.domain.operations import Launch, PodRef
-from nodefleet.domain.records import PolicyVersion
-from nodefleet.domain.workload import Budget, Pod, PodPhase, Selector, Taint
+from nodefleet.model.decision import PolicyVersion
+from nodefleet.model.inventory import Market, Node
+from nodefleet.model.names import ROLE_WORKER
+from nodefleet.model.operations import Launch, PodRef
+from nodefleet.model.snapshot import Deployment
+from nodefleet.model.workload import Budget, Pod, PodPhase, Selector, Taint
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.machines import CloudSettings
 from nodefleet_tools.sim.store import SimStore
 from nodefleet_tools.sim.table import Table
 from nodefleet_tools.sim.world import ZONES, World
-from operation_builders import launch
+from support.operation_builders import launch
 
 DAY = timedelta(days=1)
 

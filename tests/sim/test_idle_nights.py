@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from nodefleet.domain.alerts import AlertKind
+from nodefleet.model.alerts import AlertKind
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.world import World
-from worlds import TICK, Cluster
+from support.worlds import TICK, Cluster
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 NIGHT = 8 * 3600 // int(TICK.total_seconds())

@@ -10,8 +10,8 @@ from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.liveness.registry import CHECKS
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
-from operation_builders import launch
-from worlds import empty
+from support.operation_builders import launch
+from support.worlds import empty
 
 MINUTE = timedelta(minutes=1)
 

@@ -5,7 +5,7 @@ import pytest
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
-from worlds import Cluster
+from support.worlds import Cluster
 
 
 def with_a_dead_node(workers: int, least: int, most: int) -> Cluster:

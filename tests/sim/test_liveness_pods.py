@@ -8,7 +8,7 @@ from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.kube import KubeSettings, Order, Traits
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
-from worlds import Cluster
+from support.worlds import Cluster
 
 PACKING = {"steps": {"pending": "packing"}}
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.events import Event
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.events import Event
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.rules import Rule
-from worlds import Cluster, shop
+from support.worlds import Cluster, shop
 
 BUG = "alerts told apart by their text"
 

@@ -2,10 +2,10 @@
 
 from unittest.mock import patch
 
-from nodefleet.decide import engine
-from nodefleet.domain.alerts import AlertKind
+from nodefleet.engine import decide
+from nodefleet.model.alerts import AlertKind
 from nodefleet_tools.sim.rules import Rule
-from worlds import Cluster, shop
+from support.worlds import Cluster, shop
 
 
 def with_an_unowned_worker() -> Cluster:
@@ -29,7 +29,7 @@ def test_an_unowned_worker_is_alerted_in_time():
 
 def test_one_that_nobody_hears_of_is_found_and_not_before_its_time():
     cluster = with_an_unowned_worker()
-    with patch.object(engine, "resting_tells", lambda *_: ()):
+    with patch.object(decide, "resting_alerts", lambda *_: ()):
         cluster.calm(33)
         assert broken(cluster) == []
         cluster.calm(25)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.domain.alerts import AlertKind
+from nodefleet.model.alerts import AlertKind
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
-from worlds import Cluster
+from support.worlds import Cluster
 
 BUG = "old workers kept"
 OLD = {"max_age": "20h", "spread_percent": 0}  # workers of the set-up have been there for a day

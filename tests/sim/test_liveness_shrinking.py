@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.machines import NoticeKind
+from nodefleet.model.inventory import NoticeKind
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
-from worlds import Cluster
+from support.worlds import Cluster
 
 BUG = "a doubt that never ends"
 POLICY = {"limits": {"min": 2, "max": 10}, "cooldown": {"down": 120}}

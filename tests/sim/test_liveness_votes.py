@@ -4,12 +4,13 @@ from dataclasses import replace
 from datetime import timedelta
 from unittest.mock import patch
 
-from nodefleet.decide import engine, pending_classes
-from nodefleet.domain.machines import Notice, NoticeKind
+from nodefleet.engine import decide
+from nodefleet.engine.signals import pending_pods
+from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet.operations import launch as launch_operation
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.rules import Rule
-from worlds import Cluster, shop, spot_worker
+from support.worlds import Cluster, shop, spot_worker
 
 HOUR = 30  # ticks
 
@@ -25,7 +26,7 @@ def test_a_fleet_that_outgrows_its_limit_is_found():
     cluster = shop(workers=6, replicas=12)
     cluster.world.enforce({"fleet": {"max": 6}, "pools": [{"name": "web", "limits": {"min": 2, "max": 6}}]})
     with (
-        patch.object(engine, "within_fleet", lambda this, *_: this),
+        patch.object(decide, "within_fleet", lambda this, *_: this),
         patch.object(launch_operation, "fleet_occupied", lambda *_: 0),
     ):
         cluster.calm(2)
@@ -54,7 +55,7 @@ def test_a_mute_that_never_ends_is_found():
     def for_ever(each, bound, now):  # as the real one
         return replace(each, muted_until=now + timedelta(hours=1)) if each.muted_until else each
 
-    with patch.object(pending_classes, "_revised", for_ever):
+    with patch.object(pending_pods, "_revise_class", for_ever):
         cluster.calm(3 * HOUR)
     assert broken(cluster) == [Rule.MUTE]
 

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from nodefleet.domain.machines import Market, Notice
 from nodefleet.errors import NodeFleetError
-from nodefleet.loop.doomed import interrupted
+from nodefleet.model.inventory import Market, Notice
+from nodefleet.reconcile.emergency_drain import drain_interrupted
 from nodefleet_tools.sim.event_queue import EventQueue
 from nodefleet_tools.sim.hooks import Call, KilledError, Moment
 from nodefleet_tools.sim.turns import Turns
@@ -47,7 +47,7 @@ def test_a_hundred_warnings_within_ten_seconds(seed, budget):
     def invoke(notices: list[Notice]) -> bool:
         owner = f"event-{next(started)}"
         try:
-            interrupted(world.parts(owner, limit=timedelta(seconds=150)), notices, owner=owner)
+            drain_interrupted(world.parts(owner, limit=timedelta(seconds=150)), notices, owner=owner)
         except (NodeFleetError, KilledError):
             return False
         return True

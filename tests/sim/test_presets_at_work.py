@@ -4,7 +4,7 @@ import pytest
 
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.world import World
-from worlds import Cluster
+from support.worlds import Cluster
 
 RULE = {"kind": "queue-and-latency", "name": "jobs", "queue": "queue", "p95_ms": "p95", "busy": "busy"}
 READINGS = {name: {"kind": "prometheus", "query": name} for name in ("queue", "p95", "busy")}

@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.machines import Market
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.played import MarkKind, Played, Standing
-from played_days import played
+from support.played_days import played
 
 SPIKE = [{"workload": "web", "per_pod": 25, "replicas": {"min": 6, "max": 24}}]
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.domain.plain import from_plain
+from nodefleet.model.serialization import from_plain
 from nodefleet_tools.sim.played import Check, Played
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenarios.checking import checked
 from nodefleet_tools.sim.scenarios.expectations import Bounds, Expect
 from nodefleet_tools.sim.scenarios.reading import Read
-from played_days import scenario
+from support.played_days import scenario
 
 LOAD = [{"kind": "stairs", "points": {"12:00": 100, "12:05": 300}}]
 SERVICES = [{"workload": "web", "per_pod": 25, "replicas": {"min": 6, "max": 24}, "load": LOAD}]

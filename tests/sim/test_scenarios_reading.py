@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from nodefleet.domain.problems import RefusedError
+from nodefleet.model.serialization import ValidationError
 from nodefleet_tools.cli.policy_file import UnreadableError
 from nodefleet_tools.sim.scenarios.expectations import Expect
 from nodefleet_tools.sim.scenarios.happenings import SpotInterruption
 from nodefleet_tools.sim.scenarios.reading import find, read, shipped
 from nodefleet_tools.sim.shapes import Noise, Steady
-from played_days import scenario, small
+from support.played_days import scenario, small
 
 SHIPPED = [
     "bad-afternoon",
@@ -31,7 +31,7 @@ SHIPPED = [
 
 def problems(tmp_path, **parts: object) -> dict[str, str]:
     """What is wrong, by path."""
-    with pytest.raises(RefusedError) as error:
+    with pytest.raises(ValidationError) as error:
         scenario(tmp_path, **parts)
     return {problem.path: f"{problem.wrong}; {problem.right}" for problem in error.value.problems}
 
@@ -92,14 +92,14 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path):
 def test_a_key_that_is_written_twice_is_refused(tmp_path):
     path = tmp_path / "twice.yaml"
     path.write_text("name: a\nname: b\nabout: x.\nlasts: 1h\n")
-    with pytest.raises(RefusedError, match="written more than once"):
+    with pytest.raises(ValidationError, match="written more than once"):
         read(path)
 
 
 def test_a_time_without_quotes_is_a_number_and_the_hint_says_so(tmp_path):
     path = tmp_path / "time.yaml"
     path.write_text(yaml.safe_dump(small()) + "events:\n  - {kind: spot-interruption, at: 12:10}\n")
-    with pytest.raises(RefusedError, match="put it in quotes"):
+    with pytest.raises(ValidationError, match="put it in quotes"):
         read(path)
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.domain.alerts import AlertKind
+from nodefleet.model.alerts import AlertKind
 from nodefleet_tools.sim.played import MarkKind
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenarios.reading import find, read, shipped
-from played_days import shipped_day
+from support.played_days import shipped_day
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))

@@ -6,15 +6,15 @@ from unittest.mock import patch
 
 import pytest
 
-from nodefleet.domain.decision import Action
-from nodefleet.domain.machines import Market, NoticeKind
-from nodefleet.domain.operations import Cleanup, Cordon, Debris, PodRef, Removal, Why
+from nodefleet.model.decision import Action
+from nodefleet.model.inventory import Market, NoticeKind
+from nodefleet.model.operations import Cleanup, Cordon, OrphanKind, PodRef, Removal, RemovalReason
 from nodefleet.ports import Changes
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.store import SimStore
 from nodefleet_tools.sim.world import NOON, ZONES, World
-from operation_builders import launch
-from worlds import shop
+from support.operation_builders import launch
+from support.worlds import shop
 
 WANTED = launch(
     zone=ZONES[0], subnet=f"subnet-{ZONES[0]}", template="lt-default", market=Market.SPOT, types=("t3.small",), count=1
@@ -54,7 +54,7 @@ class Scene:
             pool="default",
             instance=node.instance,
             node=node.name,
-            why=Why.VOLUNTARY,
+            why=RemovalReason.VOLUNTARY,
             reason="",
             started=NOON,
             deadline=NOON,
@@ -231,7 +231,7 @@ def unjoined(scene, number, minutes):
     scene.world.advance(60 * minutes)
     scene.parts.store.state()
     machine = scene.workers[number]
-    scene.open(scene.cleanup(Debris.INSTANCE, machine.id))
+    scene.open(scene.cleanup(OrphanKind.INSTANCE, machine.id))
     scene.parts.cloud.terminate(machine.id)
 
 
@@ -246,7 +246,7 @@ def test_debris_needs_two_looks():
 def test_a_node_is_no_debris_before_its_machine_ended():
     scene = Scene()
     machine, node = scene.workers[0], scene.node()
-    scene.open(scene.cleanup(Debris.NODE, node.name))
+    scene.open(scene.cleanup(OrphanKind.NODE, node.name))
     scene.world.nodes.silence(node.name)
     scene.world.advance(500)
     scene.parts.cluster.delete_node(node.name, machine.id)
@@ -261,7 +261,7 @@ def test_one_at_a_time_on_doubtful_evidence_and_a_fifth_of_a_larger_fleet(worker
     scene.world.advance(400)
     scene.parts.store.state()
     for machine in scene.workers[:2]:
-        scene.open(scene.cleanup(Debris.INSTANCE, machine.id))
+        scene.open(scene.cleanup(OrphanKind.INSTANCE, machine.id))
         scene.parts.cloud.terminate(machine.id)
     assert scene.broken == broken
 

@@ -5,16 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.machines import NoticeKind
-from nodefleet.domain.operations import Removal
-from nodefleet.domain.plain import kind_of
-from nodefleet.domain.workload import Pod
+from nodefleet.model.inventory import NoticeKind
+from nodefleet.model.operations import Removal
+from nodefleet.model.serialization import kind_of
+from nodefleet.model.workload import Pod
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
-from operation_builders import removal
-from worlds import Cluster
+from support.operation_builders import removal
+from support.worlds import Cluster
 
 
 def slow_shop() -> Cluster:

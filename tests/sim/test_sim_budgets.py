@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from nodefleet.decide.disruption import Ledger, Permitted, Refusal, allowance
-from nodefleet.domain.workload import Budget, Owner, Pod, PodPhase, Selector, UnhealthyPodPolicy
+from nodefleet.eviction.budgets import BudgetTracker, EvictionPermitted, EvictionRefusal, allowance
+from nodefleet.model.workload import Budget, Owner, Pod, PodPhase, Selector, UnhealthyPodPolicy
 from nodefleet.ports import Eviction
 from nodefleet_tools.sim.budgets import ruling, status
 from nodefleet_tools.sim.world import NOON
@@ -53,9 +53,9 @@ def test_both_answer_the_same(seed):
     random = Random(seed)  # noqa: S311  # repeatable on purpose
     pods = some_pods(random)
     budgets = [some_budget(random, str(number)) for number in range(random.randrange(3))]
-    ledger = Ledger([replace(each, status=status(each, pods)) for each in budgets], pods)
-    words = {Refusal.NONE_LEFT: Eviction.REFUSED, Refusal.SEVERAL_BUDGETS: Eviction.SEVERAL_BUDGETS}
+    ledger = BudgetTracker([replace(each, status=status(each, pods)) for each in budgets], pods)
+    words = {EvictionRefusal.NONE_LEFT: Eviction.REFUSED, EvictionRefusal.SEVERAL_BUDGETS: Eviction.SEVERAL_BUDGETS}
     for pod in pods:
         verdict = ledger.verdict(pod)
-        expected = Eviction.EVICTED if isinstance(verdict, Permitted) else words[verdict.why]
+        expected = Eviction.EVICTED if isinstance(verdict, EvictionPermitted) else words[verdict.why]
         assert ruling(pod, budgets, pods).answer.result is expected

@@ -46,7 +46,7 @@ def test_a_run_is_stopped_at_its_limit_even_while_it_sleeps():
     clock = Clock(NOON)
     time = SimTime(clock, Run(name="r", limit=NOON + seconds(60)), skew=seconds(3))
     time.sleep(seconds(40))
-    assert (time.left(), time.now()) == (seconds(20), NOON + seconds(43))
+    assert (time.remaining(), time.now()) == (seconds(20), NOON + seconds(43))
     with pytest.raises(KilledError):
         time.sleep(seconds(40))
     assert clock.now == NOON + seconds(60)

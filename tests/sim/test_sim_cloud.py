@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.domain.machines import InstanceState, Market
-from nodefleet.domain.operations import RefusalKind
 from nodefleet.errors import UnavailableError
+from nodefleet.model.inventory import InstanceState, Market
+from nodefleet.model.operations import RefusalKind
 from nodefleet_tools.sim.invariants import Rule
 from nodefleet_tools.sim.machines import CloudSettings
 from nodefleet_tools.sim.world import ZONES, World
-from operation_builders import launch
+from support.operation_builders import launch
 
 TYPES = ("t3.small", "t3a.small", "t2.small")
 

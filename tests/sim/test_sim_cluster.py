@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.names import LEAVING_TAINT, REASON_ANNOTATION, REMOVAL_ANNOTATION
-from nodefleet.domain.operations import Cordon, PodRef
-from nodefleet.domain.workload import Budget, Pod, PodPhase, Selector
 from nodefleet.errors import ChangedError
+from nodefleet.model.names import LEAVING_TAINT, REASON_ANNOTATION, REMOVAL_ANNOTATION
+from nodefleet.model.operations import Cordon, PodRef
+from nodefleet.model.workload import Budget, Pod, PodPhase, Selector
 from nodefleet.ports import Eviction
 from nodefleet_tools.sim.kube import Note, Traits
 from nodefleet_tools.sim.world import NOON, World

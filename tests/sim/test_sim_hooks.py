@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.machines import Notice, NoticeKind
 from nodefleet.errors import ThrottledError, UnavailableError
-from nodefleet.ports import Held
+from nodefleet.model.inventory import Notice, NoticeKind
+from nodefleet.ports import LeaseHeld
 from nodefleet_tools.sim.hooks import KilledError, Moment, at_call, killed, raising, when
 from nodefleet_tools.sim.world import NOON, World
 
@@ -24,7 +24,7 @@ def test_external_calls_are_counted_by_run_and_reading_the_watch_is_none():
     world = settled()
     parts = world.parts("r")
     parts.time.now()
-    parts.time.left()
+    parts.time.remaining()
     parts.telemetry.line("hello")
     parts.store.state()
     parts.cluster.view()
@@ -67,7 +67,7 @@ def test_another_run_can_go_in_between():
 
     parts = world.parts("a", hooks=[at_call(1, Moment.BEFORE, other)])
     mine = parts.store.acquire("a", NOON, NOON + timedelta(minutes=1), timedelta(seconds=5))
-    assert isinstance(mine, Held)
+    assert isinstance(mine, LeaseHeld)
     assert mine.owner == seen[0].owner == "b"
 
 

@@ -5,14 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.machines import Market, NoticeKind
-from nodefleet.domain.operations import Cordon, PodRef
 from nodefleet.errors import ChangedError, DeniedError
+from nodefleet.model.inventory import Market, NoticeKind
+from nodefleet.model.operations import Cordon, PodRef
 from nodefleet_tools.sim.invariants import Rule
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.workloads import Kind
 from nodefleet_tools.sim.world import NOON, ZONES, World
-from operation_builders import launch
+from support.operation_builders import launch
 
 WANTED = launch(
     zone=ZONES[0], subnet=f"subnet-{ZONES[0]}", template="lt-default", market=Market.SPOT, types=("t3.small",)

@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.readings import Missing, Reading
+from nodefleet.model.readings import Missing, Reading
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.load import Service
 from nodefleet_tools.sim.world import NOON, ZONES, World

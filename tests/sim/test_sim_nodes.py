@@ -1,6 +1,6 @@
 """Nodes join late or never, fall silent with their machine, and stay until somebody deletes them."""
 
-from nodefleet.domain.workload import PodPhase
+from nodefleet.model.workload import PodPhase
 from nodefleet_tools.sim.kube import KubeSettings
 from nodefleet_tools.sim.workloads import Kind
 from nodefleet_tools.sim.world import ZONES, World

@@ -6,9 +6,9 @@ from math import inf
 
 import pytest
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action
-from nodefleet.domain.machines import Market
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action
+from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.figures import figures
 from nodefleet_tools.sim.played import Fixed, MarkKind, Standing
 from nodefleet_tools.sim.playing import play
@@ -16,7 +16,7 @@ from nodefleet_tools.sim.recording import Recorder
 from nodefleet_tools.sim.scenarios.staging import stage
 from nodefleet_tools.sim.scenarios.tracing import with_trace
 from nodefleet_tools.sim.traces import read_trace
-from played_days import played, scenario
+from support.played_days import played, scenario
 
 SPIKE = [{"kind": "stairs", "points": {"12:00": 100, "12:05": 300}}]
 

@@ -5,19 +5,17 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Decision
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import Journal, Usage
-from nodefleet.domain.machines import Notice, NoticeKind
-from nodefleet.domain.memory import Level, Memory
-from nodefleet.domain.observation import Pause, Scale
-from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.errors import ChangedError, LostLeaseError
-from nodefleet.ports import Changes, Held, Lease
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Decision, DecisionRecord, PolicyVersion
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Notice, NoticeKind
+from nodefleet.model.snapshot import Pause, Scale
+from nodefleet.model.state import Level, LoopState, Memory, Usage
+from nodefleet.ports import Changes, Lease, LeaseHeld
 from nodefleet_tools.sim.invariants import Rule
 from nodefleet_tools.sim.world import NOON, World
-from operation_builders import launch, removal
+from support.operation_builders import launch, removal
 
 SKEW = timedelta(seconds=5)
 MINUTE = timedelta(minutes=1)
@@ -51,14 +49,16 @@ def store(world, owner="a"):
 
 def test_of_two_only_one_gets_the_lease_until_it_expires_and_a_margin(world):
     mine = held(world)
-    assert store(world, "b").acquire("b", world.now, world.now + MINUTE, SKEW) == Held(owner="a", expires=mine.expires)
+    assert store(world, "b").acquire("b", world.now, world.now + MINUTE, SKEW) == LeaseHeld(
+        owner="a", expires=mine.expires
+    )
     world.advance(65)
-    assert isinstance(store(world, "b").acquire("b", world.now, world.now + MINUTE, SKEW), Held)
+    assert isinstance(store(world, "b").acquire("b", world.now, world.now + MINUTE, SKEW), LeaseHeld)
     world.advance(1)
     theirs = store(world, "b").acquire("b", world.now, world.now + MINUTE, SKEW)
     assert (theirs.owner, theirs.fence) == ("b", mine.fence + 1)
     with pytest.raises(LostLeaseError):
-        store(world).commit(mine, Changes(journal=Journal()))
+        store(world).commit(mine, Changes(journal=LoopState()))
     assert store(world).release(mine, None)
     assert world.table.lease == theirs
 
@@ -99,7 +99,7 @@ def test_a_commit_without_the_lease_changes_nothing(world):
 def test_everything_of_a_commit_is_there_and_reads_back_the_same(world):
     lease = held(world)
     changes = Changes(
-        journal=Journal(memory=Memory(level=Level.RECOVERY)),
+        journal=LoopState(memory=Memory(level=Level.RECOVERY)),
         seed={"node_count": 3},
         put=(launch(), removal()),
         events=(event(),),

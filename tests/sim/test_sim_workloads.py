@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.domain.resources import Resources
-from nodefleet.domain.workload import (
+from nodefleet.model.workload import (
     HOST_LABEL,
     ZONE_LABEL,
     HostPort,
@@ -14,6 +13,7 @@ from nodefleet.domain.workload import (
     PodPhase,
     PodTerm,
     Requirement,
+    Resources,
     Rules,
     Selector,
     Spread,

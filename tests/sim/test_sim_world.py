@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.names import POOL_LABEL
-from nodefleet.domain.workload import Rules, Toleration
-from nodefleet.loop.run import run
+from nodefleet.model.names import POOL_LABEL
+from nodefleet.model.workload import Rules, Toleration
+from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.hooks import Moment, when
 from nodefleet_tools.sim.workloads import Kind
 from nodefleet_tools.sim.world import World

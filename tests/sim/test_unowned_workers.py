@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.domain.alerts import AlertKind
+from nodefleet.model.alerts import AlertKind
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
-from sim_connections import SimConnection, Terminal
-from worlds import Cluster, shop
+from support.sim_connections import SimConnection, Terminal
+from support.worlds import Cluster, shop
 
 LIMITS = {"limits": {"min": 2, "max": 6}}
 

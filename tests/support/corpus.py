@@ -22,21 +22,21 @@ from typing import Any
 
 import pytest
 
-from message_situations import all_produced
-from nodefleet.decide.engine import decide
-from nodefleet.domain.decision import Decision
-from nodefleet.domain.memory import Memory
-from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import Keep, Open, Step, Tell
-from nodefleet.domain.plain import from_plain, to_plain
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import Question
-from nodefleet.loop import cycle
+from nodefleet.engine.decide import decide
+from nodefleet.model.decision import Decision
+from nodefleet.model.operations import Create, Save, SendAlert, Step
+from nodefleet.model.serialization import from_plain, to_plain
+from nodefleet.model.snapshot import Observation
+from nodefleet.model.state import Memory
+from nodefleet.policy.cluster import Policy
+from nodefleet.reconcile import cycle
+from nodefleet.reconcile.audit import DecisionInput
 from nodefleet_tools.outcomes import Outcome, digest_of, outcome_of, summary_of
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.play import play as play_seed
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenarios.reading import read, shipped
+from support.message_situations import all_produced
 from support.stories import stories
 
 FOLDER = Path(__file__).parents[1] / "corpus"
@@ -54,8 +54,8 @@ class Stored:
     name: str
     plain: Any
 
-    def question(self) -> Question:
-        return from_plain(Question, self.plain)
+    def question(self) -> DecisionInput:
+        return from_plain(DecisionInput, self.plain)
 
     def decision(self) -> Decision:
         question = self.question()
@@ -141,9 +141,9 @@ def sentences_of(decision: Decision) -> Iterator[tuple[str, str]]:
 def _of_steps(plan: Iterable[Step]) -> Iterator[tuple[str, str]]:
     for step in plan:
         match step:
-            case Tell():
+            case SendAlert():
                 yield f"alert/{step.alert.value}", step.text
-            case Open(operation) | Keep(operation):
+            case Create(operation) | Save(operation):
                 yield f"operation/{type(operation).__name__.lower()}", operation.reason
             case _:
                 pass
@@ -173,7 +173,7 @@ class Chooser:
         self.number += 1
         kind = kind_of(outcome_of(decision))
         if kind not in self.seen:
-            plain = to_plain(Question(observation=seen, memory=memory, policy=policy))
+            plain = to_plain(DecisionInput(observation=seen, memory=memory, policy=policy))
             if len(_line(plain)) <= LARGEST:
                 self.seen.add(kind)
                 self.kept.append(Stored(f"{self.story}/{self.number}", plain))

@@ -19,16 +19,15 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from message_examples import LINKS, OF_A_KIND, SPECIAL, single
-from nodefleet.adapters.slack.blocks import payload
-from nodefleet.adapters.slack.sheets import sheet
-from nodefleet.notifying.limits import Limits
+from nodefleet.adapters.slack.message import build_message, payload
+from nodefleet.notifications.incoming import DeliveryLimits
 from nodefleet_tools.cli import main
 from nodefleet_tools.cli.show_played import show_marks, show_summary
 from nodefleet_tools.sim.scenarios.reading import shipped
-from played_days import shipped_day
-from sim_connections import SimConnection, Terminal
-from worlds import Cluster, shop, spot_worker
+from support.message_examples import LINKS, OF_A_KIND, SPECIAL, single
+from support.played_days import shipped_day
+from support.sim_connections import SimConnection, Terminal
+from support.worlds import Cluster, shop, spot_worker
 
 FOLDER = Path(__file__).parents[1] / "golden"
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -253,7 +252,7 @@ def simulated(name: str) -> str:
 def slack() -> str:
     """The payload of each message of docs/messages.md: events of simulated situations (tests/messages.json)."""
     letters = {kind.value: single(each) for kind, each in OF_A_KIND.items()} | dict(SPECIAL)
-    shown = {name: payload(sheet(letter, LINKS, Limits())) for name, letter in letters.items()}
+    shown = {name: payload(build_message(letter, LINKS, DeliveryLimits())) for name, letter in letters.items()}
     return json.dumps(shown, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from nodefleet.domain.workload import SCALE_DOWN_DISABLED
+from nodefleet.model.workload import SCALE_DOWN_DISABLED
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.workloads import Kind
 from nodefleet_tools.sim.world import World
-from worlds import Cluster, shop
+from support.worlds import Cluster, shop
 
 _TICKS = 12
 _RULES: dict[str, dict[str, Any]] = {

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from builders import NOON, look
-from nodefleet.decide.engine import decide
-from nodefleet.domain.memory import Memory
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import DecisionRecord
+from nodefleet.engine.decide import decide
+from nodefleet.model.decision import DecisionRecord
+from nodefleet.model.state import Memory
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.audit import PAGE, decisions, record_named
+from support.builders import NOON, look
 
 DECISION = decide(look(), Memory(), Policy())
 

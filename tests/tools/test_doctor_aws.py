@@ -6,18 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from builders import NOON, instance, look
-from doctor_patients import AWAY, SERVER, Shop, raising, refusal, signs, told
-from nodefleet.adapters.aws.state import keys
-from nodefleet.decide.engine import decide
-from nodefleet.domain.machines import InstanceState
-from nodefleet.domain.memory import Memory
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import DecisionRecord
+from nodefleet.adapters.dynamodb import codec
+from nodefleet.engine.decide import decide
 from nodefleet.errors import DeniedError, MisconfiguredError, UnavailableError
+from nodefleet.model.decision import DecisionRecord
+from nodefleet.model.inventory import InstanceState
+from nodefleet.model.state import Memory
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.doctor import account, bucket, clock, machines, storage, supply
 from nodefleet_tools.doctor.findings import UnknownError
 from nodefleet_tools.doctor.versions import versions
+from support.builders import NOON, instance, look
+from support.doctor_patients import AWAY, SERVER, Shop, raising, refusal, signs, told
 
 NOTHING_CALLED = refusal("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
 UNAUTHORIZED = refusal("UnauthorizedOperation", "You are not authorized to perform: ec2:RunInstances")
@@ -142,7 +142,7 @@ def test_quotas_of_special_types_are_not_guessed():
 # ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def described(partition=keys.PARTITION, sort=keys.SORT, kind="S", **more):
+def described(partition=codec.PARTITION, sort=codec.SORT, kind="S", **more):
     return {
         "Table": {
             "KeySchema": [
@@ -224,7 +224,7 @@ def test_the_lease_is_read_as_it_is_now():
     shop = shop_with("dynamodb", get_item=lambda **call: asked.append(call) or {"Item": lease()})
     assert signs(shop.found(storage.lease)) == "✓"
     assert asked[0]["ConsistentRead"]
-    assert asked[0]["Key"] == {keys.PARTITION: {"S": "shop"}, keys.SORT: {"S": keys.LEASE}}
+    assert asked[0]["Key"] == {codec.PARTITION: {"S": "shop"}, codec.SORT: {"S": codec.LEASE}}
 
 
 @pytest.mark.parametrize(

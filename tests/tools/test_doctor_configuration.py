@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from doctor_patients import AWAY, TARGET, Shop, raising, signs, version
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.journal import Journal
 from nodefleet.errors import MisconfiguredError
+from nodefleet.model.snapshot import Deployment
+from nodefleet.model.state import LoopState
 from nodefleet_tools.doctor import configuration, messages
 from nodefleet_tools.doctor.findings import UnknownError
+from support.doctor_patients import AWAY, TARGET, Shop, raising, signs, version
 
 
 def deployed(*targets) -> Shop:
@@ -60,7 +60,7 @@ BAD = {"limits": {"min": 9, "max": 2}}
 
 def governed(policy=None, declared=None, adopted="") -> Shop:
     shop = Shop()
-    journal = Journal(adopted_policy=adopted)
+    journal = LoopState(adopted_policy=adopted)
     shop.state = replace(shop.state, policy=policy, declared=declared, journal=journal)
     return shop
 

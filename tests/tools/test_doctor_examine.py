@@ -6,8 +6,8 @@ from threading import Barrier, Event
 
 import pytest
 
-from nodefleet.domain.problems import Problem, RefusedError
 from nodefleet.errors import DeniedError, MisconfiguredError, UnavailableError
+from nodefleet.model.serialization import ValidationError, ValidationIssue
 from nodefleet_tools.doctor.examine import examine
 from nodefleet_tools.doctor.findings import Check, UnknownError, Verdict, fine, hint, wrong
 from nodefleet_tools.doctor.patient import Fact
@@ -83,7 +83,7 @@ def test_what_does_not_answer_is_not_waited_for_and_the_others_are_told():
         (UnavailableError("EC2", "timed out"), True, wrong("EC2: timed out", "")),
         (UnavailableError("EC2", "timed out"), False, hint("EC2: timed out")),
         (
-            RefusedError([Problem(path="limits.max", value=0, wrong="is too low", right="1 or more")]),
+            ValidationError([ValidationIssue(path="limits.max", value=0, wrong="is too low", right="1 or more")]),
             True,
             wrong("limits.max is too low", "1 or more"),
         ),

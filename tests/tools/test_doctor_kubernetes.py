@@ -5,17 +5,17 @@ from datetime import timedelta
 
 import pytest
 
-from builders import NOON, instance, node, pod
-from doctor_patients import AWAY, MASTER, SERVER, Shop, signs
-from nodefleet.adapters.k8s.permissions import NEEDED
-from nodefleet.domain.machines import InstanceState, Node
-from nodefleet.domain.observation import ClusterView
-from nodefleet.domain.workload import SAFE_TO_EVICT, ZONE_LABEL, Budget, Owner, Selector
+from nodefleet.adapters.kubernetes.resources import NEEDED
 from nodefleet.errors import UnavailableError
+from nodefleet.model.inventory import InstanceState, Node
+from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.workload import SAFE_TO_EVICT, ZONE_LABEL, Budget, Owner, Selector
 from nodefleet_tools.doctor import api_server
 from nodefleet_tools.doctor.findings import UnknownError
 from nodefleet_tools.doctor.nodes import nodes
 from nodefleet_tools.doctor.system_pods import system_pods
+from support.builders import NOON, instance, node, pod
+from support.doctor_patients import AWAY, MASTER, SERVER, Shop, signs
 
 GONE = UnavailableError("Kubernetes", "connection refused")
 

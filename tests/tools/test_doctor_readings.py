@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from builders import NOON, node
-from doctor_patients import AWAY, MASTER, Shop, series, signs
-from nodefleet.domain.observation import ClusterView
-from nodefleet.domain.readings import Missing, PoolReadings, Reading
 from nodefleet.errors import UnavailableError
+from nodefleet.model.readings import Missing, PoolReadings, Reading
+from nodefleet.model.snapshot import ClusterView
 from nodefleet_tools.doctor.findings import UnknownError
 from nodefleet_tools.doctor.readings import LABELLED, counts, prometheus, readings
+from support.builders import NOON, node
+from support.doctor_patients import AWAY, MASTER, Shop, series, signs
 
 GOOD = {"role": "worker", "pool": "default", "node": "w000"}
 SERVER = {"role": "server", "node": "server"}

@@ -5,24 +5,24 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.adapters.policy.reader import PolicyReader
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import Journal
-from nodefleet.domain.machines import Market, Notice, NoticeKind
-from nodefleet.domain.observation import Pause
-from nodefleet.domain.operations import Cordon, PodRef
-from nodefleet.domain.records import PolicyVersion
 from nodefleet.errors import ChangedError
-from nodefleet.loop.run import run
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import PolicyVersion
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Market, Notice, NoticeKind
+from nodefleet.model.operations import Cordon, PodRef
+from nodefleet.model.snapshot import Pause
+from nodefleet.model.state import LoopState
+from nodefleet.policy.loading import PolicyReader
 from nodefleet.ports import Changes, State
+from nodefleet.reconcile.run import run
 from nodefleet_tools.cli.overlay import Overlay
 from nodefleet_tools.dry import DryCloud, DryCluster, DryHistory, DryPolicies, Would, dry
 from nodefleet_tools.dry_store import DryStore, NoTable
 from nodefleet_tools.sim.hooks import KilledError, Moment, raising, when
 from nodefleet_tools.sim.world import NOON
-from operation_builders import launch
-from worlds import Cluster, empty, shop, spot_worker
+from support.operation_builders import launch
+from support.worlds import Cluster, empty, shop, spot_worker
 
 READS = {
     "store.state",
@@ -209,7 +209,7 @@ def test_it_reads_what_it_wrote_over_what_is_there():
     pause = Pause(by="ann")
     dry_store = store(operations=(one, two), notices=(NOTICE,), commands=(pause,))
     newer = replace(one, reason="changed")
-    journal = Journal(adopted_policy="d")
+    journal = LoopState(adopted_policy="d")
     dry_store.commit(
         leased(dry_store),
         Changes(journal=journal, put=(newer, three), drop=("two",), retire=(NOTICE,), expired=(pause,)),
@@ -222,7 +222,7 @@ def test_it_reads_what_it_wrote_over_what_is_there():
 def test_a_commit_without_a_journal_keeps_the_one_before():
     dry_store = store()
     lease = leased(dry_store)
-    dry_store.commit(lease, Changes(journal=Journal(adopted_policy="d")))
+    dry_store.commit(lease, Changes(journal=LoopState(adopted_policy="d")))
     dry_store.commit(lease, Changes(drop=("x",)))
     assert dry_store.state().journal.adopted_policy == "d"
 

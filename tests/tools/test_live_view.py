@@ -6,7 +6,7 @@ from rich.console import Console
 from nodefleet_tools.live import View, mark_line
 from nodefleet_tools.pacing import schedule, weights
 from nodefleet_tools.sim.played import MarkKind, Played
-from played_days import played, shipped_day
+from support.played_days import played, shipped_day
 
 
 @pytest.fixture(scope="module")

@@ -9,33 +9,32 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from builders import only
-from nodefleet.decide.engine import decide
-from nodefleet.decide.signals.votes import Vote
-from nodefleet.domain.decision import Action, Rank, StayReason
-from nodefleet.domain.fleet import COUNTS_AS_CAPACITY, DOES_NOT_OCCUPY, PHASES, Machine, Member, Phase, Under
-from nodefleet.domain.machines import Instance, InstanceState
-from nodefleet.domain.memory import Level
-from nodefleet.domain.observation import ClusterView, Observation
-from nodefleet.domain.plain import fields_of, kind_of
-from nodefleet.domain.policy import (
-    ClearTime,
-    JobDemand,
-    PerWorkerQueue,
-    Policy,
-    Pool,
-    QueueAndLatency,
-    Score,
-    Sustain,
-    Targets,
-    Threshold,
+from nodefleet.engine.decide import decide
+from nodefleet.engine.signals.vote import Vote
+from nodefleet.model.decision import Action, KeepReason, Rank
+from nodefleet.model.fleet import (
+    COUNTS_AS_CAPACITY,
+    DOES_NOT_OCCUPY,
+    PHASES,
+    InstancePhase,
+    Membership,
+    OpenOperation,
+    Phase,
 )
-from nodefleet.domain.policy.demand import DemandRule
-from nodefleet.domain.policy.shape import leaves, path_of
+from nodefleet.model.inventory import Instance, InstanceState
+from nodefleet.model.serialization import fields_of, kind_of
+from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.state import Level
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.demand import ClearTime, DemandRule, JobDemand, PerWorkerQueue, QueueAndLatency, Threshold
+from nodefleet.policy.fields import Score, Sustain
+from nodefleet.policy.pool import Pool, Targets
+from nodefleet.policy.walk import leaves, path_of
 from nodefleet_tools.cli import main
 from nodefleet_tools.cli.policy import worded
 from nodefleet_tools.observation_file import read_question
 from nodefleet_tools.shorthand import Shorthand
+from support.builders import only
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples" / "observations"
@@ -94,12 +93,15 @@ def test_the_table_of_phases_gives_every_combination_its_phase():
     def phase(seen: tuple[str, str, str]) -> str:
         return next(row[3] for row in rows if all(cell in ("any", side) for cell, side in zip(row, seen, strict=False)))
 
-    told = {seen: phase((seen[0].value, seen[1].value, seen[2].value)) for seen in product(Machine, Member, Under)}
+    told = {
+        seen: phase((seen[0].value, seen[1].value, seen[2].value))
+        for seen in product(InstancePhase, Membership, OpenOperation)
+    }
     assert told == {seen: phase.value for seen, phase in PHASES.items()}
 
 
 def test_each_side_s_words_are_explained():
-    for kind, name in ((Machine, "EC2"), (Member, "Kubernetes"), (Under, "operation")):
+    for kind, name in ((InstancePhase, "EC2"), (Membership, "Kubernetes"), (OpenOperation, "operation")):
         words = ", ".join(row[0] for row in table("phases.md", name, "")).split(", ")
         assert words == [each.value for each in kind]
 
@@ -191,9 +193,9 @@ def test_the_forms_of_lasting_have_their_defaults():
 
 def test_the_words_for_staying_are_as_many_as_the_reasons():
     (listed,) = re.findall(r"has a reason in the decision: (.*?)\.", page("deciding.md"), re.DOTALL)
-    not_told = {StayReason.CHOSEN, StayReason.ONE_AT_A_TIME, StayReason.SINGLE_REPLICA, StayReason.PODS_UNKNOWN}
-    not_told |= {StayReason.POD_OPTED_OUT}  # one word for node and pod
-    assert len(listed.split(",")) == len(set(StayReason) - not_told)
+    not_told = {KeepReason.CHOSEN, KeepReason.ONE_AT_A_TIME, KeepReason.SINGLE_REPLICA, KeepReason.PODS_UNKNOWN}
+    not_told |= {KeepReason.POD_OPTED_OUT}  # one word for node and pod
+    assert len(listed.split(",")) == len(set(KeepReason) - not_told)
 
 
 # ── observation ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,8 +242,8 @@ def test_an_example_decides_what_the_page_says(name, action, before, after):
 def test_the_budget_keeps_the_first_worker_and_the_third_leaves():
     question, policy = read_question(EXAMPLES / "budget.yaml", Policy())
     stays = {stay.worker: stay for stay in only(decide(question.observation, question.memory, policy)).stays}
-    assert stays["w3"].reason is StayReason.CHOSEN
-    assert stays["w1"].reason is StayReason.BUDGET
+    assert stays["w3"].reason is KeepReason.CHOSEN
+    assert stays["w1"].reason is KeepReason.BUDGET
     assert stays["w1"].detail.startswith("budget default/cart allows 0 disruptions")
     assert "`budget default/cart allows 0 disruptions`" in page("observation.md")
 

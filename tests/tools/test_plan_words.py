@@ -4,35 +4,35 @@ from datetime import timedelta
 
 import pytest
 
-from builders import NOON
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Stay, StayReason
-from nodefleet.domain.fleet import Phase
-from nodefleet.domain.machines import Market
-from nodefleet.domain.operations import (
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import KeepReason, KeptNode
+from nodefleet.model.fleet import Phase
+from nodefleet.model.inventory import Market
+from nodefleet.model.operations import (
     CancelRemoval,
     Cleanup,
     Close,
     Cordon,
-    Debris,
+    Create,
     DeleteNode,
     Evict,
     ForceDelete,
-    Keep,
     Launch,
     MarkFailed,
-    Open,
+    OrphanKind,
     Outcome,
     PodRef,
     Purpose,
     Removal,
+    RemovalReason,
+    Save,
+    SendAlert,
     SendLaunch,
-    Tell,
     Terminate,
     Uncordon,
-    Why,
 )
 from nodefleet_tools.cli.plan_words import any_of, names, sentence, stay_lines
+from support.builders import NOON
 from support.wording import assert_wording
 
 POD = PodRef(namespace="shop", name="web", uid="1")
@@ -59,7 +59,7 @@ def launch(**changes) -> Launch:
     )
 
 
-def removal(why: Why, **changes) -> Removal:
+def removal(why: RemovalReason, **changes) -> Removal:
     return Removal(
         **{
             "id": "r1",
@@ -78,7 +78,7 @@ def removal(why: Why, **changes) -> Removal:
 CLEANUP = Cleanup(
     id="c1",
     pool="default",
-    debris=Debris.NODE,
+    debris=OrphanKind.NODE,
     target="w9",
     reason="its machine is gone",
     first_seen=NOON,
@@ -90,9 +90,9 @@ CLEANUP = Cleanup(
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (Open(launch()), "launch 2 Spot workers in zone b (t3.small or t2.small, at most 0.02 USD/h)"),
+        (Create(launch()), "launch 2 Spot workers in zone b (t3.small or t2.small, at most 0.02 USD/h)"),
         (
-            Open(
+            Create(
                 launch(
                     count=1,
                     market=Market.ON_DEMAND,
@@ -104,19 +104,19 @@ CLEANUP = Cleanup(
             "launch 1 On-Demand worker in zone b (t3.small); it makes up for a missing one",
         ),
         (
-            Open(removal(Why.VOLUNTARY)),
+            Create(removal(RemovalReason.VOLUNTARY)),
             "cordon and drain w1, then terminate it; let it back in if it is not empty by 12:05:00",
         ),
         (
-            Open(removal(Why.INTERRUPTED, force_from=NOON + timedelta(seconds=90))),
+            Create(removal(RemovalReason.INTERRUPTED, force_from=NOON + timedelta(seconds=90))),
             "cordon and drain w1 now, gone by 12:05:00: because; what is left at 12:01:30 is deleted by force",
         ),
         (
-            Keep(removal(Why.INTERRUPTED, node="")),
+            Save(removal(RemovalReason.INTERRUPTED, node="")),
             "go on, as things have changed: cordon and drain i-1 now, gone by 12:05:00: because",
         ),
-        (Open(removal(Why.SICK)), "drain w1 until 12:05:00 and terminate it: because"),
-        (Open(CLEANUP), "clean up node w9: its machine is gone"),
+        (Create(removal(RemovalReason.SICK)), "drain w1 until 12:05:00 and terminate it: because"),
+        (Create(CLEANUP), "clean up node w9: its machine is gone"),
         (Close(operation="l1", outcome=Outcome.FAILED, detail="no answer"), "close l1 as failed: no answer"),
         (
             SendLaunch(launch()),
@@ -133,26 +133,26 @@ CLEANUP = Cleanup(
             CancelRemoval(operation="r1", reason="more load"),
             "let a leaving worker back in instead of buying one (r1)",
         ),
-        (Tell(alert=AlertKind.AT_MAX, pool="default", text="Raise it."), "tell people (at-max): Raise it."),
+        (SendAlert(alert=AlertKind.AT_MAX, pool="default", text="Raise it."), "tell people (at-max): Raise it."),
     ],
 )
 def test_a_step_in_words(step, words):
     assert sentence(step) == words
 
 
-def stay(worker: str, reason: StayReason, detail: str = "", phase: Phase = Phase.READY) -> Stay:
-    return Stay(worker=worker, phase=phase, reason=reason, detail=detail)
+def stay(worker: str, reason: KeepReason, detail: str = "", phase: Phase = Phase.READY) -> KeptNode:
+    return KeptNode(worker=worker, phase=phase, reason=reason, detail=detail)
 
 
 def test_workers_with_the_same_reason_stand_together():
     stays = [
-        stay("w1", StayReason.BUDGET, "budget a allows 0"),
-        stay("w2", StayReason.NOT_ASKED),
-        stay("w3", StayReason.BUDGET, "budget b allows 0"),
-        stay("w4", StayReason.BUDGET, "budget a allows 0"),
-        stay("w5", StayReason.NOT_READY, phase=Phase.BOOTING),
-        stay("w6", StayReason.NOT_READY, phase=Phase.INTERRUPTED),
-        stay("w7", StayReason.LOCAL_DATA),
+        stay("w1", KeepReason.BUDGET, "budget a allows 0"),
+        stay("w2", KeepReason.NOT_ASKED),
+        stay("w3", KeepReason.BUDGET, "budget b allows 0"),
+        stay("w4", KeepReason.BUDGET, "budget a allows 0"),
+        stay("w5", KeepReason.NOT_READY, phase=Phase.BOOTING),
+        stay("w6", KeepReason.NOT_READY, phase=Phase.INTERRUPTED),
+        stay("w7", KeepReason.LOCAL_DATA),
     ]
     assert_wording(stay_lines(stays))
 
@@ -166,7 +166,7 @@ def test_workers_with_the_same_reason_stand_together():
 )
 def test_many_different_details_become_an_example(number, lines):
     assert (
-        stay_lines([stay(f"w{n}", StayReason.NOWHERE_TO_GO, f"pod {n} fits nowhere") for n in range(number)]) == lines
+        stay_lines([stay(f"w{n}", KeepReason.NOWHERE_TO_GO, f"pod {n} fits nowhere") for n in range(number)]) == lines
     )
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from nodefleet.domain.policy import MarketMix, Policy, Pool, Prometheus, Queries
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.demand import Prometheus
+from nodefleet.policy.pool import MarketMix, Pool, Queries
 from nodefleet_tools.policy_review import review
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nodefleet.adapters.prometheus.promql import for_pool
-from nodefleet.domain.policy import Pool
+from nodefleet.adapters.prometheus import for_pool
+from nodefleet.policy.pool import Pool
 from nodefleet_tools import promql
 from nodefleet_tools.promql import doubt_about, problem_in
 

@@ -10,7 +10,7 @@ import pytest
 from nodefleet_tools.report_page import page
 from nodefleet_tools.report_page.series import MOST, series
 from nodefleet_tools.sim.played import Check, Mark, MarkKind, Played
-from played_days import played, shipped_day
+from support.played_days import played, shipped_day
 
 VOID = {"meta", "input", "link", "br", "hr", "img"}
 

@@ -4,18 +4,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from builders import only
-from nodefleet.adapters.policy import load
-from nodefleet.decide.engine import decide
-from nodefleet.domain.decision import Action
-from nodefleet.domain.fleet import Phase, workers
-from nodefleet.domain.machines import Market
-from nodefleet.domain.memory import Level
-from nodefleet.domain.plain import from_plain, to_plain
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import RefusedError
-from nodefleet.domain.readings import Missing, Reading
+from nodefleet.engine.decide import decide
+from nodefleet.model.decision import Action
+from nodefleet.model.fleet import Phase
+from nodefleet.model.inventory import Market
+from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.serialization import ValidationError, from_plain, to_plain
+from nodefleet.model.state import Level
+from nodefleet.phases import derive_workers
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.loading import load
 from nodefleet_tools.shorthand import Question, expanded, shorthand_from
+from support.builders import only
 
 QUEUE = load(
     {
@@ -36,7 +36,7 @@ def decided(policy: Policy = Policy(), **short):  # frozen
 
 
 def problems(policy: Policy = Policy(), **short) -> dict[str, str]:  # frozen
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ValidationError) as refused:
         expanded(shorthand_from(short), policy)
     return {problem.path: f"{problem.wrong}; {problem.right}" for problem in refused.value.problems}
 
@@ -45,7 +45,7 @@ def problems(policy: Policy = Policy(), **short) -> dict[str, str]:  # frozen
 
 
 def test_workers_are_spread_over_the_zones_and_the_first_is_on_demand():
-    fleet = workers(question(nodes=3, booting=1, zones=["x", "y"]).observation, Policy())
+    fleet = derive_workers(question(nodes=3, booting=1, zones=["x", "y"]).observation, Policy())
     assert [(worker.zone, worker.phase) for worker in fleet] == [
         ("x", Phase.READY),
         ("y", Phase.READY),
@@ -247,5 +247,5 @@ def test_a_wrong_type_is_told_where_it_was_written(given, place):
 
 
 def test_only_a_table_is_a_question():
-    with pytest.raises(RefusedError, match="is not a table"):
+    with pytest.raises(ValidationError, match="is not a table"):
         shorthand_from([1])

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from nodefleet.domain.plain import from_plain, kind_of
+from nodefleet.model.serialization import from_plain, kind_of
 from nodefleet_tools.sim.scenarios.expectations import Expect
 from nodefleet_tools.sim.scenarios.happenings import Happening, Part
 from nodefleet_tools.sim.scenarios.model import ClusterSpec, Scenario, ServiceSpec, Shown, WorkloadSpec

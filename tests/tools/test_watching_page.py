@@ -3,21 +3,21 @@
 import re
 from pathlib import Path
 
-from nodefleet.domain.metrics import ABOUT
-from worlds import shop
+from nodefleet.model.names import METRIC_INFO
+from support.worlds import shop
 
 PAGE = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
 BY_DEFAULT, ON_REQUEST = PAGE.split("On request:")
 
 
 def test_every_metric_stands_where_it_belongs():
-    for metric, about in ABOUT.items():
+    for metric, about in METRIC_INFO.items():
         row = f"| `{metric.value}` | {about.unit.value} | {about.says} |"
         assert row in (ON_REQUEST if about.opt_in else BY_DEFAULT), metric
 
 
 def test_ten_metrics_are_on_by_default():
-    assert sum(not about.opt_in for about in ABOUT.values()) == 10
+    assert sum(not about.opt_in for about in METRIC_INFO.values()) == 10
 
 
 def test_every_field_of_the_line_is_explained():

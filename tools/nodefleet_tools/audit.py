@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
-from nodefleet.domain.records import DecisionRecord
+from nodefleet.model.decision import DecisionRecord
 from nodefleet.ports import History
 
 PAGE = 100  # records read at once

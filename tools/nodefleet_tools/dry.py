@@ -10,17 +10,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import Usage
-from nodefleet.domain.machines import Instance, InstanceType, Node
-from nodefleet.domain.observation import ActiveWindow, ClusterView
-from nodefleet.domain.operations import Cordon, Launch, PodRef
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import DecisionRecord, PolicyVersion
-from nodefleet.domain.workload import Pod
 from nodefleet.errors import ChangedError
-from nodefleet.loop.parts import Parts
-from nodefleet.ports import Answer, Cloud, Cluster, Evicted, History, Policies
+from nodefleet.model.decision import DecisionRecord, PolicyVersion
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Instance, InstanceType, Node
+from nodefleet.model.operations import Cordon, Launch, PodRef
+from nodefleet.model.snapshot import ActiveWindow, ClusterView
+from nodefleet.model.state import Usage
+from nodefleet.model.workload import Pod
+from nodefleet.policy.cluster import Policy
+from nodefleet.ports import Cloud, Cluster, EvictionOutcome, History, LaunchResult, Policies, Runtime
 from nodefleet_tools.dry_store import DryStore
 
 
@@ -35,7 +34,7 @@ class Would:
         raise ChangedError(f"dry run: would {what}")
 
 
-def dry(parts: Parts, store: DryStore, would: Would | None = None) -> Parts:
+def dry(parts: Runtime, store: DryStore, would: Would | None = None) -> Runtime:
     """The same parts, with nothing that could change anything. `store` outlives a run, so that the next one goes on
     from what this one wrote."""
     would = would or Would()
@@ -122,7 +121,7 @@ class DryCloud:
     def catalog(self, types: Sequence[str]) -> tuple[InstanceType, ...]:
         return self.real.catalog(types)
 
-    def launch(self, launch: Launch) -> Answer:
+    def launch(self, launch: Launch) -> LaunchResult:
         self.would(f"ask EC2 for {launch.count} {launch.market.value} in {launch.zone}")
 
     def terminate(self, instance: str) -> None:
@@ -161,7 +160,7 @@ class DryCluster:
     def assign(self, node: str, instance: str, pool: str) -> None:  # noqa: ARG002
         self.would(f"label {node} as a node of pool {pool}")
 
-    def evict(self, pod: PodRef) -> Evicted:
+    def evict(self, pod: PodRef) -> EvictionOutcome:
         self.would(f"evict {pod.namespace}/{pod.name}")
 
     def delete_pod(self, pod: PodRef) -> None:

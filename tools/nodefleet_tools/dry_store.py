@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NoReturn
 
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import Journal, Usage
-from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Command
-from nodefleet.domain.operations import Operation
-from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.errors import ChangedError
+from nodefleet.model.decision import DecisionRecord, PolicyVersion
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Notice
+from nodefleet.model.operations import Operation
+from nodefleet.model.snapshot import Command
+from nodefleet.model.state import LoopState, Usage
 from nodefleet.ports import Changes, Lease, State
 
 
@@ -19,7 +19,7 @@ from nodefleet.ports import Changes, Lease, State
 class _Written:
     """What dry runs have written so far and a look reads again."""
 
-    journal: Journal | None = None
+    journal: LoopState | None = None
     operations: dict[str, Operation] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
     retired: list[Notice] = field(default_factory=list)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from nodefleet.loop.run import run
+from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -256,7 +256,11 @@ def measure_scale_up() -> Iterator[Figure]:
     )
     per_iteration = [
         f"{watch.calls[name] / ran.looks:g}×"
-        for name in ("nodefleet.domain.fleet.workers", "nodefleet.loop.record.figures", "nodefleet.loop.record.bill")
+        for name in (
+            "nodefleet.phases.derive_workers",
+            "nodefleet.reconcile.audit.figures",
+            "nodefleet.reconcile.audit.bill",
+        )
     ]
     yield Figure(about="fleet, figures, bill computed per iteration", now=", ".join(per_iteration), wanted="once each")
     reads = [f"{calls[name]}× in {ran.looks}" for name in ("state", "read")]

@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.domain.machines import Market
+from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.played import Frame, Mark, MarkKind, Played, Standing, WorkerSeen
 
 _HOUR = timedelta(hours=1)

@@ -5,10 +5,9 @@ from dataclasses import fields, replace
 from datetime import date
 from pathlib import Path
 
-from nodefleet.domain.observation import Observation
-from nodefleet.domain.plain import Plain, from_plain
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import IssueCode, Problem, RefusedError
+from nodefleet.model.serialization import IssueCode, Plain, ValidationError, ValidationIssue, from_plain
+from nodefleet.model.snapshot import Observation
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli.policy_file import Content, UnreadableError, parsed, text_of
 from nodefleet_tools.shorthand import Question, expanded, shorthand_from
 
@@ -22,11 +21,11 @@ def read_question(path: Path, policy: Policy) -> tuple[Question, Policy]:
     problems = [*content.problems]
     try:
         question = _question(content.data, policy)
-    except RefusedError as error:
+    except ValidationError as error:
         problems += error.problems
-        raise RefusedError(_worded(problems)) from None
+        raise ValidationError(_worded(problems)) from None
     if problems:
-        raise RefusedError(problems)
+        raise ValidationError(problems)
     return question
 
 
@@ -43,7 +42,9 @@ def _content(text: str, suffix: str) -> Content:
 def _question(data: Plain, policy: Policy) -> tuple[Question, Policy]:
     if not isinstance(data, dict):
         right = "write for example nodes: 3 and cpu: 82, each on a line of its own"
-        raise RefusedError([Problem(path="(top level)", value=data, wrong="is not a table of names", right=right)])
+        raise ValidationError(
+            [ValidationIssue(path="(top level)", value=data, wrong="is not a table of names", right=right)]
+        )
     if _OBSERVATION in data or isinstance(data.get(_MEMORY), dict):
         return from_plain(Question, data), policy
     return expanded(shorthand_from(data), policy)
@@ -58,7 +59,7 @@ _NEEDED = {
 }
 
 
-def _worded(problems: Sequence[Problem]) -> list[Problem]:
+def _worded(problems: Sequence[ValidationIssue]) -> list[ValidationIssue]:
     """The codec's problems in the words of this file. Next to an unknown key it is plain why `nodes` is missing."""
     unknown = any(_is_unknown(problem) for problem in problems)
     return [
@@ -66,7 +67,7 @@ def _worded(problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
-def _told(problem: Problem) -> Problem:
+def _told(problem: ValidationIssue) -> ValidationIssue:
     value = str(problem.value) if isinstance(problem.value, date) else problem.value  # as YAML reads a time
     right = problem.right
     if _is_missing(problem):
@@ -76,9 +77,9 @@ def _told(problem: Problem) -> Problem:
     return replace(problem, value=value, right=right)
 
 
-def _is_missing(problem: Problem) -> bool:
+def _is_missing(problem: ValidationIssue) -> bool:
     return problem.code is IssueCode.MISSING
 
 
-def _is_unknown(problem: Problem) -> bool:
+def _is_unknown(problem: ValidationIssue) -> bool:
     return problem.code is IssueCode.UNKNOWN_KEY

@@ -11,31 +11,31 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, TypeAlias, assert_never
 
-from nodefleet.domain.decision import Bound, Decision, Overruled, PoolDecision, Stay
-from nodefleet.domain.memory import Memory
-from nodefleet.domain.operations import (
+from nodefleet.model.decision import Bound, Decision, KeptNode, Overruled, PoolDecision
+from nodefleet.model.operations import (
     Assign,
     CancelRemoval,
     Cleanup,
     Close,
     Cordon,
+    Create,
     DeleteNode,
     Evict,
     ForceDelete,
-    Keep,
     Launch,
     MarkFailed,
-    Open,
     Operation,
     PodRef,
     Removal,
+    Save,
+    SendAlert,
     SendLaunch,
     Step,
-    Tell,
     Terminate,
     Uncordon,
 )
-from nodefleet.domain.plain import to_plain
+from nodefleet.model.serialization import to_plain
+from nodefleet.model.state import Memory
 
 Outcome: TypeAlias = dict[str, Any]
 _DIGITS = 16  # of a digest: a corpus has some thousands of decisions
@@ -98,7 +98,7 @@ def _pool(pool: PoolDecision) -> Outcome:
         "bounds": [_bound(bound) for bound in pool.bounds],
         "overruled": [_overruled(each) for each in pool.overruled],
         "steps": _steps(pool.plan),
-        "alerts": _alerts(step for step in pool.plan if isinstance(step, Tell)),
+        "alerts": _alerts(step for step in pool.plan if isinstance(step, SendAlert)),
         "stays": [_stay(stay) for stay in pool.stays],
     }
 
@@ -111,23 +111,23 @@ def _overruled(each: Overruled) -> list[Any]:
     return [*_bound(each.bound)[:4], each.by]
 
 
-def _stay(stay: Stay) -> list[str]:
+def _stay(stay: KeptNode) -> list[str]:
     return [stay.worker, stay.phase.value, stay.reason.value]
 
 
-def _alerts(tells: Iterable[Tell]) -> list[list[Any]]:
+def _alerts(tells: Iterable[SendAlert]) -> list[list[Any]]:
     return sorted([tell.alert.value, tell.pool, sorted(tell.subjects)] for tell in tells)
 
 
 def _steps(plan: Iterable[Step]) -> list[Outcome]:
-    return [_step(step) for step in plan if not isinstance(step, Tell)]
+    return [_step(step) for step in plan if not isinstance(step, SendAlert)]
 
 
 def _step(step: Step) -> Outcome:
     match step:
-        case Open(operation):
+        case Create(operation):
             return {"step": "open", **_operation(operation)}
-        case Keep(operation):
+        case Save(operation):
             return {"step": "keep", **_operation(operation)}
         case Close():
             return {"step": "close", "operation": step.operation, "outcome": step.outcome.value}
@@ -151,7 +151,7 @@ def _step(step: Step) -> Outcome:
             return {"step": "assign", "instance": step.instance, "node": step.node, "pool": step.pool}
         case CancelRemoval():
             return {"step": "cancel-removal", "operation": step.operation}
-        case Tell():
+        case SendAlert():
             return {"step": "alert", "kind": step.alert.value}
         case _:
             assert_never(step)

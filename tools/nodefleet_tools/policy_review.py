@@ -8,14 +8,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nodefleet.adapters.aws.prices import ON_DEMAND_USD
-from nodefleet.adapters.prometheus.promql import for_pool
-from nodefleet.decide.scheduling.templates import architecture
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.policy.demand import Prometheus
-from nodefleet.domain.policy.shape import Keys, path_of
-from nodefleet.domain.problems import Problem
-from nodefleet.domain.readings import Missing
+from nodefleet.adapters.aws.instance_types import ON_DEMAND_USD
+from nodefleet.adapters.prometheus import for_pool
+from nodefleet.model.readings import Missing
+from nodefleet.model.serialization import ValidationIssue
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.demand import Prometheus
+from nodefleet.policy.pool import Pool
+from nodefleet.policy.walk import Keys, path_of
+from nodefleet.scheduling.templates import architecture
 from nodefleet_tools.promql import doubt_about, problem_in
 
 _TYPE = re.compile(r"[a-z][a-z0-9-]*\.(?:nano|micro|small|medium|large|metal|[0-9]*xlarge|metal-[0-9a-z]+)")
@@ -24,13 +25,13 @@ _DEEPEST_DISCOUNT = 0.9  # AWS sells Spot for up to 90 % less than On-Demand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    problems: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
+    problems: tuple[ValidationIssue, ...]
+    warnings: tuple[ValidationIssue, ...]
 
 
 def review(policy: Policy) -> Review:
-    problems: list[Problem] = []
-    warnings: list[Problem] = []
+    problems: list[ValidationIssue] = []
+    warnings: list[ValidationIssue] = []
     for index, pool in enumerate(policy.pools):
         # A file with one pool does not name it.
         at: Keys = () if policy.pools == (pool,) and pool.name == Pool().name else ("pools", index)
@@ -39,10 +40,10 @@ def review(policy: Policy) -> Review:
     return Review(problems=tuple(problems), warnings=tuple(warnings))
 
 
-def _types(pool: Pool, at: Keys) -> Iterator[Problem]:
+def _types(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
     for index, name in enumerate(pool.market.types):
         if not _TYPE.fullmatch(name):
-            yield Problem(
+            yield ValidationIssue(
                 path=path_of((*at, "market", "types", index)),
                 value=name,
                 wrong="is not an instance type" if name.strip() else "is empty",
@@ -50,14 +51,14 @@ def _types(pool: Pool, at: Keys) -> Iterator[Problem]:
             )
 
 
-def _architectures(pool: Pool, at: Keys) -> Iterator[Problem]:
+def _architectures(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
     """A launch template has one image, and an image has one architecture."""
     found: dict[str, str] = {}
     for name in pool.market.types:
         found.setdefault(architecture(name), name)
     if len(found) > 1:
         told = " and ".join(f"{name} is {what}" for what, name in sorted(found.items()))
-        yield Problem(
+        yield ValidationIssue(
             path=path_of((*at, "market", "types")),
             value=list(pool.market.types),
             wrong=f"mixes CPU architectures: {told}, and the pool's image runs on one of them only",
@@ -74,25 +75,25 @@ def _asked(pool: Pool) -> Iterator[tuple[Keys, str]]:
             yield ("readings", name, "query"), source.query
 
 
-def _queries(pool: Pool, at: Keys) -> Iterator[Problem]:
+def _queries(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
     for keys, query in _asked(pool):
         asked = for_pool(query, pool.name)
         wrong = asked.cause if isinstance(asked, Missing) else problem_in(asked)
         if wrong:
             right = "write PromQL that Prometheus understands; try it in its own page"
-            yield Problem(path=path_of((*at, *keys)), value=query, wrong=wrong, right=right)
+            yield ValidationIssue(path=path_of((*at, *keys)), value=query, wrong=wrong, right=right)
 
 
-def _newer_functions(pool: Pool, at: Keys) -> Iterator[Problem]:
+def _newer_functions(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
     for keys, query in _asked(pool):
         asked = for_pool(query, pool.name)
         doubt = None if isinstance(asked, Missing) else doubt_about(asked)
         if doubt:
             right = "see that your Prometheus has it: nodefleet doctor asks it"
-            yield Problem(path=path_of((*at, *keys)), value=query, wrong=doubt, right=right)
+            yield ValidationIssue(path=path_of((*at, *keys)), value=query, wrong=doubt, right=right)
 
 
-def _prices(pool: Pool, at: Keys) -> Iterator[Problem]:
+def _prices(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
     market = pool.market
     if not market.spot_percent:
         return
@@ -100,7 +101,7 @@ def _prices(pool: Pool, at: Keys) -> Iterator[Problem]:
         listed = ON_DEMAND_USD.get(name)
         lowest = listed * (1 - _DEEPEST_DISCOUNT) if listed else 0.0
         if lowest > market.max_price_usd:
-            yield Problem(
+            yield ValidationIssue(
                 path=path_of((*at, "market", "types", index)),
                 value=name,
                 wrong=f"is never bought as Spot: it costs about {lowest:.3g} USD/h at the very least,"

@@ -5,16 +5,14 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from nodefleet.adapters.policy import active_windows, utc_offset
-from nodefleet.decide.engine import decide
-from nodefleet.domain.decision import Decision
-from nodefleet.domain.plain import Plain, from_plain, to_plain
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import RefusedError
-from nodefleet.domain.records import DecisionRecord, Question
+from nodefleet.engine.decide import decide
 from nodefleet.errors import ChangedError
-from nodefleet.loop.record import outcome, unpacked
+from nodefleet.model.decision import Decision, DecisionRecord
+from nodefleet.model.serialization import Plain, ValidationError, from_plain, to_plain
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.schedule import active_windows, utc_offset
 from nodefleet.ports import Archive
+from nodefleet.reconcile.audit import DecisionInput, outcome, unpack_input
 
 GZIP = b"\x1f\x8b"
 
@@ -23,7 +21,7 @@ class NotReplayableError(Exception):
     """It cannot be asked again, and why."""
 
 
-def question_of(record: DecisionRecord, archive: Archive) -> Question:
+def question_of(record: DecisionRecord, archive: Archive) -> DecisionInput:
     if not record.archived:
         raise NotReplayableError("nothing came of this look, so only its figures were kept")
     try:
@@ -33,13 +31,13 @@ def question_of(record: DecisionRecord, archive: Archive) -> Question:
     return question_in(content)
 
 
-def question_in(content: bytes) -> Question:
+def question_in(content: bytes) -> DecisionInput:
     """The question as the archive keeps it, or as plain JSON."""
     try:
         if content.startswith(GZIP):
-            return unpacked(content)
-        return from_plain(Question, json.loads(content))
-    except RefusedError as error:
+            return unpack_input(content)
+        return from_plain(DecisionInput, json.loads(content))
+    except ValidationError as error:
         first = error.problems[0]
         unclear = f"{first.path} {first.wrong}"
         raise NotReplayableError(
@@ -49,22 +47,22 @@ def question_in(content: bytes) -> Question:
         raise NotReplayableError(f"what was archived is broken: {error}") from error
 
 
-def decided(question: Question) -> Decision:
+def decided(question: DecisionInput) -> Decision:
     return decide(question.observation, question.memory, question.policy)
 
 
-def by_another(question: Question, policy: Policy) -> Question:
+def by_another(question: DecisionInput, policy: Policy) -> DecisionInput:
     """The same look and memory under another policy: its own windows and time zone hold then."""
     seen = question.observation
     fitting = replace(seen, windows=active_windows(policy, seen.at), utc_offset=utc_offset(policy, seen.at))
-    return Question(observation=fitting, memory=question.memory, policy=policy)
+    return DecisionInput(observation=fitting, memory=question.memory, policy=policy)
 
 
 def is_same(record: DecisionRecord, again: Decision) -> bool:
     return outcome(again) == record.outcome
 
 
-def save_question(question: Question, file: Path) -> Path:
+def save_question(question: DecisionInput, file: Path) -> Path:
     """As `nodefleet decide` takes it: the look with its memory, and the policy in a file beside it, which is named."""
     policy = file.with_name(f"{file.stem}.policy.json")
     asked = {"observation": to_plain(question.observation), "memory": to_plain(question.memory)}

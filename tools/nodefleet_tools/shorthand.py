@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from nodefleet.adapters.policy import active_windows, utc_offset
-from nodefleet.decide.engine import decide
-from nodefleet.domain.machines import Instance, Market, Node
-from nodefleet.domain.memory import Memory, PoolMemory
-from nodefleet.domain.observation import ClusterView, LaunchTarget, Observation
-from nodefleet.domain.plain import Plain, decode, nearest
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.problems import Problem, RefusedError
-from nodefleet.domain.readings import Missing, PoolReadings, Reading, Sample
-from nodefleet.domain.workload import HOST_LABEL, ZONE_LABEL
+from nodefleet.engine.decide import decide
+from nodefleet.model.inventory import Instance, Market, Node
+from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
+from nodefleet.model.serialization import Plain, ValidationError, ValidationIssue, decode, nearest
+from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
+from nodefleet.model.state import Memory, PoolMemory
+from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
+from nodefleet.policy.schedule import active_windows, utc_offset
 
 Series: TypeAlias = tuple[float | None, ...]  # newest last; none: that one could not be read
 
@@ -58,10 +58,10 @@ class Question:
 
 def shorthand_from(data: Plain) -> Shorthand:
     """The shorthand that plain data stands for, or a RefusedError. A single reading is a list of one."""
-    problems: list[Problem] = []
+    problems: list[ValidationIssue] = []
     short = decode(Shorthand, _listed(data), problems)
     if problems:
-        raise RefusedError([_unlisted(problem, data) for problem in problems])
+        raise ValidationError([_unlisted(problem, data) for problem in problems])
     return short  # type: ignore[no-any-return]  # decoded as Shorthand
 
 
@@ -70,7 +70,7 @@ def expanded(short: Shorthand, policy: Policy) -> tuple[Question, Policy]:
     pool = _pool(short, policy)
     problems = [*_problems(short, pool)]
     if problems:
-        raise RefusedError(problems)
+        raise ValidationError(problems)
     policy = replace(policy, pools=(pool,))
     looks = max(map(len, _series(short).values()))
     known = PoolMemory(
@@ -101,7 +101,7 @@ def _list(held: Any) -> list[Any]:
     return held if isinstance(held, list) else [held]
 
 
-def _unlisted(problem: Problem, data: Plain) -> Problem:
+def _unlisted(problem: ValidationIssue, data: Plain) -> ValidationIssue:
     """The problem at the place where the person wrote the value."""
     path = problem.path.removesuffix("[0]")
     held = data
@@ -119,14 +119,14 @@ def _pool(short: Shorthand, policy: Policy) -> Pool:
         return found
     wrong = "is missing" if short.pool is None else "is not a pool of the policy"
     right = f"write one of {', '.join(names)}" if short.pool is None else nearest(short.pool, names)
-    raise RefusedError([Problem(path="pool", value=short.pool, wrong=wrong, right=right)])
+    raise ValidationError([ValidationIssue(path="pool", value=short.pool, wrong=wrong, right=right)])
 
 
 def _series(short: Shorthand) -> Mapping[str, Series]:
     return {"cpu": short.cpu, "memory": short.memory} | {f"custom.{name}": got for name, got in short.custom.items()}
 
 
-def _problems(short: Shorthand, pool: Pool) -> Iterator[Problem]:
+def _problems(short: Shorthand, pool: Pool) -> Iterator[ValidationIssue]:
     for name in ("nodes", "booting", "pending"):
         yield from _outside(name, getattr(short, name), MOST)
     for name in _PERCENTAGES:
@@ -135,39 +135,39 @@ def _problems(short: Shorthand, pool: Pool) -> Iterator[Problem]:
         ago = getattr(short, name)
         if ago is not None and ago < timedelta(0):
             right = "write how long ago it was, for example 2m"
-            yield Problem(path=name, value=ago.total_seconds(), wrong="lies in the future", right=right)
+            yield ValidationIssue(path=name, value=ago.total_seconds(), wrong="lies in the future", right=right)
     if not short.zones or len(set(short.zones)) < len(short.zones):
         right = "write each zone once, for example [a, b]"
-        yield Problem(path="zones", value=list(short.zones), wrong="has no zone or one twice", right=right)
+        yield ValidationIssue(path="zones", value=list(short.zones), wrong="has no zone or one twice", right=right)
     for name in set(short.custom) - set(pool.readings):
         right = nearest(name, list(pool.readings)) if pool.readings else "name one in a policy, and give it by --policy"
-        yield Problem(path=f"custom.{name}", value=None, wrong="is not a reading of the policy", right=right)
+        yield ValidationIssue(path=f"custom.{name}", value=None, wrong="is not a reading of the policy", right=right)
     yield from _wrong_lengths(_series(short))
 
 
-def _outside(path: str, value: int, most: int) -> Iterator[Problem]:
+def _outside(path: str, value: int, most: int) -> Iterator[ValidationIssue]:
     if not 0 <= value <= most:
-        yield Problem(path=path, value=value, wrong="is not a count", right=f"write 0 to {most}")
+        yield ValidationIssue(path=path, value=value, wrong="is not a count", right=f"write 0 to {most}")
 
 
-def _wrong_percentages(name: str, series: Series) -> Iterator[Problem]:
+def _wrong_percentages(name: str, series: Series) -> Iterator[ValidationIssue]:
     full = 100
     for index, value in enumerate(series):
         if value is not None and not 0 <= value <= full:
             path = name if len(series) == 1 else f"{name}[{index}]"
-            yield Problem(path=path, value=value, wrong="is not a percentage", right=f"write 0 to {full}")
+            yield ValidationIssue(path=path, value=value, wrong="is not a percentage", right=f"write 0 to {full}")
 
 
-def _wrong_lengths(series: Mapping[str, Series]) -> Iterator[Problem]:
+def _wrong_lengths(series: Mapping[str, Series]) -> Iterator[ValidationIssue]:
     longest = max(series, key=lambda name: len(series[name]))
     looks = len(series[longest])
     for name, got in series.items():
         if not got:
             right = "write one reading or more, newest last; leave it out if there is none"
-            yield Problem(path=name, value=[], wrong="has no readings", right=right)
+            yield ValidationIssue(path=name, value=[], wrong="has no readings", right=right)
         elif len(got) not in (1, looks):
             right = f"write {looks} readings, as for {longest}, or one that held all the time"
-            yield Problem(path=name, value=list(got), wrong=f"has {len(got)} readings", right=right)
+            yield ValidationIssue(path=name, value=list(got), wrong=f"has {len(got)} readings", right=right)
 
 
 # ── expanding ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
-from nodefleet.domain.metrics import ABOUT, Metric
+from nodefleet.model.names import METRIC_INFO, Metric
 from nodefleet_infra.alarms import LAMBDA, SQS
 from nodefleet_infra.functions import FUNCTIONS
 from nodefleet_infra.messaging import QUEUES
@@ -57,7 +57,7 @@ def body(names: Names, region: str, clusters: Sequence[str], opt_in: Collection[
 
 def _cluster(cluster: str, region: str, opt_in: Collection[Metric]) -> Iterator[dict[str, Any]]:
     for title, statistic, metrics in _OF_CLUSTER:
-        shown = [metric for metric in metrics if metric in opt_in or not ABOUT[metric].opt_in]
+        shown = [metric for metric in metrics if metric in opt_in or not METRIC_INFO[metric].opt_in]
         if shown:
             yield _graph(title, statistic, region, [[NAMESPACE, each.value, DIMENSION, cluster] for each in shown])
 

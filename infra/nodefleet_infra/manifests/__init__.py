@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from nodefleet.adapters.k8s.permissions import NEEDED, NEEDED_PATHS
-from nodefleet.domain.names import CAPACITY_LABEL, POOL_LABEL
-from nodefleet.domain.workload import TYPE_LABEL, ZONE_LABEL
+from nodefleet.adapters.kubernetes.resources import NEEDED, NEEDED_PATHS
+from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL
+from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL
 
 NAMESPACE = "node-fleet"
 ACCOUNT = "autoscaler"  # the ServiceAccount that the functions are

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from nodefleet.domain.names import CAPACITY_LABEL, POOL_LABEL
-from nodefleet.domain.workload import TYPE_LABEL, ZONE_LABEL, Taint
+from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL
+from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL, Taint
 
 REGION_LABEL = "topology.kubernetes.io/region"
 LONGEST = 16_384  # bytes of user data that EC2 takes, before they are encoded

@@ -1,35 +1,166 @@
-"""What alarms and readers of logs see of a run, on AWS Lambda Powertools: JSON lines, and metrics in EMF.
-
-A run writes its metrics once, at its end. In a burst it looks many times, so each metric says what several values of
-one run come to (`WITHIN_A_RUN`):
-
-last      a state. What holds at the end is what an alarm should see; the looks before lie in the log.
-highest   a state whose peak matters: pods that waited, even if they do no longer
-sum       things that happened
-each      measurements of single events; CloudWatch keeps them all, for percentiles
-
-The only dimension is the cluster, because each further value of one is billed as another metric. Nothing here raises,
-and no secret passes: see redaction.
-"""
+"""Telemetry of a run on AWS Lambda Powertools: JSON lines without secrets, and metrics in EMF."""
 
 import json
 import logging
+import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from math import isfinite
 from typing import IO, Any
+from urllib.parse import quote
 
 from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
-from nodefleet.adapters.log_fields import plain
-from nodefleet.adapters.machine_time import utc_now
-from nodefleet.adapters.redaction import Redactor
-from nodefleet.domain.metrics import ABOUT, Metric
+from nodefleet.adapters.clock import utc_now
+from nodefleet.model.names import METRIC_INFO, Metric
+
+# ── log fields ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# Values as they stand in a log line: plain JSON that a person can read, whatever is handed in.
+#
+# Times are in UTC, durations in seconds, errors come with what caused them. Nothing here raises: a value that cannot
+# even be turned into text is named by its type.
+
+
+_DEEPEST = 8
+_DEEPER = "…"
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """The value as JSON knows it."""
+    match value:
+        case None | bool() | int() | str() if not isinstance(value, Enum):
+            return value
+        case float():
+            return value if isfinite(value) else str(value)  # JSON has no word for these
+        case Enum():
+            return plain(value.value, depth)
+        case datetime():
+            return instant(value)
+        case timedelta():
+            return value.total_seconds()
+        case BaseException():
+            return story(value)
+        case _ if depth >= _DEEPEST:
+            return _DEEPER
+        case Mapping():
+            return {text(plain(key, depth + 1)): plain(inner, depth + 1) for key, inner in value.items()}
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            # As the author of the class shows it: what has no repr is secret, or of no use to a reader.
+            shown = [each.name for each in fields(value) if each.repr]
+            return {name: plain(getattr(value, name), depth + 1) for name in shown}
+        case set() | frozenset():
+            return sorted((plain(inner, depth + 1) for inner in value), key=text)
+        case list() | tuple() | Iterable() if not isinstance(value, bytes | bytearray):
+            return [plain(inner, depth + 1) for inner in value]
+        case _:
+            return text(value)
+
+
+def instant(at: datetime) -> str:
+    """2026-11-16T12:00:00Z. A time without a zone is told as it is."""
+    if at.tzinfo is None:
+        return at.isoformat()
+    return at.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
+
+
+def story(problem: BaseException) -> str:
+    """An error and what caused it, the latest first."""
+    told: list[str] = []
+    seen: set[int] = set()
+    following: BaseException | None = problem
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        name, said = type(following).__name__, text(following)
+        told.append(f"{name}: {said}" if said else name)
+        following = following.__cause__ or (None if following.__suppress_context__ else following.__context__)
+    return " ← ".join(told)
+
+
+def text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001  # whatever its author did wrong, the line must come out
+        return f"<{type(value).__name__}>"
+
+
+# ── redaction ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Keeps secrets out of everything that is written for people.
+#
+# Two nets. Values that are known to be secret are replaced wherever they turn up. What merely looks like a secret is
+# replaced by its shape: an Authorization header, a token, a webhook's address, a login inside an address.
+
+
+HIDDEN = "***"
+_SHORTEST = 4  # a shorter one would make every line unreadable
+_WORD = r"[^\s\"'\\,;&<>{}()]+"  # ends before whatever could end it in a header, an address, JSON or a sentence
+
+_SHAPES = tuple(
+    (re.compile(shape), f"{kept}{HIDDEN}")
+    for shape, kept in (
+        (rf"(?i)(\bauthorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:basic|bearer|token)\s+)?){_WORD}", r"\1"),
+        (rf"(?i)(\bbearer\s+)(?=\S{{16}}){_WORD}", r"\1"),
+        (rf"(https://hooks\.slack(?:-gov)?\.com/){_WORD}", r"\1"),
+        (r"(://)[^/\s:@\"'\\]+:[^/\s@\"'\\]+(?=@)", r"\1"),
+        (rf"\bK10[0-9a-f]{{16,}}::{_WORD}", ""),  # K3s: the token of a server or agent
+        (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", ""),  # a JSON web token, such as a ServiceAccount's
+        (rf"(?i)(\bx-amz-(?:signature|security-token|credential)=){_WORD}", r"\1"),
+        (rf"(?i)(\b(?:password|passwd|token|secret|api_?key)=){_WORD}", r"\1"),
+        (r"(?i)(\\?\"(?:password|passwd|token|secret|api_?key)\\?\"\s*:\s*\\?\")[^\"\\]+", r"\1"),
+    )
+)
+
+
+class Redactor:
+    """Call it with a text. It is also a filter for the log handlers of others."""
+
+    def __init__(self, *known: str) -> None:
+        self._known: frozenset[str] = frozenset()
+        self.learn(*known)
+
+    def learn(self, *values: str) -> None:
+        """These are secret from now on, also as they stand in JSON and in addresses."""
+        long_enough = [value for value in values if len(value) >= _SHORTEST]
+        forms = {form for value in long_enough for form in (value, json.dumps(value)[1:-1], quote(value, safe=""))}
+        forms |= {json.dumps(value, ensure_ascii=False)[1:-1] for value in long_enough}
+        self._known |= forms
+
+    def __call__(self, text: str) -> str:
+        for known in sorted(self._known, key=len, reverse=True):  # one secret may begin with another
+            text = text.replace(known, HIDDEN)
+        for shape, replacement in _SHAPES:
+            text = shape.sub(replacement, text)
+        return text
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrites what a library logs, such as the address it could not reach."""
+        record.msg, record.args = self(record.getMessage()), None
+        if record.exc_info and not record.exc_text:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        if record.exc_text:
+            record.exc_text = self(record.exc_text)
+        return True
+
+
+# ── telemetry ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# What alarms and readers of logs see of a run, on AWS Lambda Powertools: JSON lines, and metrics in EMF.
+#
+# A run writes its metrics once, at its end. In a burst it looks many times, so each metric says what several values of
+# one run come to (`WITHIN_A_RUN`):
+#
+# last      a state. What holds at the end is what an alarm should see; the looks before lie in the log.
+# highest   a state whose peak matters: pods that waited, even if they do no longer
+# sum       things that happened
+# each      measurements of single events; CloudWatch keeps them all, for percentiles
+#
+# The only dimension is the cluster, because each further value of one is billed as another metric. Nothing here raises,
+# and no secret passes: see redaction.
+
 
 NAMESPACE = "NodeFleet"
 DIMENSION = "cluster"
@@ -99,7 +230,7 @@ class LambdaTelemetry:
         self.calls = calls
         self._who = {"cluster": cluster, "run": run}
         self._dimensions = {DIMENSION: cluster} if cluster else {}
-        default = () if only_those else (metric for metric, about in ABOUT.items() if not about.opt_in)
+        default = () if only_those else (metric for metric, about in METRIC_INFO.items() if not about.opt_in)
         self._on = {*default, *opt_in}
         self._namespace = namespace
         self._stream = stream or sys.stdout
@@ -138,7 +269,7 @@ class LambdaTelemetry:
         provider.service = ""  # from the environment it would become one more dimension
         for metric, several in values.items():
             for value in several:
-                provider.add_metric(name=metric.value, unit=ABOUT[metric].unit.value, value=value)
+                provider.add_metric(name=metric.value, unit=METRIC_INFO[metric].unit.value, value=value)
         return {**provider.serialize_metric_set()}
 
     def _extra(self, fields: Mapping[str, Any]) -> dict[str, Any]:

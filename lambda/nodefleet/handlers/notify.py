@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from nodefleet import wiring
+from nodefleet import bootstrap
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
-    with wiring.notifier(context) as notifier:
+    with bootstrap.notifier(context) as notifier:
         return notifier.handle(event)

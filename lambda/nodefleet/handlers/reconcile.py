@@ -3,21 +3,21 @@
 from functools import partial
 from typing import Any
 
-from nodefleet import wiring
-from nodefleet.adapters.aws.wakeups import Wakeup, wakeups
+from nodefleet import bootstrap
+from nodefleet.adapters.aws.triggers import Trigger, triggers_in
 from nodefleet.errors import MalformedError
-from nodefleet.loop.run import Ran, run
+from nodefleet.reconcile.run import RunResult, run
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
-    settings = wiring.settings()
+    settings = bootstrap.settings()
     try:
-        asked = wakeups(event, settings.clusters)
+        asked = triggers_in(event, settings.clusters)
     except MalformedError as error:
-        return wiring.set_aside(event, error, context)
-    return wiring.all_of({wakeup.cluster: partial(_ran, wakeup, context) for wakeup in asked})
+        return bootstrap.set_aside(event, error, context)
+    return bootstrap.all_of({wakeup.cluster: partial(_ran, wakeup, context) for wakeup in asked})
 
 
-def _ran(wakeup: Wakeup, context: Any) -> Ran:
-    with wiring.parts(wakeup.cluster, context) as parts:
-        return run(parts, owner=wiring.owner(context), urgent=wakeup.urgent, scheduled=wakeup.scheduled)
+def _ran(wakeup: Trigger, context: Any) -> RunResult:
+    with bootstrap.parts(wakeup.cluster, context) as parts:
+        return run(parts, owner=bootstrap.owner(context), urgent=wakeup.urgent, scheduled=wakeup.scheduled)

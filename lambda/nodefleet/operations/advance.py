@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from nodefleet.domain.fleet import Worker, workers
-from nodefleet.domain.memory import NOTHING_REMEMBERED, Memory
-from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
-from nodefleet.domain.policy import Policy
+from nodefleet.model.fleet import Worker
+from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
+from nodefleet.model.snapshot import Observation
+from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.operations.cleanup import advance_cleanup
 from nodefleet.operations.launch import advance_launch
 from nodefleet.operations.progress import Progress
 from nodefleet.operations.removal import advance_removal
+from nodefleet.phases import derive_workers
+from nodefleet.policy.cluster import Policy
 
 
 def advance(
@@ -23,7 +24,7 @@ def advance(
 ) -> Progress:
     """The next steps and lessons. `fleet` is what workers(seen, policy) gives, for callers that have it already; a
     launch needs the memory to know who is not listed and may still be there."""
-    fleet = workers(seen, policy) if fleet is None else fleet
+    fleet = derive_workers(seen, policy) if fleet is None else fleet
     match operation:
         case Launch():
             return advance_launch(operation, seen, policy, fleet, memory)

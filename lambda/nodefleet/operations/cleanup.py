@@ -20,14 +20,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.fleet import Phase, Worker
-from nodefleet.domain.machines import Instance, InstanceState
-from nodefleet.domain.observation import Observation
-from nodefleet.domain.operations import Cleanup, Close, Debris, DeleteNode, Keep, Outcome, Tell, Terminate
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.readings import Missing
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.fleet import Phase, Worker
+from nodefleet.model.inventory import Instance, InstanceState
+from nodefleet.model.operations import Cleanup, Close, DeleteNode, OrphanKind, Outcome, Save, SendAlert, Terminate
+from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Observation
 from nodefleet.operations.progress import NOTHING_YET, Progress, rules_of, seconds
+from nodefleet.policy.cluster import Policy
 
 _NOBODYS = frozenset({Phase.JOIN_FAILED, Phase.STOPPED})
 
@@ -36,9 +36,9 @@ def advance_cleanup(cleanup: Cleanup, seen: Observation, policy: Policy, fleet: 
     if isinstance(seen.instances, Missing):
         return NOTHING_YET
     match cleanup.debris:
-        case Debris.NODE:
+        case OrphanKind.NODE:
             return _node(cleanup, seen, policy, fleet)
-        case Debris.INSTANCE:
+        case OrphanKind.INSTANCE:
             return _instance(cleanup, seen, seen.instances, policy, fleet)
         case _:
             assert_never(cleanup.debris)
@@ -49,13 +49,13 @@ def _node(cleanup: Cleanup, seen: Observation, policy: Policy, fleet: Sequence[W
         return NOTHING_YET
     node = next((node for node in seen.kubernetes.nodes if node.name == cleanup.target), None)
     if node is None:
-        return _closed(cleanup, Outcome.DONE, f"node {cleanup.target} is gone")
+        return _close_cleanup(cleanup, Outcome.DONE, f"node {cleanup.target} is gone")
     worker = next((worker for worker in fleet if worker.node and worker.node.name == cleanup.target), None)
     if worker is None:
-        return _closed(cleanup, Outcome.CANCELLED, f"node {node.name} is not ours to delete")
+        return _close_cleanup(cleanup, Outcome.CANCELLED, f"node {node.name} is not ours to delete")
     if worker.phase is not Phase.ORPHANED:
-        return _closed(cleanup, Outcome.CANCELLED, f"node {node.name} is no debris: {worker.phase.value}")
-    return _destroyed(cleanup, seen, policy, DeleteNode(node.name), wait=node.ready)
+        return _close_cleanup(cleanup, Outcome.CANCELLED, f"node {node.name} is no debris: {worker.phase.value}")
+    return _destroy(cleanup, seen, policy, DeleteNode(node.name), wait=node.ready)
 
 
 def _instance(
@@ -63,20 +63,22 @@ def _instance(
 ) -> Progress:
     instance = next((instance for instance in instances if instance.id == cleanup.target), None)
     if instance is None or instance.state is InstanceState.TERMINATED:
-        return _closed(cleanup, Outcome.DONE, f"instance {cleanup.target} is gone")
+        return _close_cleanup(cleanup, Outcome.DONE, f"instance {cleanup.target} is gone")
     if instance.state is InstanceState.SHUTTING_DOWN or isinstance(seen.kubernetes, Missing):
         return NOTHING_YET
     worker = next((worker for worker in fleet if worker.instance and worker.id == cleanup.target), None)
     if worker is None:
-        return _closed(cleanup, Outcome.CANCELLED, f"instance {instance.id} is not ours to terminate")
+        return _close_cleanup(cleanup, Outcome.CANCELLED, f"instance {instance.id} is not ours to terminate")
     if worker.node and worker.node.ready:
-        return _closed(cleanup, Outcome.CANCELLED, f"instance {instance.id} is the ready node {worker.node.name}")
+        return _close_cleanup(
+            cleanup, Outcome.CANCELLED, f"instance {instance.id} is the ready node {worker.node.name}"
+        )
     if policy.pool(instance.pool) and worker.phase not in _NOBODYS:
-        return _closed(cleanup, Outcome.CANCELLED, f"instance {instance.id} is no debris: {worker.phase.value}")
-    return _destroyed(cleanup, seen, policy, Terminate(instance.id, cleanup.reason), wait=False)
+        return _close_cleanup(cleanup, Outcome.CANCELLED, f"instance {instance.id} is no debris: {worker.phase.value}")
+    return _destroy(cleanup, seen, policy, Terminate(instance.id, cleanup.reason), wait=False)
 
 
-def _destroyed(
+def _destroy(
     cleanup: Cleanup, seen: Observation, policy: Policy, step: DeleteNode | Terminate, *, wait: bool
 ) -> Progress:
     if seen.at >= cleanup.deadline:
@@ -84,13 +86,13 @@ def _destroyed(
             f"{cleanup.debris.value} {cleanup.target} could not be cleaned up within"
             f" {seconds(cleanup.deadline - cleanup.started)} ({cleanup.reason}). Look at it and remove it by hand"
         )
-        told = Tell(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=cleanup.pool, subjects=(cleanup.target,), text=text)
+        told = SendAlert(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=cleanup.pool, subjects=(cleanup.target,), text=text)
         detail = f"{cleanup.debris.value} {cleanup.target} is still there"
         return Progress(steps=(told, Close(operation=cleanup.id, outcome=Outcome.FAILED, detail=detail)))
     if wait or seen.at - cleanup.first_seen < rules_of(policy, cleanup.pool).budgets.cleanup_after:
         return NOTHING_YET
-    return Progress(steps=(Keep(replace(cleanup, attempts=cleanup.attempts + 1)), step))
+    return Progress(steps=(Save(replace(cleanup, attempts=cleanup.attempts + 1)), step))
 
 
-def _closed(cleanup: Cleanup, outcome: Outcome, detail: str) -> Progress:
+def _close_cleanup(cleanup: Cleanup, outcome: Outcome, detail: str) -> Progress:
     return Progress(steps=(Close(operation=cleanup.id, outcome=outcome, detail=detail),))

@@ -4,12 +4,32 @@ Steps are taken in their order, and one that fails holds back the rest of its op
 must not be forgotten stands before the Keep that would hide it, and what is read off the world again stands after.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
-from nodefleet.domain.operations import Keep, Launch, Lesson, Operation, Removal, Step, silence
-from nodefleet.domain.policy import Policy, Pool
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.operations import (
+    DrainFailed,
+    Feedback,
+    Joined,
+    JoinFailed,
+    Launch,
+    Operation,
+    Readmitted,
+    Removal,
+    Save,
+    SendAlert,
+    Shortage,
+    Shortfall,
+    Step,
+    silence,
+)
+from nodefleet.model.state import NOTHING_KNOWN, Backoff, JoinTrouble, Loss, Memory, PoolMemory
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.fields import doubled_pause
+from nodefleet.policy.pool import Health, Pool, RemovalRules
 
 Clocked = TypeVar("Clocked", Launch, Removal)
 
@@ -17,7 +37,7 @@ Clocked = TypeVar("Clocked", Launch, Removal)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     steps: tuple[Step, ...] = ()
-    lessons: tuple[Lesson, ...] = ()
+    lessons: tuple[Feedback, ...] = ()
 
 
 NOTHING_YET = Progress()
@@ -35,9 +55,9 @@ def with_silence(operation: Clocked, now: datetime, *, silent: bool) -> Clocked:
     return replace(operation, silent=silence(operation, now), silent_since=None)
 
 
-def kept(before: Operation, after: Operation) -> tuple[Step, ...]:
+def save_if_changed(before: Operation, after: Operation) -> tuple[Step, ...]:
     """Stored again only if something changed."""
-    return (Keep(after),) if after != before else ()
+    return (Save(after),) if after != before else ()
 
 
 def seconds(duration: timedelta) -> str:
@@ -46,3 +66,100 @@ def seconds(duration: timedelta) -> str:
 
 def pods_are(count: int) -> str:
     return "1 pod is" if count == 1 else f"{count} pods are"
+
+
+# ── feedback ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# What the course of operations teaches the memory: what to leave alone, and for how long.
+#
+# Trouble that repeats is asked about ever more rarely, up to a limit; a success or another trouble starts anew. What is
+# over is forgotten, so the memory stays small.
+
+
+def apply_feedback(memory: Memory, lessons: Iterable[Feedback], policy: Policy, now: datetime) -> Memory:
+    """The memory with these lessons, and without what is over by now."""
+    pools = dict(memory.pools)
+    for lesson in lessons:
+        known = pools.get(lesson.pool, NOTHING_KNOWN)
+        pools[lesson.pool] = _apply_feedback(known, lesson, rules_of(policy, lesson.pool))
+    return replace(memory, pools={name: _current(known, rules_of(policy, name), now) for name, known in pools.items()})
+
+
+def join_backoffs(before: Memory, after: Memory, policy: Policy) -> tuple[SendAlert, ...]:
+    """What people are told when joins failed again and launches became single probes."""
+    told = []
+    for name, known in after.pools.items():
+        trouble, earlier = known.join_trouble, before.pool(name).join_trouble
+        if trouble is None or trouble == earlier or trouble.failures < rules_of(policy, name).health.failed_joins:
+            continue
+        text = (
+            f"Failed joins without a success: {trouble.failures}. From now on one probe at a time,"
+            f" {seconds(trouble.delay)} apart. Look at the console output of a failed one, the join token,"
+            " and the way to the master"
+        )
+        told.append(SendAlert(alert=AlertKind.JOIN_BACKOFF, pool=name, subjects=(), text=text))
+    return tuple(told)
+
+
+def _apply_feedback(known: PoolMemory, lesson: Feedback, rules: Pool) -> PoolMemory:
+    match lesson:
+        case Shortage():
+            return replace(known, shortages=_with_shortage(known.shortages, lesson))
+        case Shortfall():
+            return replace(known, losses=_with_owed(known.losses, lesson, rules))
+        case JoinFailed(at=at):
+            return replace(known, join_trouble=_more_trouble(known.join_trouble, at, rules.health))
+        case Joined():
+            return replace(known, join_trouble=None)
+        case DrainFailed():
+            return replace(known, backoffs=_with_backoff(known.backoffs, lesson, rules.removal))
+        case Readmitted(at=at):
+            return replace(known, last_grow=max(known.last_grow or at, at))
+        case _:
+            assert_never(lesson)
+
+
+def _with_shortage(shortages: Iterable[Shortage], new: Shortage) -> tuple[Shortage, ...]:
+    others = [old for old in shortages if (old.type, old.zone, old.market) != (new.type, new.zone, new.market)]
+    return (*others, new)
+
+
+def _with_owed(losses: Sequence[Loss], shortfall: Shortfall, rules: Pool) -> tuple[Loss, ...]:
+    """What EC2 did not give is made up for like what it took: at once, on another market or in another zone.
+
+    Only until the cooldown of the growth is over: then a signal that still needs it asks by itself.
+    """
+    owed = {
+        f"{shortfall.launch}/{number}": Loss(
+            worker=f"{shortfall.launch}/{number}",
+            at=shortfall.at,
+            cause="not given by EC2",
+            expires=shortfall.at + rules.cooldown.up,
+        )
+        for number in range(1, shortfall.missing + 1)
+    }
+    return (*(loss for loss in losses if loss.worker not in owed), *owed.values())
+
+
+def _more_trouble(trouble: JoinTrouble | None, at: datetime, health: Health) -> JoinTrouble:
+    failures = trouble.failures + 1 if trouble else 1
+    beyond = failures - health.failed_joins
+    delay = doubled_pause(health.probe_first, beyond, health.probe_longest) if beyond >= 0 else timedelta(0)
+    return JoinTrouble(failures=failures, delay=delay, next_probe=at + delay)
+
+
+def _with_backoff(backoffs: Iterable[Backoff], failed: DrainFailed, rules: RemovalRules) -> tuple[Backoff, ...]:
+    others = [old for old in backoffs if old.node != failed.node]
+    same = [old for old in backoffs if old.node == failed.node and old.blocker == failed.blocker]
+    failures = 1 + sum(old.failures for old in same)
+    until = failed.at + doubled_pause(rules.retry_first, failures - 1, rules.retry_longest)
+    return (*others, Backoff(node=failed.node, blocker=failed.blocker, failures=failures, until=until))
+
+
+def _current(known: PoolMemory, rules: Pool, now: datetime) -> PoolMemory:
+    # A backoff is remembered past its end, or a node that fails at every try would never be asked more rarely.
+    longest = rules.removal.retry_longest
+    return replace(
+        known,
+        shortages=tuple(shortage for shortage in known.shortages if now < shortage.until),
+        backoffs=tuple(backoff for backoff in known.backoffs if now < backoff.until + longest),
+    )

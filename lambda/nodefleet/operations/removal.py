@@ -38,70 +38,70 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.fleet import Worker, is_overdue
-from nodefleet.domain.machines import InstanceState
-from nodefleet.domain.observation import ClusterView, Observation
-from nodefleet.domain.operations import (
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.fleet import Worker
+from nodefleet.model.inventory import InstanceState
+from nodefleet.model.operations import (
     Close,
     Cordon,
     DeleteNode,
     DrainFailed,
     Evict,
+    Feedback,
     ForceDelete,
-    Keep,
-    Lesson,
     Outcome,
     Readmitted,
     Removal,
-    Tell,
+    RemovalReason,
+    Save,
+    SendAlert,
     Terminate,
     Uncordon,
-    Why,
 )
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.readings import Missing
-from nodefleet.operations.blockers import Blocker, blocker, not_terminated
-from nodefleet.operations.leaving import Leaving, instance_of, is_ours, node_of
-from nodefleet.operations.progress import Progress, kept, pods_are, rules_of, seconds, with_silence
+from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.operations.draining import Blocker, DrainingNode, blocker, instance_of, is_ours, node_of, not_terminated
+from nodefleet.operations.progress import Progress, pods_are, rules_of, save_if_changed, seconds, with_silence
+from nodefleet.phases import is_overdue
+from nodefleet.policy.cluster import Policy
 
 
-def cancelled(removal: Removal, reason: str) -> Removal:
+def cancel_removal(removal: Removal, reason: str) -> Removal:
     """The removal called back; the next look lets the node in again if it is not too late."""
     return replace(removal, cancelled=removal.cancelled or reason)
 
 
 def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
     if not _is_worker(removal, seen):
-        return _closed(removal, Outcome.CANCELLED, f"{removal.instance} is not a worker of ours")
-    if removal.why is not Why.INTERRUPTED and (doomed := _doomed(removal, seen)):
-        return _closed(removal, Outcome.CANCELLED, f"EC2 takes {removal.instance}: {doomed.id} goes on with it")
+        return _close_removal(removal, Outcome.CANCELLED, f"{removal.instance} is not a worker of ours")
+    if removal.why is not RemovalReason.INTERRUPTED and (doomed := _turn_interrupted(removal, seen)):
+        return _close_removal(removal, Outcome.CANCELLED, f"EC2 takes {removal.instance}: {doomed.id} goes on with it")
     view = None if isinstance(seen.kubernetes, Missing) else seen.kubernetes
     unseen = isinstance(seen.instances, Missing)
     pods = view.pods if view else None
     noted = with_silence(replace(removal, unlisted_since=None), seen.at, silent=unseen or pods is None)
     if removal.readmitting_since:  # nobody could try while nobody answered
         noted = replace(noted, readmitting_since=removal.readmitting_since + noted.silent - removal.silent)
-    waiting = Progress(steps=kept(removal, noted))
+    waiting = Progress(steps=save_if_changed(removal, noted))
 
     instance = instance_of(removal, seen)
     if not unseen and instance is None:
         noted = replace(noted, unlisted_since=removal.unlisted_since or seen.at)
-        return _unlisted(removal, noted, seen, view, policy)
+        return _advance_unlisted(removal, noted, seen, view, policy)
     if not unseen and instance and instance.state is InstanceState.TERMINATED:
-        return _forgotten(removal, seen, view, policy) or waiting
+        return _delete_node(removal, seen, view, policy) or waiting
     if instance and instance.state is InstanceState.SHUTTING_DOWN:
         return waiting
-    if view is None or pods is None or (unseen and removal.why is not Why.INTERRUPTED):
+    if view is None or pods is None or (unseen and removal.why is not RemovalReason.INTERRUPTED):
         return waiting
-    leaving = Leaving.of(noted, seen, view, pods, policy)
+    leaving = DrainingNode.of(noted, seen, view, pods, policy)
     match removal.why:
-        case Why.VOLUNTARY:
-            return _voluntary(removal, leaving, fleet)
-        case Why.INTERRUPTED:
-            return _interrupted(removal, leaving)
-        case Why.SICK:
-            return _sick(removal, leaving)
+        case RemovalReason.VOLUNTARY:
+            return _advance_voluntary(removal, leaving, fleet)
+        case RemovalReason.INTERRUPTED:
+            return _advance_interrupted(removal, leaving)
+        case RemovalReason.SICK:
+            return _advance_unhealthy(removal, leaving)
         case _:
             assert_never(removal.why)
 
@@ -112,26 +112,28 @@ def _is_worker(removal: Removal, seen: Observation) -> bool:
     return (instance is None or instance.worker) and (node is None or is_ours(node))
 
 
-def _doomed(removal: Removal, seen: Observation) -> Removal | None:
+def _turn_interrupted(removal: Removal, seen: Observation) -> Removal | None:
     """The removal that goes on with this machine, because EC2 takes it."""
     for other in seen.operations:
-        if isinstance(other, Removal) and other.why is Why.INTERRUPTED and other.instance == removal.instance:
+        if isinstance(other, Removal) and other.why is RemovalReason.INTERRUPTED and other.instance == removal.instance:
             return other
     return None
 
 
-def _unlisted(before: Removal, noted: Removal, seen: Observation, view: ClusterView | None, policy: Policy) -> Progress:
+def _advance_unlisted(
+    before: Removal, noted: Removal, seen: Observation, view: ClusterView | None, policy: Policy
+) -> Progress:
     """EC2 does not list the machine. A list may lack a page, so it is gone only when a second look agrees and the
     node is not ready."""
     node = node_of(noted, view) if view else None
     since = noted.unlisted_since or seen.at
     agreed = seen.at - since >= rules_of(policy, noted.pool).budgets.cleanup_after
     if agreed and not (node and node.ready):
-        return _forgotten(noted, seen, view, policy) or Progress(steps=kept(before, noted))
-    return Progress(steps=kept(before, noted))
+        return _delete_node(noted, seen, view, policy) or Progress(steps=save_if_changed(before, noted))
+    return Progress(steps=save_if_changed(before, noted))
 
 
-def _forgotten(removal: Removal, seen: Observation, view: ClusterView | None, policy: Policy) -> Progress | None:
+def _delete_node(removal: Removal, seen: Observation, view: ClusterView | None, policy: Policy) -> Progress | None:
     """The machine is gone: its Node goes too. Without Kubernetes only one that never joined is over.
 
     A Node that nobody can delete (a finalizer, a webhook that fails) does not keep the removal open for ever: it is
@@ -143,68 +145,74 @@ def _forgotten(removal: Removal, seen: Observation, view: ClusterView | None, po
     if node:
         since = removal.undeleted_since or seen.at
         if seen.at - since >= rules_of(policy, removal.pool).removal.drain_timeout:
-            return _closed(removal, Outcome.DONE, f"{removal.instance} is gone, and {node.name} could not be deleted")
-        return Progress(steps=(*kept(removal, replace(removal, undeleted_since=since)), DeleteNode(node.name)))
-    return _closed(removal, Outcome.DONE, f"{removal.node or removal.instance} is gone")
+            return _close_removal(
+                removal, Outcome.DONE, f"{removal.instance} is gone, and {node.name} could not be deleted"
+            )
+        return Progress(
+            steps=(*save_if_changed(removal, replace(removal, undeleted_since=since)), DeleteNode(node.name))
+        )
+    return _close_removal(removal, Outcome.DONE, f"{removal.node or removal.instance} is gone")
 
 
 # ── the three reasons to leave ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _voluntary(before: Removal, leaving: Leaving, fleet: Sequence[Worker]) -> Progress:
+def _advance_voluntary(before: Removal, leaving: DrainingNode, fleet: Sequence[Worker]) -> Progress:
     removal, node = leaving.removal, leaving.node
     if not leaving.ends:
         if removal.notice and leaving.withdrawn:
-            return _withdrawn(leaving)
+            return _advance_withdrawn(leaving)
         if removal.cancelled and (node or not removal.node):
-            return _let_in(leaving, Outcome.CANCELLED, removal.cancelled, lessons=(_readmitted(leaving),))
+            return _uncordon(leaving, Outcome.CANCELLED, removal.cancelled, lessons=(_readmit(leaving),))
         if node and node.cordoned and not node.removal:
-            return _closed(removal, Outcome.CANCELLED, f"a person cordoned {node.name}: it is theirs")
+            return _close_removal(removal, Outcome.CANCELLED, f"a person cordoned {node.name}: it is theirs")
         # Before the look at who uncordoned it: after a crash that may have been ourselves, giving up.
         if found := blocker(leaving, fleet):
-            return _gave_up(leaving, found)
+            return _give_up(leaving, found)
         if node and removal.cordoned and not node.cordoned:
             text = f"A person uncordoned {node.name} while it was drained ({removal.reason}): it stays"
-            return _let_in(
-                leaving, Outcome.CANCELLED, f"a person uncordoned {node.name}", text, lessons=(_readmitted(leaving),)
+            return _uncordon(
+                leaving, Outcome.CANCELLED, f"a person uncordoned {node.name}", text, lessons=(_readmit(leaving),)
             )
-    return _emptied(before, leaving)
+    return _advance_drain(before, leaving)
 
 
-def _interrupted(before: Removal, leaving: Leaving) -> Progress:
+def _advance_interrupted(before: Removal, leaving: DrainingNode) -> Progress:
     removal = leaving.removal
     overdue = is_overdue(removal, leaving.rules, leaving.now)
     if leaving.instance is None and (leaving.withdrawn or overdue):
-        return Progress(steps=kept(before, removal))  # EC2 does not say that it runs: it is let back in when it does
+        return Progress(
+            steps=save_if_changed(before, removal)
+        )  # EC2 does not say that it runs: it is let back in when it does
     if leaving.runs and not leaving.ends and leaving.withdrawn:
-        return _withdrawn(leaving)
+        return _advance_withdrawn(leaving)
     if leaving.runs and not leaving.ends and overdue:
         late = seconds(leaving.now - removal.deadline)
         text = (
             f"EC2 did not take {removal.instance}: {late} after its time it still runs. {leaving.name} takes pods again"
         )
-        return _let_in(leaving, Outcome.CANCELLED, f"EC2 did not take it: it runs {late} after its time", text)
+        return _uncordon(leaving, Outcome.CANCELLED, f"EC2 did not take it: it runs {late} after its time", text)
     if leaving.node and leaving.left and leaving.now >= (removal.force_from or removal.deadline):
-        return _forced(before, leaving)
-    return _emptied(before, leaving)
+        return _force_evictions(before, leaving)
+    return _advance_drain(before, leaving)
 
 
-def _withdrawn(leaving: Leaving) -> Progress:
+def _advance_withdrawn(leaving: DrainingNode) -> Progress:
     text = f"EC2 has withdrawn the scheduled change of {leaving.removal.instance}. {leaving.name} takes pods again"
-    return _let_in(leaving, Outcome.CANCELLED, "EC2 has withdrawn the scheduled change", text)
+    return _uncordon(leaving, Outcome.CANCELLED, "EC2 has withdrawn the scheduled change", text)
 
 
-def _sick(before: Removal, leaving: Leaving) -> Progress:
+def _advance_unhealthy(before: Removal, leaving: DrainingNode) -> Progress:
     removal = leaving.removal
     if not leaving.ends:
         if leaving.node and leaving.node.ready:
-            return _let_in(leaving, Outcome.CANCELLED, "ready again")
+            return _uncordon(leaving, Outcome.CANCELLED, "ready again")
         if removal.cancelled:
-            return _let_in(leaving, Outcome.CANCELLED, removal.cancelled)
+            return _uncordon(leaving, Outcome.CANCELLED, removal.cancelled)
         if removal.terminating:
             refused = not_terminated(leaving)
             text = f"Sick node {leaving.name} is still there: {refused.sentence}. {refused.remedy}"
-            return _let_in(
+            return _uncordon(
                 leaving,
                 Outcome.FAILED,
                 refused.sentence,
@@ -213,60 +221,60 @@ def _sick(before: Removal, leaving: Leaving) -> Progress:
                 about=f"{leaving.name} {refused.name}",
             )
     if leaving.now >= leaving.deadline:
-        return _terminated(before, leaving)
-    return _emptied(before, leaving)
+        return _terminate(before, leaving)
+    return _advance_drain(before, leaving)
 
 
 # ── what is done ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _emptied(before: Removal, leaving: Leaving) -> Progress:
+def _advance_drain(before: Removal, leaving: DrainingNode) -> Progress:
     """One step further on the way out: cordoned, evicted as budgets allow, terminated."""
     leaving = replace(leaving, removal=replace(leaving.removal, readmitting_since=None))
     if not leaving.cordoned:
-        return Progress(steps=(*kept(before, leaving.removal), _cordon(leaving)))
+        return Progress(steps=(*save_if_changed(before, leaving.removal), _cordon(leaving)))
     if leaving.plan.done:
-        return _terminated(before, leaving)
+        return _terminate(before, leaving)
     going = leaving.may_go
     evict = (Evict(node=leaving.name, pods=going),) if going else ()
     after = replace(leaving.removal, evicting=leaving.removal.evicting or bool(going))
-    return Progress(steps=(*kept(before, after), *evict))
+    return Progress(steps=(*save_if_changed(before, after), *evict))
 
 
-def _forced(before: Removal, leaving: Leaving) -> Progress:
+def _force_evictions(before: Removal, leaving: DrainingNode) -> Progress:
     """EC2 takes the node in seconds: pods that are not gone by then would only be lost later."""
     going = leaving.to_force
     if not going:
-        return _emptied(before, leaving)
+        return _advance_drain(before, leaving)
     text = (
         f"EC2 takes {leaving.name} at {leaving.removal.deadline:%H:%M:%S}: {pods_are(len(going))} deleted by"
         f" force, first {going[0].namespace}/{going[0].name}"
     )
-    told = () if leaving.removal.forced else (_tell(leaving, AlertKind.FORCED, text),)
+    told = () if leaving.removal.forced else (_alert(leaving, AlertKind.FORCED, text),)
     cordon = () if leaving.cordoned else (_cordon(leaving),)
     delete = ForceDelete(node=leaving.name, pods=going)
     after = replace(leaving.removal, evicting=True, forced=True, readmitting_since=None)
-    return Progress(steps=(*told, *kept(before, after), *cordon, delete))
+    return Progress(steps=(*told, *save_if_changed(before, after), *cordon, delete))
 
 
-def _terminated(before: Removal, leaving: Leaving) -> Progress:
+def _terminate(before: Removal, leaving: DrainingNode) -> Progress:
     removal = leaving.removal
     if leaving.instance is None:
-        return Progress(steps=kept(before, removal))
+        return Progress(steps=save_if_changed(before, removal))
     after = replace(
         removal,
         terminating=True,
         asked_at=removal.asked_at if removal.terminating else leaving.now,
         attempts=removal.attempts + 1,
     )
-    return Progress(steps=(Keep(after), Terminate(leaving.instance.id, removal.reason)))
+    return Progress(steps=(Save(after), Terminate(leaving.instance.id, removal.reason)))
 
 
-def _gave_up(leaving: Leaving, found: Blocker) -> Progress:
+def _give_up(leaving: DrainingNode, found: Blocker) -> Progress:
     removal = leaving.removal
     text = f"{leaving.name} could not be drained: {found.sentence}. It takes pods again. {found.remedy}"
     lesson = DrainFailed(pool=removal.pool, node=leaving.name, blocker=found.name, at=leaving.now)
-    return _let_in(
+    return _uncordon(
         leaving,
         Outcome.FAILED,
         found.sentence,
@@ -277,15 +285,15 @@ def _gave_up(leaving: Leaving, found: Blocker) -> Progress:
     )
 
 
-def _let_in(
-    leaving: Leaving,
+def _uncordon(
+    leaving: DrainingNode,
     outcome: Outcome,
     detail: str,
     text: str = "",
     *,
     alert: AlertKind = AlertKind.READMITTED,
     about: str = "",
-    lessons: tuple[Lesson, ...] = (),
+    lessons: tuple[Feedback, ...] = (),
 ) -> Progress:
     """Closed, with our own cordon off; a person's stays.
 
@@ -294,39 +302,39 @@ def _let_in(
     note of the first attempt.
     """
     removal, node = leaving.removal, leaving.node
-    told = (_tell(leaving, alert, text, about),) if text else ()
+    told = (_alert(leaving, alert, text, about),) if text else ()
     close = Close(operation=removal.id, outcome=outcome, detail=detail)
     if node is None or not leaving.ours:
         return Progress(steps=(*told, close), lessons=lessons)
     since = removal.readmitting_since
     if since is not None and leaving.now - since >= leaving.rules.drain_timeout:
         return _still_cordoned(leaving, since)
-    first = () if since else (Keep(replace(removal, readmitting_since=leaving.now)),)
+    first = () if since else (Save(replace(removal, readmitting_since=leaving.now)),)
     steps = (*first, Uncordon(leaving.name, node.removal), *told, close)
     return Progress(steps=steps, lessons=() if since else lessons)
 
 
-def _still_cordoned(leaving: Leaving, since: datetime) -> Progress:
+def _still_cordoned(leaving: DrainingNode, since: datetime) -> Progress:
     text = (
         f"{leaving.name} could not be uncordoned since {since:%H:%M:%S} and takes no pods. It is tried again. Look at"
         " admission webhooks and at the right to patch nodes"
     )
     close = Close(operation=leaving.removal.id, outcome=Outcome.FAILED, detail="its cordon could not be taken off")
-    return Progress(steps=(_tell(leaving, AlertKind.CLEANUP_NEEDS_PERSON, text), close))
+    return Progress(steps=(_alert(leaving, AlertKind.CLEANUP_NEEDS_PERSON, text), close))
 
 
-def _closed(removal: Removal, outcome: Outcome, detail: str) -> Progress:
+def _close_removal(removal: Removal, outcome: Outcome, detail: str) -> Progress:
     return Progress(steps=(Close(operation=removal.id, outcome=outcome, detail=detail),))
 
 
-def _cordon(leaving: Leaving) -> Cordon:
+def _cordon(leaving: DrainingNode) -> Cordon:
     removal = leaving.removal
     return Cordon(node=leaving.name, removal=removal.id, reason=removal.reason, deadline=removal.deadline)
 
 
-def _readmitted(leaving: Leaving) -> Readmitted:
+def _readmit(leaving: DrainingNode) -> Readmitted:
     return Readmitted(pool=leaving.removal.pool, node=leaving.name, at=leaving.now)
 
 
-def _tell(leaving: Leaving, alert: AlertKind, text: str, about: str = "") -> Tell:
-    return Tell(alert=alert, pool=leaving.removal.pool, subjects=(about or leaving.name,), text=text)
+def _alert(leaving: DrainingNode, alert: AlertKind, text: str, about: str = "") -> SendAlert:
+    return SendAlert(alert=alert, pool=leaving.removal.pool, subjects=(about or leaving.name,), text=text)

@@ -1,24 +1,130 @@
 """The week as data: what each pool used and cost, what failed, and what could be better."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import MONTH_HOURS, Usage
-from nodefleet.domain.machines import InstanceType
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.readings import Missing
-from nodefleet.reporting.advice import Advice, advise
-from nodefleet.reporting.advise_spot import wanted_spot_percent
-from nodefleet.reporting.amounts import cents
-from nodefleet.reporting.case import Case
-from nodefleet.reporting.cost import Comparison, compared
-from nodefleet.reporting.figures import PoolWeek, Record, recorded
-from nodefleet.reporting.period import Period
-from nodefleet.reporting.thresholds import USUAL, Thresholds
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import InstanceType
+from nodefleet.model.readings import Missing
+from nodefleet.model.state import MONTH_HOURS, Usage
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
+from nodefleet.reporting.recommendations import (
+    lower_max,
+    lower_min,
+    lower_requests,
+    other_type,
+    raise_max,
+    spot,
+    wanted_spot_percent,
+)
+from nodefleet.reporting.review import USUAL, Recommendation, ReviewContext, Subject, Thresholds
+from nodefleet.reporting.usage import Period, PoolWeek, Record, cents, collect_hours, percent
+
+# ── comparison with a fixed fleet ────────────────────────────────────────────────────────────────────────────────────
+# What a fixed fleet would have cost instead.
+#
+# Without an autoscaler somebody would run as many nodes as the busiest moment needed, all the time, and On-Demand. Both
+# sides cover the watched time only: what nobody saw is neither a cost nor a saving.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    nodes: int  # of the fixed fleet
+    type: str
+    hourly_usd: float
+    hours: float
+    fixed_usd: float  # this and `usd` to the cent, so that they add up as they are told
+    usd: float
+    lower_bound: bool = False  # some node-hours have no price: the true cost is higher
+
+    @property
+    def saved_usd(self) -> float:
+        """Negative if the fixed fleet would have been cheaper."""
+        return cents(self.fixed_usd - self.usd)
+
+    @property
+    def saved_percent(self) -> float:
+        return 100 * self.saved_usd / self.fixed_usd
+
+
+def compare_fixed(week: PoolWeek, catalog: Mapping[str, InstanceType], thresholds: Thresholds) -> Comparison | Missing:
+    main = week.main_type
+    offer = catalog.get(main)
+    if not main or not week.peak:
+        return Missing("no node ran")
+    if offer is None or offer.hourly_usd is None:
+        return Missing(f"the On-Demand price of {main}, which ran most, is not known")
+    if week.unpriced_percent > thresholds.unpriced_percent:
+        return Missing(f"{percent(week.unpriced_percent)} of the node-hours have no known price")
+    fixed = cents(week.peak * week.watched * offer.hourly_usd)
+    if fixed <= 0:
+        return Missing("it ran for too short a time")
+    return Comparison(
+        nodes=week.peak,
+        type=main,
+        hourly_usd=offer.hourly_usd,
+        hours=week.watched,
+        fixed_usd=fixed,
+        usd=cents(week.usd),
+        lower_bound=week.unpriced_percent > 0,
+    )
+
+
+# ── recommendations ──────────────────────────────────────────────────────────────────────────────────────────────────
+# All advice together: every rule is asked, no two answers contradict each other, the most valuable come first.
+
+
+Rule = Callable[[ReviewContext], Recommendation | None]
+
+RULES: tuple[Rule, ...] = (lower_requests, raise_max, lower_min, other_type, lower_max, spot)
+RULES_OF_A_DRY_RUN: tuple[Rule, ...] = (lower_requests, other_type)  # its size and its purchases are not our doing
+
+# What the key's advice makes moot: each figure of a pair holds only without the other's change.
+_FIRST: dict[Subject, frozenset[Subject]] = {
+    Subject.REQUESTS: frozenset({Subject.RAISE_MAX, Subject.TYPE, Subject.LOWER_MAX}),
+    Subject.RAISE_MAX: frozenset({Subject.LOWER_MAX, Subject.TYPE}),
+    Subject.LOWER_MIN: frozenset({Subject.TYPE}),
+    Subject.TYPE: frozenset({Subject.LOWER_MAX}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    recommendations: tuple[Recommendation, ...] = ()
+    left_out: int = 0  # of less value
+
+
+def advise(cases: Iterable[ReviewContext], most: int) -> Advice:
+    """At most so many for the whole cluster. What serves the work is never left out for what saves money."""
+    found = [each for case in cases for each in _agreeing(_of_pool(case))]
+    chosen = sorted(found, key=lambda each: (not each.for_service, -_worth(each)))[:most]
+    shown = sorted(chosen, key=lambda each: (-_worth(each), not each.for_service, each.pool, each.subject.value))
+    return Advice(recommendations=tuple(shown), left_out=len(found) - len(chosen))
+
+
+def _of_pool(case: ReviewContext) -> list[Recommendation]:
+    rules = RULES_OF_A_DRY_RUN if case.pool.dry_run else RULES
+    return [each for rule in rules if (each := rule(case)) is not None]
+
+
+def _agreeing(found: Sequence[Recommendation]) -> list[Recommendation]:
+    """Without those that another one makes moot; who gives way is the same whatever the sums."""
+    kept: list[Recommendation] = []
+    for each in sorted(found, key=lambda each: list(Subject).index(each.subject)):
+        if not any(each.subject in _FIRST.get(other.subject, ()) for other in kept):
+            kept.append(each)
+    return kept
+
+
+def _worth(each: Recommendation) -> float:
+    return each.usd_per_month or 0.0
+
+
+# ── weekly ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +201,8 @@ def weekly_report(
     own_monthly_usd: Mapping[str, float] | None = None,
 ) -> WeeklyReport:
     """`own_monthly_usd` is what the deployment says that the autoscaler itself costs."""
-    record = recorded(usage, period)
-    told = _told(events, period)
+    record = collect_hours(usage, period)
+    told = _events_in(events, period)
     offers = {offer.name: offer for offer in catalog}
     changed = max((event.at for event in told if event.kind is AlertKind.POLICY_CHANGED), default=None)
     judged_from = changed or period.start
@@ -104,7 +210,7 @@ def weekly_report(
     names += [name for name in record.pools() if name not in names]
     weeks = {name: record.pool(name) for name in names}
     cases = [
-        Case(
+        ReviewContext(
             pool=pool,
             week=weeks[pool.name].since(judged_from),
             period_hours=period.hours,
@@ -132,7 +238,7 @@ def weekly_report(
     )
 
 
-def _told(events: Iterable[Event], period: Period) -> list[Event]:
+def _events_in(events: Iterable[Event], period: Period) -> list[Event]:
     """What really happened in the period, each event once."""
     once = {event.id: event for event in events if event.at in period and not event.dry}
     return list(once.values())
@@ -146,7 +252,7 @@ def _pool_report(
         week=week,
         in_policy=pool is not None,
         dry_run=pool is not None and pool.dry_run,
-        compared=compared(week, offers, thresholds),
+        compared=compare_fixed(week, offers, thresholds),
         wanted_spot_percent=wanted,
         spot_is_short=wanted is not None and wanted - (week.spot_percent or 0.0) >= thresholds.spot_gap,
         judged_hours=judged.watched if pool else 0.0,

@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from nodefleet.adapters.aws.archive import S3Archive
 from nodefleet.errors import ChangedError, DeniedError, MisconfiguredError, ThrottledError, UnavailableError
-from sentences import is_explained
+from support.sentences import is_explained
 
 BUCKET = "looks-of-the-shop"
 KEY = "shop/2026/11/16/abc.json.gz"

@@ -7,17 +7,17 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from botocore.stub import ANY, Stubber
 
-from builders import NOON
-from ec2_fakes import CLUSTER, Clock, Reply, aws_environment, ec2_error, shared_session, wired
+from nodefleet.adapters.aws.create_fleet import fleet_request
 from nodefleet.adapters.aws.ec2 import PAGE, Ec2
-from nodefleet.adapters.aws.launching import request
 from nodefleet.adapters.aws.session import Session
-from nodefleet.domain.machines import Instance, InstanceState, Market
-from nodefleet.domain.operations import Refusal, RefusalKind
 from nodefleet.errors import ChangedError, DeniedError, ThrottledError, UnavailableError
-from nodefleet.ports import Answer
-from operation_builders import launch
-from sentences import is_explained
+from nodefleet.model.inventory import Instance, InstanceState, Market
+from nodefleet.model.operations import Refusal, RefusalKind
+from nodefleet.ports import LaunchResult
+from support.builders import NOON
+from support.ec2_fakes import CLUSTER, Clock, Reply, aws_environment, ec2_error, shared_session, wired
+from support.operation_builders import launch
+from support.sentences import is_explained
 
 __all__ = ["aws_environment", "shared_session"]
 
@@ -203,9 +203,9 @@ def test_a_launch_sends_its_request_and_tells_what_was_given_and_what_not(stub, 
         ],
     }
     wanted = launch(max_price_usd=0.02)
-    stub.add_response("create_fleet", response, request(wanted, CLUSTER))
+    stub.add_response("create_fleet", response, fleet_request(wanted, CLUSTER))
     refusals = (Refusal(type="t3.small", kind=RefusalKind.CAPACITY, code="InsufficientInstanceCapacity"),)
-    assert ec2.launch(wanted) == Answer(instances=("i-1",), refusals=refusals)
+    assert ec2.launch(wanted) == LaunchResult(instances=("i-1",), refusals=refusals)
 
 
 def test_a_denied_launch_is_an_answer_that_says_what_to_allow(stub, ec2):

@@ -8,13 +8,13 @@ import pytest
 from moto import mock_aws
 
 from contracts.cloud_contract import KNOWN, CloudContract, Lacks
-from ec2_fakes import Clock, shared_session
 from nodefleet.adapters.aws.ec2 import Ec2
 from nodefleet.adapters.aws.session import Session
-from nodefleet.domain.machines import Market
-from nodefleet.domain.names import TAG_CLUSTER, TAG_ROLE
-from nodefleet.domain.operations import Launch
-from operation_builders import launch
+from nodefleet.model.inventory import Market
+from nodefleet.model.names import TAG_CLUSTER, TAG_ROLE
+from nodefleet.model.operations import Launch
+from support.ec2_fakes import Clock, shared_session
+from support.operation_builders import launch
 
 __all__ = ["shared_session"]
 

@@ -8,10 +8,10 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
 
-from ec2_fakes import aws_environment
 from nodefleet.adapters.aws.secrets import Secrets
-from nodefleet.adapters.logins import ApiLogin, MetricsLogin, SlackHook
+from nodefleet.adapters.credentials import ApiLogin, MetricsLogin, SlackHook
 from nodefleet.errors import DeniedError, MisconfiguredError, ThrottledError, UnavailableError
+from support.ec2_fakes import aws_environment
 
 __all__ = ["aws_environment"]
 pytestmark = pytest.mark.usefixtures("aws_environment")

@@ -4,8 +4,6 @@ from datetime import timedelta
 import pytest
 from botocore.exceptions import ConnectTimeoutError
 
-from builders import NOON
-from ec2_fakes import Clock, Reply, aws_environment, wired
 from nodefleet.adapters.aws.session import (
     ATTEMPTS,
     CONNECT_SECONDS,
@@ -16,6 +14,8 @@ from nodefleet.adapters.aws.session import (
     part,
 )
 from nodefleet.errors import MisconfiguredError
+from support.builders import NOON
+from support.ec2_fakes import Clock, Reply, aws_environment, wired
 
 __all__ = ["aws_environment"]
 pytestmark = pytest.mark.usefixtures("aws_environment")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from message_situations import SITUATIONS
-from nodefleet.domain.alerts import CATALOGUE, AlertKind, Severity
+from nodefleet.model.alerts import CATALOGUE, AlertKind, Severity
+from support.message_situations import SITUATIONS
 
 ROOT = Path(__file__).parents[3]
 CATALOGUE_FILE = ROOT / "lambda" / "nodefleet" / "domain" / "alerts.py"
@@ -20,11 +20,11 @@ PAGE = (ROOT / "docs" / "messages.md").read_text(encoding="utf-8")
 
 def files_to_touch(kind: AlertKind, name: str) -> list[str]:
     """Where a kind of alert is not known yet."""
-    missing = [] if kind in CATALOGUE else ["lambda/nodefleet/domain/alerts.py: its row"]
+    missing = [] if kind in CATALOGUE else ["lambda/nodefleet/model/alerts.py: its row"]
     if not any(f"AlertKind.{name}" in text for text in SOURCES):
         missing.append("lambda/: the rule that sends it")
     if kind not in SITUATIONS and kind is not AlertKind.ALARM:  # an alarm is CloudWatch's
-        missing.append("tests/message_situations.py: a situation that brings it about")
+        missing.append("tests/support/message_situations.py: a situation that brings it about")
     if f"\n### {kind.value}\n" not in PAGE:
         missing.append("docs/messages.md: its section")
     return missing

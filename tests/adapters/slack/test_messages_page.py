@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from message_examples import PRODUCED, SPECIAL
-from message_preview import PAGE, examples, indented, on_the_page, play, rewritten
-from message_situations import SITUATIONS
-from nodefleet.adapters.slack.meanings import MEANINGS
+from nodefleet.adapters.slack.message import SIGNS
 from nodefleet.adapters.slack.webhook import REMEDIES
-from nodefleet.adapters.slack.words import SIGNS
-from nodefleet.domain.alerts import STANDS_OUT, AlertKind
-from nodefleet.notifying.limits import Limits
+from nodefleet.model.alerts import STANDS_OUT, AlertKind
+from nodefleet.notifications.alarm_catalog import MEANINGS
+from nodefleet.notifications.incoming import DeliveryLimits
+from support.message_examples import PRODUCED, SPECIAL
+from support.message_preview import PAGE, examples, indented, on_the_page, play, rewritten
+from support.message_situations import SITUATIONS
 
 TEXT = PAGE.read_text()
 NAMES = sorted({kind.value for kind in AlertKind} | set(SPECIAL))
@@ -61,7 +61,7 @@ def test_the_table_of_alarms_is_the_code_s():
 
 
 def test_the_figures_are_the_code_s():
-    limits = Limits()
+    limits = DeliveryLimits()
     assert f"More than {limits.alone} messages" in section("many of a kind")
     assert f"up to {limits.shown_outstanding} are told" in section("many of a kind")
     assert f"at most {limits.letters} messages" in section("much at once")

@@ -6,7 +6,7 @@ from enum import Enum
 from random import Random
 from typing import Any
 
-from nodefleet.domain.workload import PodPhase, UnhealthyPodPolicy
+from nodefleet.model.workload import PodPhase, UnhealthyPodPolicy
 
 Limit = Mapping[str, int | str]
 LabelSelector = Mapping[str, Any]

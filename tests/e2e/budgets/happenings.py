@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nodefleet.adapters.k8s.resources import PODS, Request
+from nodefleet.adapters.kubernetes.resources import PODS, Request
 
 from .cases import MARK, Kind, Rollout, Start, Workload
 from .objects import RESOURCES, STARTS, WORKLOAD, template

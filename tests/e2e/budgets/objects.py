@@ -5,7 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 from e2e.parts.kwok import ALIVE_LABEL
-from nodefleet.adapters.k8s.resources import (
+from nodefleet.adapters.kubernetes.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     PODS,
@@ -14,7 +14,7 @@ from nodefleet.adapters.k8s.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from nodefleet.domain.workload import HOST_LABEL
+from nodefleet.model.workload import HOST_LABEL
 
 from .cases import Kind, Limit, Start, Wanted, Workload
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from e2e.site.waiting import LONGEST
-from nodefleet.adapters.k8s import KubernetesCluster
-from nodefleet.adapters.k8s.resources import BUDGETS, NAMESPACES, NODES, PODS, Request
-from nodefleet.domain.workload import Budget, BudgetStatus, Pod
-from real_cluster_world import Admin, narrow_token
+from nodefleet.adapters.kubernetes import KubernetesCluster
+from nodefleet.adapters.kubernetes.resources import BUDGETS, NAMESPACES, NODES, PODS, Request
+from nodefleet.model.workload import Budget, BudgetStatus, Pod
+from support.real_cluster_world import Admin, narrow_token
 
 from .cases import DAEMON_NODES, Case, Kind
 from .happenings import Raw, all_there, grouped, has_done_its_part, is_to_run, to_pods, to_workloads

@@ -14,7 +14,7 @@ from e2e.drains.objects import SCRATCH, bare_pod, budget, controller, mounted, t
 from e2e.site.site import Site
 from e2e.site.waiting import until
 from e2e.site.workloads import NAMESPACE
-from nodefleet.adapters.k8s.resources import (
+from nodefleet.adapters.kubernetes.resources import (
     BUDGETS,
     CLAIMS,
     DEPLOYMENTS,
@@ -24,8 +24,8 @@ from nodefleet.adapters.k8s.resources import (
     VOLUMES,
     Resource,
 )
-from nodefleet.decide.protection import KUBE_SYSTEM
-from nodefleet.domain.workload import SCALE_DOWN_DISABLED, ZONE_LABEL
+from nodefleet.eviction.protection import KUBE_SYSTEM
+from nodefleet.model.workload import SCALE_DOWN_DISABLED, ZONE_LABEL
 
 FINALIZER = "node-fleet.test/not-yet"
 DISK = "drains-disk"

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from e2e.site.workloads import NAMESPACE
-from nodefleet.adapters.k8s.resources import Resource
-from nodefleet.domain.workload import HOST_LABEL
+from nodefleet.adapters.kubernetes.resources import Resource
+from nodefleet.model.workload import HOST_LABEL
 
 STORAGE_CLASSES = Resource(group="storage.k8s.io", plural="storageclasses")
 LOCAL_PATH = "local-path"  # K3s's own storage class

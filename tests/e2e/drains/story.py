@@ -15,11 +15,10 @@ from e2e.site.policy import compressed
 from e2e.site.site import Site
 from e2e.site.waiting import LONGEST, until
 from e2e.site.workloads import NAMESPACE
-from nodefleet.adapters.k8s.resources import BUDGETS, PODS
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action, StayReason
-from nodefleet.domain.events import Event
-from nodefleet.domain.records import DecisionRecord
+from nodefleet.adapters.kubernetes.resources import BUDGETS, PODS
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action, DecisionRecord, KeepReason
+from nodefleet.model.events import Event
 
 DRAIN = 30  # seconds until a drain is given up: a busy machine needs a dozen for the others
 STUCK_AFTER = 2  # seconds past its grace
@@ -34,7 +33,7 @@ FEWER = compressed(
     removal={"drain_timeout": DRAIN, "stuck_after": STUCK_AFTER, "retry_first": 600, "retry_longest": 600},
 )
 _LOOKS = 2  # more, while only a finalizer holds a node
-_DULL = (StayReason.NOT_ASKED, StayReason.NOT_READY, StayReason.OUTRANKED, StayReason.ONE_AT_A_TIME)
+_DULL = (KeepReason.NOT_ASKED, KeepReason.NOT_READY, KeepReason.OUTRANKED, KeepReason.ONE_AT_A_TIME)
 
 
 @dataclass
@@ -59,7 +58,7 @@ class Story:
         """The decision that all removals are of."""
         return next(each for each in self.decisions if each.decision.pools[0].action is Action.SHRINK)
 
-    def reasons(self, record: DecisionRecord) -> dict[Home, StayReason]:
+    def reasons(self, record: DecisionRecord) -> dict[Home, KeepReason]:
         by_node = {stay.worker: stay.reason for stay in record.decision.pools[0].stays}
         return {home: by_node[node] for home, node in self.homes.items() if node in by_node}
 
@@ -152,5 +151,5 @@ def _all_run(site: Site, story: Story) -> bool:
 def _all_explained(site: Site, story: Story) -> bool:
     """Nobody is on the way out any more, and everybody else was examined."""
     reasons = story.reasons(site.decisions()[-1])
-    examined = all(reasons.get(home, StayReason.NOT_READY) not in _DULL for home in STAY)
-    return examined and reasons.get(Home.NEVER) is StayReason.BACKING_OFF
+    examined = all(reasons.get(home, KeepReason.NOT_READY) not in _DULL for home in STAY)
+    return examined and reasons.get(Home.NEVER) is KeepReason.BACKING_OFF

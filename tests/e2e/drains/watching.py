@@ -6,7 +6,7 @@ from typing import Any
 
 from e2e.site.site import Site
 from e2e.site.waiting import Beside
-from nodefleet.adapters.k8s.resources import PODS
+from nodefleet.adapters.kubernetes.resources import PODS
 
 _LOOK_EVERY = 0.2  # seconds
 

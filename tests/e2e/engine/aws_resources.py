@@ -13,8 +13,17 @@ from typing import Any
 
 from botocore.validate import validate_parameters
 
-from aws_answers import answered
-from infra_on_moto import Answer, Inputs, MotoCloud, _input_shape, _listed, _without, template_request, valid_request
+from support.aws_answers import answered
+from support.infra_on_moto import (
+    Answer,
+    Inputs,
+    MotoCloud,
+    _input_shape,
+    _listed,
+    _without,
+    template_request,
+    valid_request,
+)
 
 # What AWS cannot change in place, by kind. Where a kind has no entry, its names cannot be changed.
 _ALWAYS = frozenset({"name", "bucket", "layerName", "functionName"})

@@ -26,7 +26,7 @@ import boto3
 from moto import mock_aws
 
 from e2e.parts.recipes import program
-from moto_over_http import moto_over_http
+from support.moto_over_http import moto_over_http
 
 ROOT = Path(__file__).resolve().parents[3]
 TESTS = ROOT / "tests"

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from nodefleet_infra.groups import KUBELET
-from shipped_metrics import meta
+from support.shipped_metrics import meta
 
 _DISCOVERY = "kubernetes_sd_configs"
 _OWN_TIMES = ("scrape_interval", "scrape_timeout")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from e2e.parts.running import RunningParts
 from e2e.site.waiting import LONGEST
-from nodefleet.domain.decision import Action, PoolDecision
+from nodefleet.model.decision import Action, PoolDecision
 
 from .playing import Stage, stage
 from .workloads import Workload

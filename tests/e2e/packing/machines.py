@@ -15,16 +15,16 @@ import boto3
 from moto import mock_aws
 
 from e2e.parts.kwok import ALIVE_LABEL
-from nodefleet.adapters.aws.catalog import Catalog
-from nodefleet.adapters.k8s.calls import Api
-from nodefleet.adapters.k8s.resources import NODES, Request
-from nodefleet.decide.scheduling.templates import ARCH_LABEL, OS_LABEL, REGION_LABEL
-from nodefleet.domain.machines import Instance, InstanceState, InstanceType, Market
-from nodefleet.domain.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LABEL
-from nodefleet.domain.operations import Launch
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL
-from nodefleet.ports import Answer
+from nodefleet.adapters.aws.instance_types import Catalog
+from nodefleet.adapters.kubernetes.client import Api
+from nodefleet.adapters.kubernetes.resources import NODES, Request
+from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market
+from nodefleet.model.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LABEL
+from nodefleet.model.operations import Launch
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL
+from nodefleet.policy.cluster import Policy
+from nodefleet.ports import LaunchResult
+from nodefleet.scheduling.templates import ARCH_LABEL, OS_LABEL, REGION_LABEL
 
 REGION = "us-east-1"
 KERNEL_KEEPS = 6  # percent of a machine's memory; a t3.small of 2048 MiB has 1924
@@ -52,7 +52,7 @@ class Machines:
         self._labels = labels  # of every node of this world
         self._draw = Random(f"machines {world}")  # noqa: S311  # repeatable on purpose
         self._all: dict[str, Instance] = {}
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, LaunchResult] = {}
         self._booting: list[Instance] = []
 
     # ── setting the scene ────────────────────────────────────────────────────────────────────────────────────────
@@ -89,7 +89,7 @@ class Machines:
     def catalog(self, types: Sequence[str]) -> tuple[InstanceType, ...]:
         return offers(tuple(types))
 
-    def launch(self, launch: Launch) -> Answer:
+    def launch(self, launch: Launch) -> LaunchResult:
         """EC2 chooses among the types that were asked for. They boot until they `join`."""
         if launch.id not in self._answers:
             made = [
@@ -103,7 +103,7 @@ class Machines:
                 for _ in range(launch.count)
             ]
             self._booting += made
-            self._answers[launch.id] = Answer(instances=tuple(each.id for each in made))
+            self._answers[launch.id] = LaunchResult(instances=tuple(each.id for each in made))
         return self._answers[launch.id]
 
     def terminate(self, instance: str) -> None:

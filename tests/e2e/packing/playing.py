@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from e2e.parts.running import RunningParts
-from nodefleet.adapters.k8s import KubernetesCluster
-from nodefleet.adapters.k8s.connection import from_kubeconfig
-from nodefleet.decide.packing import Packings
-from nodefleet.domain.machines import Instance
-from nodefleet.domain.observation import ClusterView
-from nodefleet.domain.workload import Pod, PodPhase
-from nodefleet.loop.cycle import Look  # noqa: TC001  # what stands here is also read at run time
+from nodefleet.adapters.kubernetes import KubernetesCluster
+from nodefleet.adapters.kubernetes.cluster import from_kubeconfig
+from nodefleet.model.inventory import Instance
+from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.workload import Pod, PodPhase
+from nodefleet.reconcile.cycle import CycleResult  # noqa: TC001  # what stands here is also read at run time
+from nodefleet.scheduling.packing import PackingResult
 
 from .rest import Rest
 from .workloads import WORLD_LABEL, App, Workload
@@ -31,7 +31,7 @@ AT_ONCE = 30  # worlds
 class Cycle:
     """One look, and what came of it when everything had come to rest."""
 
-    packed: Packings
+    packed: PackingResult
     bought: tuple[Instance, ...]
     waited: tuple[Pod, ...]  # that no node was found for before the look
     waiting: tuple[Pod, ...]  # … and afterwards
@@ -136,7 +136,7 @@ def _played(scene: Stage) -> list[Played]:
 
 
 def _cycle(scene: Stage, played: Sequence[Played]) -> None:
-    looks: list[tuple[Look, tuple[Instance, ...], tuple[Pod, ...]]] = []
+    looks: list[tuple[CycleResult, tuple[Instance, ...], tuple[Pod, ...]]] = []
     for world in scene.worlds:
         waited = tuple(world.waiting())
         had = set(world.machines.instances())

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from e2e.site.waiting import LONGEST
-from nodefleet.domain.observation import ClusterView
-from nodefleet.domain.workload import Pod, PodPhase
+from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.workload import Pod, PodPhase
 
 from .workloads import App
 

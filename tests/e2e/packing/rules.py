@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from nodefleet.domain.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL
 
 Spec = dict[str, Any]
 DISK_LABEL, GENERATION_LABEL = "example.com/disk", "example.com/generation"

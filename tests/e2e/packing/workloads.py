@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from nodefleet.domain.machines import Market
+from nodefleet.model.inventory import Market
 
 from . import rules
 from .rules import DEDICATED, DISK_LABEL, GENERATION_LABEL, Piece, Rule, Scene, Spec, merged

@@ -9,24 +9,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 
-from nodefleet.adapters.k8s import KubernetesCluster
-from nodefleet.adapters.k8s.calls import Api, Client
-from nodefleet.adapters.k8s.resources import (
-    BUDGETS,
-    DAEMON_SETS,
-    DEPLOYMENTS,
-    NAMESPACES,
-    Resource,
-)
-from nodefleet.decide.packing import Packings, outlook, packings
-from nodefleet.domain.fleet import workers
-from nodefleet.domain.observation import ClusterView, Observation
-from nodefleet.domain.operations import Operation
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.readings import PoolReadings, Reading
-from nodefleet.domain.workload import Pod, PodPhase
-from nodefleet.loop.cycle import Look, look
+from nodefleet.adapters.kubernetes import KubernetesCluster
+from nodefleet.adapters.kubernetes.client import Api, Client
+from nodefleet.adapters.kubernetes.resources import BUDGETS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, Resource
+from nodefleet.model.operations import Operation
+from nodefleet.model.readings import PoolReadings, Reading
+from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.workload import Pod, PodPhase
+from nodefleet.phases import derive_workers
+from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Lease
+from nodefleet.reconcile.cycle import CycleResult, reconcile_once
+from nodefleet.scheduling.packing import PackingResult, pack_pools, packing_input
 from nodefleet_tools.sim.world import World as SimulatedWorld
 
 from .machines import Machines, utc_now
@@ -59,7 +53,7 @@ class RealTime:
     def now(self) -> datetime:
         return utc_now()
 
-    def left(self) -> timedelta:
+    def remaining(self) -> timedelta:
         return _RUN
 
     def sleep(self, duration: timedelta) -> None:  # noqa: ARG002  # the port's
@@ -140,19 +134,19 @@ class World:
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def look(self) -> Look:
+    def look(self) -> CycleResult:
         """One look of the shipped loop: it sees, decides, and does what it decided."""
-        return look(self._parts, self._lease, self._parts.store.state(), next(self._numbers))
+        return reconcile_once(self._parts, self._lease, self._parts.store.state(), next(self._numbers))
 
     @property
     def under_way(self) -> tuple[Operation, ...]:
         return self._parts.store.state().operations
 
-    def packed(self, seen: Observation) -> Packings:
+    def packed(self, seen: Observation) -> PackingResult:
         """What packing says about a look, in full: a decision only has its sums."""
-        found = outlook(seen, self.policy, workers(seen, self.policy))
+        found = packing_input(seen, self.policy, derive_workers(seen, self.policy))
         assert found is not None, "the pods were seen"
-        return packings(found)
+        return pack_pools(found)
 
     # ── how it stands ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,7 +11,7 @@ from threading import Event
 
 from moto import mock_aws
 
-from moto_over_http import moto_over_http
+from support.moto_over_http import moto_over_http
 
 
 def main(port: int, delays: Path) -> None:

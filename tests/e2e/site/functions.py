@@ -12,8 +12,8 @@ from typing import Any
 import boto3
 from layers import build
 
-from lambda_runtime import Function, FunctionError, function
-from packaged import packaged
+from support.lambda_runtime import Function, FunctionError, function
+from support.packaged import packaged
 
 _BETWEEN_TRIES = 2.0  # seconds; a minute and then two in AWS
 _COLD_START = 30.0  # seconds that a start may take on top

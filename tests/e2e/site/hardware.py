@@ -11,17 +11,17 @@ from threading import Lock, Timer
 from typing import Any
 from uuid import uuid4
 
-from aws_answers import ACCOUNT
 from e2e.parts.kwok import ALIVE_LABEL
 from e2e.site.load import Load
 from e2e.site.machine import Metadata, node, registered
 from e2e.site.stack import Stack
 from e2e.site.triggers import Bus
 from e2e.site.waiting import Beside
-from infra_mocks import Made
-from nodefleet.adapters.k8s.resources import NODES
-from nodefleet.domain.names import POOL_LABEL, ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
-from real_cluster_world import Admin
+from nodefleet.adapters.kubernetes.resources import NODES
+from nodefleet.model.names import POOL_LABEL, ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
+from support.aws_answers import ACCOUNT
+from support.infra_mocks import Made
+from support.real_cluster_world import Admin
 
 _LOOK_EVERY = 0.5  # seconds
 _GONE = ("shutting-down", "terminated")

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 import yaml
 
-from nodefleet.adapters.k8s.resources import DAEMON_SETS, NAMESPACES, Resource
+from nodefleet.adapters.kubernetes.resources import DAEMON_SETS, NAMESPACES, Resource
 from nodefleet_infra import manifests
-from real_cluster_world import Admin
+from support.real_cluster_world import Admin
 
 ACCOUNTS = Resource(plural="serviceaccounts")
 KINDS: Mapping[str, Resource] = {

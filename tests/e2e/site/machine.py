@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from e2e.parts.kwok import ALIVE_LABEL
-from nodefleet.domain.names import CONTROL_PLANE_LABELS
+from nodefleet.model.names import CONTROL_PLANE_LABELS
 
 _CONFIGURATION = re.compile(r'keep "\$CONFIG/config\.yaml" 0600 <<YAML\n(.*?)\nYAML\n', re.DOTALL)
 _ASSIGNMENT = re.compile(r"^readonly [A-Z0-9_]+=.*?(?=^readonly |^set -|^#|^\w+\(\))", re.MULTILINE | re.DOTALL)

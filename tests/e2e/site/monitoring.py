@@ -12,9 +12,9 @@ import yaml
 from e2e.metrics.scraping import node_targets, quick, quick_rules, state_metrics_target, write_targets
 from e2e.parts.prometheus import Alertmanager, Prometheus
 from e2e.site.waiting import Beside
-from nodefleet.adapters.k8s.resources import NODES
+from nodefleet.adapters.kubernetes.resources import NODES
 from nodefleet_infra import manifests
-from real_cluster_world import Admin
+from support.real_cluster_world import Admin
 
 QUICK = "1s"
 _LOOK_EVERY = 0.5  # seconds; of Kubernetes

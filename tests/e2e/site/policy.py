@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from nodefleet.domain.policy.pool import Queries
+from nodefleet.policy.pool import Queries
 
 INTERVAL = 4  # seconds; 120 otherwise
 _RATES = {each.name: str(each.default).replace("[5m]", "[5s]") for each in fields(Queries)}

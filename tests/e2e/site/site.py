@@ -20,18 +20,17 @@ from e2e.site.stack import Stack, deployed
 from e2e.site.triggers import Bus, Schedule, Stream, Topics
 from e2e.site.waiting import LONGEST, until
 from e2e.site.workloads import Workloads
-from infra_mocks import REGION
-from loopback_slack import LoopbackSlack, loopback_slack
-from nodefleet.adapters.aws.state.history import DynamoHistory
-from nodefleet.adapters.aws.state.items import declared_item
-from nodefleet.adapters.aws.state.keys import PARTITION, SORT
-from nodefleet.adapters.k8s.resources import EVENTS, NODES
-from nodefleet.adapters.policy.reader import digest_of
-from nodefleet.domain.decision import PoolDecision
-from nodefleet.domain.events import Event
-from nodefleet.domain.names import POOL_LABEL
-from nodefleet.domain.records import STACK, DecisionRecord, PolicyVersion
-from real_cluster_world import Admin
+from nodefleet.adapters.dynamodb.codec import PARTITION, SORT
+from nodefleet.adapters.dynamodb.records import declared_item
+from nodefleet.adapters.dynamodb.store import DynamoHistory
+from nodefleet.adapters.kubernetes.resources import EVENTS, NODES
+from nodefleet.model.decision import STACK, DecisionRecord, PolicyVersion, PoolDecision
+from nodefleet.model.events import Event
+from nodefleet.model.names import POOL_LABEL
+from nodefleet.policy.loading import digest_of
+from support.infra_mocks import REGION
+from support.loopback_slack import LoopbackSlack, loopback_slack
+from support.real_cluster_world import Admin
 
 FUNCTIONS = ("reconcile", "interruption", "notify")
 PARTS = ("dynamodb", "controller-manager", "scheduler", "kwok", "kube-state-metrics")

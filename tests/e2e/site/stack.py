@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import yaml
 
 from e2e.site.aws import Aws
-from infra_mocks import DEV, ROOT, Graph, Made, declared
-from infra_on_moto import Answer, Inputs, MotoCloud, as_request
 from nodefleet.adapters.aws.session import DUALSTACK_VARIABLE
 from nodefleet_infra import manifests
+from support.infra_mocks import DEV, ROOT, Graph, Made, declared
+from support.infra_on_moto import Answer, Inputs, MotoCloud, as_request
 
 STACK = "dev"
 _API, _PROMETHEUS = ":6443", ":9090"  # the master's ports

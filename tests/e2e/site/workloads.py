@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from e2e.site.waiting import until
-from nodefleet.adapters.k8s.resources import BUDGETS, DEPLOYMENTS, NAMESPACES, PODS, STATEFUL_SETS, Resource
-from real_cluster_world import Admin
+from nodefleet.adapters.kubernetes.resources import BUDGETS, DEPLOYMENTS, NAMESPACES, PODS, STATEFUL_SETS, Resource
+from support.real_cluster_world import Admin
 
 NAMESPACE = "shop"
 _KINDS = (BUDGETS, DEPLOYMENTS, STATEFUL_SETS, PODS)

@@ -7,13 +7,14 @@ from random import Random
 
 import pytest
 
-from builders import instance, look, node
-from nodefleet.decide.engine import decide
-from nodefleet.domain.memory import Memory
-from nodefleet.domain.policy import Limits, MarketMix, Policy, Pool, Predictive, RemovalRules
+from nodefleet.engine.decide import decide
+from nodefleet.model.state import Memory
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Limits, MarketMix, Pool, Predictive, RemovalRules
 from nodefleet_tools.backtest.peers import Classic
 from nodefleet_tools.backtest.play import Conditions, Reading, play
 from nodefleet_tools.backtest.traces import Trace
+from support.builders import instance, look, node
 
 DAY = 1440
 START = datetime(2026, 11, 2, tzinfo=UTC)  # a Monday

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from math import ceil, isfinite
 from statistics import fmean
 
-from nodefleet.decide.forecast.forecaster import Forecaster
-from nodefleet.decide.forecast.learning import Learning
-from nodefleet.decide.forecast.sizing import Prices, is_close, size
-from nodefleet.domain.policy import Pool
+from nodefleet.engine.forecast.forecaster import Forecaster, Learning
+from nodefleet.engine.forecast.sizing import Prices, is_close, size
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.play import DAY, Conditions, Reading
 from nodefleet_tools.backtest.traces import Trace
 

@@ -6,8 +6,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from nodefleet.decide.forecast.sizing import Prices
-from nodefleet.domain.policy import Limits, Pool
+from nodefleet.engine.forecast.sizing import Prices
+from nodefleet.policy.pool import Limits, Pool
 from nodefleet_tools.backtest.peers import (
     Adaptive,
     Classic,

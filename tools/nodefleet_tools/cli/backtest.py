@@ -12,10 +12,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from nodefleet.adapters.prometheus.client import Prometheus
-from nodefleet.adapters.prometheus.promql import for_pool
-from nodefleet.domain.policy import Pool
-from nodefleet.domain.readings import Missing
+from nodefleet.adapters.prometheus import PrometheusClient, for_pool
+from nodefleet.model.readings import Missing
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.page import page
 from nodefleet_tools.backtest.play import Conditions, Run, optimum
 from nodefleet_tools.backtest.suite import ADAPTIVE, BUDGET, PEERS, PRICES, Job, jobs_for, run_all
@@ -142,7 +141,7 @@ def _load_or_exit(
 
 
 def _of_prometheus(address: str, days: int, pool: str) -> list[tuple[float, float]]:
-    server, end = Prometheus(address), datetime.now(UTC).replace(second=0, microsecond=0)
+    server, end = PrometheusClient(address), datetime.now(UTC).replace(second=0, microsecond=0)
     query = for_pool(Pool().queries.load, pool)
     if isinstance(query, Missing):
         raise TraceError(query.cause)

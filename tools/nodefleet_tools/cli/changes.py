@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.policy.shape import Keys, leaves, value_at
-from nodefleet.domain.wording import some
+from nodefleet.model.names import some
+from nodefleet.model.snapshot import Deployment
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.walk import Keys, leaves, value_at
 from nodefleet_tools.cli.policy import summary, worded
 
 _NOT_THERE = "–"

@@ -25,10 +25,10 @@ from typing import Annotated
 
 import typer
 
-from nodefleet.adapters.redaction import Redactor
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.problems import RefusedError
+from nodefleet.adapters.telemetry import Redactor
 from nodefleet.errors import NodeFleetError
+from nodefleet.model.serialization import ValidationError
+from nodefleet.model.snapshot import Deployment
 from nodefleet.settings import BUCKET, SECRETS, TABLE, Settings
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.policy_file import REFUSED, problem_list
@@ -80,7 +80,7 @@ def clear_errors(redact: Redactor) -> Iterator[None]:
         yield
     except InputError as error:
         message, status = str(error), REFUSED
-    except RefusedError as error:
+    except ValidationError as error:
         message, status = problem_list("input", error.problems), REFUSED
     except NodeFleetError as error:
         message, status = str(error), FAILED

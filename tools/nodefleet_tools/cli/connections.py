@@ -6,23 +6,22 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from nodefleet.adapters.machine_time import utc_now
-from nodefleet.adapters.redaction import Redactor
-from nodefleet.adapters.together import Threads
-from nodefleet.domain.deployment import Deployment
+from nodefleet.adapters.clock import utc_now
+from nodefleet.adapters.concurrency import Threads
+from nodefleet.adapters.telemetry import Redactor
 from nodefleet.errors import MisconfiguredError
-from nodefleet.loop.governing import Governing, governing
-from nodefleet.ports import Archive, Cloud, Gauges, History, Store, Together
+from nodefleet.model.snapshot import Deployment
+from nodefleet.ports import Archive, Cloud, Concurrency, History, MetricSources, Store
+from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy
 from nodefleet.settings import Settings
 from nodefleet_tools.cli.surroundings import KUBECONFIG, PROMETHEUS_URL, metrics_login, region_in
 
 if TYPE_CHECKING:
     from nodefleet.adapters.aws.secrets import Secrets
     from nodefleet.adapters.aws.session import Session
-    from nodefleet.adapters.k8s.cluster import KubernetesCluster
-    from nodefleet.adapters.k8s.late import LateCluster
-    from nodefleet.adapters.policy.reader import PolicyReader
-    from nodefleet.adapters.prometheus.client import Prometheus
+    from nodefleet.adapters.kubernetes.cluster import KubernetesCluster, ReconnectingCluster
+    from nodefleet.adapters.prometheus import PrometheusClient
+    from nodefleet.policy.loading import PolicyReader
 
 
 class Connection:
@@ -35,7 +34,7 @@ class Connection:
         self.redact = redact
         self.clock = utc_now
         self.sleep = time.sleep
-        self.together: Together = Threads()
+        self.together: Concurrency = Threads()
         self._environment = environment
         self._given = deployment
 
@@ -75,20 +74,20 @@ class Connection:
 
     @cached_property
     def store(self) -> Store:
-        from nodefleet.adapters.aws.state.store import DynamoStore  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.store import DynamoStore  # noqa: PLC0415
 
         return DynamoStore(self.session.client("dynamodb"), self.settings.table, self.cluster_id, self.warn)
 
     @cached_property
     def history(self) -> History:
-        from nodefleet.adapters.aws.state.history import DynamoHistory  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.store import DynamoHistory  # noqa: PLC0415
 
         return DynamoHistory(self.session.client("dynamodb"), self.settings.table, self.cluster_id, self.warn)
 
     @cached_property
     def archive(self) -> Archive:
         from nodefleet.adapters.aws.archive import S3Archive  # noqa: PLC0415
-        from nodefleet.wiring import NoArchive  # noqa: PLC0415
+        from nodefleet.bootstrap import NoArchive  # noqa: PLC0415
 
         bucket = self.settings.bucket
         return S3Archive(self.session.client("s3"), bucket) if bucket else NoArchive()
@@ -109,32 +108,32 @@ class Connection:
 
     def put_deployment(self, deployment: Deployment) -> None:
         """Write it into the table, in place of whatever is there."""
-        from nodefleet.adapters.aws.state.deploying import put_deployment  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.store import put_deployment  # noqa: PLC0415
 
         put_deployment(self.session.client("dynamodb"), self.settings.table, deployment)
 
     @cached_property
     def policies(self) -> "PolicyReader":
-        from nodefleet.adapters.policy.reader import PolicyReader  # noqa: PLC0415
+        from nodefleet.policy.loading import PolicyReader  # noqa: PLC0415
 
         return PolicyReader()
 
-    def governing(self) -> Governing:
+    def governing(self) -> ActivePolicy:
         """The policy in force now."""
-        return governing(self.store.state(), self.policies, self.clock())
+        return resolve_policy(self.store.state(), self.policies, self.clock())
 
     # ── Kubernetes ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @cached_property
-    def cluster(self) -> "LateCluster":
-        from nodefleet.adapters.k8s.late import LateCluster  # noqa: PLC0415
+    def cluster(self) -> "ReconnectingCluster":
+        from nodefleet.adapters.kubernetes.cluster import ReconnectingCluster  # noqa: PLC0415
 
-        return LateCluster(self.kubernetes, self._refresh_login)
+        return ReconnectingCluster(self.kubernetes, self._refresh_login)
 
     def kubernetes(self) -> "KubernetesCluster":
         """A fresh connection to the API server, which can also be asked for its version, its time and our rights."""
-        from nodefleet.adapters.k8s.cluster import KubernetesCluster  # noqa: PLC0415  # loads the client
-        from nodefleet.adapters.logins import ApiLogin  # noqa: PLC0415
+        from nodefleet.adapters.credentials import ApiLogin  # noqa: PLC0415
+        from nodefleet.adapters.kubernetes.cluster import KubernetesCluster  # noqa: PLC0415  # loads the client
 
         if path := self.variable(KUBECONFIG):
             return KubernetesCluster.of_kubeconfig(path)
@@ -160,10 +159,9 @@ class Connection:
     # ── readings ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     @cached_property
-    def gauges(self) -> Gauges:
-        from nodefleet.adapters.aws.cloudwatch import CloudWatchMetrics  # noqa: PLC0415
-        from nodefleet.adapters.aws.sqs import SqsQueues  # noqa: PLC0415
-        from nodefleet.adapters.gauges import Sources  # noqa: PLC0415
+    def gauges(self) -> MetricSources:
+        from nodefleet.adapters.aws.metrics import CloudWatchMetrics, SqsQueues  # noqa: PLC0415
+        from nodefleet.adapters.metric_sources import Sources  # noqa: PLC0415
 
         return Sources(
             prometheus=self.prometheus,
@@ -173,9 +171,9 @@ class Connection:
         )
 
     @cached_property
-    def prometheus(self) -> "Prometheus | None":
+    def prometheus(self) -> "PrometheusClient | None":
         """None if nobody knows of one."""
-        from nodefleet.adapters.prometheus.client import Prometheus  # noqa: PLC0415
+        from nodefleet.adapters.prometheus import PrometheusClient  # noqa: PLC0415
 
         known = self.deployment or Deployment(cluster=self.cluster_id)
         address = self.variable(PROMETHEUS_URL) or known.prometheus
@@ -184,8 +182,8 @@ class Connection:
             return None
         if login is not None:
             self.redact.learn(*login.secrets())
-            return Prometheus(address, lambda: login)
+            return PrometheusClient(address, lambda: login)
         # The deployment's login is for the deployment's address: another one must not learn it.
         if address != known.prometheus:
-            return Prometheus(address)
-        return Prometheus(address, *self.secrets.metrics_login(known.prometheus_secret, self.api_secret))
+            return PrometheusClient(address)
+        return PrometheusClient(address, *self.secrets.metrics_login(known.prometheus_secret, self.api_secret))

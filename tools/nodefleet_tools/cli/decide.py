@@ -8,10 +8,9 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from nodefleet.decide import engine
-from nodefleet.domain.plain import to_plain
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import RefusedError
+from nodefleet.engine import decide as engine
+from nodefleet.model.serialization import ValidationError, to_plain
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli.policy_file import REFUSED, STANDARD_INPUT, UnreadableError, policy_or_exit, problem_list
 from nodefleet_tools.cli.show_decision import show
 from nodefleet_tools.observation_file import read_question
@@ -52,7 +51,7 @@ def _question_or_exit(file: Path, policy: Policy) -> tuple[Question, Policy]:
         return read_question(file, policy)
     except UnreadableError as error:
         _refuse(f"{name}: {error}")
-    except RefusedError as error:
+    except ValidationError as error:
         _refuse(problem_list(name, error.problems))
 
 

@@ -8,8 +8,8 @@ import typer
 import yaml
 from rich.console import Console
 
-from nodefleet.domain.plain import to_plain
 from nodefleet.errors import NodeFleetError
+from nodefleet.model.serialization import to_plain
 from nodefleet_tools.cli import changes, connect
 from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
 from nodefleet_tools.cli.people import YesOption, confirm

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.observation import LaunchTarget
-from nodefleet.domain.plain import decode
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet.model.serialization import ValidationError, ValidationIssue, decode
+from nodefleet.model.snapshot import Deployment, LaunchTarget
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.input_file import read_or_exit
 from nodefleet_tools.cli.policy_file import parsed, text_of
@@ -31,7 +29,7 @@ def read_deployment(path: Path, cluster: str) -> Deployment:
     if isinstance(deployment, Deployment):
         problems += _wrong(deployment, cluster)
     if problems:
-        raise RefusedError(problems)
+        raise ValidationError(problems)
     found: Deployment = deployment
     return found
 
@@ -47,7 +45,7 @@ def warn_of_homeless(connection: Connection, policy: Policy, deployment: Deploym
         )
 
 
-def _wrong(deployment: Deployment, cluster: str) -> Iterator[Problem]:
+def _wrong(deployment: Deployment, cluster: str) -> Iterator[ValidationIssue]:
     if cluster and deployment.cluster != cluster:
         right = f"it is {cluster} that was asked for: take another file, or another --cluster"
         yield _problem("cluster", deployment.cluster, "is another cluster", right)
@@ -65,7 +63,7 @@ def _wrong(deployment: Deployment, cluster: str) -> Iterator[Problem]:
             yield _problem(f"prices.{name}", price, "is no price", "write USD per hour, such as 0.0208")
 
 
-def _wrong_target(path: str, target: LaunchTarget) -> Iterator[Problem]:
+def _wrong_target(path: str, target: LaunchTarget) -> Iterator[ValidationIssue]:
     if not target.template:
         right = "write the launch template's id, such as lt-0123456789abcdef0"
         yield _problem(f"{path}.template", target.template, "is missing", right)
@@ -79,7 +77,7 @@ def _wrong_target(path: str, target: LaunchTarget) -> Iterator[Problem]:
             yield _problem(f"{path}.subnets.{zone}", subnet, "is empty", "write the subnet's id, such as subnet-0aa")
 
 
-def _wrong_addresses(deployment: Deployment) -> Iterator[Problem]:
+def _wrong_addresses(deployment: Deployment) -> Iterator[ValidationIssue]:
     """Neither address is shown: it may hold what it should not."""
     wanted = {
         "api_server": (deployment.api_server, ("https",), "https://host:6443"),
@@ -103,5 +101,5 @@ def _is_address(address: str, schemes: tuple[str, ...]) -> bool:
     return parts.scheme in schemes and bool(parts.hostname)
 
 
-def _problem(path: str, value: object, wrong: str, right: str) -> Problem:
-    return Problem(path=path, value=value, wrong=wrong, right=right)
+def _problem(path: str, value: object, wrong: str, right: str) -> ValidationIssue:
+    return ValidationIssue(path=path, value=value, wrong=wrong, right=right)

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.adapters.redaction import Redactor
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.plain import Plain
+from nodefleet.adapters.telemetry import Redactor
 from nodefleet.errors import NodeFleetError
+from nodefleet.model.serialization import Plain
+from nodefleet.model.snapshot import Deployment
 from nodefleet.settings import SECRETS, SLACK, Settings
 from nodefleet_tools.cli.connect import FAILED, BucketOption, ClusterOption, TableOption, clear_errors
 from nodefleet_tools.cli.connections import Connection
@@ -94,7 +94,7 @@ def parts_of(connection: Connection) -> Parts:
     """What is examined. Nothing is made before a check asks for it."""
 
     def slack(secret: str) -> object:
-        from nodefleet.adapters.logins import SlackHook  # noqa: PLC0415  # as the connection does
+        from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415  # as the connection does
 
         return connection.secrets.login(secret, SlackHook)
 

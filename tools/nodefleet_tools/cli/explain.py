@@ -9,11 +9,11 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from nodefleet.adapters.redaction import Redactor
-from nodefleet.domain.plain import to_plain
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import DecisionRecord
-from nodefleet.domain.wording import some
+from nodefleet.adapters.telemetry import Redactor
+from nodefleet.model.decision import DecisionRecord
+from nodefleet.model.names import some
+from nodefleet.model.serialization import to_plain
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.audit import decisions
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, clear_errors, connected
 from nodefleet_tools.cli.connections import Connection

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import typer
 
-from nodefleet.domain.problems import RefusedError
+from nodefleet.model.serialization import ValidationError
 from nodefleet_tools.cli.policy_file import REFUSED, STANDARD_INPUT, UnreadableError, problem_list
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ def read_or_exit(path: Path, read: Callable[[Path], T]) -> T:
         return read(path)
     except UnreadableError as error:
         message = f"{name_of(path)}: {error}"
-    except RefusedError as error:
+    except ValidationError as error:
         message = problem_list(name_of(path), error.problems)
     print(message, file=sys.stderr)
     raise typer.Exit(REFUSED)

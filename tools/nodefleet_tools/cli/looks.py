@@ -9,15 +9,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from nodefleet.adapters.log_fields import plain
-from nodefleet.adapters.redaction import Redactor
-from nodefleet.adapters.telemetry import PlainTelemetry
-from nodefleet.domain.decision import PoolDecision
-from nodefleet.domain.metrics import Metric
-from nodefleet.domain.plain import to_plain
-from nodefleet.domain.records import DecisionRecord
-from nodefleet.domain.wording import counted
-from nodefleet.ports import Held
+from nodefleet.adapters.telemetry import PlainTelemetry, Redactor, plain
+from nodefleet.model.decision import DecisionRecord, PoolDecision
+from nodefleet.model.names import Metric, pluralize
+from nodefleet.model.serialization import to_plain
+from nodefleet.ports import LeaseHeld
 from nodefleet_tools.cli.plan_words import sentence
 from nodefleet_tools.cli.show_decision import STYLES, headline
 
@@ -69,7 +65,7 @@ class Looks:
 
     # ── what is no look ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def held(self, held: Held) -> None:
+    def held(self, held: LeaseHeld) -> None:
         """Another run is at work; the loop has said so already, to people."""
         if self._as_json:
             self._object("held", by=held.owner, until=held.expires)
@@ -99,7 +95,7 @@ class Looks:
         for done in record.did:
             self._say(Text.assemble("  ", ("done: ", "bold"), done))
         if fields.get("failures"):
-            self._say(Text(f"  {counted(fields['failures'], 'step', 'steps')} failed", "bold red"))
+            self._say(Text(f"  {pluralize(fields['failures'], 'step', 'steps')} failed", "bold red"))
         if again := fields.get("look_again"):
             self._say(Text(f"  looks again soon: {again}", "dim"))
 
@@ -126,7 +122,7 @@ def _first_line(record: DecisionRecord, fields: Mapping[str, Any]) -> str:
         f"look {fields[_LOOK]}",
         f"level {record.decision.level.value}",
         *(_pool_figures(pool, figures) for pool in record.decision.pools),
-        *([f"{counted(waiting, 'pod waits', 'pods wait')}"] if waiting else []),
+        *([f"{pluralize(waiting, 'pod waits', 'pods wait')}"] if waiting else []),
         *([f"{figures['hourly_usd']:.3f} USD/h"] if "hourly_usd" in figures else []),
     ]
     return " · ".join(parts)

@@ -10,19 +10,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.domain.decision import Stay, StayReason
-from nodefleet.domain.events import Event
-from nodefleet.domain.memory import Level
-from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
-from nodefleet.domain.plain import Plain, kind_of, to_plain
-from nodefleet.domain.records import DecisionRecord
+from nodefleet.model.decision import DecisionRecord, KeepReason, KeptNode
+from nodefleet.model.events import Event
+from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
+from nodefleet.model.serialization import Plain, kind_of, to_plain
+from nodefleet.model.state import Level
 from nodefleet.ports import State
 from nodefleet_tools.cli.plan_words import stay_lines
 from nodefleet_tools.cli.show_record import moment
 from nodefleet_tools.durations import ago, lasting
 
-_DULL = frozenset({StayReason.NOT_ASKED})  # it says nothing of this node
-_LEAVES = frozenset({StayReason.CHOSEN})
+_DULL = frozenset({KeepReason.NOT_ASKED})  # it says nothing of this node
+_LEAVES = frozenset({KeepReason.CHOSEN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,7 @@ class Said:
     at: datetime
     pool: str
     reason: str  # what the decision was for the whole pool
-    stay: Stay
+    stay: KeptNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.machines import Instance, InstanceState
-from nodefleet.domain.observation import Adopt, Command, Drain, Pause, Recycle, Scale
-from nodefleet.domain.plain import kind_of, nearest, to_plain
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.wording import counted
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.inventory import Instance, InstanceState
+from nodefleet.model.names import pluralize
+from nodefleet.model.serialization import kind_of, nearest, to_plain
+from nodefleet.model.snapshot import Adopt, Command, Drain, Pause, Recycle, Scale
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
 from nodefleet.ports import State
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
@@ -204,7 +205,7 @@ def recycle(
                 f" The next run begins; it is given up at {worded_time(until)}."
             )
             connection.store.order(order, event(connection, AlertKind.RECYCLED, text, pool=each.pool))
-        number = counted(len(chosen), "worker is", "workers are")
+        number = pluralize(len(chosen), "worker is", "workers are")
         print(f"{number} replaced, budgets.removals at a time. {woken(connection, policy.interval)}")
         if any(rules.dry_run for each in chosen if (rules := policy.pool(each.pool))):
             connection.warn("a dry pool: it is decided, and nothing is done")
@@ -251,7 +252,7 @@ def _scale(connection: Connection, pool: str, order: Scale) -> None:
             f"{pool} has limits from {least} to {most} nodes, and {order.nodes} is outside of them:"
             f" change limits.{'min' if order.nodes < least else 'max'} with `nodefleet policy apply`"
         )
-    size = counted(order.nodes, "node", "nodes")
+    size = pluralize(order.nodes, "node", "nodes")
     text = (
         f"{order.by} asked for {size} in {pool} until {worded_time(order.until)}{_because(order.reason)}."
         f" `nodefleet scale {pool} --cancel` ends it."
@@ -329,7 +330,7 @@ def _dispose(connection: Connection, policy: Policy, orders: Sequence[Adopt | Dr
         )
         told = event(connection, AlertKind.HANDED_OVER, text, pool=order.pool if isinstance(order, Adopt) else "")
         connection.store.order(order, told)
-    number = counted(len(orders), "worker is", "workers are")
+    number = pluralize(len(orders), "worker is", "workers are")
     print(f"{number} {what} by the next run. {woken(connection, policy.interval)}")
     _show(connection)
 

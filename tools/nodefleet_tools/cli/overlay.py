@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import Event
-from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Command
-from nodefleet.domain.records import DecisionRecord, PolicyVersion
-from nodefleet.ports import Changes, Held, Lease, State, Store
+from nodefleet.model.decision import DecisionRecord, PolicyVersion
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Notice
+from nodefleet.model.snapshot import Command, Deployment
+from nodefleet.ports import Changes, Lease, LeaseHeld, State, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ class Overlay:
     def wake(self) -> None:
         self.store.wake()
 
-    def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | Held:
+    def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         return self.store.acquire(owner, now, until, skew)
 
     def release(self, lease: Lease, wake: int | None) -> bool:

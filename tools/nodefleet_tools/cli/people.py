@@ -10,11 +10,10 @@ from typing import Annotated
 
 import typer
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.events import Event
-from nodefleet.domain.plain import from_plain
-from nodefleet.domain.problems import RefusedError
-from nodefleet.loop.said import event_id, key_of
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.events import Event
+from nodefleet.model.serialization import ValidationError, from_plain
+from nodefleet.reconcile.alerting import event_id, key_of
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.surroundings import InputError
 
@@ -54,7 +53,7 @@ def span(text: str, option: str) -> timedelta:
     right = f"{option}: {text!r} is not a duration; write for example 90s, 5m, 2h or 7d"
     try:
         found = from_plain(timedelta, text.strip())
-    except RefusedError:
+    except ValidationError:
         raise InputError(right) from None
     if not timedelta(0) < found <= _LONGEST:
         raise InputError(f"{option}: {text} is not between a moment and {_LONGEST.days} days")

@@ -4,30 +4,30 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import assert_never
 
-from nodefleet.domain.decision import Stay, StayReason
-from nodefleet.domain.machines import Market
-from nodefleet.domain.operations import (
+from nodefleet.model.decision import KeepReason, KeptNode
+from nodefleet.model.inventory import Market
+from nodefleet.model.operations import (
     Assign,
     CancelRemoval,
     Cleanup,
     Close,
     Cordon,
+    Create,
     DeleteNode,
     Evict,
     ForceDelete,
-    Keep,
     Launch,
     MarkFailed,
-    Open,
     Operation,
     Purpose,
     Removal,
+    RemovalReason,
+    Save,
+    SendAlert,
     SendLaunch,
     Step,
-    Tell,
     Terminate,
     Uncordon,
-    Why,
 )
 
 MARKETS = {Market.SPOT: "Spot", Market.ON_DEMAND: "On-Demand"}
@@ -37,9 +37,9 @@ _FEW = 5  # so many names or reasons are listed one by one
 def sentence(step: Step) -> str:
     """One step as a person would say it."""
     match step:
-        case Open(operation):
+        case Create(operation):
             return _begun(operation)
-        case Keep(operation):
+        case Save(operation):
             return f"go on, as things have changed: {_begun(operation)}"
         case Close():
             return f"close {step.operation} as {step.outcome.value}: {step.detail}"
@@ -63,7 +63,7 @@ def sentence(step: Step) -> str:
             return f"hand {step.node or step.instance} to pool {step.pool}: {step.reason}"
         case CancelRemoval():
             return f"let a leaving worker back in instead of buying one ({step.operation})"
-        case Tell():
+        case SendAlert():
             return f"tell people ({step.alert.value}): {step.text}"
         case _:
             assert_never(step)
@@ -92,22 +92,22 @@ def _removal(removal: Removal) -> str:
     name = removal.node or removal.instance
     until = f"{removal.deadline:%H:%M:%S}"
     match removal.why:
-        case Why.VOLUNTARY:
+        case RemovalReason.VOLUNTARY:
             return f"cordon and drain {name}, then terminate it; let it back in if it is not empty by {until}"
-        case Why.INTERRUPTED:
+        case RemovalReason.INTERRUPTED:
             forced = (
                 f"; what is left at {removal.force_from:%H:%M:%S} is deleted by force" if removal.force_from else ""
             )
             return f"cordon and drain {name} now, gone by {until}: {removal.reason}{forced}"
-        case Why.SICK:
+        case RemovalReason.SICK:
             return f"drain {name} until {until} and terminate it: {removal.reason}"
         case _:
             assert_never(removal.why)
 
 
-def stay_lines(stays: Sequence[Stay]) -> list[tuple[str, str]]:
+def stay_lines(stays: Sequence[KeptNode]) -> list[tuple[str, str]]:
     """Workers and why they stay (or go), those with the same reason together."""
-    ordered = sorted(stays, key=lambda stay: list(StayReason).index(stay.reason))
+    ordered = sorted(stays, key=lambda stay: list(KeepReason).index(stay.reason))
     lines = []
     for reason, group in groupby(ordered, key=lambda stay: stay.reason):
         alike = list(group)
@@ -119,11 +119,11 @@ def stay_lines(stays: Sequence[Stay]) -> list[tuple[str, str]]:
     return lines
 
 
-def _why(stay: Stay) -> str:
+def _why(stay: KeptNode) -> str:
     match stay.reason:
-        case StayReason.NOT_ASKED:
+        case KeepReason.NOT_ASKED:
             return "nobody asks for fewer"
-        case StayReason.NOT_READY:
+        case KeepReason.NOT_READY:
             return f"is {stay.phase.value}"
         case _:
             return stay.detail or stay.reason.value

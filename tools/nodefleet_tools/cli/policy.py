@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.adapters.policy import Loaded
-from nodefleet.adapters.policy.schema import schema as policy_schema
-from nodefleet.domain.plain import to_plain
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.policy.presets import PRESETS
-from nodefleet.domain.policy.shape import Keys, Leaf, leaves, path_of
+from nodefleet.model.serialization import to_plain
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.file_schema import PRESETS
+from nodefleet.policy.file_schema import schema as policy_schema
+from nodefleet.policy.loading import Loaded
+from nodefleet.policy.pool import Pool
+from nodefleet.policy.walk import Keys, Leaf, leaves, path_of
 from nodefleet_tools.cli.input_file import name_of
 from nodefleet_tools.cli.policy_file import policy_or_exit
 from nodefleet_tools.cli.reviewing import reviewed_or_exit

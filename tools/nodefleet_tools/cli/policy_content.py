@@ -4,9 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodefleet.adapters.policy import Loaded, load
-from nodefleet.domain.plain import Plain
-from nodefleet.domain.problems import RefusedError
+from nodefleet.model.serialization import Plain, ValidationError
+from nodefleet.policy.loading import Loaded, load
 from nodefleet_tools.cli.input_file import name_of, read_or_exit
 from nodefleet_tools.cli.policy_file import parsed, text_of
 
@@ -28,9 +27,9 @@ def _content(path: Path) -> PolicyContent:
     data = {} if content.data is None else content.data
     try:
         loaded = load(data)
-    except RefusedError as error:
-        raise RefusedError([*content.problems, *error.problems]) from None
+    except ValidationError as error:
+        raise ValidationError([*content.problems, *error.problems]) from None
     if content.problems:
-        raise RefusedError(content.problems)
+        raise ValidationError(content.problems)
     # YAML has keys that are no text, such as 1; the table's JSON has not.
     return PolicyContent(name=name_of(path), data=json.loads(json.dumps(data)), loaded=loaded)

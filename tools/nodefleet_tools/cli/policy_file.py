@@ -10,10 +10,9 @@ from typing import Any, NoReturn
 import typer
 import yaml
 
-from nodefleet.adapters.policy import Loaded, load
-from nodefleet.domain.plain import Plain
-from nodefleet.domain.policy.shape import Keys, path_of
-from nodefleet.domain.problems import IssueCode, Problem, RefusedError, shown
+from nodefleet.model.serialization import IssueCode, Plain, ValidationError, ValidationIssue, show_value
+from nodefleet.policy.loading import Loaded, load
+from nodefleet.policy.walk import Keys, path_of
 
 STANDARD_INPUT = "-"
 REFUSED = 2  # the exit status
@@ -29,7 +28,7 @@ class UnreadableError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     data: Plain
-    problems: tuple[Problem, ...]  # keys that are written twice: a parser would drop one and say nothing
+    problems: tuple[ValidationIssue, ...]  # keys that are written twice: a parser would drop one and say nothing
 
 
 def policy_or_exit(path: Path | None, preset: str | None = None) -> Loaded:
@@ -39,7 +38,7 @@ def policy_or_exit(path: Path | None, preset: str | None = None) -> Loaded:
         return read_policy(path, preset)
     except UnreadableError as error:
         print(f"{name}: {error}", file=sys.stderr)
-    except RefusedError as error:
+    except ValidationError as error:
         print(problem_list(name, error.problems), file=sys.stderr)
     raise typer.Exit(REFUSED)
 
@@ -52,20 +51,20 @@ def read_policy(path: Path | None, preset: str | None = None) -> Loaded:
         data = {**(data or {}), "preset": preset}
     try:
         loaded = load(data)
-    except RefusedError as error:
-        raise RefusedError([*content.problems, *error.problems]) from None
+    except ValidationError as error:
+        raise ValidationError([*content.problems, *error.problems]) from None
     if content.problems:
-        raise RefusedError(content.problems)
+        raise ValidationError(content.problems)
     return loaded
 
 
-def problem_list(name: str, problems: tuple[Problem, ...]) -> str:
+def problem_list(name: str, problems: tuple[ValidationIssue, ...]) -> str:
     count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
     return "\n".join([f"{name}: {count}", *map(_block, problems)])
 
 
-def _block(problem: Problem) -> str:
-    value = "" if problem.value is None else f": {shown(problem.value)}"
+def _block(problem: ValidationIssue) -> str:
+    value = "" if problem.value is None else f": {show_value(problem.value)}"
     return f"\n  {problem.path}{value}\n    wrong: {problem.wrong}\n    right: {problem.right}"
 
 
@@ -127,7 +126,7 @@ def _parsed_json(text: str) -> Content:
     return Content(data=data, problems=problems)
 
 
-def _twice_in_json(data: Plain, keys: Keys) -> Iterator[Problem]:
+def _twice_in_json(data: Plain, keys: Keys) -> Iterator[ValidationIssue]:
     for name in data.twice if isinstance(data, _Table) else ():
         yield _twice((*keys, name), data[name], "")
     parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
@@ -135,8 +134,8 @@ def _twice_in_json(data: Plain, keys: Keys) -> Iterator[Problem]:
         yield from _twice_in_json(each, (*keys, key))
 
 
-def _twice(keys: Keys, value: Plain, lines: str) -> Problem:
-    return Problem(
+def _twice(keys: Keys, value: Plain, lines: str) -> ValidationIssue:
+    return ValidationIssue(
         path=path_of(keys),
         value=value,
         wrong=f"is written more than once{lines}",
@@ -193,7 +192,7 @@ def _refuse(error: yaml.MarkedYAMLError) -> NoReturn:
     raise UnreadableError(f"{where}{', '.join(filter(None, (error.context, error.problem)))}{advice}") from None
 
 
-def _twice_in_yaml(node: yaml.Node, keys: Keys, above: tuple[int, ...]) -> Iterator[Problem]:
+def _twice_in_yaml(node: yaml.Node, keys: Keys, above: tuple[int, ...]) -> Iterator[ValidationIssue]:
     if id(node) in above:
         raise UnreadableError(f"line {node.start_mark.line + 1}: {path_of(keys)} contains itself")
     above = (*above, id(node))

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.adapters.policy.reader import digest_of
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import RefusedError
-from nodefleet.domain.records import PolicyVersion
 from nodefleet.errors import ChangedError, MalformedError
-from nodefleet.loop.governing import governing
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import PolicyVersion
+from nodefleet.model.serialization import ValidationError
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.loading import digest_of
 from nodefleet.ports import State
+from nodefleet.reconcile.policy_source import resolve_policy
 from nodefleet_tools.cli import changes, connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import warn_of_homeless
@@ -138,7 +138,7 @@ def _now(connection: Connection) -> _Now:
         connection.warn(f"what is in force cannot be read: {error}")
         return _Now(number=max((each.number for each in connection.history.policies()), default=0))
     number = state.policy.number if state.policy else 0
-    rules = governing(state, connection.policies, connection.clock())
+    rules = resolve_policy(state, connection.policies, connection.clock())
     if rules.hold:
         connection.warn(rules.news[-1].text)
     return _Now(number=number, policy=rules.policy, version=rules.version, state=state)
@@ -182,13 +182,13 @@ def _what_changed(connection: Connection, version: PolicyVersion, before: Policy
     read = connection.policies.read
     try:
         policy = read(version.data)
-    except RefusedError:
+    except ValidationError:
         return "not valid any more"
     if before is None:
         return f"the first: {changes.in_short(changes.policy_changes(Policy(), policy))} against the defaults"
     try:
         return changes.in_short(changes.policy_changes(read(before.data), policy))
-    except RefusedError:
+    except ValidationError:
         return f"unknown: version {before.number} is not valid any more"
 
 

@@ -13,11 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.domain.decision import Decision
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import DecisionRecord, Question
 from nodefleet.errors import NodeFleetError
-from nodefleet.loop.record import shortened
+from nodefleet.model.decision import Decision, DecisionRecord
+from nodefleet.policy.cluster import Policy
+from nodefleet.reconcile.audit import DecisionInput, shorten_decision
 from nodefleet_tools.audit import decisions, record_named
 from nodefleet_tools.cli.connect import BucketOption, ClusterOption, TableOption, connected
 from nodefleet_tools.cli.connections import Connection
@@ -48,7 +47,7 @@ _REMEMBERED = "The decision is the same; it differs in what it leaves in the mem
 class _Asked:
     """What is decided again, and where it comes from."""
 
-    question: Question
+    question: DecisionInput
     record: DecisionRecord | None = None  # none: it comes from a file, and nobody knows what was decided
 
 
@@ -175,7 +174,7 @@ def _compare(record: DecisionRecord, again: Decision, console: Console) -> bool:
         show_short(again, console)
         return True
     console.print(Text("Decided again: otherwise.", "bold yellow"))
-    found = differences(record.decision, shortened(again)[0] if record.cut else again)
+    found = differences(record.decision, shorten_decision(again)[0] if record.cut else again)
     if found:
         show_differences(found, ("then", "now"), console)
         console.print(Text(_CHANGED))
@@ -184,7 +183,7 @@ def _compare(record: DecisionRecord, again: Decision, console: Console) -> bool:
     return False
 
 
-def _by_another(question: Question, again: Decision, policy: Policy, console: Console) -> bool:
+def _by_another(question: DecisionInput, again: Decision, policy: Policy, console: Console) -> bool:
     theirs = decided(by_another(question, policy))
     found = differences(again, theirs)
     verdict = Text("This policy would have decided otherwise.", "bold yellow")
@@ -201,7 +200,7 @@ def _by_another(question: Question, again: Decision, policy: Policy, console: Co
     return not found
 
 
-def _unread(question: Question, policy: Policy) -> set[str]:
+def _unread(question: DecisionInput, policy: Policy) -> set[str]:
     """Readings of the other policy that nobody took."""
     taken = {name for readings in question.observation.readings.values() for name in readings.custom}
     return {name for pool in policy.pools for name in pool.readings} - taken
@@ -248,7 +247,7 @@ def _refuse(message: str) -> NoReturn:
     raise typer.Exit(REFUSED)
 
 
-def _save(question: Question, file: Path) -> None:
+def _save(question: DecisionInput, file: Path) -> None:
     try:
         policy = save_question(question, file)
     except OSError as error:

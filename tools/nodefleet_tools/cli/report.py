@@ -10,17 +10,17 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.console import Console
 
-from nodefleet.domain.journal import Usage
-from nodefleet.domain.machines import InstanceType
-from nodefleet.domain.plain import Plain, to_plain
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.readings import Missing
 from nodefleet.errors import NodeFleetError
-from nodefleet.loop.governing import governing
+from nodefleet.model.inventory import InstanceType
+from nodefleet.model.readings import Missing
+from nodefleet.model.serialization import Plain, to_plain
+from nodefleet.model.state import Usage
+from nodefleet.policy.cluster import Policy
 from nodefleet.ports import State
-from nodefleet.reporting.period import HOUR, Period, last_week
+from nodefleet.reconcile.policy_source import resolve_policy
+from nodefleet.reporting.usage import HOUR, Period, last_week
 from nodefleet.reporting.weekly import PoolReport, WeeklyReport, weekly_report
-from nodefleet.reporting.words import headline, lines, plain
+from nodefleet.reporting.weekly_text import headline, lines, plain
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
 from nodefleet_tools.cli.connections import Connection
 
@@ -52,7 +52,7 @@ def report(
 
 def _report(connection: Connection, week: Week) -> WeeklyReport:
     state, now, history = connection.store.state(), connection.clock(), connection.history
-    policy = governing(state, connection.policies, now).policy
+    policy = resolve_policy(state, connection.policies, now).policy
     zone = ZoneInfo(policy.time_zone)
     period = last_week(now, zone) if week is Week.LAST else current_week(now, zone)
     usage = (*history.usage(period.start, period.end), *_running(state, period))

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from nodefleet.domain.policy import Policy
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli.policy_file import REFUSED, problem_list
 from nodefleet_tools.policy_review import review
 

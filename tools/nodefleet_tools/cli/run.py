@@ -10,14 +10,13 @@ from typing import Annotated
 
 import typer
 
-from nodefleet.adapters.policy.reader import digest_of
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import BUILT_IN, PolicyVersion
 from nodefleet.errors import NodeFleetError
-from nodefleet.loop.parts import Parts
-from nodefleet.ports import Time
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import BUILT_IN, PolicyVersion
+from nodefleet.model.snapshot import Deployment
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.loading import digest_of
+from nodefleet.ports import Runtime, Time
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
@@ -179,14 +178,14 @@ def _maker(
     deployment: Deployment | None,
     *,
     dry_run: bool,
-) -> Callable[[Time], Parts]:
+) -> Callable[[Time], Runtime]:
     """Makes each run's parts. Dry runs share one store, in memory."""
     without = NoTable()
     has_table = bool(connection.settings.table)
     dry_store = DryStore(connection.store.state if has_table else without.state) if dry_run else None
 
-    def parts(time: Time) -> Parts:
-        made = Parts(
+    def parts(time: Time) -> Runtime:
+        made = Runtime(
             cluster_id=connection.cluster_id,
             time=time,
             store=dry_store or connection.store,

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.wording import counted
+from nodefleet.bootstrap import KEPT_FOR
 from nodefleet.errors import MisconfiguredError, NodeFleetError
-from nodefleet.loop.parts import Parts
-from nodefleet.loop.run import run
-from nodefleet.ports import Time
-from nodefleet.wiring import KEPT_FOR
+from nodefleet.model.names import pluralize
+from nodefleet.policy.cluster import Policy
+from nodefleet.ports import Runtime, Time
+from nodefleet.reconcile.run import run
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.looks import Looks
 from nodefleet_tools.cli.people import someone
@@ -47,7 +46,7 @@ def _is_off(skew: timedelta | None, most: timedelta) -> bool:
 class Runs:
     connection: Connection
     policy: Policy  # as it was at the start; each look reads it anew
-    parts: Callable[[Time], Parts]
+    parts: Callable[[Time], Runtime]
     looks: Looks
     stop: Stop
     done: int = 0
@@ -118,7 +117,7 @@ class Runs:
         self._kept_since = self._kept_since or now
 
     def summary(self) -> str:
-        runs = counted(self.done + self.failed, "run", "runs")
+        runs = pluralize(self.done + self.failed, "run", "runs")
         asked = f"Ended by {self.stop.asked}: " if self.stop.asked else ""
         held = f", {self.held} found another run at work" if self.held else ""
         return f"{asked}{runs}, {self.failed} failed{held}."

@@ -7,9 +7,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.decide.bounds import settle
-from nodefleet.domain.decision import Action, Bound, Count, Decision, PoolDecision, Side
-from nodefleet.domain.policy import Policy
+from nodefleet.engine.target.bounds import resolve_target
+from nodefleet.model.decision import Action, Bound, Decision, PoolDecision, Side
+from nodefleet.model.fleet import Count
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli.plan_words import sentence, stay_lines
 
 STYLES = {Action.GROW: "bold green", Action.SHRINK: "bold yellow", Action.HOLD: "bold cyan"}
@@ -61,7 +62,7 @@ def _counted(count: Count) -> str:
 
 
 def _bounds(pool: PoolDecision) -> Table:
-    settled = settle(pool.bounds)
+    settled = resolve_target(pool.bounds)
     overruled = {each.bound: each.by for each in pool.overruled}
     table = _table("rank", "nodes", "from", "because")
     for bound in sorted(pool.bounds, key=lambda bound: bound.rank):

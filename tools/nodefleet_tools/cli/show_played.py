@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.domain.plain import to_plain
+from nodefleet.model.serialization import to_plain
 from nodefleet_tools.live import View, mark_line
 from nodefleet_tools.pacing import schedule, weights
 from nodefleet_tools.sim.played import Frame, Mark, MarkKind, Played

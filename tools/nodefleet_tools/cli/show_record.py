@@ -10,10 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.domain.decision import Action, PoolDecision
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.records import DecisionRecord
-from nodefleet.domain.wording import some
+from nodefleet.model.decision import Action, DecisionRecord, PoolDecision
+from nodefleet.model.names import some
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli.show_decision import STYLES, headline, show
 from nodefleet_tools.durations import ago
 

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.domain.decision import Bound, Decision, PoolDecision
+from nodefleet.model.decision import Bound, Decision, PoolDecision
 from nodefleet_tools.cli.plan_words import sentence, stay_lines
 from nodefleet_tools.cli.show_decision import headline, side
 

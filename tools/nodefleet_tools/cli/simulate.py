@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.domain.problems import RefusedError
+from nodefleet.model.serialization import ValidationError
 from nodefleet_tools.cli.playing import played_with_progress, write_report
 from nodefleet_tools.cli.policy_file import REFUSED, UnreadableError, parsed, policy_or_exit, problem_list, text_of
 from nodefleet_tools.cli.show_played import as_plain, show_marks, show_summary
@@ -65,7 +65,7 @@ def _read_or_exit(name: str, policy: Path | None, trace: Path | None) -> Read:
         found = read(find(name))
     except UnreadableError as error:
         _refuse(f"{name}: {error}")
-    except RefusedError as error:
+    except ValidationError as error:
         _refuse(problem_list(name, error.problems))
     if policy is not None:
         policy_or_exit(policy)

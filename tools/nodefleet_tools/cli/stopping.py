@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from nodefleet.adapters.machine_time import LimitedTime
+from nodefleet.adapters.clock import LimitedTime
 
 _SLICE = 0.5  # seconds: how soon a pause notices that somebody stops it
 _STDERR = 2
@@ -68,8 +68,8 @@ class StoppableTime:
     def now(self) -> datetime:
         return self._time.now()
 
-    def left(self) -> timedelta:
-        return self._time.left()
+    def remaining(self) -> timedelta:
+        return self._time.remaining()
 
     def sleep(self, duration: timedelta) -> None:
         self._stop.check()

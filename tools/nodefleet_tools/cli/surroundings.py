@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from nodefleet.adapters.logins import MetricsLogin
-from nodefleet.domain.plain import nearest
+from nodefleet.adapters.credentials import MetricsLogin
 from nodefleet.errors import MisconfiguredError
+from nodefleet.model.serialization import nearest
 from nodefleet.settings import CLUSTERS, TABLE
 
 CLUSTER = "NODEFLEET_CLUSTER"

@@ -3,8 +3,8 @@
 import json
 from datetime import timedelta
 
-from nodefleet.domain.policy import Policy
 from nodefleet.errors import NodeFleetError
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.people import worded_span
 
@@ -30,7 +30,7 @@ def woken(connection: Connection, interval: timedelta = _USUAL) -> str:
 
 def _start(connection: Connection, function: str) -> None:
     """An urgent run, without waiting for it."""
-    from nodefleet.adapters.aws.failures import calling  # noqa: PLC0415  # loads botocore
+    from nodefleet.adapters.aws.errors import calling  # noqa: PLC0415  # loads botocore
 
     payload = json.dumps({"cluster": connection.cluster_id, "urgent": True}).encode()
     with calling("Lambda"):

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from nodefleet.adapters.aws.failures import calling, code_of
-from nodefleet.domain.policy import Policy
+from nodefleet.adapters.aws.errors import calling, code_of
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.doctor.clock import compared
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
 from nodefleet_tools.doctor.patient import Patient

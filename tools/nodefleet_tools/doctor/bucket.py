@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from nodefleet.adapters.aws.failures import DENIALS, calling, code_of
+from nodefleet.adapters.aws.errors import DENIALS, calling, code_of
 from nodefleet.errors import DeniedError
 from nodefleet.settings import BUCKET
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from nodefleet.domain.policy import Policy
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.doctor.findings import Finding, fine, wrong
 from nodefleet_tools.doctor.patient import Patient
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.observation import LaunchTarget
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.problems import RefusedError
-from nodefleet.domain.records import PolicyVersion
-from nodefleet.domain.wording import counted, some
+from nodefleet.model.decision import PolicyVersion
+from nodefleet.model.names import pluralize, some
+from nodefleet.model.serialization import ValidationError
+from nodefleet.model.snapshot import Deployment, LaunchTarget
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
 from nodefleet_tools.doctor.patient import Patient
 from nodefleet_tools.policy_review import review
@@ -68,7 +67,7 @@ def policy(patient: Patient) -> Iterator[Finding]:
 def _valid(patient: Patient, version: PolicyVersion) -> Iterator[Finding]:
     try:
         read = patient.parts.policies.read(version.data)
-    except RefusedError as error:
+    except ValidationError as error:
         yield wrong(
             f"policy version {version.number} is no longer valid: {_first(error)}",
             "Put a good one in force: nodefleet policy apply FILE",
@@ -87,18 +86,18 @@ def _valid(patient: Patient, version: PolicyVersion) -> Iterator[Finding]:
 def _declared(patient: Patient, version: PolicyVersion, adopted: str) -> Finding:
     try:
         patient.parts.policies.read(version.data)
-    except RefusedError as error:
+    except ValidationError as error:
         mend = "Mend it in the stack (nodefleet policy check FILE), and deploy again"
         return wrong(f"the policy that the stack declares is refused: {_first(error)}", mend)
     taken_up = "has been taken up" if version.digest == adopted else "is taken up by the next run"
     return fine(f"the policy that the stack declares is valid and {taken_up}")
 
 
-def _first(error: RefusedError) -> str:
+def _first(error: ValidationError) -> str:
     first, *others = error.problems
     return f"{first.path} {first.wrong}: {first.right}{f' (and {len(others)} more)' if others else ''}"
 
 
 def _pools(policy: Policy) -> str:
     names = [pool.name for pool in policy.pools]
-    return f"{counted(len(names), 'pool', 'pools')}: {some(names)}"
+    return f"{pluralize(len(names), 'pool', 'pools')}: {some(names)}"

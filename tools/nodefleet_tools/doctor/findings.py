@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from nodefleet.domain.problems import RefusedError
 from nodefleet.errors import DeniedError, MisconfiguredError, NodeFleetError
+from nodefleet.model.serialization import ValidationError
 
 
 class Verdict(Enum):
@@ -66,7 +66,7 @@ def failure(check: Check, problem: Exception) -> Finding:
             return hint(f"these credentials may not check it: {problem.part}: {problem.cause}")
         case MisconfiguredError():
             return wrong(str(problem), "")
-        case RefusedError():
+        case ValidationError():
             first = problem.problems[0]
             return wrong(f"{first.path} {first.wrong}", first.right)
         case TimeoutError():

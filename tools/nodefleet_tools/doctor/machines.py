@@ -10,15 +10,14 @@ from typing import Any
 
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from nodefleet.adapters.aws import launching
-from nodefleet.adapters.aws.failures import calling, code_of
-from nodefleet.domain.machines import Instance, InstanceState, Market
-from nodefleet.domain.names import STATUS_JOIN_FAILED, TAG_CLUSTER, TAG_STATUS
-from nodefleet.domain.observation import LaunchTarget
-from nodefleet.domain.operations import Launch
-from nodefleet.domain.policy import Pool
-from nodefleet.domain.wording import counted
+from nodefleet.adapters.aws import create_fleet
+from nodefleet.adapters.aws.errors import calling, code_of
 from nodefleet.errors import DeniedError, NodeFleetError, UnavailableError
+from nodefleet.model.inventory import Instance, InstanceState, Market
+from nodefleet.model.names import STATUS_JOIN_FAILED, TAG_CLUSTER, TAG_STATUS, pluralize
+from nodefleet.model.operations import Launch
+from nodefleet.model.snapshot import LaunchTarget
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
 from nodefleet_tools.doctor.patient import Patient
 from nodefleet_tools.doctor.targets import targets
@@ -33,7 +32,7 @@ def instances(patient: Patient) -> Iterator[Finding]:
     living = [machine for machine in found if machine.state in _LIVING]
     workers = sum(machine.worker for machine in living)
     servers = len(living) - workers
-    said = f"{counted(workers, 'worker', 'workers')} and {counted(servers, 'other machine', 'other machines')}"
+    said = f"{pluralize(workers, 'worker', 'workers')} and {pluralize(servers, 'other machine', 'other machines')}"
     if not living:
         mend = (
             f"Tag the control plane {TAG_CLUSTER}={patient.parts.cluster}, or check the cluster's name and the region"
@@ -119,7 +118,7 @@ def _request(pool: Pool, target: LaunchTarget, market: Market, patient: Patient)
         started=now,
         deadline=now + timedelta(minutes=1),
     )
-    return launching.request(launch, patient.parts.cluster)
+    return create_fleet.fleet_request(launch, patient.parts.cluster)
 
 
 def _run(fleet: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from nodefleet.domain.machines import Instance, InstanceState, Node
-from nodefleet.domain.names import CONTROL_PLANE_LABELS, POOL_LABEL, TAG_CLUSTER, TAG_POOL
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.wording import counted, some
-from nodefleet.domain.workload import ZONE_LABEL
+from nodefleet.model.inventory import Instance, InstanceState, Node
+from nodefleet.model.names import CONTROL_PLANE_LABELS, POOL_LABEL, TAG_CLUSTER, TAG_POOL, pluralize, some
+from nodefleet.model.workload import ZONE_LABEL
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
 from nodefleet_tools.doctor.patient import Patient
 
@@ -35,7 +34,7 @@ def nodes(patient: Patient) -> Iterator[Finding]:
     findings = [*_control_plane(fleet), *_identities(fleet), *_labels(fleet, policy), *_joining(fleet, patient, policy)]
     yield from findings
     if not findings:
-        yield fine(f"{counted(len(fleet.workers), 'worker', 'workers')}, each the node of its machine")
+        yield fine(f"{pluralize(len(fleet.workers), 'worker', 'workers')}, each the node of its machine")
 
 
 def _control_plane(fleet: _Fleet) -> Iterator[Finding]:

@@ -9,16 +9,15 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
-from nodefleet.adapters.k8s.permissions import Permission
-from nodefleet.adapters.prometheus.answer import Result
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.machines import Instance, Node
-from nodefleet.domain.observation import ClusterView
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.readings import Missing, PoolReadings
+from nodefleet.adapters.kubernetes.resources import Permission
+from nodefleet.adapters.prometheus import QueryResult
 from nodefleet.errors import MisconfiguredError
-from nodefleet.loop.governing import governing
-from nodefleet.ports import Cloud, Gauges, History, Policies, State, Store
+from nodefleet.model.inventory import Instance, Node
+from nodefleet.model.readings import Missing, PoolReadings
+from nodefleet.model.snapshot import ClusterView, Deployment
+from nodefleet.policy.cluster import Policy
+from nodefleet.ports import Cloud, History, MetricSources, Policies, State, Store
+from nodefleet.reconcile.policy_source import resolve_policy
 from nodefleet_tools.doctor.findings import UnknownError
 
 T = TypeVar("T")
@@ -50,7 +49,7 @@ class Kubernetes(Protocol):
 class Queries(Protocol):
     """What is used of Prometheus's client."""
 
-    def ask(self, query: str, within: timedelta) -> Result | Missing: ...
+    def ask(self, query: str, within: timedelta) -> QueryResult | Missing: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +66,7 @@ class Parts:
     cloud: Callable[[], Cloud]
     kubernetes: Callable[[], Kubernetes]
     prometheus: Callable[[], Queries | None]
-    gauges: Callable[[], Gauges]
+    gauges: Callable[[], MetricSources]
     slack: Callable[[str], object]  # reads the secret of this name, and says what is wrong with it
     policies: Policies
     now: Callable[[], datetime]
@@ -120,7 +119,7 @@ class Patient:
 
     def _policy(self) -> Policy:
         parts = self.parts
-        rules = governing(self.state.found(), parts.policies, parts.now())
+        rules = resolve_policy(self.state.found(), parts.policies, parts.now())
         if rules.hold:
             raise MisconfiguredError(rules.news[-1].text)
         return rules.policy

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from nodefleet.domain.machines import Node
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.readings import NOTHING_READ, Missing, Reading, Sample
-from nodefleet.domain.wording import counted, some
+from nodefleet.model.inventory import Node
+from nodefleet.model.names import pluralize, some
+from nodefleet.model.readings import NOTHING_READ, Missing, Reading, Sample
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.doctor.findings import Finding, UnknownError, fine, hint, wrong
 from nodefleet_tools.doctor.patient import READ_WITHIN, Patient
 from nodefleet_tools.durations import lasting
@@ -104,5 +105,5 @@ def _counted(pool: str, seen: Sample, workers: Sequence[Node], policy: Policy) -
     if len(workers) - new - tolerance <= seen.value <= len(workers) + tolerance:
         yield fine(f"pool {pool}: Prometheus sees {seen.value:g}, Kubernetes has {len(workers)}")
         return
-    said = f"pool {pool}: Prometheus sees {counted(round(seen.value), 'worker', 'workers')}"
+    said = f"pool {pool}: Prometheus sees {pluralize(round(seen.value), 'worker', 'workers')}"
     yield wrong(f"{said}, Kubernetes has {len(workers)} that are ready: the fleet does not shrink", _SCRAPING)

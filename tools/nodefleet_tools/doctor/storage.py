@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from nodefleet.adapters.aws.failures import calling
-from nodefleet.adapters.aws.state import keys
-from nodefleet.adapters.aws.state.attributes import Item, number, text
-from nodefleet.adapters.aws.state.items import keyed
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.wording import counted
+from nodefleet.adapters.aws.errors import calling
+from nodefleet.adapters.dynamodb import codec
+from nodefleet.adapters.dynamodb.codec import Item, number, text
+from nodefleet.adapters.dynamodb.records import record_key
+from nodefleet.model.names import pluralize
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
 from nodefleet_tools.doctor.patient import Patient
 from nodefleet_tools.durations import ago
 
-_KEYS = {"HASH": keys.PARTITION, "RANGE": keys.SORT}
+_KEYS = {"HASH": codec.PARTITION, "RANGE": codec.SORT}
 _IMAGES = ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
 _QUIET = 3  # intervals without a decision
 _SCHEDULE = "See that the schedule is on, and look at its log"
@@ -27,7 +27,7 @@ def table(patient: Patient) -> Iterator[Finding]:
     kinds = {each["AttributeName"]: each["AttributeType"] for each in about["AttributeDefinitions"]}
     if found != _KEYS or {kinds[key] for key in found.values()} != {"S"}:
         said = ", ".join(f"{key} ({kinds[key]})" for key in found.values())
-        mend = f"Make it with partition key {keys.PARTITION} and sort key {keys.SORT}, both strings (docs/state.md)"
+        mend = f"Make it with partition key {codec.PARTITION} and sort key {codec.SORT}, both strings (docs/state.md)"
         yield wrong(f"{name} has the keys {said}", mend)
         return
     yield fine(f"{name} is there, with the right keys")
@@ -40,10 +40,10 @@ def upkeep(patient: Patient) -> Iterator[Finding]:
     name, client = patient.parts.table, patient.client("dynamodb")
     with calling("DynamoDB"):
         expiry = client.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
-    if expiry.get("TimeToLiveStatus") in ("ENABLED", "ENABLING") and expiry.get("AttributeName") == keys.TTL:
+    if expiry.get("TimeToLiveStatus") in ("ENABLED", "ENABLING") and expiry.get("AttributeName") == codec.TTL:
         yield fine("old records are deleted")
     else:
-        yield hint("old decisions and events are never deleted", f"Turn on TTL for the attribute {keys.TTL}")
+        yield hint("old decisions and events are never deleted", f"Turn on TTL for the attribute {codec.TTL}")
     with calling("DynamoDB"):
         backups = client.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
     if backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus") == "ENABLED":
@@ -57,7 +57,7 @@ def lease(patient: Patient) -> Iterator[Finding]:
     parts = patient.parts
     patient.state.needed()
     with calling("DynamoDB"):
-        key = keyed(parts.cluster, keys.LEASE)
+        key = record_key(parts.cluster, codec.LEASE)
         answer = patient.client("dynamodb").get_item(TableName=parts.table, Key=key, ConsistentRead=True)
     yield held(answer.get("Item", {}), parts.now(), patient.policy.or_else(Policy()))
 
@@ -85,4 +85,4 @@ def runs(patient: Patient) -> Iterator[Finding]:
     if now - latest.at > _QUIET * patient.policy.or_else(Policy()).interval:
         yield hint(made, _SCHEDULE)
     else:
-        yield fine(f"{made}; {counted(len(state.operations), 'operation is', 'operations are')} under way")
+        yield fine(f"{made}; {pluralize(len(state.operations), 'operation is', 'operations are')} under way")

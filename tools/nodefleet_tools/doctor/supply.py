@@ -6,10 +6,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from nodefleet.adapters.aws.failures import calling, code_of, said_in
-from nodefleet.domain.observation import LaunchTarget
-from nodefleet.domain.policy import Pool
-from nodefleet.domain.wording import counted, some
+from nodefleet.adapters.aws.errors import calling, code_of, said_in
+from nodefleet.model.names import pluralize, some
+from nodefleet.model.snapshot import LaunchTarget
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
 from nodefleet_tools.doctor.patient import Patient
 from nodefleet_tools.doctor.targets import targets
@@ -69,7 +69,7 @@ def _placed(pool: Pool, target: LaunchTarget, found: Mapping[str, Mapping[str, A
         mend = "Free addresses, or give the pool a larger subnet"
         yield hint(f"pool {pool.name}: few free addresses: {some(short)}", mend)
     else:
-        zones = counted(len(free), "zone", "zones")
+        zones = pluralize(len(free), "zone", "zones")
         yield fine(f"pool {pool.name}: {zones}, {sum(free.values()):,} free addresses")
 
 
@@ -111,7 +111,7 @@ def spot_prices(patient: Patient) -> Iterator[Finding]:
         elif dear:
             yield hint(said, "Raise it, or take these types out of the policy")
         elif lowest:
-            yield fine(f"pool {pool.name}: {counted(len(lowest), 'type', 'types')} below the cap")
+            yield fine(f"pool {pool.name}: {pluralize(len(lowest), 'type', 'types')} below the cap")
         else:
             yield hint(f"pool {pool.name}: Spot prices of its types are not known")
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from nodefleet.decide.disruption import Ledger
-from nodefleet.decide.drain import marked_safe
-from nodefleet.decide.protection import KUBE_SYSTEM
-from nodefleet.domain.observation import ClusterView
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.wording import counted, some
-from nodefleet.domain.workload import SAFE_TO_EVICT, Pod
+from nodefleet.eviction.budgets import BudgetTracker
+from nodefleet.eviction.drain import marked_safe
+from nodefleet.eviction.protection import KUBE_SYSTEM
+from nodefleet.model.names import pluralize, some
+from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.workload import SAFE_TO_EVICT, Pod
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.doctor.findings import Finding, fine, hint
 from nodefleet_tools.doctor.patient import Patient
 
@@ -20,7 +20,7 @@ def system_pods(patient: Patient) -> Iterator[Finding]:
         return
     where = some(f"{pod.name} on {pod.node}" for pod in pinning)
     mend = f'Give each a PodDisruptionBudget, or annotate it {SAFE_TO_EVICT[0]}: "true"'
-    keeps = counted(len(pinning), "pod without a budget keeps its worker", "pods without a budget keep their workers")
+    keeps = pluralize(len(pinning), "pod without a budget keeps its worker", "pods without a budget keep their workers")
     yield hint(f"{keeps} from leaving: {where}", mend)
 
 
@@ -28,7 +28,7 @@ def pinned(view: ClusterView, policy: Policy) -> Iterator[Pod]:
     careful = {pool.name for pool in policy.pools if pool.removal.kube_system}
     workers = {node.name for node in view.nodes if node.pool in careful and not node.control_plane}
     pods = [pod for pod in view.pods or () if pod.namespace == KUBE_SYSTEM]
-    ledger = Ledger(view.budgets, pods)
+    ledger = BudgetTracker(view.budgets, pods)
     for pod in pods:
         if pod.node in workers and pod.movable and not marked_safe(pod) and not ledger.covering(pod):
             yield pod

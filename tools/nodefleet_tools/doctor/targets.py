@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from nodefleet.domain.observation import LaunchTarget
-from nodefleet.domain.policy import Pool
+from nodefleet.model.snapshot import LaunchTarget
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.doctor.patient import Patient
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-from nodefleet.domain.machines import Market
+from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.played import Frame, Played, Standing
 
 MOST = 1500  # points: more than a screen has

@@ -9,11 +9,22 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.domain.decision import Decision, PoolDecision
-from nodefleet.domain.fleet import expected
-from nodefleet.domain.machines import Node, Notice, NoticeKind
-from nodefleet.domain.memory import Level
-from nodefleet.domain.operations import Assign, Cleanup, Keep, Launch, Open, Operation, Removal, Step, Uncordon, Why
+from nodefleet.model.decision import Decision, PoolDecision
+from nodefleet.model.inventory import Node, Notice, NoticeKind
+from nodefleet.model.operations import (
+    Assign,
+    Cleanup,
+    Create,
+    Launch,
+    Operation,
+    Removal,
+    RemovalReason,
+    Save,
+    Step,
+    Uncordon,
+)
+from nodefleet.model.state import Level
+from nodefleet.phases import count_expected
 from nodefleet.ports import Changes, Lease
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.machines import Machine
@@ -115,9 +126,9 @@ class Accounts:
     def _planned(self, run: Run, plan: Sequence[Step], pool: str = "") -> None:
         for step in plan:
             match step:
-                case Open(operation) | Keep(operation):
+                case Create(operation) | Save(operation):
                     self._opened.add(operation.id)
-                    leaves = isinstance(operation, Removal) and operation.why is Why.VOLUNTARY
+                    leaves = isinstance(operation, Removal) and operation.why is RemovalReason.VOLUNTARY
                     if leaves and pool in run.unread and self._was_measured(pool):
                         detail = f"{operation.id}: {run.unread[pool]}"
                         self._guard.broken(run.name, Rule.BLIND, detail)
@@ -146,7 +157,7 @@ class Accounts:
         nodes = [node for node in world.kube.nodes.values() if node.pool == pool.pool and self._may_be_ready(node, run)]
         ghosts = {node.instance for node in nodes} - there
         asked = sum(
-            expected(each) for each in self._operations() if isinstance(each, Launch) and each.pool == pool.pool
+            count_expected(each) for each in self._operations() if isinstance(each, Launch) and each.pool == pool.pool
         )
         most = len((there | ghosts) - doomed) + asked
         if pool.count.capacity > most:

@@ -8,10 +8,10 @@ does not become whole within `removal.settle` is not waited for: something else 
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from nodefleet.domain.machines import Node
-from nodefleet.domain.operations import Removal, Why
-from nodefleet.domain.policy import Pool
-from nodefleet.domain.workload import Pod
+from nodefleet.model.inventory import Node
+from nodefleet.model.operations import Removal, RemovalReason
+from nodefleet.model.workload import Pod
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.rules import Rule
 
@@ -61,7 +61,7 @@ class Availability:
             for each in self._world.table.operations
             if isinstance(each, Removal) and node.instance and each.instance == node.instance
         ]
-        return bool(open_on) and all(each.why is Why.VOLUNTARY for each in open_on)
+        return bool(open_on) and all(each.why is RemovalReason.VOLUNTARY for each in open_on)
 
     def _is_whole_but_for(self, evicted: Pod, node: Node) -> bool:
         """Every replica is ready that is not one of this node's."""

@@ -1,6 +1,6 @@
 """Disruption budgets as the cluster's own controller counts them, and the Eviction API's answer.
 
-Written apart from `nodefleet.decide.disruption` on purpose: what the autoscaler believes about budgets is checked
+Written apart from `nodefleet.eviction.budgets` on purpose: what the autoscaler believes about budgets is checked
 against this, so it must not be the same code.
 """
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from nodefleet.decide.scheduling.selectors import matches
-from nodefleet.domain.workload import Budget, BudgetStatus, Pod, PodPhase, UnhealthyPodPolicy
-from nodefleet.ports import Evicted, Eviction
+from nodefleet.model.workload import Budget, BudgetStatus, Pod, PodPhase, UnhealthyPodPolicy
+from nodefleet.ports import Eviction, EvictionOutcome
+from nodefleet.scheduling.predicates import matches
 
 _PERCENT = "%"
 
@@ -70,11 +70,11 @@ def _scaled(limit: str, of: int) -> int:
 class Ruling:
     """The Eviction API's answer, and the budget that it was asked of."""
 
-    answer: Evicted
+    answer: EvictionOutcome
     budget: Budget | None = None
 
 
-_GO = Ruling(answer=Evicted(result=Eviction.EVICTED))
+_GO = Ruling(answer=EvictionOutcome(result=Eviction.EVICTED))
 
 
 def ruling(pod: Pod, budgets: Sequence[Budget], pods: Sequence[Pod]) -> Ruling:
@@ -86,7 +86,7 @@ def ruling(pod: Pod, budgets: Sequence[Budget], pods: Sequence[Pod]) -> Ruling:
         return _GO
     if len(speaking) > 1:
         detail = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        return Ruling(answer=Evicted(result=Eviction.SEVERAL_BUDGETS, detail=detail))
+        return Ruling(answer=EvictionOutcome(result=Eviction.SEVERAL_BUDGETS, detail=detail))
     (budget,) = speaking
     now = status(budget, pods)
     if not pod.ready:
@@ -99,4 +99,4 @@ def ruling(pod: Pod, budgets: Sequence[Budget], pods: Sequence[Pod]) -> Ruling:
         f"The disruption budget {budget.name} needs {now.desired_healthy} healthy pods"
         f" and has {now.current_healthy} currently"
     )
-    return Ruling(answer=Evicted(result=Eviction.REFUSED, detail=detail), budget=budget)
+    return Ruling(answer=EvictionOutcome(result=Eviction.REFUSED, detail=detail), budget=budget)

@@ -100,7 +100,7 @@ class SimTime:
     def now(self) -> datetime:
         return self._clock.now + self._skew
 
-    def left(self) -> timedelta:
+    def remaining(self) -> timedelta:
         return self._run.limit - self._clock.now
 
     def sleep(self, duration: timedelta) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from nodefleet.domain.machines import Instance, InstanceType
-from nodefleet.domain.operations import Launch
 from nodefleet.errors import ChangedError, DeniedError, UnavailableError
-from nodefleet.ports import Answer
+from nodefleet.model.inventory import Instance, InstanceType
+from nodefleet.model.operations import Launch
+from nodefleet.ports import LaunchResult
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.invariants import Guard
@@ -31,7 +31,7 @@ class SimCloud:
         known = self._ec2.shop.types
         return tuple(known[name] for name in sorted(set(types)) if name in known)
 
-    def launch(self, launch: Launch) -> Answer:
+    def launch(self, launch: Launch) -> LaunchResult:
         before = set(self._ec2.machines)
         answer = self._ec2.launch(launch, self._run.name)
         if answer is None:

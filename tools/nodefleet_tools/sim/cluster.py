@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from nodefleet.domain.machines import Node
-from nodefleet.domain.names import LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
-from nodefleet.domain.observation import ClusterView
-from nodefleet.domain.operations import Cordon, PodRef
-from nodefleet.domain.workload import Budget, Pod, Taint
 from nodefleet.errors import ChangedError
-from nodefleet.ports import Evicted, Eviction
+from nodefleet.model.inventory import Node
+from nodefleet.model.names import LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
+from nodefleet.model.operations import Cordon, PodRef
+from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.workload import Budget, Pod, Taint
+from nodefleet.ports import Eviction, EvictionOutcome
 from nodefleet_tools.sim.budgets import ruling, status
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.invariants import Guard
@@ -93,16 +93,16 @@ class SimCluster:
             raise ChangedError(f"node {node} is not the worker {instance}")
         self._kube.put_node(replace(there, pool=pool, labels={**there.labels, POOL_LABEL: pool}))
 
-    def evict(self, pod: PodRef) -> Evicted:
+    def evict(self, pod: PodRef) -> EvictionOutcome:
         there = self._pod(pod)
         if there is None:
-            return Evicted(result=Eviction.GONE)
+            return EvictionOutcome(result=Eviction.GONE)
         pods = tuple(self._kube.pods.values())
         found = ruling(there, tuple(self._kube.budgets.values()), pods)
         if found.answer.result is not Eviction.EVICTED:
             return found.answer
         if pod.namespace in self._kube.closing:
-            return Evicted(result=Eviction.WAITS, detail=f"namespace {pod.namespace} is being terminated")
+            return EvictionOutcome(result=Eviction.WAITS, detail=f"namespace {pod.namespace} is being terminated")
         self._kubelets.delete(there)
         self._guard.evicted(self._run, there)
         return found.answer

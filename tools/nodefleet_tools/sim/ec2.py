@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TypeAlias
 
-from nodefleet.domain.machines import Instance, InstanceState, Market, Notice, NoticeKind
-from nodefleet.domain.operations import Launch, Refusal, RefusalKind
-from nodefleet.ports import Answer
+from nodefleet.model.inventory import Instance, InstanceState, Market, Notice, NoticeKind
+from nodefleet.model.operations import Launch, Refusal, RefusalKind
+from nodefleet.ports import LaunchResult
 from nodefleet_tools.sim.clock import Clock
 from nodefleet_tools.sim.machines import CloudSettings, Machine
 from nodefleet_tools.sim.shop import QUOTA, Shop
@@ -27,7 +27,7 @@ class _Sent:
     """A request that was answered, by its token."""
 
     request: tuple[object, ...]
-    answer: Answer
+    answer: LaunchResult
 
 
 class Ec2:
@@ -85,7 +85,7 @@ class Ec2:
 
     # ── launching ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def launch(self, launch: Launch, by: str) -> Answer | None:
+    def launch(self, launch: Launch, by: str) -> LaunchResult | None:
         """The answer to a request; none if its token came with other parameters before."""
         request = _request(launch)
         sent = self._tokens.get(launch.token)
@@ -93,7 +93,7 @@ class Ec2:
             sent = self._tokens[launch.token] = _Sent(request=request, answer=self._fulfilled(launch, by))
         return sent.answer if sent.request == request else None
 
-    def _fulfilled(self, launch: Launch, by: str) -> Answer:
+    def _fulfilled(self, launch: Launch, by: str) -> LaunchResult:
         if launch.template not in self.templates:
             return _invalid(launch, "InvalidLaunchTemplateId.NotFound")
         if self.subnets.get(launch.subnet) != launch.zone:
@@ -116,7 +116,7 @@ class Ec2:
                 by=by,
             )
             made.append(machine.id)
-        return Answer(instances=tuple(made), refusals=tuple(refused.values()))
+        return LaunchResult(instances=tuple(made), refusals=tuple(refused.values()))
 
     def _obtainable(self, name: str, launch: Launch, refused: dict[str, Refusal]) -> bool:
         if name in refused:
@@ -260,10 +260,10 @@ class Ec2:
         return Random(f"{self._seed}/{identity}/{purpose}")  # noqa: S311  # repeatable on purpose
 
 
-def _invalid(launch: Launch, code: str) -> Answer:
+def _invalid(launch: Launch, code: str) -> LaunchResult:
     remedy = "Look at the launch template, its subnet and the pool's types"
     refusals = (Refusal(type=name, kind=RefusalKind.INVALID, code=code, remedy=remedy) for name in launch.types)
-    return Answer(refusals=tuple(refusals))
+    return LaunchResult(refusals=tuple(refusals))
 
 
 def _request(launch: Launch) -> tuple[object, ...]:

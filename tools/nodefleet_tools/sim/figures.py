@@ -4,8 +4,8 @@ from datetime import timedelta
 from math import inf
 from statistics import median
 
-from nodefleet.domain.decision import Action
-from nodefleet.domain.machines import Market
+from nodefleet.model.decision import Action
+from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.machines import SETUP
 from nodefleet_tools.sim.played import Figures
 from nodefleet_tools.sim.recording import Recorder, hours, usd

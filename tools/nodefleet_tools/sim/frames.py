@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from nodefleet.domain.machines import InstanceState, Node
-from nodefleet.domain.readings import Reading
+from nodefleet.model.inventory import InstanceState, Node
+from nodefleet.model.readings import Reading
 from nodefleet_tools.sim.load import Service
 from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.played import Standing, WorkerSeen

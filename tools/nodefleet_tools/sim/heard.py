@@ -4,13 +4,12 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.decide.bounds import settle
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action, PoolDecision
-from nodefleet.domain.events import Event
-from nodefleet.domain.operations import CancelRemoval, Launch, Open, Operation, Purpose, Removal, Why
-from nodefleet.domain.records import DecisionRecord
-from nodefleet.domain.wording import some
+from nodefleet.engine.target.bounds import resolve_target
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action, DecisionRecord, PoolDecision
+from nodefleet.model.events import Event
+from nodefleet.model.names import some
+from nodefleet.model.operations import CancelRemoval, Create, Launch, Operation, Purpose, Removal, RemovalReason
 from nodefleet_tools.sim.hooks import Call, Moment
 from nodefleet_tools.sim.played import Decided, Mark, MarkKind
 from nodefleet_tools.sim.world import World
@@ -78,7 +77,7 @@ class Heard:
     def _under_way(self, operation: Operation) -> None:
         if isinstance(operation, Launch):
             self.launched.setdefault(operation.id, operation.started)
-        elif isinstance(operation, Removal) and operation.why is Why.VOLUNTARY:
+        elif isinstance(operation, Removal) and operation.why is RemovalReason.VOLUNTARY:
             self._removals[operation.id] = operation.started
 
     def _decision(self, record: DecisionRecord) -> None:
@@ -97,8 +96,8 @@ def decided(record: DecisionRecord) -> list[Decided]:
 
 
 def _decided(at: datetime, pool: PoolDecision) -> Decided:
-    by = settle(pool.bounds).by
-    launches = [step.operation for step in pool.plan if isinstance(step, Open) and isinstance(step.operation, Launch)]
+    by = resolve_target(pool.bounds).by
+    launches = [step.operation for step in pool.plan if isinstance(step, Create) and isinstance(step.operation, Launch)]
     bought = any(launch.purpose is Purpose.GROW for launch in launches)
     back = any(isinstance(step, CancelRemoval) for step in pool.plan)
     return Decided(

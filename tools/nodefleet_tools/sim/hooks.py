@@ -15,7 +15,7 @@ P = TypeVar("P")
 
 # The ports whose calls leave the process. Numbers count these only.
 EXTERNAL = frozenset({"cloud", "cluster", "gauges", "store", "history", "archive", "time"})
-_INSIDE = frozenset({"now", "left", "calls"})  # reading one's own watch is no call
+_INSIDE = frozenset({"now", "remaining", "calls"})  # reading one's own watch is no call
 
 
 class KilledError(BaseException):

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.decide.scheduling.fits import tolerates_leaving
-from nodefleet.domain.machines import Node
-from nodefleet.domain.operations import Cordon, Launch, Removal
-from nodefleet.domain.policy import Pool
-from nodefleet.domain.workload import Pod
+from nodefleet.model.inventory import Node
+from nodefleet.model.operations import Cordon, Launch, Removal
+from nodefleet.model.workload import Pod
+from nodefleet.policy.pool import Pool
+from nodefleet.scheduling.predicates import tolerates_leaving
 from nodefleet_tools.sim.accounts import OLD_VIEW, Accounts
 from nodefleet_tools.sim.availability import Availability
 from nodefleet_tools.sim.budgets import covered, status

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
-from nodefleet.domain.machines import Node
-from nodefleet.domain.workload import Budget, Pod, Volume
+from nodefleet.model.inventory import Node
+from nodefleet.model.workload import Budget, Pod, Volume
 from nodefleet_tools.sim.clock import Clock
 from nodefleet_tools.sim.machines import Range
 
@@ -60,7 +60,7 @@ class Traits:
     cpu_use: float = 0.5  # of what it asks for
     memory_use: float = 0.8
     stuck: bool = False  # a finalizer holds it when it is to go
-    # Reasons of the scheduler that `nodefleet.decide.scheduling` does not model. Change them, then call `Kube.changed`.
+    # Reasons of the scheduler that `nodefleet.scheduling` does not model. Change them, then call `Kube.changed`.
     refused: str = ""  # no node gets it, and this is the scheduler's message: a claim without a StorageClass, say
     most_on_node: int | None = None  # a node takes so many pods of its owner at most: attach limits
 

@@ -7,7 +7,7 @@ loses patience, and one that was to go stays "terminating" for ever.
 from dataclasses import replace
 from datetime import timedelta
 
-from nodefleet.domain.workload import Pod, PodPhase
+from nodefleet.model.workload import Pod, PodPhase
 from nodefleet_tools.sim.kube import Kube
 
 

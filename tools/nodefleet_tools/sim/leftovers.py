@@ -9,9 +9,9 @@ from collections import defaultdict, deque
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.domain.machines import InstanceState, Node
-from nodefleet.domain.operations import Cleanup
-from nodefleet.domain.policy import Pool
+from nodefleet.model.inventory import InstanceState, Node
+from nodefleet.model.operations import Cleanup
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule

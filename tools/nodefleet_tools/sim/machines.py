@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
-from nodefleet.domain.machines import Instance, InstanceState, Market
+from nodefleet.model.inventory import Instance, InstanceState, Market
 
 PERSON = "a person"
 SETUP = "set-up"

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import isnan
 
-from nodefleet.domain.machines import Node
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.readings import Missing, PoolReadings, Reading, Sample
-from nodefleet.domain.workload import PodPhase
+from nodefleet.model.inventory import Node
+from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
+from nodefleet.model.workload import PodPhase
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.clock import Clock
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.kube import Kube, Traits

@@ -8,11 +8,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
-from nodefleet.domain.machines import InstanceState, Node
-from nodefleet.domain.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LABEL
-from nodefleet.domain.policy import Policy
-from nodefleet.domain.resources import Resources
-from nodefleet.domain.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Effect, Pod, Taint
+from nodefleet.model.inventory import InstanceState, Node
+from nodefleet.model.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LABEL
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Effect, Pod, Resources, Taint
+from nodefleet.policy.cluster import Policy
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.kube import Kube
 from nodefleet_tools.sim.kubelets import Kubelets

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nodefleet.domain.machines import Market
+from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.invariants import Guard
 from nodefleet_tools.sim.kube import Kube

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action
-from nodefleet.domain.machines import Market
-from nodefleet.domain.policy import Policy
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action
+from nodefleet.model.inventory import Market
+from nodefleet.policy.cluster import Policy
 
 
 class Standing(Enum):

@@ -9,16 +9,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from nodefleet.decide.signals.predictive import learned
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import Journal
-from nodefleet.domain.machines import Notice
-from nodefleet.domain.memory import HourLoad, Memory, PoolMemory
-from nodefleet.domain.observation import Command
-from nodefleet.domain.readings import Reading
+from nodefleet.engine.signals.predictive import learn_profile
 from nodefleet.errors import NodeFleetError
-from nodefleet.loop.doomed import interrupted
-from nodefleet.loop.run import run
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Notice
+from nodefleet.model.readings import Reading
+from nodefleet.model.snapshot import Command
+from nodefleet.model.state import HourLoad, LoopState, Memory, PoolMemory
+from nodefleet.reconcile.emergency_drain import drain_interrupted
+from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.figures import figures
 from nodefleet_tools.sim.hooks import KilledError
 from nodefleet_tools.sim.played import Fixed, Played
@@ -45,7 +44,7 @@ def play(scenario: Scenario, *, traces: Mapping[str, Points] | None = None, prog
     if profile:
         pool = scene.world.policy.pools[0].name
         memory = Memory(pools={pool: PoolMemory(profile=profile)})
-        scene.world.table.put("journal", "", Journal(memory=memory))
+        scene.world.table.put("journal", "", LoopState(memory=memory))
     recorder = _Run(scene, lambda done: tell(scenario.name, done)).play()
     fixed = tuple(_fixed(scenario, traces, nodes, tell) for nodes in scenario.compare)
     played = _played(scenario, recorder, fixed)
@@ -115,7 +114,7 @@ class _Run:
         self.runs += 1
         owner = f"warned-{self.runs}"
         try:
-            interrupted(self.world.parts(owner, limit=_WARNED), notices, owner=owner)
+            drain_interrupted(self.world.parts(owner, limit=_WARNED), notices, owner=owner)
         except (NodeFleetError, KilledError) as error:
             self.world.guard.did(owner, f"raised: {error}")
 
@@ -156,7 +155,7 @@ def _history(scenario: Scenario, traces: Mapping[str, Points] | None, tell: Prog
         cpu = world.prometheus.readings(pool).cpu
         if isinstance(cpu, Reading) and world.now > begins:
             offset = world.policies.utc_offset(world.policy, world.now)
-            profile = learned(profile, cpu, before.workers, pool.predictive, offset)
+            profile = learn_profile(profile, cpu, before.workers, pool.predictive, offset)
 
     world.clock.every(world.policy.interval.total_seconds(), learn)
     _advance(world, scenario.starts, lambda done: tell("the days before", done))

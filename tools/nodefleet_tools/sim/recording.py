@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
 
-from nodefleet.domain.machines import Notice
+from nodefleet.model.inventory import Notice
 from nodefleet_tools.sim import frames
 from nodefleet_tools.sim.heard import Heard
 from nodefleet_tools.sim.machines import Machine

@@ -1,6 +1,6 @@
 """Which node a waiting pod gets.
 
-Whether a pod may run on a node is asked of `nodefleet.decide.scheduling`, the rules that packing uses too; those are
+Whether a pod may run on a node is asked of `nodefleet.scheduling`, the rules that packing uses too; those are
 compared with the real scheduler's own tables in their tests, not here. Among the nodes that fit the emptiest wins, as
 with the real scheduler's default scoring, where packing takes the first one. There is no preemption.
 
@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
-from nodefleet.decide.scheduling.places import NodeModel
-from nodefleet.decide.scheduling.room import Room
-from nodefleet.domain.machines import Node
-from nodefleet.domain.workload import ZONE_LABEL, Pod, PodPhase, Volume, VolumeKind
+from nodefleet.model.inventory import Node
+from nodefleet.model.workload import ZONE_LABEL, Pod, PodPhase, Volume, VolumeKind
+from nodefleet.scheduling.predicates import NodeModel
+from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet_tools.sim.kube import Kube, Order
 from nodefleet_tools.sim.kubelets import Kubelets
 
@@ -47,7 +47,7 @@ class Scheduler:
 
     def _round(self, waiting: Iterable[Pod]) -> None:
         kube = self._kube
-        room = Room([_model(node) for node in kube.nodes.values()], kube.pods.values())
+        room = SchedulerSimulation([_model(node) for node in kube.nodes.values()], kube.pods.values())
         share = {node.name: _taken(node, kube.pods_on(node.name)) for node in kube.nodes.values()}
         in_vain: set[object] = set()
         for pod in waiting:
@@ -61,7 +61,7 @@ class Scheduler:
                 in_vain.add(shape)
             self._give_up(pod)
 
-    def _placed(self, pod: Pod, room: Room, share: dict[str, float]) -> str | None:
+    def _placed(self, pod: Pod, room: SchedulerSimulation, share: dict[str, float]) -> str | None:
         if self._kube.traits_of(pod).refused:
             return None
         for name in sorted(share, key=lambda name: (share[name], name)):

@@ -7,9 +7,9 @@ quota is. What nobody spoke of can be had.
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from nodefleet.domain.machines import InstanceType, Market
-from nodefleet.domain.operations import Refusal, RefusalKind
-from nodefleet.domain.resources import Resources
+from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.operations import Refusal, RefusalKind
+from nodefleet.model.workload import Resources
 
 GIB = 1 << 30
 NO_CAPACITY = "InsufficientInstanceCapacity"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from nodefleet.domain.metrics import Metric
 from nodefleet.errors import ChangedError
+from nodefleet.model.names import Metric
 from nodefleet_tools.sim.hooks import Run
 
 Measured: TypeAlias = tuple[Metric, float]

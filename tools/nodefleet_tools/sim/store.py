@@ -4,14 +4,14 @@ import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import Usage
-from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Adopt, Command, Drain, Recycle
-from nodefleet.domain.plain import from_plain, kind_of
-from nodefleet.domain.records import DecisionRecord, PolicyVersion
 from nodefleet.errors import ChangedError, LostLeaseError
-from nodefleet.ports import Changes, Held, Lease, State
+from nodefleet.model.decision import DecisionRecord, PolicyVersion
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Notice
+from nodefleet.model.serialization import from_plain, kind_of
+from nodefleet.model.snapshot import Adopt, Command, Drain, Recycle
+from nodefleet.model.state import Usage
+from nodefleet.ports import Changes, Lease, LeaseHeld, State
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.invariants import Guard
 from nodefleet_tools.sim.rules import Rule
@@ -33,10 +33,10 @@ class SimStore:
     def wake(self) -> None:
         self._table.wake += 1
 
-    def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | Held:
+    def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         held = self._table.lease
         if held is not None and held.owner != owner and now <= held.expires + skew:
-            return Held(owner=held.owner, expires=held.expires)
+            return LeaseHeld(owner=held.owner, expires=held.expires)
         self._table.fence += 1
         self._table.lease = Lease(owner=owner, fence=self._table.fence, expires=until)
         self._run.fence = self._table.fence

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 
-from nodefleet.domain.decision import BoundSource
-from nodefleet.domain.wording import counted
+from nodefleet.model.decision import BoundSource
+from nodefleet.model.names import pluralize
 from nodefleet_tools.sim.played import Fixed, Played
 
 _HOUR = timedelta(hours=1)
@@ -100,7 +100,7 @@ def _actions(played: Played) -> Fact:
     lost = len(restored) - ahead
     notes = [f"{lost} for workers that were lost"] if lost else []
     notes += [f"{ahead} ahead of workers that were replaced"] if ahead else []
-    notes.append(f"{counted(figures.launched, 'machine', 'machines')} launched, {figures.removed} removed")
+    notes.append(f"{pluralize(figures.launched, 'machine', 'machines')} launched, {figures.removed} removed")
     return Fact(label="Actions", value=f"{figures.grows} up, {figures.shrinks} down", note="; ".join(notes))
 
 

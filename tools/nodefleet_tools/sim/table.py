@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.events import Event
-from nodefleet.domain.journal import Journal
-from nodefleet.domain.machines import Notice
-from nodefleet.domain.observation import Adopt, Drain, Pause, Recycle, Scale
-from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal
-from nodefleet.domain.plain import from_plain, kind_of, to_plain
-from nodefleet.domain.records import DecisionRecord, PolicyVersion
+from nodefleet.model.decision import DecisionRecord, PolicyVersion
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Notice
+from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
+from nodefleet.model.serialization import from_plain, kind_of, to_plain
+from nodefleet.model.snapshot import Adopt, Deployment, Drain, Pause, Recycle, Scale
+from nodefleet.model.state import LoopState
 from nodefleet.ports import Lease, State
 from nodefleet_tools.sim.clock import Clock
 
@@ -109,8 +108,8 @@ class Table:
         return self.stored("policy", _policy)
 
     @property
-    def journal(self) -> Journal:
-        return next(iter(self.all("journal", Journal)), Journal())
+    def journal(self) -> LoopState:
+        return next(iter(self.all("journal", LoopState)), LoopState())
 
     @property
     def commands(self) -> tuple[Pause | Scale, ...]:

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from nodefleet.decide.scheduling.fits import CORDON, tolerates
-from nodefleet.decide.scheduling.selectors import NAME_FIELD, admits
-from nodefleet.domain.machines import Node
-from nodefleet.domain.workload import (
+from nodefleet.model.inventory import Node
+from nodefleet.model.workload import (
     Effect,
     NodeTerm,
     Owner,
@@ -25,6 +23,7 @@ from nodefleet.domain.workload import (
     Volume,
     VolumeKind,
 )
+from nodefleet.scheduling.predicates import CORDON, NAME_FIELD, admits, tolerates
 from nodefleet_tools.sim.kube import Kube, Traits
 from nodefleet_tools.sim.kubelets import Kubelets
 from nodefleet_tools.sim.nodes import NOT_READY, UNREACHABLE

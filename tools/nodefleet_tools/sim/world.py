@@ -13,16 +13,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from nodefleet.adapters.policy.reader import PolicyReader, digest_of
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.machines import Instance, Market, Node, Notice, NoticeKind
-from nodefleet.domain.observation import LaunchTarget
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.domain.problems import RefusedError
-from nodefleet.domain.records import PolicyVersion
-from nodefleet.domain.resources import Resources
-from nodefleet.domain.workload import Budget, Pod, Selector
-from nodefleet.loop.parts import Parts
+from nodefleet.model.decision import PolicyVersion
+from nodefleet.model.inventory import Instance, Market, Node, Notice, NoticeKind
+from nodefleet.model.serialization import ValidationError
+from nodefleet.model.snapshot import Deployment, LaunchTarget
+from nodefleet.model.workload import Budget, Pod, Resources, Selector
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.loading import PolicyReader, digest_of
+from nodefleet.policy.pool import Pool
+from nodefleet.ports import Runtime
 from nodefleet_tools.sim.accounts import LEAD_CLOCKS
 from nodefleet_tools.sim.clock import Clock, SimTime
 from nodefleet_tools.sim.cloud import SimCloud
@@ -120,12 +119,12 @@ class World:
         limit: timedelta = LAMBDA_LIMIT,
         skew: timedelta = timedelta(0),
         hooks: Sequence[Hook] = (),
-    ) -> Parts:
+    ) -> Runtime:
         """Ports for one run that is stopped after `limit`, whose clock is wrong by `skew`."""
         run = Run(name=owner, limit=self.now + limit, hooks=list(hooks), began=self.now)
         self.runs[owner] = run
         store = SimStore(self.table, self.guard, run)
-        return Parts(
+        return Runtime(
             cluster_id=self.name,
             time=hooked(SimTime(self.clock, run, skew), "time", run, self.faults),
             store=hooked(store, "store", run, self.faults),
@@ -319,7 +318,7 @@ def _readable(policies: PolicyReader, version: PolicyVersion) -> Policy:
     """One that a newer release refuses counts as far as it can be read."""
     try:
         return policies.read(version.data)
-    except RefusedError:
+    except ValidationError:
         return policies.salvage(version.data)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from nodefleet.adapters.aws.failures import DENIALS, calling, code_of
+from nodefleet.adapters.aws.errors import DENIALS, calling, code_of
 from nodefleet.errors import ChangedError, DeniedError
 
 PART = "S3"
@@ -48,13 +48,13 @@ class S3Archive:
                         f"{name} is not in {self._bucket} any more: it is kept for some weeks"
                     ) from problem
                 if code_of(problem) in DENIALS:
-                    raise _denied(self._bucket, name, code_of(problem)) from problem
+                    raise _denied_error(self._bucket, name, code_of(problem)) from problem
                 raise
             content: bytes = answer["Body"].read()  # may break off too
             return content
 
 
-def _denied(bucket: str, name: str, code: str) -> DeniedError:
+def _denied_error(bucket: str, name: str, code: str) -> DeniedError:
     """S3 also says so of what is not there, to whoever may not list the bucket."""
     cause = f"GetObject of {name} in {bucket}: {code}"
     return DeniedError(PART, cause, "Either it is not there any more, or s3:GetObject on this prefix is not allowed")

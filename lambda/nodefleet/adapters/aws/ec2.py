@@ -1,8 +1,4 @@
-"""One cluster's machines in EC2, found by its tag.
-
-Everything that acts on a machine names it by id and looks at it once more right before: it must carry the cluster's
-tag and be a worker. IAM says the same; a mistake in one of the two does no harm.
-"""
+"""One cluster's instances in EC2, found by its tag."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +7,13 @@ from typing import Any
 
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from nodefleet.adapters.aws import launching
-from nodefleet.adapters.aws.catalog import Catalog
-from nodefleet.adapters.aws.failures import calling, code_of, said_in
+from nodefleet.adapters.aws import create_fleet
+from nodefleet.adapters.aws.errors import calling, code_of, said_in
+from nodefleet.adapters.aws.instance_types import Catalog
 from nodefleet.adapters.aws.session import Session
-from nodefleet.domain.machines import Instance, InstanceState, InstanceType, Market
-from nodefleet.domain.names import (
+from nodefleet.errors import ChangedError, DeniedError, UnavailableError
+from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market
+from nodefleet.model.names import (
     ROLE_WORKER,
     STATUS_JOIN_FAILED,
     TAG_CAPACITY,
@@ -28,9 +25,15 @@ from nodefleet.domain.names import (
     TAG_TEMPLATE,
     TAG_TEMPLATE_VERSION,
 )
-from nodefleet.domain.operations import Launch
-from nodefleet.errors import ChangedError, DeniedError, UnavailableError
-from nodefleet.ports import Answer
+from nodefleet.model.operations import Launch
+from nodefleet.ports import LaunchResult
+
+# ── instances ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# One cluster's machines in EC2, found by its tag.
+#
+# Everything that acts on a machine names it by id and looks at it once more right before: it must carry the cluster's
+# tag and be a worker. IAM says the same; a mistake in one of the two does no harm.
+
 
 PAGE = 500  # EC2 gives up to 1,000; smaller pages answer within the read timeout
 
@@ -58,7 +61,7 @@ class Ec2:
         with calling("EC2"):
             pages = self._client().get_paginator("describe_instances")
             found = {
-                raw["InstanceId"]: _decoded(raw)
+                raw["InstanceId"]: _decode_instance(raw)
                 for page in pages.paginate(Filters=ours, PaginationConfig={"PageSize": PAGE})
                 for raw in _instances_in(page)
                 if self._is_ours(raw)  # a filter's value may hold wildcards
@@ -66,22 +69,22 @@ class Ec2:
         return tuple(found.values())
 
     def instance(self, identity: str) -> Instance | None:
-        raw = self._described(identity)
-        return _decoded(raw) if raw and self._is_ours(raw) else None
+        raw = self._describe(identity)
+        return _decode_instance(raw) if raw and self._is_ours(raw) else None
 
     def catalog(self, types: Sequence[str]) -> tuple[InstanceType, ...]:
         return self._catalog.of(types)
 
-    def launch(self, launch: Launch) -> Answer:
+    def launch(self, launch: Launch) -> LaunchResult:
         with calling("EC2"):
             try:
-                response = self._client().create_fleet(**launching.request(launch, self._cluster))
+                response = self._client().create_fleet(**create_fleet.fleet_request(launch, self._cluster))
             except ClientError as problem:
-                refused = launching.refused(launch, code_of(problem), said_in(problem))
+                refused = create_fleet.refused_launch(launch, code_of(problem), said_in(problem))
                 if refused is None:
                     raise
                 return refused
-        return launching.answer(launch, response)
+        return create_fleet.launch_result(launch, response)
 
     def terminate(self, instance: str) -> None:
         current = self._own_worker(instance, "terminated")
@@ -121,18 +124,18 @@ class Ec2:
 
     def _own_worker(self, identity: str, to_be: str) -> Instance | None:
         """The worker as it is now; none if EC2 does not know it. An error for every other machine."""
-        raw = self._described(identity)
+        raw = self._describe(identity)
         if raw is None:
             return None
         if not self._is_ours(raw):
             raise ChangedError(f"{identity} was to be {to_be}, but does not carry {TAG_CLUSTER}={self._cluster}")
-        current = _decoded(raw)
+        current = _decode_instance(raw)
         if not current.worker:
             remedy = f"If it is one, tag it {TAG_ROLE}={ROLE_WORKER}; the control plane is never touched"
             raise DeniedError("EC2", f"{identity} was to be {to_be}, but is not a worker", remedy)
         return current
 
-    def _described(self, identity: str) -> Mapping[str, Any] | None:
+    def _describe(self, identity: str) -> Mapping[str, Any] | None:
         with calling("EC2"):
             try:
                 page = self._client().describe_instances(InstanceIds=[identity])
@@ -159,7 +162,7 @@ def _tags(raw: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in raw.get("Tags") or []}
 
 
-def _decoded(raw: Mapping[str, Any]) -> Instance:
+def _decode_instance(raw: Mapping[str, Any]) -> Instance:
     tags = _tags(raw)
     try:
         return Instance(
@@ -186,3 +189,30 @@ def _market(raw: Mapping[str, Any], tags: Mapping[str, str]) -> Market:
     """EC2 names no lifecycle for On-Demand; the tag we launched it with then tells the same."""
     lifecycle = raw.get("InstanceLifecycle") or tags.get(TAG_CAPACITY)
     return Market.SPOT if lifecycle == Market.SPOT.value else Market.ON_DEMAND
+
+
+# ── cluster lookup ───────────────────────────────────────────────────────────────────────────────────────────────────
+# Whose an instance is: the clusters that these instances are tagged for.
+
+
+_VALUES = 200  # that a filter may have
+
+
+def clusters_of(session: Session, instances: Sequence[str]) -> Mapping[str, str]:
+    """The cluster of each instance that has one.
+
+    By filter, not by id: an id that EC2 does not know would make it refuse the whole call."""
+    owners: dict[str, str] = {}
+    with calling("EC2"):
+        for start in range(0, len(instances), _VALUES):
+            some = list(instances[start : start + _VALUES])
+            pages = session.client("ec2").get_paginator("describe_instances")
+            for page in pages.paginate(Filters=[{"Name": "instance-id", "Values": some}]):
+                found = (instance for reservation in page["Reservations"] for instance in reservation["Instances"])
+                owners.update(
+                    (instance["InstanceId"], tag["Value"])
+                    for instance in found
+                    for tag in instance.get("Tags", [])
+                    if tag["Key"] == TAG_CLUSTER
+                )
+    return owners

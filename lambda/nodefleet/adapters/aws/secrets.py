@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from nodefleet.adapters.aws.failures import calling, code_of
-from nodefleet.adapters.logins import ApiLogin, Login, MetricsLogin, SlackHook
+from nodefleet.adapters.aws.errors import calling, code_of
+from nodefleet.adapters.credentials import ApiLogin, Login, MetricsLogin, SlackHook
 from nodefleet.errors import DeniedError, MisconfiguredError, NodeFleetError, UnavailableError
 
 PART = "Secrets Manager"
@@ -63,7 +63,7 @@ class Secrets:
             if kept and isinstance(login, kind) and secret not in self._refused and self._age(kept) < self._kept_for:
                 return login
             try:
-                fresh = _decoded(secret, kind, self._text(secret))
+                fresh = _decode_login(secret, kind, self._text(secret))
             except UnavailableError:
                 if isinstance(login, kind) and secret not in self._refused:
                     return login
@@ -97,7 +97,7 @@ class Secrets:
             try:
                 answer = self._client().get_secret_value(SecretId=secret)
             except ClientError as problem:
-                explained = _explained(secret, problem)
+                explained = _explain_error(secret, problem)
                 if explained is None:
                     raise
                 raise explained from problem
@@ -107,7 +107,7 @@ class Secrets:
         return text
 
 
-def _explained(secret: str, problem: ClientError) -> NodeFleetError | None:
+def _explain_error(secret: str, problem: ClientError) -> NodeFleetError | None:
     """What a code means for a secret; none where `calling` says it as well."""
     match code_of(problem):
         case "ResourceNotFoundException":
@@ -127,7 +127,7 @@ def _explained(secret: str, problem: ClientError) -> NodeFleetError | None:
             return None
 
 
-def _decoded(secret: str, kind: type[L], text: str) -> L:
+def _decode_login(secret: str, kind: type[L], text: str) -> L:
     try:
         return _login(kind, text)
     except MisconfiguredError as problem:

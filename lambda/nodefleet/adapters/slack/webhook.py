@@ -1,30 +1,39 @@
-"""Sends to Slack, and says what its answers mean.
-
-    answer                       means
-    2xx                          delivered
-    429                          waited for as long as Slack asks, a few times; then it is throttled
-    5xx, no answer, 408, 425     Slack is away
-    400, 413                     this message is never taken
-    every other                  the webhook itself no longer works: a person has to mend it
-
-The address is the only secret that posting needs. It stands in no log line, no error and no representation; what
-`requests` raises has it in its text, so none of that is passed on.
-"""
+"""Sends messages to Slack, and answers Lambda for what could not be sent."""
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
 import requests
 
-from nodefleet.adapters.logins import SlackHook
-from nodefleet.errors import DeniedError, MalformedError, ThrottledError, UnavailableError
-from nodefleet.notifying.limits import Limits
-from nodefleet.ports import Time
+from nodefleet.adapters.aws import incoming
+from nodefleet.adapters.credentials import SlackHook
+from nodefleet.adapters.slack.message import Links, build_message, payload, plain
+from nodefleet.errors import DeniedError, MalformedError, NodeFleetError, ThrottledError, UnavailableError
+from nodefleet.model.names import Metric
+from nodefleet.notifications.delivery import DeliveryLog, DeliveryResult, DeliveryRuntime, deliver
+from nodefleet.notifications.grouping import Notification
+from nodefleet.notifications.incoming import DeliveryLimits, IncomingBatch, MalformedItem
+from nodefleet.ports import Telemetry, Time
+
+# ── webhook ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Sends to Slack, and says what its answers mean.
+#
+#     answer                       means
+#     2xx                          delivered
+#     429                          waited for as long as Slack asks, a few times; then it is throttled
+#     5xx, no answer, 408, 425     Slack is away
+#     400, 413                     this message is never taken
+#     every other                  the webhook itself no longer works: a person has to mend it
+#
+# The address is the only secret that posting needs. It stands in no log line, no error and no representation; what
+# `requests` raises has it in its text, so none of that is passed on.
+
 
 SLACK = "Slack"
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,59}")  # Slack answers with one word
@@ -45,7 +54,7 @@ REMEDIES = {
 
 
 class Webhook:
-    def __init__(self, hook: SlackHook, time: Time, limits: Limits) -> None:
+    def __init__(self, hook: SlackHook, time: Time, limits: DeliveryLimits) -> None:
         self._hook = hook
         self._time = time
         self._limits = limits
@@ -55,28 +64,28 @@ class Webhook:
     def post(self, payload: Mapping[str, Any]) -> None:
         """UnavailableError: not now. DeniedError: the webhook is broken. MalformedError: this message never works."""
         for left in reversed(range(self._limits.tries)):
-            wait = self._tried(payload)
+            wait = self._try_post(payload)
             if wait is None:
                 return
-            too_long = wait > self._limits.longest_wait or self._time.left() - wait < self._limits.reserve
+            too_long = wait > self._limits.longest_wait or self._time.remaining() - wait < self._limits.reserve
             if too_long or not left:
                 raise ThrottledError(SLACK, f"asks to wait {wait.total_seconds():.0f} s")
             self._time.sleep(wait)
 
-    def _tried(self, payload: Mapping[str, Any]) -> timedelta | None:
+    def _try_post(self, payload: Mapping[str, Any]) -> timedelta | None:
         """None when it was delivered, or how long to wait before the next try."""
         timeout = (self._limits.connect.total_seconds(), self._limits.answer.total_seconds())
         try:
             with self._session.post(
                 self._hook.url, json=payload, timeout=timeout, allow_redirects=False, stream=True
             ) as response:
-                return _judged(response)
+                return _judge_response(response)
         except requests.RequestException as problem:
             cause = f"no answer ({type(problem).__name__})"
         raise UnavailableError(SLACK, cause)  # outside the handler: the cause's text has the address in it
 
 
-def _judged(response: requests.Response) -> timedelta | None:
+def _judge_response(response: requests.Response) -> timedelta | None:
     status = response.status_code
     body = ""
     with suppress(requests.RequestException):  # the status says enough
@@ -96,3 +105,93 @@ def _judged(response: requests.Response) -> timedelta | None:
 def _asked_to_wait(response: requests.Response) -> timedelta:
     asked = response.headers.get("Retry-After", "").strip()
     return timedelta(seconds=int(asked)) if _SECONDS.fullmatch(asked) else timedelta(seconds=1)
+
+
+# ── messenger ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Letters become messages. Slack gets the plain text of a message whose blocks it does not take, so that a fault in
+# the form never keeps the content from people.
+
+
+class SlackMessenger:
+    def __init__(
+        self, webhook: Webhook, links: Callable[[str], Links], telemetry: Telemetry, limits: DeliveryLimits
+    ) -> None:
+        self._webhook = webhook
+        self._links = links
+        self._telemetry = telemetry
+        self._limits = limits
+        self._known: dict[str, Links] = {}
+
+    def send(self, letter: Notification) -> None:
+        written = build_message(letter, self._links_of(letter.first.cluster), self._limits)
+        try:
+            self._webhook.post(payload(written))
+        except MalformedError as refused:
+            self._telemetry.warn("Slack does not take a message's blocks: only its text is sent", cause=str(refused))
+            self._webhook.post(plain(written))
+
+    def _links_of(self, cluster: str) -> Links:
+        """A message without links is better than none."""
+        if cluster and cluster not in self._known:
+            try:
+                self._known[cluster] = self._links(cluster)
+            except NodeFleetError as error:
+                self._telemetry.warn("a message goes without links", cluster=cluster, cause=str(error))
+                self._known[cluster] = Links()
+        return self._known.get(cluster, Links())
+
+
+# ── notifier ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# From what Lambda brings to messages, and what Lambda is answered.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notifier:
+    parts: DeliveryRuntime
+    event_in: incoming.Reader
+
+    def handle(self, event: Any) -> dict[str, Any]:
+        """A batch of the table's stream, or an alarm. What could not be told comes again: of a batch only from there
+        on, an alarm because an error is raised."""
+        match event:
+            case {"Records": [{"eventSource": incoming.STREAM_SOURCE}, *_] as records}:
+                return incoming.stream_failures(self._deliver(incoming.decode_stream(records, self.event_in)).left)
+            case {"Records": [{"EventSource": incoming.ALARM_SOURCE}, *_] as records}:
+                delivered = self._deliver(incoming.decode_alarms(records))
+                if delivered.error:
+                    raise delivered.error
+            case _:
+                self._set_aside(MalformedItem(key=str(event)[:200], cause="neither the table's stream nor SNS"))
+        return {}
+
+    def _deliver(self, arrived: IncomingBatch) -> DeliveryResult:
+        for spoiled in arrived.spoiled:
+            self._set_aside(spoiled)
+        delivered = deliver(arrived.news, self.parts)
+        if delivered.error:
+            self.parts.telemetry.warn(
+                "not everything could be told", left=len(delivered.left), cause=str(delivered.error)
+            )
+        self.parts.telemetry.line("told people", news=len(arrived.news), messages=delivered.messages)
+        return delivered
+
+    def _set_aside(self, spoiled: MalformedItem) -> None:
+        self.parts.telemetry.metric(Metric.MALFORMED, 1)
+        self.parts.telemetry.warn("set aside: it cannot be understood", key=spoiled.key, cause=spoiled.cause)
+
+
+def notifier(
+    *,
+    hook: SlackHook,
+    sent: DeliveryLog,
+    event_in: incoming.Reader,
+    links: Callable[[str], Links],
+    time: Time,
+    telemetry: Telemetry,
+    limits: DeliveryLimits | None = None,
+) -> Notifier:
+    """All of it, wired. `links` gives where a cluster can be looked at, by the cluster's name."""
+    limits = limits or DeliveryLimits()
+    messenger = SlackMessenger(Webhook(hook, time, limits), links, telemetry, limits)
+    parts = DeliveryRuntime(sent=sent, messenger=messenger, time=time, telemetry=telemetry, limits=limits)
+    return Notifier(parts=parts, event_in=event_in)

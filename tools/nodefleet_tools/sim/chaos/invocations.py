@@ -11,11 +11,11 @@ from datetime import timedelta
 from random import Random
 from traceback import extract_tb
 
-from nodefleet.domain.machines import InstanceState, Notice
 from nodefleet.errors import NodeFleetError
-from nodefleet.loop.doomed import interrupted
-from nodefleet.loop.parts import Parts
-from nodefleet.loop.run import Ran, run
+from nodefleet.model.inventory import InstanceState, Notice
+from nodefleet.ports import Runtime
+from nodefleet.reconcile.emergency_drain import drain_interrupted
+from nodefleet.reconcile.run import RunResult, run
 from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.strikes import Strikes
@@ -96,7 +96,9 @@ class Invocations:
     def _warned(self, batch: Sequence[Sequence[Notice]]) -> bool:
         """One function for all that EC2 said within a moment."""
         notices = tuple(dict.fromkeys(notice for message in batch for notice in message))
-        return self._invoke("event", lambda parts, owner: interrupted(parts, notices, owner=owner), limit=_EVENT_LIMIT)
+        return self._invoke(
+            "event", lambda parts, owner: drain_interrupted(parts, notices, owner=owner), limit=_EVENT_LIMIT
+        )
 
     def _state_changed(self, machine: Machine) -> None:
         known = machine.ours and machine.worker and machine.state in _ENDING
@@ -111,7 +113,7 @@ class Invocations:
     def _started(
         self,
         kind: str,
-        work: Callable[[Parts, str], Ran],
+        work: Callable[[Runtime, str], RunResult],
         *,
         limit: timedelta = LAMBDA_LIMIT,
         retries: Sequence[float] = (),
@@ -146,7 +148,7 @@ class Invocations:
             self._world.clock.after(self._throttles.uniform(*_THROTTLED), again)
 
     def _invoke(
-        self, kind: str, work: Callable[[Parts, str], Ran], *, limit: timedelta, hook: Hook | None = None
+        self, kind: str, work: Callable[[Runtime, str], RunResult], *, limit: timedelta, hook: Hook | None = None
     ) -> bool:
         """Within its turn. Whether it went well."""
         self._figures["runs"] += 1
@@ -156,7 +158,7 @@ class Invocations:
         parts = self._world.parts(name, limit=limit, skew=timedelta(seconds=skew), hooks=hooks)
         return self._went_well(name, lambda: work(parts, name))
 
-    def _went_well(self, name: str, work: Callable[[], Ran]) -> bool:
+    def _went_well(self, name: str, work: Callable[[], RunResult]) -> bool:
         guard, record = self._world.guard, self._world.runs[name]
         guard.did(name, "begins")
         try:
@@ -179,7 +181,7 @@ class Invocations:
         return True
 
 
-def _summary(ran: Ran) -> str:
+def _summary(ran: RunResult) -> str:
     if ran.held:
         return f"{ran.held.owner} is at work"
     did = "; ".join(ran.did) or "did nothing"

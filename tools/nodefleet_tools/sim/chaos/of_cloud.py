@@ -3,9 +3,9 @@
 from datetime import timedelta
 from random import Random
 
-from nodefleet.domain.machines import Market, NoticeKind
-from nodefleet.domain.operations import RefusalKind
-from nodefleet.domain.policy import RemovalRules
+from nodefleet.model.inventory import Market, NoticeKind
+from nodefleet.model.operations import RefusalKind
+from nodefleet.policy.pool import RemovalRules
 from nodefleet_tools.sim.chaos.drawing import coin
 from nodefleet_tools.sim.chaos.stage import Stage
 from nodefleet_tools.sim.shop import QUOTA

@@ -5,10 +5,10 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.events import Event
-from nodefleet.domain.observation import Command, Pause, Recycle, Scale
 from nodefleet.errors import NodeFleetError
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.events import Event
+from nodefleet.model.snapshot import Command, Pause, Recycle, Scale
 from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.scene import SECOND_POOL
 from nodefleet_tools.sim.chaos.stage import Stage

@@ -11,31 +11,35 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-from nodefleet.decide import capacity, debris, drain, engine, health, inputs, pending_classes, removal, rotation
-from nodefleet.decide import pool as pool_decision
-from nodefleet.decide.bounds import floor
-from nodefleet.decide.case import Case
-from nodefleet.decide.doubts import Doubts, doubts
-from nodefleet.decide.inputs import Input
-from nodefleet.decide.signals.votes import Opinion
-from nodefleet.domain import fleet
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Bound, Count, Rank
-from nodefleet.domain.events import Event
-from nodefleet.domain.fleet import Phase, Worker
-from nodefleet.domain.memory import PendingClass
-from nodefleet.domain.operations import Launch, Operation, PodRef, Removal, SendLaunch, Step, Uncordon
-from nodefleet.domain.policy import Benefit, Pool, Trust
-from nodefleet.domain.readings import Missing, Reading, Sample
-from nodefleet.domain.workload import Budget, Pod
-from nodefleet.loop import doomed as emergency_drain
-from nodefleet.loop.carry_out import Hands
-from nodefleet.loop.said import Saying, key_of
+from nodefleet import phases
+from nodefleet.engine import context, decide
+from nodefleet.engine import decide as pool_decision
+from nodefleet.engine.context import PoolContext, SignalInput
+from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
+from nodefleet.engine.disruption import candidates, interruption, orphans, rotation, unhealthy
+from nodefleet.engine.signals import pending_pods
+from nodefleet.engine.signals.vote import SignalVote
+from nodefleet.engine.target.bounds import floor
+from nodefleet.eviction import drain
+from nodefleet.model import fleet
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Bound, Rank
+from nodefleet.model.events import Event
+from nodefleet.model.fleet import Count, Phase, Worker
+from nodefleet.model.operations import Launch, Operation, PodRef, Removal, SendLaunch, Step, Uncordon
+from nodefleet.model.readings import Missing, Reading, Sample
+from nodefleet.model.state import PendingClass
+from nodefleet.model.workload import Budget, Pod
 from nodefleet.operations import launch as launch_operation
 from nodefleet.operations import removal as removal_operation
-from nodefleet.operations.leaving import Leaving
+from nodefleet.operations.draining import DrainingNode
 from nodefleet.operations.progress import Progress
-from nodefleet.ports import Evicted, Eviction, Lease
+from nodefleet.policy.cluster import Trust
+from nodefleet.policy.pool import Benefit, Pool
+from nodefleet.ports import Eviction, EvictionOutcome, Lease
+from nodefleet.reconcile import emergency_drain
+from nodefleet.reconcile.alerting import AlertDeduplicator, key_of
+from nodefleet.reconcile.executor import Executor
 from nodefleet_tools.sim import cluster
 from nodefleet_tools.sim.budgets import Ruling
 from nodefleet_tools.sim.store import SimStore
@@ -66,15 +70,15 @@ def _wake_dropped() -> Any:
 @contextmanager
 def _token_not_stored_first() -> Iterator[None]:
     """The request is sent before it is written down."""
-    take = Hands.take
+    take = Executor.execute
 
-    def hasty(hands: Hands, operation: Operation | None, step: Step) -> bool:
+    def hasty(hands: Executor, operation: Operation | None, step: Step) -> bool:
         if not isinstance(step, SendLaunch):
             return take(hands, operation, step)
         with patch.object(hands._book, "flush", lambda: None):  # noqa: SLF001
             return take(hands, operation, step)
 
-    with patch.object(Hands, "take", hasty):
+    with patch.object(Executor, "execute", hasty):
         yield
 
 
@@ -87,13 +91,13 @@ def _new_token_each_time() -> Any:
 def _budgets_forgotten() -> Iterator[None]:
     """Pods are deleted instead of evicted, and nobody asks the budgets before."""
 
-    def everything(leaving: Leaving) -> tuple[PodRef, ...]:
+    def everything(leaving: DrainingNode) -> tuple[PodRef, ...]:
         return leaving.plan.to_evict if leaving.node is not None else ()
 
     def always(_: Pod, __: Sequence[Budget], ___: Sequence[Pod]) -> Ruling:
-        return Ruling(answer=Evicted(result=Eviction.EVICTED))
+        return Ruling(answer=EvictionOutcome(result=Eviction.EVICTED))
 
-    with patch.object(Leaving, "may_go", property(everything)), patch.object(cluster, "ruling", always):
+    with patch.object(DrainingNode, "may_go", property(everything)), patch.object(cluster, "ruling", always):
         yield
 
 
@@ -107,7 +111,7 @@ def _max_ignored() -> Iterator[None]:
     def always(*_: object) -> bool:
         return True
 
-    with patch.object(pool_decision, "limits", only_min), patch.object(launch_operation, "_has_room", always):
+    with patch.object(pool_decision, "limit_bounds", only_min), patch.object(launch_operation, "_has_room", always):
         yield
 
 
@@ -116,22 +120,22 @@ def _orphans_at_first_sight() -> Any:
     ages_ago = datetime(2000, 1, 1, tzinfo=UTC)
 
     def known(workers: Sequence[Worker], pool: Pool, *_: object) -> dict[str, datetime]:
-        return {each.suspicion: ages_ago for each in debris.left_behind(workers, pool)}
+        return {each.suspicion: ages_ago for each in orphans.find_orphans(workers, pool)}
 
-    return patch.object(debris, "suspects", known)
+    return patch.object(orphans, "track_first_seen", known)
 
 
 def _missing_is_zero() -> Any:
-    fresh = inputs.fresh
+    fresh = context.usable_reading
 
-    def zero(sample: Sample, cached: Reading | None, trust: Trust, now: datetime) -> Input:
+    def zero(sample: Sample, cached: Reading | None, trust: Trust, now: datetime) -> SignalInput:
         return (
             Reading(0.0, now - timedelta(seconds=1))
             if isinstance(sample, Missing)
             else fresh(sample, cached, trust, now)
         )
 
-    return patch.object(inputs, "fresh", zero)
+    return patch.object(context, "usable_reading", zero)
 
 
 @contextmanager
@@ -139,7 +143,7 @@ def _interrupted_counts() -> Iterator[None]:
     """A node that EC2 takes is capacity until it is gone."""
     with (
         patch.object(fleet, "COUNTS_AS_CAPACITY", fleet.COUNTS_AS_CAPACITY | {Phase.INTERRUPTED}),
-        patch.object(capacity, "READY_OR_NEARLY", fleet.READY_OR_NEARLY | {Phase.INTERRUPTED}),
+        patch.object(phases, "READY_OR_NEARLY", fleet.READY_OR_NEARLY | {Phase.INTERRUPTED}),
     ):
         yield
 
@@ -152,36 +156,38 @@ def _cordons_are_all_ours() -> Iterator[None]:
         left = [worker.node for worker in workers if worker.operation is None and worker.node and worker.node.cordoned]
         return [Uncordon(node.name, node.removal) for node in left]
 
-    with patch.object(health, "forgotten", forgotten), patch.object(cluster, "is_of", lambda _, __: True):
+    with patch.object(unhealthy, "uncordon_stale", forgotten), patch.object(cluster, "is_of", lambda _, __: True):
         yield
 
 
 def _alerts_by_text() -> Any:
     """An alert is another one when its words are."""
 
-    def by_text(saying: Saying, kind: AlertKind, pool: str, text: str, *_: object, **__: object) -> Event | None:
-        return saying.made(kind, pool, text) if saying.is_news(key_of(kind.value, pool, text)) else None
+    def by_text(
+        saying: AlertDeduplicator, kind: AlertKind, pool: str, text: str, *_: object, **__: object
+    ) -> Event | None:
+        return saying.make_event(kind, pool, text) if saying.is_news(key_of(kind.value, pool, text)) else None
 
-    return patch.object(Saying, "event", by_text)
+    return patch.object(AlertDeduplicator, "event", by_text)
 
 
 def _capacity_for_named_pods() -> Any:
     """Pods that still wait when what was bought for them is there are believed to be stuck."""
 
-    def there(this: Case, _: Pod, each: PendingClass, __: object) -> str | None:
+    def there(this: PoolContext, _: Pod, each: PendingClass, __: object) -> str | None:
         return "they got their nodes" if each.bought_at and not this.count.booting else None
 
-    return patch.object(pending_classes, "_in_vain", there)
+    return patch.object(pending_pods, "_in_vain", there)
 
 
 def _unhealthy_kept() -> Any:
     """A dead node is replaced, and never removed."""
-    return patch.object(health, "sick", lambda *_, **__: [])
+    return patch.object(unhealthy, "plan_replacements", lambda *_, **__: [])
 
 
 def _removals_in_a_row() -> Any:
     """The next node leaves before the pods of the last one are ready again."""
-    return patch.object(removal, "_not_whole", lambda *_: None)
+    return patch.object(candidates, "_not_whole", lambda *_: None)
 
 
 def _mutes_for_ever() -> Any:
@@ -190,26 +196,29 @@ def _mutes_for_ever() -> Any:
     def muted(each: PendingClass, _: Benefit, now: datetime) -> PendingClass:
         return replace(each, room_since=None, muted_until=now + timedelta(days=365), mutes=each.mutes + 1)
 
-    return patch.object(pending_classes, "_muted", muted)
+    return patch.object(pending_pods, "_mute_class", muted)
 
 
 @contextmanager
 def _warnings_only_recorded() -> Iterator[None]:
     """What EC2 is about to take is written down, and goes on taking pods."""
-    with patch.object(emergency_drain, "_cordon", lambda *_: []), patch.object(health, "doomed", lambda *_: []):
+    with (
+        patch.object(emergency_drain, "_cordon", lambda *_: []),
+        patch.object(interruption, "plan_interruptions", lambda *_: []),
+    ):
         yield
 
 
 def _evicts_who_comes_back() -> Any:
     """A pod that tolerates every taint is evicted as often as it comes back."""
-    return patch.object(drain, "_course_of_managed", lambda *_: (drain.Course.EVICT, drain.DrainReason.MANAGED))
+    return patch.object(drain, "_course_of_managed", lambda *_: (drain.DrainCourse.EVICT, drain.DrainReason.MANAGED))
 
 
 @contextmanager
 def _fleet_max_ignored() -> Iterator[None]:
     """Workers that no pool owns take no room."""
     with (
-        patch.object(engine, "fleet_occupied", lambda *_: 0),
+        patch.object(decide, "fleet_occupied", lambda *_: 0),
         patch.object(launch_operation, "fleet_occupied", lambda *_: 0),
     ):
         yield
@@ -217,17 +226,17 @@ def _fleet_max_ignored() -> Iterator[None]:
 
 def _resting_untold() -> Any:
     """Nobody hears of instances that are paid for and are no capacity."""
-    return patch.object(engine, "resting_tells", lambda *_: ())
+    return patch.object(decide, "resting_alerts", lambda *_: ())
 
 
 def _deleted_for_ever() -> Any:
     """A Node that nobody can delete is tried again and again, and its removal stays open."""
-    forgotten = removal_operation._forgotten  # noqa: SLF001
+    forgotten = removal_operation._delete_node  # noqa: SLF001
 
     def stubborn(operation: Removal, *others: Any) -> Progress | None:
         return forgotten(replace(operation, undeleted_since=None), *others)
 
-    return patch.object(removal_operation, "_forgotten", stubborn)
+    return patch.object(removal_operation, "_delete_node", stubborn)
 
 
 def _never_rotated() -> Any:
@@ -238,12 +247,12 @@ def _never_rotated() -> Any:
 def _doubts_never_end() -> Any:
     """What was in doubt once holds back shrinking for ever."""
 
-    def stubborn(this: Case, opinions: Sequence[Opinion]) -> Doubts:
-        found = doubts(this, opinions)
+    def stubborn(this: PoolContext, opinions: Sequence[SignalVote]) -> Inconsistencies:
+        found = find_inconsistencies(this, opinions)
         known = {**found.since, **this.before.doubtful}
         return replace(found, sentences=("once in doubt",) if known else (), since=known)
 
-    return patch.object(pool_decision, "doubts", stubborn)
+    return patch.object(pool_decision, "find_inconsistencies", stubborn)
 
 
 PLANTED: Mapping[str, Planted] = {

@@ -15,11 +15,12 @@ stand in the way, each a number of the policy:
 
 from datetime import datetime, timedelta
 
-from nodefleet.decide.engine import decide
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.machines import InstanceState
-from nodefleet.domain.policy import Policy, Pool
-from nodefleet.loop.record import outcome, unpacked
+from nodefleet.engine.decide import decide
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.inventory import InstanceState
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
+from nodefleet.reconcile.audit import outcome, unpack_input
 from nodefleet_tools.sim.chaos.of_people import all_in_force
 from nodefleet_tools.sim.chaos.stage import Stage
 from nodefleet_tools.sim.machines import Machine
@@ -192,7 +193,7 @@ class Rest:
         kept = [each for each in world.table.decisions if each.archived in world.archive.kept]
         if not kept:
             return
-        question = unpacked(world.archive.kept[kept[-1].archived])
+        question = unpack_input(world.archive.kept[kept[-1].archived])
         again = outcome(decide(question.observation, question.memory, question.policy))
         if again != kept[-1].outcome:
             world.guard.broken(_WHO, Rule.UNRECORDED, f"decision {kept[-1].id} is not decided the same again")

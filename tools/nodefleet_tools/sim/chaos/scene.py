@@ -10,9 +10,8 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from nodefleet.domain.journal import Journal
-from nodefleet.domain.memory import HourLoad, Memory, PoolMemory
-from nodefleet.domain.workload import SAFE_TO_EVICT, Rules, Toleration, Volume, VolumeKind
+from nodefleet.model.state import HourLoad, LoopState, Memory, PoolMemory
+from nodefleet.model.workload import SAFE_TO_EVICT, Rules, Toleration, Volume, VolumeKind
 from nodefleet_tools.sim.chaos.drawing import chance, coin
 from nodefleet_tools.sim.chaos.timing import BACKLOG
 from nodefleet_tools.sim.kube import KubeSettings, Order, Traits
@@ -162,7 +161,7 @@ def staged(plan: "Plan") -> World:
     for workload in scene.workloads:
         _deploy(world, **workload)
     if scene.history_days:
-        world.table.put("journal", "", Journal(memory=_remembered(world, scene.history_days, plan.random("history"))))
+        world.table.put("journal", "", LoopState(memory=_remembered(world, scene.history_days, plan.random("history"))))
     if scene.backlog is not None:
         _queue(world, scene.backlog)
     world.settle()

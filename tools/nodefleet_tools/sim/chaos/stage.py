@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from nodefleet.domain.machines import Market, Node
+from nodefleet.model.inventory import Market, Node
 from nodefleet_tools.sim.chaos.invocations import Invocations
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.strikes import Strikes

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeAlias
 
-from nodefleet.domain.operations import Cordon, PodRef
-from nodefleet.domain.readings import Missing
 from nodefleet.errors import DeniedError, MalformedError, NodeFleetError, ThrottledError, UnavailableError
+from nodefleet.model.operations import Cordon, PodRef
+from nodefleet.model.readings import Missing
 from nodefleet_tools.sim.chaos.drawing import chance, coin
 from nodefleet_tools.sim.faults import SERVICES
 from nodefleet_tools.sim.hooks import Call, KilledError, Moment

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nodefleet.domain.policy.presets import PRESETS
+from nodefleet.policy.file_schema import PRESETS
 from nodefleet_tools.sim.chaos.timing import BACKLOG, TROUBLE, Incident
 from nodefleet_tools.sim.kube import Order
 

@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.domain.machines import Market
-from nodefleet.domain.policy import Pool
+from nodefleet.model.inventory import Market
+from nodefleet.policy.pool import Pool
 
 if TYPE_CHECKING:
     from nodefleet_tools.sim.world import World

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import assert_never
 
-from nodefleet.domain.operations import Cleanup, Launch, Operation, Removal, Why
-from nodefleet.domain.policy import Pool
+from nodefleet.model.operations import Cleanup, Launch, Operation, Removal, RemovalReason
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 
@@ -34,7 +34,7 @@ class Finishing(Check):
         match operation:
             case Launch():
                 own = policy.lease + policy.interval + pool.health.join_limit
-            case Removal(why=Why.INTERRUPTED):
+            case Removal(why=RemovalReason.INTERRUPTED):
                 own = operation.deadline - operation.started + pool.removal.false_alarm_after
             case Removal():
                 own = 2 * pool.removal.drain_timeout

@@ -7,8 +7,8 @@ time until its replacement is ready and it is drained; and what is still remembe
 from collections.abc import Mapping
 from datetime import timedelta
 
-from nodefleet.domain.machines import InstanceState, Node
-from nodefleet.domain.policy import Pool
+from nodefleet.model.inventory import InstanceState, Node
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 

@@ -7,7 +7,7 @@ Demanded of Spot warnings that were in the table for `_TIME` or longer while eve
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from nodefleet.domain.machines import Notice, NoticeKind
+from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 

@@ -12,8 +12,8 @@ without room nobody buys for whoever asks.
 from collections.abc import Mapping
 from datetime import timedelta
 
-from nodefleet.domain.journal import Journal
-from nodefleet.domain.policy.settings import doubled
+from nodefleet.model.state import LoopState
+from nodefleet.policy.fields import doubled_pause
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 
@@ -25,7 +25,7 @@ class Mutes(Check):
         world, conditions = self.world, self.world.conditions
         if not (conditions.launches_work and conditions.lists_are_true) or conditions.paused:
             return {}
-        journal = next(iter(world.table.all("journal", Journal)), Journal())
+        journal = next(iter(world.table.all("journal", LoopState)), LoopState())
         found = {}
         for pool in world.policy.pools:
             if pool.dry_run or not conditions.below_max(pool.name) or not world.waiting_pods():
@@ -34,7 +34,7 @@ class Mutes(Check):
             asks = max(conditions.joined_within(pool) + pool.market.remember_shortage, rules.refused_after)
             for each in journal.memory.pool(pool.name).pending:
                 if each.mutes:
-                    pause = doubled(rules.retry_first, each.mutes - 1, rules.retry_longest)
+                    pause = doubled_pause(rules.retry_first, each.mutes - 1, rules.retry_longest)
                     subject = f"class {each.name} of pool {pool.name} after mute {each.mutes}"
                     found[subject] = pause + asks + pool.cooldown.up + conditions.slack(intervals=4)
         return found

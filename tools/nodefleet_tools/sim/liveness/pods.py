@@ -18,10 +18,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.domain.memory import Level
-from nodefleet.domain.policy import Pool
-from nodefleet.domain.resources import Resources, total
-from nodefleet.domain.workload import Pod
+from nodefleet.model.state import Level
+from nodefleet.model.workload import Pod, Resources, total
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule

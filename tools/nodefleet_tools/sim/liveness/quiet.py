@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.domain.alerts import CRITICAL, NEVER_HELD_BACK, AlertKind
-from nodefleet.domain.events import Event
+from nodefleet.model.alerts import CRITICAL, NEVER_HELD_BACK, AlertKind
+from nodefleet.model.events import Event
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 

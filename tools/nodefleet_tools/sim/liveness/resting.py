@@ -7,9 +7,9 @@ join is kept on purpose, and was told when it was marked.
 from collections.abc import Mapping
 from datetime import timedelta
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.machines import InstanceState
-from nodefleet.domain.operations import Removal
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.inventory import InstanceState
+from nodefleet.model.operations import Removal
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule

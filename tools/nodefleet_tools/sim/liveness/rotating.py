@@ -13,12 +13,11 @@ no budget, rule or volume.
 from collections.abc import Mapping
 from datetime import timedelta
 
-from nodefleet.domain.deployment import Deployment
-from nodefleet.domain.journal import Journal
-from nodefleet.domain.memory import Level, PoolMemory
-from nodefleet.domain.policy import Pool
-from nodefleet.domain.policy.settings import doubled
-from nodefleet.domain.workload import Pod
+from nodefleet.model.snapshot import Deployment
+from nodefleet.model.state import Level, LoopState, PoolMemory
+from nodefleet.model.workload import Pod
+from nodefleet.policy.fields import doubled_pause
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule
@@ -35,7 +34,7 @@ class Rotating(Check):
             return {}
         if any(True for _ in world.kube.unbound()):
             return {}
-        memory = next(iter(world.table.all("journal", Journal)), Journal()).memory
+        memory = next(iter(world.table.all("journal", LoopState)), LoopState()).memory
         if memory.level is not Level.NORMAL:
             return {}
         found = {}
@@ -93,6 +92,8 @@ class Rotating(Check):
     def _bound(self, pool: Pool, known: PoolMemory) -> timedelta:
         removal, conditions = pool.removal, self.world.conditions
         failures = known.rotation.failures if known.rotation else 0
-        pause = doubled(removal.retry_first, failures - 1, pool.rotation.retry_longest) if failures else timedelta(0)
+        pause = (
+            doubled_pause(removal.retry_first, failures - 1, pool.rotation.retry_longest) if failures else timedelta(0)
+        )
         takes = conditions.joined_within(pool) + 2 * removal.drain_timeout
         return pool.cooldown.down + takes + removal.settle + pause + conditions.slack(intervals=6)

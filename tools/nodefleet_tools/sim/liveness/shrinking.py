@@ -17,8 +17,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from math import isnan
 
-from nodefleet.domain.machines import Market, Node
-from nodefleet.domain.policy import ClearTime, Pool, Readings
+from nodefleet.model.inventory import Market, Node
+from nodefleet.policy.demand import ClearTime
+from nodefleet.policy.fields import Readings
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeAlias, assert_never
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.events import Event
-from nodefleet.domain.machines import Market, Notice
-from nodefleet.domain.observation import Command, Pause, Scale
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Market, Notice
+from nodefleet.model.snapshot import Command, Pause, Scale
 from nodefleet_tools.sim.hooks import Call, Hook, Moment
 from nodefleet_tools.sim.scenarios.happenings import (
     OF_THE_LOAD,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime
 
-from nodefleet.domain.wording import some
+from nodefleet.model.names import some
 from nodefleet_tools.sim.played import Check, Decided, Played
 from nodefleet_tools.sim.scenarios.expectations import Against, Bounds, Expect, Moment
 from nodefleet_tools.sim.scenarios.model import Scenario

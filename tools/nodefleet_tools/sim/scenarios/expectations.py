@@ -6,8 +6,8 @@ Each field of `Expect` that is a bound has the name of the figure that it bounds
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nodefleet.domain.alerts import AlertKind
-from nodefleet.domain.decision import Action
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TypeAlias
 
-from nodefleet.domain.machines import Market
+from nodefleet.model.inventory import Market
 
 
 class Part(Enum):

@@ -5,8 +5,7 @@ from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from typing import Any
 
-from nodefleet.domain.plain import nearest
-from nodefleet.domain.problems import Problem
+from nodefleet.model.serialization import ValidationIssue, nearest
 from nodefleet_tools.sim.scenarios.expectations import EVENT_KINDS, Bounds
 from nodefleet_tools.sim.scenarios.happenings import BudgetTightened, WorkloadScaled
 from nodefleet_tools.sim.scenarios.model import Scenario, Scripted
@@ -20,7 +19,7 @@ _LONGEST = timedelta(days=31)
 _DAY = timedelta(days=1)
 
 
-def problems_of(scenario: Scenario) -> list[Problem]:
+def problems_of(scenario: Scenario) -> list[ValidationIssue]:
     return [
         *_clocks(scenario, ""),
         *_names(scenario),
@@ -33,7 +32,7 @@ def problems_of(scenario: Scenario) -> list[Problem]:
 # ── times ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _clocks(value: Any, path: str) -> Iterator[Problem]:
+def _clocks(value: Any, path: str) -> Iterator[ValidationIssue]:
     """Every time of day in it that is none."""
     if is_dataclass(value):
         for each in fields(value):
@@ -50,18 +49,18 @@ def _clocks(value: Any, path: str) -> Iterator[Problem]:
             yield from _clocks(each, f"{path}[{index}]")
 
 
-def _clock(text: str, path: str) -> Iterator[Problem]:
+def _clock(text: str, path: str) -> Iterator[ValidationIssue]:
     if since_midnight(text) is None:
-        yield Problem(path=path, value=text, wrong="is not a time of day", right=f"{RIGHT}; in quotes")
+        yield ValidationIssue(path=path, value=text, wrong="is not a time of day", right=f"{RIGHT}; in quotes")
 
 
-def _within(scenario: Scenario, text: str, path: str) -> Iterator[Problem]:
+def _within(scenario: Scenario, text: str, path: str) -> Iterator[ValidationIssue]:
     since = since_midnight(text)
     if since is None:
         return
     at = midnight(scenario.starts) + since
     if not scenario.starts <= at <= scenario.ends:
-        yield Problem(
+        yield ValidationIssue(
             path=path,
             value=text,
             wrong=f"is outside of the scenario, {scenario.starts:%H:%M} for {scenario.lasts}",
@@ -72,17 +71,21 @@ def _within(scenario: Scenario, text: str, path: str) -> Iterator[Problem]:
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _names(scenario: Scenario) -> Iterator[Problem]:
+def _names(scenario: Scenario) -> Iterator[ValidationIssue]:
     workloads = [each.name for each in scenario.workloads]
     services = [each.workload for each in scenario.services]
     for index, name in enumerate(workloads):
         if name in workloads[:index]:
-            yield Problem(path=f"workloads[{index}].name", value=name, wrong="is there twice", right="rename one")
+            yield ValidationIssue(
+                path=f"workloads[{index}].name", value=name, wrong="is there twice", right="rename one"
+            )
     for index, name in enumerate(services):
         yield from _known(f"services[{index}].workload", name, workloads)
         if name in services[:index]:
             wrong = "has two services"
-            yield Problem(path=f"services[{index}].workload", value=name, wrong=wrong, right="one serves a workload")
+            yield ValidationIssue(
+                path=f"services[{index}].workload", value=name, wrong=wrong, right="one serves a workload"
+            )
     for index, reading in enumerate(scenario.readings):
         if not isinstance(reading.shows, Scripted):
             yield from _known(f"readings[{index}].shows.service", reading.shows.service, services)
@@ -98,17 +101,17 @@ def _names(scenario: Scenario) -> Iterator[Problem]:
     yield from _known("cluster.type", scenario.cluster.type, known_types, "an instance type of the simulated EC2")
 
 
-def _known(path: str, name: str, known: Iterable[str], what: str = "") -> Iterator[Problem]:
+def _known(path: str, name: str, known: Iterable[str], what: str = "") -> Iterator[ValidationIssue]:
     names = list(known)
     if name not in names:
         right = nearest(name, names) if names else "there is none"
-        yield Problem(path=path, value=name, wrong=f"is not {what or 'there'}", right=right)
+        yield ValidationIssue(path=path, value=name, wrong=f"is not {what or 'there'}", right=right)
 
 
 # ── sizes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _sizes(scenario: Scenario) -> Iterator[Problem]:
+def _sizes(scenario: Scenario) -> Iterator[ValidationIssue]:
     if not timedelta(0) < scenario.lasts <= _LONGEST:
         yield _wrong("lasts", str(scenario.lasts), "is not between a moment and 31 days", "write for example 24h")
     if not scenario.cluster.zones:
@@ -140,7 +143,7 @@ def _sizes(scenario: Scenario) -> Iterator[Problem]:
             yield _wrong(f"compare[{index}]", nodes, "is no fleet", "write 1 or more")
 
 
-def _shapes(scenario: Scenario) -> Iterator[Problem]:
+def _shapes(scenario: Scenario) -> Iterator[ValidationIssue]:
     loads: list[tuple[str, tuple[Shape, ...]]] = [
         (f"services[{index}].load", service.load) for index, service in enumerate(scenario.services)
     ]
@@ -163,7 +166,7 @@ def _shapes(scenario: Scenario) -> Iterator[Problem]:
                 yield from (_wrong(f"{here}.{key}", key, "is not within a day", "00:00 to 23:59:59") for key in late)
 
 
-def _expected(scenario: Scenario) -> Iterator[Problem]:
+def _expected(scenario: Scenario) -> Iterator[ValidationIssue]:
     expect = scenario.expect
     for each in fields(expect):
         bounds = getattr(expect, each.name)
@@ -183,10 +186,10 @@ def _expected(scenario: Scenario) -> Iterator[Problem]:
         yield from _within(scenario, clock, f"expect.nodes_at.{clock}")
 
 
-def _some_bound(bounds: Bounds, path: str) -> Iterator[Problem]:
+def _some_bound(bounds: Bounds, path: str) -> Iterator[ValidationIssue]:
     if bounds.at_least is None and bounds.at_most is None:
         yield _wrong(path, None, "bounds nothing", "write at_least, at_most or both")
 
 
-def _wrong(path: str, value: object, wrong: str, right: str) -> Problem:
-    return Problem(path=path, value=value, wrong=wrong, right=right)
+def _wrong(path: str, value: object, wrong: str, right: str) -> ValidationIssue:
+    return ValidationIssue(path=path, value=value, wrong=wrong, right=right)

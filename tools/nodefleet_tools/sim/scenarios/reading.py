@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nodefleet.adapters.policy import load
-from nodefleet.domain.plain import decode
-from nodefleet.domain.problems import Problem, RefusedError
+from nodefleet.model.serialization import ValidationError, ValidationIssue, decode
+from nodefleet.policy.loading import load
 from nodefleet_tools.cli.policy_file import UnreadableError, parsed, text_of
 from nodefleet_tools.sim.scenarios.model import Scenario
 from nodefleet_tools.sim.scenarios.problems import problems_of
@@ -53,21 +52,21 @@ def read(path: Path) -> Read:
         problems += problems_of(scenario)
     traces = _traces(scenario, path.parent, problems) if isinstance(scenario, Scenario) else {}
     if problems:
-        raise RefusedError(problems)
+        raise ValidationError(problems)
     return Read(scenario=scenario, traces=traces)
 
 
-def _of_policy(data: Any) -> list[Problem]:
+def _of_policy(data: Any) -> list[ValidationIssue]:
     """The policy is checked by its own rules; its paths begin with `policy`."""
     policy = data.get("policy", {}) if isinstance(data, dict) else {}
     try:
         load(policy)
-    except RefusedError as error:
+    except ValidationError as error:
         return [replace(each, path=f"policy.{each.path}") for each in error.problems]
     return []
 
 
-def _traces(scenario: Scenario, folder: Path, problems: list[Problem]) -> dict[str, Points]:
+def _traces(scenario: Scenario, folder: Path, problems: list[ValidationIssue]) -> dict[str, Points]:
     found: dict[str, Points] = {}
     for number, service in enumerate(scenario.services):
         for index, shape in enumerate(service.load):
@@ -77,5 +76,5 @@ def _traces(scenario: Scenario, folder: Path, problems: list[Problem]) -> dict[s
                 found[shape.file] = read_trace(folder / shape.file)
             except UnreadableTraceError as error:
                 path = f"services[{number}].load[{index}].file"
-                problems.append(Problem(path=path, value=shape.file, wrong=str(error), right="name a CSV file"))
+                problems.append(ValidationIssue(path=path, value=shape.file, wrong=str(error), right="name a CSV file"))
     return found

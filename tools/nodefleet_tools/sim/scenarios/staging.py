@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
-from nodefleet.domain.machines import Market
+from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.kube import KubeSettings, Traits
 from nodefleet_tools.sim.load import Service
 from nodefleet_tools.sim.machines import CloudSettings

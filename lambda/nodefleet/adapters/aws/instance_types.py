@@ -1,0 +1,185 @@
+"""What instance types offer and cost. It changes over months, so it is asked every few hours and kept between runs.
+
+A catalogue that cannot be had anew is served as it was. Prices are for people to read: lacking ones stop nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from statistics import fmean
+from typing import Any
+
+from nodefleet.adapters.aws.errors import calling
+from nodefleet.errors import DeniedError, NodeFleetError, UnavailableError
+from nodefleet.model.inventory import InstanceType
+from nodefleet.model.workload import Resources
+
+# ── bundled prices ───────────────────────────────────────────────────────────────────────────────────────────────────
+# What On-Demand costs, for clusters whose deployment does not say: a few common types in one region.
+#
+# List prices of 2025 for Linux with shared tenancy, in US dollars per hour. Most have stood for years; still, a
+# deployment's own prices always come first, and no other region is guessed from this one.
+
+
+REGION = "us-east-1"
+
+ON_DEMAND_USD = {
+    "t2.nano": 0.0058,
+    "t2.micro": 0.0116,
+    "t2.small": 0.023,
+    "t2.medium": 0.0464,
+    "t2.large": 0.0928,
+    "t2.xlarge": 0.1856,
+    "t2.2xlarge": 0.3712,
+    "t3.nano": 0.0052,
+    "t3.micro": 0.0104,
+    "t3.small": 0.0208,
+    "t3.medium": 0.0416,
+    "t3.large": 0.0832,
+    "t3.xlarge": 0.1664,
+    "t3.2xlarge": 0.3328,
+    "t3a.nano": 0.0047,
+    "t3a.micro": 0.0094,
+    "t3a.small": 0.0188,
+    "t3a.medium": 0.0376,
+    "t3a.large": 0.0752,
+    "t3a.xlarge": 0.1504,
+    "t3a.2xlarge": 0.3008,
+    "t4g.nano": 0.0042,
+    "t4g.micro": 0.0084,
+    "t4g.small": 0.0168,
+    "t4g.medium": 0.0336,
+    "t4g.large": 0.0672,
+    "t4g.xlarge": 0.1344,
+    "t4g.2xlarge": 0.2688,
+    "m5.large": 0.096,
+    "m5.xlarge": 0.192,
+    "m5.2xlarge": 0.384,
+    "m6i.large": 0.096,
+    "m6i.xlarge": 0.192,
+    "m6i.2xlarge": 0.384,
+    "m7i.large": 0.1008,
+    "m7i.xlarge": 0.2016,
+    "m7i.2xlarge": 0.4032,
+    "c5.large": 0.085,
+    "c5.xlarge": 0.17,
+    "c5.2xlarge": 0.34,
+    "c6i.large": 0.085,
+    "c6i.xlarge": 0.17,
+    "c6i.2xlarge": 0.34,
+}
+
+
+def on_demand(region: str) -> dict[str, float]:
+    """What is known for this region."""
+    return ON_DEMAND_USD if region == REGION else {}
+
+
+# ── instance types ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+KEPT = timedelta(hours=6)
+SOON = timedelta(minutes=10)  # when something was lacking
+
+_AT_ONCE = 100  # values that EC2 takes in one filter
+_LINUX = "Linux/UNIX"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Copy:
+    types: tuple[InstanceType, ...]
+    good_until: datetime
+
+
+class Catalog:
+    def __init__(
+        self,
+        client: Callable[[], Any],
+        prices: Mapping[str, float],
+        clock: Callable[[], datetime],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._prices = prices
+        self._clock = clock
+        self._warn = warn
+        self._copies: dict[frozenset[str], _Copy] = {}
+
+    def of(self, types: Sequence[str]) -> tuple[InstanceType, ...]:
+        """By name. A type that this region does not have is left out, and said."""
+        wanted, now = frozenset(types), self._clock()
+        copy = self._copies.get(wanted)
+        if copy is None or now >= copy.good_until:
+            copy = self._copies[wanted] = self._renew(wanted, copy, now)
+        return copy.types
+
+    def _renew(self, wanted: frozenset[str], old: _Copy | None, now: datetime) -> _Copy:
+        try:
+            return self._ask(sorted(wanted), now)
+        except NodeFleetError as problem:
+            if old is None:
+                raise
+            self._warn(f"The catalogue of instance types is served as it was: {problem}")
+            return replace(old, good_until=now + SOON)
+
+    def _ask(self, wanted: Sequence[str], now: datetime) -> _Copy:
+        offers = dict(self._offers(wanted))
+        unknown = [name for name in wanted if name not in offers]
+        if unknown:
+            self._warn(f"EC2 does not offer {', '.join(unknown)} in this region. Take them out of the policy's types")
+        spot = self._spot(sorted(offers), now)
+        listed = {**on_demand(self._client().meta.region_name), **self._prices} if offers else {}
+        types = tuple(
+            InstanceType(name=name, resources=offers[name], hourly_usd=listed.get(name), spot_usd=spot.get(name))
+            for name in sorted(offers)
+        )
+        return _Copy(types=types, good_until=now + (SOON if offers and not spot else KEPT))
+
+    def _offers(self, wanted: Sequence[str]) -> Iterator[tuple[str, Resources]]:
+        """Asked for by filter: by name one unknown type would refuse them all."""
+        for start in range(0, len(wanted), _AT_ONCE):
+            names = list(wanted[start : start + _AT_ONCE])
+            with calling("EC2"):
+                pages = self._client().get_paginator("describe_instance_types")
+                for page in pages.paginate(Filters=[{"Name": "instance-type", "Values": names}]):
+                    yield from (_offer(raw) for raw in page.get("InstanceTypes") or [])
+
+    def _spot(self, names: Sequence[str], now: datetime) -> Mapping[str, float]:
+        """What Spot costs now by type, on the mean over zones; nothing if EC2 does not say."""
+        if not names:
+            return {}
+        try:
+            with calling("EC2"):
+                pages = self._client().get_paginator("describe_spot_price_history")
+                asked = pages.paginate(InstanceTypes=list(names), ProductDescriptions=[_LINUX], StartTime=now)
+                return _means(entry for page in asked for entry in page.get("SpotPriceHistory") or [])
+        except (UnavailableError, DeniedError) as problem:
+            self._warn(f"Spot prices are not known: {problem}")
+            return {}
+
+
+def _offer(raw: Mapping[str, Any]) -> tuple[str, Resources]:
+    try:
+        resources = Resources(
+            cpu=1000 * int(raw["VCpuInfo"]["DefaultVCpus"]), memory=int(raw["MemoryInfo"]["SizeInMiB"]) << 20
+        )
+        return str(raw["InstanceType"]), resources
+    except (KeyError, TypeError, ValueError) as problem:
+        raise UnavailableError("EC2", f"DescribeInstanceTypes: a type cannot be read: {problem!r}") from problem
+
+
+def _means(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """The mean over zones of each zone's latest price."""
+    latest: dict[tuple[str, str], tuple[datetime, float]] = {}
+    for entry in entries:
+        try:
+            place, price = (str(entry["InstanceType"]), str(entry["AvailabilityZone"])), float(entry["SpotPrice"])
+        except (KeyError, TypeError, ValueError):
+            continue  # a price that cannot be read is not known
+        at = entry.get("Timestamp") or datetime.min.replace(tzinfo=UTC)
+        if place not in latest or at > latest[place][0]:
+            latest[place] = (at, price)
+    by_type: dict[str, list[float]] = {}
+    for (name, _), (_, price) in latest.items():
+        by_type.setdefault(name, []).append(price)
+    return {name: fmean(prices) for name, prices in by_type.items()}

@@ -1,0 +1,354 @@
+"""The Cluster port on a real API server: connecting, reconnecting, and checks for `nodefleet doctor`."""
+
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from threading import Lock
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from nodefleet.adapters.concurrency import ONE_AT_A_TIME
+from nodefleet.adapters.kubernetes import reads, writes
+from nodefleet.adapters.kubernetes.client import PART, Api, CallLimits, Client, decode
+from nodefleet.adapters.kubernetes.resources import ACCESS_REVIEWS, NEEDED, VERSION, Permission
+from nodefleet.errors import LoginRefusedError, MisconfiguredError, NodeFleetError, UnavailableError, UnreachableError
+from nodefleet.model.inventory import Node
+from nodefleet.model.operations import Cordon, PodRef
+from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.workload import Pod
+from nodefleet.ports import Cluster, EvictionOutcome
+
+# ── connection ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# How the API server is reached: by its address, a token and its CA, or as a person's kubeconfig says.
+#
+# The official client does authentication and TLS. Of it only the part that sends requests is used: its API classes and
+# models would take most of its import time and memory. Certificates are always verified.
+
+
+_AGENT = "node-fleet"
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def to_server(server: str, token: str, ca: str) -> Client:
+    """A client for the server with this URL, bearer token and CA certificate (PEM)."""
+    with ONE_AT_A_TIME:
+        from kubernetes.client.configuration import Configuration  # noqa: PLC0415  # a quarter of a second
+
+    if not token.strip():
+        raise MisconfiguredError("The Kubernetes token is empty: put the ServiceAccount's token into the secret")
+    _check_ca(ca)
+    configuration = Configuration(
+        host=server.rstrip("/"),
+        api_key={"authorization": token.strip()},
+        api_key_prefix={"authorization": "Bearer"},
+        ca_cert_data=ca,
+    )
+    return _client(configuration)
+
+
+def from_kubeconfig(path: str | None = None, context: str | None = None) -> Client:
+    """A client for the current context of a kubeconfig. `path` may list several files as KUBECONFIG does; none means
+    the usual place."""
+    with ONE_AT_A_TIME:
+        from kubernetes.client.configuration import Configuration  # noqa: PLC0415
+        from kubernetes.config import kube_config  # noqa: PLC0415
+
+    configuration = Configuration()
+    load: Any = kube_config.load_kube_config
+    try:
+        load(config_file=path, context=context, client_configuration=configuration)
+    except Exception as error:  # its parser, its plugins and the loader each have errors of their own
+        raise MisconfiguredError(f"The kubeconfig cannot be used: {error}") from error
+    return _client(configuration)
+
+
+def _client(configuration: Any) -> Client:
+    with ONE_AT_A_TIME:
+        from kubernetes.client.api_client import ApiClient  # noqa: PLC0415
+
+    _check_safety(configuration.host, verified=configuration.verify_ssl)
+    # The client's own retries would repeat writes, sleep for as long as the server says and follow redirects.
+    configuration.retries = False
+    client: Any = ApiClient(configuration)
+    client.user_agent = _AGENT
+    made: Client = client
+    return made
+
+
+def _check_safety(server: str, *, verified: bool) -> None:
+    url = urlsplit(server)
+    if url.scheme == "https":
+        if not verified:
+            raise MisconfiguredError(
+                "The kubeconfig says insecure-skip-tls-verify: give it the cluster's CA (certificate-authority-data)"
+            )
+    elif url.scheme != "http" or url.hostname not in _LOOPBACK:
+        raise MisconfiguredError(f"The Kubernetes server {server!r} must be an https:// URL: a token must not be seen")
+
+
+def _check_ca(ca: str) -> None:
+    try:
+        ssl.create_default_context(cadata=ca or " ")
+    except (ssl.SSLError, ValueError) as error:
+        raise MisconfiguredError(
+            "The Kubernetes CA is no PEM certificate: put the content of the cluster's server-ca.crt into the secret"
+        ) from error
+
+
+# ── checks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# What `nodefleet doctor` asks: which server this is, what its clock shows, and what we may do there.
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    git_version: str
+
+
+class _Verdict(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Verdict
+
+
+def server_version(api: Api) -> str:
+    """Such as v1.31.4+k3s1."""
+    return decode(VERSION, api.do(VERSION).body, _Version).git_version
+
+
+def server_time(api: Api) -> datetime:
+    """What the API server's clock shows, to the second."""
+    date = api.do(VERSION).date
+    try:
+        return parsedate_to_datetime(date)
+    except ValueError as error:
+        raise UnavailableError(PART, f"{VERSION}: the answer says no time ({date!r})") from error
+
+
+def is_allowed(
+    api: Api, verb: str, resource: str, *, group: str = "", subresource: str = "", namespace: str = ""
+) -> bool:
+    """Whether our role lets us do this. Without a namespace: in all of them."""
+    asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": namespace}
+    attributes = {key: value for key, value in asked.items() if value}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    request = ACCESS_REVIEWS.create(body)
+    return decode(request, api.do(request).body, _Review).status.allowed
+
+
+def missing(api: Api) -> Iterator[tuple[Permission, str]]:
+    """What our role lacks: the permission, and which of its verbs."""
+    for permission in NEEDED:
+        resource, _, subresource = permission.resource.partition("/")
+        for verb in permission.verbs:
+            if not is_allowed(api, verb, resource, group=permission.group, subresource=subresource):
+                yield permission, verb
+
+
+# ── the port ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# The Cluster port on a real API server.
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class KubernetesCluster:
+    """Keeps its connection, and nothing else, from one call to the next. Calls may be made from several threads."""
+
+    def __init__(
+        self,
+        client: Client,
+        limits: CallLimits | None = None,
+        *,
+        now: Callable[[], datetime] = _now,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._api = Api(client, limits, pause)
+        self._now = now
+
+    @classmethod
+    def at(cls, server: str, token: str, ca: str, limits: CallLimits | None = None) -> "KubernetesCluster":
+        """By the server's URL, a bearer token and the CA certificate (PEM)."""
+        return cls(to_server(server, token, ca), limits)
+
+    @classmethod
+    def of_kubeconfig(
+        cls, path: str | None = None, context: str | None = None, limits: CallLimits | None = None
+    ) -> "KubernetesCluster":
+        """As kubectl would reach it. `path` is what KUBECONFIG says; none means the usual place."""
+        return cls(from_kubeconfig(path, context), limits)
+
+    # ── the port ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def view(self) -> ClusterView:
+        return reads.view(self._api)
+
+    def nodes(self) -> tuple[Node, ...]:
+        return reads.nodes(self._api)
+
+    def node(self, name: str) -> Node | None:
+        found = writes.find(self._api, name)
+        return found.node if found else None
+
+    def pods_on(self, node: str, *, brief: bool = False) -> tuple[Pod, ...]:
+        return reads.pods_on(self._api, node, brief=brief)
+
+    def cordon(self, cordon: Cordon, instance: str) -> None:
+        writes.cordon(self._api, cordon, instance)
+
+    def uncordon(self, node: str, removal: str) -> None:
+        writes.uncordon(self._api, node, removal)
+
+    def assign(self, node: str, instance: str, pool: str) -> None:
+        writes.assign(self._api, node, instance, pool)
+
+    def evict(self, pod: PodRef) -> EvictionOutcome:
+        return writes.evict(self._api, pod)
+
+    def delete_pod(self, pod: PodRef) -> None:
+        writes.delete_pod(self._api, pod)
+
+    def delete_node(self, node: str, instance: str) -> None:
+        writes.delete_node(self._api, node, instance)
+
+    def note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
+        writes.note(self._api, node, reason, message, warning=warning, now=self._now())
+
+    # ── for doctor and wiring ────────────────────────────────────────────────────────────────────────────────────
+
+    def server_version(self) -> str:
+        return server_version(self._api)
+
+    def server_time(self) -> datetime:
+        return server_time(self._api)
+
+    def is_allowed(
+        self, verb: str, resource: str, *, group: str = "", subresource: str = "", namespace: str = ""
+    ) -> bool:
+        return is_allowed(self._api, verb, resource, group=group, subresource=subresource, namespace=namespace)
+
+    def missing_permissions(self) -> tuple[tuple[Permission, str], ...]:
+        return tuple(missing(self._api))
+
+    @property
+    def calls(self) -> int:
+        """Requests that were sent so far."""
+        return self._api.calls
+
+    def close(self) -> None:
+        self._api.close()
+
+
+# ── reconnecting client ──────────────────────────────────────────────────────────────────────────────────────────────
+# The Cluster port that connects when it is first asked, and anew when its login is refused or nobody answers.
+#
+# A token is rotated while a warm function keeps the old one; a master that was replaced has another certificate, or
+# another address: after a few calls in a row that nobody answered, all of it is read again. And a login that cannot be
+# had must not keep a run from starting: it is Kubernetes that is away then.
+
+
+T = TypeVar("T")
+
+# Calls in a row; each has tried several times, and a run without Kubernetes makes few of them. It is no policy field:
+# it decides nothing about nodes, and the connection is made before the policy in force has been read.
+_UNANSWERED = 2
+
+
+class Connected(Cluster, Protocol):
+    @property
+    def calls(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class ReconnectingCluster:
+    def __init__(self, connect: Callable[[], Connected], refresh: Callable[[], None]) -> None:
+        """`connect` may raise MisconfiguredError, DeniedError or UnavailableError; `refresh` says that a login was
+        refused, or led nowhere."""
+        self._connect = connect
+        self._refresh = refresh
+        self._cluster: Connected | None = None
+        self._connecting = Lock()
+        self._calls = 0  # of connections that are closed
+        self._unanswered = 0  # calls in a row
+
+    @property
+    def calls(self) -> int:
+        return self._calls + (self._cluster.calls if self._cluster else 0)
+
+    def view(self) -> ClusterView:
+        return self._ask(lambda cluster: cluster.view())
+
+    def nodes(self) -> tuple[Node, ...]:
+        return self._ask(lambda cluster: cluster.nodes())
+
+    def node(self, name: str) -> Node | None:
+        return self._ask(lambda cluster: cluster.node(name))
+
+    def pods_on(self, node: str, *, brief: bool = False) -> tuple[Pod, ...]:
+        return self._ask(lambda cluster: cluster.pods_on(node, brief=brief))
+
+    def cordon(self, cordon: Cordon, instance: str) -> None:
+        self._ask(lambda cluster: cluster.cordon(cordon, instance))
+
+    def uncordon(self, node: str, removal: str) -> None:
+        self._ask(lambda cluster: cluster.uncordon(node, removal))
+
+    def assign(self, node: str, instance: str, pool: str) -> None:
+        self._ask(lambda cluster: cluster.assign(node, instance, pool))
+
+    def evict(self, pod: PodRef) -> EvictionOutcome:
+        return self._ask(lambda cluster: cluster.evict(pod))
+
+    def delete_pod(self, pod: PodRef) -> None:
+        self._ask(lambda cluster: cluster.delete_pod(pod))
+
+    def delete_node(self, node: str, instance: str) -> None:
+        self._ask(lambda cluster: cluster.delete_node(node, instance))
+
+    def note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
+        self._ask(lambda cluster: cluster.note(node, reason, message, warning=warning))
+
+    def _ask(self, ask: Callable[[Connected], T]) -> T:
+        """A call that was refused for its login did nothing, so it can be made again."""
+        cluster = self._ensure_connected()
+        try:
+            answer = ask(cluster)
+        except LoginRefusedError:
+            self._unanswered = 0
+            self._drop(cluster)
+            return ask(self._ensure_connected())
+        except UnreachableError:
+            self._unanswered += 1
+            if self._unanswered >= _UNANSWERED:
+                self._unanswered = 0
+                self._drop(cluster)
+            raise
+        except NodeFleetError:
+            self._unanswered = 0  # it says no, so it is there
+            raise
+        self._unanswered = 0
+        return answer
+
+    def _ensure_connected(self) -> Connected:
+        with self._connecting:
+            if self._cluster is None:
+                self._cluster = self._connect()
+            return self._cluster
+
+    def _drop(self, refused: Connected) -> None:
+        with self._connecting:
+            if self._cluster is refused:  # otherwise another thread was quicker
+                self._refresh()
+                self._calls += refused.calls
+                refused.close()
+                self._cluster = None

@@ -1,0 +1,354 @@
+"""Input of a decision, computed once: `PoolContext` for each pool, `ClusterContext` for what pools share."""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from math import isfinite
+from typing import TypeAlias
+
+from nodefleet.eviction.budgets import BudgetTracker
+from nodefleet.model.decision import BoundSource
+from nodefleet.model.fleet import Count, Worker
+from nodefleet.model.names import figure
+from nodefleet.model.readings import NOT_ASKED, NOTHING_READ, Missing, PoolReadings, Reading, Sample
+from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
+from nodefleet.model.state import Backoff, PoolMemory
+from nodefleet.model.workload import Pod
+from nodefleet.phases import (
+    FleetSize,
+    count_covered,
+    count_workers,
+    vanished_members,
+    with_peak,
+)
+from nodefleet.policy.cluster import Policy, Trust
+from nodefleet.policy.demand import WhenMissing
+from nodefleet.policy.pool import Pool
+from nodefleet.scheduling.packing import PackingInput, PackingResult, pack_pools, packing_input
+from nodefleet.scheduling.simulation import SchedulerSimulation
+from nodefleet.scheduling.templates import Template
+
+
+def target_of(seen: Observation, pool: Pool) -> LaunchTarget:
+    """Where the pool's nodes are launched; nowhere, if the deployment does not say."""
+    return next((each for each in seen.targets if each.pool == pool.name), LaunchTarget(pool=pool.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalContext:
+    """What the choice rests on."""
+
+    pods: Mapping[str, Sequence[Pod]] | None  # by node; none: pods are not known, and nobody leaves
+    ledger: BudgetTracker
+    room: SchedulerSimulation
+    zones: int  # how many zones the pool can use
+    idle: Mapping[str, float]  # CPU idle percent by node
+    backoffs: tuple[Backoff, ...]
+    now: datetime
+    settles: bool = False  # a removal began a short while ago: its pods may not be ready elsewhere yet
+    unmeasured: frozenset[str] = frozenset()  # nodes that are in no figure: nobody knows what they carry
+    rotating: frozenset[str] = frozenset()  # workers that are due for rotation: one that leaves needs no replacement
+
+
+# ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Names: of operations, readable and unique because fencing numbers only grow and a run counts its looks; and of
+# workloads, from the names of their pods.
+
+
+def operation_id(seen: Observation, kind: str, target: str) -> str:
+    """For example shop-f17.1-20261116T200400-launch-default-eu-west-1a-spot."""
+    return f"{seen.cluster}-f{seen.run}-{seen.at:%Y%m%dT%H%M%S}-{kind}-{target}"
+
+
+# As Kubernetes makes them: an ordinal or a time, five random letters, the hash of a template.
+_GENERATED = re.compile(r"-(\d+|[bcdfghjklmnpqrstvwxz2456789]{5}|[bcdfghjklmnpqrstvwxz2456789]{8,10})$")
+
+
+def workload_of(pod: str) -> str:
+    """What a pod (namespace/name) belongs to, by its name without the generated endings: alerts about a workload must
+    not look new with each of its pods."""
+    while (shorter := _GENERATED.sub("", pod)) != pod:
+        pod = shorter
+    return pod
+
+
+# ── freshness of readings ────────────────────────────────────────────────────────────────────────────────────────────
+# Which reading a signal may use: a fresh one, the last good one, or none.
+#
+# Missing is not zero. A reading that is too old counts as missing too; the last good one stands in for it while it is
+# young. That one may uphold growth that had already lasted. It never adds to a streak and never lets the fleet shrink.
+#
+# A source that answers and has no data is another matter: often that is the idle state. What that counts as stands in
+# the policy (`when_missing`). One that cannot be asked is never replaced by anything.
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """The last good reading, and why there is no newer one."""
+
+    reading: Reading
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """Stands for a reading whose source has no data, by its `when_missing`."""
+
+    reading: Reading
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A reading without data that the rule is to do without."""
+
+    cause: str
+
+
+SignalInput: TypeAlias = Reading | Cached | Missing
+
+
+def custom_name(name: str) -> str:
+    """How a custom rule or reading is called beside `cpu` and `memory`, which a user may take as names too."""
+    return BoundSource.CUSTOM.with_name(name)
+
+
+def usable_reading(sample: Sample, cached: Reading | None, trust: Trust, now: datetime) -> SignalInput:
+    """The sample if it can be trusted, else the last good one while that is young, else what is wrong."""
+    wrong = sample.cause if isinstance(sample, Missing) else _wrong(sample, trust, now)
+    if isinstance(sample, Reading) and not wrong:
+        return sample
+    return Cached(cached, wrong) if cached is not None and _young(cached, trust, now) else Missing(wrong)
+
+
+def substitute_reading(
+    sample: Sample, cached: Reading | None, trust: Trust, now: datetime, *, absent: WhenMissing, least: float | None
+) -> SignalInput | Assumed | Ignored:
+    """The same of a reading whose policy says what it counts as without data. `least` is what a rule begins with that
+    has a minimum for it."""
+    got = usable_reading(sample, cached, trust, now)
+    idle_at = _idle_at(sample, trust, now)
+    if isinstance(got, Reading) or idle_at is None:
+        return got
+    match absent:
+        case WhenMissing.IGNORE:
+            return Ignored(got.cause)
+        case WhenMissing.ZERO:
+            return Assumed(Reading(0.0, idle_at), "no data, counts as 0")
+        case WhenMissing.LAST if cached is not None or least is not None:
+            value = cached.value if cached is not None else least or 0.0
+            return Assumed(Reading(value, idle_at), f"no data, counts as {figure(value)}")
+        case _:
+            return got
+
+
+def _idle_at(sample: Sample, trust: Trust, now: datetime) -> datetime | None:
+    """When the source was last seen to have no data; none if it has, or could not be asked, or that was long ago."""
+    if isinstance(sample, Reading) or sample.empty_at is None:
+        return None
+    return None if _wrong(Reading(0.0, sample.empty_at), trust, now) else sample.empty_at
+
+
+def update_cache(
+    cached: Mapping[str, Reading],
+    readings: PoolReadings,
+    trust: Trust,
+    now: datetime,
+    for_good: Collection[str] = (),
+) -> Mapping[str, Reading]:
+    """The last good reading of each name, for the next look. One that is too old to be used is forgotten, unless it is
+    among those that count as their last value however old."""
+    kept = {name: reading for name, reading in cached.items() if name in for_good or _young(reading, trust, now)}
+    samples = _by_name(readings).items()
+    return kept | {name: got for name, got in samples if isinstance(got, Reading) and not _wrong(got, trust, now)}
+
+
+def _wrong(reading: Reading, trust: Trust, now: datetime) -> str:
+    """Why the reading cannot be trusted; empty if it can."""
+    limit = trust.stale_after.total_seconds()
+    age = (now - reading.at).total_seconds()
+    if not isfinite(reading.value):
+        return f"{reading.value} is not a number"
+    if age > limit:
+        return f"stale: sampled {age:.0f} s ago, limit {limit:.0f} s"
+    if -age > limit:
+        return f"from the future: sampled {-age:.0f} s ahead, limit {limit:.0f} s"
+    return ""
+
+
+def _young(cached: Reading, trust: Trust, now: datetime) -> bool:
+    return -trust.stale_after <= now - cached.at < trust.cache_for
+
+
+def _by_name(readings: PoolReadings) -> Mapping[str, Sample]:
+    own = {custom_name(name): sample for name, sample in readings.custom.items()}
+    return {"cpu": readings.cpu, "memory": readings.memory, **own}
+
+
+# ── one pool ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Everything that one pool's decision rests on, put together once.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolContext:
+    pool: Pool
+    policy: Policy
+    seen: Observation
+    before: PoolMemory
+    workers: tuple[Worker, ...]
+    readings: PoolReadings
+    count: Count
+    most: int  # how many workers the pool may have: its max, or less if fleet.max leaves it less
+    vanished: Mapping[str, datetime]  # members that are not shown any more, and since when
+    look: FleetSize
+    cpu: SignalInput
+    memory: SignalInput
+
+    @classmethod
+    def of(
+        cls, pool: Pool, policy: Policy, seen: Observation, before: PoolMemory, fleet: tuple[Worker, ...]
+    ) -> "PoolContext":
+        if pool.strategy == "adaptive":  # pods that wait are sized like load: at once, by what they fill
+            pool = replace(pool, steps=replace(pool.steps, pending="packing"))
+        workers = tuple(worker for worker in fleet if worker.pool == pool.name)
+        readings = seen.readings.get(pool.name, NOTHING_READ)
+        count = count_workers(workers, seen, pool.name)
+        gone = vanished_members(workers, pool, seen, before)
+        return cls(
+            pool=pool,
+            policy=policy,
+            seen=seen,
+            before=before,
+            workers=workers,
+            readings=readings,
+            count=replace(count, occupied=count.occupied + len(gone)),
+            most=pool.limits.max,
+            vanished=gone,
+            look=FleetSize(
+                now=seen.at,
+                covered=count_covered(workers, readings.cpu),
+                capacity=count.capacity,
+                peaks=with_peak(before.peaks, count.capacity, pool.custom, seen.at),
+            ),
+            cpu=usable_reading(readings.cpu, before.cached.get("cpu"), policy.trust, seen.at),
+            memory=usable_reading(readings.memory, before.cached.get("memory"), policy.trust, seen.at),
+        )
+
+    @property
+    def look_at_pods(self) -> FleetSize:
+        """Pods that wait now wait although every node that is ready now is there, whatever was measured last."""
+        return replace(self.look, covered=count_covered(self.workers, NOT_ASKED))
+
+    @property
+    def cpu_percent(self) -> float | None:
+        """The CPU as far as it is known, the last good reading included."""
+        reading = self.cpu.reading if isinstance(self.cpu, Cached) else self.cpu
+        return reading.value if isinstance(reading, Reading) else None
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Readings that should be there and are not. A worker that is just ready has not been measured yet."""
+        if not any(map(self.is_measurable, self.workers)):
+            return ()
+        both = {"CPU": self.cpu, "memory": self.memory}
+        return tuple(
+            f"{name} of pool {self.pool.name} unknown: {got.cause}"
+            for name, got in both.items()
+            if not isinstance(got, Reading)
+        )
+
+    def is_measurable(self, worker: Worker) -> bool:
+        """There should be figures of it by now."""
+        if not worker.is_capacity or worker.node is None or not worker.node.ready:
+            return False
+        since = worker.node.ready_changed_at
+        return since is None or self.seen.at - since >= self.policy.trust.stale_after
+
+
+# ── all pools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# What all pools look at together: who runs where, which budgets hold, and how much room there is.
+#
+# Each part is worked out when it is first asked for, and once a look.
+
+
+class ClusterContext:
+    def __init__(
+        self,
+        seen: Observation,
+        found: PackingInput | None,
+        *,
+        muted: frozenset[str] = frozenset(),
+        used_otherwise: bool = False,
+    ) -> None:
+        """`muted` are uids of pods that buy nothing now. `used_otherwise`: others took the places of some."""
+        self._seen = seen
+        self._found = found
+        self._muted = muted
+        self._used_otherwise = used_otherwise
+
+    @classmethod
+    def of(cls, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> "ClusterContext":
+        return cls(seen, packing_input(seen, policy, fleet))
+
+    def without(self, muted: frozenset[str], *, used_otherwise: bool = False) -> "ClusterContext":
+        """The same, with these pods left out too."""
+        return ClusterContext(
+            self._seen,
+            self._found,
+            muted=self._muted | muted,
+            used_otherwise=self._used_otherwise or used_otherwise,
+        )
+
+    def templates(self, pool: str) -> tuple[Template, ...]:
+        """What the pool could launch, as far as it is known."""
+        return self._found.templates[pool] if self._found else ()
+
+    @cached_property
+    def packings(self) -> PackingResult | None:
+        """What the pods that wait need, by pool; none if only their number is known."""
+        if self._found is None:
+            return None
+        waiting = tuple(pod for pod in self._found.waiting if pod.uid not in self._muted)
+        return pack_pools(replace(self._found, waiting=waiting, used_otherwise=self._used_otherwise))
+
+    @cached_property
+    def _pods(self) -> Mapping[str, Sequence[Pod]] | None:
+        view = self._seen.kubernetes
+        if not isinstance(view, ClusterView) or view.pods is None:
+            return None
+        found: dict[str, list[Pod]] = defaultdict(list)
+        for pod in view.pods:
+            if pod.node:
+                found[pod.node].append(pod)
+        return found
+
+    @cached_property
+    def _ledger(self) -> BudgetTracker:
+        view = self._seen.kubernetes
+        return BudgetTracker(view.budgets, view.pods or ()) if isinstance(view, ClusterView) else BudgetTracker((), ())
+
+    def ground(
+        self, ctx: PoolContext, backoffs: tuple[Backoff, ...], unmeasured: frozenset[str] = frozenset()
+    ) -> RemovalContext:
+        """What the choice of who leaves rests on."""
+        ground = self.ground_of(ctx.workers, ctx.before, ctx.pool)
+        return replace(ground, idle=ctx.readings.idle, unmeasured=unmeasured, backoffs=backoffs)
+
+    def ground_of(self, workers: Sequence[Worker], before: PoolMemory, pool: Pool) -> RemovalContext:
+        """The same for workers that nothing is measured of."""
+        target = next((each for each in self._seen.targets if each.pool == pool.name), None)
+        left = before.last_left
+        zones = set(target.subnets) if target else {worker.zone for worker in workers}
+        return RemovalContext(
+            pods=self._pods,
+            ledger=self._ledger,
+            room=self._found.room if self._found else SchedulerSimulation(()),
+            zones=len(zones),
+            idle={},
+            backoffs=before.backoffs,
+            now=self._seen.at,
+            settles=bool(left and self._seen.at - left < pool.removal.settle),
+        )

@@ -1,0 +1,489 @@
+"""decide(): the one way in. A look, the memory and the policy give an explained decision and the next memory."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from nodefleet.engine import data_quality, explain
+from nodefleet.engine.context import ClusterContext, PoolContext
+from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
+from nodefleet.engine.disruption import interruption, orphans, replacement, rotation, unhealthy
+from nodefleet.engine.disruption.candidates import Selection, not_asked, select_candidates
+from nodefleet.engine.disruption.orphans import resting_alerts, resting_since
+from nodefleet.engine.disruption.replacement import Replacement, may_leave
+from nodefleet.engine.disruption.replacement import replacement_floors as replacing
+from nodefleet.engine.disruption.turnover import Turnover, plan_turnover
+from nodefleet.engine.provisioning.plan import ScaleUpRequest, plan_scale_up
+from nodefleet.engine.requeue import requeue_reason
+from nodefleet.engine.signals.adaptive import is_adaptive
+from nodefleet.engine.signals.evaluate import SignalResults, evaluate_signals, record_growth
+from nodefleet.engine.signals.pending_pods import (
+    PendingIndex,
+    PendingPods,
+    PendingVotes,
+    after_packing,
+    alert_unplaceable,
+    before_packing,
+    collect_pending,
+    used_otherwise,
+)
+from nodefleet.engine.spot_share import rebalance_market, swap_bounds, update_swap
+from nodefleet.engine.target import safety
+from nodefleet.engine.target.bounds import TargetResult, floor, resolve_target
+from nodefleet.engine.target.configured import (
+    command_bounds,
+    fleet_bounds,
+    fleet_surplus,
+    limit_bounds,
+    replacement_bounds,
+    window_bounds,
+    within_fleet,
+)
+from nodefleet.engine.target.cooldown import cooldown_bounds
+from nodefleet.engine.target.scale_down_gate import evaluate_gate
+from nodefleet.engine.unowned import Disposal, dispose_unowned, find_unowned, unowned_alerts
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank
+from nodefleet.model.fleet import Worker
+from nodefleet.model.names import some
+from nodefleet.model.operations import Create, Launch, Removal, RemovalReason, SendAlert, Step
+from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.state import Level, Loss, Memory, PoolMemory, RotationState
+from nodefleet.model.workload import Pod
+from nodefleet.phases import PoolMembers, derive_workers, fleet_occupied, track_members
+from nodefleet.policy.cluster import Policy
+
+# ── one pool ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# One pool's decision: hear the signals, collect the bounds, settle on a target, plan the way there, explain.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PoolPlan:
+    """What is done about the target."""
+
+    action: Action
+    target: int
+    reason: str
+    memory: PoolMemory
+    steps: tuple[Step, ...] = ()
+    leaving: Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolResult:
+    decision: PoolDecision
+    memory: PoolMemory
+    look_again: str = ""
+
+
+def decide_pool(
+    ctx: PoolContext, scene: ClusterContext, waiting: PendingPods, whole: Memory, trust: data_quality.DataQuality
+) -> PoolResult:
+    heard = evaluate_signals(ctx, waiting)
+    keep = evaluate_gate(heard.opinions, ctx.look, ctx.pool.reactive, _most_fewer(ctx))
+    who = _membership(ctx, keep, whole)
+    held = unhealthy.brake(ctx.workers, ctx.pool, ctx.before.braked_since, ctx.seen.at)
+    doubt = find_inconsistencies(ctx, heard.opinions)
+    owed = unhealthy.to_replace(who.losses, held, ctx.pool)
+    others = _bounds(ctx, heard, keep, owed, whole, trust, doubt)
+    replaced = partial(plan_turnover, ctx, scene, heard, waiting, others, who.losses, braked=held.since is not None)
+    turn = replaced()
+    due = turn.plan
+    bounds = [*others, *replacing(due, ctx.count.capacity)]
+    settled = resolve_target(bounds)
+    memory = replace(
+        heard.memory,
+        members=who.members,
+        losses=who.losses,
+        suspects=orphans.track_first_seen(ctx.workers, ctx.pool, ctx.before.suspects, ctx.seen.at),
+        vanished=ctx.vanished,
+        ahead=due.ahead,
+        rotation=turn.rotation,
+        braked_since=held.since,
+        swap=update_swap(ctx.before.swap, ctx.workers, ctx.pool, ctx.seen.at),
+        doubtful=doubt.since,
+    )
+    if settled.target > ctx.count.capacity:
+        course = _grow(ctx, heard, waiting, settled, memory, due)
+    elif settled.target < ctx.count.capacity:
+        course = _shrink(ctx, scene, settled, bounds, memory, doubt, due)
+        if course.action is Action.HOLD:
+            turn = replaced(stuck=True)
+            course = _with_note(course, turn.note)
+        if turn.plan.wanted and course.action is Action.HOLD:
+            bounds = [*others, *replacing(turn.plan, ctx.count.capacity)]
+            settled = resolve_target(bounds)
+            course = _grow(ctx, heard, waiting, settled, memory, turn.plan)
+    else:
+        reason = explain.explain_hold(ctx.count.capacity, settled, bounds, heard.opinions)
+        retired = _retire(ctx, scene, due, bounds, memory)
+        course = retired or _keep_size(ctx, scene, reason, bounds, memory, turn)
+    heard = replace(heard, tells=(*heard.tells, *doubt.tells, *turn.tells))
+    decision = _decision(ctx, heard, bounds, settled, course, who.losses, held)
+    return PoolResult(
+        decision=decision,
+        memory=course.memory,
+        look_again=requeue_reason(ctx, waiting, settled, decision.plan) or _rising(ctx, heard),
+    )
+
+
+def hold_blind(ctx: PoolContext, whole: Memory, trust: data_quality.DataQuality) -> PoolResult:
+    """Without EC2 or Kubernetes nothing is done, and nothing is learned."""
+    bounds = safety.safety_bounds(ctx.seen, whole, ctx.policy, ctx.pool, ctx.count, trust, (), ())
+    capacity = ctx.count.capacity
+    decision = PoolDecision(
+        pool=ctx.pool.name,
+        action=Action.HOLD,
+        count=ctx.count,
+        target=capacity,
+        reason=f"Holding {capacity}: {bounds[0].sentence}",
+        bounds=tuple(bounds),
+        stays=not_asked(ctx.workers).stays,
+        dry_run=ctx.pool.dry_run,
+    )
+    return PoolResult(decision=decision, memory=ctx.before)
+
+
+def _rising(ctx: PoolContext, heard: SignalResults) -> str:
+    return (
+        "load rises, and a fresher reading may ask for more"
+        if heard.is_rising and ctx.count.capacity < ctx.most
+        else ""
+    )
+
+
+def _most_fewer(ctx: PoolContext) -> int:
+    """How many nodes may go at once."""
+    return ctx.look.capacity if is_adaptive(ctx.pool) else ctx.pool.steps.down
+
+
+def _membership(ctx: PoolContext, keep: Sequence[Bound], whole: Memory) -> PoolMembers:
+    """Who is capacity, and whose loss has to be made up for."""
+    before = ctx.before
+    who = track_members(ctx.workers, before.members, before.losses, ctx.seen.at, whole.looked_at)
+    could_spare_one = keep[0].kind is BoundSource.CALM and not ctx.seen.hold
+    if could_spare_one:
+        return replace(who, losses=())
+    return who
+
+
+def _bounds(
+    ctx: PoolContext,
+    heard: SignalResults,
+    keep: Sequence[Bound],
+    losses: Sequence[Loss],
+    whole: Memory,
+    trust: data_quality.DataQuality,
+    doubt: Inconsistencies,
+) -> list[Bound]:
+    capacity = ctx.count.capacity
+    asked = [
+        floor(vote.nodes, opinion.signal, Rank.SIGNAL, vote.reason, vote.expires) for opinion, vote in heard.floors
+    ]
+    return [
+        *keep,
+        *asked,
+        *cooldown_bounds(ctx.pool, ctx.before, capacity, ctx.seen.at, heard.at_once),
+        *window_bounds(ctx.seen, ctx.pool.name),
+        *command_bounds(ctx.seen, ctx.pool.name),
+        *limit_bounds(ctx.pool, ctx.count),
+        *fleet_bounds(ctx),
+        *replacement_bounds(losses, capacity),
+        *safety.safety_bounds(ctx.seen, whole, ctx.policy, ctx.pool, ctx.count, trust, doubt.sentences, ctx.unreadable),
+        *safety.hold_bounds(ctx.seen, ctx.pool, capacity, losses),
+        *swap_bounds(ctx),
+    ]
+
+
+def _grow(
+    ctx: PoolContext,
+    heard: SignalResults,
+    waiting: PendingPods,
+    settled: TargetResult,
+    memory: PoolMemory,
+    due: Replacement,
+) -> _PoolPlan:
+    capacity, least = ctx.count.capacity, ctx.pool.limits.min
+    more = settled.target - capacity
+    restoring = min(more, max(least - capacity, len(memory.losses), due.wanted, 0))
+    reason = explain.explain_scale_up(capacity, settled, settled.target)
+    need = ScaleUpRequest(
+        more=more,
+        restoring=restoring,
+        on_demand=min(len(memory.losses), max(0, least - capacity)),
+        asks=waiting.asks(more),
+        replacing=frozenset(each.worker.id for each in (*due.going[: due.ahead], *due.next)),
+        reason=reason,
+    )
+    growth = plan_scale_up(need, ctx.workers, ctx.pool, memory, ctx.seen, ctx.policy)
+    if 0 < growth.nodes < more:  # the reason of the launches, too, names what is really launched
+        reason = explain.explain_scale_up(capacity, settled, capacity + growth.nodes, growth.obstacle)
+        growth = plan_scale_up(replace(need, reason=reason), ctx.workers, ctx.pool, memory, ctx.seen, ctx.policy)
+    memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + min(due.wanted, growth.nodes))
+    if growth.nodes and any(each.can_wait for each in due.next):
+        memory = replace(memory, rotation=rotation.record_start(memory.rotation, capacity, ctx.seen.at))
+    if growth.nodes == 0:
+        return replace(_hold(ctx, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)
+    if growth.nodes > restoring:
+        memory = record_growth(heard, ctx, waiting, nodes=capacity + growth.nodes, memory=memory)
+        memory = replace(memory, last_grow=ctx.seen.at)
+    return _PoolPlan(
+        action=Action.GROW,
+        target=capacity + growth.nodes,
+        reason=reason,
+        memory=memory,
+        steps=growth.steps,
+        leaving=not_asked(ctx.workers),
+    )
+
+
+def _shrink(
+    ctx: PoolContext,
+    scene: ClusterContext,
+    settled: TargetResult,
+    bounds: Sequence[Bound],
+    memory: PoolMemory,
+    doubt: Inconsistencies,
+    due: Replacement,
+) -> _PoolPlan:
+    """Who is to be replaced anyway goes first: neither its zone nor the On-Demand base keeps it. Of those that can wait
+    the same is true once a new node has come for one of them."""
+    capacity, ground = ctx.count.capacity, scene.ground(ctx, memory.backoffs, doubt.unmeasured)
+    ground = replace(ground, rotating=frozenset(each.worker.id for each in due.due if each.can_wait))
+    fewer = capacity - settled.target
+    first = [each.worker for each in due.due if not each.can_wait or _has_come(memory.rotation, capacity)]
+    leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground, due=first)
+    if not leaving.chosen:
+        leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground)
+    if not leaving.chosen:
+        reason = explain.explain_stuck(capacity, settled, bounds, leaving.obstacle)
+        return replace(_hold(ctx, reason, memory), leaving=leaving)
+    reason = explain.explain_scale_down(capacity, settled, bounds, [worker.name for worker in leaving.chosen])
+    memory = replace(memory, last_shrink=ctx.seen.at)
+    if ground.rotating & {worker.id for worker in leaving.chosen}:
+        memory = rotation.record_progress(memory)
+    return _plan_removals(ctx, leaving, reason, memory, lambda _: reason)
+
+
+def _retire(
+    ctx: PoolContext, scene: ClusterContext, due: Replacement, bounds: Sequence[Bound], memory: PoolMemory
+) -> _PoolPlan | None:
+    """What EC2 has announced to take goes once its replacement is ready, by the rules of every voluntary removal."""
+    number = may_leave(due, ctx.pool, ctx.count, bounds)
+    if not number:
+        return None
+    going = [each.worker for each in due.going]
+    leaving = select_candidates(ctx.workers, ctx.pool, number, scene.ground(ctx, memory.backoffs), due=going)
+    if not leaving.chosen:
+        return None
+    owed = tuple(
+        Loss(worker=worker.id, at=ctx.seen.at, cause=due.of(worker).cause) for worker in leaving.chosen if due.at_max
+    )
+
+    def describe(worker: Worker) -> str:
+        return f"{worker.name}, {due.of(worker).reason}"
+
+    order = "it goes first, as max leaves no room" if due.at_max else "its replacement is ready"
+    capacity, names = ctx.count.capacity, some(map(describe, leaving.chosen), "; ")
+    reason = f"Shrinking {capacity} → {capacity - len(leaving.chosen)}: {names}; {order}"
+    memory = replace(memory, losses=(*memory.losses, *owed))
+    if any(due.of(worker).can_wait for worker in leaving.chosen):
+        memory = rotation.record_progress(memory)
+    return _plan_removals(ctx, leaving, reason, memory, describe)
+
+
+def _has_come(state: RotationState | None, capacity: int) -> bool:
+    return state is not None and state.begun_at is not None and capacity > state.nodes
+
+
+def _plan_removals(
+    ctx: PoolContext, leaving: Selection, reason: str, memory: PoolMemory, of_each: Callable[[Worker], str]
+) -> _PoolPlan:
+    """Those that are chosen leave now. `of_each`: the reason that its removal carries."""
+    gone = {worker.id for worker in leaving.chosen}
+    return _PoolPlan(
+        action=Action.SHRINK,
+        target=ctx.count.capacity - len(gone),
+        reason=reason,
+        memory=replace(
+            memory,
+            last_left=ctx.seen.at,
+            ahead=max(0, memory.ahead - len(gone)),
+            members=tuple(member for member in memory.members if member not in gone),
+        ),
+        steps=tuple(interruption.open_removal(each, ctx.pool, ctx.seen, of_each(each)) for each in leaving.chosen),
+        leaving=leaving,
+    )
+
+
+def _keep_size(
+    ctx: PoolContext, scene: ClusterContext, reason: str, bounds: Sequence[Bound], memory: PoolMemory, turn: Turnover
+) -> _PoolPlan:
+    """Holding, and healing the Spot share meanwhile."""
+    healed = rebalance_market(ctx, memory, bounds, lambda: scene.ground(ctx, memory.backoffs))
+    course = replace(_hold(ctx, reason, healed.memory), steps=healed.steps)
+    course = _with_note(course, healed.note, turn.note)
+    return replace(course, leaving=healed.leaving) if healed.leaving else course
+
+
+def _with_note(course: _PoolPlan, *notes: str) -> _PoolPlan:
+    """With what people may wonder about besides."""
+    said = "; ".join(filter(None, notes))
+    return replace(course, reason=f"{course.reason}. Also: {said}") if said else course
+
+
+def _hold(ctx: PoolContext, reason: str, memory: PoolMemory) -> _PoolPlan:
+    return _PoolPlan(
+        action=Action.HOLD,
+        target=ctx.count.capacity,
+        reason=reason,
+        memory=memory,
+        leaving=not_asked(ctx.workers),
+    )
+
+
+def _decision(
+    ctx: PoolContext,
+    heard: SignalResults,
+    bounds: Sequence[Bound],
+    settled: TargetResult,
+    course: _PoolPlan,
+    lost: Sequence[Loss],
+    held: unhealthy.Brake,
+) -> PoolDecision:
+    pool, seen = ctx.pool, ctx.seen
+    return PoolDecision(
+        pool=pool.name,
+        action=course.action,
+        count=ctx.count,
+        target=course.target,
+        reason=course.reason,
+        bounds=tuple(bounds),
+        overruled=settled.overruled,
+        votes=(*explain.render_votes(heard.opinions), *([f"forecast: {heard.grade}"] if heard.grade else ())),
+        plan=(
+            *interruption.plan_interruptions(ctx.workers, pool, seen),
+            *replacement.retirement_alerts(ctx.workers, pool),
+            *unhealthy.uncordon_stale(ctx.workers, pool),
+            *unhealthy.plan_replacements(ctx.workers, pool, ctx.count, lost, held, seen, most=ctx.most),
+            *course.steps,
+            *orphans.plan_cleanups(ctx.workers, pool, course.memory.suspects, seen),
+            *heard.tells,
+            *_at_max(ctx, settled, bounds),
+        ),
+        stays=course.leaving.stays,
+        dry_run=pool.dry_run,
+    )
+
+
+def _at_max(ctx: PoolContext, settled: TargetResult, bounds: Sequence[Bound]) -> list[SendAlert]:
+    """People should know when the limit keeps the fleet from what it needs. That a worker leaves of our own accord
+    before the one comes that takes its place is no news."""
+    least = max(settled.target, ctx.count.capacity)  # whoever only wants to keep what is there asks for no more
+    leaving = sum(isinstance(w.operation, Removal) and w.operation.why is RemovalReason.VOLUNTARY for w in ctx.workers)
+    wanting = [
+        each
+        for each in settled.overruled
+        if each.by in (BoundSource.MAX, BoundSource.FLEET_MAX)
+        and each.bound.nodes > least + leaving * (each.bound.kind in (BoundSource.MIN, BoundSource.REPLACE))
+    ]
+    if not wanting:
+        return []
+    most = max(wanting, key=lambda each: each.bound.nodes)
+    asked = most.bound
+    if most.by == BoundSource.FLEET_MAX:
+        cause = next(bound.sentence for bound in bounds if bound.kind is BoundSource.FLEET_MAX)
+        remedy = "Consider a higher fleet.max, or dispose of workers that no pool owns: `nodefleet adopt`, `drain`."
+    else:
+        cause, remedy = f"max is {ctx.pool.limits.max}", "Consider a higher limits.max."
+    text = f"At max: {asked.sentence} (asks for {asked.nodes}), but {cause}. {remedy}"
+    return [SendAlert(alert=AlertKind.AT_MAX, pool=ctx.pool.name, subjects=(), text=text)]
+
+
+# ── the decision ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
+    fleet = derive_workers(seen, policy)
+    cases = [PoolContext.of(pool, policy, seen, memory.pool(pool.name), fleet) for pool in policy.pools]
+    trust = data_quality.assess(seen, memory, policy, [each for ctx in cases for each in ctx.unreadable])
+    if trust.level is Level.PARTIAL:
+        results = [hold_blind(ctx, memory, trust) for ctx in cases]
+        homeless, disposal = [], Disposal()
+    else:
+        pending = PendingIndex.of(_pods(seen))
+        scene, votes = _pack_pending(ClusterContext.of(seen, policy, fleet), cases, pending)
+        results = []
+        room = policy.fleet_max - fleet_occupied(fleet, seen, policy, memory)
+        surplus = fleet_surplus(cases, policy.fleet_max)
+        for index, case in enumerate(cases):
+            ctx = within_fleet(case, cases[index + 1 :], room, surplus)
+            waiting = collect_pending(ctx, scene.packings, pending, votes[ctx.pool.name])
+            results.append(decide_pool(ctx, scene, waiting, memory, trust))
+            room -= _count_launched(results[-1].decision)
+        disposal = dispose_unowned(fleet, scene, seen, policy, memory)
+        homeless = alert_unplaceable(scene.packings.nobody, "") if scene.packings else []
+    resting = resting_since(fleet, policy, seen, memory.resting)
+    return Decision(
+        at=seen.at,
+        cluster=seen.cluster,
+        level=trust.level,
+        pools=tuple(result.decision for result in results),
+        tells=(
+            *trust.tells,
+            *unowned_alerts(fleet, policy),
+            *homeless,
+            *resting_alerts(fleet, policy, resting, seen.at),
+        ),
+        memory=Memory(
+            level=trust.level,
+            recovered_at=trust.recovered_at,
+            looked_at=seen.at,
+            pools={
+                **_keep_known(seen, memory, fleet, policy),
+                **disposal.memory,
+                **{result.decision.pool: result.memory for result in results},
+            },
+            resting=resting,
+        ),
+        plan=disposal.plan,
+        look_again="; ".join(filter(None, (*(result.look_again for result in results), disposal.look_again))),
+    )
+
+
+def _keep_known(seen: Observation, memory: Memory, fleet: Iterable[Worker], policy: Policy) -> dict[str, PoolMemory]:
+    """What is known of pools stays known while the policy that names them cannot be read, and while they have workers
+    though the policy does not have them any more."""
+    gone = {worker.pool for worker in find_unowned(fleet, policy)}
+    return {name: known for name, known in memory.pools.items() if seen.hold or name in gone}
+
+
+def _count_launched(decision: PoolDecision) -> int:
+    """How many workers more it asks for."""
+    opened = (step.operation for step in decision.plan if isinstance(step, Create) and not decision.dry_run)
+    return sum(each.count for each in opened if isinstance(each, Launch))
+
+
+def _pods(seen: Observation) -> tuple[Pod, ...]:
+    view = seen.kubernetes
+    return (view.pods or ()) if isinstance(view, ClusterView) else ()
+
+
+def _pack_pending(
+    scene: ClusterContext, cases: Sequence[PoolContext], pending: PendingIndex
+) -> tuple[ClusterContext, Mapping[str, PendingVotes]]:
+    """Who speaks for which pool. Pods without a vote are left out when the others are packed; who loses it by what
+    packing shows is left out of a second packing."""
+    votes = {ctx.pool.name: before_packing(ctx, pending, scene.templates(ctx.pool.name)) for ctx in cases}
+    in_vain = any(used_otherwise(votes[ctx.pool.name], ctx) for ctx in cases)
+    first = scene.without(_left_out(votes), used_otherwise=in_vain)
+    if first.packings is None:
+        return first, votes
+    packed = first.packings.by_pool
+    after = {ctx.pool.name: after_packing(votes[ctx.pool.name], ctx, pending, packed[ctx.pool.name]) for ctx in cases}
+    left_out = _left_out(after)
+    return (first if left_out == _left_out(votes) else first.without(left_out)), after
+
+
+def _left_out(votes: Mapping[str, PendingVotes]) -> frozenset[str]:
+    return frozenset(uid for each in votes.values() for uid in each.silent | each.held)

@@ -1,0 +1,1 @@
+"""Reasons to remove a node, one module each."""

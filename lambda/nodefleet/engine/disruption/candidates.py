@@ -1,0 +1,227 @@
+"""Who leaves, and for everybody else why not.
+
+A node may leave when nothing protects it and all its pods have somewhere to go. Order: what EC2 has announced to take,
+the market above its share, the zone with the most nodes, what is due for rotation, the highest CPU idle, the fewest
+pods, the name. Nodes behind the first choice are outranked, not examined.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nodefleet.engine.context import RemovalContext
+from nodefleet.eviction.protection import NodeProtection, find_protection
+from nodefleet.model.decision import KeepReason, KeptNode
+from nodefleet.model.fleet import Phase, Worker
+from nodefleet.model.inventory import Market
+from nodefleet.model.names import pluralize, some
+from nodefleet.model.operations import Removal, RemovalReason
+from nodefleet.model.workload import Pod
+from nodefleet.phases import above_share, market_of
+from nodefleet.policy.pool import MarketMix, Pool
+
+_WHATEVER_ROOM = frozenset(  # reasons to stay that one node more does not end
+    {
+        KeepReason.OPTED_OUT,
+        KeepReason.POD_OPTED_OUT,
+        KeepReason.KUBE_SYSTEM,
+        KeepReason.UNMANAGED_POD,
+        KeepReason.LOCAL_DATA,
+        KeepReason.BUDGET,
+        KeepReason.ONLY_STATEFUL_POD,
+        KeepReason.SINGLE_REPLICA,
+        KeepReason.BACKING_OFF,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    chosen: tuple[Worker, ...] = ()
+    stays: tuple[KeptNode, ...] = ()
+
+    @property
+    def obstacle(self) -> str:
+        """Why nobody leaves, in words."""
+        by_cause: defaultdict[str, list[str]] = defaultdict(list)
+        for stay in self.stays:
+            if cause := stay.detail or (stay.phase.value if stay.reason is KeepReason.NOT_READY else ""):
+                by_cause[cause].append(stay.worker)
+        told = [f"{cause} ({some(names)})" for cause, names in by_cause.items()]
+        return f"no node can leave: {some(told, '; ')}" if told else "no node can leave"
+
+
+def not_asked(workers: Iterable[Worker]) -> Selection:
+    """Nobody has to leave; those that could not anyway say so."""
+    return Selection(stays=tuple(_unfit(worker) or _kept_node(worker, KeepReason.NOT_ASKED) for worker in workers))
+
+
+def select_candidates(
+    workers: Sequence[Worker], pool: Pool, number: int, ground: RemovalContext, *, due: Sequence[Worker] | None = None
+) -> Selection:
+    """Up to `number` workers that may leave now, within the budget of removals at a time.
+
+    With `due` only those: each has its replacement, or is owed one, so a zone or the On-Demand base does not keep it.
+    """
+    stays = {worker.id: unfit for worker in workers if (unfit := _unfit(worker))}
+    candidates = [worker for worker in workers if worker.id not in stays]
+    left = None if due is not None else _Left(candidates)
+    if due is not None:
+        asked = {worker.id for worker in due}
+        stays |= {each.id: _kept_node(each, KeepReason.NOT_ASKED) for each in candidates if each.id not in asked}
+        candidates = [each for each in due if each.id not in stays]
+    under_way = sum(_leaves_by_choice(worker) for worker in workers)
+    free = min(number, pool.budgets.removals - under_way)
+    chosen: list[Worker] = []
+    for worker in candidates if due is not None else rank_candidates(candidates, ground, pool.market):
+        if len(chosen) >= free:
+            stays[worker.id] = _behind(worker, chosen, under_way, pool)
+            continue
+        kept = _find_obstacle(worker, pool, left, ground)
+        if kept is None:
+            chosen.append(worker)
+            if left:
+                left.remove(worker)
+        else:
+            stays[worker.id] = _kept_node(worker, kept.reason, kept.sentence)
+    for worker in chosen:
+        stays[worker.id] = _kept_node(worker, KeepReason.CHOSEN, "leaves now")
+    return Selection(chosen=tuple(chosen), stays=tuple(stays[worker.id] for worker in workers))
+
+
+def is_held_fast(worker: Worker, pool: Pool, ground: RemovalContext) -> NodeProtection | None:
+    """What keeps it whatever room there is. The simulation of the scheduler is not asked, and so not changed."""
+    kept = _find_keep_reason(worker, pool, None, ground)
+    return kept if kept and kept.reason in _WHATEVER_ROOM else None
+
+
+def rank_candidates(workers: Iterable[Worker], ground: RemovalContext, mix: MarketMix) -> list[Worker]:
+    """Who goes first."""
+    everyone = list(workers)
+    above = above_share(everyone, mix)
+    per_zone = Counter(worker.zone for worker in everyone)
+    pods = ground.pods or {}
+
+    def order(worker: Worker) -> tuple[bool, bool, int, bool, float, int, str]:
+        movable = sum(pod.movable for pod in pods.get(worker.name, ()))
+        return (
+            not (worker.planned or worker.ailment),
+            market_of(worker) is not above,
+            -per_zone[worker.zone],
+            worker.id not in ground.rotating,
+            -ground.idle.get(worker.name, 0.0),
+            movable,
+            worker.name,
+        )
+
+    return sorted(everyone, key=order)
+
+
+class _Left:
+    """Who would remain, counted so that each candidate is judged without looking at all others."""
+
+    def __init__(self, workers: Iterable[Worker]) -> None:
+        everyone = list(workers)
+        self.per_zone = Counter(worker.zone for worker in everyone)
+        self.per_market = Counter(market_of(worker) for worker in everyone)
+
+    def remove(self, worker: Worker) -> None:
+        self.per_zone[worker.zone] -= 1
+        self.per_market[market_of(worker)] -= 1
+
+
+def _find_obstacle(worker: Worker, pool: Pool, left: _Left | None, ground: RemovalContext) -> NodeProtection | None:
+    kept = _find_keep_reason(worker, pool, left, ground)
+    if kept is not None:
+        return kept
+    homeless = ground.room.try_drain(worker.name)
+    if homeless is not None:
+        return NodeProtection(reason=KeepReason.NOWHERE_TO_GO, sentence=f"{homeless.pod.key} {homeless.why}")
+    return None
+
+
+def _find_keep_reason(worker: Worker, pool: Pool, left: _Left | None, ground: RemovalContext) -> NodeProtection | None:
+    """What protects it, before it is tried whether its pods have somewhere to go."""
+    if worker.name in ground.unmeasured:
+        return NodeProtection(reason=KeepReason.UNMEASURED, sentence="it is not measured")
+    if ground.pods is None:
+        return NodeProtection(reason=KeepReason.PODS_UNKNOWN, sentence="its pods are not known")
+    if left and (last := _last_of_zone(worker, left, ground)):
+        return last
+    own = ground.pods.get(worker.name, ())
+    kept = find_protection(worker, own, ground.ledger, pool.removal, ground.backoffs, ground.now)
+    if kept is not None:
+        return kept
+    if ground.settles and (short := _not_whole(own, ground.pods)):
+        return short
+    if left and (base := _of_base(worker, pool, left)):
+        return base
+    return None
+
+
+def _not_whole(own: Iterable[Pod], pods: Mapping[str, Sequence[Pod]]) -> NodeProtection | None:
+    """A workload of this node that lacks replicas elsewhere: with these away too more of it would be down than one node
+    holds, budget or not."""
+    mine = Counter(key for pod in own if pod.movable and (key := _workload(pod)))
+    if not mine:
+        return None
+    here = {pod.uid for pod in own}
+    ready = Counter(
+        key
+        for each in pods.values()
+        for pod in each
+        if pod.uid not in here and pod.ready and pod.deleted_at is None and (key := _workload(pod)) in mine
+    )
+    for (kind, name, _, replicas), count in mine.items():
+        missing = replicas - count - ready[kind, name, _, replicas]
+        if missing > 0:
+            sentence = f"{missing} of {replicas} pods of {kind} {name} are not ready since the last removal"
+            return NodeProtection(reason=KeepReason.NOT_WHOLE, sentence=sentence)
+    return None
+
+
+def _workload(pod: Pod) -> tuple[str, str, str, int] | None:
+    owner = pod.owner
+    return (owner.kind, owner.name, pod.namespace, owner.replicas) if owner and owner.replicas is not None else None
+
+
+def _last_of_zone(worker: Worker, left: _Left, ground: RemovalContext) -> NodeProtection | None:
+    others = left.per_zone.total() - 1
+    if left.per_zone[worker.zone] != 1 or not others >= ground.zones > 1:
+        return None
+    sentence = f"the last worker of {worker.zone}, and {others} could still cover {ground.zones} zones"
+    return NodeProtection(reason=KeepReason.LAST_OF_ZONE, sentence=sentence)
+
+
+def _of_base(worker: Worker, pool: Pool, left: _Left) -> NodeProtection | None:
+    base, on_demand = pool.market.on_demand_base, left.per_market[Market.ON_DEMAND]
+    if market_of(worker) is not Market.ON_DEMAND or on_demand > base or not left.per_market[Market.SPOT]:
+        return None
+    return NodeProtection(
+        reason=KeepReason.ON_DEMAND_BASE, sentence=f"one of {on_demand} On-Demand workers, and the base is {base}"
+    )
+
+
+def _unfit(worker: Worker) -> KeptNode | None:
+    """Workers that are no candidates, whatever is asked."""
+    if worker.held_by_person:
+        return _kept_node(worker, KeepReason.CORDONED_BY_PERSON, "cordoned by a person")
+    if worker.phase is not Phase.READY:
+        return _kept_node(worker, KeepReason.NOT_READY)
+    return None
+
+
+def _behind(worker: Worker, chosen: Sequence[Worker], under_way: int, pool: Pool) -> KeptNode:
+    if chosen:
+        return _kept_node(worker, KeepReason.OUTRANKED, f"{chosen[0].name} goes first")
+    under = pluralize(under_way, "removal is", "removals are")
+    detail = f"{under} under way, and budgets.removals is {pool.budgets.removals}"
+    return _kept_node(worker, KeepReason.ONE_AT_A_TIME, detail)
+
+
+def _leaves_by_choice(worker: Worker) -> bool:
+    return isinstance(worker.operation, Removal) and worker.operation.why is RemovalReason.VOLUNTARY
+
+
+def _kept_node(worker: Worker, reason: KeepReason, detail: str = "") -> KeptNode:
+    return KeptNode(worker=worker.name, phase=worker.phase, reason=reason, detail=detail)

@@ -1,0 +1,75 @@
+"""Interruptions: removals for workers that EC2 takes, and the removals that other modules open."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from nodefleet.engine.context import operation_id
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.fleet import Phase, Worker
+from nodefleet.model.inventory import Notice, NoticeKind
+from nodefleet.model.operations import Create, Removal, RemovalReason, Save, SendAlert, Step
+from nodefleet.model.snapshot import Observation
+from nodefleet.phases import taken_at
+from nodefleet.policy.pool import Pool
+
+
+def open_removal(worker: Worker, pool: Pool, seen: Observation, reason: str) -> Create:
+    """A removal that nobody forces on us: it ends by its deadline, one way or the other."""
+    removal = new_removal(worker, RemovalReason.VOLUNTARY, reason, seen.at + pool.removal.drain_timeout, seen)
+    return Create(replace(removal, notice=worker.planned.kind if worker.planned else None))
+
+
+def plan_interruptions(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[Step]:
+    """Open a removal for each worker that EC2 takes; one that was leaving anyway now leaves in a hurry."""
+    steps: list[Step] = []
+    for worker in workers:
+        if worker.phase is not Phase.INTERRUPTED or worker.notice is None:
+            continue
+        if isinstance(worker.operation, Removal) and worker.operation.why is RemovalReason.INTERRUPTED:
+            continue
+        removal = _interrupted_removal(worker, worker.notice, pool, seen)
+        steps.append(Save(removal) if isinstance(worker.operation, Removal) else Create(removal))
+        text = f"{worker.name} ({worker.zone}): {removal.reason}. It is drained now and replaced."
+        steps.append(SendAlert(alert=AlertKind.INTERRUPTED, pool=pool.name, subjects=(worker.name,), text=text))
+    return steps
+
+
+def _interrupted_removal(worker: Worker, notice: Notice, pool: Pool, seen: Observation) -> Removal:
+    reason, deadline = reason_of(notice), taken_at(notice, pool)
+    if isinstance(worker.operation, Removal):
+        removal = replace(
+            worker.operation, why=RemovalReason.INTERRUPTED, reason=reason, deadline=deadline, cancelled=""
+        )
+    else:
+        removal = new_removal(worker, RemovalReason.INTERRUPTED, reason, deadline, seen)
+    return replace(removal, force_from=force_from(notice, pool))
+
+
+def reason_of(notice: Notice) -> str:
+    """In words, with the date of what is not said to happen at once."""
+    match notice.kind:
+        case NoticeKind.SCHEDULED_CHANGE:
+            return f"EC2 has a scheduled change on {notice.at:%Y-%m-%d at %H:%M} UTC"
+        case NoticeKind.REBALANCE:
+            return f"EC2 recommends to move off it, since {notice.at:%H:%M:%S}"
+        case _:
+            return f"EC2 takes it: {notice.kind.value} at {notice.at:%H:%M:%S}"
+
+
+def force_from(notice: Notice, pool: Pool) -> datetime:
+    """As long before the end as a warning's time leaves it."""
+    return taken_at(notice, pool) - (pool.removal.notice - pool.removal.force_after)
+
+
+def new_removal(worker: Worker, why: RemovalReason, reason: str, deadline: datetime, seen: Observation) -> Removal:
+    return Removal(
+        id=operation_id(seen, why.value, worker.id),
+        pool=worker.pool,
+        instance=worker.id,
+        node=worker.node.name if worker.node else "",
+        why=why,
+        reason=reason,
+        started=seen.at,
+        deadline=deadline,
+    )

@@ -1,0 +1,223 @@
+"""Ready workers that give way to new ones: an operator asked for it, they are not what the pool would launch now, or
+they are old.
+
+    due                    why
+    `nodefleet recycle`    an operator asked for it; it does not wait for `rotation.window`
+    drift                  its launch template or version is not the pool's, or its type is none of the pool's
+    age                    older than `rotation.max_age`, less its own part of `rotation.spread_percent`
+
+They can wait: nothing is begun while the pool changes its size, pods wait, a node boots, leaves or is not well, data is
+missing, or the pool is paused. How they are replaced is in `replacement`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from nodefleet.engine.context import PoolContext, target_of
+from nodefleet.engine.disruption.replacement import Due
+from nodefleet.engine.target.bounds import TargetResult
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Bound, Rank, Side
+from nodefleet.model.fleet import Phase, Worker
+from nodefleet.model.names import pluralize, some
+from nodefleet.model.operations import SendAlert
+from nodefleet.model.snapshot import LaunchTarget, Recycle
+from nodefleet.model.state import Loss, PoolMemory, RotationState
+from nodefleet.policy.fields import doubled_pause
+from nodefleet.policy.pool import Pool
+
+CAUSE = "rotated"
+_NOT_WELL = frozenset({Phase.UNREADY, Phase.UNHEALTHY, Phase.INTERRUPTED, Phase.UNLISTED})
+_DAY = timedelta(days=1)
+_HOUR = timedelta(hours=1)
+
+
+def list_due(ctx: PoolContext) -> list[Due]:
+    """Everyone who is due, window or not: what operators ask for first, then drift, then age; the oldest first."""
+    asked = {
+        each.instance: each for each in ctx.seen.commands if isinstance(each, Recycle) and ctx.seen.at < each.until
+    }
+    target = target_of(ctx.seen, ctx.pool)
+    found = []
+    for worker in ctx.workers:
+        if worker.phase is not Phase.READY or worker.operation is not None or worker.instance is None:
+            continue
+        if worker.planned or worker.ailment or worker.held_by_person:
+            continue
+        reasons = (
+            _describe_request(asked.get(worker.id)),
+            _drift(worker, ctx.pool, target) if ctx.pool.rotation.drift else "",
+            _age(worker, ctx.pool, ctx.seen.at),
+        )
+        order = next((number for number, reason in enumerate(reasons) if reason), None)
+        if order is not None:
+            due = Due(worker=worker, reason=reasons[order], cause=CAUSE, can_wait=True)
+            found.append(((order, worker.instance.launched_at, worker.id), due))
+    return [due for _, due in sorted(found, key=lambda each: each[0])]
+
+
+def due_at(worker: Worker, pool: Pool) -> datetime | None:
+    """When it is old enough; none: never."""
+    rules = pool.rotation
+    if not rules.max_age or worker.instance is None:
+        return None
+    return worker.instance.launched_at + rules.max_age * (1 - rules.spread_percent / 100 * _part(worker.id))
+
+
+def in_window(due: Sequence[Due], ctx: PoolContext) -> list[Due]:
+    """Those that may go at this time. What was begun is finished, though its window may be over."""
+    name, state = ctx.pool.rotation.window, ctx.before.rotation
+    is_open = any(
+        each.pool == ctx.pool.name and each.name == name and ctx.seen.at < each.until for each in ctx.seen.windows
+    )
+    if not name or is_open or (state and state.begun_at):
+        return list(due)
+    asked = {each.instance for each in ctx.seen.commands if isinstance(each, Recycle)}
+    return [each for each in due if each.worker.id in asked]
+
+
+def next_state(ctx: PoolContext, due: Sequence[Due]) -> RotationState | None:
+    """After this look: given up when no worker could leave in time for a node that was launched ahead."""
+    state, now = ctx.before.rotation or RotationState(), ctx.seen.at
+    if not due:
+        return None
+    state = replace(state, since=state.since or now)
+    if state.begun_at and now >= _ends(state.begun_at, ctx.pool):
+        return replace(state, begun_at=None, nodes=0, failures=state.failures + 1, failed_at=now)
+    return state
+
+
+def record_start(state: RotationState | None, nodes: int, now: datetime) -> RotationState:
+    return replace(state or RotationState(), begun_at=now, nodes=nodes)
+
+
+def record_progress(memory: PoolMemory) -> PoolMemory:
+    """A worker that was due leaves."""
+    return replace(memory, rotation=RotationState() if memory.rotation else None)
+
+
+def obstacle(
+    ctx: PoolContext,
+    state: RotationState | None,
+    *,
+    pods: int,
+    bounds: Sequence[Bound],
+    settled: TargetResult,
+    losses: Sequence[Loss],
+    stuck: bool,
+) -> str:
+    """Why no worker is rotated now. `pods`: how many wait for the pool. `stuck`: it would shrink, and nobody can leave;
+    that may stay so for ever."""
+    capacity, count = ctx.count.capacity, ctx.count
+    under_way = state is not None and state.begun_at is not None
+    held = [each.sentence for each in bounds if _holds(each, capacity, under_way=under_way)]
+    unwell = [worker.name for worker in ctx.workers if worker.phase in _NOT_WELL]
+    if held:
+        return held[0]
+    if pods:
+        return pluralize(pods, "pod waits", "pods wait")
+    if count.booting:
+        return pluralize(count.booting, "node is booting", "nodes are booting")
+    if count.leaving:
+        return pluralize(count.leaving, "node is on the way out", "nodes are on the way out")
+    if unwell or losses:
+        return f"not well: {some(unwell or [loss.worker for loss in losses])}"
+    if settled.target != capacity and not (stuck and settled.target < capacity):
+        return f"the pool is to have {settled.target}, not {capacity}"
+    if under_way:
+        return "" if state and capacity > state.nodes else "the new node has not come"
+    if ctx.before.swap and ctx.before.swap.open:
+        return "a Spot node takes the place of an On-Demand one"
+    return _rest(ctx, state)
+
+
+def obstacle_at_max(ctx: PoolContext, bounds: Sequence[Bound], too_much: Sequence[str]) -> str:
+    """Why none goes before its replacement comes, where max leaves no room to launch first."""
+    ranks = (Rank.WINDOW, Rank.PERSON)
+    asked = [b.sentence for b in bounds if b.rank in ranks and b.side is Side.FLOOR and b.nodes >= ctx.count.capacity]
+    return next(iter([*asked, *too_much]), "")
+
+
+def explain_wait(due: Sequence[Due], why_not: str) -> str:
+    """For people who wonder why they are still there."""
+    number = pluralize(len(due), "worker is", "workers are")
+    names = some((f"{each.worker.name}: {each.reason}" for each in due), "; ", 2)
+    return f"{number} due for rotation ({names}), but {why_not}"
+
+
+def rotation_alerts(ctx: PoolContext, state: RotationState | None, due: Sequence[Due], why_not: str) -> list[SendAlert]:
+    """Workers are due for long, and none could be replaced: an operator should look."""
+    if state is None or state.since is None or ctx.seen.at - state.since < ctx.pool.rotation.alert_after:
+        return []
+    text = (
+        f"{explain_wait(due, why_not or 'none of them could leave')}. That is so since {state.since:%Y-%m-%d %H:%M}."
+        " Look at what keeps them: `nodefleet explain` names it for each node."
+    )
+    return [SendAlert(alert=AlertKind.ROTATION_BLOCKED, pool=ctx.pool.name, subjects=(), text=text)]
+
+
+def _holds(bound: Bound, capacity: int, *, under_way: bool) -> bool:
+    """A floor of safety, or a ceiling that leaves no room: a cooldown, a window, an operator's size, a pause. Max is
+    none of them, as a worker may go first there."""
+    if bound.side is Side.FLOOR:
+        return bound.rank is Rank.SAFETY and bound.nodes >= capacity
+    return bound.rank is not Rank.LIMIT and bound.nodes <= capacity and not under_way
+
+
+def _rest(ctx: PoolContext, state: RotationState | None) -> str:
+    """Pods that moved settle before the next ones move, and what failed is tried ever more rarely."""
+    memory, pool, now = ctx.before, ctx.pool, ctx.seen.at
+    times = [each for each in (memory.last_grow, memory.last_shrink, memory.last_left) if each]
+    until = max(times) + pool.cooldown.down if times else now
+    if until > now:
+        return f"nodes came or went a short while ago: {(until - now).total_seconds():.0f} s more"
+    if state and state.failed_at:
+        pause = doubled_pause(pool.removal.retry_first, state.failures - 1, pool.rotation.retry_longest)
+        until = state.failed_at + pause
+        if until > now:
+            return f"no worker could leave for the last new node: it is tried again at {until:%Y-%m-%d %H:%M:%S}"
+    return ""
+
+
+def _describe_request(command: Recycle | None) -> str:
+    if command is None:
+        return ""
+    return f"{command.by} asked for a new one" + (f" ({command.reason})" if command.reason else "")
+
+
+def _drift(worker: Worker, pool: Pool, target: LaunchTarget) -> str:
+    """What is not known has not drifted."""
+    made = worker.instance
+    if made is None:
+        return ""
+    if made.template and target.template and made.template != target.template:
+        return f"launched from template {made.template}, and the pool's is {target.template}"
+    if made.template and made.template_version and made.template_version != target.template_version:
+        version = f"version {made.template_version} of its template"
+        return f"launched from {version}, and the pool's is {target.template_version}"
+    if made.type not in pool.market.types:
+        return f"its type {made.type} is none of the pool's"
+    return ""
+
+
+def _age(worker: Worker, pool: Pool, now: datetime) -> str:
+    due = due_at(worker, pool)
+    if due is None or worker.instance is None or now < due:
+        return ""
+    return f"{_span(now - worker.instance.launched_at)} old, max_age is {_span(pool.rotation.max_age)}"
+
+
+def _span(time: timedelta) -> str:
+    return f"{time / _DAY:.1f} days" if time >= 2 * _DAY else f"{time / _HOUR:.1f} h"
+
+
+def _part(identity: str) -> float:
+    """Between 0 and 1, the same for the same worker, and different for those of one launch."""
+    return int.from_bytes(sha256(identity.encode()).digest()[:4], "big") / 2**32
+
+
+def _ends(at: datetime, pool: Pool) -> datetime:
+    """Time for the new node to join, for a drain, and to try other nodes after it failed: as for a market swap."""
+    return at + pool.health.join_limit + pool.market.rebalance_drains * pool.removal.drain_timeout

@@ -1,0 +1,144 @@
+"""The load of the last days, one value per minute.
+
+All arithmetic is on z = ln(1 + load), load in busy nodes: an error of ten percent weighs the same on five nodes and on
+fifty, and a load of zero is no special case. Values are kept as sixteen bits, which is what is stored, so a forecaster
+that was stored and read again decides exactly like one that was not.
+"""
+
+from array import array
+from math import cos, expm1, isfinite, log1p, pi, sin
+
+WEEK = 7 * 1440
+KEPT = WEEK + 480  # minutes: last week's values are looked up around minutes that are up to some hours old
+UNIT = 4096  # steps of z: 0.02 % of the load
+MISSING = 0xFFFF
+_HIGHEST = MISSING - 1
+
+
+def encode(load: float | None) -> int:
+    """The load as it is kept; none and what is no number are missing."""
+    if load is None or not isfinite(load):
+        return MISSING
+    return min(_HIGHEST, round(log1p(max(0.0, load)) * UNIT))
+
+
+def decode(value: int) -> float:
+    return expm1(value / UNIT)
+
+
+class LoadHistory:
+    """Minutes in a row. The newest is `last`; one without a reading is missing, not zero."""
+
+    __slots__ = ("first", "values")
+
+    def __init__(self, first: int = 0, values: "array[int] | None" = None) -> None:
+        self.first = first  # minute of values[0], since the epoch
+        self.values = array("H") if values is None else values
+
+    @property
+    def last(self) -> int | None:
+        return self.first + len(self.values) - 1 if self.values else None
+
+    def add(self, minute: int, load: float | None) -> None:
+        """The load of a minute after `last`. Minutes that were skipped are missing; older than a week is forgotten."""
+        value = encode(load)
+        if self.last is None or minute - self.last > KEPT:
+            self.first, self.values = minute, array("H", [value])
+            return
+        for _ in range(minute - self.last - 1):
+            self.values.append(MISSING)
+        self.values.append(value)
+        if len(self.values) >= KEPT + 1440:  # cut seldom: each cut moves everything
+            self.first += len(self.values) - KEPT
+            del self.values[:-KEPT]
+
+    def at(self, minute: int) -> float | None:
+        """z of one minute."""
+        index = minute - self.first
+        if not 0 <= index < len(self.values) or self.values[index] == MISSING:
+            return None
+        return self.values[index] / UNIT
+
+    def mean(self, begin: int, end: int) -> float | None:
+        """The mean z of the minutes from begin, without end; none if nothing is known of them."""
+        low, high = max(0, begin - self.first), end - self.first
+        if high <= low:
+            return None
+        part = self.values[low:high]
+        if MISSING in part:
+            known = [value for value in part if value != MISSING]
+            return sum(known) / (len(known) * UNIT) if known else None
+        return sum(part) / (len(part) * UNIT) if part else None
+
+    def highest(self, begin: int, end: int) -> float | None:
+        """The highest z of these minutes; none if more than half of them are not known."""
+        part = [value for value in self.values[max(0, begin - self.first) : end - self.first] if value != MISSING]
+        return max(part) / UNIT if len(part) * 2 > end - begin else None
+
+
+# ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# What the minutes up to now tell about those to come: 22 figures.
+#
+# The first nine are of the last three hours; the others are what the same time was like yesterday, last week and in the
+# last hours, and the time of day. Of the past not only the level counts but the rise that followed: a load that doubles
+# at nine every morning does so from whatever level it has today.
+
+
+DAY = 1440
+HOUR = 60
+RECENT = 9  # features of the last three hours, which come first
+COUNT = 22
+_LEVEL = 3  # minutes on either side: one minute of yesterday is mostly noise
+_NEXT = 30  # minutes: where the load went after
+
+
+def features(history: LoadHistory, minute: int, join: int, interval: int) -> list[float] | None:
+    """The features of a minute, whose reading is the last one known; none without it. `join`: minutes until a node
+    launched now serves. `interval`: minutes until the next one could."""
+    now = history.at(minute)
+    level = history.mean(minute - 2, minute + 1)
+    if now is None or level is None:
+        return None
+    recent = [
+        1.0,
+        level,
+        *(_or(history.mean(minute + 1 - span, minute + 1), level) for span in (10, 30, 60, 180)),
+        now,
+        _or(history.at(minute - 2), level),
+        _or(history.at(minute - 5), level),
+    ]
+    unknown = (level, 0.0, 0.0)
+    yesterday = _past(history, minute - DAY, join, interval) or unknown
+    last_week = _past(history, minute - WEEK, join, interval) or yesterday
+    hours = [_past(history, minute - HOUR * ago, join, interval) for ago in (1, 2, 3)]
+    rises = [hour[1] for hour in hours if hour]
+    hour = hours[0] or unknown
+    angle = 2 * pi * (minute % DAY) / DAY
+    return [
+        *recent,
+        *yesterday,
+        *last_week,
+        hour[1],
+        sum(rises) / len(rises) if rises else 0.0,
+        hour[0],
+        sin(angle),
+        cos(angle),
+        sin(2 * angle),
+        cos(2 * angle),
+    ]
+
+
+def _past(history: LoadHistory, minute: int, join: int, interval: int) -> tuple[float, float, float] | None:
+    """Level, rise to when a node launched then would have served, and rise to the mean of the half hour after."""
+    if minute - _LEVEL < history.first:
+        return None
+    level = history.mean(minute - _LEVEL, minute + _LEVEL + 1)
+    served = history.mean(minute + join - 1, minute + join + interval + 1)
+    after = history.mean(minute + 1, minute + 1 + _NEXT)
+    if level is None or served is None or after is None:
+        return None
+    return level, served - level, after - level
+
+
+def _or(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value

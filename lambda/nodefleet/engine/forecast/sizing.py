@@ -1,0 +1,95 @@
+"""How many nodes the forecast is worth, in one currency: node-minutes.
+
+A minute above the limit has a price in node-minutes. Scale-up weighs that price times its chance against the nodes.
+Scale-down weighs what fewer nodes save against the chance that they are missed at once (the price) or called back soon
+(a removal that is undone saved little and cost a drain).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nodefleet.engine.forecast.forecaster import ForecastWindow, Outlook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """All in node-minutes."""
+
+    violation: float = 65.0  # one minute above the limit
+    least_gain: float = 2.0  # a scale-up must be worth more: noise would move the fleet to and fro
+    least_gain_requeued: float = (
+        2.7  # the same between two scheduled decisions: each more look is one more chance to err
+    )
+    undone: float = 45.0  # a removal that is called back
+    least_saving: float = 10.0  # a scale-down must be worth more
+    violation_minutes: float = 2.0  # above the limit, when removed nodes are missed at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What the forecast asks for."""
+
+    up: int | None  # grow to this; none: the capacity is enough
+    down: int | None  # shrinking to this would be worth it; none: not
+    now: Sequence[float]  # chance that n nodes exceed the limit when a node launched now would serve
+    soon: Sequence[float] = ()
+    later: Sequence[float] = ()
+
+
+def size(
+    outlook: Outlook,
+    *,
+    capacity: int,
+    least: int,
+    most: int,
+    limit: float,
+    prices: Prices,
+    saturated: bool = False,
+    requeued: bool = False,
+) -> Sizes:
+    """The sizes between `least` and `most`. `limit`: utilisation (a share) above which a minute is a violation.
+    `requeued`: between two scheduled decisions, where only growing is asked for."""
+    more = outlook.learning.hidden if saturated else 0.0
+    top = max(most, capacity)
+    now = outlook.shortfalls(ForecastWindow.LEVEL, top, limit, more)
+    # More than the largest fleet can carry still needs the largest fleet: its own chance must not speak against it.
+    now[most:] = [0.0] * (top + 1 - most)
+    best = cheapest(now, least, most, prices)
+    gain = _cost(now, capacity, prices) - _cost(now, best, prices)
+    needed = prices.least_gain_requeued if requeued else prices.least_gain
+    if best > capacity and gain > needed:
+        return Sizes(up=best, down=None, now=now)
+    if requeued or capacity <= least:
+        return Sizes(up=None, down=None, now=now)
+    soon = outlook.shortfalls(ForecastWindow.SOON, top, limit, more)
+    later = outlook.shortfalls(ForecastWindow.LATER, top, limit, more)
+    savings = {
+        nodes: saving(capacity - nodes, soon[nodes], later[nodes], outlook, prices)
+        for nodes in range(max(least, best), capacity)
+    }
+    down = max(savings, key=lambda nodes: savings[nodes], default=None)
+    if down is None or savings[down] <= prices.least_saving:
+        down = None
+    return Sizes(up=None, down=down, now=now, soon=soon, later=later)
+
+
+def is_close(sizes: Sizes, capacity: int, prices: Prices) -> bool:
+    """A fresher reading could call for a scale-up: a look before the next scheduled one is worth its price."""
+    return prices.violation * sizes.now[min(capacity, len(sizes.now) - 1)] > prices.least_gain_requeued / 16
+
+
+def cheapest(chances: Sequence[float], least: int, most: int, prices: Prices) -> int:
+    """The number of nodes for which nodes and expected violations together cost least."""
+    return min(range(least, most + 1), key=lambda nodes: (_cost(chances, nodes, prices), nodes))
+
+
+def saving(fewer: int, soon: float, later: float, outlook: Outlook, prices: Prices) -> float:
+    """What it is worth to have so many nodes fewer, if they are missed soon or later with these chances."""
+    minutes = outlook.learning.later
+    called_back = minutes / 2 - outlook.learning.join  # on average, and the new node boots meanwhile
+    kept = minutes * (1 - later) + called_back * later
+    return fewer * kept - prices.undone * later - prices.violation * prices.violation_minutes * soon
+
+
+def _cost(chances: Sequence[float], nodes: int, prices: Prices) -> float:
+    return nodes + prices.violation * chances[nodes]

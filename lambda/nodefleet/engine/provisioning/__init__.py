@@ -1,0 +1,1 @@
+"""Growing: how many nodes, of which type, in which zone and market."""

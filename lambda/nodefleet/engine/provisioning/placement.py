@@ -1,0 +1,83 @@
+"""Where new nodes go and how they are paid for: zones balanced, Spot on an On-Demand base, no known shortage."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodefleet.model.fleet import Worker
+from nodefleet.model.inventory import Market
+from nodefleet.model.operations import Shortage
+from nodefleet.phases import on_demand_of, on_demand_share
+from nodefleet.policy.pool import MarketMix
+from nodefleet.scheduling.packing import PlacementRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """One launch to be: so many nodes of some types in one zone and market."""
+
+    zone: str
+    market: Market
+    types: tuple[str, ...]
+    count: int
+
+
+ANY = PlacementRequest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    launches: tuple[Placed, ...]
+    missing: int  # nodes for which there is known to be no capacity anywhere
+
+
+def place(
+    asks: Sequence[PlacementRequest],
+    workers: Iterable[Worker],
+    zones: Sequence[str],
+    mix: MarketMix,
+    shortages: Iterable[Shortage],
+    now: datetime,
+    *,
+    on_demand_at_least: int = 0,
+) -> Placement:
+    """Launches for the asked nodes. `workers` are those that are and stay capacity."""
+    staying = list(workers)
+    per_zone = Counter(dict.fromkeys(zones, 0))
+    per_zone.update(worker.zone for worker in staying if worker.zone in per_zone)
+    wanted = on_demand_share(len(staying) + len(asks), mix) - on_demand_of(staying)
+    left_on_demand = min(len(asks), max(wanted, on_demand_at_least))
+    scarce = {(short.type, short.zone, short.market) for short in shortages if now < short.until}
+
+    chosen: Counter[tuple[str, Market, tuple[str, ...]]] = Counter()
+    for ask in asks:
+        market = Market.ON_DEMAND if left_on_demand > 0 else Market.SPOT
+        found = _choose(ask, market, per_zone, mix, scarce)
+        if found is None:
+            continue
+        zone, market, _ = found
+        chosen[found] += 1
+        per_zone[zone] += 1
+        left_on_demand -= market is Market.ON_DEMAND
+    launches = tuple(
+        Placed(zone=zone, market=market, types=types, count=count) for (zone, market, types), count in chosen.items()
+    )
+    return Placement(launches=launches, missing=len(asks) - chosen.total())
+
+
+def _choose(
+    ask: PlacementRequest,
+    market: Market,
+    per_zone: Mapping[str, int],
+    mix: MarketMix,
+    scarce: set[tuple[str, str, Market]],
+) -> tuple[str, Market, tuple[str, ...]] | None:
+    """The emptiest zone that has something to offer; On-Demand where Spot is known to have nothing left."""
+    zones = sorted(set(per_zone) & set(ask.zones or per_zone), key=lambda zone: (per_zone[zone], zone))
+    for paid in dict.fromkeys((market, Market.ON_DEMAND)):
+        for zone in zones:
+            types = tuple(kind for kind in ask.types or mix.types if (kind, zone, paid) not in scarce)
+            if types:
+                return zone, paid, types
+    return None

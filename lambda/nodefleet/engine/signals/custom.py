@@ -1,0 +1,185 @@
+"""The custom layer: readings that the user names, each with a rule that turns them into nodes. Off until named.
+
+A rule needs its readings. One that is configured and cannot be read is a veto on shrinking, never a zero. One whose
+source answers and has no data counts as its `when_missing` says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import assert_never
+
+from nodefleet.engine.context import Assumed, Cached, Ignored, SignalInput, custom_name, substitute_reading
+from nodefleet.engine.signals.rules import clear_time, job_demand, per_worker_queue, queue_and_latency, threshold
+from nodefleet.engine.signals.sustain import Pace
+from nodefleet.engine.signals.thresholds import Evaluation, from_cache, unreadable_vote, vote_on
+from nodefleet.engine.signals.vote import Abstain, SignalVote
+from nodefleet.model.readings import NOT_ASKED, Missing, PoolReadings, Reading
+from nodefleet.model.state import Breaches
+from nodefleet.phases import FleetSize
+from nodefleet.policy.cluster import Trust
+from nodefleet.policy.demand import (
+    ClearTime,
+    DemandRule,
+    JobDemand,
+    PerWorkerQueue,
+    QueueAndLatency,
+    Threshold,
+    WhenMissing,
+    readings_of,
+    when_missing,
+)
+from nodefleet.policy.pool import Pool
+
+
+def evaluate_custom(
+    pool: Pool,
+    readings: PoolReadings,
+    cached: Mapping[str, Reading],
+    breaches: Mapping[str, Breaches],
+    look: FleetSize,
+    *,
+    trust: Trust,
+    pace: Pace,
+) -> tuple[SignalVote, ...]:
+    """What each of the pool's rules says, in their order. `cached` is what `inputs.remembered` kept."""
+    found = []
+    for rule in pool.custom:
+        inputs = {
+            field: substitute_reading(
+                readings.custom.get(name, NOT_ASKED),
+                cached.get(custom_name(name)),
+                trust,
+                look.now,
+                absent=when_missing(field, pool.readings.get(name)),
+                least=_least(rule, field),
+            )
+            for field, name in readings_of(rule)
+        }
+        found.append(_evaluate_rule(rule, inputs, breaches, look, pool, pace))
+    return tuple(found)
+
+
+def counts_as_last(pool: Pool) -> frozenset[str]:
+    """Readings whose last value is needed however old it is, as `inputs.remembered` calls them."""
+    return frozenset(
+        custom_name(name)
+        for rule in pool.custom
+        for field, name in readings_of(rule)
+        if when_missing(field, pool.readings.get(name)) is WhenMissing.LAST
+    )
+
+
+def _least(rule: DemandRule, field: str) -> float | None:
+    """What a rule takes for a reading that it has never had."""
+    if isinstance(rule, ClearTime) and field == "job_seconds":
+        return rule.shortest_job.total_seconds()
+    return None
+
+
+def _evaluate_rule(
+    rule: DemandRule,
+    inputs: Mapping[str, SignalInput | Assumed | Ignored],
+    before: Mapping[str, Breaches],
+    look: FleetSize,
+    pool: Pool,
+    pace: Pace,
+) -> SignalVote:
+    signal = custom_name(rule.name)
+    heard = _read_rule(rule, inputs)
+    needed = [
+        f"{heard.names[field]} is ignored: {cause}" for field, cause in heard.ignored if field in _required_fields(rule)
+    ]
+    if heard.unknown:
+        return unreadable_vote(signal, heard.cause, before)
+    if needed:
+        return replace(unreadable_vote(signal, "", before), vote=Abstain("; ".join(needed)))
+    formed = vote_on(signal, _evaluate_demand(rule, heard.values, look, pool), heard.at, before, pace)
+    if heard.notes:
+        reason = f"{formed.vote.reason} ({'; '.join(heard.notes)})"
+        formed = replace(formed, vote=replace(formed.vote, reason=reason))
+    return from_cache(formed, before, heard.cause) if heard.cause else formed
+
+
+@dataclass(slots=True)
+class _RuleReadings:
+    """What a rule has to go by."""
+
+    names: Mapping[str, str]  # of the readings, by the rule's field
+    values: dict[str, float] = field(default_factory=dict)
+    times: list[datetime] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)  # why a reading is not there, where that forbids to shrink
+    notes: list[str] = field(default_factory=list)  # what was taken instead of data
+    ignored: list[tuple[str, str]] = field(default_factory=list)
+    unknown: bool = False  # some of it could not be had at all
+
+    @property
+    def cause(self) -> str:
+        return "; ".join(self.causes)
+
+    @property
+    def at(self) -> datetime:
+        """A rule is as old as the oldest of its readings: each counts once for sustain."""
+        return min(self.times)
+
+
+def _read_rule(rule: DemandRule, inputs: Mapping[str, SignalInput | Assumed | Ignored]) -> _RuleReadings:
+    heard = _RuleReadings(names=dict(readings_of(rule)))
+    for each, seen in inputs.items():
+        name = heard.names[each]
+        match seen:
+            case Reading(value, at):
+                heard.values[each] = value
+                heard.times.append(at)
+            case Cached(reading, cause):
+                heard.values[each] = reading.value
+                heard.times.append(reading.at)
+                heard.causes.append(f"{name} unknown: {cause}")
+            case Assumed(reading, cause):
+                heard.values[each] = reading.value
+                heard.times.append(reading.at)
+                heard.notes.append(f"{name}: {cause}")
+            case Ignored(cause):
+                heard.ignored.append((each, cause))
+            case Missing(cause):
+                heard.causes.append(f"{name} unknown: {cause}")
+                heard.unknown = True
+            case _:
+                assert_never(seen)
+    return heard
+
+
+def _required_fields(rule: DemandRule) -> frozenset[str]:
+    """The fields that a rule cannot do without."""
+    match rule:
+        case QueueAndLatency():
+            return frozenset({"queue"})
+        case ClearTime():
+            return frozenset({"queue", "running", "job_seconds"})
+        case _:
+            return frozenset(name for name, _ in readings_of(rule))
+
+
+def _evaluate_demand(rule: DemandRule, seen: Mapping[str, float], look: FleetSize, pool: Pool) -> Evaluation:
+    match rule:
+        case Threshold():
+            return threshold.evaluate(rule, seen["reading"], look, pool)
+        case QueueAndLatency():
+            return queue_and_latency.evaluate(rule, seen["queue"], seen.get("p95_ms"), seen.get("busy"), look, pool)
+        case PerWorkerQueue():
+            return per_worker_queue.evaluate(rule, seen["queue"], look, pool)
+        case ClearTime():
+            return clear_time.evaluate(
+                rule,
+                queue=seen["queue"],
+                running=seen["running"],
+                job_seconds=seen["job_seconds"],
+                peak=seen.get("peak"),
+                multiplier=seen.get("multiplier"),
+                look=look,
+                pool=pool,
+            )
+        case JobDemand():
+            return job_demand.evaluate(rule, seen["jobs"], look, pool)
+        case _:
+            assert_never(rule)

@@ -1,0 +1,1 @@
+"""Bounds from every source, and the one target that their ranks leave."""

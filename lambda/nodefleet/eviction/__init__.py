@@ -1,0 +1,1 @@
+"""What becomes of pods when a node leaves: drain rules, disruption budgets, protection. Pure."""

@@ -1,0 +1,193 @@
+"""A decision with everything that explains it, and its stored record."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum, IntEnum, StrEnum
+from typing import Any
+
+from nodefleet.model.actions import ExecutedAction
+from nodefleet.model.fleet import Count, Phase
+from nodefleet.model.operations import SendAlert, Step
+from nodefleet.model.state import Level, Memory
+
+# ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# What was decided, and everything a person needs to understand why.
+
+
+class Rank(IntEnum):
+    """Who outranks whom. Bounds are applied from the weakest rank to the strongest; a ceiling beats a floor."""
+
+    SIGNAL = 1  # what readings and pods ask for
+    DAMPING = 2  # cooldowns and steps
+    WINDOW = 3  # what the schedule says: planned, so it does not wait for a cooldown
+    PERSON = 4  # a scale command
+    LIMIT = 5  # min, max, replacing what was lost
+    SAFETY = 6  # pause, missing data, no launches before the API server was seen
+
+
+class Side(Enum):
+    FLOOR = "floor"
+    CEILING = "ceiling"
+
+
+class BoundSource(StrEnum):
+    """Where a bound comes from. Windows and custom signals have a name of their own behind it: window:lunch."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+    PODS = "pods"  # pods that wait
+    PREDICTIVE = "predictive"
+    ADAPTIVE = "adaptive"  # the forecast of the load, and the price of a violation
+    CUSTOM = "custom"
+    CALM = "calm"  # the floor that lets the fleet shrink
+    KEEP = "keep"  # not every signal agrees that fewer would do
+    PROJECTION = "projection"  # the nodes that remain would be too busy
+    STEP = "step"
+    COOLDOWN = "cooldown"
+    COOLDOWN_DOWN = "cooldown-down"
+    WINDOW = "window"
+    PERSON = "person"
+    MIN = "min"
+    MAX = "max"
+    FLEET_MAX = "fleet-max"
+    REPLACE = "replace"  # workers that were lost
+    RETIRE = "retire"  # workers that are to be replaced in good time
+    LEVEL = "level"  # data is missing
+    RECOVERY = "recovery"
+    DOUBT = "doubt"
+    HOLD = "hold"  # the policy cannot be followed
+    PAUSE = "pause"
+    PROBE = "probe"  # nodes did not join
+    MARKET = "market"  # a Spot node takes the place of an On-Demand one
+
+    def with_name(self, name: str) -> str:
+        """As it is stored: window:lunch."""
+        return f"{self.value}:{name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    side: Side
+    nodes: int
+    source: str  # a BoundSource, with a name of its own behind it where there can be several: cpu, window:lunch
+    rank: Rank
+    sentence: str
+    expires: datetime | None = None
+
+    @property
+    def kind(self) -> BoundSource:
+        return BoundSource(self.source.partition(":")[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overruled:
+    """A bound that did not get what it asked for, and who saw to that."""
+
+    bound: Bound
+    by: str
+
+
+class Action(Enum):
+    GROW = "grow"
+    SHRINK = "shrink"
+    HOLD = "hold"
+
+
+class KeepReason(Enum):
+    """Why a worker is not removed now."""
+
+    NOT_ASKED = "not-asked"  # nobody wants fewer nodes
+    CHOSEN = "chosen"  # it is the one that leaves
+    OUTRANKED = "outranked"  # another one goes first
+    ONE_AT_A_TIME = "one-at-a-time"
+    NOT_READY = "not-ready"  # booting, sick or leaving: not a candidate
+    CORDONED_BY_PERSON = "cordoned-by-person"
+    OPTED_OUT = "opted-out"  # an annotation on the node
+    POD_OPTED_OUT = "pod-opted-out"  # an annotation on a pod
+    KUBE_SYSTEM = "kube-system"
+    UNMANAGED_POD = "unmanaged-pod"
+    LOCAL_DATA = "local-data"  # hostPath or a local volume
+    BUDGET = "budget"  # a PodDisruptionBudget
+    ONLY_STATEFUL_POD = "only-stateful-pod"
+    SINGLE_REPLICA = "single-replica"
+    NOT_WHOLE = "not-whole"  # replicas of an earlier removal are not ready again
+    LAST_OF_ZONE = "last-of-zone"
+    ON_DEMAND_BASE = "on-demand-base"  # without it EC2 could take every node
+    NOWHERE_TO_GO = "nowhere-to-go"  # a pod fits on no other node, or may not
+    BACKING_OFF = "backing-off"  # an earlier drain failed
+    PODS_UNKNOWN = "pods-unknown"
+    UNMEASURED = "unmeasured"  # no figures of it: nobody knows what it carries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptNode:
+    worker: str
+    phase: Phase
+    reason: KeepReason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolDecision:
+    pool: str
+    action: Action
+    count: Count
+    target: int
+    reason: str  # one sentence with its figures
+    bounds: tuple[Bound, ...] = ()
+    overruled: tuple[Overruled, ...] = ()
+    votes: tuple[str, ...] = ()  # what each signal said
+    plan: tuple[Step, ...] = ()
+    stays: tuple[KeptNode, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    at: datetime
+    cluster: str
+    level: Level
+    pools: tuple[PoolDecision, ...]
+    tells: tuple[SendAlert, ...] = ()  # what concerns the whole cluster
+    plan: tuple[Step, ...] = ()  # what is done with workers that no pool owns
+    memory: Memory
+    look_again: str = ""  # why another look in a few seconds could change something; empty: it could not
+
+
+# ── records ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# What is kept in the table beside the working state: policy versions and the audit of decisions.
+
+
+STACK = "stack"  # the source of a policy that the deployment declares
+BUILT_IN = "built-in defaults"  # … of the one that begins an empty cluster for which nobody wrote any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyVersion:
+    """A policy as somebody wrote it."""
+
+    number: int  # 1, 2, …; 0: the stack declared it and it has not been taken up yet
+    source: str  # "stack" or who applied it
+    at: datetime
+    data: Any  # plain, as a policy file holds it
+    digest: str  # of the data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRecord:
+    """One look's decision, small enough to be kept for each. With the archived question it replays."""
+
+    id: str  # sorts by time
+    at: datetime
+    cluster: str
+    fence: int
+    policy: int  # version number
+    archived: str = ""  # where the question is kept; empty: nothing came of it, and `figures` are all there is
+    decision: Decision  # without its memory; shortened when it is long, which `cut` says
+    cut: bool = False
+    outcome: str = ""  # digest of the whole decision: a replay must give the same
+    did: tuple[str, ...] = ()  # what was done in this look, a sentence each, for people
+    actions: tuple[ExecutedAction, ...] = ()  # the same as records; none of before they were kept
+    figures: Mapping[str, float] = field(default_factory=dict)
+    dry: bool = False

@@ -1,0 +1,102 @@
+"""What EC2 and Kubernetes say of the machines: instances, nodes, notices and types, as they are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from nodefleet.model.workload import NOTHING, Resources, Taint
+
+
+class Market(Enum):
+    SPOT = "spot"
+    ON_DEMAND = "on-demand"
+
+
+class InstanceState(Enum):
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    SHUTTING_DOWN = "shutting-down"
+    TERMINATED = "terminated"
+
+
+# Kubernetes' own, and the prefixes by which cluster-autoscaler knows the taints of agents that start on a new node.
+_STARTUP_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.cloudprovider.kubernetes.io/uninitialized"})
+_STARTUP_PREFIXES = (
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """An EC2 instance that carries this cluster's tags."""
+
+    id: str
+    pool: str = "default"
+    state: InstanceState = InstanceState.RUNNING
+    zone: str
+    type: str = "t3.small"
+    market: Market = Market.ON_DEMAND
+    launched_at: datetime
+    operation: str = ""  # the launch that made it
+    worker: bool = True  # false for the control plane: never touched
+    failed: bool = False  # we marked it as failed to join and keep it for a person
+    template: str = ""  # the launch template that it was launched from, by EC2's own tag; empty: not known
+    template_version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A Kubernetes node. Without a pool it is not ours: it can hold pods, and is never touched."""
+
+    name: str
+    pool: str | None = "default"
+    instance: str = ""  # from the provider id
+    control_plane: bool = False
+    ready: bool = True
+    ready_changed_at: datetime | None = None  # since when it is ready, or not
+    created_at: datetime | None = None
+    heartbeat_at: datetime | None = None  # by its kubelet's Lease and clock; none: not asked, or not known
+    pressures: tuple[str, ...] = ()  # MemoryPressure, DiskPressure, PIDPressure, where they are True
+    pressed_since: datetime | None = None
+    cordoned: bool = False
+    removal: str = ""  # our own removal's id, from the taint we set; empty if the cordon is a person's
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    allocatable: Resources = NOTHING
+
+    @property
+    def starting(self) -> bool:
+        """It bears a taint that goes away by itself when the node has come up, some moments after it is Ready."""
+        return any(taint.key in _STARTUP_TAINTS or taint.key.startswith(_STARTUP_PREFIXES) for taint in self.taints)
+
+
+class NoticeKind(Enum):
+    SPOT_INTERRUPTION = "spot-interruption"
+    REBALANCE = "rebalance"
+    SCHEDULED_CHANGE = "scheduled-change"
+    STATE_CHANGE = "state-change"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """EC2 said that it takes an instance, or may; or that it does not after all."""
+
+    instance: str
+    kind: NoticeKind
+    at: datetime  # Spot and rebalance: when it was said; a scheduled change: when it begins
+    told_at: datetime | None = None  # a scheduled change: when it was said, which may be weeks before
+    event: str = ""  # … and the event that says it: a later word on the same event replaces an earlier one
+    withdrawn: bool = False  # … the event is closed, or no longer concerns this instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    name: str
+    resources: Resources  # what the type offers before the node's own reserve
+    hourly_usd: float | None = None  # On-Demand
+    spot_usd: float | None = None  # what Spot costs now, on the mean over zones

@@ -1,0 +1,133 @@
+"""Names that the outside knows (tags, labels, taints, annotations, metrics), and words for lists and figures."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+
+def figure(value: float) -> str:
+    """A number as a person writes it: 120, 0.25, 1234567."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+# ── tags, labels, taints ─────────────────────────────────────────────────────────────────────────────────────────────
+# The names that EC2, Kubernetes and people see: tags, labels, taints and annotations. Each is written here only.
+
+
+# ── EC2 tags ─────────────────────────────────────────────────────────────────────────────────────────────────────
+TAG_CLUSTER = "node-fleet:cluster"
+TAG_POOL = "node-fleet:pool"
+TAG_ROLE = "node-fleet:role"
+TAG_OPERATION = "node-fleet:operation"
+TAG_CAPACITY = "node-fleet:capacity-type"
+TAG_STATUS = "node-fleet:status"  # it and the pool's are the only keys that are written on an instance that exists
+TAG_TEMPLATE = "aws:ec2launchtemplate:id"  # EC2 writes these two on whatever it launches from a template
+TAG_TEMPLATE_VERSION = "aws:ec2launchtemplate:version"
+ROLE_WORKER = "worker"
+ROLE_SERVER = "server"
+STATUS_JOIN_FAILED = "join-failed"
+
+# ── Kubernetes ───────────────────────────────────────────────────────────────────────────────────────────────────
+POOL_LABEL = "node-fleet.io/pool"
+CAPACITY_LABEL = "node-fleet.io/capacity-type"
+LEAVING_TAINT = "node-fleet.io/leaving"  # on a node that we drain; its value is the deadline
+REMOVAL_ANNOTATION = "node-fleet.io/removal"  # which removal: a taint's value is too short for it
+REASON_ANNOTATION = "node-fleet.io/reason"
+CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+# ── metrics ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# The metrics, by the names that dashboards and alarms know. Each costs money, so only the first ten are on.
+
+
+class MetricUnit(Enum):
+    COUNT = "Count"
+    PERCENT = "Percent"
+    SECONDS = "Seconds"
+    NONE = "None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricInfo:
+    unit: MetricUnit
+    says: str
+    opt_in: bool = False
+
+
+class Metric(Enum):
+    CURRENT_NODE_COUNT = "CurrentNodeCount"
+    PENDING_PODS = "PendingPods"
+    CPU = "ClusterCPUUtilization"
+    MEMORY = "ClusterMemoryUtilization"
+    SCALE_UPS = "ScaleUpEvents"
+    SCALE_DOWNS = "ScaleDownEvents"
+    FAILURES = "ScalingFailures"
+    JOIN_LATENCY = "NodeJoinLatency"
+    INVOCATIONS = "AutoscalerInvocations"
+    LEVEL = "DegradationLevel"
+    # on request
+    LEASE_HELD = "LeaseHeld"
+    MALFORMED = "MalformedEvents"
+    HOURLY_COST = "HourlyCost"
+    SPOT_SHARE = "SpotShare"
+    DURATION = "RunDuration"
+    CALLS = "ApiCalls"
+    DRAIN_TIME = "DrainTime"
+    EVICTIONS = "Evictions"
+    AT_MAX = "AtMax"
+    SCHEDULED_RUNS = "ScheduledRuns"
+    API_SERVER_AWAY = "ApiServerUnavailable"
+    EC2_AWAY = "Ec2Unavailable"
+
+
+METRIC_INFO: dict[Metric, MetricInfo] = {
+    Metric.CURRENT_NODE_COUNT: MetricInfo(unit=MetricUnit.COUNT, says="workers that are ready or booting"),
+    Metric.PENDING_PODS: MetricInfo(unit=MetricUnit.COUNT, says="pods that the scheduler finds no node for"),
+    Metric.CPU: MetricInfo(unit=MetricUnit.PERCENT, says="mean CPU of the workers"),
+    Metric.MEMORY: MetricInfo(unit=MetricUnit.PERCENT, says="mean memory of the workers"),
+    Metric.SCALE_UPS: MetricInfo(unit=MetricUnit.COUNT, says="nodes added"),
+    Metric.SCALE_DOWNS: MetricInfo(unit=MetricUnit.COUNT, says="nodes removed of our own accord"),
+    Metric.FAILURES: MetricInfo(unit=MetricUnit.COUNT, says="launches, joins and drains that failed"),
+    Metric.JOIN_LATENCY: MetricInfo(unit=MetricUnit.SECONDS, says="from launch to ready node"),
+    Metric.INVOCATIONS: MetricInfo(unit=MetricUnit.COUNT, says="runs"),
+    Metric.LEVEL: MetricInfo(unit=MetricUnit.NONE, says="0 normal, 1 recovery, 2 degraded, 3 partial, 4 major"),
+    Metric.LEASE_HELD: MetricInfo(
+        unit=MetricUnit.COUNT, says="runs that left because another one was at work", opt_in=True
+    ),
+    Metric.MALFORMED: MetricInfo(unit=MetricUnit.COUNT, says="events that could not be understood", opt_in=True),
+    Metric.HOURLY_COST: MetricInfo(unit=MetricUnit.NONE, says="USD per hour of the workers", opt_in=True),
+    Metric.SPOT_SHARE: MetricInfo(unit=MetricUnit.PERCENT, says="share of Spot among the workers", opt_in=True),
+    Metric.DURATION: MetricInfo(unit=MetricUnit.SECONDS, says="how long a run took", opt_in=True),
+    Metric.CALLS: MetricInfo(unit=MetricUnit.COUNT, says="calls to AWS and Kubernetes in a run", opt_in=True),
+    Metric.DRAIN_TIME: MetricInfo(
+        unit=MetricUnit.SECONDS, says="from the decision to the end of a removal", opt_in=True
+    ),
+    Metric.EVICTIONS: MetricInfo(unit=MetricUnit.COUNT, says="pods evicted", opt_in=True),
+    Metric.AT_MAX: MetricInfo(
+        unit=MetricUnit.COUNT, says="1 while max keeps the fleet from what it needs", opt_in=True
+    ),
+    Metric.SCHEDULED_RUNS: MetricInfo(unit=MetricUnit.COUNT, says="runs that the schedule started", opt_in=True),
+    Metric.API_SERVER_AWAY: MetricInfo(
+        unit=MetricUnit.COUNT, says="1 while the API server does not answer", opt_in=True
+    ),
+    Metric.EC2_AWAY: MetricInfo(unit=MetricUnit.COUNT, says="1 while EC2 does not answer", opt_in=True),
+}
+
+
+# ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Words for people. A list in a sentence is cut: a fleet of a thousand must not make a sentence of a thousand names.
+
+
+_MOST = 5
+
+
+def pluralize(number: int, one: str, many: str) -> str:
+    """Three pods fit, one pod fits."""
+    return f"{number} {one if number == 1 else many}"
+
+
+def some(items: Iterable[str], between: str = ", ", most: int = _MOST) -> str:
+    """The first few, and how many more there are."""
+    listed = list(items)
+    more = len(listed) - most
+    return between.join(listed[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,168 @@
+"""Everything one look saw. With the memory and the policy it decides alone: the same look decides the same."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from nodefleet.model.inventory import Instance, InstanceType, Node, Notice
+from nodefleet.model.operations import Operation
+from nodefleet.model.readings import Missing, PoolReadings
+from nodefleet.model.serialization import ValidationError, from_plain, to_plain
+from nodefleet.model.workload import Budget, Pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """What the Kubernetes API said."""
+
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] | None = None  # none: only a count of unschedulable pods is known
+    unschedulable: Mapping[str, int] = field(default_factory=dict)  # by pool, when there are no pod objects
+    budgets: tuple[Budget, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchTarget:
+    """Where and from what template a pool's workers are launched."""
+
+    pool: str = "default"
+    template: str = ""
+    template_version: str = "1"
+    subnets: Mapping[str, str] = field(default_factory=dict)  # zone → subnet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveWindow:
+    """A schedule window that is open now; cron and time zones are worked out at the edge."""
+
+    pool: str = "default"
+    name: str
+    until: datetime
+    min: int | None = None
+    max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A person stopped scaling; min is still kept."""
+
+    pool: str | None = None  # none: all pools
+    by: str = "someone"
+    reason: str = ""
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """A person asked for a size."""
+
+    pool: str = "default"
+    nodes: int
+    by: str = "someone"
+    reason: str = ""
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt:
+    """An operator hands a worker that no pool of the policy owns to a pool."""
+
+    instance: str
+    pool: str
+    at: datetime
+    by: str = "someone"
+    reason: str = ""
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """An operator has a worker that no pool of the policy owns drained and removed."""
+
+    instance: str
+    at: datetime
+    by: str = "someone"
+    reason: str = ""
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recycle:
+    """An operator has a pool's worker replaced by a new one."""
+
+    instance: str
+    at: datetime
+    by: str = "someone"
+    reason: str = ""
+    until: datetime
+
+
+Command: TypeAlias = Pause | Scale | Adopt | Drain | Recycle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    at: datetime
+    cluster: str = "default"
+    run: str = "0"  # the fencing number of this run and the number of its look: they make operation ids unique
+    instances: tuple[Instance, ...] | Missing = ()
+    kubernetes: ClusterView | Missing = field(default_factory=ClusterView)
+    readings: Mapping[str, PoolReadings] = field(default_factory=dict)  # by pool
+    operations: tuple[Operation, ...] = ()  # the open ones
+    notices: tuple[Notice, ...] = ()
+    commands: tuple[Command, ...] = ()
+    windows: tuple[ActiveWindow, ...] = ()
+    targets: tuple[LaunchTarget, ...] = ()
+    catalog: tuple[InstanceType, ...] = ()
+    utc_offset: timedelta = timedelta(0)  # of the policy's time zone, now
+    hold: str = ""  # why the fleet is held: the policy cannot be followed as it was written; empty: it can
+
+
+# ── deployment ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# Where a cluster's parts are: what the deployment tells the functions, and nothing that is secret.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    cluster: str
+    api_server: str = ""  # https://10.0.1.10:6443; empty: as the secret says
+    api_secret: str = ""  # Secrets Manager: {"server": …, "token": …, "ca": …}; empty: <prefix>/<cluster>/kubernetes
+    prometheus: str = ""  # http://10.0.1.10:9090
+    # Secrets Manager: {"username": …, "password": …} or {"token": …}; empty: what api_secret says
+    prometheus_secret: str = ""
+    targets: tuple[LaunchTarget, ...] = ()  # one for each pool
+    prices: Mapping[str, float] = field(default_factory=dict)  # USD/h On-Demand by type, in this region
+    # What the autoscaler itself costs, USD a month by part: alarms, metrics, … Empty: not known for this region.
+    own_usd: Mapping[str, float] = field(default_factory=dict)
+    reconcile_function: str = ""  # its name or ARN, so that a person's order can start a run at once
+    dashboard: str = ""  # links for people
+    logs: str = ""
+
+
+# ── removals that began without the table ────────────────────────────────────────────────────────────────────────────
+
+
+_EMERGENCY = "emergency"
+
+
+_SEPARATOR = "/"
+
+
+def emergency(notice: Notice) -> str:
+    """The id of a removal that began without the table. It carries the notice, so that the node itself tells why it
+    leaves even if nothing could be recorded."""
+    return _SEPARATOR.join((_EMERGENCY, notice.instance, notice.kind.value, to_plain(notice.at)))
+
+
+def notice_in(removal: str) -> Notice | None:
+    """The notice that such an id carries; none for every other removal."""
+    parts = removal.split(_SEPARATOR)
+    match parts:
+        case [first, instance, kind, at] if first == _EMERGENCY and instance:
+            try:
+                return from_plain(Notice, {"instance": instance, "kind": kind, "at": at})
+            except ValidationError:
+                return None
+        case _:
+            return None

@@ -1,0 +1,125 @@
+"""Grouping: a flood of notifications becomes a few, in the order in which things happened, by severity."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from typing import assert_never
+
+from nodefleet.model.alerts import CATALOGUE, STANDS_OUT, AlertKind, Severity
+from nodefleet.model.events import Event
+from nodefleet.model.state import Level
+from nodefleet.notifications.incoming import Alarm, AlarmState, DeliveryLimits, IncomingItem, Notifiable
+
+# ── groups ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# A flood becomes a few letters, in the order in which things happened.
+#
+#     news                                                       letter
+#     older than some hours                                      one for each cluster: counted
+#     more of one kind and cluster than a person reads singly    one for the kind: counted, the first few in their words
+#     more letters of one cluster than a person reads            one for the rest; what stands out is never in it
+#     everything else                                            one each
+# What was really done and what a dry run would have done are never in one letter, unless it only counts.
+
+
+class NotificationForm(Enum):
+    SINGLE = "single"
+    MANY = "many"  # of one kind
+    MIXED = "mixed"  # of several kinds
+    OLD = "old"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """What one message tells of: news of one cluster, in its order."""
+
+    form: NotificationForm
+    news: tuple[IncomingItem, ...]
+
+    @property
+    def told(self) -> tuple[Notifiable, ...]:
+        return tuple(each.told for each in self.news)
+
+    @property
+    def first(self) -> Notifiable:
+        return self.news[0].told
+
+    @property
+    def stands_out(self) -> bool:
+        return any(told.kind in STANDS_OUT for told in self.told)
+
+    def only(self, news: Sequence[IncomingItem]) -> "Notification":
+        """The letter with just these of its news: the others have been told."""
+        form = NotificationForm.SINGLE if len(news) == 1 and self.form is not NotificationForm.OLD else self.form
+        return replace(self, form=form, news=tuple(news))
+
+
+def group_news(news: Iterable[IncomingItem], now: datetime, limits: DeliveryLimits) -> tuple[Notification, ...]:
+    distinct = list({each.told.id: each for each in reversed(list(news))}.values())[::-1]  # the first one of each id
+    places = {each.told.id: place for place, each in enumerate(distinct)}
+    letters = [*_old(distinct, now, limits), *_fresh(distinct, now, limits)]
+    by_cluster: defaultdict[str, list[Notification]] = defaultdict(list)
+    for letter in sorted(letters, key=lambda letter: places[letter.first.id]):
+        by_cluster[letter.first.cluster].append(letter)
+    quiet = [letter for crowd in by_cluster.values() for letter in _limit_notifications(crowd, limits)]
+    return tuple(sorted(quiet, key=lambda letter: places[letter.first.id]))
+
+
+def _is_old(each: IncomingItem, now: datetime, limits: DeliveryLimits) -> bool:
+    return now - each.told.at > limits.old_after
+
+
+def _old(news: Sequence[IncomingItem], now: datetime, limits: DeliveryLimits) -> Iterable[Notification]:
+    by_cluster: defaultdict[str, list[IncomingItem]] = defaultdict(list)
+    for each in news:
+        if _is_old(each, now, limits):
+            by_cluster[each.told.cluster].append(each)
+    return [Notification(form=NotificationForm.OLD, news=tuple(members)) for members in by_cluster.values()]
+
+
+def _fresh(news: Sequence[IncomingItem], now: datetime, limits: DeliveryLimits) -> Iterable[Notification]:
+    alike: defaultdict[object, list[IncomingItem]] = defaultdict(list)
+    for each in news:
+        if not _is_old(each, now, limits):
+            alike[each.told.cluster, each.told.kind, each.told.dry].append(each)
+    for members in alike.values():
+        if len(members) > limits.alone:
+            yield Notification(form=NotificationForm.MANY, news=tuple(members))
+        else:
+            yield from (Notification(form=NotificationForm.SINGLE, news=(each,)) for each in members)
+
+
+def _limit_notifications(letters: Sequence[Notification], limits: DeliveryLimits) -> list[Notification]:
+    """At most so many letters, except for what stands out."""
+    if len(letters) <= limits.letters:
+        return list(letters)
+    plain = [letter for letter in letters if not letter.stands_out and letter.form is not NotificationForm.OLD]
+    room = max(0, limits.letters - 1 - (len(letters) - len(plain)))
+    rest = plain[room:]
+    if len(rest) < 2:  # noqa: PLR2004  # one alone is no crowd
+        return list(letters)
+    merged = Notification(form=NotificationForm.MIXED, news=tuple(each for letter in rest for each in letter.news))
+    return [letter for letter in letters if letter not in rest] + [merged]
+
+
+# ── severity ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# How severe an event or an alarm is: by its kind, and by its level or state.
+
+
+def severity_of(told: Notifiable) -> Severity:
+    match told:
+        case Alarm(state=AlarmState.OK):
+            return Severity.OVER
+        case Alarm(state=AlarmState.NO_DATA):
+            return Severity.WARNING
+        case Event(kind=AlertKind.DEGRADED, level=Level.PARTIAL):
+            return Severity.CRITICAL  # without EC2 or Kubernetes nothing grows and nothing heals
+        case Event() | Alarm():
+            return CATALOGUE[told.kind].severity
+        case _:
+            assert_never(told)
+
+
+def highest_severity(told: Iterable[Notifiable]) -> Severity:
+    return max(map(severity_of, told))

@@ -1,0 +1,125 @@
+"""What holds for the whole cluster, and its pools."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from nodefleet.policy.fields import NODES, PERCENT, SECONDS, setting
+from nodefleet.policy.pool import Pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """When data is good enough to act on."""
+
+    stale_after: timedelta = setting(timedelta(seconds=300), SECONDS, "older readings count as missing", above=0)
+    cache_for: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "a missing reading is replaced by the last one for growth only", at_least=0
+    )
+    spacing: float = setting(
+        0.75, "× interval", "readings closer than this see the same load and count once", above=0, at_most=1
+    )
+    gap: float = setting(2.0, "× interval", "a longer silence starts a streak anew", above=1)
+    count_tolerance: int = setting(0, NODES, "how far EC2, Kubernetes and Prometheus may differ", at_least=0)
+    doubtful_percent: float = setting(
+        20,
+        PERCENT,
+        "of a pool's workers, one always, may be in doubt or not measured while the others shrink; more is bad data",
+    )
+    doubt_for: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "a worker in doubt holds back shrinking so long: most clear up", at_least=0
+    )
+    unmeasured_after: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "then a worker that is not measured is an alert", at_least=0
+    )
+    blocked_after: timedelta = setting(
+        timedelta(seconds=3600), SECONDS, "what forbids to shrink for so long is an alert", at_least=0
+    )
+    recovery_hold: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "no shrinking after parts were missing", at_least=0
+    )
+    clock_skew: timedelta = setting(
+        timedelta(seconds=5), SECONDS, "clocks may differ this much; an expired lease is taken over only then", above=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """Looking again inside one run while another look could change something."""
+
+    every: timedelta = setting(timedelta(seconds=10), SECONDS, "as often as a node or a drain changes", above=0)
+    budget: timedelta = setting(timedelta(seconds=110), SECONDS, "of each tick, so that runs do not overlap", above=0)
+    reserve: timedelta = setting(
+        timedelta(seconds=15), SECONDS, "a step that could outlive the run by this much is not begun", at_least=0
+    )
+    remembered: int = setting(
+        5, "iterations", "the longest of the last ones says how long the next may take", at_least=1
+    )
+    margin: float = setting(
+        1.25, "× the longest", "the next iteration may take longer than the ones before", at_least=1
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Messages:
+    """How often people hear of the same thing."""
+
+    remind_after: timedelta = setting(timedelta(hours=6), SECONDS, "what is still so is said again after this", above=0)
+    remind_critical: timedelta = setting(
+        timedelta(hours=1),
+        SECONDS,
+        "the same for a critical condition: somebody has to act, and may have missed it",
+        above=0,
+    )
+    most: int = setting(
+        5, "", "new alerts of one kind and pool within remind_after; more of them say nothing new", at_least=1
+    )
+    over_after: timedelta = setting(
+        timedelta(minutes=15), SECONDS, "what was not so for this long is news when it comes back", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resting:
+    """Instances that are paid for and are no capacity: interrupted, failed, unhealthy, stopped, or of no pool."""
+
+    most: int = setting(3, NODES, "more of them at once are alerted", at_least=0)
+    longest: timedelta = setting(
+        timedelta(hours=1), SECONDS, "one that rests longer is alerted: every other rule has ended by then", above=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetLimits:
+    """All workers of the cluster together: those of every pool, and those that no pool owns."""
+
+    max: int | None = setting(
+        None,
+        NODES,
+        "all workers together, unowned ones included; none: what the pools' max add up to, with every min",
+        at_least=0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What holds for the whole cluster, and its pools."""
+
+    interval: timedelta = setting(timedelta(seconds=120), SECONDS, "between readings: quick enough, and cheap", above=0)
+    time_zone: str = setting("UTC", "", "for the hour-of-day profile and for windows that name none")
+    lease: timedelta = setting(
+        timedelta(seconds=300), SECONDS, "longest time that one run may hold the cluster", above=0
+    )
+    trust: Trust = field(default_factory=Trust)
+    burst: Burst = field(default_factory=Burst)
+    messages: Messages = field(default_factory=Messages)
+    resting: Resting = field(default_factory=Resting)
+    fleet: FleetLimits = field(default_factory=FleetLimits)
+    pools: tuple[Pool, ...] = (Pool(),)
+
+    @property
+    def fleet_max(self) -> int:
+        """How many workers there may be at most, whoever owns them."""
+        return sum(pool.limits.max for pool in self.pools) if self.fleet.max is None else self.fleet.max
+
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self.pools if pool.name == name), None)

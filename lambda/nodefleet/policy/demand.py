@@ -1,0 +1,203 @@
+"""Custom signals: where a user's own readings come from, and the five rules that turn them into nodes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import TypeAlias
+
+from nodefleet.policy.fields import NODES, PERCENT, SECONDS, Sustain, describe, setting
+
+_NAME = describe("stands in reasons, metrics and memory")
+_SUSTAIN = describe("how long it must last; none takes the pool's")
+_RUNNERS = "how many jobs a node works on at once"
+
+# ── where a reading comes from ───────────────────────────────────────────────────────────────────────────────────
+
+
+class WhenMissing(Enum):
+    """What a reading counts as while its source answers and has no data: often that is the idle state, not a fault.
+
+    A source that cannot be asked is another matter: that always forbids to shrink.
+    """
+
+    VETO = "veto"  # no shrinking until there is data
+    ZERO = "zero"  # nothing waits, fails or is asked for
+    LAST = "last"  # the last value that there was, however old; a rule that has a minimum begins with that
+    IGNORE = "ignore"  # the rule does without it, or has no say
+
+
+def _when_missing() -> WhenMissing | None:
+    why = "veto, zero, last or ignore while the source has no data; none takes what fits the rule"
+    return setting(None, "", why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prometheus:
+    """One number by PromQL."""
+
+    query: str = field(metadata=describe("PromQL that gives one number"))
+    when_missing: WhenMissing | None = _when_missing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sqs:
+    """An attribute of an SQS queue."""
+
+    queue_url: str = field(metadata=describe("https://sqs.<region>.amazonaws.com/<account>/<queue>"))
+    attribute: str = setting("ApproximateNumberOfMessages", "", "the messages that wait")
+    when_missing: WhenMissing | None = _when_missing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudWatch:
+    """The last full period of a CloudWatch metric."""
+
+    namespace: str = field(metadata=describe("AWS/ApplicationELB, for example"))
+    metric: str = field(metadata=describe("TargetResponseTime, for example"))
+    dimensions: Mapping[str, str] = field(default_factory=dict, metadata=describe("all that the metric has, by name"))
+    statistic: str = setting("Average", "", "or Sum, Maximum, p95, …")
+    period: timedelta = setting(timedelta(seconds=60), SECONDS, "the shortest that standard metrics have", above=0)
+    when_missing: WhenMissing | None = _when_missing()
+
+
+Source: TypeAlias = Prometheus | Sqs | CloudWatch
+
+# ── what it asks for ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Quantity(Enum):
+    """What a threshold measures; it decides how far below the limit the fleet may shrink."""
+
+    QUEUE = "queue"
+    LATENCY = "latency"
+    RATE = "rate"
+    ERRORS = "errors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """One more node while a reading stays above its limit."""
+
+    name: str = field(metadata=_NAME)
+    reading: str = field(metadata=describe("which of the pool's readings"))
+    quantity: Quantity = setting(Quantity.QUEUE, "", "decides the target and how far below it the fleet may shrink")
+    limit: float | None = setting(None, "of the reading", "none takes the pool's target for this quantity", above=0)
+    calm_percent: float | None = setting(
+        None, PERCENT, "shrink at or below this share of the limit; none takes the pool's"
+    )
+    sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueAndLatency:
+    """Workers that take jobs from a queue under a latency target."""
+
+    name: str = field(metadata=_NAME)
+    queue: str = field(metadata=describe("the reading that counts waiting jobs"))
+    p95_ms: str = field(metadata=describe("the reading with the 95th percentile of latency, in ms"))
+    busy: str = field(metadata=describe("the reading that counts workers with a job in hand"))
+    queue_target: float | None = setting(None, "jobs", "none takes the pool's target", above=0)
+    p95_target_ms: float | None = setting(None, "ms", "none takes the pool's target", above=0)
+    calm_queue_percent: float = setting(30, PERCENT, "shrink when the queue is at most this share of its target")
+    calm_p95_percent: float = setting(50, PERCENT, "… and the latency at most this share of its target")
+    calm_busy_percent: float = setting(70, PERCENT, "… and at most this share of the workers is busy")
+    step_up: int | None = setting(
+        None, NODES, "a backlog grows while a node boots: none takes the pool's steps.urgent", at_least=1
+    )
+    step_down: int | None = setting(None, NODES, "none takes the pool's steps.down", at_least=1)
+    runners_per_node: int = setting(1, "runners", _RUNNERS, at_least=1)
+    sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerWorkerQueue:
+    """One more worker when the queue is longer than so many jobs for each worker."""
+
+    name: str = field(metadata=_NAME)
+    queue: str = field(metadata=describe("the reading that counts waiting jobs"))
+    per_worker: float = setting(5, "jobs", "five waiting jobs for each worker", above=0)
+    calm_queue: float = setting(0, "jobs", "shrink only when nothing is left to do", at_least=0)
+    idle_for: timedelta = setting(timedelta(seconds=300), SECONDS, "how long it must have been calm", at_least=0)
+    runners_per_node: int = setting(1, "runners", _RUNNERS, at_least=1)
+    sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearTime:
+    """As many workers as clear the queue within the target time, beside those that are running."""
+
+    name: str = field(metadata=_NAME)
+    queue: str = field(metadata=describe("the reading that counts waiting jobs"))
+    running: str = field(metadata=describe("the reading that counts running jobs"))
+    job_seconds: str = field(metadata=describe("the reading with the mean time of a job, in seconds"))
+    peak: str | None = setting(
+        None, "", "the reading with the highest worker count; none takes the highest that we had ourselves"
+    )
+    peak_days: int = setting(
+        7, "days", "how long our own highest count is remembered: a week shows its rhythm", at_least=1, at_most=35
+    )
+    multiplier: str | None = setting(None, "", "the reading with a time-of-day pattern; 1.0 is normal")
+    clear_within: timedelta = setting(timedelta(seconds=300), SECONDS, "a job waits five minutes at most", above=0)
+    shortest_job: timedelta = setting(timedelta(seconds=60), SECONDS, "shorter means are noise", above=0)
+    warm_percent: float = setting(10, PERCENT, "of the peak stays ready")
+    shrink_below_percent: float = setting(70, PERCENT, "of the present count: a buffer against to and fro")
+    shrink_after: timedelta = setting(timedelta(seconds=600), SECONDS, "how long it must have been so", at_least=0)
+    runners_per_node: int = setting(1, "runners", _RUNNERS, at_least=1)
+    sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDemand:
+    """Runners for jobs that wait or run, with a dead zone between growing and shrinking."""
+
+    name: str = field(metadata=_NAME)
+    jobs: str = field(metadata=describe("the reading that counts jobs, queued and in progress"))
+    runners_per_node: int = setting(1, "runners", _RUNNERS, at_least=1)
+    grow_above: float = setting(1.5, "× capacity", "grow when there are clearly more jobs than runners", above=0)
+    shrink_below: float = setting(0.25, "× capacity", "shrink when most runners are idle", at_least=0)
+    grow_share: float = setting(
+        0.5, "of the gap", "half the gap now, the rest when it is still there", above=0, at_most=1
+    )
+    shrink_share: float = setting(0.5, "of the excess", "half of what is too much", above=0, at_most=1)
+    step_up: int = setting(2, NODES, "at most so many at once", at_least=1)
+    step_down: int = setting(1, NODES, "at most so many at once", at_least=1)
+    sustain: Sustain | None = field(default=None, metadata=_SUSTAIN)
+
+
+DemandRule: TypeAlias = Threshold | QueueAndLatency | PerWorkerQueue | ClearTime | JobDemand
+
+
+def readings_of(rule: DemandRule) -> tuple[tuple[str, str], ...]:
+    """The fields of a rule that name readings, with the names: (("queue", "orders_waiting"), …)."""
+    named: dict[str, str] = {}
+    match rule:
+        case Threshold():
+            named = {"reading": rule.reading}
+        case QueueAndLatency():
+            named = {"queue": rule.queue, "p95_ms": rule.p95_ms, "busy": rule.busy}
+        case PerWorkerQueue():
+            named = {"queue": rule.queue}
+        case ClearTime():
+            named = {"queue": rule.queue, "running": rule.running, "job_seconds": rule.job_seconds}
+            optional = {"peak": rule.peak, "multiplier": rule.multiplier}
+            named |= {field: name for field, name in optional.items() if name is not None}
+        case JobDemand():
+            named = {"jobs": rule.jobs}
+    return tuple(named.items())
+
+
+def when_missing(field: str, source: Source | None) -> WhenMissing:
+    """What a reading counts as when its source has no data: what the policy says of it, else what fits the rule's
+    field. A queue, a rate or a latency without data is an idle one; the mean time of a job is best guessed by the last
+    one; and a rule can do without a peak or a pattern of its own."""
+    if source is not None and source.when_missing is not None:
+        return source.when_missing
+    return _FITTING.get(field, WhenMissing.ZERO)
+
+
+_FITTING: Mapping[str, WhenMissing] = {
+    "job_seconds": WhenMissing.LAST,
+    "peak": WhenMissing.IGNORE,
+    "multiplier": WhenMissing.IGNORE,
+}

@@ -1,0 +1,98 @@
+"""Cron expressions and time zones, worked out here so that the core needs neither.
+
+A window opens at each match of its cron, read in its time zone, and stays open for so much real time: when the clocks
+change it lasts as long as on any other day. A time that the change skips opens right after it; one that comes twice
+opens the first time.
+"""
+
+import difflib
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from nodefleet.model.serialization import IssueCode
+from nodefleet.model.snapshot import ActiveWindow
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.constraints import Conflict
+from nodefleet.policy.pool import Window
+from nodefleet.policy.walk import Keys
+
+_FIELDS = 5
+_FIRST_STRETCH = timedelta(hours=2)
+_SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def active_windows(policy: Policy, now: datetime) -> tuple[ActiveWindow, ...]:
+    """The windows of all pools that are open at `now`."""
+    found = []
+    for pool in policy.pools:
+        for window in pool.windows:
+            opened = _last_opening(window, ZoneInfo(window.time_zone or policy.time_zone), now)
+            if opened:
+                until = opened + window.lasting
+                found.append(
+                    ActiveWindow(pool=pool.name, name=window.name, until=until, min=window.min, max=window.max)
+                )
+    return tuple(found)
+
+
+def utc_offset(policy: Policy, now: datetime) -> timedelta:
+    """How far the policy's time zone is ahead of UTC at `now`."""
+    return now.astimezone(ZoneInfo(policy.time_zone)).utcoffset() or timedelta(0)
+
+
+def schedule_conflicts(policy: Policy) -> Iterator[Conflict]:
+    """Time zones and cron expressions that do not exist."""
+    yield from _zone(policy.time_zone, ("time_zone",))
+    for number, pool in enumerate(policy.pools):
+        for index, window in enumerate(pool.windows):
+            at = ("pools", number, "windows", index)
+            yield from _cron(window.cron, (*at, "cron"))
+            if window.time_zone is not None:
+                yield from _zone(window.time_zone, (*at, "time_zone"))
+
+
+def _last_opening(window: Window, zone: ZoneInfo, now: datetime) -> datetime | None:
+    """The last match before or at `now` whose window is still open, in UTC.
+
+    Forwards from some time ago: backwards, a repeated hour would hide what was opened in its first pass.
+    """
+    stretch = min(_FIRST_STRETCH, window.lasting)
+    while True:
+        last = None
+        for match in CronSim(window.cron, (now - stretch).astimezone(zone)):
+            if match.astimezone(UTC) > now:
+                break
+            last = match.astimezone(UTC)
+        if last and now < last + window.lasting:
+            return last
+        if stretch == window.lasting:
+            return None
+        stretch = min(2 * stretch, window.lasting)
+
+
+def _cron(expression: str, keys: Keys) -> Iterator[Conflict]:
+    right = 'write five fields, for example "0 8 * * 1-5" for 8:00 from Monday to Friday'
+    wrong = ""
+    try:
+        if len(expression.split()) != _FIELDS:
+            wrong = "has not five fields"
+        elif next(CronSim(expression, _SOME_DAY), None) is None:
+            wrong = "never comes"
+    except (CronSimError, ValueError) as error:
+        wrong = f"is not a cron expression ({str(error).lower()})"
+    if wrong:
+        yield Conflict(keys=keys, value=expression, wrong=wrong, right=right)
+
+
+def _zone(name: str, keys: Keys) -> Iterator[Conflict]:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        close = difflib.get_close_matches(name, available_timezones(), n=1)
+        right = f"did you mean {close[0]}?" if close else "write an IANA name, for example UTC or Europe/Berlin"
+        yield Conflict(
+            keys=keys, value=name, wrong="is not a known time zone", right=right, code=IssueCode.UNKNOWN_NAME
+        )

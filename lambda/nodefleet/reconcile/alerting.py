@@ -1,0 +1,132 @@
+"""Alerts are sent once for each condition, not once for each iteration.
+
+An alert is identified by its kind, its pool and its subjects; figures, pod names and the wording do not matter. An
+alert with several subjects is news when one of them is. It is news again
+
+    when                                                     after
+    the condition lasts                                      remind_after, remind_critical if it is critical
+    it was over for a while and is back                      over_after; a condition that shows only when something is
+                                                             tried again (a launch, a drain) counts as lasting
+    many alerts of one kind and pool, each of another        `most` of them are sent in remind_after, and the last says
+    subject                                                  until when the others are held back
+
+Interruptions, forced deletions and readmissions are not held back: each happens to one node once, and EC2 limits them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from nodefleet.model.alerts import CRITICAL, NEVER_HELD_BACK, SEEN_ON_ATTEMPTS, AlertKind
+from nodefleet.model.events import Event
+from nodefleet.model.state import AlertRecord
+from nodefleet.policy.cluster import Messages
+
+
+def key_of(kind: str, pool: str, subject: str) -> str:
+    return sha256(f"{kind}|{pool}|{subject}".encode()).hexdigest()[:16]
+
+
+def event_id(cluster: str, key: str, at: datetime) -> str:
+    return f"{key}-{sha256(f'{cluster}|{key}|{at.isoformat()}'.encode()).hexdigest()[:12]}"
+
+
+@dataclass(slots=True)
+class AlertDeduplicator:
+    """The alerts sent so far, and those of this iteration."""
+
+    cluster: str
+    now: datetime
+    rules: Messages
+    said: dict[str, AlertRecord] = field(default_factory=dict)
+
+    @classmethod
+    def since(
+        cls, said: Mapping[str, AlertRecord], cluster: str, now: datetime, rules: Messages
+    ) -> "AlertDeduplicator":
+        """What has not been so for a long time is forgotten: it would be news again anyway."""
+        kept = {key: each for key, each in said.items() if now - each.seen_at < rules.remind_after}
+        return cls(cluster=cluster, now=now, rules=rules, said=kept)
+
+    def is_news(self, key: str) -> bool:
+        """Whether people should hear of it now; notes that it is so."""
+        known = self.said.get(key)
+        news = known is None or self._is_back(known) or self._is_due(known, self.rules.remind_after)
+        self._note(key, told=news)
+        return news
+
+    def event(
+        self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = (), *, critical: bool = False
+    ) -> Event | None:
+        """The event, if it is news."""
+        about = tuple(dict.fromkeys(subjects))
+        keys = [key_of(kind.value, pool, subject) for subject in sorted(about) or [""]]
+        known = [self.said.get(key) for key in keys]
+        is_critical = critical or kind in CRITICAL
+        remind = self.rules.remind_critical if is_critical else self.rules.remind_after
+        back = any(each is None or (kind not in SEEN_ON_ATTEMPTS and self._is_back(each)) for each in known)
+        if back and not self._has_room(kind, pool):
+            for key, each in zip(keys, known, strict=True):
+                if each is not None:
+                    self._note(key, told=False)
+            return None
+        news = back or any(each is not None and self._is_due(each, remind) for each in known)
+        for key in keys:
+            self._note(key, told=news)
+        if not news:
+            return None
+        text += self._count_alert(kind, pool) if back else ""
+        return self.make_event(kind, pool, text, about, key=keys[0])
+
+    def make_event(
+        self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = (), *, key: str = ""
+    ) -> Event:
+        """An event for something that happened just now, whether or not the like happened before. Two of one kind,
+        pool and time are told apart by their subjects."""
+        about = tuple(subjects)
+        key = key or key_of(kind.value, pool, ",".join(about))
+        return Event(
+            id=event_id(self.cluster, key, self.now),
+            at=self.now,
+            cluster=self.cluster,
+            kind=kind,
+            pool=pool,
+            subjects=about,
+            text=text,
+        )
+
+    # ── how often ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _is_back(self, known: AlertRecord) -> bool:
+        return self.now - known.seen_at >= self.rules.over_after
+
+    def _is_due(self, known: AlertRecord, remind: timedelta) -> bool:
+        return self.now - known.told_at >= remind
+
+    def _note(self, key: str, *, told: bool) -> None:
+        known = self.said.get(key)
+        told_at = self.now if told or known is None else known.told_at
+        self.said[key] = AlertRecord(told_at=told_at, seen_at=self.now)
+
+    def _window(self, kind: AlertKind, pool: str) -> tuple[str, AlertRecord]:
+        """How many new alerts of this kind and pool were sent, and since when they are counted."""
+        key = key_of(kind.value, pool, "*")
+        known = self.said.get(key)
+        if known is None or self._is_due(known, self.rules.remind_after):
+            known = AlertRecord(told_at=self.now, seen_at=self.now)
+        return key, known
+
+    def _has_room(self, kind: AlertKind, pool: str) -> bool:
+        return kind in NEVER_HELD_BACK or self._window(kind, pool)[1].times < self.rules.most
+
+    def _count_alert(self, kind: AlertKind, pool: str) -> str:
+        """Count a new alert; what is added to the last one that is sent for now."""
+        if kind in NEVER_HELD_BACK:
+            return ""
+        key, window = self._window(kind, pool)
+        self.said[key] = replace(window, seen_at=self.now, times=window.times + 1)
+        if window.times + 1 < self.rules.most:
+            return ""
+        until = window.told_at + self.rules.remind_after
+        return f" (Further new alerts of this kind are held back until {until:%H:%M} UTC.)"

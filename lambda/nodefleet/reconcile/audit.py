@@ -1,0 +1,205 @@
+"""The audit: what was decided and why, small enough to keep for each look, and the line that a person reads.
+
+The complete question goes to the archive when something came of it, so that the decision can be asked for again.
+Otherwise the figures are all that is kept: ten thousand pods are not written down to say that nothing happened.
+"""
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from nodefleet.model.actions import ExecutedAction
+from nodefleet.model.decision import Action, Decision, DecisionRecord, KeepReason, PoolDecision
+from nodefleet.model.inventory import InstanceState, Market
+from nodefleet.model.operations import SendAlert
+from nodefleet.model.readings import NOTHING_READ, Missing, Reading
+from nodefleet.model.serialization import from_plain, to_plain
+from nodefleet.model.snapshot import Observation
+from nodefleet.model.state import Level, Memory
+from nodefleet.policy.cluster import Policy
+from nodefleet.reconcile.usage import price_of, unschedulable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionInput:
+    """All that a decision rests on: asked again, it is decided the same."""
+
+    observation: Observation
+    memory: Memory
+    policy: Policy
+
+
+# ── record ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+LARGEST = 20_000  # bytes of a decision in a record
+_FEW = 40  # of a long list, when a record is cut
+_DULL = frozenset({KeepReason.NOT_ASKED, KeepReason.OUTRANKED})
+LEVELS = {Level.NORMAL: 0, Level.RECOVERY: 1, Level.DEGRADED: 2, Level.PARTIAL: 3}
+MAJOR = 4  # DynamoDB is away: whoever finds that cannot decide anything
+
+
+def is_eventful(decision: Decision) -> bool:
+    """Something was decided, beyond telling people."""
+    return any(
+        pool.action is not Action.HOLD or any(not isinstance(step, SendAlert) for step in pool.plan)
+        for pool in decision.pools
+    ) or any(not isinstance(step, SendAlert) for step in decision.plan)
+
+
+def make_record(
+    question: DecisionInput,
+    decision: Decision,
+    *,
+    fence: int,
+    version: int,
+    actions: Sequence[ExecutedAction],
+    eventful: bool,
+) -> tuple[DecisionRecord, bytes | None]:
+    """The record, and the question as it is archived; none when nothing came of it."""
+    content = pack_input(question) if eventful else None
+    at, cluster = decision.at, decision.cluster
+    key = f"{cluster}/{at:%Y/%m/%d}/{sha256(content).hexdigest()}.json.gz" if content else ""
+    plain = to_plain(decision)
+    short, cut = shorten_decision(decision, plain)
+    record = DecisionRecord(
+        id=f"{at:%Y-%m-%dT%H:%M:%S.%fZ}-f{fence}",
+        at=at,
+        cluster=cluster,
+        fence=fence,
+        policy=version,
+        archived=key,
+        decision=short,
+        cut=cut,
+        outcome=_digest(plain),
+        did=tuple(str(action) for action in actions),
+        actions=tuple(actions),
+        figures=figures(question.observation, decision),
+        dry=any(pool.dry_run for pool in decision.pools),
+    )
+    return record, content
+
+
+def pack_input(question: DecisionInput) -> bytes:
+    """The same bytes for the same question."""
+    return gzip.compress(_json(to_plain(question)), compresslevel=1, mtime=0)
+
+
+def unpack_input(content: bytes) -> DecisionInput:
+    return from_plain(DecisionInput, json.loads(gzip.decompress(content)))
+
+
+def outcome(decision: Decision) -> str:
+    """A digest of the whole decision: a replay must give the same."""
+    return _digest(to_plain(decision))
+
+
+def _digest(plain: Any) -> str:
+    return sha256(_json(plain)).hexdigest()
+
+
+def shorten_decision(decision: Decision, plain: Any = None) -> tuple[Decision, bool]:
+    """Without its memory, which is stored elsewhere, and cut if it is still too long. `plain`: the decision as it is
+    stored, if that is known."""
+    short = replace(decision, memory=Memory())
+    if len(_json({**(plain or to_plain(decision)), "memory": {}})) <= LARGEST:
+        return short, False
+    for keep in (_FEW, _FEW // 4, 0):
+        pools = tuple(_cut(pool, keep) for pool in short.pools)
+        short = replace(short, pools=pools, tells=short.tells[:keep], plan=short.plan[:keep])
+        if len(_json(to_plain(short))) <= LARGEST:
+            break
+    return short, True
+
+
+def _cut(pool: PoolDecision, keep: int) -> PoolDecision:
+    telling = [stay for stay in pool.stays if stay.reason not in _DULL]
+    return replace(
+        pool,
+        stays=tuple(telling[:keep]),
+        plan=pool.plan[:keep],
+        overruled=pool.overruled[: max(keep, 5)],
+        bounds=pool.bounds[: max(keep, 5)],
+        votes=pool.votes[: max(keep, 5)],
+    )
+
+
+def _json(plain: Any) -> bytes:
+    return json.dumps(plain, separators=(",", ":"), ensure_ascii=False, sort_keys=True).encode()
+
+
+# ── figures ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    hourly_usd: float
+    unpriced: int
+    spot_percent: float
+
+
+def bill(seen: Observation) -> Bill | None:
+    """What the workers cost now; none if EC2 did not answer or there are no workers."""
+    if isinstance(seen.instances, Missing):
+        return None
+    states = (InstanceState.PENDING, InstanceState.RUNNING)
+    machines = [it for it in seen.instances if it.worker and it.state in states]
+    if not machines:
+        return None
+    catalog = {kind.name: kind for kind in seen.catalog}
+    prices = [price_of(it.type, it.market, catalog) for it in machines]
+    spot = sum(it.market is Market.SPOT for it in machines)
+    return Bill(
+        hourly_usd=sum(price for price in prices if price is not None),
+        unpriced=prices.count(None),
+        spot_percent=100 * spot / len(machines),
+    )
+
+
+def figures(seen: Observation, decision: Decision) -> Mapping[str, float]:
+    """The numbers of a look, flat, by name."""
+    found: dict[str, float] = {"unschedulable_pods": unschedulable(seen), "level": LEVELS[decision.level]}
+    for pool in decision.pools:
+        count = pool.count
+        name = pool.pool
+        found |= {
+            f"{name}.ready": count.ready,
+            f"{name}.booting": count.booting,
+            f"{name}.leaving": count.leaving,
+            f"{name}.target": pool.target,
+        }
+        readings = seen.readings.get(name, NOTHING_READ)
+        samples = {"cpu": readings.cpu, "memory": readings.memory, **readings.custom}
+        found |= {f"{name}.{key}": round(it.value, 2) for key, it in samples.items() if isinstance(it, Reading)}
+        graded = decision.memory.pool(name).adaptive
+        if graded:
+            promised, violated = round(graded.promised, 2), round(graded.violated, 2)
+            found |= {f"{name}.violations_promised": promised, f"{name}.violations_seen": violated}
+    costs = bill(seen)
+    if costs:
+        found |= {"hourly_usd": round(costs.hourly_usd, 4), "spot_percent": round(costs.spot_percent, 1)}
+    return found
+
+
+def mean(seen: Observation, decision: Decision, name: str) -> float | None:
+    """A reading over all pools, each weighed by its nodes."""
+    total, nodes = 0.0, 0
+    for pool in decision.pools:
+        sample = getattr(seen.readings.get(pool.pool, NOTHING_READ), name)
+        if isinstance(sample, Reading) and pool.count.ready:
+            total += sample.value * pool.count.ready
+            nodes += pool.count.ready
+    return total / nodes if nodes else None
+
+
+def sentence(decision: Decision) -> str:
+    """The line that a person reads first."""
+    said = [
+        f"{pool.pool}: {pool.action.value} {pool.count.capacity} → {pool.target}"
+        f"{' (dry run)' if pool.dry_run else ''}. {pool.reason}"
+        for pool in decision.pools
+    ]
+    return f"[{decision.cluster}] {' | '.join(said)}"

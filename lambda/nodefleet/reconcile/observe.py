@@ -1,0 +1,101 @@
+"""Everything one look sees, asked for at once. What does not answer is Missing with its cause, never empty."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from nodefleet.errors import NodeFleetError
+from nodefleet.model.inventory import Instance, InstanceType, Node, Notice
+from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import ClusterView, Observation, notice_in
+from nodefleet.policy.cluster import Policy
+from nodefleet.ports import Runtime, State
+
+T = TypeVar("T")
+
+
+def observe(parts: Runtime, state: State, policy: Policy, run: str, within: timedelta) -> Observation:
+    """One look. `within` is how long the readings may take."""
+    now = parts.time.now()
+    types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
+    machines, offers, view, readings = parts.together(
+        parts.cloud.instances,
+        lambda: parts.cloud.catalog(types),
+        parts.cluster.view,
+        lambda: parts.gauges.read(policy, now, within, _load_known(state, policy)),
+    )
+    catalog: tuple[InstanceType, ...] | Missing = _or_missing(offers)
+    kubernetes: ClusterView | Missing = _or_missing(view)
+    instances = _plausible(_or_missing(machines), kubernetes)
+    if isinstance(readings, Exception):
+        raise readings  # it never raises: this is a fault of ours
+    return Observation(
+        at=now,
+        cluster=parts.cluster_id,
+        run=run,
+        instances=instances,
+        kubernetes=kubernetes,
+        readings=readings,
+        operations=state.operations,
+        notices=_notices(state.notices, kubernetes),
+        commands=state.commands,
+        windows=parts.policies.windows(policy, now),
+        targets=state.deployment.targets if state.deployment else (),
+        catalog=_catalog(parts, catalog),
+        utc_offset=parts.policies.utc_offset(policy, now),
+    )
+
+
+def _load_known(state: State, policy: Policy) -> dict[str, datetime]:
+    """Up to when the load of each pool has been learned from."""
+    pools = {pool.name: state.journal.memory.pool(pool.name).adaptive for pool in policy.pools}
+    stored = {name: kept.forecaster for name, kept in pools.items() if kept and kept.forecaster}
+    return {name: each.last for name, each in stored.items()}
+
+
+def _or_missing(got: T | Exception) -> T | Missing:
+    match got:
+        case NodeFleetError():
+            return Missing(str(got))
+        case Exception():
+            raise got
+        case _:
+            return got
+
+
+def _plausible(
+    machines: tuple[Instance, ...] | Missing, kubernetes: ClusterView | Missing
+) -> tuple[Instance, ...] | Missing:
+    """An empty list is no answer while a ready worker names its machine: a wrong region, role or tag gives one too."""
+    if machines or isinstance(machines, Missing) or isinstance(kubernetes, Missing):
+        return machines
+    ready = sum(node.ready and bool(node.instance) and node.pool is not None for node in kubernetes.nodes)
+    if not ready:
+        return machines
+    said = "a ready worker runs on one" if ready == 1 else f"{ready} ready workers run on some"
+    return Missing(f"it lists no instance of this cluster, but {said}. Look at the region, the cluster's tag, the role")
+
+
+def _catalog(parts: Runtime, found: tuple[InstanceType, ...] | Missing) -> tuple[InstanceType, ...]:
+    """Without it nodes that have joined still tell what their type holds, and min is still restored."""
+    if isinstance(found, Missing):
+        parts.telemetry.warn(f"What instance types offer is not known: {found.cause}")
+        return ()
+    return found
+
+
+def _notices(recorded: Iterable[Notice], kubernetes: ClusterView | Missing) -> tuple[Notice, ...]:
+    """What EC2 said. A node that was drained while nothing could be recorded tells it itself; a record of the same says
+    more: by which event it came, and whether it was withdrawn."""
+    nodes: tuple[Node, ...] = () if isinstance(kubernetes, Missing) else kubernetes.nodes
+    on_nodes = [notice for node in nodes if (notice := notice_in(node.removal))]
+    notices = tuple(recorded)
+    told = {(notice.instance, notice.kind, notice.at) for notice in notices}
+    untold = [notice for notice in on_nodes if (notice.instance, notice.kind, notice.at) not in told]
+    return tuple(sorted(dict.fromkeys((*untold, *notices)), key=_order))
+
+
+def _order(notice: Notice) -> tuple[str, datetime, str, datetime, str, bool]:
+    """Total: of two notices none may come first by chance, since the first of two alike decides."""
+    told_at = notice.told_at or notice.at
+    return notice.instance, notice.at, notice.kind.value, told_at, notice.event, notice.withdrawn

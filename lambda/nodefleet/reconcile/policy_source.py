@@ -1,0 +1,111 @@
+"""Which policy is in force.
+
+A declared policy that does not validate changes nothing but that people are told, once. A policy in force that this
+release refuses, or that is gone, holds the fleet: nothing is removed, what is lost is replaced and min is kept, as far
+as the policy can still be read. No earlier version takes its place: it was written for another fleet.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import BUILT_IN, STACK, PolicyVersion
+from nodefleet.model.readings import Missing
+from nodefleet.model.serialization import ValidationError
+from nodefleet.model.snapshot import Observation
+from nodefleet.model.state import LoopState
+from nodefleet.policy.cluster import Policy
+from nodefleet.ports import Policies, State
+
+_NOT_RECORDED = "none"
+_APPLY = "Check a file with `nodefleet policy check FILE` and put it in force with `nodefleet policy apply FILE`."
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyNews:
+    """What people hear about the policy. Said again only of another subject."""
+
+    kind: AlertKind
+    subject: str  # a version's number, or the digest of what was declared
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivePolicy:
+    policy: Policy
+    version: int  # 0: none is recorded
+    adopted: PolicyVersion | None = None  # a policy that is taken up now
+    refused: PolicyVersion | None = None  # one that is not
+    hold: str = ""  # why the fleet is held: no policy can be followed as it was written
+    news: tuple[PolicyNews, ...] = ()
+
+
+def resolve_policy(state: State, policies: Policies, now: datetime) -> ActivePolicy:
+    """The declared policy if it is new and good, else the version in force, held if it cannot be followed.
+
+    Without any, `with_fleet` decides whether the defaults may begin.
+    """
+    declared, refused = state.declared, None
+    news: list[PolicyNews] = []
+    if declared and _is_new(declared, state.journal):
+        number = state.policy.number + 1 if state.policy else 1
+        try:
+            policy = policies.read(declared.data)
+        except ValidationError as error:
+            refused = declared
+            text = f"Refused: the policy that the stack declares. {_first(error)} {_stays(state)}"
+            news.append(PolicyNews(AlertKind.POLICY_REFUSED, declared.digest, text))
+        else:
+            version = PolicyVersion(number=number, source=STACK, at=now, data=declared.data, digest=declared.digest)
+            text = f"Policy version {number}, declared by the stack, is in force."
+            changed = PolicyNews(AlertKind.POLICY_CHANGED, str(number), text)
+            return ActivePolicy(policy=policy, version=number, adopted=version, news=(changed,))
+    if state.policy is None:
+        return ActivePolicy(policy=Policy(), version=0, refused=refused, news=tuple(news))
+    number = state.policy.number
+    try:
+        policy = policies.read(state.policy.data)
+    except ValidationError as error:
+        hold = f"this release refuses policy version {number}, which is in force"
+        text = f"The fleet is held: {hold}. {_first(error)} Nothing is removed and nothing grows beyond min. {_APPLY}"
+        told = PolicyNews(AlertKind.POLICY_UNUSABLE, str(number), text)
+        salvaged = policies.salvage(state.policy.data)
+        return ActivePolicy(policy=salvaged, version=number, refused=refused, hold=hold, news=(*news, told))
+    return ActivePolicy(policy=policy, version=number, refused=refused, news=tuple(news))
+
+
+def with_fleet(rules: ActivePolicy, state: State, seen: Observation, now: datetime) -> ActivePolicy:
+    """Without a recorded policy the built-in defaults begin an empty cluster, as its first version. A fleet that
+    exists was built for some other policy, which is lost: it is held."""
+    if state.policy is not None or rules.adopted:
+        return rules
+    exists = isinstance(seen.instances, Missing) or any(instance.worker for instance in seen.instances)
+    if not (exists or state.declared):
+        version = PolicyVersion(number=1, source=BUILT_IN, at=now, data={}, digest="built-in")
+        text = "No policy is declared or applied: the built-in defaults are in force as policy version 1."
+        return replace(
+            rules,
+            version=1,
+            adopted=version,
+            news=(*rules.news, PolicyNews(AlertKind.POLICY_CHANGED, str(version.number), text)),
+        )
+    hold = "no policy is recorded" + ("" if state.declared is None else ", and the declared one is refused")
+    text = f"The fleet is held: {hold}. Nothing is launched or removed. {_APPLY}"
+    told = PolicyNews(AlertKind.POLICY_UNUSABLE, state.declared.digest if state.declared else _NOT_RECORDED, text)
+    return replace(rules, policy=replace(rules.policy, pools=()), hold=hold, news=(*rules.news, told))
+
+
+def _is_new(declared: PolicyVersion, journal: LoopState) -> bool:
+    return declared.digest not in (journal.adopted_policy, journal.refused_policy)
+
+
+def _stays(state: State) -> str:
+    if state.policy is None:
+        return "Check the file with `nodefleet policy check`."
+    return f"Version {state.policy.number} stays in force. Check the file with `nodefleet policy check`."
+
+
+def _first(error: ValidationError) -> str:
+    first, *others = error.problems
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{first.path} {first.wrong}: {first.right.rstrip('.?')}{more}."

@@ -1,0 +1,67 @@
+"""What must still be so at the moment of a step. ChangedError otherwise, and the next look decides anew."""
+
+from datetime import datetime
+
+from nodefleet.errors import ChangedError
+from nodefleet.eviction.drain import plan_drain
+from nodefleet.model.inventory import InstanceState, Node
+from nodefleet.model.operations import Cleanup, Operation, Removal, RemovalReason
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import RemovalRules
+from nodefleet.ports import Cloud, Cluster
+
+_ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
+
+
+def still_leaving(node: Node | None, removal: Removal, name: str) -> None:
+    """The node is the one that was meant, and nothing new comes onto it. A voluntary removal needs its own cordon."""
+    if node is None or (removal.instance and node.instance not in ("", removal.instance)):
+        raise ChangedError(f"{name} is not the node it was")
+    if not node.cordoned or (removal.why is RemovalReason.VOLUNTARY and node.removal != removal.id):
+        raise ChangedError(f"{name} is not cordoned by {removal.id} any more")
+
+
+def still_to_end(cloud: Cloud, identity: str) -> bool:
+    """Whether the machine has to be terminated still. It must be a worker."""
+    instance = cloud.instance(identity)
+    if instance is None or instance.state in _ENDING:
+        return False
+    if not instance.worker:
+        raise ChangedError(f"{identity} is not a worker")
+    return True
+
+
+def may_end(cluster: Cluster, operation: Operation | None, rules: RemovalRules, now: datetime) -> None:
+    """Something that is open wants it gone, and nothing on it has to move. A sick node's pods cannot end."""
+    match operation:
+        case Removal(why=RemovalReason.SICK):
+            node = cluster.node(operation.node) if operation.node else None
+            if node is not None and node.ready and node.instance == operation.instance:
+                raise ChangedError(f"{operation.node} is ready again")
+        case Removal(node=name) if name:
+            node = cluster.node(name)
+            if node is None:
+                return
+            still_leaving(node, operation, name)
+            if not plan_drain(cluster.pods_on(name), operation.why, rules, now, since=operation.started).done:
+                raise ChangedError(f"{name} holds pods that have to move")
+        case Removal() | Cleanup():
+            pass  # it never joined, or two looks saw it as debris, the second of them just now
+        case _:
+            raise ChangedError("nothing that is open wants this machine terminated")
+
+
+def is_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:
+    """The machine is there, is a worker, and no pool of the policy owns it."""
+    instance = cloud.instance(identity)
+    if instance is None or not instance.worker or instance.state in _ENDING:
+        raise ChangedError(f"{identity} is not a worker, or ends")
+    if policy.pool(instance.pool):
+        raise ChangedError(f"pool {instance.pool} owns {identity} by now")
+
+
+def machine_is_gone(cloud: Cloud, node: str, instance: str) -> None:
+    """EC2 shows no living machine behind the node."""
+    machine = cloud.instance(instance) if instance else None
+    if machine is not None and machine.state is not InstanceState.TERMINATED:
+        raise ChangedError(f"the machine of {node} is {machine.state.value}")

@@ -1,0 +1,166 @@
+"""What is to be written: collected, and written in one transaction before the next step that rests on it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Decision, DecisionRecord, PolicyVersion
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Notice
+from nodefleet.model.operations import (
+    Close,
+    Feedback,
+    Joined,
+    JoinFailed,
+    Operation,
+    Outcome,
+    Removal,
+    RemovalReason,
+    SendAlert,
+)
+from nodefleet.model.snapshot import Command, Observation
+from nodefleet.model.state import Level, LoopState, Memory
+from nodefleet.operations.progress import apply_feedback, join_backoffs
+from nodefleet.phases import derive_workers
+from nodefleet.policy.cluster import Policy
+from nodefleet.ports import Changes, Lease, Store
+from nodefleet.reconcile.alerting import AlertDeduplicator
+from nodefleet.reconcile.usage import price_of
+
+_DAY_HOURS = 24
+_COUNTED = frozenset({AlertKind.JOIN_FAILED, AlertKind.DRAIN_BLOCKED})  # each time, for the weekly report
+
+
+class UnitOfWork:
+    def __init__(self, store: Store, lease: Lease, journal: LoopState, policy: Policy, seen: Observation) -> None:
+        self._store = store
+        self._lease = lease
+        self._policy = policy
+        self._seen = seen
+        self._written = journal
+        self._pending = Changes()
+        self.journal = journal
+        self.saying = AlertDeduplicator.since(journal.said, seen.cluster, seen.at, policy.messages)
+        self.operations: dict[str, Operation] = {each.id: each for each in seen.operations}
+        self.events: list[Event] = []  # of this look, written or not; with those that are counted and not sent
+        self.joins: list[float] = []  # how many seconds each node took that joined
+        self.drains: list[float] = []  # how many seconds each removal took that is over
+        self.failures = 0
+        self.removed = 0
+        self.retired: tuple[Notice, ...] = ()  # in this look, written or not
+        self.own_monthly_usd = 0.0  # what the deployment says that the autoscaler itself costs
+
+    @property
+    def memory(self) -> Memory:
+        return self.journal.memory
+
+    # ── operations ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, operation: Operation) -> None:
+        self.operations[operation.id] = operation
+        others = tuple(each for each in self._pending.put if each.id != operation.id)
+        self._pending = replace(self._pending, put=(*others, operation))
+
+    def close(self, close: Close) -> None:
+        operation = self.operations.pop(close.operation, None)
+        others = tuple(each for each in self._pending.put if each.id != close.operation)
+        self._pending = replace(self._pending, put=others, drop=(*self._pending.drop, close.operation))
+        if operation is None:
+            return
+        if close.outcome is Outcome.FAILED:
+            self.failures += 1
+        if isinstance(operation, Removal):
+            self._removal_over(operation, close)
+
+    def _removal_over(self, removal: Removal, close: Close) -> None:
+        if removal.why is RemovalReason.VOLUNTARY and close.outcome is Outcome.DONE:
+            self.removed += 1
+            self.drains.append((self._seen.at - removal.started).total_seconds())
+            self.add_event(self._scale_down(removal))
+
+    def _scale_down(self, removal: Removal) -> Event:
+        name = removal.node or removal.instance
+        text = f"{name} was drained and removed. {removal.reason}"
+        event = self.saying.make_event(AlertKind.SCALE_DOWN, removal.pool, text, (name,))
+        left = sum(
+            worker.is_capacity for worker in derive_workers(self._seen, self._policy) if worker.pool == removal.pool
+        )
+        return replace(event, nodes=left, change=-1, usd_per_day=self._saved_usd(removal.instance))
+
+    def _saved_usd(self, identity: str) -> float | None:
+        machines = self._seen.instances if isinstance(self._seen.instances, tuple) else ()
+        prices = {kind.name: kind for kind in self._seen.catalog}
+        for instance in machines:
+            if instance.id == identity:
+                hourly = price_of(instance.type, instance.market, prices)
+                return None if hourly is None else -hourly * _DAY_HOURS
+        return None
+
+    def learn(self, lessons: Iterable[Feedback]) -> None:
+        """Lessons go into the same transaction as the operation that taught them."""
+        lessons = tuple(lessons)
+        before = self.memory
+        after = apply_feedback(before, lessons, self._policy, self._seen.at)
+        self.journal = replace(self.journal, memory=after)
+        self.joins += [lesson.took.total_seconds() for lesson in lessons if isinstance(lesson, Joined)]
+        self.failures += sum(isinstance(lesson, JoinFailed) for lesson in lessons)
+        for tell in join_backoffs(before, after, self._policy):
+            self.tell(tell)
+
+    # ── what people hear ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def tell(self, tell: SendAlert, *, dry: bool = False) -> None:
+        """Once, however often it is said."""
+        kind = tell.alert
+        critical = kind is AlertKind.DEGRADED and self.memory.level is Level.PARTIAL
+        event = self.saying.event(kind, tell.pool, tell.text, tell.subjects, critical=critical)
+        if event:
+            self.add_event(replace(event, dry=dry, level=self.memory.level))
+        elif kind in _COUNTED and not dry:
+            self.events.append(self.saying.make_event(kind, tell.pool, tell.text, tell.subjects))
+
+    def news(self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = ()) -> None:
+        event = self.saying.event(kind, pool, text, subjects)
+        if event:
+            self.add_event(event)
+
+    def add_event(self, event: Event) -> None:
+        self.events.append(event)
+        self._pending = replace(self._pending, events=(*self._pending.events, event))
+
+    # ── the rest ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add_decision(self, decision: Decision) -> None:
+        self.journal = replace(self.journal, memory=decision.memory)
+
+    def audit(self, record: DecisionRecord) -> None:
+        self._pending = replace(self._pending, decision=record)
+
+    def retire(self, notices: Iterable[Notice]) -> None:
+        over = tuple(notices)
+        self.retired += over
+        self._pending = replace(self._pending, retire=(*self._pending.retire, *over))
+
+    def expire(self, commands: Iterable[Command]) -> None:
+        self._pending = replace(self._pending, expired=tuple(commands))
+
+    def adopt(self, version: PolicyVersion) -> None:
+        self.journal = replace(self.journal, adopted_policy=version.digest, refused_policy="")
+        self._pending = replace(self._pending, policy=version)
+
+    def refuse(self, version: PolicyVersion) -> None:
+        self.journal = replace(self.journal, refused_policy=version.digest)
+
+    def finish(self, changes: Changes) -> None:
+        """The last words of a look: usage, and the figures that the seed's attributes show."""
+        self._pending = replace(self._pending, usage=changes.usage, seed=changes.seed)
+
+    def flush(self) -> None:
+        """Write what is pending, under the fence."""
+        self.journal = replace(self.journal, said=dict(self.saying.said))
+        changed = self.journal != self._written
+        changes = replace(self._pending, journal=self.journal if changed else None)
+        if changes == Changes():
+            return
+        self._store.commit(self._lease, changes)
+        self._written, self._pending = self.journal, Changes()

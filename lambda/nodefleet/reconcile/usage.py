@@ -1,0 +1,178 @@
+"""What an hour used and cost, for the weekly report. Time that nobody watched is not counted as anything."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Decision, PoolDecision
+from nodefleet.model.events import Event
+from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market
+from nodefleet.model.readings import NOTHING_READ, Missing, Reading
+from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.state import MONTH_HOURS, PoolUsage, Usage
+from nodefleet.model.workload import NOTHING
+from nodefleet.policy.cluster import Policy
+
+_HOUR = timedelta(hours=1)
+_PAID = (InstanceState.PENDING, InstanceState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageCount:
+    running: Usage
+    over: tuple[Usage, ...] = ()  # hours that are complete
+
+
+def count_usage(
+    before: Usage | None,
+    seen: Observation,
+    decision: Decision,
+    events: Sequence[Event],
+    policy: Policy,
+    *,
+    own_monthly_usd: float = 0.0,
+) -> UsageCount:
+    """The usage up to this look. What the last look saw is taken to have lasted until now, unless that was long ago.
+    The autoscaler's own cost goes by the clock: alarms, metrics and secrets cost the same whether anybody looks."""
+    now = seen.at
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    watched = _watched_time(before, seen, policy)
+    over: tuple[Usage, ...] = ()
+    if before is None or before.hour != hour:
+        this_hour = min(watched, now - hour)
+        if before:
+            whole = _with(before, before.hour + _HOUR, seen, decision, policy, watched - this_hour)
+            over = (_with_own(whole, own_monthly_usd),)
+        before, watched = Usage(hour=hour, last=now), this_hour
+    running = _with(before, now, seen, decision, policy, watched)
+    pools = {name: _with_events(used, events, name) for name, used in running.pools.items()}
+    return UsageCount(running=_with_own(replace(running, pools=pools), own_monthly_usd), over=over)
+
+
+def _with_own(usage: Usage, monthly_usd: float) -> Usage:
+    return replace(usage, own_usd=monthly_usd / MONTH_HOURS * ((usage.last - usage.hour) / _HOUR))
+
+
+def _with(
+    usage: Usage, last: datetime, seen: Observation, decision: Decision, policy: Policy, watched: timedelta
+) -> Usage:
+    """The usage and this much more of it, by what is seen now."""
+    seconds = watched.total_seconds()
+    pools = dict(usage.pools)
+    for pool in decision.pools:
+        pools[pool.pool] = _sum(pools.get(pool.pool, PoolUsage()), _pool_usage(pool, seen, policy, seconds))
+    return replace(usage, last=last, pools=pools)
+
+
+def _watched_time(before: Usage | None, seen: Observation, policy: Policy) -> timedelta:
+    """Time that nobody looked is not counted, and neither is time in which EC2 did not say what runs."""
+    if before is None or isinstance(seen.instances, Missing):
+        return timedelta(0)
+    since = seen.at - before.last
+    return since if timedelta(0) <= since <= policy.trust.gap * policy.interval else timedelta(0)
+
+
+def _pool_usage(pool: PoolDecision, seen: Observation, policy: Policy, seconds: float) -> PoolUsage:
+    machines = [] if isinstance(seen.instances, Missing) else [it for it in seen.instances if _is_paid(it, pool.pool)]
+    spot = sum(it.market is Market.SPOT for it in machines)
+    prices = {kind.name: kind for kind in seen.catalog}
+    hourly = [price_of(it.type, it.market, prices) for it in machines]
+    readings = seen.readings.get(pool.pool, NOTHING_READ)
+    cpu, memory = _percent(readings.cpu), _percent(readings.memory)
+    requested = _requested_percent(seen, pool.pool)
+    rules = policy.pool(pool.pool)
+    at_max = rules is not None and pool.count.occupied >= rules.limits.max
+    types: dict[str, float] = {}
+    for it in machines:
+        types[it.type] = types.get(it.type, 0.0) + seconds
+    return PoolUsage(
+        spot_seconds=spot * seconds,
+        on_demand_seconds=(len(machines) - spot) * seconds,
+        usd=sum(price for price in hourly if price is not None) * seconds / _HOUR.total_seconds(),
+        unpriced_seconds=hourly.count(None) * seconds,
+        types=types,
+        watched_seconds=seconds,
+        cpu_seconds=(cpu or 0.0) * seconds,
+        cpu_known=seconds if cpu is not None else 0.0,
+        memory_seconds=(memory or 0.0) * seconds,
+        memory_known=seconds if memory is not None else 0.0,
+        requested_cpu_seconds=(requested[0] if requested else 0.0) * seconds,
+        requested_memory_seconds=(requested[1] if requested else 0.0) * seconds,
+        requested_known=seconds if requested else 0.0,
+        most_nodes=pool.count.capacity,
+        fewest_nodes=pool.count.capacity,
+        at_max_seconds=seconds if at_max else 0.0,
+        waiting_pod_seconds=unschedulable(seen) * seconds,
+    )
+
+
+def _is_paid(instance: Instance, pool: str) -> bool:
+    return instance.worker and instance.pool == pool and instance.state in _PAID
+
+
+def price_of(name: str, market: Market, catalog: Mapping[str, InstanceType]) -> float | None:
+    """USD an hour. Spot without a known price counts as On-Demand, which it does not exceed."""
+    kind = catalog.get(name)
+    if kind is None:
+        return None
+    return kind.spot_usd if market is Market.SPOT and kind.spot_usd is not None else kind.hourly_usd
+
+
+def unschedulable(seen: Observation) -> int:
+    match seen.kubernetes:
+        case ClusterView(pods=None) as view:
+            return sum(view.unschedulable.values())
+        case ClusterView(pods=pods):
+            return sum(pod.unschedulable_since is not None for pod in pods or ())
+        case _:
+            return 0
+
+
+def _percent(sample: Reading | Missing) -> float | None:
+    return sample.value if isinstance(sample, Reading) else None
+
+
+def _requested_percent(seen: Observation, pool: str) -> tuple[float, float] | None:
+    """How much of the pool's ready nodes pods asked for, in percent of CPU and memory."""
+    view = seen.kubernetes
+    if isinstance(view, Missing) or view.pods is None:
+        return None
+    nodes = {node.name: node for node in view.nodes if node.pool == pool and node.ready}
+    has = sum((node.allocatable for node in nodes.values()), NOTHING)
+    asked = sum((pod.requests for pod in view.pods if pod.node in nodes and not pod.finished), NOTHING)
+    if not has.cpu or not has.memory:
+        return None
+    return 100 * asked.cpu / has.cpu, 100 * asked.memory / has.memory
+
+
+def _with_events(used: PoolUsage, events: Sequence[Event], pool: str) -> PoolUsage:
+    own = [event for event in events if event.pool == pool and not event.dry]
+    kinds = Counter(event.kind for event in own)
+    return replace(
+        used,
+        scale_ups=used.scale_ups + sum(event.change for event in own if event.kind is AlertKind.SCALE_UP),
+        scale_downs=used.scale_downs + sum(-event.change for event in own if event.kind is AlertKind.SCALE_DOWN),
+        interruptions=used.interruptions + kinds[AlertKind.INTERRUPTED],
+        join_failures=used.join_failures + kinds[AlertKind.JOIN_FAILED],
+        drain_failures=used.drain_failures + kinds[AlertKind.DRAIN_BLOCKED],
+        no_capacity=used.no_capacity + kinds[AlertKind.NO_CAPACITY],
+        market_swaps=used.market_swaps + kinds[AlertKind.MARKET_RESTORED],
+    )
+
+
+def _sum(one: PoolUsage, other: PoolUsage) -> PoolUsage:
+    added = {field.name: getattr(one, field.name) for field in fields(PoolUsage)}
+    for name, value in added.items():
+        more = getattr(other, name)
+        match name:
+            case "most_nodes":
+                added[name] = max(value, more)
+            case "fewest_nodes":
+                added[name] = more if value is None else min(value, more)
+            case "types":
+                added[name] = {kind: value.get(kind, 0.0) + more.get(kind, 0.0) for kind in {*value, *more}}
+            case _:
+                added[name] = value + more
+    return PoolUsage(**added)

@@ -1,0 +1,227 @@
+"""Indexes that find the first node with enough room without visiting each."""
+
+from bisect import insort
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Pod, Resources, Rules
+from nodefleet.scheduling.predicates import (
+    NodeModel,
+    NodeState,
+    TopologyDemand,
+    labels_asked_for,
+    unmet_demand,
+    unmet_predicate,
+)
+
+# ── first fit ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# The first of many places with enough room, without looking at each.
+#
+# A binary tree over the places keeps, for every branch, the most CPU, the most memory and the most pod slots that any
+# place below has free. A branch whose best is too little is passed by as a whole. In a full cluster that is the trunk,
+# so asking in vain costs next to nothing; taking room costs one walk from the leaf up.
+
+
+_NOTHING_AT_ALL = -(1 << 80)  # less than any overbooked node: such a leaf fits nobody
+
+
+class FirstFit:
+    """Places that are alike for the scheduler but for what is free on them, in the order in which they are tried."""
+
+    def __init__(self, sample: NodeModel, places: Sequence[NodeState] = ()) -> None:
+        self.sample = sample  # stands for all of them where only their labels and taints matter
+        self._places = list(places)
+        self._leaf_of = {place.index: leaf for leaf, place in enumerate(self._places)}
+        self._grow()
+
+    def append(self, place: NodeState) -> None:
+        self._leaf_of[place.index] = len(self._places)
+        self._places.append(place)
+        if len(self._places) > self._width:
+            self._grow()
+            return
+        self.refresh(place)
+        at = self._leaf_of[place.index] + self._width
+        while at:
+            self._last[at] = max(self._last[at], place.index)
+            at //= 2
+
+    def drop_last(self) -> None:
+        place = self._places.pop()
+        self.close(place)
+        del self._leaf_of[place.index]
+
+    def refresh(self, place: NodeState) -> None:
+        """What is free there has changed."""
+        self._set(self._leaf_of[place.index], place.cpu, place.memory, place.slots)
+
+    def close(self, place: NodeState) -> None:
+        """It takes no pods until it is refreshed."""
+        self._set(self._leaf_of[place.index], _NOTHING_AT_ALL, _NOTHING_AT_ALL, _NOTHING_AT_ALL)
+
+    def first(self, asked: Resources, suits: Callable[[NodeState], bool], start: int) -> NodeState | None:
+        """The first place from rank `start` on that has the CPU, memory and slot asked for, and suits otherwise."""
+        most_cpu, most_memory, most_slots, last = self._cpu, self._memory, self._slots, self._last
+        # What is not asked for may be overbooked. A leaf without a place fails by its slots all the same.
+        cpu, memory = asked.cpu or _NOTHING_AT_ALL, asked.memory or _NOTHING_AT_ALL
+        branches = [1]
+        while branches:
+            at = branches.pop()
+            if most_cpu[at] < cpu or most_memory[at] < memory or most_slots[at] < 1 or last[at] < start:
+                continue
+            if at < self._width:
+                branches += (2 * at + 1, 2 * at)
+            elif suits(self._places[at - self._width]):
+                return self._places[at - self._width]
+        return None
+
+    def _grow(self) -> None:
+        """Lay the tree out anew, with as much space again for places to come."""
+        places, width = self._places, 1
+        while width < 2 * len(places):
+            width *= 2
+        spare = [_NOTHING_AT_ALL] * (width - len(places))
+        self._width = width
+        self._cpu = _maxima([place.cpu for place in places] + spare)
+        self._memory = _maxima([place.memory for place in places] + spare)
+        self._slots = _maxima([place.slots for place in places] + spare)
+        self._last = _maxima([place.index for place in places] + spare)
+
+    def _set(self, leaf: int, cpu: int, memory: int, slots: int) -> None:
+        at = leaf + self._width
+        most_cpu, most_memory, most_slots = self._cpu, self._memory, self._slots
+        most_cpu[at], most_memory[at], most_slots[at] = cpu, memory, slots
+        while at > 1:
+            at //= 2
+            one, other = 2 * at, 2 * at + 1
+            most_cpu[at] = max(most_cpu[one], most_cpu[other])
+            most_memory[at] = max(most_memory[one], most_memory[other])
+            most_slots[at] = max(most_slots[one], most_slots[other])
+
+
+def _maxima(leaves: list[int]) -> list[int]:
+    """The tree as a list: the trunk at 1, the branches of `at` at 2 × at and 2 × at + 1, then the leaves."""
+    width = len(leaves)
+    tree = [0] * width + leaves
+    for at in range(width - 1, 0, -1):
+        tree[at] = max(tree[2 * at], tree[2 * at + 1])
+    return tree
+
+
+# ── node classes ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# Nodes that are alike, so that whether a pod may go there at all is asked once for many.
+#
+# Two nodes are alike when they have the same taints and the same values of all labels that pods have asked for so far,
+# be it to run there or to be near or far from others. Only the host label is left out: it would make every node a class
+# of its own. When a pod asks for a label that nobody has asked for yet, the classes are told apart anew.
+
+
+class NodeClasses:
+    def __init__(self, places: Sequence[NodeState]) -> None:
+        self._labels: tuple[str, ...] = (ZONE_LABEL,)
+        self._places = list(places)
+        self._closed: set[int] = set()
+        self._trees: dict[Hashable, FirstFit] = {}
+        self._tree_of: list[FirstFit] = []  # by the place's index
+        self._admitting: dict[Hashable, list[FirstFit]] = {}
+        self._rules: dict[int, Rules] = {}
+        self._group()
+
+    def first(
+        self, pod: Pod, demands: Sequence[TopologyDemand], suits: Callable[[NodeState], bool], start: int
+    ) -> NodeState | None:
+        """The first place from rank `start` on that is in an admitting class, has enough room, and suits."""
+        for_classes = [demand for demand in demands if demand.topology != HOST_LABEL]
+        self._tell_apart_by(demand.topology for demand in for_classes)
+        fitting = [
+            tree.first(pod.requests, suits, start)
+            for tree in self._classes_admitting(pod)
+            if unmet_demand(for_classes, tree.sample) is None
+        ]
+        return min((place for place in fitting if place), key=lambda place: place.index, default=None)
+
+    def append(self, place: NodeState) -> None:
+        key = self._key(place.node)
+        if key not in self._trees:
+            self._trees[key] = FirstFit(place.node)
+            self._admitting.clear()
+        self._places.append(place)
+        self._tree_of.append(self._trees[key])
+        self._trees[key].append(place)
+
+    def drop_last(self) -> None:
+        self._places.pop()
+        self._tree_of.pop().drop_last()
+
+    def refresh(self, place: NodeState) -> None:
+        """What is free there has changed."""
+        self._tree_of[place.index].refresh(place)
+
+    def close(self, place: NodeState) -> None:
+        self._closed.add(place.index)
+        self._tree_of[place.index].close(place)
+
+    def reopen(self, place: NodeState) -> None:
+        self._closed.remove(place.index)
+        self.refresh(place)
+
+    def is_closed(self, place: NodeState) -> bool:
+        return place.index in self._closed
+
+    def number_of(self, rules: Rules) -> int:
+        """The same number for the same rules; pods of one template share them."""
+        self._rules[id(rules)] = rules  # kept, so that the id is not given to other rules
+        return id(rules)
+
+    def _classes_admitting(self, pod: Pod) -> list[FirstFit]:
+        key = (self.number_of(pod.rules), zones_asked_for(pod))
+        if key not in self._admitting:
+            self._tell_apart_by(labels_asked_for(pod.rules))
+            self._admitting[key] = [tree for tree in self._trees.values() if unmet_predicate(pod, tree.sample) is None]
+        return self._admitting[key]
+
+    def _tell_apart_by(self, labels: Iterable[str]) -> None:
+        wanted = {*self._labels, *labels}
+        if len(wanted) > len(self._labels):
+            self._labels = tuple(sorted(wanted))
+            self._group()
+
+    def _group(self) -> None:
+        members: dict[Hashable, list[NodeState]] = {}
+        keys = [self._key(place.node) for place in self._places]
+        for key, place in zip(keys, self._places, strict=True):
+            members.setdefault(key, []).append(place)
+        self._trees = {key: FirstFit(places[0].node, places) for key, places in members.items()}
+        self._tree_of = [self._trees[key] for key in keys]
+        self._admitting.clear()
+        for index in self._closed:
+            self._tree_of[index].close(self._places[index])
+
+    def _key(self, node: NodeModel) -> Hashable:
+        labels = tuple([node.labels.get(label) for label in self._labels])
+        return (node.taints, node.cordoned, node.closed, labels)
+
+
+def zones_asked_for(pod: Pod) -> Hashable:
+    """What its volumes ask of a node, but for those that name it."""
+    return tuple([(volume.zones, volume.unusable) for volume in pod.volumes if volume.zones or volume.unusable])
+
+
+# ── emptiest first ───────────────────────────────────────────────────────────────────────────────────────────────────
+# Places in the order in which the scheduler likes them: the emptiest first.
+
+
+class EmptiestFirst:
+    def __init__(self, places: Iterable[NodeState]) -> None:
+        self._ranked = sorted(places, key=_rank)
+
+    def __iter__(self) -> Iterator[NodeState]:
+        return iter(self._ranked)
+
+    def rank_anew(self, place: NodeState) -> None:
+        """What is taken there has changed."""
+        self._ranked.remove(place)
+        insort(self._ranked, place, key=_rank)
+
+
+def _rank(place: NodeState) -> tuple[float, int]:
+    return (place.taken, place.index)

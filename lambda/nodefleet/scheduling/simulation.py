@@ -1,0 +1,316 @@
+"""All nodes together: where is a place for this pod, and could that node go?
+
+Pods are put on the first place that fits, in a stable order, so the same cluster always packs the same. Every change
+can be rolled back, so a node's removal is tried and undone without building the room again.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+
+from nodefleet.model.workload import HOST_LABEL, Pod
+from nodefleet.scheduling.index import EmptiestFirst, NodeClasses, zones_asked_for
+from nodefleet.scheduling.predicates import (
+    NodeModel,
+    NodeState,
+    TopologyDemand,
+    asks_by_name,
+    names_asked_for,
+    shortage,
+    unmet_demand,
+    unmet_predicate,
+)
+from nodefleet.scheduling.topology import TopologyTracker
+
+# ── pods that take each other's place ────────────────────────────────────────────────────────────────────────────────
+# Whether pods that look for a place at the same time may take every place that one of them has.
+#
+# The scheduler takes pods as they come and puts each where it likes. So it is not enough that all of them fit when they
+# are packed well: each must still find a place when the others came first and stand in its way.
+
+
+def crowded_out(pod: Pod, places: Iterable[NodeState], others: Iterable[Pod]) -> bool:
+    """Whether the others can leave none of these places, which are all that the pod has, for it."""
+    coming = sorted(others, key=_size)
+    for place in sorted(places, key=lambda place: (_slack(pod, place), place.index)):
+        in_the_way = _in_the_way(pod, place, coming)
+        if not in_the_way:
+            return False
+        for each in in_the_way:
+            coming.remove(each)
+    return True
+
+
+def _in_the_way(pod: Pod, place: NodeState, coming: Sequence[Pod]) -> list[Pod]:
+    """The smallest of those who come that would do, or as few of them as together would; none if they cannot."""
+    able = [each for each in coming if unmet_predicate(each, place.node) is None]
+    for one in able:
+        if alone := _until_too_little(pod, place, [one]):
+            return alone
+    return _until_too_little(pod, place, able[::-1])
+
+
+def _until_too_little(pod: Pod, place: NodeState, coming: Iterable[Pod]) -> list[Pod]:
+    """Those who go there, one after the other, until the place has too little for the pod; none if it never has."""
+    there: list[Pod] = []
+    for each in coming:
+        if shortage(each, place) is None:
+            place.put(each)
+            there.append(each)
+            if shortage(pod, place) is not None:
+                break
+    enough = shortage(pod, place) is None
+    for _ in there:
+        place.take_last()
+    return [] if enough else there
+
+
+def _slack(pod: Pod, place: NodeState) -> float:
+    """How much more the place has than the pod asks for, as a share of the node: what has little is taken soonest."""
+    offered, asked = place.node.allocatable, pod.requests
+    cpu = (place.cpu - asked.cpu) / max(offered.cpu, 1)
+    return min(cpu, (place.memory - asked.memory) / max(offered.memory, 1))
+
+
+def _size(pod: Pod) -> tuple[int, int, str]:
+    return (pod.requests.cpu, pod.requests.memory, pod.key)
+
+
+# ── the simulation ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class UnplaceablePod:
+    """A pod that has nowhere to go if its node leaves, and how that is."""
+
+    pod: Pod
+    why: str
+
+
+class SchedulerSimulation:
+    def __init__(self, nodes: Iterable[NodeModel], pods: Iterable[Pod] = ()) -> None:
+        """Nodes in the order in which they are filled, and the pods on them. A finished pod takes no room."""
+        self._places: list[NodeState] = []
+        self._by_name: dict[str, NodeState] = {}
+        self._by_host: dict[str, list[NodeState]] = {}  # by the host label, which is nearly always the name
+        self._start_for: dict[Hashable, int] = {}
+        self._undo: list[Callable[[], None]] = []
+        self._neighbours = TopologyTracker(self._everyone)
+        for node in nodes:
+            self._new_place(node)
+        for pod in pods:
+            place = self._by_name.get(pod.node or "")
+            if place is not None and not pod.finished:
+                self._put(pod, place)
+        self._classes = NodeClasses(self._places)
+
+    # ── changes, each of which can be rolled back ────────────────────────────────────────────────────────────────
+
+    def place(self, pod: Pod) -> str | None:
+        """Put the pod on the first node that fits, and say which; none if no node does."""
+        found = self._first_fit(pod)
+        if found is None:
+            return None
+        self._settle(pod, found)
+        return found.node.name
+
+    def place_on(self, pod: Pod, name: str) -> str | None:
+        """Put the pod on this very node; if that cannot be, the answer is why."""
+        reason = self.why_not(pod, name)
+        if reason is None:
+            self._settle(pod, self._by_name[name])
+        return reason
+
+    def emptiest(self) -> EmptiestFirst:
+        """All places as they are now."""
+        return EmptiestFirst(self._places)
+
+    def place_on_emptiest(self, pod: Pod, places: EmptiestFirst) -> str | None:
+        """Put the pod on the emptiest node that fits, as the scheduler would, and say which; none if no node does."""
+        demands = self._neighbours.demands(pod)
+        found = next((place for place in places if self._fits(pod, place, demands)), None)
+        if found is None:
+            return None
+        self._settle(pod, found)
+        places.rank_anew(found)
+        return found.node.name
+
+    def add(self, node: NodeModel, occupants: Iterable[Pod] = ()) -> None:
+        """A new node, tried after all others, with pods that run on it from the start."""
+        place = self._new_place(node)
+        for pod in occupants:
+            self._put(pod, place)
+        self._classes.append(place)
+        self._undo.append(self._drop_last_place)
+
+    def take_out(self, name: str) -> tuple[Pod, ...]:
+        """Close a node and lift its pods off; they are the answer, for they need another place.
+
+        The node still stands while its pods look for one, so it counts as an empty domain for those that are spread,
+        unless their constraint honours its taints.
+        """
+        place = self._by_name[name]
+        pods = tuple(place.pods)
+        self._replace_pods(place, ())
+        self._neighbours.set_leaving(place.node, leaving=True)
+        self._replace_pods(place, [pod for pod in pods if not _needs_a_place(pod)])
+        self._classes.close(place)
+        self._start_for.clear()
+        self._undo.append(partial(self._take_back, place, pods))
+        return tuple(pod for pod in pods if _needs_a_place(pod))
+
+    def try_drain(self, name: str) -> UnplaceablePod | None:
+        """Take a node out and settle its pods on the others.
+
+        That they can be packed there is not enough: the scheduler takes them as they come and spreads them. If one of
+        them may find no place nothing is changed, and that pod is the answer.
+        """
+        mark = self.mark()
+        homeless = self._without_place(_biggest_first(self.take_out(name)), self.place)
+        self.roll_back(mark)
+        if homeless is None:
+            pods = self.take_out(name)
+            spread = self.emptiest()
+            homeless = self._crowded_out(pods, spread)
+            homeless = homeless or self._without_place(pods, lambda pod: self.place_on_emptiest(pod, spread))
+            if homeless is not None:
+                self.roll_back(mark)
+        return homeless
+
+    def mark(self) -> int:
+        return len(self._undo)
+
+    def roll_back(self, mark: int) -> None:
+        """Undo everything that was done since the mark."""
+        self._start_for.clear()
+        while len(self._undo) > mark:
+            self._undo.pop()()
+
+    # ── finding a place ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def why_not(self, pod: Pod, name: str) -> str | None:
+        """What keeps the pod off this node, in words."""
+        return self._why_not(pod, self._by_name[name], self._neighbours.demands(pod))
+
+    def minds_more_than_the_host(self, pod: Pod) -> bool:
+        """Who runs in the same zone, or in another domain larger than a host, decides whether it may run there."""
+        return any(demand.topology != HOST_LABEL for demand in self._neighbours.demands(pod))
+
+    def _first_fit(self, pod: Pod) -> NodeState | None:
+        demands = self._neighbours.demands(pod)
+        if asks_by_name(pod):
+            return self._first_named(pod, demands)
+        suits = _suits(pod, demands)
+        if pod.rules.affinity or pod.rules.spread:
+            return self._classes.first(pod, demands, suits, start=0)
+        # Room only shrinks until something is rolled back: what did not fit a pod like this does not fit the next one.
+        # (For affinity and spread that is not so: a place may open when a neighbour arrives.)
+        shape = self._shape(pod)
+        found = self._classes.first(pod, demands, suits, start=self._start_for.get(shape, 0))
+        self._start_for[shape] = found.index if found else len(self._places)
+        return found
+
+    def _without_place(self, pods: Iterable[Pod], place: Callable[[Pod], str | None]) -> UnplaceablePod | None:
+        """The first of them, one after the other, that fits nowhere."""
+        return next((UnplaceablePod(pod, "fits on no other node") for pod in pods if place(pod) is None), None)
+
+    def _crowded_out(self, pods: Sequence[Pod], places: Iterable[NodeState]) -> UnplaceablePod | None:
+        """The first whose places the others may all take. Who has more places than there are others keeps one."""
+        for pod in {self._shape(pod): pod for pod in pods}.values():
+            demands = self._neighbours.demands(pod)
+            own = list(islice((place for place in places if self._fits(pod, place, demands)), len(pods)))
+            if len(own) < len(pods) and crowded_out(pod, own, (other for other in pods if other is not pod)):
+                return UnplaceablePod(pod, "may fit on no other node once the pods that leave with it are there")
+        return None
+
+    def _fits(self, pod: Pod, place: NodeState, demands: list[TopologyDemand]) -> bool:
+        return place.has(pod.requests) and self._why_not(pod, place, demands) is None
+
+    def _first_named(self, pod: Pod, demands: list[TopologyDemand]) -> NodeState | None:
+        names = names_asked_for(pod)
+        places: Iterable[NodeState] = self._places if names is None else self._nodes_named(names)
+        fitting = (place for place in places if self._why_not(pod, place, demands) is None)
+        return min(fitting, key=lambda place: place.index, default=None)
+
+    def _nodes_named(self, names: Iterable[str]) -> Iterator[NodeState]:
+        for name in names:
+            yield from self._by_host.get(name, ())
+            if name in self._by_name:
+                yield self._by_name[name]
+
+    def _why_not(self, pod: Pod, place: NodeState, demands: list[TopologyDemand]) -> str | None:
+        if self._classes.is_closed(place):
+            return "the node is about to leave"
+        return unmet_predicate(pod, place.node) or shortage(pod, place) or unmet_demand(demands, place.node)
+
+    def _shape(self, pod: Pod) -> Hashable:
+        """Two pods of one shape fit the same places."""
+        asked = pod.requests
+        sizes = (asked.cpu, asked.memory, asked.storage, frozenset(asked.extended.items()))
+        rules = self._classes.number_of(pod.rules)
+        return (rules, pod.namespace, frozenset(pod.labels.items()), sizes, zones_asked_for(pod))
+
+    # ── bookkeeping ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _everyone(self) -> Iterator[tuple[Pod, NodeModel]]:
+        return ((pod, place.node) for place in self._places for pod in place.pods)
+
+    def _new_place(self, node: NodeModel) -> NodeState:
+        place = NodeState(node, len(self._places))
+        self._places.append(place)
+        self._by_name[node.name] = place
+        self._by_host.setdefault(node.labels.get(HOST_LABEL, node.name), []).append(place)
+        self._neighbours.add_node(node)
+        return place
+
+    def _drop_last_place(self) -> None:
+        place = self._places[-1]
+        self._replace_pods(place, ())
+        self._classes.drop_last()
+        self._neighbours.remove_node(place.node)
+        self._by_host[place.node.labels.get(HOST_LABEL, place.node.name)].pop()
+        del self._by_name[place.node.name]
+        self._places.pop()
+
+    def _settle(self, pod: Pod, place: NodeState) -> None:
+        self._put(pod, place)
+        self._classes.refresh(place)
+        self._undo.append(partial(self._unsettle, place))
+
+    def _unsettle(self, place: NodeState) -> None:
+        self._lift_last(place)
+        self._classes.refresh(place)
+
+    def _take_back(self, place: NodeState, pods: Sequence[Pod]) -> None:
+        self._replace_pods(place, ())
+        self._neighbours.set_leaving(place.node, leaving=False)
+        self._replace_pods(place, pods)
+        self._classes.reopen(place)
+
+    def _replace_pods(self, place: NodeState, pods: Iterable[Pod]) -> None:
+        while place.pods:
+            self._lift_last(place)
+        for pod in pods:
+            self._put(pod, place)
+
+    def _put(self, pod: Pod, place: NodeState) -> None:
+        place.put(pod)
+        self._neighbours.count(pod, place.node, 1)
+
+    def _lift_last(self, place: NodeState) -> None:
+        self._neighbours.count(place.take_last(), place.node, -1)
+
+
+def _needs_a_place(pod: Pod) -> bool:
+    return pod.movable and pod.deleted_at is None
+
+
+def _biggest_first(pods: Iterable[Pod]) -> list[Pod]:
+    return sorted(pods, key=lambda pod: (-pod.requests.cpu, -pod.requests.memory, pod.key))
+
+
+def _suits(pod: Pod, demands: list[TopologyDemand]) -> Callable[[NodeState], bool]:
+    """What a place must satisfy besides its class and its free CPU, memory and slot."""
+    asked, ports = pod.requests, pod.rules.host_ports
+    return lambda place: place.has_the_rest(asked) and place.has_ports(ports) and not unmet_demand(demands, place.node)

@@ -1,0 +1,290 @@
+"""Templates of new nodes, and the fleet with its expected nodes as one scheduler simulation."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nodefleet.model.fleet import Phase, Worker
+from nodefleet.model.inventory import Node
+from nodefleet.model.names import POOL_LABEL
+from nodefleet.model.operations import Launch
+from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.workload import HOST_LABEL, NOTHING, TYPE_LABEL, ZONE_LABEL, Pod, Resources, Rules
+from nodefleet.phases import count_expected
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
+from nodefleet.scheduling.predicates import NodeModel, NodeState, shortage, unmet_predicate
+from nodefleet.scheduling.simulation import SchedulerSimulation
+
+# ── templates ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# What a new node of a pool would be like: its labels and taints, and what its daemons leave free.
+#
+# A node of the same type that has already joined is the best witness of what a new one will offer: its kubelet and the
+# system have taken their share. The catalogue of types is the second best.
+
+
+OS_LABEL = "kubernetes.io/os"
+ARCH_LABEL = "kubernetes.io/arch"
+REGION_LABEL = "topology.kubernetes.io/region"
+
+ANY_STORAGE = 1 << 60  # the disk is the launch template's, so the catalogue may not know it
+KUBELET_PODS = 110  # what a kubelet takes unless it is told otherwise; EC2 does not know it
+
+_GRAVITON = re.compile(r"a1\.|[a-z]+[0-9]+[a-z]*g")  # t4g, m7gd, is4gen; not g5, whose g is the family
+
+
+def architecture(type_: str) -> str:
+    """By the type's name, as the kubelet labels it."""
+    return "arm64" if _GRAVITON.match(type_) else "amd64"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    pool: str
+    type: str
+    zone: str
+    node: NodeModel
+    daemons: tuple[Pod, ...] = ()
+    empty: NodeState = field(compare=False, repr=False)  # such a node with nothing but its daemons
+
+    @property
+    def free(self) -> Resources:
+        return self.empty.free
+
+    def with_name(self, name: str) -> NodeModel:
+        return _rename_node(self.node, name)
+
+    def can_hold(self, pod: Pod) -> bool:
+        """Other pods left aside."""
+        return unmet_predicate(pod, self.node) is None and shortage(pod, self.empty) is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateSource:
+    """What one look tells about nodes to come, gathered once for all pools."""
+
+    learned: Mapping[tuple[str, str], Node]  # by pool and type: a ready node
+    catalog: Mapping[str, Resources]
+    daemons: tuple[Pod, ...]
+    zones: Mapping[str, tuple[str, ...]]  # by pool
+
+    def templates(self, pool: Pool) -> tuple[Template, ...]:
+        """One for each of the pool's types and zones, types in the policy's order; none for types nobody knows."""
+        found = (self.template(pool, type_, zone) for type_ in pool.market.types for zone in self.zones_of(pool))
+        return tuple(template for template in found if template)
+
+    def template(self, pool: Pool, type_: str, zone: str) -> Template | None:
+        allocatable = self._allocatable(pool, type_)
+        if allocatable is None:
+            return None
+        node = self._outline(pool, type_, zone, allocatable)
+        daemons = tuple(pod for pod in self.daemons if unmet_predicate(pod, node) is None)
+        empty = NodeState(node, 0)
+        for pod in daemons:
+            empty.put(pod)
+        return Template(pool=pool.name, type=type_, zone=zone, node=node, daemons=daemons, empty=empty)
+
+    def outlines(self, pool: Pool) -> Iterator[NodeModel]:
+        """The pool's nodes as far as labels and taints go, for when nobody knows how much they hold."""
+        for type_ in pool.market.types:
+            for zone in self.zones_of(pool) or ("",):
+                yield self._outline(pool, type_, zone)
+
+    def zones_of(self, pool: Pool) -> tuple[str, ...]:
+        return self.zones.get(pool.name, ())
+
+    def _outline(self, pool: Pool, type_: str, zone: str, allocatable: Resources = NOTHING) -> NodeModel:
+        name, learned = f"new {type_} in {zone}", self.learned.get((pool.name, type_))
+        labels = {
+            OS_LABEL: "linux",
+            ARCH_LABEL: architecture(type_),
+            **_shared_labels(learned),
+            **pool.labels,
+            ZONE_LABEL: zone,
+            TYPE_LABEL: type_,
+            POOL_LABEL: pool.name,
+            HOST_LABEL: name,
+        }
+        return NodeModel(name=name, labels=labels, taints=pool.taints, allocatable=allocatable)
+
+    def _allocatable(self, pool: Pool, type_: str) -> Resources | None:
+        if (pool.name, type_) in self.learned:
+            return self.learned[pool.name, type_].allocatable
+        offered = self.catalog.get(type_)
+        if offered is None:
+            return None
+        return replace(offered, pods=offered.pods or KUBELET_PODS, storage=offered.storage or ANY_STORAGE)
+
+
+def template_source(seen: Observation) -> TemplateSource:
+    view = seen.kubernetes if isinstance(seen.kubernetes, ClusterView) else ClusterView()
+    return TemplateSource(
+        learned=_smallest_nodes(seen, view.nodes),
+        catalog={offer.name: offer.resources for offer in seen.catalog},
+        daemons=_daemons(view.pods or ()),
+        zones={target.pool: tuple(sorted(target.subnets)) for target in seen.targets},
+    )
+
+
+def template_refusal(pod: Pod, candidates: Sequence[Template]) -> str | None:
+    """Why no new node could hold the pod; none if one could, or if there is none to ask.
+
+    That an admitted node is too small says more than that another one, in the wrong zone, is not admitted at all.
+    """
+    barred = [unmet_predicate(pod, each.node) for each in candidates]
+    admitting = [each for each, reason in zip(candidates, barred, strict=True) if reason is None]
+    small = [shortage(pod, each.empty) for each in admitting]
+    if None in small:
+        return None
+    reasons = [f"a new {each.type}: {short}" for each, short in zip(admitting, small, strict=True)]
+    return next(iter(reasons), None) or next(iter(barred), None)
+
+
+def templates(pool: Pool, seen: Observation) -> tuple[Template, ...]:
+    return template_source(seen).templates(pool)
+
+
+def _rename_node(node: NodeModel, name: str) -> NodeModel:
+    return replace(node, name=name, labels={**node.labels, HOST_LABEL: name})
+
+
+def _shared_labels(learned: Node | None) -> Mapping[str, str]:
+    """Labels that every node of a type has. Others may be a person's, put on that one node by hand."""
+    labels = learned.labels if learned else {}
+    return {key: labels[key] for key in (OS_LABEL, ARCH_LABEL, REGION_LABEL) if key in labels}
+
+
+def _smallest_nodes(seen: Observation, nodes: Iterable[Node]) -> Mapping[tuple[str, str], Node]:
+    """Of several nodes the smallest: a new one will hold at least that."""
+    instances = () if isinstance(seen.instances, Missing) else seen.instances
+    types = {instance.id: instance.type for instance in instances}
+    found: dict[tuple[str, str], Node] = {}
+    for node in sorted(nodes, key=lambda node: (*_size(node.allocatable), node.name)):
+        type_ = types.get(node.instance) or node.labels.get(TYPE_LABEL)
+        if node.pool is not None and node.ready and not node.control_plane and type_:
+            found.setdefault((node.pool, type_), node)
+    return found
+
+
+def _daemons(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """One pod for each DaemonSet, the largest, free of the node that its controller chose for it."""
+    largest: dict[tuple[str, str], Pod] = {}
+    for pod in pods:
+        if pod.owner is None or not pod.is_daemon or pod.owner.gone or pod.finished:
+            continue
+        key = (pod.namespace, pod.owner.name)
+        if key not in largest or (_size(pod.requests), pod.name) > (_size(largest[key].requests), largest[key].name):
+            largest[key] = pod
+    return tuple(replace(pod, rules=_of_no_node(pod.rules)) for _, pod in sorted(largest.items()))
+
+
+def _of_no_node(rules: Rules) -> Rules:
+    if rules.node_terms is None:
+        return rules
+    if any(term.fields and not term.labels for term in rules.node_terms):
+        return replace(rules, node_terms=None)  # nothing but the node's name was asked for
+    return replace(rules, node_terms=tuple(replace(term, fields=()) for term in rules.node_terms))
+
+
+def _size(amount: Resources) -> tuple[int, int, int, int]:
+    return (amount.cpu, amount.memory, amount.storage, amount.pods)
+
+
+# ── the fleet and its expected nodes ─────────────────────────────────────────────────────────────────────────────────
+# The nodes there are and those on their way, as one room.
+#
+# A node that boots is room already: pods that will sit on it must not buy another one. What is leaving, sick or
+# unready takes no new pod, but the pods on it still count as neighbours.
+
+
+_ON_THEIR_WAY = (Phase.REQUESTED, Phase.BOOTING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedNode:
+    """A node that is not there yet."""
+
+    name: str
+    pool: str
+    zone: str
+    template: Template | None  # none: nobody knows what it will hold
+
+
+def simulate_fleet(
+    nodes: Sequence[Node], pods: Sequence[Pod], workers: Sequence[Worker], coming: Sequence[ExpectedNode]
+) -> SchedulerSimulation:
+    """Ready nodes first, by name; then those that boot."""
+    awaited = {each.name for each in coming}
+    phases = {worker.node.name: worker.phase for worker in workers if worker.node}
+    standing = sorted((node for node in nodes if node.name not in awaited), key=lambda node: node.name)
+    room = SchedulerSimulation([_model(node, phases.get(node.name)) for node in standing], pods)
+    early: dict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if pod.node in awaited and not pod.is_daemon and not pod.finished:
+            early[pod.node].append(pod)
+    for each in coming:
+        if each.template:
+            room.add(each.template.with_name(each.name), (*each.template.daemons, *early[each.name]))
+    return room
+
+
+def expected_nodes(
+    seen: Observation, policy: Policy, workers: Sequence[Worker], known: TemplateSource
+) -> tuple[ExpectedNode, ...]:
+    """Workers that boot, and launches that EC2 does not show yet."""
+    found = [
+        _expected_node(known, policy, worker.name, worker.pool, (worker.instance.type,), worker.zone)
+        for worker in workers
+        if worker.instance and worker.phase in _ON_THEIR_WAY and worker.is_capacity
+    ]
+    found += [
+        _expected_node(known, policy, f"{launch.id}/{number}", launch.pool, launch.types, launch.zone)
+        for launch, missing in _unseen_launches(seen)
+        for number in range(missing)
+    ]
+    return tuple(found)
+
+
+def zones_in_use(workers: Sequence[Worker], coming: Sequence[ExpectedNode]) -> Mapping[str, Counter[str]]:
+    """How many workers each pool has in each zone, those on their way included."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for worker in workers:
+        if worker.is_capacity and worker.phase not in _ON_THEIR_WAY:
+            found[worker.pool][worker.zone] += 1
+    for each in coming:
+        found[each.pool][each.zone] += 1
+    return found
+
+
+def _expected_node(
+    known: TemplateSource, policy: Policy, name: str, pool_name: str, types: Sequence[str], zone: str
+) -> ExpectedNode:
+    pool = policy.pool(pool_name)
+    found = (known.template(pool, type_, zone) for type_ in types) if pool else iter(())
+    return ExpectedNode(name=name, pool=pool_name, zone=zone, template=next(filter(None, found), None))
+
+
+def _unseen_launches(seen: Observation) -> Iterator[tuple[Launch, int]]:
+    instances = () if isinstance(seen.instances, Missing) else seen.instances
+    shown = Counter(instance.operation for instance in instances)
+    for operation in seen.operations:
+        if isinstance(operation, Launch):
+            yield operation, max(0, count_expected(operation) - shown[operation.id])
+
+
+def _model(node: Node, phase: Phase | None) -> NodeModel:
+    """`phase` is none for what is not ours, and for all nodes while EC2 does not answer."""
+    if phase not in (None, Phase.READY, Phase.UNLISTED, Phase.CORDONED):
+        closed = f"the node is {phase.value}"
+    else:
+        closed = "" if node.ready else "the node is not ready"
+    return NodeModel(
+        name=node.name,
+        labels=node.labels,
+        taints=node.taints,
+        allocatable=node.allocatable,
+        cordoned=node.cordoned or phase is Phase.CORDONED,
+        closed=closed,
+    )

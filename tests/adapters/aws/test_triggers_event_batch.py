@@ -1,0 +1,56 @@
+"""Events that come through a queue, several at once."""
+
+import pytest
+
+from nodefleet.adapters.aws.triggers import Message, come_again, messages_in
+from nodefleet.errors import MalformedError
+from support.sentences import is_phrase
+
+
+def sqs(identity="m-1", body='{"a": 1}', **changes):
+    return {"eventSource": "aws:sqs", "messageId": identity, "body": body, **changes}
+
+
+def test_every_message_of_a_batch_is_read_in_its_order():
+    messages = messages_in({"Records": [sqs(), sqs("m-2", "[]")]})
+    assert messages == (Message(id="m-1", body='{"a": 1}'), Message(id="m-2", body="[]"))
+    assert [each.event() for each in messages] == [{"a": 1}, []]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        None,
+        {},
+        {"Records": []},
+        {"Records": {}},
+        {"Records": [sqs(eventSource="aws:sns")]},
+        {"records": [sqs()]},
+        {"Records": [{"EventSource": "aws:sqs"}]},
+    ],
+)
+def test_an_event_that_came_another_way_is_no_batch(event):
+    assert messages_in(event) is None
+
+
+@pytest.mark.parametrize(
+    "record", [7, sqs(messageId=None), sqs(body=None), {"eventSource": "aws:sqs"}, sqs(body={"a": 1})]
+)
+def test_a_record_that_is_no_message_is_malformed(record):
+    with pytest.raises(MalformedError) as raised:
+        messages_in({"Records": [sqs(), record]})
+    assert is_phrase(str(raised.value))
+
+
+@pytest.mark.parametrize("body", ["", "{", "spot"])
+def test_a_body_that_is_no_json_is_malformed(body):
+    with pytest.raises(MalformedError) as raised:
+        Message(id="m-1", body=body).event()
+    assert is_phrase(str(raised.value))
+
+
+def test_what_comes_again_is_named_as_lambda_wants_it():
+    assert come_again(messages_in({"Records": [sqs(), sqs("m-2")]})) == [
+        {"itemIdentifier": "m-1"},
+        {"itemIdentifier": "m-2"},
+    ]

@@ -1,0 +1,163 @@
+"""Marks in the table: of several runs one tells, and none tells again."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from moto import mock_aws
+
+from nodefleet.adapters.aws.session import Session
+from nodefleet.adapters.dynamodb.delivery_log import DynamoDeliveryLog
+from nodefleet.errors import MisconfiguredError
+from nodefleet.notifications.delivery import Busy, DeliveryClaim
+from support.message_examples import AT, alarm, event
+
+TABLE = "nodefleet-test"
+MINUTE = timedelta(minutes=1)
+TOLD = event(id="abc")
+
+
+@pytest.fixture
+def session(monkeypatch):
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_SESSION_TOKEN": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with mock_aws():
+        made = Session(lambda: datetime.now(UTC), region="us-east-1")
+        made.client("dynamodb").create_table(
+            TableName=TABLE,
+            KeySchema=[
+                {"AttributeName": "cluster_id", "KeyType": "HASH"},
+                {"AttributeName": "record", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": "cluster_id", "AttributeType": "S"},
+                {"AttributeName": "record", "AttributeType": "S"},
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        yield made
+
+
+def marks(session, owner="one", table=TABLE):
+    return DynamoDeliveryLog(session, table, owner)
+
+
+def item(session, told=TOLD, cluster="shop"):
+    key = {"cluster_id": {"S": cluster}, "record": {"S": f"sent#{told.id}"}}
+    return session.client("dynamodb").get_item(TableName=TABLE, Key=key).get("Item")
+
+
+def test_the_first_to_ask_has_it(session):
+    assert marks(session).claim(TOLD, AT, AT + MINUTE) is DeliveryClaim.MINE
+
+
+def test_of_many_runs_one_has_it(session):
+    claims = [marks(session, f"run {number}").claim(TOLD, AT, AT + MINUTE) for number in range(20)]
+    assert claims == [DeliveryClaim.MINE] + [Busy(until=AT + MINUTE)] * 19
+
+
+def test_a_mark_says_who_made_it_and_is_forgotten_in_its_time(session):
+    marks(session).claim(TOLD, AT, AT + MINUTE)
+    until = AT + MINUTE
+    key = {"cluster_id": {"S": "shop"}, "record": {"S": "sent#abc"}}
+    claimed = item(session)
+    assert int(claimed.pop("ttl")["N"]) > until.timestamp()
+    assert claimed == {
+        **key,
+        "stage": {"S": "sending"},
+        "owner": {"S": "one"},
+        "until": {"N": str(int(until.timestamp() * 1000))},
+    }
+    marks(session).mark_sent(TOLD, AT + timedelta(days=7))
+    forgotten = str(int((AT + timedelta(days=7)).timestamp()))
+    assert item(session) == {**key, "stage": {"S": "sent"}, "owner": {"S": "one"}, "ttl": {"N": forgotten}}
+
+
+def test_what_was_told_is_told(session):
+    marks(session).claim(TOLD, AT, AT + MINUTE)
+    marks(session).mark_sent(TOLD, AT + timedelta(days=7))
+    assert marks(session, "two").claim(TOLD, AT + timedelta(hours=5), AT + timedelta(hours=6)) is DeliveryClaim.TOLD
+    assert marks(session, "one").claim(TOLD, AT, AT + MINUTE) is DeliveryClaim.TOLD
+
+
+def test_a_claim_that_has_ended_can_be_taken(session):
+    marks(session).claim(TOLD, AT, AT + MINUTE)
+    assert marks(session, "two").claim(TOLD, AT + MINUTE, AT + 2 * MINUTE) == Busy(until=AT + MINUTE)
+    later = AT + MINUTE + timedelta(milliseconds=1)
+    assert marks(session, "two").claim(TOLD, later, AT + 2 * MINUTE) is DeliveryClaim.MINE
+    assert marks(session, "three").claim(TOLD, later, AT + 3 * MINUTE) == Busy(until=AT + 2 * MINUTE)
+
+
+def test_a_claim_whose_answer_was_lost_is_still_ours(session):
+    """botocore sends a request again when its answer was lost."""
+    marks(session).claim(TOLD, AT, AT + MINUTE)
+    assert marks(session).claim(TOLD, AT, AT + MINUTE) is DeliveryClaim.MINE
+
+
+def test_a_claim_that_is_given_back_can_be_taken_at_once(session):
+    marks(session).claim(TOLD, AT, AT + MINUTE)
+    marks(session).release(TOLD)
+    assert marks(session, "two").claim(TOLD, AT, AT + MINUTE) is DeliveryClaim.MINE
+
+
+def test_another_s_claim_is_not_given_back(session):
+    marks(session, "two").claim(TOLD, AT, AT + MINUTE)
+    marks(session).release(TOLD)
+    assert marks(session, "three").claim(TOLD, AT, AT + MINUTE) == Busy(until=AT + MINUTE)
+
+
+def test_what_was_told_cannot_be_given_back(session):
+    marks(session).mark_sent(TOLD, AT + timedelta(days=7))
+    marks(session).release(TOLD)
+    assert marks(session, "two").claim(TOLD, AT, AT + MINUTE) is DeliveryClaim.TOLD
+
+
+def test_giving_back_what_nobody_has_does_nothing(session):
+    marks(session).release(TOLD)
+    assert item(session) is None
+
+
+def test_a_slow_run_that_lost_its_claim_still_notes_that_it_told(session):
+    marks(session).claim(TOLD, AT, AT + MINUTE)
+    marks(session, "two").claim(TOLD, AT + 2 * MINUTE, AT + 3 * MINUTE)
+    marks(session).mark_sent(TOLD, AT + timedelta(days=7))
+    assert marks(session, "three").claim(TOLD, AT + 9 * MINUTE, AT + 10 * MINUTE) is DeliveryClaim.TOLD
+
+
+def test_marks_are_forgotten_by_the_table_itself(session):
+    marks(session).claim(TOLD, AT, AT + MINUTE)
+    claimed = int(item(session)["ttl"]["N"])
+    assert claimed > (AT + MINUTE).timestamp()
+    marks(session).mark_sent(TOLD, AT + timedelta(days=7))
+    assert item(session)["ttl"] == {"N": str(int((AT + timedelta(days=7)).timestamp()))}
+
+
+def test_the_same_id_in_another_cluster_is_another_event(session):
+    marks(session).claim(TOLD, AT, AT + MINUTE)
+    assert marks(session, "two").claim(event(id="abc", cluster="blog"), AT, AT + MINUTE) is DeliveryClaim.MINE
+
+
+def test_an_alarm_of_no_cluster_is_remembered_too(session):
+    told = alarm(cluster="")
+    marks(session).claim(told, AT, AT + MINUTE)
+    marks(session).mark_sent(told, AT + timedelta(days=7))
+    assert item(session, told, cluster="-") is not None
+    assert marks(session, "two").claim(told, AT, AT + MINUTE) is DeliveryClaim.TOLD
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda marks: marks.claim(TOLD, AT, AT + MINUTE),
+        lambda marks: marks.release(TOLD),
+        lambda marks: marks.mark_sent(TOLD, AT),
+    ],
+)
+def test_a_table_that_is_not_there_is_an_error_of_ours(session, call):
+    with pytest.raises(MisconfiguredError):
+        call(marks(session, table="no-such-table"))

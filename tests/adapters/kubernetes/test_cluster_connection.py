@@ -1,0 +1,139 @@
+"""How the API server is reached: always verified, and without showing the token to anybody."""
+
+import base64
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from nodefleet.adapters.kubernetes import KubernetesCluster
+from nodefleet.adapters.kubernetes.cluster import to_server
+from nodefleet.errors import MisconfiguredError, UnavailableError
+from support.fake_api_certificates import authority
+from support.fake_api_server import TOKEN, FakeApiServer, serving
+
+
+def kubeconfig(folder: Path, server: str, **cluster: object) -> str:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+        "clusters": [{"name": "here", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "me", "user": {"token": TOKEN}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def test_a_server_whose_ca_we_were_given_is_trusted(server: FakeApiServer):
+    cluster = KubernetesCluster.at(server.url, TOKEN, authority().ca)
+    assert cluster.server_version() == "v1.34.4+k3s1"
+    cluster.close()
+
+
+def test_a_server_of_another_ca_is_not_spoken_to(server: FakeApiServer):
+    cluster = KubernetesCluster.at(server.url, TOKEN, authority("stranger").ca)
+    with pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+        cluster.server_version()
+    assert server.asked == []
+    cluster.close()
+
+
+def test_a_certificate_for_another_host_is_not_trusted(tmp_path: Path):
+    elsewhere = authority("elsewhere", "127.0.0.2")
+    with serving(tmp_path, elsewhere) as server:
+        cluster = KubernetesCluster.at(server.url, TOKEN, elsewhere.ca)
+        with pytest.raises(UnavailableError, match="IP address mismatch"):
+            cluster.server_version()
+        cluster.close()
+
+
+@pytest.mark.parametrize("ca", ["", "  \n", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
+def test_a_ca_that_is_none_is_refused_at_once(ca: str):
+    with pytest.raises(MisconfiguredError, match=r"server-ca\.crt"):
+        to_server("https://127.0.0.1:6443", TOKEN, ca)
+
+
+def test_an_empty_token_is_refused_at_once():
+    with pytest.raises(MisconfiguredError, match=r"^The Kubernetes token is empty: .*secret$"):
+        to_server("https://127.0.0.1:6443", " \n", authority().ca)
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.1:6443", "10.0.0.1:6443", "ftp://127.0.0.1"])
+def test_a_token_is_never_sent_in_the_clear(url: str):
+    with pytest.raises(MisconfiguredError, match="https://"):
+        to_server(url, TOKEN, authority().ca)
+
+
+def test_the_token_may_end_with_a_newline_as_files_do(server: FakeApiServer):
+    cluster = KubernetesCluster.at(server.url + "/", TOKEN + "\n", authority().ca)
+    assert cluster.server_version()
+    cluster.close()
+
+
+def test_a_kubeconfig_says_where_and_who(server: FakeApiServer, tmp_path: Path):
+    path = kubeconfig(tmp_path, server.url, **{"certificate-authority-data": encoded(authority().ca)})
+    cluster = KubernetesCluster.of_kubeconfig(path)
+    assert cluster.server_version() == "v1.34.4+k3s1"
+    cluster.close()
+
+
+def test_a_kubeconfig_that_verifies_nothing_is_refused(tmp_path: Path):
+    path = kubeconfig(tmp_path, "https://127.0.0.1:6443", **{"insecure-skip-tls-verify": True})
+    with pytest.raises(MisconfiguredError, match="certificate-authority-data"):
+        KubernetesCluster.of_kubeconfig(path)
+
+
+def test_a_kubeconfig_that_is_not_there_is_said_so(tmp_path: Path):
+    with pytest.raises(MisconfiguredError, match="kubeconfig"):
+        KubernetesCluster.of_kubeconfig(str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize("content", ["", "{", "a: [", "just words", "clusters: 7"])
+def test_a_kubeconfig_that_is_none_is_said_so(tmp_path: Path, content: str):
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    with pytest.raises(MisconfiguredError, match="The kubeconfig cannot be used"):
+        KubernetesCluster.of_kubeconfig(str(path))
+
+
+def test_a_kubeconfig_without_such_a_context_is_said_so(tmp_path: Path):
+    path = kubeconfig(tmp_path, "https://127.0.0.1:6443")
+    with pytest.raises(MisconfiguredError, match="nowhere"):
+        KubernetesCluster.of_kubeconfig(path, context="nowhere")
+
+
+def test_plain_http_is_for_a_proxy_on_this_machine(tmp_path: Path):
+    with serving() as server:
+        cluster = KubernetesCluster.of_kubeconfig(kubeconfig(tmp_path, server.url))
+        assert cluster.server_version()
+        cluster.close()
+
+
+def test_the_token_is_in_no_log_line_no_error_and_no_repr(
+    server: FakeApiServer,
+    cluster: KubernetesCluster,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+):
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="urllib3")  # who has talked to Slack in this process has hushed it
+    server.objects.denied.add(("list", "nodes"))
+    texts = [repr(cluster), str(vars(cluster))]
+    for _ in range(2):
+        with pytest.raises(Exception, match="list nodes") as caught:
+            cluster.view()
+        texts += [str(caught.value), repr(caught.value)]
+        server.objects.denied.clear()
+        server.trouble("list", "nodes", cut="before", times=3)
+    shown = capsys.readouterr()
+    texts += [caplog.text, shown.out, shown.err]
+    assert all(TOKEN not in text for text in texts)
+    assert "GET /api/v1/nodes" in caplog.text

@@ -1,0 +1,179 @@
+"""What Slack's answers mean, and that its address is never shown."""
+
+import logging
+import socket
+import traceback
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from nodefleet.adapters.credentials import SlackHook
+from nodefleet.adapters.slack.webhook import Webhook
+from nodefleet.errors import DeniedError, MalformedError, MisconfiguredError, ThrottledError, UnavailableError
+from nodefleet.notifications.incoming import DeliveryLimits
+from support.loopback_slack import SECRET, Answer, loopback_slack
+from support.message_examples import AT
+from support.notifying_fakes import Clock
+
+QUICK = replace(DeliveryLimits(), connect=timedelta(seconds=1), answer=timedelta(milliseconds=150))
+HELLO = {"text": "hello"}
+
+
+def posted(*answers, clock=None):
+    with loopback_slack(*answers) as slack:
+        Webhook(slack.hook, clock or Clock(), QUICK).post(HELLO)
+    return slack
+
+
+def refused(*answers, clock=None):
+    """The error, checked for the secret on the way."""
+    with loopback_slack(*answers) as slack, pytest.raises(Exception) as caught:  # noqa: PT011
+        Webhook(slack.hook, clock or Clock(), QUICK).post(HELLO)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    return caught.value
+
+
+def test_a_message_gets_through():
+    assert posted().messages == [HELLO]
+
+
+def test_several_messages_use_one_webhook():
+    with loopback_slack() as slack:
+        webhook = Webhook(slack.hook, Clock(), QUICK)
+        for _ in range(3):
+            webhook.post(HELLO)
+    assert slack.messages == [HELLO] * 3
+
+
+def test_an_answer_that_is_cut_short_after_its_status_is_still_a_delivery():
+    assert posted(Answer(cut=True)).tries == 1
+
+
+# ── 429 ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_waits_as_long_as_slack_asks_and_tries_again():
+    clock = Clock()
+    slack = posted(Answer(429, "rate_limited", {"Retry-After": "3"}), clock=clock)
+    assert (slack.tries, slack.messages, clock.slept) == (2, [HELLO], [3])
+
+
+def test_it_does_not_wait_for_ever():
+    clock = Clock()
+    error = refused(*[Answer(429, "", {"Retry-After": "1"})] * 5, clock=clock)
+    assert isinstance(error, ThrottledError)
+    assert clock.slept == [1, 1]
+
+
+def test_a_long_wait_is_left_to_the_next_run():
+    clock = Clock()
+    error = refused(Answer(429, "", {"Retry-After": "30"}), clock=clock)
+    assert isinstance(error, ThrottledError)
+    assert "30 s" in str(error)
+    assert clock.slept == []
+
+
+def test_it_does_not_wait_beyond_its_own_time():
+    clock = Clock(end=AT + timedelta(seconds=14))
+    assert isinstance(refused(Answer(429, "", {"Retry-After": "5"}), clock=clock), ThrottledError)
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("asked", [{}, {"Retry-After": "soon"}, {"Retry-After": "-5"}, {"Retry-After": "²"}])
+def test_without_a_readable_wait_it_waits_a_second(asked):
+    clock = Clock()
+    posted(Answer(429, "", asked), clock=clock)
+    assert clock.slept == [1]
+
+
+# ── away ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 408])
+def test_slack_s_own_faults_are_passing(status):
+    error = refused(Answer(status, "rollup_error"))
+    assert type(error) is UnavailableError
+    assert "rollup_error" in str(error)
+
+
+def test_no_answer_is_an_answer_in_bounded_time():
+    error = refused(Answer(hangs=True))
+    assert type(error) is UnavailableError
+    assert "ReadTimeout" in str(error)
+
+
+def test_nobody_listens():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        hook = SlackHook(url=f"http://127.0.0.1:{taken.getsockname()[1]}/{SECRET}")
+        with pytest.raises(UnavailableError) as caught:
+            Webhook(hook, Clock(), QUICK).post(HELLO)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+# ── for good ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("code", ["invalid_payload", "invalid_blocks", "no_text", "too_many_attachments", "<html>"])
+def test_a_message_that_slack_does_not_take_is_malformed(code):
+    assert isinstance(refused(Answer(400, code)), MalformedError)
+
+
+def test_a_message_that_is_too_big_is_malformed():
+    assert isinstance(refused(Answer(413, "")), MalformedError)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "remedy"),
+    [
+        (404, "no_service", "removed or switched off"),
+        (404, "channel_not_found", "Make a new incoming webhook"),
+        (410, "channel_is_archived", "Unarchive the channel"),
+        (403, "action_prohibited", "Slack admin"),
+        (403, "invalid_token", "Make a new incoming webhook"),
+        (403, "<html>nope</html>", "Check the webhook"),
+        (400, "no_service", "removed or switched off"),
+        (401, "", "Check the webhook"),
+        (302, "", "Check the webhook"),
+    ],
+)
+def test_a_webhook_that_no_longer_works_says_what_to_do(status, code, remedy):
+    error = refused(Answer(status, code, {"Location": "http://127.0.0.1:1/"}))
+    assert isinstance(error, DeniedError)
+    assert remedy in error.remedy
+    assert "<html>" not in str(error)
+
+
+# ── the secret ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://hooks.slack.com/services/x",
+        "https://hooks.slack.com.evil.example/services/x",
+        "https://hooks.slack.com@evil.example/x",
+        "https://evil.example/hooks.slack.com",
+        "http://localhost@evil.example/",
+        "http://10.0.0.1/x",
+        "hooks.slack.com/services/x",
+        "",
+    ],
+)
+def test_only_slack_is_sent_to(url):
+    with pytest.raises(MisconfiguredError):
+        Webhook(SlackHook(url=url), Clock(), QUICK)
+
+
+def test_no_log_line_has_the_address(caplog):
+    caplog.set_level(logging.DEBUG)
+    posted(Answer(429, "", {"Retry-After": "0"}))
+    refused(Answer(503))
+    assert SECRET not in caplog.text
+
+
+def test_no_representation_has_the_address():
+    hook = SlackHook(url=f"https://hooks.slack.com/{SECRET}")
+    webhook = Webhook(hook, Clock(), QUICK)
+    assert SECRET not in f"{webhook!r} {vars(webhook)!r}"

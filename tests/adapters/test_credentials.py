@@ -1,0 +1,76 @@
+import pytest
+
+from nodefleet.adapters.credentials import ApiLogin, MetricsLogin, SlackHook
+from nodefleet.errors import MisconfiguredError
+from support.sentences import is_phrase
+
+CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+WORD = "s3cret"
+HOOK = "https://hooks.slack.com/services/T000/B000/abcdef"
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        ApiLogin(token=WORD, ca=CA),
+        ApiLogin(token=WORD, ca=CA, metrics_username="node-fleet", metrics_password=WORD),
+        MetricsLogin(username="ana", password=WORD),
+        MetricsLogin(token=WORD),
+        SlackHook(url=f"https://hooks.slack.com/services/T000/B000/{WORD}"),
+    ],
+)
+def test_no_login_shows_its_secret(login):
+    assert WORD not in repr(login)
+    assert WORD not in str(login)
+    assert any(WORD in value for value in login.secrets())
+
+
+def test_the_encoded_form_of_a_password_is_secret_too():
+    login = MetricsLogin(username="ana", password=WORD)
+    assert login.header().removeprefix("Basic ") in login.secrets()
+
+
+@pytest.mark.parametrize("url", [HOOK, "https://hooks.slack-gov.com/services/x", "http://127.0.0.1:8080/hook"])
+def test_a_webhook_is_slacks_own_or_on_loopback(url):
+    assert SlackHook(url=url).url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "https://hooks.slack.com/",
+        "http://hooks.slack.com/services/x",
+        "https://hooks.slack.com.evil.example/services/x",
+        "https://evil.example/https://hooks.slack.com/x",
+        "http://127.0.0.1.evil.example/x",
+        "http://169.254.169.254/latest",
+        f"{HOOK} ",
+    ],
+)
+def test_messages_go_nowhere_else(url):
+    with pytest.raises(MisconfiguredError, match="is not an incoming webhook") as problem:
+        SlackHook(url=url)
+    assert str(problem.value) == "url is not an incoming webhook of Slack (https://hooks.slack.com/…)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "cause"),
+    [
+        (ApiLogin, {"token": "", "ca": CA}, "token is empty"),
+        (ApiLogin, {"token": "two words", "ca": CA}, "token has characters that no HTTP header can carry"),
+        (ApiLogin, {"token": "a\nb", "ca": CA}, "token has characters that no HTTP header can carry"),
+        (ApiLogin, {"token": "tökén", "ca": CA}, "token has characters that no HTTP header can carry"),
+        (ApiLogin, {"token": "t", "ca": "MIIB"}, "ca is not a certificate in PEM form"),
+        (MetricsLogin, {}, "token is missing"),
+        (MetricsLogin, {"username": "ana"}, "password is missing"),
+        (MetricsLogin, {"password": "p"}, "username is missing"),
+        (MetricsLogin, {"token": "t", "username": "ana"}, "token and username are both there: only one can be used"),
+        (MetricsLogin, {"token": "a b"}, "token has characters that no HTTP header can carry"),
+        (MetricsLogin, {"username": "a:b", "password": "p"}, "username has a colon"),
+    ],
+)
+def test_what_is_wrong_with_a_login_is_told_when_it_is_made(kind, values, cause):
+    with pytest.raises(MisconfiguredError, match=cause) as raised:
+        kind(**values)
+    assert is_phrase(str(raised.value))

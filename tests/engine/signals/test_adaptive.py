@@ -1,0 +1,231 @@
+"""`strategy: adaptive` in whole decisions."""
+
+from dataclasses import replace
+from datetime import timedelta
+from math import pi, sin
+
+import pytest
+
+from nodefleet.engine.decide import decide
+from nodefleet.engine.forecast.storage import restore
+from nodefleet.engine.signals.adaptive import consenting
+from nodefleet.engine.signals.vote import Abstain, BelowThreshold, ScaleDownOk, SignalVote, Unreadable, WithinThresholds
+from nodefleet.model.decision import Action, BoundSource
+from nodefleet.model.operations import Removal
+from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.serialization import from_plain, to_plain
+from nodefleet.model.state import Memory
+from nodefleet.policy.adaptive import Adaptive, Announced
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Limits, Pool
+from support.builders import after, instance, look, only, waiting
+from support.decisions import bought, opened
+
+DAY = 86400
+
+
+def policy(**changes):
+    rules = Adaptive(**changes)
+    return Policy(pools=(Pool(strategy="adaptive", limits=Limits(min=2, max=10), adaptive=rules),))
+
+
+POLICY = policy()
+
+
+def wave(seconds):
+    """Busy nodes: two to four over the day, a jump to six for an hour from noon on."""
+    return 3 + sin(2 * pi * seconds / DAY) + (2.5 if 0 <= seconds % DAY < 3600 else 0)
+
+
+def history(until, days=3, load=wave):
+    return tuple(Reading(load(at), after(at)) for at in range(int(until) - days * DAY, int(until), 60))
+
+
+def seen(at=0, *, nodes=4, load=None, cpu=None, past=None, memory=30.0, **changes):
+    cpu = 100 * wave(at) / nodes if cpu is None else cpu
+    observation = look(nodes, at=after(at), cpu=cpu, memory=memory, pods=(), **changes)
+    readings = observation.readings["default"]
+    return replace(observation, readings={"default": replace(readings, load=past if past is not None else ())})
+
+
+def decided(observation, memory=None, rules=POLICY):
+    return decide(observation, memory or Memory(), rules)
+
+
+def bound(decision, source=BoundSource.ADAPTIVE):
+    return [each for each in only(decision).bounds if each.kind is source]
+
+
+def test_classic_is_what_a_policy_that_names_nothing_gets():
+    assert Pool().strategy == "classic"
+    assert "adaptive" not in " ".join(only(decide(look(), Memory(), Policy())).votes)
+
+
+def test_a_jump_of_every_day_is_met_before_it_comes():
+    at = -180
+    decision = decided(seen(at, past=history(at)))
+    assert only(decision).action is Action.GROW
+    assert only(decision).target >= 6
+    assert bought(decision) == only(decision).target - 4
+    (floor,) = bound(decision)
+    assert "chance that 4 nodes exceed 85 % at 12:00" in floor.sentence
+    assert f"with {only(decision).target}" in floor.sentence
+
+
+def test_growth_is_one_step_and_waits_for_no_cooldown():
+    memory = decided(seen(-600, past=history(-600))).memory
+    grown = replace(memory, pools={"default": replace(memory.pool("default"), last_grow=after(-200))})
+    decision = decided(seen(-120, past=history(-120, days=0)), grown)
+    assert only(decision).action is Action.GROW
+
+
+def test_shrinking_waits_for_two_readings_and_then_takes_as_many_as_are_worth_it():
+    first = decided(seen(-7200, nodes=9, past=history(-7200)))
+    assert only(first).action is Action.HOLD
+    second = decided(seen(-7080, nodes=9), first.memory)
+    assert only(second).action is Action.SHRINK
+    calm = bound(second, BoundSource.CALM)
+    assert calm[0].nodes <= 7
+    assert len(opened(second, Removal)) == 1  # budgets.removals
+
+
+def test_nothing_shrinks_while_a_node_boots():
+    memory = decided(seen(-7200, nodes=9, past=history(-7200))).memory
+    boots = instance(50, launched_at=after(-7100))
+    decision = decided(seen(-7080, nodes=9, instances=[boots]), memory)
+    assert only(decision).action is Action.HOLD
+
+
+def test_memory_between_its_thresholds_blocks_nothing_that_its_projection_allows():
+    memory = decided(seen(-7200, nodes=9, past=history(-7200), memory=55.0)).memory
+    decision = decided(seen(-7080, nodes=9, memory=55.0), memory)
+    assert only(decision).action is Action.SHRINK
+    full = decided(seen(-7080, nodes=9, memory=64.0), memory)
+    assert only(full).action is Action.HOLD
+    assert bound(full, BoundSource.PROJECTION)
+
+
+def test_without_a_cpu_reading_nothing_is_learned_and_nothing_shrinks():
+    memory = decided(seen(-7200, nodes=9, past=history(-7200))).memory
+    decision = decided(seen(-7080, nodes=9, cpu=Missing("timeout")), memory)
+    assert only(decision).action is Action.HOLD
+    assert decision.memory.pool("default").adaptive == memory.pool("default").adaptive
+
+
+def test_pending_pods_stay_a_signal_of_their_own():
+    decision = decided(replace(seen(-7200, past=history(-7200)), kubernetes=look(4, pods=[waiting("a-1")]).kubernetes))
+    assert {"adaptive", "pods", "memory"} <= {vote.partition(":")[0] for vote in only(decision).votes}
+
+
+def test_what_is_kept_is_enough_to_go_on_and_survives_storage():
+    memory = decided(seen(-600, past=history(-600))).memory
+    stored = from_plain(Memory, to_plain(memory))
+    assert stored == memory
+    kept = decided(seen(-480), memory)
+    again = decided(seen(-480), stored)
+    assert to_plain(kept) == to_plain(again)
+
+
+def test_after_a_loss_the_history_gives_the_same_again():
+    at = -480
+    kept = decided(seen(at), decided(seen(-600, past=history(-600))).memory)
+    learned = restore(kept.memory.pool("default").adaptive.forecaster)
+    again = decided(seen(at, past=history(at)))
+    relearned = restore(again.memory.pool("default").adaptive.forecaster)
+    assert relearned.outlook().mixed == pytest.approx(learned.outlook().mixed, abs=0.02)
+
+
+def test_minutes_between_scheduled_readings_are_bridged():
+    memory = decided(seen(-600, past=history(-600, days=0))).memory
+    memory = decided(seen(-480), memory).memory
+    forecaster = restore(memory.pool("default").adaptive.forecaster)
+    assert list(forecaster.history.values)[-1] == list(forecaster.history.values)[-2]
+    assert len(forecaster.history.values) == 3
+
+
+def test_a_requeued_look_never_shrinks():
+    first = decided(seen(-7200, nodes=9, past=history(-7200)))
+    requeued = decided(seen(-7190, nodes=9), first.memory)
+    assert only(requeued).action is Action.HOLD
+    assert requeued.memory.pool("default").adaptive.calm == first.memory.pool("default").adaptive.calm == 1
+
+
+def test_load_that_rises_towards_the_limit_asks_for_a_fresher_reading():
+    past = tuple(Reading(2.4, after(at)) for at in range(-7800, -7200, 60))
+    assert "load rises" in decided(seen(-7200, cpu=78.0, past=past)).look_again
+    assert not decided(seen(-7200, cpu=50.0, past=past)).look_again
+
+
+def test_headroom_is_kept_beyond_the_forecast():
+    at = -180
+    plain = only(decided(seen(at, past=history(at)))).target
+    assert only(decided(seen(at, past=history(at)), rules=policy(headroom=1))).target == plain + 1
+
+
+@pytest.mark.parametrize(("price", "minutes"), [("frugal", 25), ("balanced", 65), ("careful", 140), (90.0, 90)])
+def test_prices(price, minutes):
+    assert Adaptive(price=price).node_minutes == minutes
+
+
+def test_a_higher_price_never_asks_for_fewer_nodes():
+    at = -180
+    sizes = [only(decided(seen(at, past=history(at)), rules=policy(price=p))).target for p in (5.0, 25.0, 65.0, 500.0)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
+def test_an_announced_event_raises_the_floor_in_time():
+    sale = Announced(name="sale", at=after(-6000), multiple=3, lasting=timedelta(hours=1))
+    rules = policy(events=(sale,))
+    early = decided(seen(-6000 - 600, past=history(-6000 - 600)), rules=rules)
+    assert only(early).target <= 5
+    close = decided(seen(-6000 - 240, past=history(-6000 - 240)), rules=rules)
+    usual = wave(-6000)
+    assert only(close).target == min(10, -(-3 * usual // 0.85))
+    assert "sale" in bound(close)[0].sentence
+    over = decided(seen(-6000 + 3600, past=history(-6000 + 3600)), rules=rules)
+    assert only(over).target <= 5
+
+
+def test_the_forecast_grades_itself():
+    memory = Memory()
+    for step in range(20):
+        at = -7200 + 120 * step
+        memory = decided(seen(at, past=history(at) if step == 0 else ()), memory).memory
+    kept = memory.pool("default").adaptive
+    assert kept.promised > 0
+    assert kept.violated == 0
+    assert len(kept.due) <= 3
+    (said,) = [vote for vote in only(decided(seen(-4800), memory)).votes if vote.startswith("forecast:")]
+    assert "votes: full" in said
+    assert "seen 0" in said
+
+
+def test_a_violation_is_seen_against_its_promise():
+    memory = decided(seen(-7200, past=history(-7200))).memory
+    for step in range(1, 4):
+        memory = decided(seen(-7200 + 120 * step, cpu=95.0), memory).memory
+    assert memory.pool("default").adaptive.violated > 0
+
+
+def test_going_back_to_classic_forgets():
+    memory = decided(seen(-600, past=history(-600))).memory
+    assert decide(seen(-480), memory, Policy()).memory.pool("default").adaptive is None
+
+
+@pytest.mark.parametrize(
+    ("vote", "becomes"),
+    [
+        (WithinThresholds("x"), ScaleDownOk),
+        (BelowThreshold("x"), ScaleDownOk),
+        (Unreadable("x"), Unreadable),
+        (Abstain("x"), Abstain),
+    ],
+)
+def test_only_an_unhappy_memory_objects(vote, becomes):
+    assert isinstance(consenting(SignalVote(signal="memory", vote=vote)).vote, becomes)
+
+
+def test_a_saturated_pool_at_max_stays_there():
+    decision = decided(seen(-7200, nodes=10, cpu=100.0, past=history(-7200, load=lambda _: 9.9)))
+    assert only(decision).target == 10

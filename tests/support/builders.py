@@ -1,0 +1,136 @@
+"""Small worlds for tests: some workers, some readings, some pods, at a time of day."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from nodefleet.model.decision import Decision, PoolDecision
+from nodefleet.model.inventory import Instance, InstanceType, Market, Node
+from nodefleet.model.readings import PoolReadings, Reading, Sample
+from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
+from nodefleet.model.state import Memory
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Owner, Pod, PodPhase, Resources
+from nodefleet.policy.cluster import Policy
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+GIB = 1 << 30
+SMALL = Resources(cpu=2000, memory=2 * GIB, pods=30)
+CATALOG = (
+    InstanceType(name="t3.small", resources=SMALL),
+    InstanceType(name="t3a.small", resources=SMALL),
+    InstanceType(name="t2.small", resources=SMALL),
+)
+TARGET = LaunchTarget(template="lt-1", template_version="3", subnets={"a": "subnet-a", "b": "subnet-b"})
+
+
+def after(seconds: float, start: datetime = NOON) -> datetime:
+    return start + timedelta(seconds=seconds)
+
+
+def instance(number: int, **changes: object) -> Instance:
+    """Zones take turns; the first is On-Demand, the others Spot."""
+    base = Instance(
+        id=f"i-{number:03}",
+        zone="ab"[number % 2],
+        launched_at=after(-86400),
+        market=Market.ON_DEMAND if number == 0 else Market.SPOT,
+    )
+    return replace(base, **changes)
+
+
+def node(number: int, **changes: object) -> Node:
+    base = Node(
+        name=f"w{number:03}",
+        instance=f"i-{number:03}",
+        ready_changed_at=after(-80000),
+        labels={
+            ZONE_LABEL: "ab"[number % 2],
+            TYPE_LABEL: "t3.small",
+            HOST_LABEL: f"w{number:03}",
+            "node-fleet.io/pool": "default",
+        },
+        allocatable=SMALL,
+    )
+    return replace(base, **changes)
+
+
+def pod(name: str, on: str | None = None, **changes: object) -> Pod:
+    """A replica of a deployment of three that asks for half a core."""
+    app = name.split("-", maxsplit=1)[0]
+    base = Pod(
+        name=name,
+        uid=name,
+        node=on,
+        labels={"app": app},
+        owner=Owner(kind="ReplicaSet", name=app, uid=f"rs-{app}", replicas=3),
+        requests=Resources(cpu=500, memory=GIB // 4),
+    )
+    return replace(base, **changes)
+
+
+def waiting(name: str, **changes: object) -> Pod:
+    """A pod that the scheduler found no node for."""
+    return pod(name, None, **{"phase": PodPhase.PENDING, "ready": False, "unschedulable_since": NOON, **changes})
+
+
+def look(
+    workers: int | Iterable[int] = 3,
+    *,
+    at: datetime = NOON,
+    cpu: Sample | float = 50.0,
+    memory: Sample | float = 60.0,
+    pending: int = 0,
+    pods: Iterable[Pod] | None = None,
+    instances: Iterable[Instance] = (),
+    nodes: Iterable[Node] = (),
+    custom: Mapping[str, float] | None = None,
+    idle: Mapping[str, float] | None = None,
+    budgets: tuple = (),
+    **changes: object,
+) -> Observation:
+    """So many ready workers, and what was measured at this very moment. With `pods` the API's pod objects are known."""
+    numbers = range(workers) if isinstance(workers, int) else list(workers)
+    return replace(
+        Observation(
+            at=at,
+            instances=(*map(instance, numbers), *instances),
+            kubernetes=ClusterView(
+                nodes=(*map(node, numbers), *nodes),
+                pods=None if pods is None else tuple(pods),
+                unschedulable={"default": pending} if pending else {},
+                budgets=budgets,
+            ),
+            readings={
+                "default": PoolReadings(
+                    cpu=_sample(cpu, at),
+                    memory=_sample(memory, at),
+                    custom={name: _sample(value, at) for name, value in (custom or {}).items()},
+                    idle=idle or {},
+                )
+            },
+            targets=(TARGET,),
+            catalog=CATALOG,
+        ),
+        **changes,
+    )
+
+
+def _sample(value: Sample | float, at: datetime) -> Sample:
+    return Reading(float(value), at) if isinstance(value, int | float) else value
+
+
+def only(decision: Decision) -> PoolDecision:
+    """The decision of the one pool there is."""
+    (pool,) = decision.pools
+    return pool
+
+
+def calm_for(looks: int, policy: Policy, **scene: object) -> tuple[Memory, datetime]:
+    """The memory after so many quiet looks, an interval apart, and the time of the next one."""
+    from nodefleet.engine.decide import decide  # noqa: PLC0415  # builders serve tests that do not need the engine
+
+    memory, at = Memory(), NOON
+    for _ in range(looks):
+        memory = decide(look(at=at, **scene), memory, policy).memory
+        at += policy.interval
+    return memory, at

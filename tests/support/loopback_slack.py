@@ -1,0 +1,78 @@
+"""A stand-in for Slack's webhook on this machine: answers as it is told and keeps what it got."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any
+
+from nodefleet.adapters.credentials import SlackHook
+
+SECRET = "services/T0/B0/very-secret"  # noqa: S105
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int = 200
+    body: str = "ok"
+    headers: dict[str, str] = field(default_factory=dict)
+    hangs: bool = False  # says nothing at all
+    cut: bool = False  # hangs up within the body
+
+
+@dataclass
+class LoopbackSlack:
+    answers: list[Answer] = field(default_factory=list)  # taken one by one; then always ok
+    messages: list[dict[str, Any]] = field(default_factory=list)  # the ones that were taken
+    tries: int = 0
+    port: int = 0
+    over: Event = field(default_factory=Event)
+
+    @property
+    def hook(self) -> SlackHook:
+        return SlackHook(url=f"http://127.0.0.1:{self.port}/{SECRET}")
+
+
+@contextmanager
+def loopback_slack(*answers: Answer) -> Iterator[LoopbackSlack]:
+    slack = LoopbackSlack(answers=list(answers))
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            slack.tries += 1
+            answer = slack.answers.pop(0) if slack.answers else Answer()
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if answer.hangs:
+                slack.over.wait(5)
+                self.close_connection = True
+                return
+            if answer.status == 200:
+                slack.messages.append(message)
+            body = answer.body.encode()
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body) + (100 if answer.cut else 0)))
+            self.end_headers()
+            self.wfile.write(body)
+            self.close_connection = answer.cut
+
+        def log_message(self, *_: Any) -> None:
+            """Tests are quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    slack.port = server.server_address[1]
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield slack
+    finally:
+        slack.over.set()
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
