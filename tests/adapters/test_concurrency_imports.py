@@ -21,12 +21,12 @@ class SlowDisk(MetaPathFinder):
 
 sys.meta_path.insert(0, SlowDisk())
 from nodefleet.adapters.kubernetes.cluster import from_kubeconfig
-from nodefleet.adapters.prometheus import Prometheus
+from nodefleet.adapters.prometheus import PrometheusClient
 
 said = []
 
 def prometheus():
-    said.append(str(Prometheus("http://127.0.0.1:9").ask("up", timedelta(seconds=1))))
+    said.append(str(PrometheusClient("http://127.0.0.1:9").ask("up", timedelta(seconds=1))))
 
 def kubernetes():
     try:

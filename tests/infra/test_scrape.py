@@ -62,7 +62,7 @@ def test_a_default_query_selects_the_pools_own_workers_and_nobody_else(query):
 
 
 def test_every_default_query_was_looked_at():
-    assert set(DEFAULT_QUERIES) == {"cpu", "memory", "nodes", "idle"}
+    assert set(DEFAULT_QUERIES) == {"cpu", "memory", "nodes", "idle", "load"}
     assert all(list(matchers(query)) for query in DEFAULT_QUERIES.values())
 
 

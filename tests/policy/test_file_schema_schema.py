@@ -82,7 +82,7 @@ def test_what_loads_is_valid(data):
         {"market": {"max_price_usd": 0}},
         {"predictive": {"enabled": "yes"}},
         {"time_zone": " "},
-        {"strategy": "adaptive"},
+        {"strategy": "clairvoyant"},
         {"sustain": {"up": {"count": 2}}},
         {"sustain": {"up": {"kind": "readings", "threshold": 2}}},
         {"readings": {"a": {"kind": "sqs"}}},

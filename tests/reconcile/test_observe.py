@@ -152,7 +152,7 @@ def test_everything_that_answers_is_seen():
         ("instances",),
         ("catalog", ("t3.small", "t3a.small", "m7g.large")),
         ("view",),
-        ("read", POLICY, NOON, timedelta(seconds=10)),
+        ("read", POLICY, NOON, timedelta(seconds=10), {}),
         ("windows", POLICY, NOON),
         ("utc_offset", POLICY, NOON),
     ]
