@@ -1,4 +1,4 @@
-"""What Lambda calls. Each handler is a few lines over `wiring`.
+"""What Lambda calls. Each handler is a few lines over `bootstrap`.
 
 reconcile      the schedule, Alertmanager's alerts and people: one cluster's run
 interruption   what EC2 says of its instances

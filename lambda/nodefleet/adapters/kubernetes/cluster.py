@@ -223,7 +223,7 @@ class KubernetesCluster:
     def note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
         writes.note(self._api, node, reason, message, warning=warning, now=self._now())
 
-    # ── for doctor and wiring ────────────────────────────────────────────────────────────────────────────────────
+    # ── for doctor and bootstrap ────────────────────────────────────────────────────────────────────────────────────
 
     def server_version(self) -> str:
         return server_version(self._api)
