@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from math import isnan
+from math import fsum, isnan
 
 from nodefleet.model.inventory import Node
 from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
@@ -100,8 +100,8 @@ class Prometheus:
             self._uses = {each.name: self._uses_of(each) for each in self._kube.nodes.values()}
             self._version = self._kube.version
         uses = self._uses[node.name]
-        cpu = _SYSTEM_CPU + sum(use.cpu * use.traits.cpu_use for use in uses)
-        memory = _SYSTEM_MEMORY + (1 - _SYSTEM_MEMORY) * sum(use.memory * use.traits.memory_use for use in uses)
+        cpu = _SYSTEM_CPU + fsum(use.cpu * use.traits.cpu_use for use in uses)
+        memory = _SYSTEM_MEMORY + (1 - _SYSTEM_MEMORY) * fsum(use.memory * use.traits.memory_use for use in uses)
         return min(1.0, cpu), min(1.0, memory)
 
     def _uses_of(self, node: Node) -> list[_Use]:
@@ -179,4 +179,4 @@ def _nothing(pool: Pool, cause: str) -> PoolReadings:
 
 def _mean(shares: Iterable[float]) -> float | None:
     values = list(shares)
-    return _PERCENT * sum(values) / len(values) if values else None
+    return _PERCENT * fsum(values) / len(values) if values else None
