@@ -64,7 +64,7 @@ e2e-contracts:
 	  ../$(BIN)/pytest -c ../pyproject.toml --rootdir .. adapters/kubernetes/test_cluster_contract.py adapters/kubernetes/test_cluster_on_real_server.py \
 	  adapters/dynamodb/test_store_contract.py adapters/dynamodb/test_stream_events.py
 
-format: setup ## format and mend what can be mended
+format: setup ## format, and fix what can be fixed
 	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
 
 coverage: setup ## branch coverage of the pure packages, with the missing lines
