@@ -39,16 +39,25 @@ Progress: TypeAlias = Callable[[str, float], None]  # what is being played, and 
 def play(scenario: Scenario, *, traces: Mapping[str, Points] | None = None, progress: Progress | None = None) -> Played:
     """All of it, with its checks."""
     tell = progress or (lambda _what, _done: None)
+    scene = stage_with_history(scenario, traces, tell)
+    recorder = ScenarioRun(scene, lambda done: tell(scenario.name, done)).play()
+    fixed = tuple(_fixed(scenario, traces, nodes, tell) for nodes in scenario.compare)
+    played = _played(scenario, recorder, fixed)
+    return replace(played, checks=checked(played, scenario))
+
+
+def stage_with_history(
+    scenario: Scenario, traces: Mapping[str, Points] | None = None, progress: Progress | None = None
+) -> Stage:
+    """The world before its start, with the load profile that the days before it would have left."""
+    tell = progress or (lambda _what, _done: None)
     profile = _history(scenario, traces, tell) if scenario.history else ()
     scene = stage(scenario, traces=traces)
     if profile:
         pool = scene.world.policy.pools[0].name
         memory = Memory(pools={pool: PoolMemory(profile=profile)})
         scene.world.table.put("journal", "", LoopState(memory=memory))
-    recorder = _Run(scene, lambda done: tell(scenario.name, done)).play()
-    fixed = tuple(_fixed(scenario, traces, nodes, tell) for nodes in scenario.compare)
-    played = _played(scenario, recorder, fixed)
-    return replace(played, checks=checked(played, scenario))
+    return scene
 
 
 def _played(scenario: Scenario, recorder: Recorder, fixed: Sequence[Fixed]) -> Played:
@@ -74,8 +83,8 @@ def _played(scenario: Scenario, recorder: Recorder, fixed: Sequence[Fixed]) -> P
 # ── the autoscaled fleet ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Run:
-    """The schedule, and what comes between."""
+class ScenarioRun:
+    """The shipped loop in a staged world: the schedule, and the urgent runs between two of its ticks."""
 
     def __init__(self, scene: Stage, done: Callable[[float], None]) -> None:
         self.scene = scene
@@ -94,14 +103,14 @@ class _Run:
         while due < self.ends:
             world.clock.advance_to(due)
             self.done((due - began) / (self.ends - began))
-            self._tick()
+            self.tick()
             # A run that took longer than its tick leaves the next one out, as the lease would.
             due = max(due + world.policy.interval, world.now)
         world.clock.advance_to(self.ends)
         self.done(1.0)
         return self.recorder
 
-    def _tick(self, *, urgent: bool = False) -> None:
+    def tick(self, *, urgent: bool = False) -> None:
         self.runs += 1
         owner = f"run-{self.runs}"
         try:
@@ -121,7 +130,7 @@ class _Run:
     def _order(self, command: Command, event: Event) -> None:
         self.world.parts("a person").store.order(command, event)
         self.recorder.heard.hear(event)
-        self._tick(urgent=True)
+        self.tick(urgent=True)
 
 
 # ── what it is compared with ─────────────────────────────────────────────────────────────────────────────────────
