@@ -61,10 +61,10 @@ def test_without_its_history_the_morning_spike_keeps_jobs_waiting():
     assert {"p99 wait", "violation"} <= failing(changed("morning-spike", history=None))
 
 
-def test_without_spare_nodes_the_failover_keeps_jobs_waiting():
+def test_without_spare_nodes_and_urgent_runs_the_failover_keeps_jobs_waiting():
     scenario = read(find("region-failover")).scenario
     tight = {**scenario.policy, "limits": {"min": 5, "max": 48}}
-    short = changed("region-failover", policy=tight, cluster=replace(scenario.cluster, workers=5))
+    short = changed("region-failover", policy=tight, cluster=replace(scenario.cluster, workers=5), urgent_runs=False)
     assert "violation" in failing(short)
 
 

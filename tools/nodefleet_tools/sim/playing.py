@@ -1,7 +1,8 @@
 """Plays a scenario: the shipped loop at every tick, everything else on the world's clock, and fixed fleets beside it.
 
-The schedule starts a run at every interval, as EventBridge would; EC2's warnings start the interruption handler's code
-at once, and what a person orders wakes a run. Nothing waits for a real clock.
+The schedule starts a run at every interval, as EventBridge does; an EC2 warning starts the interruption handler's code
+at once; unschedulable pods start an urgent run within seconds (`pending_watch`), as does an operator's command. Runs
+go on side by side (`turns`), and nothing waits for a real clock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from nodefleet.reconcile.emergency_drain import drain_interrupted
 from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.figures import figures
 from nodefleet_tools.sim.hooks import KilledError
+from nodefleet_tools.sim.pending_watch import PendingWatch
 from nodefleet_tools.sim.played import Fixed, Played
 from nodefleet_tools.sim.recording import Recorder
 from nodefleet_tools.sim.scenarios.acting import Outlets, arrange
@@ -27,6 +29,7 @@ from nodefleet_tools.sim.scenarios.checking import checked
 from nodefleet_tools.sim.scenarios.model import Scenario
 from nodefleet_tools.sim.scenarios.staging import Stage, stage
 from nodefleet_tools.sim.traces import Points
+from nodefleet_tools.sim.turns import Turns
 from nodefleet_tools.sim.world import World
 
 _DAY = timedelta(days=1)
@@ -93,22 +96,33 @@ class ScenarioRun:
         self.done = done
         self.runs = 0
         self.ends = scene.scenario.ends
+        self.turns = Turns(scene.world.clock)
         arrange(scene, Outlets(alarm=self._alarm, order=self._order, say=self.recorder.heard.say))
+
+    def begin(self) -> None:
+        """Let the world settle until its start; from now on invariants count and unschedulable pods start runs."""
+        self.world.settle()
+        self.world.liveness.begin()
+        if self.scene.scenario.urgent_runs:
+            PendingWatch(self.world.kube, self.wake)
 
     def play(self) -> Recorder:
         world, began = self.world, self.world.start
-        world.settle()
-        world.liveness.begin()
+        self.begin()
         due = began
         while due < self.ends:
             world.clock.advance_to(due)
             self.done((due - began) / (self.ends - began))
-            self.tick()
-            # A run that took longer than its tick leaves the next one out, as the lease would.
-            due = max(due + world.policy.interval, world.now)
+            if world.now == due:  # else a run was at work when the tick came, and held the lease
+                self.turns.begin(self.tick)
+            due += world.policy.interval
         world.clock.advance_to(self.ends)
+        self.turns.end()
         self.done(1.0)
         return self.recorder
+
+    def wake(self) -> None:
+        self.turns.begin(lambda: self.tick(urgent=True))
 
     def tick(self, *, urgent: bool = False) -> None:
         self.runs += 1
@@ -120,6 +134,9 @@ class ScenarioRun:
 
     def _alarm(self, notices: Sequence[Notice]) -> None:
         self.recorder.warned(notices)
+        self.turns.begin(lambda: self._drain(notices))
+
+    def _drain(self, notices: Sequence[Notice]) -> None:
         self.runs += 1
         owner = f"warned-{self.runs}"
         try:
@@ -130,7 +147,7 @@ class ScenarioRun:
     def _order(self, command: Command, event: Event) -> None:
         self.world.parts("a person").store.order(command, event)
         self.recorder.heard.hear(event)
-        self.tick(urgent=True)
+        self.wake()
 
 
 # ── what it is compared with ─────────────────────────────────────────────────────────────────────────────────────

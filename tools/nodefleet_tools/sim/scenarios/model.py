@@ -160,6 +160,7 @@ class Scenario:
     lasts: timedelta
     seed: int = 1
     policy: Mapping[str, Any] = field(default_factory=dict)  # as a policy file holds it
+    urgent_runs: bool = True  # unschedulable pods start a run within seconds; false: only the schedule does
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
     workloads: tuple[WorkloadSpec, ...] = ()
     services: tuple[ServiceSpec, ...] = ()
