@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 CORE   := tests/model tests/policy tests/test_phases.py tests/test_phases_capacity.py tests/scheduling tests/eviction tests/engine tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-decisions mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs schema diagrams clean digests
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-decisions mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs corpus-add schema diagrams clean digests
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ corpus: setup ## decide the stored inputs of tests/corpus/ again, and write thei
 
 corpus-inputs: setup ## play scenarios and chaos seeds, and choose the inputs of tests/corpus/ anew (two minutes)
 	@PYTHONPATH=lambda:tools:infra:tests $(BIN)/python tests/support/corpus.py --inputs
+
+corpus-add: setup ## put the inputs of SCENARIO=name behind those of tests/corpus/ (half a minute)
+	@PYTHONPATH=lambda:tools:infra:tests $(BIN)/python tests/support/corpus.py --add $(SCENARIO)
 
 schema: setup ## write the JSON Schema of the policy for editors
 	@$(BIN)/nodefleet policy schema > docs/policy.schema.json

@@ -26,7 +26,7 @@ from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Loss, Memory, PoolMemory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import ClearTime, DemandRule
+from nodefleet.policy.demand import ClearTime
 from nodefleet.policy.pool import Health, MarketMix, Pool, RemovalRules
 
 # ── phases ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -486,9 +486,11 @@ def above_share(workers: Sequence[Worker], mix: MarketMix) -> Market | None:
 # ── peaks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def with_peak(peaks: Mapping[str, int], capacity: int, rules: Sequence[DemandRule], now: datetime) -> dict[str, int]:
-    """The highest capacity of each day, today's included, for as long as a rule that has no reading for it asks."""
-    days = max((rule.peak_days for rule in rules if isinstance(rule, ClearTime) and rule.warm_percent), default=0)
+def with_peak(peaks: Mapping[str, int], capacity: int, pool: Pool, now: datetime) -> dict[str, int]:
+    """The highest capacity of each day, today's included, for as long as a rule or the headroom asks for it."""
+    days = max((rule.peak_days for rule in pool.custom if isinstance(rule, ClearTime) and rule.warm_percent), default=0)
+    if pool.headroom.peak_percent:
+        days = max(days, pool.headroom.peak_days)
     if not days:
         return {}
     today, since = now.date().isoformat(), (now - timedelta(days=days)).date().isoformat()

@@ -71,3 +71,11 @@ def test_without_spare_nodes_and_urgent_runs_the_failover_keeps_jobs_waiting():
 def test_with_a_fleet_that_may_not_grow_the_flash_sale_fails():
     scenario = read(find("flash-sale")).scenario
     assert "violation" in failing(changed("flash-sale", policy={**scenario.policy, "limits": {"min": 2, "max": 3}}))
+
+
+def test_headroom_takes_the_wait_away_and_costs_less_than_half_as_much_again():
+    scenario = read(find("headroom")).scenario
+    without = play(replace(scenario, policy={**scenario.policy, "headroom": {}}))
+    kept = shipped_day("headroom").figures
+    assert (kept.longest_pod_wait_seconds, without.figures.longest_pod_wait_seconds) == (0, 189)
+    assert (round(kept.node_hours, 1), round(without.figures.node_hours, 1)) == (18.0, 12.7)

@@ -2,6 +2,7 @@
 
     make corpus             decides every stored input again and writes the outcomes; `git diff` shows which changed
     make corpus-inputs      plays the simulations again and chooses inputs anew; then the same
+    make corpus-add SCENARIO=headroom    plays one scenario and puts its inputs behind the others; then the same
 
 Inputs come from all shipped scenarios, the situations of every message, and chaos seeds. They are chosen for variety:
 an input is kept when its outcome has a combination of actions, bounds, steps, alerts, stay reasons and phases that no
@@ -228,6 +229,16 @@ def choose() -> list[Stored]:
     return chooser.kept
 
 
+def add(scenario: str) -> list[Stored]:
+    """The stored inputs, and those of one scenario: all others keep their place and their outcome."""
+    chooser, story = Chooser(), f"scenario-{scenario}"
+    with _watching(chooser):
+        chooser.begin(story)
+        found = read(shipped()[scenario])
+        play(found.scenario, traces=found.traces)
+    return [*(each for each in stored() if each.name.rpartition("/")[0] != story), *chooser.kept]
+
+
 def write_inputs(kept: Sequence[Stored]) -> None:
     FOLDER.mkdir(exist_ok=True)
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 26}]
@@ -245,4 +256,6 @@ def write_outcomes() -> None:
 if __name__ == "__main__":
     if "--inputs" in sys.argv:
         write_inputs(choose())
+    if "--add" in sys.argv:
+        write_inputs(add(sys.argv[-1]))
     write_outcomes()

@@ -231,7 +231,7 @@ class PoolContext:
                 now=seen.at,
                 covered=count_covered(workers, readings.cpu),
                 capacity=count.capacity,
-                peaks=with_peak(before.peaks, count.capacity, pool.custom, seen.at),
+                peaks=with_peak(before.peaks, count.capacity, pool, seen.at),
             ),
             cpu=usable_reading(readings.cpu, before.cached.get("cpu"), policy.trust, seen.at),
             memory=usable_reading(readings.memory, before.cached.get("memory"), policy.trust, seen.at),
@@ -314,8 +314,22 @@ class ClusterContext:
         waiting = tuple(pod for pod in self._found.waiting if pod.uid not in self._muted)
         return pack_pools(replace(self._found, waiting=waiting, used_otherwise=self._used_otherwise))
 
+    def count_more(self, pool: str, placeholders: Sequence[Pod]) -> int:
+        """How many new nodes of the pool the pods that wait and these placeholders need together."""
+        if self._found is None:
+            return 0
+        waiting = (pod for pod in self._found.waiting if pod.uid not in self._muted)
+        packed = pack_pools(replace(self._found, waiting=(*waiting, *placeholders), used_otherwise=False))
+        return packed.by_pool[pool].nodes
+
+    @property
+    def room(self) -> SchedulerSimulation:
+        """The nodes that there are and those that boot, with their pods."""
+        return self._found.room if self._found else SchedulerSimulation(())
+
     @cached_property
-    def _pods(self) -> Mapping[str, Sequence[Pod]] | None:
+    def pods_by_node(self) -> Mapping[str, Sequence[Pod]] | None:
+        """None if the pods cannot be seen."""
         view = self._seen.kubernetes
         if not isinstance(view, ClusterView) or view.pods is None:
             return None
@@ -343,9 +357,9 @@ class ClusterContext:
         left = before.last_left
         zones = set(target.subnets) if target else {worker.zone for worker in workers}
         return RemovalContext(
-            pods=self._pods,
+            pods=self.pods_by_node,
             ledger=self._ledger,
-            room=self._found.room if self._found else SchedulerSimulation(()),
+            room=self.room,
             zones=len(zones),
             idle={},
             backoffs=before.backoffs,

@@ -13,6 +13,7 @@ from nodefleet.engine.disruption.orphans import resting_alerts, resting_since
 from nodefleet.engine.disruption.replacement import Replacement, may_leave
 from nodefleet.engine.disruption.replacement import replacement_floors as replacing
 from nodefleet.engine.disruption.turnover import Turnover, plan_turnover
+from nodefleet.engine.headroom import headroom_bounds
 from nodefleet.engine.provisioning.plan import ScaleUpRequest, plan_scale_up
 from nodefleet.engine.requeue import requeue_reason
 from nodefleet.engine.signals.adaptive import is_adaptive
@@ -85,7 +86,7 @@ def decide_pool(
     held = unhealthy.brake(ctx.workers, ctx.pool, ctx.before.braked_since, ctx.seen.at)
     doubt = find_inconsistencies(ctx, heard.opinions)
     owed = unhealthy.to_replace(who.losses, held, ctx.pool)
-    others = _bounds(ctx, heard, keep, owed, whole, trust, doubt)
+    others = [*_bounds(ctx, heard, keep, owed, whole, trust, doubt), *headroom_bounds(ctx, scene, _could_go(ctx, keep))]
     replaced = partial(plan_turnover, ctx, scene, heard, waiting, others, who.losses, braked=held.since is not None)
     turn = replaced()
     due = turn.plan
@@ -155,6 +156,11 @@ def _rising(ctx: PoolContext, heard: SignalResults) -> str:
 def _most_fewer(ctx: PoolContext) -> int:
     """How many nodes may go at once."""
     return ctx.look.capacity if is_adaptive(ctx.pool) else ctx.pool.steps.down
+
+
+def _could_go(ctx: PoolContext, keep: Sequence[Bound]) -> int:
+    """How many nodes the signals would let go."""
+    return max(0, ctx.count.capacity - max(bound.nodes for bound in keep))
 
 
 def _membership(ctx: PoolContext, keep: Sequence[Bound], whole: Memory) -> PoolMembers:
@@ -385,6 +391,7 @@ def _at_max(ctx: PoolContext, settled: TargetResult, bounds: Sequence[Bound]) ->
         each
         for each in settled.overruled
         if each.by in (BoundSource.MAX, BoundSource.FLEET_MAX)
+        and each.bound.kind is not BoundSource.HEADROOM  # what is kept free beyond max is lacked by nothing that runs
         and each.bound.nodes > least + leaving * (each.bound.kind in (BoundSource.MIN, BoundSource.REPLACE))
     ]
     if not wanting:

@@ -40,6 +40,7 @@ class BoundSource(StrEnum):
     PREDICTIVE = "predictive"
     ADAPTIVE = "adaptive"  # the forecast of the load, and the price of a violation
     CUSTOM = "custom"
+    HEADROOM = "headroom"  # capacity that is kept free
     CALM = "calm"  # the floor that lets the fleet shrink
     KEEP = "keep"  # not every signal agrees that fewer would do
     PROJECTION = "projection"  # the nodes that remain would be too busy

@@ -30,6 +30,7 @@ _IN_ORDER: tuple[tuple[Keys, Keys, bool, str], ...] = (
     (("steps", "up"), ("steps", "urgent"), True, "urgent growth must not be slower than normal growth"),
     (("predictive", "min_days"), ("predictive", "history_days"), True, "no more days can be asked for than are kept"),
     (("market", "on_demand_base"), ("limits", "max"), True, "the base must fit into max"),
+    (("headroom", "nodes"), ("limits", "max"), False, "spare nodes are part of max, so some must be left for pods"),
     (("health", "probe_first"), ("health", "probe_longest"), True, "the pause grows from first to longest"),
     (("removal", "retry_first"), ("removal", "retry_longest"), True, "the pause grows from first to longest"),
     (

@@ -9,6 +9,7 @@ from nodefleet.model.workload import Taint
 from nodefleet.policy.adaptive import Adaptive
 from nodefleet.policy.demand import DemandRule, Source
 from nodefleet.policy.fields import NODES, PERCENT, SECONDS, Sustain, describe, setting
+from nodefleet.policy.headroom import Headroom
 
 YEAR = 366 * 86400  # seconds
 PAUSE = "to stop scaling for a while, use `nodefleet pause`"
@@ -365,6 +366,7 @@ class Pool:
     )
     adaptive: Adaptive = field(default_factory=Adaptive)
     predictive: Predictive = field(default_factory=Predictive)
+    headroom: Headroom = field(default_factory=Headroom)
     targets: Targets = field(default_factory=Targets)
     readings: Mapping[str, Source] = field(default_factory=dict, metadata=describe("your own readings, by name"))
     custom: tuple[DemandRule, ...] = setting((), "", "rules that turn your readings into nodes; off until named")

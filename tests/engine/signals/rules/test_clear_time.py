@@ -101,12 +101,13 @@ def test_without_a_reading_our_own_highest_count_of_the_week_is_kept_warm():
 
 
 def test_the_highest_count_of_each_day_is_remembered_for_as_long_as_a_rule_asks():
-    assert with_peak({}, 4, [rule()], NOON) == {"2026-11-16": 4}
-    assert with_peak({"2026-11-16": 9}, 4, [rule()], NOON) == {"2026-11-16": 9}
-    kept = with_peak({"2026-11-08": 9, "2026-11-09": 5}, 4, [rule()], NOON)
+    pool = Pool(custom=(rule(),))
+    assert with_peak({}, 4, pool, NOON) == {"2026-11-16": 4}
+    assert with_peak({"2026-11-16": 9}, 4, pool, NOON) == {"2026-11-16": 9}
+    kept = with_peak({"2026-11-08": 9, "2026-11-09": 5}, 4, pool, NOON)
     assert kept == {"2026-11-09": 5, "2026-11-16": 4}
-    assert with_peak({"2026-11-16": 9}, 4, [rule(warm_percent=0)], NOON) == {}
-    assert with_peak({"2026-11-16": 9}, 4, [], NOON) == {}
+    assert with_peak({"2026-11-16": 9}, 4, Pool(custom=(rule(warm_percent=0),)), NOON) == {}
+    assert with_peak({"2026-11-16": 9}, 4, Pool(), NOON) == {}
 
 
 def test_workers_share_nodes():

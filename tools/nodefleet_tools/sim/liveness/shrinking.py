@@ -7,7 +7,7 @@ A pool must give a node back when all of this is true of the world:
     a worker is empty: no pod on it has to move; it is measured, it is not the last of its zone nor of the On-Demand
     base, and nobody opted it out or cordoned it
     at most one node is not ready, and at most one exporter is silent
-    no command, window or forecast wants more, and no part is away
+    no command, window, forecast or headroom wants more, and no part is away
 
 Each size may last: sustain.down, recovery_hold, doubt_for, cooldown.down, and two drains, one of which was let back in.
 """
@@ -64,7 +64,7 @@ class Shrinking(Check):
 
     def _is_idle(self, pool: Pool, ready: list[Node]) -> bool:
         prometheus = self.world.prometheus
-        if any(isinstance(rule, ClearTime) and rule.warm_percent for rule in pool.custom):
+        if pool.headroom.is_kept or any(isinstance(rule, ClearTime) and rule.warm_percent for rule in pool.custom):
             return False  # it keeps some ready of its own
         own = [prometheus.custom[key]() for key in prometheus.custom if key[0] == pool.name]
         if any(value is not None and not isnan(value) and value for value in own):
