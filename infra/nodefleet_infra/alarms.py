@@ -5,7 +5,7 @@ run writes comes once per tick, so a state counts as lasting when every value wi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
 from typing import Literal
@@ -77,12 +77,17 @@ def alarms(
     """`masters` are the ids of the masters' instances, by cluster. `lean`: without those that Prometheus has then."""
     elsewhere = {names.of(cluster.name, each.key) for cluster in clusters for each in (CPU_HIGH, MEMORY_HIGH)}
     for cluster in clusters:
-        yield from (each for each in _of_cluster(names, cluster, schedule) if not lean or each.name not in elsewhere)
+        found = _of_cluster(names, cluster, schedule, sparse=lean)
+        yield from (each for each in found if not lean or each.name not in elsewhere)
         yield _of_master(names, cluster, masters[cluster.id])
     yield from _of_stack(names, clusters)
 
 
-def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig) -> Iterator[Alarm]:
+def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig, *, sparse: bool) -> Iterator[Alarm]:
+    """`sparse`: figures of failures are written while something fails, so the first period of an outage may hold a
+    single value. A second period keeps one bad run from ringing; it ends when the first full one would have."""
+    outage = {"period": 5 * _MINUTE, "periods": 2 if sparse else 1}
+
     def alarm(key: str, severity: Severity, metric: Metric, statistic: str, **rule: object) -> Alarm:
         series = Series(
             namespace=NAMESPACE, metric=metric.value, dimensions={DIMENSION: cluster.id}, statistic=statistic
@@ -107,8 +112,9 @@ def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig) -> Ite
         "memory-high", warning, Metric.MEMORY, "Minimum", limit=MEMORY_HIGH.percent, period=5 * _MINUTE, periods=2
     )
     for key, metric in (("api-server-unavailable", Metric.API_SERVER_AWAY), ("ec2-unavailable", Metric.EC2_AWAY)):
-        yield alarm(key, critical, metric, "Minimum", over="≥", limit=1, period=5 * _MINUTE)
-        yield _reminder(names.of(cluster.name, key, REMINDER), key, metric, cluster)
+        yield alarm(key, critical, metric, "Minimum", over="≥", limit=1, **outage)
+        reminder = _reminder(names.of(cluster.name, key, REMINDER), key, metric, cluster)
+        yield _several_runs(reminder, schedule) if sparse else reminder
     yield alarm(
         "prometheus-unavailable",
         warning,
@@ -117,7 +123,7 @@ def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig) -> Ite
         expression=f"IF(value > {_DEGRADED}, 0, value)",  # what is worse has alarms of its own
         over="≥",
         limit=_DEGRADED,
-        period=5 * _MINUTE,
+        **outage,
     )
 
 
@@ -136,6 +142,13 @@ def _reminder(name: str, key: str, metric: Metric, cluster: Cluster) -> Alarm:
         period=5 * _MINUTE,
         reminds=True,
     )
+
+
+def _several_runs(reminder: Alarm, schedule: ScheduleConfig) -> Alarm:
+    """A reminder that counts the runs of its period, all of which must have written 1: with figures that are written
+    only while something fails, a lowest value of 1 may be that of a single bad run."""
+    value = replace(reminder.series["value"], statistic="Sum")
+    return replace(reminder, series={"value": value}, limit=max(1, reminder.period // _slowest_tick(schedule)))
 
 
 def _of_master(names: Names, cluster: Cluster, instance: Text | str) -> Alarm:
@@ -207,8 +220,13 @@ def _sum(series: Mapping[str, Series]) -> str:
 
 def silence(schedule: ScheduleConfig) -> int:
     """Seconds without a run after which something is wrong: three ticks, and ten minutes at least."""
+    return max(10 * _MINUTE, 3 * _slowest_tick(schedule))
+
+
+def _slowest_tick(schedule: ScheduleConfig) -> int:
+    """Seconds."""
     slowest = schedule.night.every if schedule.night else schedule.every
-    return max(10 * _MINUTE, 3 * slowest // timedelta(minutes=1) * _MINUTE)
+    return slowest // timedelta(minutes=1) * _MINUTE
 
 
 def near_time_limit(function: Function, clusters: Sequence[Cluster]) -> float:

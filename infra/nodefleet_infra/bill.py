@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from nodefleet.adapters.telemetry import WHILE_FAILING
 from nodefleet.model.names import METRIC_INFO
 from nodefleet_infra.alarms import LEAN_METRICS, METRICS, alarms
 from nodefleet_infra.config import Stack
@@ -27,7 +28,8 @@ SPOT_SHARE = 0.4  # of the On-Demand price
 ON_DEMAND, SPOT = 1, 2  # workers on average, as the policy's share wants it
 QUIET_SECONDS = 0.46  # of a run with ten nodes at 512 MB, measured: docs/benchmarks.md
 LOG_GB, TABLE_GB, STORED_GB = 0.2, 0.1, 2  # assumed, rather too much
-SECRETS_A_CLUSTER, SECRETS_A_STACK = 3, 1
+FAILING_SHARE = 0.05  # of a month's hours in which something fails: assumed, rather too much
+SECRETS_A_CLUSTER = 3
 ALARM_KEYS = 1
 
 OWN_PART = """\
@@ -98,13 +100,20 @@ def own_items(stack: Stack, prices: ListPrices) -> Iterator[Item]:
     day = {name: value * clusters * DAYS for name, value in requests().items()}
     memory = config.memory.reconcile / 1024
     seconds = day["runs"] * QUIET_SECONDS + day["slept_seconds"]
-    joins = 1  # counted from the log
+    sparse = written & WHILE_FAILING if config.lean else set()
+    joins = 1  # counted from the log, which names it when a join fails
     yield Item(
         what="custom metrics",
-        many=len(written) * clusters + joins,
+        many=len(written - sparse) * clusters,
         each=prices.metric,
         part="metrics",
         free=FREE.metrics,
+    )
+    yield Item(
+        what=f"custom metrics that are written while something fails, {FAILING_SHARE:.0%} of the hours",
+        many=round((len(sparse) * clusters + joins) * FAILING_SHARE, 2),
+        each=prices.metric,
+        part="metrics",
     )
     yield Item(
         what="alarms, by watched metric",
@@ -115,7 +124,8 @@ def own_items(stack: Stack, prices: ListPrices) -> Iterator[Item]:
     )
     dashboards = 0 if config.lean else 1
     yield Item(what="dashboard", many=dashboards, each=prices.dashboard, part="dashboard", free=FREE.dashboards)
-    yield Item(what="secrets", many=SECRETS_A_CLUSTER * clusters + SECRETS_A_STACK, each=prices.secret, part="secrets")
+    webhook = 0 if config.lean else 1  # a parameter, which costs nothing
+    yield Item(what="secrets", many=SECRETS_A_CLUSTER * clusters + webhook, each=prices.secret, part="secrets")
     yield Item(
         what="secrets read, 10,000", many=round(day["runs"] / 10_000, 1), each=prices.secret_reads, part="secrets"
     )

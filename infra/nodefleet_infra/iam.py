@@ -43,7 +43,7 @@ def notify(facts: Facts) -> tuple[Statement, ...]:
         Statement(sid="Stream", actions=stream, resources=(facts.stream,)),
         Statement(sid="Streams", actions=("dynamodb:ListStreams",), resources=ANYTHING),
         Statement(sid="Table", actions=_of("dynamodb", "DeleteItem", "PutItem", "Query"), resources=(facts.table,)),
-        _secrets(facts.slack_secret),
+        _slack(facts.slack_secret),
     )
 
 
@@ -101,6 +101,14 @@ def _records(facts: Facts, *actions: str) -> Statement:
 
 def _secrets(*arns: str) -> Statement:
     return Statement(sid="Secrets", actions=("secretsmanager:GetSecretValue",), resources=arns)
+
+
+def _slack(arn: str) -> Statement:
+    """A parameter with `autoscaler.lean`. AWS's own key for parameters lets everyone of the account use it who may read
+    the parameter."""
+    if ":ssm:" in arn:
+        return Statement(sid="Parameter", actions=("ssm:GetParameter",), resources=(arn,))
+    return _secrets(arn)
 
 
 def _lambda(function: str, facts: Facts) -> tuple[Statement, ...]:

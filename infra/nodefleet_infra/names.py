@@ -73,6 +73,11 @@ class Names:
     def slack_secret(self) -> str:
         return f"{self.secrets}/slack"
 
+    @property
+    def slack_parameter(self) -> str:
+        """The same in Parameter Store, which costs nothing: its names begin with a slash."""
+        return f"/{self.slack_secret}"
+
     # ── tags ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def tags(self, name: str = "", *, cluster: str = "", **more: str) -> dict[str, str]:

@@ -67,7 +67,9 @@ def declare(
     if keys := [cluster.disk_key for cluster in stack.clusters if cluster.disk_key]:
         DiskKeys("disk-keys", place, keys, linked)
     network = Network("network", names, place, config.network, stack.clusters)
-    state = State("state", names, place, ids, production=config.production, webhook=webhook)
+    state = State(
+        "state", names, place, ids, production=config.production, lean=config.autoscaler.lean, webhook=webhook
+    )
     if config.budget:
         Budget("budget", names, config.budget, config.messages.emails)
     messaging = Messaging("messaging", names, place, config.messages.emails, own_key=not config.autoscaler.lean)

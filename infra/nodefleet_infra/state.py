@@ -20,6 +20,7 @@ from nodefleet_infra.names import Names
 
 KEEP_LOOKS_DAYS = 30
 RECOVERY_DAYS = 30  # of a production server's token: Secrets Manager's longest; snapshots are useless without it
+NO_VALUE = "{}"  # of a parameter that an operator has yet to fill
 KEEP_DELETED_BACKUPS_DAYS = 7  # a master that was taken over cannot destroy them at once
 
 
@@ -35,6 +36,7 @@ class State(pulumi.ComponentResource):
         clusters: Sequence[str],
         *,
         production: bool,
+        lean: bool = False,
         webhook: pulumi.Output[str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -47,14 +49,7 @@ class State(pulumi.ComponentResource):
         looks = self._bucket("looks", [_forget_after(KEEP_LOOKS_DAYS)], versions=False)
         backups = self._bucket("backups", [_forget_deleted_after(KEEP_DELETED_BACKUPS_DAYS)], versions=True)
         secrets = {cluster: self._secrets(cluster) for cluster in clusters}
-        slack = self._secret("slack", names.slack_secret, "Slack's webhook")
-        if webhook is not None:
-            aws.secretsmanager.SecretVersion(
-                "slack-webhook",
-                secret_id=slack.arn,
-                secret_string=webhook.apply(lambda url: json.dumps({"url": url})),  # secret, as the webhook is
-                opts=self._own,
-            )
+        slack = self._slack_parameter(webhook) if lean else self._slack_secret(webhook)
         self.gives = StateFacts(
             table=self.table.name,
             table_arn=self.table.arn,
@@ -153,6 +148,34 @@ class State(pulumi.ComponentResource):
             ),
         )
 
+    def _slack_secret(self, webhook: pulumi.Output[str] | None) -> SecretRef:
+        slack = self._secret("slack", self._names.slack_secret, "Slack's webhook")
+        if webhook is not None:
+            aws.secretsmanager.SecretVersion(
+                "slack-webhook",
+                secret_id=slack.arn,
+                secret_string=webhook.apply(_slack_login),  # secret, as the webhook is
+                opts=self._own,
+            )
+        return slack
+
+    def _slack_parameter(self, webhook: pulumi.Output[str] | None) -> SecretRef:
+        """Parameter Store knows no empty parameter. A value that an operator writes later is left alone by `up`, but
+        `pulumi refresh` reads it into the state, where it is encrypted: the reason why the cluster's tokens, which
+        must not be there, stay in Secrets Manager."""
+        kept = None if webhook is not None else pulumi.ResourceOptions(ignore_changes=["value"])
+        full = self._names.slack_parameter
+        parameter = aws.ssm.Parameter(
+            "slack",
+            name=full,
+            description="Slack's webhook",
+            type="SecureString",
+            value=webhook.apply(_slack_login) if webhook is not None else NO_VALUE,
+            tags=self._names.tags(full),
+            opts=pulumi.ResourceOptions.merge(self._protected, kept),
+        )
+        return SecretRef(name=full, arn=parameter.arn)
+
     def _secret(
         self, name: str, full: str, description: str, cluster: str = "", *, recovery_days: int = 0
     ) -> SecretRef:
@@ -167,6 +190,10 @@ class State(pulumi.ComponentResource):
             opts=self._protected,
         )
         return SecretRef(name=full, arn=secret.arn)
+
+
+def _slack_login(webhook: str) -> str:
+    return json.dumps({"url": webhook})
 
 
 def _forget_after(days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgsDict:

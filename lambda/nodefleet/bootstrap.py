@@ -86,7 +86,7 @@ def shared_clients() -> SharedClients:
     from nodefleet.policy.loading import PolicyReader  # noqa: PLC0415
 
     session, redact = Session(utc_now), Redactor()
-    secrets = Secrets(lambda: session.client("secretsmanager"), learn=redact.learn)
+    secrets = Secrets(session.client, learn=redact.learn)
     return SharedClients(session, secrets, PolicyReader(), redact, CurrentRun())
 
 

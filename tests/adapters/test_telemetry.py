@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodefleet.adapters.telemetry import WITHIN_A_RUN, LambdaTelemetry, PlainTelemetry, Redactor
+from nodefleet.adapters.telemetry import WHILE_FAILING, WITHIN_A_RUN, LambdaTelemetry, PlainTelemetry, Redactor
 from nodefleet.errors import UnavailableError
 from nodefleet.model.names import METRIC_INFO, Metric
 from support.builders import NOON
@@ -305,3 +305,28 @@ def test_long_fields_do_not_flood_a_terminal():
     stream = io.StringIO()
     PlainTelemetry(calls=lambda: 0, redact=Redactor(), stream=stream).line("told", figures=["x"] * 1000)
     assert len(stream.getvalue()) < 300
+
+
+# ── what is billed by the hours in which it is written ───────────────────────────────────────────────────────────
+
+LEAN = [Metric.AT_MAX, *WHILE_FAILING]
+
+
+def written_by(*values):
+    line = Run(opt_in=LEAN, only_those=True).flushed(*values)
+    return {name for name in line if name in {metric.value for metric in Metric}}
+
+
+def test_while_nothing_fails_the_figures_of_failures_are_not_written():
+    assert written_by((Metric.AT_MAX, 0), *((metric, 0) for metric in WHILE_FAILING)) == {"AtMax"}
+
+
+@pytest.mark.parametrize("failing", sorted(WHILE_FAILING, key=lambda metric: metric.value))
+def test_one_that_is_not_zero_writes_all_of_them(failing):
+    values = ((metric, int(metric is failing)) for metric in WHILE_FAILING)
+    assert written_by((Metric.AT_MAX, 0), *values) == {metric.value for metric in LEAN}
+
+
+def test_without_lean_zeros_are_written():
+    line = Run().flushed((Metric.FAILURES, 0), (Metric.LEVEL, 0))
+    assert (line["ScalingFailures"], line["DegradationLevel"]) == ([0.0], [0.0])

@@ -1,7 +1,9 @@
 """What a stack costs: counted as the graph is made, and with every alarm in the cheapest form."""
 
+import json
 from dataclasses import replace
 
+import pytest
 import yaml
 
 from nodefleet_infra.alarms import JOIN_FAILURES, LEAN_METRICS, METRICS
@@ -70,12 +72,42 @@ def test_lean_writes_what_alarms_watch_and_nothing_else():
     assert set(METRICS) <= set(LEAN_METRICS)
 
 
-def test_lean_is_below_five_dollars_with_what_aws_gives_and_the_full_one_is_said_as_it_is():
+@pytest.mark.parametrize("region", PRICES)
+def test_lean_is_below_five_dollars_at_list_prices_and_the_full_one_is_said_as_it_is(region):
     def own(stack, *, free):
         return sum(item.beyond_free if free else item.usd for item in items(stack) if item.part)
 
-    full, thin = dev_stack(), lean(dev_stack())
-    assert own(thin, free=True) < 5 < own(thin, free=False) < own(full, free=False)
+    full = replace(dev_stack(), region=region)
+    thin = lean(full)
+    assert own(thin, free=True) < own(thin, free=False) < 5 < own(full, free=False)
+
+
+def test_lean_keeps_slacks_webhook_in_a_parameter_that_only_notify_reads():
+    graph = lean_stack()
+    (parameter,) = graph.of("ssm/parameter:Parameter")
+    assert (parameter.inputs["name"], parameter.inputs["type"]) == ("/node-fleet-dev/slack", "SecureString")
+    assert "slack" not in {each.name for each in graph.of("secretsmanager/secret:Secret")}
+    policies = {each.name: json.loads(each.inputs["policy"])["Statement"] for each in graph.of("RolePolicy")}
+    reading = {
+        name: [each["Resource"] for each in statements if "ssm:GetParameter" in each["Action"]]
+        for name, statements in policies.items()
+    }
+    assert {name for name, found in reading.items() if found} == {"notify"}
+    assert reading["notify"] == [[parameter.outputs["arn"]]]
+    told = graph.one("lambda/function:Function", "notify").inputs["environment"]["variables"]
+    assert told["NODEFLEET_SLACK_SECRET"] == graph.exports["slackSecret"] == parameter.inputs["name"]
+
+
+def test_with_lean_one_bad_run_rings_nothing_and_an_outage_rings_when_it_did():
+    """Its figures are then written while something fails: the first period may hold one value."""
+    full, thin = alarms_of(deployed_stack(DEV)), alarms_of(lean_stack())
+    outages = [f"node-fleet-dev-shop-{key}-unavailable" for key in ("api-server", "ec2", "prometheus")]
+    assert [(full[name]["evaluationPeriods"], thin[name]["evaluationPeriods"]) for name in outages] == [(1, 2)] * 3
+    for key in ("api-server", "ec2"):
+        reminder = thin[f"node-fleet-dev-shop-{key}-unavailable-reminder"]
+        assert reminder["metricQueries"][0]["metric"]["stat"] == "Sum"
+        assert reminder["threshold"] == 2  # ticks of five minutes
+    assert thin["node-fleet-dev-shop-scaling-failures"]["evaluationPeriods"] == 1
 
 
 def test_what_is_counted_was_measured():

@@ -15,7 +15,7 @@ from nodefleet.model.names import METRIC_INFO
 from nodefleet.model.serialization import fields_of
 from nodefleet_infra import iam, k3s
 from nodefleet_infra.alarms import METRICS
-from nodefleet_infra.bill import dev_stack, page
+from nodefleet_infra.bill import FAILING_SHARE, dev_stack, page
 from nodefleet_infra.config import StackConfig
 from nodefleet_infra.functions import FUNCTIONS
 from nodefleet_infra.names import Names
@@ -242,7 +242,9 @@ def test_the_bill_counts_what_the_dev_stack_has():
     ]
     always = [metric for metric, about in METRIC_INFO.items() if not about.opt_in]
     joins = {each.inputs["metricTransformation"]["name"] for each in graph.of("LogMetricFilter")}
-    assert counted["custom metrics"] == len({*always, *METRICS}) + len(joins)
+    assert counted["custom metrics"] == len({*always, *METRICS})
+    failing = "custom metrics that are written while something fails, 5% of the hours"
+    assert counted[failing] == len(joins) * FAILING_SHARE
     assert counted["alarms, by watched metric"] == sum(watched)
     assert counted["secrets"] == len(graph.of("Secret"))
     assert counted["key of the alarm topics"] == len(graph.of("Key"))

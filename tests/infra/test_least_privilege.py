@@ -4,14 +4,17 @@ The calls are those of whole runs on moto, through the shipped wiring and adapte
 function that made it with everything that it touches.
 """
 
+import boto3  # type: ignore[import-untyped]
 import pytest
 
+from nodefleet.adapters.aws.secrets import Secrets
+from nodefleet.adapters.credentials import SlackHook
 from nodefleet_infra import iam
 from support.aws_calls import aws_calls, every_aws_call_is_granted
 from support.deployed import account
-from support.iam_evaluator import allows, verdict
-from support.iam_requests import actions_of, requests_of
-from support.iam_samples import granted_to, machines
+from support.iam_evaluator import Request, allows, verdict
+from support.iam_requests import World, actions_of, requests_of
+from support.iam_samples import PLACE, facts, granted_to, lean, machines
 from support.lived import lived as living
 
 __all__ = ["account", "aws_calls", "every_aws_call_is_granted"]
@@ -135,3 +138,30 @@ BY_MACHINES = {
 def test_every_action_of_a_machine_has_its_reason(role):
     granted = {action for each in machines()[role] if each.effect == "Allow" for action in each.actions}
     assert granted == set(BY_MACHINES[role])
+
+
+# ── with `autoscaler.lean` ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_webhook_in_parameter_store_is_read_by_notify_and_needs_no_other_right(account, aws_calls):
+    """Both ways for the statement that `lean` puts in the place of the one on Slack's secret."""
+    name = "/node-fleet-dev/slack"
+    boto3.client("ssm").put_parameter(Name=name, Type="SecureString", Value='{"url": "http://127.0.0.1:1/x"}')
+    aws_calls.take()
+    Secrets(boto3.client).login(name, SlackHook)
+    made = aws_calls.take()
+    world = World(place=PLACE)
+    asked_for = [each for call in made for each in requests_of(call.service, call.operation, call.parameters, world)]
+    statements = iam.notify(lean())
+    (parameter,) = (each for each in statements if each.sid == "Parameter")
+    assert {each.action for each in asked_for} == set(parameter.actions)
+    assert {each.resource for each in asked_for} == set(parameter.resources)
+    assert all(allows(statements, each) for each in asked_for)
+    assert not any(allows([each for each in statements if each is not parameter], request) for request in asked_for)
+    (slack,) = parameter.resources
+    for other in (
+        Request("ssm:GetParameter", slack.replace("slack", "other")),
+        Request("ssm:PutParameter", slack),
+        Request("secretsmanager:GetSecretValue", facts().slack_secret),
+    ):
+        assert not allows(statements, other)

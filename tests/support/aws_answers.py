@@ -63,6 +63,8 @@ def _said(args: _Args, identity: str, region: str) -> dict[str, Any]:
             return {"arn": table, "streamArn": f"{table}/stream/2026-11-16T00:00:00.000"}
         case "Bucket":
             return {"arn": f"arn:aws:s3:::{args.inputs['bucket']}", "bucket": args.inputs["bucket"]}
+        case "Parameter":
+            return {"arn": f"arn:aws:ssm:{at}:parameter{name}"}
         case "Secret":
             return {"arn": f"arn:aws:secretsmanager:{at}:secret:{name}-AbCdEf"}
         case "Queue":

@@ -46,6 +46,7 @@ ARNS = {
     "log-stream": "arn:*:logs:*:*:log-group:*:*",
     "network-interface": "arn:*:ec2:*:*:network-interface/*",
     "object": "arn:*:s3:::*/*",
+    "parameter": "arn:*:ssm:*:*:parameter/*",
     "queue": "arn:*:sqs:*:*:*",
     "repository": "arn:*:ecr:*:*:repository/*",
     "role": "arn:*:iam::*:role/*",
@@ -114,6 +115,7 @@ ACTIONS: Mapping[str, Known] = {
     "s3:GetObject": Known({"object": NOTHING}),
     "s3:ListBucket": Known({"bucket": frozenset({"s3:prefix"})}),
     "s3:PutObject": Known({"object": NOTHING}),
+    "ssm:GetParameter": Known({"parameter": NOTHING}),
     "secretsmanager:GetSecretValue": Known({"secret": NOTHING}),
     "secretsmanager:PutSecretValue": Known({"secret": NOTHING}),
     # the rest

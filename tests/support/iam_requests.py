@@ -96,6 +96,8 @@ def requests_of(service: str, operation: str, parameters: Parameters, world: Wor
         case "secretsmanager", "GetSecretValue" | "PutSecretValue":
             secret = parameters["SecretId"]
             return [Request(f"secretsmanager:{operation}", world.secrets.get(secret, secret))]
+        case "ssm", "GetParameter":
+            return [Request("ssm:GetParameter", world.arn("ssm", f"parameter{parameters['Name']}"))]
         case "sqs", "GetQueueAttributes" | "SendMessage":
             return [Request(f"sqs:{operation}", world.arn("sqs", parameters["QueueUrl"].rsplit("/", 1)[-1]))]
         case "cloudwatch", "GetMetricData":

@@ -225,6 +225,12 @@ class MotoCloud:
         )
         return made["ARN"], {"arn": made["ARN"]}
 
+    def _Parameter(self, inputs: Inputs) -> Answer:  # noqa: N802
+        kept = {"Name": inputs["name"], "Type": inputs["type"], "Value": inputs["value"]}
+        self.client("ssm").put_parameter(**kept, Description=inputs["description"], Tags=_listed(inputs["tags"]))
+        found = self.client("ssm").get_parameter(Name=inputs["name"])["Parameter"]
+        return inputs["name"], {"arn": found["ARN"]}
+
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _Queue(self, inputs: Inputs) -> Answer:  # noqa: N802

@@ -158,8 +158,9 @@ class Redactor:
 # sum       things that happened
 # each      measurements of single events; CloudWatch keeps them all, for percentiles
 #
-# The only dimension is the cluster, because each further value of one is billed as another metric. Nothing here raises,
-# and no secret passes: see redaction.
+# The only dimension is the cluster, because each further value of one is billed as another metric. CloudWatch bills a
+# metric for the hours in which it is written: with `only_those`, the figures of failures are written while one of them
+# is not zero (`WHILE_FAILING`). Nothing here raises, and no secret passes: see redaction.
 
 
 NAMESPACE = "NodeFleet"
@@ -209,6 +210,11 @@ WITHIN_A_RUN: dict[Metric, Several] = {
 }
 
 
+# Their alarms take missing data for zero. All are written as soon as one is not zero, and the level stays above zero
+# for a while after parts return (recovery), so the end of an outage is written too.
+WHILE_FAILING = frozenset({Metric.FAILURES, Metric.LEVEL, Metric.API_SERVER_AWAY, Metric.EC2_AWAY})
+
+
 class LambdaTelemetry:
     """`ports.Telemetry` of one run in Lambda. `flush` once, at its end."""
 
@@ -232,6 +238,7 @@ class LambdaTelemetry:
         self._dimensions = {DIMENSION: cluster} if cluster else {}
         default = () if only_those else (metric for metric, about in METRIC_INFO.items() if not about.opt_in)
         self._on = {*default, *opt_in}
+        self._sparse = WHILE_FAILING if only_those else frozenset()
         self._namespace = namespace
         self._stream = stream or sys.stdout
         self._logger = _logger(self._stream, redact)
@@ -259,6 +266,8 @@ class LambdaTelemetry:
         """Write the metrics: one line, unless single events were very many."""
         with _harmless():
             left, self._values = self._values, {}
+            if not any(value for metric in self._sparse for value in left.get(metric, ())):
+                left = {metric: values for metric, values in left.items() if metric not in self._sparse}
             while left:
                 now = {metric: values[:_MOST_VALUES] for metric, values in left.items()}
                 left = {metric: rest for metric, values in left.items() if (rest := values[_MOST_VALUES:])}

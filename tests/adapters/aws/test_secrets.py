@@ -52,7 +52,7 @@ class Kept:
         self.ticks = 100.0
         self.learnt: list[str] = []
         self.secrets = Secrets(
-            lambda: self.wire,
+            lambda _: self.wire,
             learn=lambda *values: self.learnt.extend(values),
             kept_for=timedelta(minutes=5),
             ticks=lambda: self.ticks,
@@ -70,7 +70,7 @@ def test_a_login_is_read_from_secrets_manager():
         client = boto3.client("secretsmanager")
         certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
         client.create_secret(Name="api", SecretString=json.dumps({"token": "t\n", "ca": certificate, "note": "x"}))
-        login = Secrets(lambda: client).login("api", ApiLogin)
+        login = Secrets(lambda _: client).login("api", ApiLogin)
     assert login == ApiLogin(token="t", ca=certificate.strip("\n"))  # noqa: S106
 
 
@@ -121,7 +121,23 @@ def test_a_refusal_says_what_to_do(code, kind, told):
 
 def test_a_secret_that_is_not_there_is_told_by_its_name():
     with mock_aws(), pytest.raises(MisconfiguredError, match="there is no secret nobody"):
-        Secrets(lambda: boto3.client("secretsmanager")).login("nobody", SlackHook)
+        Secrets(boto3.client).login("nobody", SlackHook)
+
+
+def test_a_name_that_begins_with_a_slash_is_a_parameter():
+    hook = "https://hooks.slack.com/services/T0/B0/x"
+    with mock_aws():
+        boto3.client("ssm").put_parameter(Name="/fleet/slack", Type="SecureString", Value=json.dumps({"url": hook}))
+        assert Secrets(boto3.client).login("/fleet/slack", SlackHook) == SlackHook(url=hook)
+
+
+def test_what_is_wrong_with_a_parameter_is_told_with_the_service_that_has_it():
+    with mock_aws():
+        with pytest.raises(MisconfiguredError, match="Parameter Store: there is no secret /nobody"):
+            Secrets(boto3.client).login("/nobody", SlackHook)
+        boto3.client("ssm").put_parameter(Name="/empty", Type="SecureString", Value="{}")
+        with pytest.raises(MisconfiguredError, match="Parameter Store: secret /empty: url missing"):
+            Secrets(boto3.client).login("/empty", SlackHook)
 
 
 def test_every_secret_value_is_made_known_to_whoever_hides_them():

@@ -392,6 +392,9 @@ class EngineCloud(MotoCloud):
         )
         return f"{inputs['secretId']}|{made['VersionId']}", {"versionId": made["VersionId"]}
 
+    def _remove_Parameter(self, identity: str, _: Inputs) -> None:  # noqa: N802
+        self.client("ssm").delete_parameter(Name=identity)
+
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _remove_Queue(self, identity: str, _: Inputs) -> None:  # noqa: N802

@@ -70,7 +70,7 @@ class Connection:
     def secrets(self) -> "Secrets":
         from nodefleet.adapters.aws.secrets import Secrets  # noqa: PLC0415
 
-        return Secrets(lambda: self.session.client("secretsmanager"), learn=self.redact.learn)
+        return Secrets(self.session.client, learn=self.redact.learn)
 
     @cached_property
     def store(self) -> Store:

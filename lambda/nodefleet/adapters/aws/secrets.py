@@ -1,7 +1,8 @@
-"""Logins from Secrets Manager. They are kept for some minutes, so that a warm function does not fetch them each run.
+"""Credentials from Secrets Manager, or from Parameter Store: a name with a slash in front is a SecureString parameter,
+which costs nothing. They are cached for some minutes, so that a warm function does not fetch them in each run.
 
-A rotated secret is found in two ways: what was kept grows old, and whoever is refused with a login says `refresh`.
-While Secrets Manager itself is away an old login is used on: it is most likely still right, and if not, the refusal
+A rotated secret is found in two ways: the cached one expires, and a client whose login was refused calls `refresh`.
+While the service is unavailable the expired login stays in use: it is most likely still valid, and if not, the refusal
 says so.
 """
 
@@ -19,7 +20,7 @@ from nodefleet.adapters.aws.errors import calling, code_of
 from nodefleet.adapters.credentials import ApiLogin, Login, MetricsLogin, SlackHook
 from nodefleet.errors import DeniedError, MisconfiguredError, NodeFleetError, UnavailableError
 
-PART = "Secrets Manager"
+PART, PARAMETERS = "Secrets Manager", "Parameter Store"
 KEPT_FOR = timedelta(minutes=5)
 ASK_AGAIN_AFTER = timedelta(seconds=30)  # a wrong login must not make every query of every look fetch it anew
 
@@ -39,14 +40,14 @@ def _keep_to_itself(*_: str) -> None:
 class Secrets:
     def __init__(
         self,
-        client: Callable[[], Any],
+        client: Callable[[str], Any],
         *,
         learn: Callable[..., None] = _keep_to_itself,
         kept_for: timedelta = KEPT_FOR,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`client` gives boto3's secretsmanager client when it is needed; `learn` hears every secret value, so that
-        it can be kept out of logs."""
+        """`client` gives boto3's client of a service ("secretsmanager", "ssm") when it is needed; `learn` receives
+        every secret value, so that it can be kept out of logs."""
         self._client = client
         self._learn = learn
         self._kept_for = kept_for.total_seconds()
@@ -93,27 +94,38 @@ class Secrets:
         return self._ticks() - kept.fetched
 
     def _text(self, secret: str) -> str:
-        with calling(PART):
+        part = service_of(secret)
+        with calling(part):
             try:
-                answer = self._client().get_secret_value(SecretId=secret)
+                text = self._parameter(secret) if part == PARAMETERS else self._secret(secret)
             except ClientError as problem:
-                explained = _explain_error(secret, problem)
+                explained = _explain_error(part, secret, problem)
                 if explained is None:
                     raise
                 raise explained from problem
-        text = answer.get("SecretString")
         if not isinstance(text, str):
-            raise MisconfiguredError(f"{PART}: secret {secret} is binary. Store it as text")
+            raise MisconfiguredError(f"{part}: {secret} is binary. Store it as text")
         return text
 
+    def _secret(self, name: str) -> Any:
+        return self._client("secretsmanager").get_secret_value(SecretId=name).get("SecretString")
 
-def _explain_error(secret: str, problem: ClientError) -> NodeFleetError | None:
+    def _parameter(self, name: str) -> Any:
+        return self._client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"]
+
+
+def service_of(secret: str) -> str:
+    """Where a secret of this name is stored."""
+    return PARAMETERS if secret.startswith("/") else PART
+
+
+def _explain_error(part: str, secret: str, problem: ClientError) -> NodeFleetError | None:
     """What a code means for a secret; none where `calling` says it as well."""
     match code_of(problem):
-        case "ResourceNotFoundException":
+        case "ResourceNotFoundException" | "ParameterNotFound":
             return MisconfiguredError(
-                f"{PART}: there is no secret {secret} in this region, or it has no value yet. "
-                "Create it, or mend its name in the deployment"
+                f"{part}: there is no secret {secret} in this region, or it has no value yet. "
+                "Create it, or correct its name in the deployment"
             )
         case "InvalidRequestException" | "InvalidParameterException":
             return MisconfiguredError(
@@ -132,7 +144,7 @@ def _decode_login(secret: str, kind: type[L], text: str) -> L:
         return _login(kind, text)
     except MisconfiguredError as problem:
         # Neither the text nor the decoder's complaint is shown: both could hold the secret.
-        raise MisconfiguredError(f"{PART}: secret {secret}: {problem}. Store {kind.SHAPE}") from None
+        raise MisconfiguredError(f"{service_of(secret)}: secret {secret}: {problem}. Store {kind.SHAPE}") from None
 
 
 def _login(kind: type[L], text: str) -> L:

@@ -104,6 +104,7 @@ PARTS = {
     "sqs": "SQS",
     "cloudwatch": "CloudWatch",
     "secretsmanager": "Secrets Manager",
+    "ssm": "Parameter Store",
     "sts": "STS",
     "iam": "IAM",
     "lambda": "Lambda",
