@@ -93,7 +93,7 @@ def test_lean_keeps_slacks_webhook_in_a_parameter_that_only_notify_reads():
         for name, statements in policies.items()
     }
     assert {name for name, found in reading.items() if found} == {"notify"}
-    assert reading["notify"] == [[parameter.outputs["arn"]]]
+    assert reading["notify"] == [parameter.outputs["arn"]]
     told = graph.one("lambda/function:Function", "notify").inputs["environment"]["variables"]
     assert told["NODEFLEET_SLACK_SECRET"] == graph.exports["slackSecret"] == parameter.inputs["name"]
 
