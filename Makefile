@@ -3,23 +3,35 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DEMO   := $(VENV)/.demo-ready
+SHELL  := /bin/bash
 CORE   := tests/model tests/policy tests/test_phases.py tests/test_phases_capacity.py tests/scheduling tests/eviction tests/engine tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-decisions mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs corpus-add schema diagrams clean digests
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-cli bench-decisions dist mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs corpus-add schema diagrams clean digests
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) infra/$(VENV) ## create the environment from pinned versions
 
+# $(call install,FILE): the pinned packages of a requirements file, then our own command, with a line of progress.
+define install
+$(PYTHON) -c 'import sys; sys.exit("node-fleet needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes --no-deps -r $(1) 2>&1 \
+  | awk -v total=$$(grep -c '==' $(1)) -f tools/pip-progress.awk
+$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+touch $@
+endef
+
 $(READY): requirements.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("node-fleet needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-	@echo "Setting up $(VENV) from requirements.txt (once; about a minute) …"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes --no-deps -r requirements.txt
-	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
-	@touch $@
+	@echo "Setting up $(VENV) with everything that develops and tests need (requirements.txt, 800 MB; once) …"
+	@$(call install,requirements.txt)
+
+$(DEMO): requirements-demo.txt pyproject.toml
+	@echo "Setting up $(VENV) with what the demo needs (requirements-demo.txt, 60 MB; once) …"
+	@$(call install,requirements-demo.txt)
 
 # Pulumi runs the program in infra/ with the environment that Pulumi.yaml names, beside that file. But it starts the
 # dynamic providers in infra/ and looks for the same name there: without this `pulumi preview` fails.
@@ -41,7 +53,7 @@ test: setup layers-here ## everything that must hold: format, lint, types, contr
 	  wait $$types; types=$$?; cat $(VENV)/types.log; exit $$((core | types))
 	@echo "── the rest";  $(BIN)/pytest -n auto $(CORE:%=--ignore=%)
 
-demo: setup ## see the autoscaler at work, offline
+demo: $(if $(wildcard $(READY)),$(READY),$(DEMO)) ## see the autoscaler at work, offline (installs only what that needs)
 	@$(BIN)/nodefleet demo
 
 chaos: setup ## ten thousand simulated evenings in which everything fails (about an hour of CPU)
@@ -76,6 +88,9 @@ house: setup ## how easy the code is to find one's way in: files, seams, names (
 bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/decide.py
 	@cd benchmarks && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
+
+bench-cli: setup ## how much CPU time the command line takes to start, against its budget
+	@$(BIN)/python benchmarks/cli_start.py
 
 bench-decisions: setup ## how good decisions are on the recorded load of TRACES=DIR (a directory of CSV files; minutes)
 	@nice -n 10 $(BIN)/python benchmarks/decisions.py $(TRACES)
@@ -112,14 +127,20 @@ corpus-add: setup ## put the inputs of SCENARIO=name behind those of tests/corpu
 schema: setup ## write the JSON Schema of the policy for editors
 	@$(BIN)/nodefleet policy schema > docs/policy.schema.json
 
-lock: setup ## resolve requirements.in into pinned versions (needs network)
+LOCK = $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes
+lock: setup ## resolve requirements.in and pyproject.toml into pinned versions (needs network)
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet uv
-	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes -o requirements.txt requirements.in
-	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes -c requirements.txt -o layers/requirements.txt layers/requirements.in
+	@$(LOCK) -o requirements.txt requirements.in
+	@$(LOCK) -c requirements.txt -o layers/requirements.txt layers/requirements.in
+	@$(LOCK) -c requirements.txt -o requirements-demo.txt pyproject.toml requirements-build.in
+	@$(LOCK) -c requirements.txt --extra aws -o requirements-run.txt pyproject.toml requirements-build.in
+
+dist: setup ## the release in dist/: wheel, source archive, SBOM and checksums; the same commit gives the same bytes
+	@$(BIN)/python -m nodefleet_tools.release
 
 diagrams: ## render diagrams/*.dot (needs graphviz)
 	@command -v dot >/dev/null || { echo "graphviz is missing: apt-get install graphviz"; exit 1; }
 	@for source in diagrams/*.dot; do dot -Tsvg "$$source" -o "$${source%.dot}.svg"; done
 
 clean: ## remove the environment and everything generated
-	@rm -rf $(VENV) infra/$(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants build *.egg-info .coverage
+	@rm -rf $(VENV) infra/$(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants build dist *.egg-info .coverage

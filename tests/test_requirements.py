@@ -1,6 +1,7 @@
 """What ships and what we develop with are the same versions, pinned, and nothing ships that nobody asked for."""
 
 import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,23 @@ def test_both_files_are_understood():
     assert len(developed) > len(shipped)
     assert shipped["requests"].via[0] == ASKED_FOR
     assert shipped["requests"].hashes == 2
+
+
+@pytest.mark.parametrize("file", ["requirements-demo.txt", "requirements-run.txt"])
+def test_a_part_is_the_same_versions_as_the_whole(file):
+    part, whole = pins(read(file)), pins(read("requirements.txt"))
+    assert {name: pin.version for name, pin in part.items()} == {name: whole[name].version for name in part}
+    assert all(pin.hashes for pin in part.values())
+
+
+def test_each_part_holds_what_the_package_asks_for():
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    base = {canonical(re.split(r"[<>=]", each)[0]) for each in project["dependencies"]}
+    aws = {canonical(re.split(r"[<>=]", each)[0]) for each in project["optional-dependencies"]["aws"]}
+    demo, run = set(pins(read("requirements-demo.txt"))), set(pins(read("requirements-run.txt")))
+    assert base <= demo < run
+    assert aws <= run
+    assert not aws & demo
 
 
 A = "a==1 \\\n    --hash=sha256:0\n    # via\n    #   -c requirements.txt\n    #   -r layers/requirements.in\n"

@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from nodefleet.adapters.clock import LambdaTime, utc_now
 from nodefleet.adapters.concurrency import Threads
-from nodefleet.adapters.telemetry import LambdaTelemetry, Redactor
+from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.telemetry import LambdaTelemetry
 from nodefleet.errors import MalformedError, MisconfiguredError, NodeFleetError, UnavailableError
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.names import Metric

@@ -7,7 +7,7 @@ import typer
 
 from nodefleet.adapters.aws.secrets import Secrets
 from nodefleet.adapters.credentials import ApiLogin, MetricsLogin
-from nodefleet.adapters.telemetry import Redactor
+from nodefleet.adapters.redaction import Redactor
 from nodefleet.bootstrap import NoArchive
 from nodefleet.errors import DeniedError, LoginRefusedError, UnavailableError
 from nodefleet.model.serialization import ValidationError, ValidationIssue

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nodefleet import bootstrap, settings
-from nodefleet.adapters.telemetry import Redactor
+from nodefleet.adapters.redaction import Redactor
 from nodefleet.model.names import ROLE_SERVER
 from nodefleet_tools.cli import doctor as command
 from nodefleet_tools.cli import main

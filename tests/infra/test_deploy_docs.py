@@ -8,7 +8,6 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 import pytest
-import typer
 import yaml
 
 from nodefleet.model.names import METRIC_INFO
@@ -20,7 +19,7 @@ from nodefleet_infra.config import StackConfig
 from nodefleet_infra.functions import FUNCTIONS
 from nodefleet_infra.names import Names
 from nodefleet_infra.written import WEBHOOK
-from nodefleet_tools.cli.main import app
+from nodefleet_tools.cli.main import COMMANDS
 from support.iam_samples import PLAIN_MASTER
 from support.infra_mocks import DEV, PROJECT, ROOT, deployed_stack, unusual_stack
 
@@ -99,8 +98,10 @@ def test_the_release_that_is_shown_is_the_one_that_is_shipped():
 
 def commands() -> dict[str, set[str]]:
     """The command line's commands, with their own ones."""
-    group = typer.main.get_command(app)
-    return {name: set(getattr(command, "commands", ())) for name, command in group.commands.items()}
+    return {
+        each.name: {inner.name for inner in each.target} if isinstance(each.target, tuple) else set()
+        for each in COMMANDS
+    }
 
 
 @BOTH

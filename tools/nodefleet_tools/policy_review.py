@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nodefleet.adapters.aws.instance_types import ON_DEMAND_USD
+from nodefleet.adapters.aws.list_prices import ON_DEMAND_USD
 from nodefleet.adapters.prometheus import for_pool
 from nodefleet.model.readings import Missing
 from nodefleet.model.serialization import ValidationIssue

@@ -3,7 +3,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from botocore.stub import Stubber
 
-from nodefleet.adapters.aws.instance_types import KEPT, ON_DEMAND_USD, SOON, Catalog, on_demand
+from nodefleet.adapters.aws.instance_types import KEPT, SOON, Catalog
+from nodefleet.adapters.aws.list_prices import ON_DEMAND_USD, on_demand
 from nodefleet.adapters.aws.session import Session
 from nodefleet.errors import DeniedError, UnavailableError
 from support.builders import NOON, after

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodefleet.adapters.aws.instance_types import on_demand
+from nodefleet.adapters.aws.list_prices import on_demand
 
 
 def test_prices_are_known_in_their_region():

@@ -28,7 +28,7 @@ def decide(
         typer.Option("--expand", help="Only show the complete observation that the shorthand stands for, as JSON."),
     ] = False,
 ) -> None:
-    """Say what would be done on this look, and why.
+    """Say what would be done on this observation, and why.
 
     Nothing is changed anywhere.
     """

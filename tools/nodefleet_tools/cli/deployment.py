@@ -16,16 +16,16 @@ from nodefleet_tools.cli.people import YesOption, confirm
 from nodefleet_tools.cli.surroundings import the_cluster
 from nodefleet_tools.cli.waking import woken
 
-app = typer.Typer(help="Show or store where a cluster's parts are.", no_args_is_help=True)
 
-
-@app.command()
 def show(
     *,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
-    """Print the record as YAML, as `nodefleet deployment put` takes it. It holds no secrets, only their names."""
+    """Print the stored record as YAML.
+
+    `nodefleet deployment put` takes it as it is. It holds no secrets, only their names.
+    """
     with connect.connected(cluster=cluster, table=table) as connection:
         found = connection.store.state().deployment
         if found is None:
@@ -35,7 +35,6 @@ def show(
         print(connection.redact(yaml.safe_dump(said, sort_keys=False, allow_unicode=True)), end="")
 
 
-@app.command()
 def put(
     *,
     file: Annotated[Path, typer.Argument(help="A deployment file, YAML or JSON; - reads standard input.")],
@@ -43,7 +42,9 @@ def put(
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
-    """Check a deployment, show what it changes, and store it. A stack that is deployed later writes its own again.
+    """Check a deployment, show what it changes, and store it.
+
+    A stack that is deployed later writes its own record again.
 
     \b
       targets:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.adapters.telemetry import Redactor
+from nodefleet.adapters.redaction import Redactor
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.serialization import Plain
 from nodefleet.model.snapshot import Deployment
@@ -54,7 +54,7 @@ def doctor(
     table: TableOption = "",
     bucket: BucketOption = "",
 ) -> None:
-    """Check everything that is needed, and say what to mend.
+    """Check everything that is needed, and say what to fix.
 
     Credentials, permissions, reachability, clocks, labels, metrics, the policy. Nothing is changed."""
     redact = Redactor()

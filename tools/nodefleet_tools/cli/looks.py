@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from nodefleet.adapters.telemetry import PlainTelemetry, Redactor, plain
+from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.telemetry import PlainTelemetry, plain
 from nodefleet.model.decision import DecisionRecord, PoolDecision
 from nodefleet.model.names import Metric, pluralize
 from nodefleet.model.serialization import to_plain

@@ -1,54 +1,85 @@
-"""The command line. Each command lives in a file of its own and is named here in one line."""
+"""The command line: every command with its group and its line of help. Its module is imported when it is used.
+
+A new command is one row; tests/cli/test_main_cli.py compares the row's help with the command's own docstring.
+"""
+
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
-from nodefleet_tools.cli import (
-    backtest,
-    chaos,
-    decide,
-    demo,
-    deployment,
-    doctor,
-    explain,
-    orders,
-    policy,
-    policy_store,
-    replay,
-    report,
-    run,
-    simulate,
+from nodefleet import __version__
+from nodefleet_tools.cli.lazy import SETTINGS, Command, group_of
+
+
+class Panel(StrEnum):
+    """The groups of `nodefleet --help`, in the order of a new user's days."""
+
+    TRY = "Try it: no account, no cluster"
+    SET_UP = "Set it up"
+    WATCH = "Watch"
+    STEER = "Steer"
+    RUN = "Run"
+
+
+POLICY = (
+    Command("check", "policy:check", "Say what a policy does, or everything that is wrong with it."),
+    Command("show", "policy:show", "Show every value of a policy: where it comes from and what it is for."),
+    Command("schema", "policy:schema", "Print the JSON Schema of a policy file, for editors."),
+    Command("apply", "policy_store:apply", "Check a policy, show what it changes, and put it in force."),
+    Command("versions", "policy_store:versions", "List the policy versions: number, time, author, and what changed."),
+    Command("rollback", "policy_store:rollback", "Put an earlier version in force again, under a new number."),
+)
+DEPLOYMENT = (
+    Command("show", "deployment:show", "Print the stored record as YAML."),
+    Command("put", "deployment:put", "Check a deployment, show what it changes, and store it."),
+)
+COMMANDS = (
+    Command("demo", "demo:demo", "See a shop's day in about a minute, in a simulated world.", Panel.TRY),
+    Command("simulate", "simulate:simulate", "Play any day of a cluster in a simulated world.", Panel.TRY),
+    Command("decide", "decide:decide", "Say what would be done on this observation, and why.", Panel.TRY),
+    Command("backtest", "backtest:backtest", "Play policies on recorded load, and compare them.", Panel.TRY),
+    Command("tune", "backtest:tune_", "Find the price of a violation that fits your own load.", Panel.TRY),
+    Command("chaos", "chaos:chaos", "Play hours full of faults and check what must always hold.", Panel.TRY),
+    Command("doctor", "doctor:doctor", "Check everything that is needed, and say what to fix.", Panel.SET_UP),
+    Command("policy", POLICY, "Check, show, store and roll back the scaling policy.", Panel.SET_UP),
+    Command("deployment", DEPLOYMENT, "Show or store where a cluster's parts are.", Panel.SET_UP),
+    Command("explain", "explain:explain", "Say why it did what it did, and why a node stays.", Panel.WATCH),
+    Command("replay", "replay:replay", "Decide again what was decided, and compare.", Panel.WATCH),
+    Command("report", "report:report", "Show a week in figures, with recommendations.", Panel.WATCH),
+    Command("pause", "orders:pause", "Stop scaling for a while, or until `nodefleet resume`.", Panel.STEER),
+    Command("resume", "orders:resume", "End a pause.", Panel.STEER),
+    Command("scale", "orders:scale", "Keep a pool at a size for a while, within min and max.", Panel.STEER),
+    Command("recycle", "orders:recycle", "Replace workers by new ones, which come first.", Panel.STEER),
+    Command("drain", "orders:drain", "Drain and remove workers that no pool owns.", Panel.STEER),
+    Command("adopt", "orders:adopt", "Hand workers that no pool owns to a pool.", Panel.STEER),
+    Command("commands", "orders:commands", "Show the operator commands in force: pauses and sizes.", Panel.STEER),
+    Command("run", "run:run", "Run the autoscaler here, as the Lambda function does.", Panel.RUN),
 )
 
+
 app = typer.Typer(
-    help="node-fleet: a serverless autoscaler for K3s on AWS.",
+    cls=group_of(COMMANDS),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
 )
-app.command(name="decide")(decide.decide)
-app.command(name="demo")(demo.demo)
-app.command(name="simulate")(simulate.simulate)
-app.command(name="chaos")(chaos.chaos)
-app.command(name="backtest")(backtest.backtest)
-app.command(name="tune")(backtest.tune_)
-app.command(name="run")(run.run)
-app.command(name="pause")(orders.pause)
-app.command(name="resume")(orders.resume)
-app.command(name="scale")(orders.scale)
-app.command(name="adopt")(orders.adopt)
-app.command(name="drain")(orders.drain)
-app.command(name="recycle")(orders.recycle)
-app.command(name="commands")(orders.commands)
-app.command(name="explain")(explain.explain)
-app.command(name="replay")(replay.replay)
-app.command(name="doctor")(doctor.doctor)
-app.command(name="report")(report.report)
-app.add_typer(policy.app, name="policy")
-policy.app.command(name="apply")(policy_store.apply)
-policy.app.command(name="versions")(policy_store.versions)
-policy.app.command(name="rollback")(policy_store.rollback)
-app.add_typer(deployment.app, name="deployment")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"nodefleet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def nodefleet(
+    *,
+    version: Annotated[  # its callback answers
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """node-fleet: a serverless autoscaler for K3s on AWS."""
 
 
 def main() -> None:

@@ -46,7 +46,9 @@ def pause(
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
-    """Stop scaling for a while, or until `nodefleet resume`. Min is still kept.
+    """Stop scaling for a while, or until `nodefleet resume`.
+
+    Min is still kept.
 
     \b
       nodefleet pause --for 2h --reason "database migration"
@@ -103,7 +105,7 @@ def scale(
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
-    """Keep a pool at a size for a while, whatever the signals say. Min and max still hold.
+    """Keep a pool at a size for a while, within min and max.
 
     \b
       nodefleet scale web 8 --for 2h --reason "sale at noon"
@@ -160,7 +162,9 @@ def drain(
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
-    """Drain and remove workers that no pool owns, one at a time, with every PodDisruptionBudget respected.
+    """Drain and remove workers that no pool owns.
+
+    One at a time, with every PodDisruptionBudget respected.
 
     \b
       nodefleet drain i-0abc
@@ -218,7 +222,7 @@ def commands(
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
-    """Show what people ordered and is in force now: pauses and sizes."""
+    """Show the operator commands in force: pauses and sizes."""
     with connect.connected(cluster=cluster, table=table) as connection:
         if as_json:
             found = _in_force(connection)

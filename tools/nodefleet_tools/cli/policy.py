@@ -24,27 +24,23 @@ from nodefleet_tools.cli.reviewing import reviewed_or_exit
 
 _ONE = {unit: unit.removesuffix("s") for unit in ("nodes", "days", "jobs", "pods", "growths", "readings", "runners")}
 
-app = typer.Typer(help="Check, show and describe the scaling policy.", no_args_is_help=True)
 
-
-@app.command()
 def check(
     file: Annotated[Path, typer.Argument(help="A policy file, YAML or JSON; - reads standard input.")],
 ) -> None:
-    """Say what a policy does, or everything that is wrong with it (exit status 2)."""
+    """Say what a policy does, or everything that is wrong with it."""
     policy = policy_or_exit(file).policy
     reviewed_or_exit(name_of(file), policy)
     for pool in policy.pools:
         print(summary(pool))
 
 
-@app.command()
 def show(
     file: Annotated[Path | None, typer.Argument(help="A policy file; without one, the defaults.")] = None,
     preset: Annotated[str | None, typer.Option(help=f"Use this preset: {', '.join(PRESETS)}.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The whole policy as JSON.")] = False,
 ) -> None:
-    """Show every value of a policy: what it is, where it comes from and what it is for."""
+    """Show every value of a policy: where it comes from and what it is for."""
     loaded = policy_or_exit(file, preset)
     if as_json:
         print(json.dumps(to_plain(loaded.policy, full=True), indent=2, ensure_ascii=False))
@@ -62,7 +58,6 @@ def show(
         console.print()
 
 
-@app.command()
 def schema() -> None:
     """Print the JSON Schema of a policy file, for editors."""
     print(json.dumps(policy_schema(), indent=2, ensure_ascii=False))

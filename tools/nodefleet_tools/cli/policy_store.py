@@ -82,7 +82,7 @@ def versions(
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
-    """List the policy versions: number, when, who, and what changed."""
+    """List the policy versions: number, time, author, and what changed."""
     with connect.connected(cluster=cluster, table=table) as connection:
         found = connection.history.policies()
         state = connection.store.state()

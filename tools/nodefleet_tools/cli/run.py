@@ -49,7 +49,7 @@ def run(
     table: connect.TableOption = "",
     bucket: connect.BucketOption = "",
 ) -> None:
-    """Run the autoscaler here: look, decide, act, record, as the Lambda function does.
+    """Run the autoscaler here, as the Lambda function does.
 
     It needs the state table (a dry run can do without), AWS credentials,
     KUBECONFIG or the cluster's secret, and PROMETHEUS_URL or the deployment's

@@ -1,0 +1,44 @@
+"""How much CPU time the command line takes to start, with its budget: `make bench-cli`.
+
+CPU time, because wall time depends on what else runs. The first start of all compiles modules and is not counted.
+"""
+
+import os
+import subprocess
+import sys
+
+BUDGET = 0.4  # seconds of CPU for the list of commands, the version, and the help of every command
+STARTS = 3
+ARGUMENTS = (
+    ("--version",),
+    ("--help",),
+    *((name, "--help") for name in ("demo", "decide", "policy", "backtest", "explain", "pause", "run", "doctor")),
+)
+
+
+def cpu_seconds(arguments: tuple[str, ...]) -> float:
+    """User and system time of one start, in a process of its own."""
+    code = "from nodefleet_tools.cli.main import main; main()"
+    before = os.times()
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)  # noqa: S603
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def best(arguments: tuple[str, ...], starts: int = STARTS) -> float:
+    """The quickest of some starts: the others were disturbed."""
+    return min(cpu_seconds(arguments) for _ in range(starts))
+
+
+def main() -> int:
+    cpu_seconds(("--version",))
+    slow = False
+    for arguments in ARGUMENTS:
+        taken = best(arguments)
+        slow |= taken > BUDGET
+        print(f"{taken:6.2f} s  nodefleet {' '.join(arguments)}{'  OVER BUDGET' if taken > BUDGET else ''}")
+    return int(slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""The list of commands, how quickly it is there, and how every command ends."""
+
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from nodefleet import __version__
+from nodefleet_tools.cli import main
+from nodefleet_tools.cli.lazy import Command, group_of, load
+from nodefleet_tools.cli.outcome import Status, fail
+
+
+def rows(commands=main.COMMANDS, above=()):
+    for command in commands:
+        if isinstance(command.target, tuple):
+            yield from rows(command.target, (*above, command.name))
+        else:
+            yield pytest.param(command, id=" ".join((*above, command.name)))
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main.app, list(arguments), env={"COLUMNS": "100"})
+
+
+@pytest.mark.parametrize("command", list(rows()))
+def test_the_line_of_help_in_the_list_is_the_commands_own(command):
+    docstring = inspect.cleandoc(load(command).callback.__doc__)
+    assert " ".join(docstring.partition("\n\n")[0].split()) == command.help
+
+
+@pytest.mark.parametrize("command", list(rows()))
+def test_every_command_answers_help(command):
+    made = load(command).make_context(command.name, [], resilient_parsing=True)
+    assert command.name in made.get_usage()
+
+
+def test_the_list_names_every_command_under_its_heading():
+    listed = run("--help").stdout
+    positions = [listed.index(panel.value) for panel in main.Panel]
+    assert positions == sorted(positions)
+    assert all(f" {command.name} " in listed for command in main.COMMANDS)
+
+
+def test_the_version_is_that_of_the_package():
+    assert run("--version").stdout == f"nodefleet {__version__}\n"
+
+
+def loaded_modules(*arguments: str) -> set[str]:
+    """The modules that a fresh process has imported when the command line has ended."""
+    code = "import atexit, sys; atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr));"
+    code += "from nodefleet_tools.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)  # noqa: S603
+    return set(done.stderr.splitlines())
+
+
+def test_the_list_of_commands_imports_none_of_them():
+    modules = loaded_modules("--help")
+    assert "typer" in modules
+    assert not {name for name in modules if name.startswith(("nodefleet.", "boto", "yaml", "kubernetes"))}
+
+
+def test_a_command_imports_its_own_module_only():
+    modules = loaded_modules("decide", "--help")
+    assert "nodefleet_tools.cli.decide" in modules
+    assert not modules & {"nodefleet_tools.cli.run", "nodefleet_tools.cli.doctor", "boto3", "kubernetes"}
+
+
+def test_names_of_commands_and_of_their_groups_are_completed():
+    def completed(words: str):
+        done = CliRunner().invoke(
+            main.app,
+            [],
+            prog_name="nodefleet",
+            env={
+                "_NODEFLEET_COMPLETE": "complete_bash",
+                "COMP_WORDS": words,
+                "COMP_CWORD": "2" if "policy" in words else "1",
+            },
+        )
+        return done.stdout.split()
+
+    assert completed("nodefleet po") == ["policy"]
+    assert completed("nodefleet policy ro") == ["rollback"]
+
+
+# ── how a command ends ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def error_of(done) -> dict:
+    assert done.stderr == ""
+    return json.loads(done.stdout)["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("explan", "--json"), "explan"),
+        (("explain", "--json", "--last", "none"), "--last"),
+        (("explain", "--json", "--frob"), "--frob"),
+        (("policy", "frob", "--json"), "frob"),
+    ],
+)
+def test_what_was_asked_wrongly_is_a_json_object_when_json_was_asked_for(arguments, word):
+    done = run(*arguments)
+    found = error_of(done)
+    assert (done.exit_code, found["status"]) == (Status.REFUSED, Status.REFUSED)
+    assert word in found["message"]
+
+
+def test_without_json_it_is_said_on_stderr_with_the_same_status():
+    done = run("explain", "--frob")
+    assert (done.exit_code, done.stdout) == (Status.REFUSED, "")
+    assert "--frob" in done.stderr
+
+
+def test_an_argument_after_two_dashes_asks_for_no_json():
+    assert run("explan", "--", "--json").stdout == ""
+
+
+def group(function):
+    """A command line with one command, which `function` plays."""
+    module = type(sys)("nodefleet_tools.cli.played")
+    module.played = function
+    sys.modules[module.__name__] = module
+    app = typer.Typer(cls=group_of([Command("played", "played:played", "Played.")]))
+    app.callback()(lambda: None)
+    return app
+
+
+def played(function, *arguments: str):
+    return CliRunner().invoke(group(function), ["played", *arguments])
+
+
+def test_a_failure_carries_its_details_in_json_only():
+    def failing(as_json: bool = typer.Option(False, "--json")) -> None:
+        fail("the table is away", Status.FAILED, table="state")
+
+    assert error_of(played(failing, "--json")) == {"status": 1, "message": "the table is away", "table": "state"}
+    done = played(failing)
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "the table is away\n")
+
+
+@pytest.mark.parametrize(("package", "extra"), [("boto3", "aws"), ("kubernetes.client", "aws"), ("pulumi", "deploy")])
+def test_a_package_that_is_not_installed_is_named_with_its_extra(package, extra):
+    def failing() -> None:
+        raise ModuleNotFoundError(name=package)
+
+    done = played(failing)
+    assert done.exit_code == Status.FAILED
+    assert f"node-fleet[{extra}]" in done.stderr
+
+
+def test_a_missing_module_of_ours_is_a_fault():
+    def failing() -> None:
+        raise ModuleNotFoundError(name="nodefleet.frob")
+
+    assert isinstance(played(failing).exception, ModuleNotFoundError)
+
+
+def test_what_is_not_confirmed_is_said_in_json_too():
+    def asking(as_json: bool = typer.Option(False, "--json")) -> None:
+        raise typer.Abort
+
+    done = played(asking, "--json")
+    assert (done.exit_code, error_of(done)["status"]) == (Status.FAILED, Status.FAILED)

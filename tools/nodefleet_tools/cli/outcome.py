@@ -1,0 +1,61 @@
+"""How a command ends: one set of exit statuses, and errors as a sentence or, with --json, as one JSON object.
+
+    0    done
+    1    failed: AWS, Kubernetes or the table refused, or a check that was asked for did not pass
+    2    not understood: options, a file, a policy; nothing was done
+    3    nothing is recorded that could answer
+    130  interrupted (Ctrl-C)
+
+With --json, standard output holds exactly one JSON document (one per line for a stream): the answer, or
+`{"error": {"status": …, "message": …}}`. docs/cli.md says it to people.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from contextvars import ContextVar
+from enum import IntEnum
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+JSON_FLAG = "--json"
+
+_as_json: ContextVar[bool] = ContextVar("as_json", default=False)
+
+JsonOption = Annotated[bool, typer.Option(JSON_FLAG, help="Print one JSON document, errors included.")]
+
+
+class Status(IntEnum):
+    DONE = 0
+    FAILED = 1
+    REFUSED = 2
+    NOTHING = 3
+    INTERRUPTED = 130
+
+
+def expect_json(arguments: Sequence[str]) -> None:
+    """Note whether this invocation asks for JSON. Read from the arguments, because parsing them may fail too."""
+    before_operands = list(arguments)[: list(arguments).index("--")] if "--" in arguments else arguments
+    _as_json.set(JSON_FLAG in before_operands)
+
+
+def is_json() -> bool:
+    return _as_json.get()
+
+
+def print_json(plain: Any) -> None:
+    print(json.dumps(plain, indent=2, ensure_ascii=False))
+
+
+def fail(message: str, status: Status = Status.REFUSED, **details: Any) -> NoReturn:
+    """End the command with an error. `details` are for programs and appear only in JSON."""
+    report_error(message, status, **details)
+    raise typer.Exit(status)
+
+
+def report_error(message: str, status: int, **details: Any) -> None:
+    if is_json():
+        print_json({"error": {"status": int(status), "message": message, **details}})
+    else:
+        print(message, file=sys.stderr)
