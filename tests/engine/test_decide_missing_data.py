@@ -11,13 +11,14 @@ from nodefleet.model.decision import Action, KeepReason
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.operations import Create, Launch, Removal, SendAlert
 from nodefleet.model.readings import Missing, PoolReadings, Reading
+from nodefleet.model.snapshot import Scale
 from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.model.workload import Budget, Owner, Resources, Selector, Volume, VolumeKind
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import JobDemand, Prometheus
 from nodefleet.policy.pool import Budgets, Limits, MarketMix, Pool, Steps
 from support.builders import CATALOG, GIB, NOON, after, instance, look, node, only, pod, waiting
-from support.decisions import JOBS, KNOWN, POLICY, alerts, bought, calm_look, filled, opened, with_pool
+from support.decisions import JOBS, KNOWN, POLICY, alerts, bought, calm_look, doom, filled, opened, with_pool
 from support.operation_builders import launch, removal
 from support.wording import assert_wording
 
@@ -107,6 +108,18 @@ def test_sources_that_disagree_do_not_shrink(value, action):
     seen, memory = calm_look()
     counted = Reading(value, seen.at) if isinstance(value, int) else value
     assert only(decide(with_count(seen, counted), memory, POLICY)).action is action
+
+
+def test_an_operators_command_does_not_shrink_while_the_cpu_of_an_interrupted_node_is_missing():
+    """The other node is too young to be measured, but the interrupted one was: its figures should be there."""
+    young = node(1, ready_changed_at=after(-60))
+    new, away = instance(1, launched_at=after(-200)), Missing("query timed out")
+    seen = look(1, instances=[new], nodes=[young], pods=(), cpu=away)
+    seen = replace(seen, notices=(doom(0),), commands=(Scale(nodes=0, until=after(600)),))
+    policy = with_pool(limits=Limits(min=0))
+    assert only(decide(seen, KNOWN, policy)).action is Action.HOLD
+    measured = replace(seen, readings=look(2).readings)
+    assert only(decide(measured, KNOWN, policy)).action is Action.SHRINK
 
 
 def test_a_stale_worker_count_does_not_shrink():

@@ -430,7 +430,8 @@ def test_an_instance_that_is_lost_before_it_joined_is_learned_and_told(seen, wor
     assert told(progress) == [
         SendAlert(alert=AlertKind.JOIN_FAILED, pool="default", subjects=("i-1",), text=f"i-1 in a {words}")
     ]
-    assert progress.lessons == (JoinFailed(pool="default", instance="i-1", at=seen.at),)
+    unlisted = not seen.instances
+    assert progress.lessons == (JoinFailed(pool="default", instance="i-1", at=seen.at, unlisted=unlisted),)
     assert effects(progress) == []
     assert closed(progress).outcome is Outcome.FAILED
 

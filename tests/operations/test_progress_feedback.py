@@ -80,6 +80,14 @@ def test_one_join_ends_the_trouble():
     assert pool_after([join_failed(), joined, join_failed()]).join_trouble.failures == 1
 
 
+def test_an_instance_that_ec2_never_listed_may_still_run():
+    """So it counts against max for a while, like a member that EC2 no longer lists."""
+    known = PoolMemory(vanished={"i-0": after(-60)})
+    unlisted = JoinFailed(pool="default", instance="i-1", at=NOON, unlisted=True)
+    assert pool_after([unlisted], known).vanished == {"i-0": after(-60), "i-1": NOON}
+    assert pool_after([join_failed()], known).vanished == {"i-0": after(-60)}
+
+
 def test_people_are_told_from_the_second_failed_join_on():
     once = apply_feedback(NOTHING, [join_failed()], POLICY, NOON)
     twice = apply_feedback(once, [join_failed(60)], POLICY, after(60))

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from unittest.mock import patch
 
+import pytest
+
 from nodefleet.engine import decide
 from nodefleet.engine.signals import pending_pods
 from nodefleet.model.inventory import Notice, NoticeKind
@@ -79,6 +81,20 @@ def test_one_that_is_handled_is_not():
     cluster.warned([notice])
     cluster.world.advance(300)
     assert Rule.UNHANDLED not in broken(cluster)
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_of_one_that_a_person_uncordons_an_iteration_must_have_known(observed):
+    cluster = shop().must_live()
+    world = cluster.world
+    worker = spot_worker(world)
+    world.interrupt(worker)
+    world.parts("a function").store.record(Notice(instance=worker, kind=NoticeKind.SPOT_INTERRUPTION, at=world.now))
+    world.person.uncordon(world.kube.node_of(worker).name)
+    if observed:  # and yet it did nothing
+        world.runs["a function"].looked_at = world.now
+    world.advance(300)
+    assert (Rule.UNHANDLED in broken(cluster)) is observed
 
 
 def test_one_that_ends_soon_after_it_takes_pods_again_is_not():

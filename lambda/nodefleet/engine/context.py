@@ -261,8 +261,8 @@ class PoolContext:
         )
 
     def is_measurable(self, worker: Worker) -> bool:
-        """There should be figures of it by now."""
-        if not worker.is_capacity or worker.node is None or not worker.node.ready:
+        """Its node is ready for so long that figures of it should exist, whether or not it is about to leave."""
+        if worker.node is None or not worker.node.ready:
             return False
         since = worker.node.ready_changed_at
         return since is None or self.seen.at - since >= self.policy.trust.stale_after

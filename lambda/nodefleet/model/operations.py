@@ -291,6 +291,7 @@ class JoinFailed:
     pool: str
     instance: str
     at: datetime
+    unlisted: bool = False  # EC2 has never listed it, so its end is not known either: it may still run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

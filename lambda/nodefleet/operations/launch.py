@@ -98,7 +98,8 @@ def track_joins(launch: Launch, seen: Observation, policy: Policy, fleet: Sequen
         elif instance not in launch.lost and (fate := _fate(launch, worker, seen, policy)) is not _Fate.BOOTING:
             launch = replace(launch, lost=(*launch.lost, instance))
             if fate is not _Fate.TAKEN:
-                lessons.append(JoinFailed(pool=launch.pool, instance=instance, at=seen.at))
+                unlisted = fate is _Fate.VANISHED
+                lessons.append(JoinFailed(pool=launch.pool, instance=instance, at=seen.at, unlisted=unlisted))
                 steps.extend(
                     _report_fate(launch, instance, fate, policy, markable=_may_be_marked(launch, worker, seen, policy))
                 )

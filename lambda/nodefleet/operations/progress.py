@@ -107,7 +107,10 @@ def _apply_feedback(known: PoolMemory, lesson: Feedback, rules: Pool) -> PoolMem
         case Shortfall():
             return replace(known, losses=_with_owed(known.losses, lesson, rules))
         case JoinFailed(at=at):
-            return replace(known, join_trouble=_more_trouble(known.join_trouble, at, rules.health))
+            # EC2's list may be behind: an instance that it gave and does not list counts against max for a while.
+            vanished = {**known.vanished, lesson.instance: at} if lesson.unlisted else known.vanished
+            trouble = _more_trouble(known.join_trouble, at, rules.health)
+            return replace(known, join_trouble=trouble, vanished=vanished)
         case Joined():
             return replace(known, join_trouble=None)
         case DrainFailed():

@@ -6,7 +6,7 @@ is written on the node instead.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from nodefleet.model.decision import Decision, PoolDecision
@@ -47,6 +47,7 @@ class Accounts:
         self._opened: set[str] = set()  # operations that a recorded decision opened
         self._assigned: set[tuple[str, str]] = set()  # instance and pool, by a recorded plan
         self._let_in: set[tuple[str, str]] = set()  # node and removal: uncordons that stand in a recorded plan
+        self.answered: dict[str, datetime] = {}  # instances that a stored launch names, and since when
         self.illegible: set[str] = set()  # instances whose notices nobody can read: what EC2 said of them is not known
 
     # ── effects ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -114,6 +115,8 @@ class Accounts:
             if changes.decision.decision.level is not Level.PARTIAL:
                 self._saw(run, changes, changes.decision.decision)
         for operation in changes.put:
+            if isinstance(operation, Launch):
+                self.answered = {**dict.fromkeys(operation.instances, self._world.now), **self.answered}
             if operation.id not in self._opened:
                 detail = f"operation {operation.id} was opened without a decision"
                 self._guard.broken(run.name, Rule.UNRECORDED, detail)

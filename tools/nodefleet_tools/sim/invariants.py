@@ -102,11 +102,15 @@ class Guard:
         return not machine.failed and self._world.now - machine.launched_at < rules.health.join_limit
 
     def _can_be_known(self, machine: Machine, run: Run) -> bool:
-        """EC2 lists nothing, and no ready worker shows that this is wrong: then only fresh answers tell of machines."""
+        """While EC2 lists nothing and no ready worker shows that this is wrong, a run knows only what EC2 answered to
+        launches: it has to count an instance of a stored answer until EC2 should have listed it and for
+        `cleanup_after` more, and one whose answer was lost until the first of these times."""
         since = (run.looked_at or self._world.now) - OLD_VIEW
         nodes = [node for node in self._world.kube.nodes.values() if node.pool and node.ready]
         told = any(node.ready_changed_at and node.ready_changed_at <= since for node in nodes)
-        fresh = self._world.now - machine.launched_at < self._world.policy.interval
+        rules, answered = self._world.policy.pool(machine.pool) or Pool(), self.accounts.answered.get(machine.id)
+        counted = self._world.policy.interval + (rules.budgets.cleanup_after if answered else timedelta(0))
+        fresh = self._world.now - (answered or machine.launched_at) < counted - 2 * self.clock_error
         return self._world.ec2.hidden_since is None or told or fresh
 
     def _is_taken(self, machine: Machine) -> bool:

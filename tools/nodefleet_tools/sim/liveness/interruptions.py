@@ -2,12 +2,14 @@
 
 The events come through a queue, and what is recorded of them is seen by the function that recorded it and by every run.
 Demanded of Spot warnings that were in the table for `_TIME` or longer while everything answered; less is EC2's doing.
+A node that a person uncordons during the warning takes pods until the next iteration begins, which may be an interval
+away: only from then on its time counts.
 """
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from nodefleet.model.inventory import Notice, NoticeKind
+from nodefleet.model.inventory import Node, Notice, NoticeKind
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 
@@ -40,5 +42,11 @@ class Interruptions(Check):
             node = world.kube.node_of(notice.instance)
             live = notice.instance in machines and machines[notice.instance].live
             warned = notice.kind is NoticeKind.SPOT_INTERRUPTION and live
-            if warned and node is not None and node.ready and not node.cordoned:
+            if warned and node is not None and node.ready and not node.cordoned and self._was_observed(node):
                 self._recorded.setdefault(notice.instance, now)
+
+    def _was_observed(self, node: Node) -> bool:
+        """An iteration has begun since a person last uncordoned it."""
+        uncordoned = self.world.guard.uncordoned_at.get(node.name)
+        begun = (run.looked_at for run in self.world.runs.values())
+        return uncordoned is None or any(at is not None and at >= uncordoned for at in begun)
