@@ -213,6 +213,10 @@ class Store(Protocol):
         """Somebody urgent came: whoever holds the lease looks again before it lets go."""
         ...
 
+    def wakes(self) -> int:
+        """How often an urgent run came so far: a pausing run compares it with the count that its iteration saw."""
+        ...
+
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         """The lease, if it is free or expired for longer than `skew`."""
         ...

@@ -188,8 +188,10 @@ class StoreContract:
     # ── waking ──
 
     def test_somebody_can_wake_before_anything_exists(self, store: Store):
+        assert store.wakes() == 0
         store.wake()
         assert (store.state().wake, store.state().fence) == (1, 0)
+        assert store.wakes() == 1
         assert take(store).fence == 1
 
     def test_every_wake_up_counts(self, world: StoreWorld):

@@ -171,7 +171,8 @@ def test_while_nodes_boot_for_waiting_pods_it_looks_every_ten_seconds_within_its
     cluster.world.deploy("shop", replicas=2, cpu=500)
     ran = cluster.tick()
     assert ran.looks > 3
-    assert cluster.calls.count("time.sleep") == ran.looks - 1
+    assert cluster.calls.count("time.sleep") == 5 * (ran.looks - 1)  # with a check for urgent runs every two seconds
+    assert cluster.calls.count("store.wakes") == 4 * (ran.looks - 1)
     assert cluster.world.now - cluster.began <= timedelta(seconds=120 + 110)
     assert cluster.world.waiting_pods() == []
 
@@ -247,6 +248,27 @@ def test_a_wake_at_any_moment_of_a_run_is_followed_by_a_look(number, moment):
     assert cluster.world.violations == []
     if other.held:
         assert any(decision.decision.pools[0].action.value == "grow" for decision in cluster.world.table.decisions)
+
+
+def second_iteration_of(cluster: Cluster, *hooks: Hook) -> float:
+    """Seconds from the first iteration of a run that requeues to its second."""
+    cluster.world.deploy("shop", replicas=2, cpu=500)
+    cluster.tick(*hooks)
+    first, second, *_ = [line.fields["seconds"] for line in cluster.world.lines if "look" in line.fields]
+    return second - first
+
+
+def test_a_pausing_run_begins_its_next_iteration_within_seconds_of_an_urgent_one():
+    cluster = empty()
+    urgent = when("time.sleep", Moment.AFTER, lambda: cluster.run("urgent", urgent=True))
+    assert second_iteration_of(cluster, urgent) == pytest.approx(2, abs=0.5)
+
+
+def test_a_pausing_run_that_cannot_read_the_wake_ups_pauses_as_long_as_ever():
+    cluster = empty()
+    away = when("store.wakes", Moment.BEFORE, raising(UnavailableError("DynamoDB", "throttled")))
+    assert second_iteration_of(cluster, away) == pytest.approx(10, abs=0.5)
+    assert any("cannot be read" in line for line in lines(cluster))
 
 
 def test_a_run_that_is_woken_when_its_time_is_up_says_so_and_lets_go():

@@ -38,6 +38,9 @@ class DryStore:
     def wake(self) -> None:
         """Nobody hears of it."""
 
+    def wakes(self) -> int:
+        return self._read().wake
+
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease:  # noqa: ARG002  # the port's
         """Always granted: it keeps nobody from acting."""
         self._fence = max(self._fence, self._read().fence) + 1

@@ -47,6 +47,9 @@ class Burst:
     """Looking again inside one run while another look could change something."""
 
     every: timedelta = setting(timedelta(seconds=10), SECONDS, "as often as a node or a drain changes", above=0)
+    wake_check: timedelta = setting(
+        timedelta(seconds=2), SECONDS, "a pausing run checks so often whether an urgent one came", above=0
+    )
     budget: timedelta = setting(timedelta(seconds=110), SECONDS, "of each tick, so that runs do not overlap", above=0)
     reserve: timedelta = setting(
         timedelta(seconds=15), SECONDS, "a step that could outlive the run by this much is not begun", at_least=0

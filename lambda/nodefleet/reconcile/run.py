@@ -100,7 +100,7 @@ def _looks(parts: Runtime, lease: Lease, policy: Policy, started: datetime) -> R
         ahead = next_duration([*state.journal.iterations, *took][-rules.remembered :], rules)
         pause = timedelta(0) if came.at_once else rules.every
         if came.again and _has_time(parts, rules, started, pause, ahead):
-            parts.time.sleep(pause)
+            _pause(parts, pause, rules, state.wake)
             continue
         if parts.store.release(lease, state.wake):
             return RunResult(looks=looks, decision=came.decision, did=did)
@@ -120,6 +120,25 @@ def _has_time(parts: Runtime, rules: Burst, started: datetime, pause: timedelta,
     """For a pause and a look: within this run's share of the tick, and before it is stopped from outside."""
     used = parts.time.now() - started
     return used + pause < rules.budget and parts.time.remaining() > pause + ahead + rules.reserve
+
+
+def _pause(parts: Runtime, pause: timedelta, rules: Burst, seen: int) -> None:
+    """Until the next iteration is due, or an urgent run came since this one counted `seen` of them."""
+    until = parts.time.now() + pause
+    while (left := until - parts.time.now()) > timedelta(0):
+        parts.time.sleep(min(left, rules.wake_check))
+        if parts.time.now() < until and _woken(parts, seen):
+            return
+
+
+def _woken(parts: Runtime, seen: int) -> bool:
+    try:
+        return parts.store.wakes() != seen
+    except NodeFleetError as error:
+        parts.telemetry.warn(
+            f"Whether an urgent run came cannot be read; the next iteration is not begun early: {error}"
+        )
+        return False
 
 
 def _let_go(parts: Runtime, lease: Lease) -> None:

@@ -35,6 +35,9 @@ class Overlay:
     def wake(self) -> None:
         self.store.wake()
 
+    def wakes(self) -> int:
+        return self.store.wakes()
+
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         return self.store.acquire(owner, now, until, skew)
 

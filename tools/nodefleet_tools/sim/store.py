@@ -33,6 +33,9 @@ class SimStore:
     def wake(self) -> None:
         self._table.wake += 1
 
+    def wakes(self) -> int:
+        return self._table.wake
+
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         held = self._table.lease
         if held is not None and held.owner != owner and now <= held.expires + skew:

@@ -94,6 +94,10 @@ def wake(table: Table) -> None:
     table.update(codec.LEASE, "ADD #wake :one", {":one": 1})
 
 
+def wakes(table: Table) -> int:
+    return max((number(item, "wake") for item in table.read(codec.LEASE, codec.LEASE)), default=0)
+
+
 def release(table: Table, lease: Lease, seen: int | None) -> bool:
     condition = _OURS if seen is None else f"{_OURS} AND #wake = :seen"
     values: dict[str, Scalar] = {":owner": lease.owner, ":fence": lease.fence, ":seen": seen or 0, ":false": False}
@@ -210,6 +214,9 @@ class DynamoStore:
 
     def wake(self) -> None:
         wake(self._table)
+
+    def wakes(self) -> int:
+        return wakes(self._table)
 
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         return acquire(self._table, owner, now, until, skew)
