@@ -218,7 +218,8 @@ class Master(pulumi.ComponentResource):
         """By its checksum, so that no machine ever gets half of one and half of another: first the new one is there,
         then `current` names it, then the old one goes."""
         folder = programs_folder(self._cluster.id)
-        text = pulumi.Output.all(self._needs.backups.name, release).apply(lambda known: self._program_text(*known))
+        known = pulumi.Output.all(self._needs.backups.name, release, self._needs.wake_topic)
+        text = known.apply(lambda facts: self._program_text(*facts))
         digest = text.apply(lambda program: sha256(program.encode()).hexdigest())
         name = digest.apply(lambda checksum: f"{folder}/{checksum}")
         program = self._object(f"{self._name}-program", name, text, "text/x-shellscript")
@@ -243,7 +244,7 @@ class Master(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(self._own, opts or pulumi.ResourceOptions()),
         )
 
-    def _program_text(self, bucket: str, release: K3s) -> str:
+    def _program_text(self, bucket: str, release: K3s, wake_topic: str) -> str:
         needs, cluster, arch = self._needs, self._cluster, self._cluster.master_arch
         return userdata.server(
             userdata.Server(
@@ -262,6 +263,9 @@ class Master(pulumi.ComponentResource):
                 snapshot_cron=cluster.master.snapshot_cron,
                 snapshots_kept=cluster.master.snapshots,
                 updates=cluster.master.updates,
+                cluster=cluster.id,
+                wake_topic=wake_topic,
+                watcher=manifests.WATCHER,
             )
         )
 

@@ -112,7 +112,7 @@ def test_with_lean_one_bad_run_rings_nothing_and_an_outage_rings_when_it_did():
 
 def test_what_is_counted_was_measured():
     day = requests()
-    assert day["runs"] == 24 * 30 + 1  # every two minutes, and one that was woken
+    assert 24 * 30 < day["runs"] < 24 * 30 + 20  # every two minutes, and urgent ones
     assert day["looks"] >= day["runs"]
     assert day["write_units"] > 2 * day["looks"]  # a transaction counts twice
 

@@ -350,6 +350,33 @@ def test_the_manifests_are_there_before_k3s_starts(machine):
 
 
 @runs
+def test_the_watcher_for_pending_pods_runs_with_a_login_of_its_own_and_no_rights_on_the_machine(machine, tmp_path):
+    assert as_server(machine).code == 0
+    unit = machine.file("etc/systemd/system/node-fleet-pending.service")
+    assert "DynamicUser=yes" in unit
+    assert "TOPIC=arn:aws:sns:ap-southeast-1:123456789012:node-fleet-dev-wake" in unit
+    assert machine.noted("units/node-fleet-pending.service.active") == ""
+    assert "token" not in unit
+    assert "K10" not in unit
+
+    assert machine.ask(PROGRAM, "pending-login", RUNTIME_DIRECTORY=str(tmp_path)).code == 0
+    assert (tmp_path / "token").read_text().endswith("-of-pending-watcher\n")
+    assert (tmp_path / "ca.crt").read_text().startswith("-----BEGIN CERTIFICATE-----")
+    assert (tmp_path / "token").stat().st_mode & 0o077 == 0
+
+
+@runs
+def test_a_watcher_that_does_not_start_does_not_keep_the_server_from_starting(machine):
+    as_server(machine)
+    (machine.world / "units" / "node-fleet-pending.service.active").unlink()
+    machine.faults(start_node_fleet_pending=1)
+    ran = as_server(machine)
+    assert ran.code == 0, ran.said
+    assert "the watcher for pending pods does not start" in ran.said
+    assert "the server is up" in ran.said
+
+
+@runs
 def test_a_server_that_starts_again_changes_nothing_but_its_login(machine):
     as_server(machine)
     files, versions, login = machine.files(), machine.noted("versions").splitlines(), login_in(machine, API)

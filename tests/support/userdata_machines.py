@@ -26,6 +26,9 @@ SERVER_SETTINGS = userdata.Server(
     snapshots_kept=28,
     updates="security",
     programs="server/dev-shop",
+    cluster="dev-shop",
+    wake_topic="arn:aws:sns:ap-southeast-1:123456789012:node-fleet-dev-wake",
+    watcher="pending-watcher",
 )
 BOOTSTRAP = userdata.Bootstrap(
     region="ap-southeast-1", bucket="node-fleet-dev-backups", programs="server/dev-shop", restore="newest"

@@ -89,6 +89,7 @@ case $1 in
   is-active) [[ -e $W/units/$unit.active ]] ;;
   start | restart)
     fails start && exit 1
+    fails "start-${unit%.service}" && exit 1
     [[ -e $ROOT/etc/systemd/system/$unit ]] || exit 5
     touch "$W/units/$unit.active"
     if [[ $unit == k3s.service ]]; then
@@ -243,11 +244,11 @@ class Sandbox:
         )
         return Ran(code=ran.returncode, said=ran.stdout + ran.stderr)
 
-    def ask(self, path: str, *arguments: str, given: str = "") -> Ran:
+    def ask(self, path: str, *arguments: str, given: str = "", **environment: str) -> Ran:
         """Runs a program that the machine has."""
         ran = subprocess.run(  # noqa: S603  # what the script under test wrote
             [str(self.root / path.lstrip("/")), *arguments],
-            env={"PATH": f"{self._bin}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C"},
+            env={"PATH": f"{self._bin}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C", **environment},
             input=given,
             capture_output=True,
             text=True,

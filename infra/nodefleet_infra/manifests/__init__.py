@@ -21,6 +21,7 @@ from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL
 
 NAMESPACE = "node-fleet"
 ACCOUNT = "autoscaler"  # the ServiceAccount that the functions are
+WATCHER = "pending-watcher"  # the one of the unit on the server that wakes them
 EVERY = "15s"  # readings are worked out as often as they are scraped
 NODE_LABELS = (CAPACITY_LABEL, POOL_LABEL, TYPE_LABEL, ZONE_LABEL)  # what metrics tell of nodes
 
@@ -74,6 +75,7 @@ def rendered(site: Site) -> dict[str, str]:
     alertmanager = {"alertmanager.yml": configuration("alertmanager", site)}
     manifests = {
         "autoscaler": _dumped(*_autoscaler()),
+        "pending-watcher": _dumped(*_pending_watcher()),
         "node-exporter": _manifest("node-exporter", site),
         "kube-state-metrics": _manifest("kube-state-metrics", site),
         "prometheus": _with_map("prometheus", prometheus, site),
@@ -172,20 +174,28 @@ def _config_map(name: str, data: Mapping[str, str], labels: Mapping[str, str] | 
 
 def _autoscaler() -> tuple[dict[str, Any], ...]:
     """Who the functions are in the cluster, and what they may do there: what the code says that it needs."""
-    name = f"{NAMESPACE}-{ACCOUNT}"
     rules: list[dict[str, Any]] = [
         {"apiGroups": [each.group], "resources": [each.resource], "verbs": list(each.verbs)} for each in NEEDED
     ]
-    rules.append({"nonResourceURLs": list(NEEDED_PATHS), "verbs": ["get"]})
+    return _account(ACCOUNT, [*rules, {"nonResourceURLs": list(NEEDED_PATHS), "verbs": ["get"]}])
+
+
+def _pending_watcher() -> tuple[dict[str, Any], ...]:
+    """The server's unit that wakes the functions (userdata/pending.py) watches pods, and may do nothing else."""
+    return _account(WATCHER, [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}])
+
+
+def _account(account: str, rules: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
+    name = f"{NAMESPACE}-{account}"
     return (
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}},
-        {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": NAMESPACE}},
+        {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": [*rules]},
         {
             "apiVersion": f"{_RBAC}/v1",
             "kind": "ClusterRoleBinding",
             "metadata": {"name": name},
             "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
         },
     )
 

@@ -4,7 +4,8 @@ A worker's user data is its whole script: another one makes another version of i
 server's is `bootstrap.sh` alone, because other user data would replace the server: it fetches the server's program from
 S3, by its checksum, and the program follows what the stack deploys.
 
-A script is common.sh, registry.sh, upkeep.sh for the server, and its own file behind a head of assignments. Nothing is
+A script is common.sh, registry.sh, upkeep.sh for the server, and its own file behind a head of assignments; one of the
+server's holds pending.py, the program of a unit. Nothing is
 put into the middle of a script, so what shellcheck reads is what runs. Nothing in it is secret either: whoever may
 describe an instance can read its user data.
 """
@@ -45,6 +46,9 @@ class Server:
     snapshot_cron: str
     snapshots_kept: int
     updates: str  # off, security or security-and-reboot
+    cluster: str  # its id
+    wake_topic: str  # ARN
+    watcher: str  # the ServiceAccount that watches for unschedulable pods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,10 @@ def server(settings: Server, *, root: str = "") -> str:
         "SNAPSHOT_CRON": settings.snapshot_cron,
         "SNAPSHOTS_KEPT": str(settings.snapshots_kept),
         "UPDATES": settings.updates,
+        "CLUSTER": settings.cluster,
+        "WAKE_TOPIC": settings.wake_topic,
+        "WATCHER": settings.watcher,
+        "WATCHER_PROGRAM": files(__package__).joinpath("pending.py").read_text("utf-8"),
     }
     return _script("server", root, settings, values)
 

@@ -6,6 +6,7 @@ readonly NAMESPACE=node-fleet
 readonly RESTORING="$STATE/restoring"
 readonly APPLIED="$STATE/applied" # the checksum of the program that last came to its end
 readonly UNAPPLIED="$RUN/unapplied" # there while K3s may run with other files than those that are there
+readonly WATCHER_FILE=/usr/local/lib/node-fleet/pending.py
 readonly AT_EVERY_START="$ROOT/var/lib/cloud/scripts/per-boot/node-fleet"
 : "${RESTORE:=newest}" # what user data says
 mkdir -p "$STATE"
@@ -172,6 +173,40 @@ Persistent=true
 [Install]
 WantedBy=timers.target
 UNIT
+  keep "$ROOT$WATCHER_FILE" 0755 <<<"$WATCHER_PROGRAM"
+  # A user of its own, who can write nowhere; root only makes its login, which is new at every start.
+  keep "$UNITS/node-fleet-pending.service" 0644 <<UNIT
+[Unit]
+Description=Wakes the autoscaler when pods find no node
+After=k3s.service network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+DynamicUser=yes
+RuntimeDirectory=node-fleet-pending
+ExecStartPre=+$command pending-login
+ExecStart=/usr/bin/python3 -u $WATCHER_FILE
+Environment=SERVER=127.0.0.1:6443 REGION=$REGION CLUSTER=$CLUSTER TOPIC=$WAKE_TOPIC
+Environment=AWS_RETRY_MODE=standard AWS_MAX_ATTEMPTS=3 AWS_PAGER=
+Restart=always
+RestartSec=5s
+RuntimeMaxSec=12h
+TimeoutStartSec=10min
+MemoryMax=192M
+CPUQuota=50%
+TasksMax=32
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+SystemCallFilter=@system-service
+
+[Install]
+WantedBy=multi-user.target
+UNIT
   # Stops before K3s does: what happened since the last snapshot is not lost with the machine.
   keep "$UNITS/node-fleet-snapshot.service" 0644 <<UNIT
 [Unit]
@@ -242,6 +277,19 @@ publish_agent_token() {
   publish "$AGENT_TOKEN_SECRET" <<<"$token"
 }
 
+# ── the watcher ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Alertmanager wakes the autoscaler too, only later: a watcher that does not start must not fail the boot.
+watch_pending_pods() { service node-fleet-pending.service || say 'the watcher for pending pods does not start'; }
+
+make_pending_login() {
+  retry 300 account_is_there "$WATCHER"
+  retry 120 login_is_made "$WATCHER"
+  printf '%s\n' "$TOKEN" >"$RUNTIME_DIRECTORY/token"
+  printf '%s\n' "$CA" >"$RUNTIME_DIRECTORY/ca.crt"
+  chown --reference="$RUNTIME_DIRECTORY" "$RUNTIME_DIRECTORY/token" "$RUNTIME_DIRECTORY/ca.crt"
+}
+
 # ── what is called ───────────────────────────────────────────────────────────────────────────────────────────────
 
 boot() {
@@ -279,6 +327,7 @@ boot() {
   CHANGED=0
   write_units
   if ((CHANGED)); then systemctl daemon-reload; fi
+  watch_pending_pods
   CHANGED=0
   service node-fleet-snapshot.service
   service node-fleet-keep.timer
@@ -321,12 +370,15 @@ case ${1:-boot} in
     step 'taking a last snapshot'
     snapshot last
     ;;
+  pending-login) # for node-fleet-pending.service
+    make_pending_login
+    ;;
   metrics-login) # for curl -u
     find_metrics_login
     echo "$METRICS_USER:$METRICS_PASSWORD"
     ;;
   *)
-    say "no such command: $1 (boot, keep, updates, snapshot or metrics-login)"
+    say "no such command: $1 (boot, keep, updates, snapshot, pending-login or metrics-login)"
     exit 2
     ;;
 esac

@@ -54,12 +54,12 @@ find_metrics_login() {
 
 # ── the functions' login ─────────────────────────────────────────────────────────────────────────────────────────
 
-account_is_there() { kubectl -n "$NAMESPACE" get serviceaccount "$ACCOUNT" -o name; }
+account_is_there() { kubectl -n "$NAMESPACE" get serviceaccount "$1" -o name; }
 
 # The API server may give less time than it was asked for: what it says counts.
 login_is_made() {
   local made
-  made=$(kubectl -n "$NAMESPACE" create token "$ACCOUNT" --duration="${LOGIN_SECONDS}s" \
+  made=$(kubectl -n "$NAMESPACE" create token "$1" --duration="${LOGIN_SECONDS}s" \
     -o 'jsonpath={.status.token} {.status.expirationTimestamp}') &&
     CA=$(kubectl -n "$NAMESPACE" get configmap kube-root-ca.crt -o 'jsonpath={.data.ca\.crt}') || return 1
   TOKEN=${made% *}
@@ -69,14 +69,14 @@ login_is_made() {
 # Both in one secret. Without Prometheus's the functions still get theirs: a fleet may grow by the pods that wait.
 publish_login() {
   local metrics='' known
-  retry 300 account_is_there || return 1
+  retry 300 account_is_there "$ACCOUNT" || return 1
   if retry 60 find_metrics_login; then
     metrics=", \"metrics_username\": \"$METRICS_USER\", \"metrics_password\": \"$METRICS_PASSWORD\""
   fi
   known=$(sha256sum <<<"$metrics")
   if (($(seconds_in login-expiry) - EPOCHSECONDS > LOGIN_SECONDS / 2)) &&
     [[ $known == "$(cat "$STATE/metrics-login" 2>/dev/null)" ]]; then return; fi
-  retry 120 login_is_made || return 1
+  retry 120 login_is_made "$ACCOUNT" || return 1
   publish "$API_SECRET" <<<"{\"server\": \"https://$ADDRESS:6443\", \"token\": \"$TOKEN\", \"ca\": \"${CA//$'\n'/\\n}\\n\"$metrics}" ||
     return 1
   echo "$known" >"$STATE/metrics-login"

@@ -10,7 +10,7 @@ from datetime import timedelta
 from nodefleet_tools.sim.kube import Kube
 
 GATHER_SECONDS = 0.5  # infra: userdata/pending.py
-APART_SECONDS = 4.0  # infra: userdata/pending.py
+APART_SECONDS = 3.0  # infra: userdata/pending.py
 DELIVERY_SECONDS = 1.5  # the AWS CLI starts, SNS delivers, Lambda starts a warm function
 
 
