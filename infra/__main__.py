@@ -1,4 +1,5 @@
-"""What `pulumi up` runs: the configuration is checked, everything is declared, and what people need to know is told."""
+"""What `pulumi up` runs: the configuration is checked, everything is declared, and what operators need to know is
+told."""
 
 import pulumi
 import pulumi_aws as aws

@@ -3,7 +3,7 @@
     python -m layers.build             for Lambda: arm64, Python 3.13, into build/arm64-py313/
     python -m layers.build --here      for this machine and this Python, to try the artefact out
 
-pip chooses the wheels for the platform, so neither Docker nor another machine is needed. The versions and their hashes
+pip chooses the wheels for the platform, so neither Docker nor another instance is needed. The versions and their hashes
 stand in layers/requirements.txt. What was downloaded is kept in build/wheels/, and what is up to date is not built
 again: the second time needs neither network nor patience.
 """
@@ -168,7 +168,7 @@ def inputs_of(target: Target) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-# ── for people ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── for operators ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -27,7 +27,7 @@ class Archive:
 
 
 def files_in(folder: Path) -> dict[str, Path]:
-    """By the names that they have in an archive, in the same order on every machine."""
+    """By the names that they have in an archive, in the same order on every instance."""
     named = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     return {name: named[name] for name in sorted(named) if not _is_generated(name)}
 

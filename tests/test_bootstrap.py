@@ -278,7 +278,8 @@ def test_of_fifty_runs_at_once_one_acts_on_dynamodb_local(account, monkeypatch, 
 
 
 def test_a_moved_api_server_is_found_after_two_calls_that_nobody_answered(deployed, monkeypatch):
-    """Its address stands in the deployment's record, its certificate in the secret: a warm function reads both anew."""
+    """Its address stands in the deployment's record, its certificate in the secret: a warm function reads both
+    again."""
     asked: list[str] = []
 
     class Away:

@@ -41,7 +41,7 @@ TICK = timedelta(seconds=120)
 
 @dataclass
 class World:
-    """Machines join after a while, pods go where there is room, evicted pods come back as waiting ones."""
+    """Instances join after a while, pods go where there is room, evicted pods come back as waiting ones."""
 
     policy: Policy
     now: datetime = NOON

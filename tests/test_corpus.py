@@ -19,7 +19,7 @@ ALERTS_OF_DECISIONS = {
     AlertKind.CLEANUP_NEEDS_PERSON,
     AlertKind.DEGRADED,
     AlertKind.INTERRUPTED,
-    AlertKind.MANY_SICK,
+    AlertKind.MANY_UNHEALTHY,
     AlertKind.MARKET_RESTORED,
     AlertKind.NODE_IN_DOUBT,
     AlertKind.NO_BENEFIT,
@@ -29,8 +29,8 @@ ALERTS_OF_DECISIONS = {
     AlertKind.RESTING_COST,
     AlertKind.ROTATION_BLOCKED,
     AlertKind.SCALE_DOWN_BLOCKED,
-    AlertKind.SICK,
-}  # the others are sent by operations, the loop or people: tests/messages.json has all
+    AlertKind.UNHEALTHY,
+}  # the others are sent by operations, the loop or operators: tests/messages.json has all
 RARE = {KeepReason.NOT_WHOLE, KeepReason.PODS_UNKNOWN}  # tests/engine has them; no simulated day does
 
 

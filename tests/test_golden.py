@@ -1,4 +1,5 @@
-"""What people read is what the golden files hold. If it is meant to change: `make golden`, and read the difference."""
+"""What operators read is what the golden files hold. If it is meant to change: `make golden`, and read the
+difference."""
 
 from pathlib import Path
 

@@ -338,7 +338,7 @@ def test_a_change_that_is_told_of_late_still_leaves_a_warnings_time():
     ("why", "phase"),
     [
         (RemovalReason.VOLUNTARY, Phase.CORDONED),
-        (RemovalReason.SICK, Phase.CORDONED),
+        (RemovalReason.UNHEALTHY, Phase.CORDONED),
         (RemovalReason.INTERRUPTED, Phase.INTERRUPTED),
     ],
 )

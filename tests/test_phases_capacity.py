@@ -53,7 +53,7 @@ def test_what_is_not_capacity_may_still_occupy():
         instances=[instance(5), instance(6)],
         nodes=[node(6, ready=False, ready_changed_at=after(-600))],
     )
-    # 0 leaves, 1 is doomed, 2 and 3 are ready, 5 never joined, 6 is sick
+    # 0 leaves, 1 is interrupted, 2 and 3 are ready, 5 never joined, 6 is unhealthy
     assert count(seen) == Count(ready=2, leaving=1, interrupted=1, failed=2, occupied=5)
 
 
@@ -168,7 +168,7 @@ def test_a_member_that_ec2_takes_while_it_leaves_is_a_loss_after_all():
 
 
 def test_a_sick_member_is_a_loss_even_while_it_is_removed():
-    seen = look(3, operations=(leaving(2, RemovalReason.SICK),))
+    seen = look(3, operations=(leaving(2, RemovalReason.UNHEALTHY),))
     assert [loss.worker for loss in lost(seen, ("i-002",)).losses] == ["i-002"]
 
 

@@ -1,4 +1,4 @@
-"""What must hold for every look, whatever it shows. Found by hypothesis, not by example."""
+"""What must hold for every iteration, whatever it shows. Found by hypothesis, not by example."""
 
 import json
 from dataclasses import replace
@@ -48,7 +48,7 @@ def policies(draw):
 
 
 def _worker(number, state):
-    """The machine, the node and the notice of one worker in this state."""
+    """The instance, the node and the notice of one worker in this state."""
     machine, member, notice = instance(number), node(number), None
     match state:
         case "booting":
@@ -265,7 +265,7 @@ def test_a_repeated_look_buys_nothing_twice(seen, memory, policy, forgets):
     opened = [step.operation for step in only(first).plan if isinstance(step, Create)]
     replaced = {step.operation for step in only(first).plan if isinstance(step, CancelRemoval)}
     assume(not replaced)
-    gone = first.memory.pool("default").vanished  # would be worked out again from the members of the look before
+    gone = first.memory.pool("default").vanished  # would be worked out again from the members of the iteration before
     pool = replace(memory.pool("default"), losses=(), members=(), vanished=gone)
     lost_nothing = replace(first.memory, pools={"default": pool})
     before = lost_nothing if forgets else first.memory

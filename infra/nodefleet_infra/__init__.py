@@ -8,7 +8,7 @@ network                       a VPC (vpc, addresses), who may talk to whom (grou
 state, records                the table, the buckets, the secrets; the stack's own records in the table
 messaging                     topics and dead-letter queues
 iam, iam_ec2, statements      what each role may do
-master, workers, machines     the K3s server, the launch template of each pool; userdata, manifests, k3s: what they run
+master, workers, instances    the K3s server, the launch template of each pool; userdata, manifests, k3s: what they run
 functions, autoscaler         the four functions, as data and as resources; artefacts: what `make layers` built
 schedules                     who starts them, and when
 alarms, monitoring            what is watched, dashboards

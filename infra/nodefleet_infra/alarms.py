@@ -152,7 +152,7 @@ def _several_runs(reminder: Alarm, schedule: ScheduleConfig) -> Alarm:
 
 
 def _of_master(names: Names, cluster: Cluster, instance: Text | str) -> Alarm:
-    """EC2's own checks of the machine. One that is gone tells nothing: then the API server's alarm rings."""
+    """EC2's own checks of the instance. One that is gone tells nothing: then the API server's alarm rings."""
     checks = Series(namespace=EC2, metric="StatusCheckFailed", dimensions={"InstanceId": instance}, statistic="Minimum")
     key = "master-status-check"
     name = names.of(cluster.name, key)

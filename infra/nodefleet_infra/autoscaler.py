@@ -190,7 +190,7 @@ class Autoscaler(pulumi.ComponentResource):
         )
 
     def _tell(self, topic: str) -> None:
-        """Alarms reach `notify`, and people through it."""
+        """Alarms reach `notify`, and operators through it."""
         subscribe(
             f"notify-{topic}",
             self.aliases[NOTIFY.name, LIVE],

@@ -2,7 +2,7 @@
 
     make bill      writes the table of docs/deploy.md; a test fails while the page says anything else
 
-The machines are the cluster's: they would be there without an autoscaler. Its own part is the rest.
+The instances are the cluster's: they would be there without an autoscaler. Its own part is the rest.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The stack's configuration: what stands in Pulumi.<stack>.yaml, with its defaults and the reason for each.
 
 How a pool scales, what it buys and how its nodes are labelled is its policy (docs/policy.md), which stands under the
-cluster as it would in a file of its own. Here is what a policy does not know: networks, machines, schedules.
+cluster as it would in a file of its own. Here is what a policy does not know: networks, instances, schedules.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,9 @@ class ExistingVpc:
 class NetworkConfig:
     zones: tuple[str, ...] = ()  # two or more; named, so that none moves when AWS adds one
     cidr: str = "10.20.0.0/16"  # beside K3s's own 10.42.0.0/16 and 10.43.0.0/16
-    workers: Literal["public", "private"] = "public"  # public: an address each, closed groups; private: NAT, dearer
+    workers: Literal["public", "private"] = (
+        "public"  # public: an address each, closed groups; private: NAT, more expensive
+    )
     nat: Literal["one", "each-zone"] = "one"  # for private workers: cheaper, or without a zone in common
     existing: ExistingVpc | None = None
 
@@ -139,14 +141,14 @@ class MasterConfig:
     snapshots: int = 28  # how many are kept: a week
     # Installed every day. A new kernel counts from the next start: by hand, or with a minute's notice.
     updates: Literal["off", "security", "security-and-reboot"] = "security"
-    restore: str = "newest"  # what a new machine takes up: the newest snapshot, `nothing`, or one by its name
+    restore: str = "newest"  # what a new instance takes up: the newest snapshot, `nothing`, or one by its name
     allow_replacement: bool = False  # true: `up` may replace a production stack's server; set it for that one time
     grafana: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """A pool's machines, beside what its policy says of them."""
+    """A pool's instances, beside what its policy says of them."""
 
     disk_gb: int = 20
     image: str = ""  # an AMI; empty: the newest Amazon Linux 2023
@@ -190,7 +192,7 @@ class StackConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A pool's machines as its policy and its configuration want them."""
+    """A pool's instances as its policy and its configuration want them."""
 
     name: str
     arch: Arch

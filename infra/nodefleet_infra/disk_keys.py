@@ -2,7 +2,7 @@
 
 EC2 makes a disk with the rights of whoever launches. An On-Demand worker is launched in the autoscaler's name: its role
 has the statement below. A Spot worker is launched by AWS's own roles for Spot and fleets, which only a grant on the key
-lets in; without one the machine ends at once with Client.InternalError.
+lets in; without one the instance ends at once with Client.InternalError.
 """
 
 from collections.abc import Sequence

@@ -57,7 +57,7 @@ class NetworkFacts:
     functions_group: Text
     groups: Mapping[str, ClusterGroups]  # by cluster id
     dualstack: tuple[str, ...]  # services that the functions call by their dual-stack address
-    ready: tuple[pulumi.Resource, ...]  # routes: without them a machine boots into the void
+    ready: tuple[pulumi.Resource, ...]  # routes: without them an instance boots into the void
     reachable: Mapping[str, Text] = field(default_factory=dict)  # zone → subnet that the internet can reach
     public: bool = True  # master and workers get out by addresses of their own; false: by NAT
 
@@ -102,7 +102,7 @@ def backup_prefix(cluster: str) -> str:
     return f"etcd/{cluster}"
 
 
-# ── machines ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── instances ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class MasterNeeds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterFacts:
-    address: Text  # 10.20.0.10: stays when the machine is replaced
+    address: Text  # 10.20.0.10: stays when the instance is replaced
     api_server: Text  # https://10.20.0.10:6443
     prometheus: Text  # http://10.20.0.10:9090
     instance: Text  # its id

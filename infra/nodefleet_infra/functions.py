@@ -3,8 +3,8 @@
 Each is started through an alias, never directly. An alias points at a version, so that going back is moving it, and
 retries are set by alias:
 
-    tick      the schedule. A run that failed or came late is not worth repeating: the next one looks anyway
-    urgent    alerts, people, EC2. Nobody says these again
+    tick      the schedule. A run that failed or came late is not worth repeating: the next one iterations anyway
+    urgent    alerts, operators, EC2. Nobody says these again
     live      everything else
 """
 
@@ -49,7 +49,7 @@ RECONCILE = Function(
 )
 INTERRUPTION = Function(
     name="interruption",
-    says="What EC2 says of its instances: doomed nodes are drained at once",
+    says="What EC2 says of its instances: interrupted nodes are drained at once",
     timeout=150,
     # A Spot warning is stale after two minutes, but a scheduled change is worth hearing hours later.
     aliases=(Alias(name=URGENT, retries=2, age=3600),),

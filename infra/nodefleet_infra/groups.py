@@ -1,4 +1,4 @@
-"""Who may talk to whom. Rules name groups, never addresses, so they hold for machines that come and go.
+"""Who may talk to whom. Rules name groups, never addresses, so they hold for instances that come and go.
 
 From outside nobody gets in anywhere: no SSH (Session Manager needs no open port), no API server, no Prometheus.
 """
@@ -74,7 +74,7 @@ class Groups(pulumi.ComponentResource):
         for rule in ALLOWED:
             name = f"{cluster.name}-{rule.target}-{rule.port}-from-{rule.source}"
             self._let_in(name, groups[rule.target], groups[rule.source], rule, cluster.id)
-            if rule.source == "functions":  # machines may call out anyway, see below
+            if rule.source == "functions":  # instances may call out anyway, see below
                 self._let_out(f"{name}-out", self.functions, rule.port, group=groups[rule.target], why=rule.why)
         for machines in ("master", "workers"):
             # Image registries and package mirrors have no fixed addresses.

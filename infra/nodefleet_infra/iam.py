@@ -2,7 +2,7 @@
 
 reconcile, interruption   the loop: both may come to do anything that a run does
 notify, report            the messenger and the weekly report
-worker, master            the machines
+worker, master            the instances
 scheduler                 what starts the functions by the clock
 
 Nothing here is granted that a test has not seen used (tests/infra/test_least_privilege.py), and the same test holds
@@ -121,7 +121,7 @@ def _lambda(function: str, facts: Facts) -> tuple[Statement, ...]:
     return (written, Statement(sid="SetAside", actions=("sqs:SendMessage",), resources=(queue,)))
 
 
-# ── the machines ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the instances ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,14 +148,14 @@ class MasterArns:
 
 
 def worker(arns: WorkerArns) -> tuple[Statement, ...]:
-    """Join, pull images of this account, and let people in by Session Manager. Every pod that is not kept from the
+    """Join, pull images of this account, and let operators in by Session Manager. Every pod that is not kept from the
     metadata service could do the same, so there is nothing more."""
     return (_secrets(arns.agent_token), *_images(arns.place), *_session_manager(arns.place))
 
 
 def master(arns: MasterArns) -> tuple[Statement, ...]:
     """It fills its cluster's secrets and reads back what a replaced master needs; keeps its snapshots in its own place;
-    takes its manifests and its program, which it cannot change; wakes the autoscaler; tells people of readings and
+    takes its manifests and its program, which it cannot change; wakes the autoscaler; tells operators of readings and
     of itself. To see whether the bucket is there K3s lists it, without a prefix."""
     kept = f"{arns.backups}/{backup_prefix(arns.cluster)}/*"
     read = tuple(f"{arns.backups}/{folder}/*" for folder in (arns.manifests, arns.programs))

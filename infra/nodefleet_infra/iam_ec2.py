@@ -61,7 +61,7 @@ _INTERFACES_SEEN = ("ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets")
 
 
 def seeing(*, machines: bool = True) -> Statement:
-    """EC2 lets nobody see only some of its machines. What types offer and cost is no secret anyway."""
+    """EC2 lets nobody see only some of its instances. What types offer and cost is no secret anyway."""
     types = ("ec2:DescribeInstanceTypes", "ec2:DescribeSpotPriceHistory")
     actions = ("ec2:DescribeInstances", *types) if machines else types
     return Statement(sid="See", actions=actions, resources=("*",))
@@ -144,7 +144,7 @@ def _affordable(clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
 
 
 def keeping(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
-    """What may happen to machines that run."""
+    """What may happen to instances that run."""
     instances = _any(place, "instance")
     own_workers = {
         f"aws:ResourceTag/{TAG_CLUSTER}": tuple(cluster.cluster for cluster in clusters),

@@ -1,9 +1,9 @@
-"""The release of K3s that machines run: one version, known by its checksum."""
+"""The release of K3s that instances run: one version, known by its checksum."""
 
 from nodefleet_infra.config import Arch, K3s
 
 # What a new cluster gets, if its configuration names none; one that is there keeps its own. The checksums stand in the
-# release's sha256sum-amd64.txt and sha256sum-arm64.txt. A machine that downloads anything else does not start.
+# release's sha256sum-amd64.txt and sha256sum-arm64.txt. An instance that downloads anything else does not start.
 RELEASE = K3s(
     version="v1.36.4+k3s1",
     sha256={

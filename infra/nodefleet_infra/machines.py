@@ -10,7 +10,7 @@ from nodefleet_infra.config import Arch
 from nodefleet_infra.facts import Text
 from nodefleet_infra.statements import trust
 
-# Without a way for a hop more, no pod but those on the host's network reaches the machine's role.
+# Without a way for a hop more, no pod but those on the host's network reaches the instance's role.
 METADATA: Mapping[str, Any] = {
     "http_endpoint": "enabled",
     "http_tokens": "required",
@@ -32,7 +32,7 @@ def image(given: str, arch: Arch) -> Text:
 def profile(
     name: str, full: str, says: str, policy: pulumi.Input[str], tags: Mapping[str, str], opts: pulumi.ResourceOptions
 ) -> tuple[aws.iam.Role, aws.iam.RolePolicy, aws.iam.InstanceProfile]:
-    """A role for machines, with its one policy, and the profile by which a machine gets it."""
+    """A role for instances, with its one policy, and the profile by which an instance gets it."""
     role = aws.iam.Role(name, name=full, description=says, assume_role_policy=trust("ec2"), tags=dict(tags), opts=opts)
     allowed = aws.iam.RolePolicy(name, role=role.id, policy=policy, opts=opts)
     return role, allowed, aws.iam.InstanceProfile(name, name=full, role=role.name, tags=dict(tags), opts=opts)

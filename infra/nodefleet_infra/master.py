@@ -1,11 +1,11 @@
 """The K3s server of one cluster.
 
-Its address belongs to a network interface of its own, so that it stays when the machine is replaced: workers and
-functions never learn that there was another one. What the machine knows lies in S3 and Secrets Manager; a new one takes
-up the newest snapshot (docs/deploy.md). Manifests and the machine's own program lie in S3 too and are fetched every few
-minutes: changing them does not replace the machine. Changing its user data does, which therefore is a small bootstrap
-that stays the same from release to release. Which release of K3s a cluster has is remembered there as well, so that
-another version of this program does not bring another one along.
+Its address belongs to a network interface of its own, so that it stays when the instance is replaced: workers and
+functions never learn that there was another one. What the instance knows lies in S3 and Secrets Manager; a new one
+takes up the newest snapshot (docs/deploy.md). Manifests and the instance's own program lie in S3 too and are fetched
+every few minutes: changing them does not replace the instance. Changing its user data does, which therefore is a small
+bootstrap that stays the same from release to release. Which release of K3s a cluster has is remembered there as well,
+so that another version of this program does not bring another one along.
 """
 
 import json
@@ -99,7 +99,7 @@ class Master(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=needed,
-                delete_before_replace=True,  # the interface can be in one machine only
+                delete_before_replace=True,  # the interface can be in one instance only
                 protect=self._needs.production and not config.allow_replacement,
                 # That AWS has a newer image is no reason to replace a server that runs.
                 ignore_changes=[] if config.image else ["ami"],
@@ -215,7 +215,7 @@ class Master(pulumi.ComponentResource):
         return kept.content.apply(read)
 
     def _program(self, release: pulumi.Output[K3s]) -> list[pulumi.Resource]:
-        """By its checksum, so that no machine ever gets half of one and half of another: first the new one is there,
+        """By its checksum, so that no instance ever gets half of one and half of another: first the new one is there,
         then `current` names it, then the old one goes."""
         folder = programs_folder(self._cluster.id)
         known = pulumi.Output.all(self._needs.backups.name, release, self._needs.wake_topic)
@@ -282,8 +282,8 @@ class Master(pulumi.ComponentResource):
     # ── what whoever deploys must know ───────────────────────────────────────────────────────────────────────────
 
     def _tell_of_replacement(self, interface: aws.ec2.NetworkInterface, machine: aws.ec2.Instance) -> None:
-        """A preview knows the id of what stays, and not of what is to be made. So a machine without an id at an address
-        that has one is another machine for a cluster that is there already."""
+        """A preview knows the id of what stays, and not of what is to be made. So an instance without an id at an
+        address that has one is another instance for a cluster that is there already."""
         if not pulumi.runtime.is_dry_run():
             return
 

@@ -1,6 +1,6 @@
 """Topics and queues: how parts of the stack hear of each other, and where lies what nobody could take.
 
-    wake          Alertmanager and people → a run, now
+    wake          Alertmanager and operators → a run, now
     critical      alarms that cannot wait, also those of Prometheus on the master → e-mail and Slack
     warning       the others → Slack
 
@@ -123,7 +123,7 @@ class Messaging(pulumi.ComponentResource):
         full = self._names.of("alarms")
         key = aws.kms.Key(
             "alarms",
-            description="Alarms on their way to people",
+            description="Alarms on their way to operators",
             enable_key_rotation=True,
             deletion_window_in_days=_KEY_DELETION_DAYS,
             policy=json.dumps(self._key_policy()),

@@ -122,7 +122,7 @@ def _metric(series: Series, period: int) -> aws.cloudwatch.MetricAlarmMetricQuer
     }
 
 
-# ── links for people ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── links for operators ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def dashboard_link(names: Names, region: str) -> str:

@@ -1,6 +1,6 @@
 """Every name and tag, derived from project and stack, so that two stacks in one account never meet.
 
-A cluster's id carries the stack too. It is the tag by which the autoscaler knows its own machines: were `shop` of one
+A cluster's id carries the stack too. It is the tag by which the autoscaler knows its own instances: were `shop` of one
 stack and `shop` of another the same, each would take the other's workers for its own.
 """
 

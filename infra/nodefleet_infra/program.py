@@ -40,7 +40,7 @@ from nodefleet_infra.workers import Workers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One cluster's machines."""
+    """One cluster's instances."""
 
     cluster: Cluster
     master: MasterFacts
@@ -55,7 +55,7 @@ def declare(
     *,
     webhook: pulumi.Output[str] | None = None,
 ) -> dict[str, pulumi.Input[object]]:
-    """Declares everything and gives what a person wants to know of it. Nothing of that is secret."""
+    """Declares everything and gives what an operator wants to know of it. Nothing of that is secret."""
     names = Names(project=stack.project, stack=stack.name, extra=stack.config.tags)
     config, ids = stack.config, stack.cluster_ids()
     needed = LEAN_METRICS if config.autoscaler.lean else METRICS

@@ -1,4 +1,4 @@
-"""Alarms on a policy's own readings where Prometheus has them: its rules, which Alertmanager brings to people.
+"""Alarms on a policy's own readings where Prometheus has them: its rules, which Alertmanager brings to operators.
 
 A reading is recorded first, as the policy asks for it, and watched by that record: whatever PromQL somebody wrote
 stands by itself, and may be a scalar, which cannot be compared. Why Prometheus and not the loop: docs/decisions/011.
@@ -17,7 +17,7 @@ from nodefleet_infra.names import Names
 from nodefleet_infra.watched_readings import Measure, Watch, watched
 
 READING, NODES = "node_fleet:reading", "node_fleet:nodes"
-TELL = {"tell": "warning"}  # by which Alertmanager knows what is for people
+TELL = {"tell": "warning"}  # by which Alertmanager knows what is for operators
 
 _EXPRESSIONS = {
     Measure.LEVEL: "max by (pool) ({reading})",

@@ -34,7 +34,7 @@ def deployed(
     subnets: Mapping[str, str],  # zone → subnet
     prices: Mapping[str, float],
     own_usd: Mapping[str, float],
-    reconcile: str,  # the function that an order of a person starts
+    reconcile: str,  # the function that an order of an operator starts
     dashboard: str,
     logs: str,
 ) -> str:

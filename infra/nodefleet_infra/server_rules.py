@@ -22,7 +22,7 @@ from nodefleet_infra.names import Names
 DISK_USED_PERCENT = 85  # etcd stops at the first write that fails; of 40 GB Prometheus may take 20
 LATE_SNAPSHOTS = 2.0  # times the longest pause that the schedule has: one may fail, two may not
 LATE_FIGURES = timedelta(minutes=30)  # the timer comes every five minutes
-LOGIN_LEFT = timedelta(hours=8)  # of 24 h, renewed from 12 h on: four hours of failing, and a third of a day to mend it
+LOGIN_LEFT = timedelta(hours=8)  # of 24 h, renewed from 12 h on: four hours of failing, and a third of a day to fix it
 LATE_UPDATES = timedelta(days=3)  # they come every day
 LATE_REBOOT = timedelta(days=7)  # a new kernel counts from the next start only
 

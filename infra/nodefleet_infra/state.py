@@ -4,8 +4,8 @@ In a production stack all of it is protected: Pulumi refuses to delete or replac
 whole, in its preview. A bucket's own settings are never deleted before the bucket: one that stays because it holds
 something, or because somebody unprotected the wrong resource, stays private, encrypted, versioned and TLS-only.
 
-Secrets are made empty. The master fills its own; Slack's webhook comes from a person. None passes through Pulumi unless
-somebody wants it to (`pulumi config set --secret node-fleet:slackWebhook`).
+Secrets are made empty. The master fills its own; Slack's webhook comes from an operator. None passes through Pulumi
+unless somebody wants it to (`pulumi config set --secret node-fleet:slackWebhook`).
 """
 
 import json

@@ -1,7 +1,7 @@
 """The workers of one cluster: a launch template for each pool, from which the autoscaler launches them.
 
 What differs between launches is not in a template: subnet and market stand in the request. The type does too; that of
-the template is only for a person who launches one by hand.
+the template is only for an operator who launches one by hand.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """The one place where adapters meet the loop. Every part can be replaced by another, such as the simulation's.
 
-A warm function keeps what is dear to make (clients, connections, the catalogue of types) from run to run. Libraries are
-imported where they are needed: `notify` never loads the Kubernetes client.
+A warm function keeps what is expensive to make (clients, connections, the catalogue of types) from run to run.
+Libraries are imported where they are needed: `notify` never loads the Kubernetes client.
 """
 
 import os
@@ -162,7 +162,7 @@ def cluster_clients(cluster: str, store: Store) -> ClusterClients:
         if known:
             shared_clients().present.warn(f"The deployment's record cannot be read, going by what it was: {error}")
             return known
-        # A doomed node is drained all the same: its cluster's login has a name that needs no record.
+        # An interrupted node is drained all the same: its cluster's login has a name that needs no record.
         shared_clients().present.warn(f"The deployment's record cannot be read, going by names: {error}")
         return connect(Deployment(cluster=cluster), store)
     fresh = connect(deployment or Deployment(cluster=cluster), store)
@@ -194,7 +194,7 @@ def _kubernetes(deployment: Deployment, store: Store) -> "ReconnectingCluster":
     connected_before = False
 
     def connect() -> Connected:
-        """The first time by the record that was just read; anew, by what it says now."""
+        """The first time by the record that was just read; again, by what it says now."""
         nonlocal known, connected_before
         from nodefleet.adapters.kubernetes.client import CallLimits  # noqa: PLC0415
         from nodefleet.adapters.kubernetes.cluster import KubernetesCluster  # noqa: PLC0415  # loads the client

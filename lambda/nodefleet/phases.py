@@ -44,8 +44,8 @@ _MACHINES = {
 
 _UNDER = {
     RemovalReason.VOLUNTARY: OpenOperation.LEAVING,
-    RemovalReason.INTERRUPTED: OpenOperation.DOOMED,
-    RemovalReason.SICK: OpenOperation.SICK,
+    RemovalReason.INTERRUPTED: OpenOperation.INTERRUPTED,
+    RemovalReason.UNHEALTHY: OpenOperation.UNHEALTHY,
 }
 
 
@@ -128,7 +128,7 @@ def is_withdrawn(notices: Sequence[Notice], why: RemovalReason, rules: Pool, now
 
 
 def is_overdue(removal: Removal, rules: RemovalRules, now: datetime) -> bool:
-    """The same of the removal that a notice has opened: its deadline is when EC2 was to take the machine."""
+    """The same of the removal that a notice has opened: its deadline is when EC2 was to take the instance."""
     return now >= removal.deadline + rules.false_alarm_after
 
 
@@ -224,7 +224,7 @@ def _nodes_with_movable_pods(seen: Observation) -> frozenset[str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PhaseResolver:
-    """What is needed of a look to tell each worker's phase."""
+    """What is needed of an iteration to tell each worker's phase."""
 
     now: datetime
     policy: Policy
@@ -322,7 +322,7 @@ class _PhaseResolver:
             return Membership.NONE
         away = self.now - (node.ready_changed_at or self.now)
         sick = away >= health.not_ready_limit or silent_for(node, health, self.now) >= health.silent_limit
-        return Membership.SICK if sick else Membership.UNREADY
+        return Membership.UNHEALTHY if sick else Membership.UNREADY
 
     def _step_of_leaving(self, node: Node | None, removal: Removal) -> Phase:
         if node is None or (self.busy is not None and node.name not in self.busy):
@@ -332,7 +332,7 @@ class _PhaseResolver:
 
 def _under(operation: Operation | None, notice: Notice | None) -> OpenOperation:
     if notice is not None:
-        return OpenOperation.DOOMED
+        return OpenOperation.INTERRUPTED
     match operation:
         case None:
             return OpenOperation.NOTHING
@@ -345,7 +345,7 @@ def _under(operation: Operation | None, notice: Notice | None) -> OpenOperation:
 
 
 # ── capacity and losses ──────────────────────────────────────────────────────────────────────────────────────────────
-# What the pool's workers are worth: capacity, what counts against max, and who was lost since the last look.
+# What the pool's workers are worth: capacity, what counts against max, and who was lost since the last iteration.
 
 
 _FAILED = (Phase.JOIN_FAILED, Phase.UNHEALTHY)
@@ -426,9 +426,9 @@ def track_members(
     now: datetime,
     looked_at: datetime | None = None,
 ) -> PoolMembers:
-    """Losses are workers that went without our doing and without a person holding them back; they are replaced.
+    """Losses are workers that went without our doing and without an operator holding them back; they are replaced.
 
-    `before` are the members at the last look. A worker that came after it and is taken already is one of them too.
+    `before` are the members at the last iteration. A worker that came after it and is taken already is one of them too.
     """
     by_id = {worker.id: worker for worker in workers}
     before = [*before, *(worker.id for worker in workers if _came_and_goes(worker, looked_at))]

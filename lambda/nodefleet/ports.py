@@ -54,7 +54,7 @@ class LaunchResult:
 class Cloud(Protocol):
     def instances(self) -> tuple[Instance, ...]:
         """All instances that carry the cluster's tag, control plane and recently terminated ones included. All pages,
-        or an error: a list with a gap would look like lost machines."""
+        or an error: a list with a gap would look like lost instances."""
         ...
 
     def instance(self, identity: str) -> Instance | None:
@@ -119,7 +119,7 @@ class Cluster(Protocol):
 
     def cordon(self, cordon: Cordon, instance: str) -> None:
         """Unschedulable, tainted and annotated in one patch. ChangedError if it is not `instance`'s node any more, not
-        a worker, or cordoned by a person. A cordon of our own is overwritten."""
+        a worker, or cordoned by an operator. A cordon of our own is overwritten."""
         ...
 
     def uncordon(self, node: str, removal: str) -> None:
@@ -177,7 +177,7 @@ class LeaseHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Everything in the table that a look needs, read at one go and consistently."""
+    """Everything in the table that an iteration needs, read at one go and consistently."""
 
     fence: int = 0  # of the lease, whoever has it
     wake: int = 0  # how often somebody urgent has come so far
@@ -237,7 +237,7 @@ class Store(Protocol):
         ...
 
     def order(self, command: Command, event: Event) -> None:
-        """What a person wants from now on. It takes the place of the same kind of command for the same pool."""
+        """What an operator wants from now on. It takes the place of the same kind of command for the same pool."""
         ...
 
     def withdraw(self, command: Command, event: Event) -> None: ...
@@ -248,7 +248,7 @@ class Store(Protocol):
 
 
 class History(Protocol):
-    """What was recorded earlier, newest first. For people, not for the loop."""
+    """What was recorded earlier, newest first. For operators, not for the loop."""
 
     def decisions(self, limit: int, before: datetime | None = None) -> tuple[DecisionRecord, ...]: ...
 
@@ -259,7 +259,7 @@ class History(Protocol):
     def policies(self) -> tuple[PolicyVersion, ...]: ...
 
     def apply(self, version: PolicyVersion, event: Event) -> None:
-        """Put a new policy version in force; ChangedError if somebody else made that number meanwhile."""
+        """Put a new policy version in force; ChangedError if another writer made that number meanwhile."""
         ...
 
 
@@ -273,7 +273,7 @@ class Archive(Protocol):
         ...
 
 
-# ── policy and people ────────────────────────────────────────────────────────────────────────────────────────────
+# ── policy and operators ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Policies(Protocol):

@@ -73,7 +73,7 @@ def test_a_login_goes_into_the_header(login, header):
 
 
 def test_a_netrc_or_proxy_of_the_machine_does_not_count(monkeypatch, tmp_path):
-    (tmp_path / "netrc").write_text("machine 127.0.0.1 login eve password wrong\n")
+    (tmp_path / "netrc").write_text("instance 127.0.0.1 login eve password wrong\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with prometheus(one(1)) as server:

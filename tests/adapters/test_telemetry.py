@@ -284,7 +284,7 @@ def test_no_metrics_are_no_line():
     assert run.stream.getvalue() == ""
 
 
-# ── for a person ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── for an operator ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_at_a_terminal_a_line_is_a_sentence():

@@ -1,4 +1,4 @@
-"""`nodefleet decide`, as a person and a program meet it."""
+"""`nodefleet decide`, as an operator and a program meet it."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def file(tmp_path):
     return write
 
 
-# ── for people ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── for operators ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_growing_is_told_with_its_reason_bounds_votes_and_plan():
@@ -69,7 +69,7 @@ def test_growing_is_told_with_its_reason_bounds_votes_and_plan():
 
 def test_bounds_stand_in_the_order_of_their_rank():
     page = run("-", text=f"{SPIKE}last_grow: 2m", columns=200).stdout
-    ranks = re.findall(r"^ +(signal|damping|window|person|limit|safety) +[≥≤]", page, re.MULTILINE)
+    ranks = re.findall(r"^ +(signal|damping|window|operator|limit|safety) +[≥≤]", page, re.MULTILINE)
     assert [rank for rank, _ in groupby(ranks)] == ["signal", "damping", "limit"]
 
 
@@ -101,7 +101,7 @@ def test_each_pool_has_its_own_page_and_a_dry_run_says_so(file):
 def test_what_concerns_the_cluster_and_a_poor_level_are_told():
     text = "observation: {at: 2026-11-16T12:00:00Z, kubernetes: {kind: missing, cause: timeout}}"
     page = run("-", text=text, columns=200).stdout
-    assert "Cluster: tell people (degraded): Level partial: Kubernetes unknown: timeout." in page
+    assert "Cluster: tell operators (degraded): Level partial: Kubernetes unknown: timeout." in page
     assert "Level: partial\n" in page
     assert "none was heard" in page
 

@@ -26,7 +26,7 @@ HOOK = "https://hooks.slack.com/services/T0/B0/secret-part"
 
 @pytest.fixture
 def shop(deployed: Deployed, monkeypatch) -> Deployed:
-    """A deployment that has what a person would have given it."""
+    """A deployment that has what an operator would have given it."""
     site = deployed.site
     site.server.on("get", "", lambda: setattr(site.server, "date", format_datetime(datetime.now(UTC), usegmt=True)))
     site.workers(2)
@@ -52,7 +52,7 @@ def shop(deployed: Deployed, monkeypatch) -> Deployed:
     )
     deployed.put_secret("node-fleet/slack-of-doctor", {"url": HOOK})
     monkeypatch.setenv(settings.SLACK, "node-fleet/slack-of-doctor")
-    # AWS's clients are dear to make.
+    # AWS's clients are expensive to make.
     monkeypatch.setattr(command.QuietConnection, "session", bootstrap.shared_clients().session, raising=False)
     deployed.tick()
     return deployed
@@ -190,7 +190,7 @@ def test_without_a_cluster_s_name_there_is_nothing_to_look_at(shop, monkeypatch)
 def some_findings(monkeypatch):
     told = [
         Checked(name="Table", findings=(fine("is there"), hint("no backups", "Turn them on"))),
-        Checked(name="Bucket", findings=(wrong(f"{HOOK} is not one", "Mend it"),)),
+        Checked(name="Bucket", findings=(wrong(f"{HOOK} is not one", "Fix it"),)),
     ]
     monkeypatch.setattr(command, "examine", lambda _: iter(told))
     monkeypatch.setattr(command, "checks", lambda _: ())

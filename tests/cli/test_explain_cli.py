@@ -14,7 +14,7 @@ from support.worlds import Cluster, empty, shop, spot_worker
 
 
 def busy() -> Cluster:
-    """Pods wait, and the first look grows the fleet."""
+    """Pods wait, and the first iteration grows the fleet."""
     return shop(workers=3, replicas=12, cpu=900)
 
 

@@ -1,4 +1,4 @@
-"""`nodefleet pause`, `resume`, `scale` and `commands`, as a person meets them."""
+"""`nodefleet pause`, `resume`, `scale` and `commands`, as an operator meets them."""
 
 import json
 from dataclasses import replace
@@ -272,7 +272,7 @@ def test_commands_that_have_ended_are_not_in_force(world, terminal):
     assert words(terminal("commands"))[1].startswith("scale to 5 default")
 
 
-# ── people ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── operators ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_who_gives_an_order_is_user_and_host(monkeypatch):

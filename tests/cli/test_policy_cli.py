@@ -1,4 +1,4 @@
-"""The command line of the policy, as a person meets it."""
+"""The command line of the policy, as an operator meets it."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`nodefleet policy apply`, `versions` and `rollback`, as a person meets them."""
+"""`nodefleet policy apply`, `versions` and `rollback`, as an operator meets them."""
 
 import json
 

@@ -30,7 +30,7 @@ custom: [{kind: threshold, name: orders, reading: orders}]
 
 @pytest.fixture
 def grown() -> Cluster:
-    """One look that grew the fleet, and some of which nothing came."""
+    """One iteration that grew the fleet, and some of which nothing came."""
     cluster = shop(workers=3, replicas=12, cpu=900)
     for _ in range(3):
         cluster.look()
@@ -105,7 +105,7 @@ def test_the_last_ones_are_told_a_line_each(ask, grown):
 
 
 def test_what_comes_out_otherwise_is_told_side_by_side(ask, grown):
-    """As after a change of the code: here of the policy that was archived with the look."""
+    """As after a change of the code: here of the policy that was archived with the iteration."""
     world = grown.world
     question = question_of(world)
     (pool,) = question.policy.pools
@@ -144,7 +144,7 @@ def test_a_record_that_was_cut_is_compared_as_far_as_it_goes(ask, grown):
 
 def test_a_look_that_nothing_came_of_has_only_figures(ask):
     said = refused(ask("replay", "2026-11-16T12:06"))
-    assert "nothing came of this look, so only its figures were kept" in said
+    assert "nothing came of this iteration, so only its figures were kept" in said
 
 
 def test_a_quiet_cluster_has_nothing_to_replay(monkeypatch):

@@ -1,4 +1,4 @@
-"""`nodefleet report`: the week that is over and the one that is running, as people and programs read them."""
+"""`nodefleet report`: the week that is over and the one that is running, as operators and programs read them."""
 
 import json
 from datetime import UTC, datetime, timedelta

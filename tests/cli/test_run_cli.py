@@ -1,4 +1,4 @@
-"""`nodefleet run`, as a person and a program meet it."""
+"""`nodefleet run`, as an operator and a program meet it."""
 
 import json
 import os
@@ -309,7 +309,7 @@ def test_a_dry_run_needs_no_table(terminal, file):
 
 
 def count_runs(number: int, number_of: str = "gauges.read") -> Hook:
-    """Somebody presses Ctrl-C in the middle of this look."""
+    """Somebody presses Ctrl-C in the middle of this iteration."""
     left = [number]
 
     def hook(call) -> None:
@@ -444,7 +444,7 @@ def test_a_single_run_ends_after_its_look_too(terminal):
     done = terminal(cluster, when("cloud.launch", Moment.AFTER, interrupt))("run", "--once", "--json")
     assert len(objects(done)) == 1
     assert done.exit_code == 0
-    assert done.stderr.endswith("Ended by SIGINT after a look; the lease is let go.\n")
+    assert done.stderr.endswith("Ended by SIGINT after an iteration; the lease is let go.\n")
     assert cluster.world.table.lease is None
 
 

@@ -27,7 +27,7 @@ GONE = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
 class Lacks(Enum):
     """What moto 5.2.5 cannot show."""
 
-    TOKENS = "ClientToken has no effect: the same request launches anew"
+    TOKENS = "ClientToken has no effect: the same request launches again"
     CAPACITY = "CreateFleet takes the first override only and never answers with Errors"
 
 
@@ -43,7 +43,7 @@ class CloudWorld(Protocol):
         ...
 
     def machine(self, cluster: str, role: str | None) -> str:
-        """A machine that somebody else started and tagged so. No role: without that tag."""
+        """An instance that another writer started and tagged so. No role: without that tag."""
         ...
 
     def is_up(self, identity: str) -> bool:
@@ -124,7 +124,7 @@ class CloudContract:
         assert [(refusal.type, refusal.kind) for refusal in answer.refusals] == [(KNOWN, RefusalKind.INVALID)]
         assert all(refusal.code and refusal.remedy for refusal in answer.refusals)
 
-    # ── whose machines ──
+    # ── whose instances ─
 
     def test_the_control_plane_is_listed_and_is_no_worker(self, world: CloudWorld):
         server = world.machine(world.cluster, ROLE_SERVER)

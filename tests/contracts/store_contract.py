@@ -221,7 +221,7 @@ class StoreContract:
         take(store, "run-2", now=after(1))
 
     def test_no_wake_up_is_lost_between_the_last_look_and_the_release(self, world: StoreWorld):
-        """Whoever comes finds the lease free, or is seen by a look of whoever holds it."""
+        """Whoever comes finds the lease free, or is seen by an iteration of whoever holds it."""
         for number in range(12):
             store = world.store(f"cluster-{number}")
             lease = take(store, "holder")
@@ -414,7 +414,7 @@ class StoreContract:
         assert store.state().operations == (launch(),)
 
     def test_telling_needs_no_lease(self, world: StoreWorld, store: Store):
-        take(store, "somebody else")
+        take(store, "another writer")
         store.tell(event())
         assert world.history().events(NOON, after(1)) == (event(),)
 
@@ -425,7 +425,7 @@ class StoreContract:
     # ── notices ──
 
     def test_a_notice_is_recorded_without_the_lease_and_once(self, store: Store):
-        take(store, "somebody else")
+        take(store, "another writer")
         store.record(notice())
         store.record(notice())
         store.record(notice(kind=NoticeKind.REBALANCE))
@@ -440,10 +440,10 @@ class StoreContract:
         store.commit(lease, Changes(retire=(notice(), notice(), notice("i-unknown"))))
         assert store.state().notices == (notice(at=after(600)),)
 
-    # ── what people want ──
+    # ── what operators want
 
     def test_an_order_needs_no_lease_and_is_told(self, world: StoreWorld, store: Store):
-        take(store, "somebody else")
+        take(store, "another writer")
         pause = Pause(pool="default", by="ann", reason="database migration", until=after(7200))
         store.order(pause, event(kind=AlertKind.PAUSED))
         assert store.state().commands == (pause,)

@@ -34,7 +34,7 @@ from support.deployed import Deployed, cold
 from support.deployed_site import name_of, written
 from support.prometheus_stand_in import vector
 
-ONE_LOOK = timedelta(seconds=24)  # what a run gets: time for a look, and for no pause
+ONE_LOOK = timedelta(seconds=24)  # what a run gets: time for an iteration, and for no pause
 _SPOT_ROLE = "AWSServiceRoleForEC2Spot"
 _CONTROLLERS = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, REPLICATION_CONTROLLERS)
 _HASH = {"pod-template-hash": "abc"}
@@ -69,7 +69,8 @@ class Fleet:
         self.deployed.put_secret(f"node-fleet/{self.site.name}/kubernetes", login)
 
     def please_doctor(self) -> None:
-        """All that a person has to give a deployment is there: what `doctor` finds wrong then is the test's doing."""
+        """All that an operator has to give a deployment is there: what `doctor` finds wrong then is the test's
+        doing."""
         iam = self.deployed.client("iam")
         if _SPOT_ROLE not in {role["RoleName"] for role in iam.list_roles()["Roles"]}:
             iam.create_role(RoleName=_SPOT_ROLE, AssumeRolePolicyDocument="{}")
@@ -104,7 +105,7 @@ class Fleet:
         return str(self._do(resource.create(body, self.namespace))["metadata"]["uid"])
 
     def pod(self, name: str, kind: str = "", uid: str = "", api: str = "apps/v1", **how: Any) -> None:
-        """On the doomed worker, of a controller that has its name."""
+        """On the interrupted worker, of a controller that has its name."""
         owner = k8s_objects.reference(kind, name, uid, api) if kind else None
         made = k8s_objects.pod(
             name, node=name_of(self.doomed), namespace=self.namespace, owner=owner, **{"labels": {"app": name}, **how}
@@ -113,7 +114,7 @@ class Fleet:
         self.cluster.admin.set_status(f"/api/v1/namespaces/{self.namespace}/pods/{name}", made["status"])
 
     def pods_of_every_kind(self) -> None:
-        """So that a look has to ask for everything that it may ask for."""
+        """So that an iteration has to ask for everything that it may ask for."""
         web = self._make(DEPLOYMENTS, "web", _workload("web"))
         above = k8s_objects.reference("Deployment", "web", web)
         labels = {"app": "web", **_HASH}
@@ -143,13 +144,13 @@ class Fleet:
         self._do(PODS.create(waits, self.namespace))
 
     def cordoned(self) -> bool:
-        """The doomed worker is."""
+        """The interrupted worker is."""
         return bool(self._do(NODES.get(name_of(self.doomed)))["spec"].get("unschedulable"))
 
     # ── what happens ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def told(self) -> dict[str, list[str]]:
-        """What people heard so far, by its kind."""
+        """What operators heard so far, by its kind."""
         a_day, now = timedelta(days=1), self.deployed.clock()
         found: dict[str, list[str]] = {}
         for event in self.deployed.history().events(now - a_day, now + a_day):
@@ -160,7 +161,7 @@ class Fleet:
         self.deployed.reconcile({"cluster": self.site.name}, ONE_LOOK)
 
     def warn(self) -> None:
-        """EC2 takes the doomed worker, or says so again."""
+        """EC2 takes the interrupted worker, or says so again."""
         self._warned_at = self._warned_at or written(self.deployed.clock())
         event = {
             "source": "aws.ec2",

@@ -26,7 +26,7 @@ RELEASE = "nodefleet.adapters.dynamodb.store:DynamoStore.release"
 LAUNCH = "nodefleet.adapters.aws.ec2:Ec2.launch"
 CLAIM = "nodefleet.adapters.dynamodb.delivery_log:DynamoDeliveryLog.claim"
 
-PATIENCE = 240.0  # seconds for whatever a test waits for: fifty processes on a busy machine take their time
+PATIENCE = 240.0  # seconds for whatever a test waits for: fifty processes on a busy instance take their time
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
     [
@@ -116,7 +116,7 @@ class Instance:
         return outcome
 
     def kill(self) -> None:
-        """As when the machine under it goes: nothing is cleaned up."""
+        """As when the instance under it goes: nothing is cleaned up."""
         self.process.kill()
         self.process.join(PATIENCE)
 

@@ -27,7 +27,7 @@ def on_dynamodb(account: None, real_parts: RunningParts) -> Iterator[None]:
     """Everything of AWS is moto's but the table."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", real_parts.dynamodb_endpoint)
-        patch.setattr(session, "TABLE_READ_SECONDS", 60)  # the first table takes its time on a busy machine
+        patch.setattr(session, "TABLE_READ_SECONDS", 60)  # the first table takes its time on a busy instance
         bootstrap.forget()
         yield
         bootstrap.forget()
@@ -66,7 +66,7 @@ class Shop:
         return "owner" not in self.lease and self.lease["scaling_in_progress"] == {"BOOL": False}
 
     def everything(self) -> tuple[Any, ...]:
-        """All that a run could change: the table, the machines, the nodes, the archive."""
+        """All that a run could change: the table, the instances, the nodes, the archive."""
         objects = self.deployed.client("s3").list_objects_v2(Bucket=self.deployed.bucket)
         archived = [each["Key"] for each in objects.get("Contents", ())]
         return self.deployed.items(), sorted(self.deployed.site.ids()), self.deployed.site.writes(), archived

@@ -1,5 +1,5 @@
 """Authorisation, decided by a real API server: the autoscaler needs all of the role that `infra/` ships and no more,
-and a right that is missing is named where people look."""
+and a right that is missing is named where operators look."""
 
 import os
 import subprocess
@@ -41,7 +41,7 @@ def fleet(cluster: AuthorisedCluster, deployed: Deployed, monkeypatch: pytest.Mo
     made.pods_of_every_kind()
     made.please_doctor()
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    # AWS's clients are dear to make.
+    # AWS's clients are expensive to make.
     monkeypatch.setattr(command.QuietConnection, "session", bootstrap.shared_clients().session, raising=False)
     yield made
     made.close()
@@ -52,7 +52,7 @@ def doctor() -> Any:
 
 
 def allow(right: Right) -> str:
-    """What people are told to do."""
+    """What operators are told to do."""
     return f"Allow get on the path {right.resource}" if right.is_path else f"Allow {right} in node-fleet's ClusterRole"
 
 
@@ -62,7 +62,7 @@ def allow(right: Right) -> str:
 def test_a_life_needs_every_right_of_the_role_and_no_other(
     fleet: Fleet, cluster: AuthorisedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the server's own audit log, from a quiet look to a node that is forgotten, and what `doctor` asks."""
+    """By the server's own audit log, from a quiet iteration to a node that is forgotten, and what `doctor` asks."""
     cluster.audited()
     fleet.look()
     done = doctor()
@@ -171,7 +171,7 @@ def happens(right: Right, fleet: Fleet) -> None:
             fleet.warn()
             fleet.machine_ends()
         case Right("get" | "create", "pods" | "pods/eviction"):
-            fleet.warn()  # the node is cordoned in the first look, and drained in the next
+            fleet.warn()  # the node is cordoned in the first iteration, and drained in the next
             fleet.look()
         case Right("get" | "patch", "events"):
             fleet.warn()
@@ -193,7 +193,7 @@ def assert_reported(right: Right, fleet: Fleet, printed: Printed) -> None:
             assert words in told["degraded"][0]
             assert printed.metrics["DegradationLevel"] == [PARTIAL]
         case Right(_, "events"):
-            # What is said on a node is for people who look at it: the work itself goes on.
+            # What is said on a node is for operators who look at it: the work itself goes on.
             assert any(words in line["message"] for line in printed.lines if line["level"] == "WARNING")
             assert fleet.cordoned()
         case Right(_, "selfsubjectaccessreviews" | "/version"):
@@ -226,7 +226,7 @@ def test_an_expired_token_is_reported_and_its_successor_taken_up_by_a_warm_funct
 def test_in_a_terminal_doctor_says_what_is_missing_and_ends_with_one(
     fleet: Fleet, cluster: AuthorisedCluster, tmp_path: Path
 ) -> None:
-    """As a person runs it on a laptop: a process of its own, KUBECONFIG, and no secret."""
+    """As an operator runs it on a laptop: a process of its own, KUBECONFIG, and no secret."""
     command = [str(Path(sys.executable).parent / "nodefleet"), "doctor"]
     lost = Right("create", "pods/eviction")
     with moto_over_http() as aws:

@@ -166,7 +166,7 @@ def test_a_node_that_comes_back_is_as_before_and_people_know(story: Story, home:
 
 
 def assert_removed(story: Story, home: Home) -> None:
-    """Node and machine are gone, and people were told."""
+    """Node and instance are gone, and operators were told."""
     node = story.homes[home]
     assert node not in story.site.nodes()
     assert node not in story.sights[-1].running
@@ -175,5 +175,5 @@ def assert_removed(story: Story, home: Home) -> None:
 
 def first_without(story: Story, machine: str) -> Sight:
     found = [sight for sight in story.sights if machine not in sight.running]
-    assert found, "the machine never ended"
+    assert found, "the instance never ended"
     return found[0]

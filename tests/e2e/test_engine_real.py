@@ -320,7 +320,7 @@ def test_what_the_page_asks_afterwards_is_answered(dev):
 
 # ── the page's other commands ────────────────────────────────────────────────────────────────────────────────────
 
-NEEDS_A_MACHINE = "is typed on the master or through it: nothing here is a machine"
+NEEDS_A_MACHINE = "is typed on the master or through it: nothing here is an instance"
 # Of each block of the page what no test runs, by how its command begins, and why.
 NOT_RUN: Mapping[tuple[str, int], Mapping[str, str]] = {
     ("5. See that it is well", 1): {"aws ssm start-session": NEEDS_A_MACHINE},

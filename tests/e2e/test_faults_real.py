@@ -24,14 +24,14 @@ from nodefleet.reconcile.audit import MAJOR
 from support.function_output import Printed
 from support.lambda_runtime import FunctionError
 
-HOLD = 30  # seconds without shrinking after a part has returned: time to grow meanwhile on a busy machine too
+HOLD = 30  # seconds without shrinking after a part has returned: time to grow meanwhile on a busy instance too
 LOOKS = 3  # while a part is away; two calm readings are enough to shrink when none is
 NOTICE = 600.0  # seconds: EC2 takes no node while a test lasts, so it does not matter how long that is
 WEB, SALE = "web", "sale"
 
 
 def fleet(least: int, gap: float = 4.0) -> dict[str, Any]:
-    """`gap` intervals without a look are a silence."""
+    """`gap` intervals without an iteration are a silence."""
     return compressed(
         limits={"min": least, "max": 8},
         cooldown={"up": 4, "down": 2},
@@ -160,7 +160,7 @@ def test_without_the_api_server_nothing_happens_and_all_is_made_up_for_when_it_r
         assert [each.decision.level is Level.PARTIAL for each in seen] == [True] * (len(seen) - 1) + [False]
         assert [each.did for each in seen[:-1]] == [()] * (len(seen) - 1)
         assert grown.decision.pools[0].target == 4
-        until(lambda: doomed not in hosts(site), "the doomed node is drained")
+        until(lambda: doomed not in hosts(site), "the interrupted node is drained")
         assert now() - began < timedelta(seconds=NOTICE), "EC2 was quicker"
         until(lambda: len(machines(site) - before) == 2, "both are replaced")
         new = machines(site) - before
@@ -190,7 +190,7 @@ def test_without_the_table_nothing_is_scaled_but_a_doomed_node_is_drained(
         until(lambda: site.workloads.unschedulable(SALE), "a pod finds no node")
         assert_fails_for_want_of_the_table(site)
         site.hardware.interrupt(doomed)
-        until(lambda: len(hosts(site)) == 6 and doomed not in hosts(site), "the doomed node's pods run elsewhere")
+        until(lambda: len(hosts(site)) == 6 and doomed not in hosts(site), "the interrupted node's pods run elsewhere")
         assert LEAVING_TAINT in {each["key"] for each in site.nodes()[doomed]["spec"]["taints"]}
         until(lambda: _failed(site, "interruption"), "the event's function fails, so that it comes again")
         assert machines(site) == before
@@ -200,7 +200,7 @@ def test_without_the_table_nothing_is_scaled_but_a_doomed_node_is_drained(
         assert grown.id == next(each.id for each in site.decisions() if each.at > began)
         assert grown.decision.level is not Level.NORMAL, "nobody noticed the silence"
         until(lambda: len(site.workloads.running(SALE)) == 1, "the pod runs")
-        until(lambda: len(set(site.ready()) - {doomed}) >= 3, "the doomed node is replaced")
+        until(lambda: len(set(site.ready()) - {doomed}) >= 3, "the interrupted node is replaced")
     assert_people_hear(site, AlertKind.INTERRUPTED, f"{doomed} (", began)
 
 

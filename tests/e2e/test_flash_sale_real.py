@@ -11,7 +11,7 @@ from e2e.site.site import Site
 from e2e.site.waiting import until
 from nodefleet.model.decision import Action
 
-# As long as rows 20:04 to 20:10 may take here, on a busy machine too.
+# As long as rows 20:04 to 20:10 may take here, on a busy instance too.
 POLICY = compressed(limits={"min": 2, "max": 10}, cooldown={"up": 60, "down": 40})
 SHOP = "shop"
 
@@ -73,7 +73,7 @@ def test_the_flash_sale_on_real_parts(site: Site) -> None:
         row = site.decided(lambda it: it.action is Action.SHRINK, "one worker leaves", since=then)
         assert (row.count.capacity, row.target) == (5, 4)
         assert "5 of 5 readings" in row.reason
-        until(lambda: len(site.hardware.instances()) == 4, "its machine is gone")
+        until(lambda: len(site.hardware.instances()) == 4, "its instance is gone")
         until(lambda: len(site.nodes()) == 4, "its node is gone")
         until(lambda: any("Scale-down: 1 node fewer" in said for said in site.told()), "Slack hears of the end")
 

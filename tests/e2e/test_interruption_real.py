@@ -13,7 +13,7 @@ from nodefleet.model.names import LEAVING_TAINT
 from nodefleet.model.operations import Create, Launch, Purpose
 
 WEB = "web"
-NOTICE = 600.0  # seconds; the test takes the machine when the time has come, however long that was
+NOTICE = 600.0  # seconds; the test takes the instance when the time has come, however long that was
 PATIENT = {"notice": NOTICE, "force_after": NOTICE - 10}
 
 
@@ -33,7 +33,7 @@ def test_a_spot_worker_that_ec2_takes_is_drained_and_replaced_on_demand(
     began = time.monotonic()
     site.hardware.interrupt(doomed)  # without the schedule: the event alone starts everything
 
-    until(lambda: LEAVING_TAINT in _taints(site, doomed), "the doomed node is cordoned")
+    until(lambda: LEAVING_TAINT in _taints(site, doomed), "the interrupted node is cordoned")
     decided = until(lambda: [each for each in site.decisions() if _launches(each)][1:], "a replacement is decided")[0]
     (launch,) = _launches(decided)
     assert "min is 4, 3 are there" in decided.decision.pools[0].reason

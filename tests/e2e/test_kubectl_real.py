@@ -1,4 +1,5 @@
-"""What a person sees with kubectl of what we did: workers that joined, one that leaves and why, and that it is gone."""
+"""What an operator sees with kubectl of what we did: workers that joined, one that leaves and why, and that it is
+gone."""
 
 import json
 import subprocess

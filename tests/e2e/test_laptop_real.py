@@ -1,4 +1,5 @@
-"""`nodefleet run` as a person starts it on a laptop: a process of its own, KUBECONFIG, and the real parts behind it."""
+"""`nodefleet run` as an operator starts it on a laptop: a process of its own, KUBECONFIG, and the real parts behind
+it."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 """A run on 1,000 nodes and 10,000 pods, measured by `benchmarks/real_cluster.py` in processes of its own.
 
-It takes some minutes and most of the machine, so it is for `NODEFLEET_E2E_FULL=1` only.
+It takes some minutes and most of the instance, so it is for `NODEFLEET_E2E_FULL=1` only.
 """
 
 import os

@@ -189,7 +189,7 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
 
 
 class Exporter(BaseHTTPRequestHandler):
-    """A machine of which a quarter is idle and 60 % of the memory is free."""
+    """An instance of which a quarter is idle and 60 % of the memory is free."""
 
     def do_GET(self) -> None:
         now = time.time()

@@ -1,4 +1,4 @@
-"""From a run to people: the records that it writes come out of DynamoDB's own stream, through the filter and in the
+"""From a run to operators: the records that it writes come out of DynamoDB's own stream, through the filter and in the
 batches that the deployment declares, and Slack gets each of them once."""
 
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ from nodefleet.adapters.kubernetes.resources import Resource
 from nodefleet.model.decision import Action
 
 SHOP = "shop"
-# As shipped, cooldown.up equals health.join_limit; long enough here for a machine that joins on a busy computer: one
+# As shipped, cooldown.up equals health.join_limit; long enough here for an instance that joins on a busy computer: one
 # that comes too late is replaced, and that is an instance more.
 RATIO = {"cooldown": {"up": 40, "down": 80}, "health": {"join_limit": 40}}
 UNHURRIED = {"cooldown": {"up": 120, "down": 240}, "health": {"join_limit": 120}}  # packing waits for no cooldown
@@ -63,7 +63,7 @@ def test_a_pod_that_the_scheduler_refuses_is_reported_and_holds_nothing(site: Si
         site.workloads.deploy("train", 1, cpu="100m", resourceClaims=claim)
         until(lambda: site.workloads.unschedulable("train"), "the scheduler refuses it")
         with site.schedule.going_on():
-            until(lambda: any("there-is-none" in said for said in site.told()), "people are told why")
+            until(lambda: any("there-is-none" in said for said in site.told()), "operators are told why")
     finally:
         site.admin.do(CLAIMS.delete("gpu", {}, NAMESPACE))
     assert len(site.hardware.instances()) == 3

@@ -1,4 +1,4 @@
-"""The policy's default queries on real series: what Prometheus measures of machines, read by the shipped adapter."""
+"""The policy's default queries on real series: what Prometheus measures of instances, read by the shipped adapter."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -32,7 +32,7 @@ POLICY = Policy(pools=tuple(Pool(name=name) for name in POOLS))
 
 @dataclass
 class Watched:
-    """Machines, the Nodes that discovery would find for them, and a Prometheus that scrapes them every second."""
+    """Instances, the Nodes that discovery would find for them, and a Prometheus that scrapes them every second."""
 
     folder: Path
     living: ExitStack

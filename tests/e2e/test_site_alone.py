@@ -47,7 +47,7 @@ def test_a_pattern_that_is_not_understood_is_an_error():
         matches({"size": [{"numeric": [">", 1]}]}, {"size": 2})
 
 
-# ── machines ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── instances ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_worker_registers_what_its_templates_user_data_says():

@@ -1,4 +1,4 @@
-"""How far a look is trusted, and what must not happen meanwhile."""
+"""How far an iteration is trusted, and what must not happen meanwhile."""
 
 from dataclasses import replace
 

@@ -58,7 +58,7 @@ def unlisted(number: int, of: int = 10):
             "w001 is unhealthy",
         ),
         (look(1, nodes=[node(1)]), "w001 is not listed by EC2"),
-        (look(1, nodes=[node(1, ready=False)]), "w001 is a node without a machine"),
+        (look(1, nodes=[node(1, ready=False)]), "w001 is a node without an instance"),
     ],
 )
 def test_workers_that_ec2_and_kubernetes_see_differently_hold_back_shrinking(seen, sentence):

@@ -1,4 +1,4 @@
-"""Whole decisions: workers that are lost, sick or left behind, and looks that cannot be trusted."""
+"""Whole decisions: workers that are lost, unhealthy or orphaned, and looks that cannot be trusted."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +20,7 @@ from support.builders import NOON, after, instance, look, node, only
 from support.decisions import KNOWN, POLICY, QUIET, alerts, bought, calm_look, doom, opened, with_pool
 from support.wording import assert_wording
 
-# ── losses, sickness, debris ─────────────────────────────────────────────────────────────────────────────────────
+# ── losses, sickness, orphans ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_lost_node_is_replaced_at_once_without_a_cooldown():
@@ -87,7 +87,7 @@ def test_a_loss_that_nobody_misses_is_not_replaced():
 
 
 def test_what_ec2_did_not_give_as_spot_is_bought_on_demand_without_waiting():
-    """A launch is opened, EC2 answers with nothing, the lesson is learned, and the next look decides."""
+    """A launch is opened, EC2 answers with nothing, the lesson is learned, and the next iteration decides."""
     first = decide(look(3, pending=1), KNOWN, POLICY)
     (asked,) = opened(first, Launch)
     short = record_answer(asked, [], [Refusal(type=name) for name in asked.types], NOON)
@@ -119,8 +119,8 @@ def test_a_sick_node_is_replaced_and_then_removed():
     first = decide(look(3, **sick), before, POLICY)
     assert (bought(first), opened(first, Removal)) == (1, [])
     second = decide(look(range(4, 8), **sick), first.memory, POLICY)
-    # the replacement is ready, so the sick one may go
-    assert [each.why for each in opened(second, Removal)] == [RemovalReason.SICK]
+    # the replacement is ready, so the unhealthy one may go
+    assert [each.why for each in opened(second, Removal)] == [RemovalReason.UNHEALTHY]
 
 
 def test_when_many_are_sick_nothing_is_replaced():
@@ -133,7 +133,7 @@ def test_when_many_are_sick_nothing_is_replaced():
     )
     decision = decide(seen, before, POLICY)
     assert (bought(decision), opened(decision, Removal)) == (0, [])
-    assert AlertKind.MANY_SICK in alerts(decision)
+    assert AlertKind.MANY_UNHEALTHY in alerts(decision)
 
 
 def test_an_orphaned_node_is_remembered_first_and_cleaned_up_later():
@@ -146,7 +146,7 @@ def test_an_orphaned_node_is_remembered_first_and_cleaned_up_later():
 
 
 def test_two_looks_must_see_the_same_thing_left_behind():
-    """First a machine without a Node, then a Node without a machine: each was seen once."""
+    """First an instance without a Node, then a Node without an instance: each was seen once."""
     unjoined = [instance(n, launched_at=after(-900 - n), failed=True) for n in (7, 8)]
     first = decide(look(3, instances=unjoined), KNOWN, POLICY)
     assert first.memory.pool("default").suspects == {"instance i-008": NOON}

@@ -1,4 +1,4 @@
-"""Whole decisions: when the fleet grows, when it shrinks, and what people and windows say."""
+"""Whole decisions: when the fleet grows, when it shrinks, and what operators and windows say."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -269,7 +269,7 @@ def test_a_removal_under_way_is_the_only_one():
     assert KeepReason.ONE_AT_A_TIME in {stay.reason for stay in only(decision).stays}
 
 
-# ── people and windows ───────────────────────────────────────────────────────────────────────────────────────────
+# ── operators and windows ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_persons_size_is_followed_without_waiting():

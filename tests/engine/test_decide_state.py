@@ -1,4 +1,4 @@
-"""Whole decisions: what is remembered from one look to the next, and whether capacity helped."""
+"""Whole decisions: what is remembered from one iteration to the next, and whether capacity helped."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Reasons as people read them."""
+"""Reasons as operators read them."""
 
 import pytest
 

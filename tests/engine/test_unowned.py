@@ -184,7 +184,7 @@ def test_a_failed_drain_is_not_tried_again_at_once():
 def test_an_unhealthy_one_is_removed_as_such():
     ill = old(8, 9, ready=False, ready_changed_at=after(-3600))
     assert removals(decide(look(3, **ill, commands=(drain(8), drain(9))), KNOWN, POLICY)) == [
-        ("i-008", RemovalReason.SICK)
+        ("i-008", RemovalReason.UNHEALTHY)
     ]
 
 

@@ -214,7 +214,7 @@ def test_a_bad_limit_is_named_even_if_the_cluster_has_a_figure():
         ({}, True),
         ({"ready": False}, False),
         ({"deleted_at": NOON}, False),
-        ({"phase": PodPhase.FAILED}, True),  # with its machine, so nobody took its Ready condition away
+        ({"phase": PodPhase.FAILED}, True),  # with its instance, so nobody took its Ready condition away
         ({"phase": PodPhase.SUCCEEDED}, True),
         ({"phase": PodPhase.FAILED, "ready": False}, False),
     ],

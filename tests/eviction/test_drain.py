@@ -87,13 +87,13 @@ def test_what_becomes_of_a_pod_when_we_remove_the_node_of_our_own_accord(change,
     assert fate(pod(**change)) == expected
 
 
-@pytest.mark.parametrize("why", [RemovalReason.INTERRUPTED, RemovalReason.SICK])
+@pytest.mark.parametrize("why", [RemovalReason.INTERRUPTED, RemovalReason.UNHEALTHY])
 @pytest.mark.parametrize("owner", [None, owned_by("ReplicaSet", gone=True)])
 def test_a_pod_without_a_controller_goes_when_the_node_is_lost_anyway(why, owner):
     assert fate(pod(owner=owner), why) == ("evict", "unmanaged")
 
 
-@pytest.mark.parametrize("why", [RemovalReason.INTERRUPTED, RemovalReason.SICK])
+@pytest.mark.parametrize("why", [RemovalReason.INTERRUPTED, RemovalReason.UNHEALTHY])
 def test_a_lost_node_keeps_its_daemons_and_its_static_pods(why):
     assert fate(pod(owner=owned_by("DaemonSet")), why) == ("leave", "daemon")
     assert fate(pod(mirror=True), why) == ("leave", "mirror")

@@ -96,7 +96,7 @@ def test_our_own_annotation_has_the_word_before_those_of_others():
 
 def test_what_a_person_cordoned_is_theirs_and_what_we_cordoned_is_ours():
     assert protected(on=worker(cordoned=True)) == NodeProtection(
-        reason=KeepReason.CORDONED_BY_PERSON, sentence="a person cordoned node w1"
+        reason=KeepReason.CORDONED_BY_OPERATOR, sentence="an operator cordoned node w1"
     )
     assert protected(on=worker(cordoned=True, removal="r-1")) is None
 
@@ -296,7 +296,7 @@ def test_a_persons_word_is_given_before_the_rules_of_caution_whatever_the_order_
     opted_out = worker(cordoned=True, annotations={"karpenter.sh/do-not-disrupt": "true"})
 
     assert reason(*late_first, on=opted_out, **more) is KeepReason.OPTED_OUT
-    assert reason(*late_first, on=worker(cordoned=True), **more) is KeepReason.CORDONED_BY_PERSON
+    assert reason(*late_first, on=worker(cordoned=True), **more) is KeepReason.CORDONED_BY_OPERATOR
     given_reasons = [reason(*late_first[:count], **more) for count in (6, 5, 4, 3, 2)]
     assert given_reasons == [
         KeepReason.POD_OPTED_OUT,

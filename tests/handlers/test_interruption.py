@@ -146,7 +146,7 @@ def test_a_doubled_event_changes_nothing(deployed):
     after = site.ids()
     deployed.interruption(event)
     assert site.ids() == after
-    assert deployed.items("state#notice#") == []  # the machine is gone, and with it what was said of it
+    assert deployed.items("state#notice#") == []  # the instance is gone, and with it what was said of it
     assert deployed.events().count("interrupted") == 1
 
 

@@ -1,4 +1,4 @@
-"""From a run to people: what `reconcile` records reaches Slack through the table's stream, each event once."""
+"""From a run to operators: what `reconcile` records reaches Slack through the table's stream, each event once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -153,7 +153,7 @@ def test_a_decision_is_recorded_told_and_archived_and_replays_to_the_same(deploy
     lease, memory = deployed.items("state#lease")[0], deployed.items("state#memory")[0]
     assert lease["scaling_in_progress"] == {"BOOL": False}
     assert "owner" not in lease
-    assert memory["node_count"] == {"N": "0"}  # as the look saw it
+    assert memory["node_count"] == {"N": "0"}  # as the iteration saw it
 
 
 def test_a_quiet_run_archives_nothing_and_tells_nothing(deployed):

@@ -158,7 +158,7 @@ def test_without_prometheus_the_fleet_does_not_shrink_and_people_hear_of_it_once
 
 @pytest.mark.parametrize("part", ["cluster", "cloud"])
 def test_without_kubernetes_or_ec2_nothing_is_launched_drained_or_cleaned_up(busy, part):
-    """Though pods wait, min is not there, and a machine has gone."""
+    """Though pods wait, min is not there, and an instance has gone."""
     crowd(busy.world)
     for machine in busy.world.workers()[:2]:
         busy.world.person.terminate(machine.id)
@@ -322,7 +322,7 @@ def full(deployed: Deployed) -> set[str]:
 
 
 def quick_tick(deployed: Deployed) -> dict[str, Any]:
-    """A run with time for one look."""
+    """A run with time for one iteration."""
     (ran,) = deployed.reconcile({"cluster": deployed.site.name}, ONE_LOOK)["runs"]
     return dict(ran)
 
@@ -434,7 +434,7 @@ def test_a_denied_list_is_said_with_its_remedy_and_counts_as_missing(deployed, c
     assert TOKEN not in printed.text
 
 
-# ── people's messages ────────────────────────────────────────────────────────────────────────────────────────────
+# ── operators's messages ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_without_slack_messages_come_again_and_the_loop_does_not_notice(deployed):

@@ -32,7 +32,8 @@ def alerts_of(graph):
 
 
 def test_lean_keeps_every_alarm_and_makes_no_dashboard():
-    """CPU and memory are then watched by Prometheus, with the same limits for as long, and told to the same people."""
+    """CPU and memory are then watched by Prometheus, with the same limits for as long, and told to the same
+    operators."""
     full, thin = deployed_stack(DEV), lean_stack()
     moved = alarms_of(full).keys() - alarms_of(thin).keys()
     assert moved == {"node-fleet-dev-shop-cpu-high", "node-fleet-dev-shop-memory-high"}

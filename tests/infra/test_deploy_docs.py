@@ -183,7 +183,7 @@ def test_a_failed_start_is_told_in_the_scripts_own_words():
 
 
 def test_no_secret_is_written_on_a_command_line():
-    """The shell's history keeps it, and every process of the machine can read it."""
+    """The shell's history keeps it, and every process of the instance can read it."""
     folders = ("docs", "infra", "layers", "lambda", "tools", "tests", "benchmarks")
     pages = [*ROOT.glob("*.md"), *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))]
     shown = "\n".join(page.read_text(encoding="utf-8") for page in pages)

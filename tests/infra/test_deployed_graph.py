@@ -3,7 +3,7 @@ environment that the program gives them, and the handlers run in it, through the
 
 Three things are not as in AWS. moto answers only at the ordinary addresses, so the dual-stack ones are switched off.
 The master does not boot: what it would publish is put into its secret. And its address leads to a stand-in on this
-machine.
+instance.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What must not be is refused: other machines, the server, other templates, other tables, other secrets.
+"""What must not be is refused: other instances, the server, other templates, other tables, other secrets.
 
 Each request differs in one thing from one that is allowed, so that it is this thing that refuses it.
 """
@@ -105,7 +105,7 @@ def disk(**ebs):
     return {"BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": ebs}]}
 
 
-# What each denial is there for: the dearest that a stolen role would otherwise launch.
+# What each denial is there for: the most expensive that a stolen role would otherwise launch.
 TOO_DEAR = {
     "LaunchOnlyOurs": run(template="lt-other"),
     "Types": run(InstanceType="p5.48xlarge"),

@@ -96,7 +96,7 @@ PULLING = {
     "ecr:GetDownloadUrlForLayer": "containerd, to pull",
 }
 
-# What the machines do is in their scripts and in programs that are not ours.
+# What the instances do is in their scripts and in programs that are not ours.
 BY_MACHINES = {
     "worker": {
         "secretsmanager:GetSecretValue": "its user data fetches the token to join with",
@@ -115,7 +115,7 @@ BY_MACHINES = {
         "s3:GetObject": "K3s restores one",
         "s3:DeleteObject": "K3s forgets old ones",
         "s3:ListBucket": "K3s counts them, and looks whether the bucket is there",
-        "sns:Publish": "Alertmanager wakes the autoscaler, and tells people of readings",
+        "sns:Publish": "Alertmanager wakes the autoscaler, and tells operators of readings",
         "kms:Decrypt": "SNS, to encrypt what it is told of readings",
         "kms:GenerateDataKey": "SNS, to encrypt what it is told of readings",
         "cloudwatch:GetMetricData": "Grafana's panels",

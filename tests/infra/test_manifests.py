@@ -284,7 +284,7 @@ def test_what_alertmanager_publishes_is_what_the_function_understands():
 
 
 def test_alertmanager_has_no_credentials_of_its_own():
-    """It is on the host's network, and so it has the machine's role."""
+    """It is on the host's network, and so it has the instance's role."""
     (receiver,) = (each for each in alertmanager()["receivers"] if "sns_configs" in each)
     assert receiver["sns_configs"][0]["sigv4"] == {"region": SITE.region}
     (workload,) = of_kind("Deployment", "alertmanager")

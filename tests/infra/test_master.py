@@ -35,7 +35,7 @@ def told(script):
 
 
 def program_of(graph):
-    """What the machine's user data fetches, by its checksum."""
+    """What the instance's user data fetches, by its checksum."""
     (current,) = (each for each in graph.of(OBJECT) if each.name.endswith("-current"))
     folder, _, _ = current.inputs["key"].rpartition("/")
     (program,) = (each for each in graph.of(OBJECT) if each.inputs["key"] == f"{folder}/{current.inputs['content']}")
@@ -61,7 +61,7 @@ def statements(graph, role):
         yield Statement(sid=each["Sid"], effect=each["Effect"], actions=actions, resources=resources)
 
 
-# ── the machine ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the instance ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @BOTH
@@ -129,7 +129,7 @@ def test_it_is_replaced_when_its_user_data_changes_but_not_by_a_newer_image(imag
     said = made.call_args.kwargs
     assert said["user_data_replace_on_change"] is True
     assert said["opts"].ignore_changes == ignored
-    assert said["opts"].delete_before_replace is True  # two machines cannot have the same interface
+    assert said["opts"].delete_before_replace is True  # two instances cannot have the same interface
 
 
 def test_a_production_server_is_neither_deleted_nor_replaced_unless_the_configuration_says_so():
@@ -261,11 +261,11 @@ def test_grafana_is_an_option(file):
     assert ("kind: Deployment" in text) == (file == PRODUCTION)
 
 
-# ── the machines together ────────────────────────────────────────────────────────────────────────────────────────
+# ── the instances together ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def on(sandbox, script):
-    """User data of the graph, on a machine of stubs."""
+    """User data of the graph, on an instance of stubs."""
     values = {"ROOT": str(sandbox.root), "BINARY_URL": BINARY_URL, "BINARY_SHA256": sandbox.binary.sha256}
     for name, value in values.items():  # those that it has
         script = re.sub(rf"^readonly {name}=.*$", f"readonly {name}='{value}'", script, count=1, flags=re.MULTILINE)

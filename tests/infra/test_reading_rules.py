@@ -229,7 +229,7 @@ def test_a_slip_in_a_query_does_not_keep_prometheus_from_starting(tmp_path, quer
     assert f"{mounted['rules']}/readings.yml" in manifests.configuration("prometheus", wanted)
 
 
-# ── to people ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── to operators ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def people(wanted):

@@ -68,7 +68,8 @@ def test_every_default_query_was_looked_at():
 
 @pytest.mark.parametrize("query", DEFAULT_QUERIES.values(), ids=DEFAULT_QUERIES)
 def test_a_rate_counts_only_for_machines_that_answer_now(query):
-    """It goes on for its whole window after a machine has died; whatever else is asked ends with the failed scrape."""
+    """It goes on for its whole window after an instance has died; whatever else is asked ends with the failed
+    scrape."""
     up = 'and on (node) up{job="node",role="worker",pool="$pool"} == 1'
     assert len(re.findall(r"rate\(", query)) == len(re.findall(rf"rate\([^)]*\) {re.escape(up)}\)", query))
 

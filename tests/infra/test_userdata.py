@@ -1,4 +1,4 @@
-"""User data: checked by shellcheck, and run on a machine of stubs, twice and with everything that can go wrong."""
+"""User data: checked by shellcheck, and run on an instance of stubs, twice and with everything that can go wrong."""
 
 import hashlib
 import json
@@ -841,7 +841,7 @@ def test_keeping_goes_on_when_s3_does_not_say_which_program_is_wanted(machine):
 
 @runs
 def test_a_rehearsal_of_losing_the_server_and_getting_it_back(machine):
-    """Everything but K3s itself and S3: what a new machine takes up, publishes, forgets and goes on watching."""
+    """Everything but K3s itself and S3: what a new instance takes up, publishes, forgets and goes on watching."""
     assert as_server(machine).code == 0
     machine.note("newest", "etcd-snapshot-42")
     tokens, login = (machine.secret(TOKEN), machine.secret(AGENT)), login_in(machine, API)

@@ -1,4 +1,4 @@
-"""The sentence that people read of each action, and the nodes and instances that it concerns."""
+"""The sentence that operators read of each action, and the nodes and instances that it concerns."""
 
 import pytest
 

@@ -105,7 +105,7 @@ def test_a_crowd_of_one_is_told_by_itself():
 def test_the_important_kinds_of_the_specification_stand_out():
     wanted = {
         AlertKind.INTERRUPTED,
-        AlertKind.MANY_SICK,
+        AlertKind.MANY_UNHEALTHY,
         AlertKind.PERMISSION,
         AlertKind.QUOTA,
         AlertKind.DEGRADED,

@@ -30,11 +30,11 @@ def ended(outcome, detail):
         (NODE, look(120, nodes=[DEAD]), DeleteNode("w1")),
         (NODE, look(120, [instance(state=InstanceState.TERMINATED)], [DEAD]), DeleteNode("w1")),
         (NODE, look(599, nodes=[DEAD, node("w2")]), DeleteNode("w1")),
-        (INSTANCE, look(120, [FAILED]), Terminate("i-1", "its machine is gone")),
-        (INSTANCE, look(120, [instance()]), Terminate("i-1", "its machine is gone")),
-        (INSTANCE, look(120, [instance(state=InstanceState.STOPPED)]), Terminate("i-1", "its machine is gone")),
-        (INSTANCE, look(120, [instance(pool="gone"), instance("i-2")]), Terminate("i-1", "its machine is gone")),
-        (INSTANCE, look(120, [instance(pool="gone")], [DEAD]), Terminate("i-1", "its machine is gone")),
+        (INSTANCE, look(120, [FAILED]), Terminate("i-1", "its instance is gone")),
+        (INSTANCE, look(120, [instance()]), Terminate("i-1", "its instance is gone")),
+        (INSTANCE, look(120, [instance(state=InstanceState.STOPPED)]), Terminate("i-1", "its instance is gone")),
+        (INSTANCE, look(120, [instance(pool="gone"), instance("i-2")]), Terminate("i-1", "its instance is gone")),
+        (INSTANCE, look(120, [instance(pool="gone")], [DEAD]), Terminate("i-1", "its instance is gone")),
     ],
 )
 def test_what_is_still_debris_is_destroyed_by_its_own_id(debris, seen, step):
@@ -84,19 +84,19 @@ def test_what_is_gone_is_done(debris, seen, detail):
 @pytest.mark.parametrize(
     ("debris", "seen", "detail"),
     [
-        (NODE, look(200, [instance()], [node()]), "node w1 is no debris: ready"),
-        (NODE, look(200, [instance()], [DEAD]), "node w1 is no debris: unhealthy"),
+        (NODE, look(200, [instance()], [node()]), "node w1 is not orphaned: ready"),
+        (NODE, look(200, [instance()], [DEAD]), "node w1 is not orphaned: unhealthy"),
         (
             NODE,
-            look(200, nodes=[DEAD], operations=(removal(RemovalReason.SICK),)),
-            "node w1 is no debris: terminating",
+            look(200, nodes=[DEAD], operations=(removal(RemovalReason.UNHEALTHY),)),
+            "node w1 is not orphaned: terminating",
         ),
         (NODE, look(200, nodes=[node(ready=False, control_plane=True)]), "node w1 is not ours to delete"),
         (NODE, look(200, nodes=[node(ready=False, pool=None)]), "node w1 is not ours to delete"),
         (INSTANCE, look(200, [FAILED], [node()]), "instance i-1 is the ready node w1"),
         (INSTANCE, look(200, [instance(pool="gone")], [node()]), "instance i-1 is the ready node w1"),
-        (INSTANCE, look(200, [instance()], [DEAD]), "instance i-1 is no debris: unhealthy"),
-        (INSTANCE, look(200, [instance(launched_at=after(0))]), "instance i-1 is no debris: booting"),
+        (INSTANCE, look(200, [instance()], [DEAD]), "instance i-1 is not orphaned: unhealthy"),
+        (INSTANCE, look(200, [instance(launched_at=after(0))]), "instance i-1 is not orphaned: booting"),
         (INSTANCE, look(200, [instance(worker=False)]), "instance i-1 is not ours to terminate"),
     ],
 )
@@ -128,7 +128,7 @@ def test_nothing_is_destroyed_and_no_deadline_passes_on_half_a_picture(debris, s
     ],
 )
 def test_past_the_deadline_a_person_is_told(debris, seen, what):
-    text = f"{what} could not be cleaned up within 600 s (its machine is gone). Look at it and remove it by hand"
+    text = f"{what} could not be cleaned up within 600 s (its instance is gone). Look at it and remove it by hand"
     assert advance(cleanup(debris), seen, POLICY).steps == (
         SendAlert(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="default", subjects=(what.split()[1],), text=text),
         Close(operation="c1", outcome=Outcome.FAILED, detail=f"{what} is still there"),
@@ -136,7 +136,7 @@ def test_past_the_deadline_a_person_is_told(debris, seen, what):
 
 
 def test_a_ready_node_is_no_debris_though_ec2_does_not_list_its_machine():
-    detail = "node w1 is no debris: unlisted"
+    detail = "node w1 is not orphaned: unlisted"
     assert advance(cleanup(), look(599, nodes=[node()]), POLICY) == ended(Outcome.CANCELLED, detail)
 
 

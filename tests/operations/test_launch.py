@@ -116,7 +116,7 @@ def test_nothing_is_sent_beyond_max(there, sent):
 
 @pytest.mark.parametrize(
     ("unlisted_for", "sent"),
-    [(None, False), (119, False), (120, True)],  # None: since this look
+    [(None, False), (119, False), (120, True)],  # None: since this iteration
 )
 def test_members_that_ec2_does_not_list_count_against_max_for_a_while(unlisted_for, sent):
     """A list may lack a page, and eight listed workers and two new ones would be ten of ten."""
@@ -443,7 +443,7 @@ def test_an_instance_that_is_lost_before_it_joined_is_learned_and_told(seen, wor
         look(119, nodes=[node(ready=False, ready_changed_at=after(100))]),  # … later than its node registers
         look(299, [fresh()]),
         look(299, [fresh()], [node(ready=False, ready_changed_at=SICK_SINCE)]),
-        look(305, [fresh()], [node(ready=False, ready_changed_at=SICK_SINCE)]),  # not sick yet
+        look(305, [fresh()], [node(ready=False, ready_changed_at=SICK_SINCE)]),  # not unhealthy yet
     ],
 )
 def test_a_booting_instance_is_waited_for(seen):
@@ -485,7 +485,7 @@ def test_an_instance_that_a_removal_has_is_settled_in_silence(first):
 
 
 def follow(operation, *looks):
-    """The launch after one look after the other, and the last look's progress."""
+    """The launch after one iteration after the other, and the last iteration's progress."""
     progress = Progress()
     for seen in looks:
         progress = advance(operation, replace(seen, operations=(operation,)), POLICY)

@@ -139,7 +139,8 @@ anything = removals | launches | cleanups
 
 
 def repeated(progress):
-    """What is asked for at every look, without the count of how often. A mark is set before its launch is stored."""
+    """What is asked for at every iteration, without the count of how often. A mark is set before its launch is
+    stored."""
     return [
         SendLaunch(replace(step.launch, attempts=0)) if isinstance(step, SendLaunch) else step
         for step in effects(progress)
@@ -148,7 +149,7 @@ def repeated(progress):
 
 
 def with_its_silence_noted(operation, seen):
-    """The end of a silence is noted by a look of its own before a machine is marked; the next one goes on."""
+    """The end of a silence is noted by an iteration of its own before an instance is marked; the next one goes on."""
     noted = advance(operation, seen, POLICY).steps
     ended = isinstance(operation, Launch) and operation.silent_since and not isinstance(seen.kubernetes, Missing)
     if ended and noted == (Save(with_silence(operation, seen.at, silent=False)),):
@@ -183,7 +184,7 @@ def has_to_move(pod, now):
 
 @st.composite
 def drains(draw) -> Observation:
-    """A look at a machine that runs, whose node is cordoned by us or was deleted."""
+    """An iteration at an instance that runs, whose node is cordoned by us or was deleted."""
     own = Node(name="w1", instance="i-1", cordoned=True, removal="r1", ready=draw(st.booleans()))
     view = replace(draw(views()), nodes=draw(st.sampled_from([(own,), ()])), pods=draw(pods()))
     running = Instance(id="i-1", zone="a", launched_at=after(-3600))

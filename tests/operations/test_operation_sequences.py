@@ -63,7 +63,7 @@ class World:
         )
 
     def run(self, *, dies_after=None, answers=True, **sources):
-        """One look, and as many of its steps as the run lives for."""
+        """One iteration, and as many of its steps as the run lives for."""
         self.answers = answers
         for step in advance(self.operation, self.look(**sources), POLICY).steps[:dies_after]:
             self.take(step)
@@ -233,7 +233,7 @@ def test_an_interrupted_removal_ends_whether_ec2_takes_the_node_or_not(rough, ta
 @given(chances, st.sampled_from([(), (budget(),)]))
 @settings(deadline=None)
 def test_a_sick_node_ends_though_its_pods_cannot(rough, budgets):
-    world = leaves(removal(RemovalReason.SICK), PODS, budgets, ready=False)
+    world = leaves(removal(RemovalReason.UNHEALTHY), PODS, budgets, ready=False)
     close = end_of(world, rough)
     if close.outcome is Outcome.FAILED:  # runs died before they could ask EC2: another removal will
         assert close.detail == "EC2 was asked to terminate i-1 and has not done so"

@@ -50,7 +50,7 @@ from support.operation_builders import (
 )
 from support.wording import assert_wording
 
-VOLUNTARY, INTERRUPTED, SICK = RemovalReason.VOLUNTARY, RemovalReason.INTERRUPTED, RemovalReason.SICK
+VOLUNTARY, INTERRUPTED, SICK = RemovalReason.VOLUNTARY, RemovalReason.INTERRUPTED, RemovalReason.UNHEALTHY
 RUNNING = [instance()]
 SEEN = {"cordoned": True}  # our cordon was seen before
 ENDED = [instance(state=InstanceState.TERMINATED)]
@@ -364,7 +364,7 @@ def test_a_dead_node_is_not_terminated_because_of_a_silence():
 
 
 def gave_up(seen, operation=None, policy=POLICY):
-    """The blocker's name and what people are told, of a removal that must be given up at this look."""
+    """The blocker's name and what operators are told, of a removal that must be given up at this iteration."""
     progress = advance(operation or removal(**SEEN), seen, policy)
     (lesson,) = progress.lessons
     keep, uncordon, tell, close = progress.steps
@@ -493,7 +493,7 @@ def test_a_worker_that_never_joined_may_be_called_back():
 @pytest.mark.parametrize("seen_before", [True, False])
 def test_a_node_that_a_person_cordoned_is_theirs(seen_before):
     progress = advance(removal(cordoned=seen_before), look(0, RUNNING, [cordoned(removal="")], [pod()]), POLICY)
-    close = Close(operation="r1", outcome=Outcome.CANCELLED, detail="a person cordoned w1: it is theirs")
+    close = Close(operation="r1", outcome=Outcome.CANCELLED, detail="an operator cordoned w1: it is theirs")
     assert progress == Progress(steps=(close,))
 
 
@@ -515,10 +515,10 @@ def test_a_person_who_uncordons_has_the_last_word(taint, steps):
             alert=AlertKind.READMITTED,
             pool="default",
             subjects=("w1",),
-            text="A person uncordoned w1 while it was drained (one node less): it stays",
+            text="An operator uncordoned w1 while it was drained (one node less): it stays",
         )
     ]
-    assert closed(progress) == Close(operation="r1", outcome=Outcome.CANCELLED, detail="a person uncordoned w1")
+    assert closed(progress) == Close(operation="r1", outcome=Outcome.CANCELLED, detail="an operator uncordoned w1")
     assert progress.lessons == (Readmitted(pool="default", node="w1", at=after(50)),)
 
 
@@ -699,7 +699,7 @@ def test_an_interrupted_removal_is_not_called_back():
     assert effects(advance(doomed, on_its_way(INTERRUPTED, 10, [pod()]), POLICY)) == [Evict(node="w1", pods=(ref(),))]
 
 
-# ── sick ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── unhealthy ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_sick_node_that_is_ready_again_is_let_back_in():
@@ -754,10 +754,10 @@ def test_a_sick_machine_that_ec2_does_not_terminate_is_told():
             Save(replace(asked, readmitting_since=after(410))),
             Uncordon("w1", "r1"),
             SendAlert(
-                alert=AlertKind.SICK,
+                alert=AlertKind.UNHEALTHY,
                 pool="default",
                 subjects=("w1 instance i-1",),
-                text="Sick node w1 is still there: EC2 was asked to terminate i-1 and has not done so."
+                text="Unhealthy node w1 is still there: EC2 was asked to terminate i-1 and has not done so."
                 " Look for termination protection, and for the role's right to terminate it",
             ),
             Close(

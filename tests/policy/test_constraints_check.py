@@ -269,7 +269,7 @@ POOLS_THAT_CLASH = [
         window(lasting=seconds(119)),
         (
             "windows[0].lasting: 119 is less than interval (120);"
-            " a window between two looks is never seen; make it longer than the interval"
+            " a window between two observations is never seen; make it longer than the interval"
         ),
     ),
     (

@@ -102,7 +102,7 @@ def test_a_new_subject_is_news_and_a_known_one_is_not():
 
 def test_the_order_of_subjects_does_not_matter_for_the_event():
     one, other = (
-        AlertDeduplicator.since({}, "shop", NOON, RULES).event(AlertKind.SICK, "p", "x", s) for s in ("ab", "ba")
+        AlertDeduplicator.since({}, "shop", NOON, RULES).event(AlertKind.UNHEALTHY, "p", "x", s) for s in ("ab", "ba")
     )
     assert one.id == other.id
 
@@ -120,8 +120,8 @@ def test_names_stay_the_same_from_release_to_release():
 
 
 def test_an_event_is_named_after_its_first_subject():
-    event = AlertDeduplicator.since({}, "shop", NOON, RULES).event(AlertKind.SICK, "p", "x", ("w2", "w1"))
-    assert event.id == event_id("shop", key_of(AlertKind.SICK.value, "p", "w1"), NOON)
+    event = AlertDeduplicator.since({}, "shop", NOON, RULES).event(AlertKind.UNHEALTHY, "p", "x", ("w2", "w1"))
+    assert event.id == event_id("shop", key_of(AlertKind.UNHEALTHY.value, "p", "w1"), NOON)
 
 
 def test_a_reminder_says_the_same_as_the_alert():

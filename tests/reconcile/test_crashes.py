@@ -45,7 +45,7 @@ def starving() -> Cluster:
 
 
 def idle() -> Cluster:
-    """The next look is the fifth calm one: a node leaves."""
+    """The next iteration is the fifth calm one: a node leaves."""
     cluster = shop(workers=3, replicas=4, cpu=200, burst=FEWER)
     cluster.calm(4)
     return cluster
@@ -59,7 +59,7 @@ def busy() -> Cluster:
 
 
 def gone() -> Cluster:
-    """A person terminated a worker behind our back."""
+    """An operator terminated a worker behind our back."""
     cluster = busy()
     cluster.world.person.terminate(cluster.world.workers()[-1].id)
     cluster.world.advance(60)
@@ -73,7 +73,7 @@ def warned(cluster: Cluster, *hooks: object) -> object:
 SCENES = {
     "from nothing to min": Scene(made=lambda: empty(burst=FEWER), workers=2),
     "pods wait": Scene(made=starving, workers=4, begin=lambda it: it.world.deploy("sale", replicas=6, cpu=900)),
-    # Calm has to be seen anew after the gap that a killed run leaves, and parts that were away keep the fleet a while.
+    # Calm has to be seen again after the gap that a killed run leaves, and parts that were away keep the fleet a while.
     "a node leaves": Scene(made=idle, workers=2, ticks=8),
     "a worker was terminated": Scene(made=gone, workers=3),
     "EC2 takes a node": Scene(made=busy, workers=3, act=warned),

@@ -1,4 +1,4 @@
-"""One look: what is written, what is told, and what a dry pool and a policy change."""
+"""One iteration: what is written, what is told, and what a dry pool and a policy change."""
 
 from datetime import timedelta
 
@@ -158,7 +158,7 @@ def test_what_is_under_way_waits_while_its_pool_is_dry():
     assert len(cluster.world.ready_nodes()) == 2
 
 
-# ── people ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── operators ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def order(cluster: Cluster, command: Pause | Scale) -> None:

@@ -1,4 +1,4 @@
-"""What people hear of a decision: that the fleet changes and what it costs, and on a node why it cannot leave."""
+"""What operators hear of a decision: that the fleet changes and what it costs, and on a node why it cannot leave."""
 
 from dataclasses import replace
 from types import SimpleNamespace

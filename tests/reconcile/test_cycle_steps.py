@@ -1,4 +1,4 @@
-"""What a look makes of a plan and leaves behind, function by function."""
+"""What an iteration makes of a plan and leaves behind, function by function."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -224,7 +224,7 @@ def test_the_attributes_of_the_first_description(memories, last):
     assert cycle._seed(decided, Memory(pools=memories)) == {"node_count": 6} | last
 
 
-# ── the whole look ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── the whole iteration ──────────────────────────────────────────────────────────────────────────────────────────
 
 LEASE = Lease(owner="run", fence=7, expires=after(60))
 VERSION = PolicyVersion(number=5, source="ann", at=NOON, data={}, digest="d5")
@@ -238,7 +238,7 @@ JOINED = Joined(pool="default", instance="i-7", took=timedelta(seconds=80), at=N
 
 
 class Iteration:
-    """One look at three workers. What is seen and decided, and how operations go on, is given."""
+    """One iteration at three workers. What is seen and decided, and how operations go on, is given."""
 
     def __init__(self, monkeypatch, decided=None, steps=None, policy=None, **seen):
         self.decided = decided or decision(pool(), look_again="a node boots")

@@ -188,7 +188,7 @@ def test_a_node_that_is_cordoned_already_is_neither_cordoned_nor_noted_again(pla
 @pytest.mark.parametrize(
     "shown",
     [node(1, pool=None), node(1, control_plane=True), node(1, instance=""), node(1, instance="i-009")],
-    ids=["no pool", "control plane", "no machine", "another machine"],
+    ids=["no pool", "control plane", "no instance", "another instance"],
 )
 def test_no_other_node_is_touched(play, shown):
     played = play()
@@ -256,7 +256,7 @@ def test_a_node_leaves_as_the_holder_of_the_lease_would_let_it_leave():
     assert (removal.id, removal.pool, removal.instance, removal.node) == (emergency(WARNING), "web", "i-001", "w001")
     assert (removal.why, removal.started, removal.deadline) == (RemovalReason.INTERRUPTED, after(1), after(120))
     assert removal.force_from is not None
-    assert removal.forced  # the run that has the lease tells people
+    assert removal.forced  # the run that has the lease tells operators
     assert after(1) < removal.force_from < removal.deadline
 
 

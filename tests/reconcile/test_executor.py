@@ -1,4 +1,4 @@
-"""Each step is checked again right before it acts: the world changes between the look and the step."""
+"""Each step is checked again right before it acts: the world changes between the iteration and the step."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from support.worlds import Cluster, empty, shop
 
 
 def idle(**policy: object) -> Cluster:
-    """The next look is the fifth calm one: a node leaves."""
+    """The next iteration is the fifth calm one: a node leaves."""
     cluster = shop(workers=3, replicas=4, cpu=200, **policy)
     cluster.calm(4)
     return cluster
@@ -25,7 +25,7 @@ def leaving(cluster: Cluster) -> str:
 
 
 def begun(**policy: object) -> Cluster:
-    """A node is cordoned, and its pods are evicted at the next look."""
+    """A node is cordoned, and its pods are evicted at the next iteration."""
     cluster = idle(**policy)
     cluster.look()
     assert leaving(cluster)
@@ -124,7 +124,7 @@ def test_a_pod_under_several_budgets_stops_the_drain_and_people_are_told():
 
 
 def drained(**policy: object) -> Cluster:
-    """A node is about to be empty: its machine is terminated at the next look."""
+    """A node is about to be empty: its instance is terminated at the next iteration."""
     cluster = begun(**policy)
     cluster.look()
     return cluster
@@ -145,7 +145,7 @@ def test_a_node_on_which_a_pod_landed_is_not_terminated():
 
 
 def test_an_instance_that_is_no_worker_any_more_is_not_even_asked_to_end():
-    """Somebody took its tag away after the look: it may be theirs by now."""
+    """Somebody took its tag away after the iteration: it may be theirs by now."""
     cluster = drained()
 
     def retagged(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""What a look would show after a step."""
+"""What an iteration would show after a step."""
 
 from datetime import timedelta
 

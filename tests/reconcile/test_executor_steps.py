@@ -241,12 +241,12 @@ def test_a_permission_that_lacks_without_an_operation_belongs_to_no_pool():
 def test_a_step_that_has_become_wrong_is_no_failure():
     world = World()
     before = world.hands.seen
-    world.asked.answers["cordon"] = ChangedError("a person did it")
+    world.asked.answers["cordon"] = ChangedError("an operator did it")
     assert world.take(LEAVING, CORDON) is False
     assert (world.hands.failures, world.asked.warnings, world.book.events) == (0, [], [])
     assert world.hands.seen == before
     ((text, fields),) = world.asked.lines
-    assert "a person did it" in text
+    assert "an operator did it" in text
     assert fields == {"step": "Cordon"}
 
 
@@ -394,7 +394,7 @@ def test_a_worker_without_a_node_is_handed_over_in_ec2_alone():
 
 def test_a_node_that_cannot_be_labelled_keeps_its_instance_where_it_is():
     world = unowned()
-    world.asked.answers["label"] = ChangedError("another machine's")
+    world.asked.answers["label"] = ChangedError("another instance's")
     assert not world.take(None, HAND_OVER)
     assert [call[0] for call in world.asked.acts] == ["label"]
     assert world.hands.actions == []
@@ -521,7 +521,7 @@ def test_pods_for_which_no_time_is_left_wait_for_the_next_run():
         (LEAVING, node(1, cordoned=True, removal="r1", instance="i-009")),
         (replace(LEAVING, why=RemovalReason.INTERRUPTED), node(1)),
     ],
-    ids=["no operation", "no removal", "no node", "uncordoned", "another's cordon", "another machine", "interrupted"],
+    ids=["no operation", "no removal", "no node", "uncordoned", "another's cordon", "another instance", "interrupted"],
 )
 def test_nothing_is_evicted_from_a_node_that_does_not_leave(operation, shown):
     world = World()
@@ -537,7 +537,7 @@ def test_nothing_is_evicted_from_a_node_that_does_not_leave(operation, shown):
         (LEAVING, node(1, cordoned=True, removal="r1", instance="")),
         (replace(LEAVING, instance=""), node(1, cordoned=True, removal="r1")),
     ],
-    ids=["any cordon will do", "it names no machine", "the removal names none"],
+    ids=["any cordon will do", "it names no instance", "the removal names none"],
 )
 def test_a_node_that_leaves_is_drained(operation, shown):
     world = World()
@@ -671,17 +671,17 @@ def test_a_removal_without_a_node_or_whose_node_is_gone_goes_on():
         (node(1, instance="i-009"), True),
         (None, True),
     ],
-    ids=["ready again", "not ready", "another machine's", "no node"],
+    ids=["ready again", "not ready", "another instance's", "no node"],
 )
 def test_a_sick_node_goes_unless_it_is_ready_again(shown, goes):
     world = World()
     world.asked.nodes = {"w001": shown}
     world.asked.pods = {"w001": (pod("web-1", "w001"),)}
-    assert ends(world, replace(LEAVING, why=RemovalReason.SICK)) is goes
+    assert ends(world, replace(LEAVING, why=RemovalReason.UNHEALTHY)) is goes
 
 
 def test_a_sick_machine_without_a_node_goes():
-    assert ends(World(), replace(LEAVING, why=RemovalReason.SICK, node=""))
+    assert ends(World(), replace(LEAVING, why=RemovalReason.UNHEALTHY, node=""))
 
 
 def test_only_something_that_is_open_may_terminate():

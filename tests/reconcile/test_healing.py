@@ -39,7 +39,7 @@ def test_one_dead_node_is_replaced_and_removed_in_a_fleet_of_any_size(workers, l
     dead = made.world.workers()[-1]
     made.world.nodes.silence(made.world.node_of(dead).name)
     made.until(lambda: not dead.live and len(made.world.ready_nodes()) >= least, ticks=12)
-    assert not told(made, AlertKind.MANY_SICK)
+    assert not told(made, AlertKind.MANY_UNHEALTHY)
     no_violations(made)
 
 
@@ -49,7 +49,7 @@ def test_of_many_unhealthy_nodes_none_is_removed_at_once_and_all_are_replaced_in
     for machine in dead:
         made.world.nodes.silence(made.world.node_of(machine).name)
     made.calm(6)
-    assert told(made, AlertKind.MANY_SICK)
+    assert told(made, AlertKind.MANY_UNHEALTHY)
     assert all(machine.live for machine in dead)
     made.until(lambda: not any(machine.live for machine in dead), ticks=30)
     assert len(made.world.ready_nodes()) >= 2
@@ -85,7 +85,7 @@ def test_all_nodes_silent_at_once_is_the_control_plane_and_nothing_is_removed():
     for node in made.world.ready_nodes():
         made.world.nodes.silence(node.name, for_seconds=600)
     made.calm(8)
-    assert told(made, AlertKind.MANY_SICK)
+    assert told(made, AlertKind.MANY_UNHEALTHY)
     assert all(machine.live for machine in machines)
     no_violations(made)
 
@@ -100,7 +100,7 @@ def test_a_node_under_pressure_is_replaced_first_and_then_drained():
     assert machine.live
     made.until(lambda: not machine.live, ticks=10)
     assert len(world.ready_nodes()) >= 3
-    assert any("DiskPressure" in text for text in told(made, AlertKind.SICK))
+    assert any("DiskPressure" in text for text in told(made, AlertKind.UNHEALTHY))
     no_violations(made)
 
 
@@ -113,7 +113,7 @@ def test_pressure_on_many_nodes_is_no_fault_of_theirs():
         world.kube.put_node(replace(node, pressures=("MemoryPressure",), pressed_since=world.now))
     made.calm(30)
     assert all(machine.live for machine in machines)
-    assert told(made, AlertKind.MANY_SICK)
+    assert told(made, AlertKind.MANY_UNHEALTHY)
     no_violations(made)
 
 
@@ -230,7 +230,7 @@ def test_a_healthy_node_that_is_deleted_by_hand_is_replaced_told_and_terminated(
     world.person.delete_node(world.node_of(machine).name)
     made.until(lambda: len(world.ready_nodes()) == 3, ticks=4)
     made.calm(2)
-    assert any(machine.id in text for text in told(made, AlertKind.SICK))
+    assert any(machine.id in text for text in told(made, AlertKind.UNHEALTHY))
     made.until(lambda: not machine.live, ticks=8)
     no_violations(made)
 
@@ -242,7 +242,7 @@ def test_an_instance_that_is_stopped_by_hand_is_replaced_told_and_terminated_aft
     world.person.stop(machine.id)
     made.until(lambda: len(world.ready_nodes()) == 3, ticks=4)
     made.calm(2)
-    assert any(machine.id in text for text in told(made, AlertKind.SICK))
+    assert any(machine.id in text for text in told(made, AlertKind.UNHEALTHY))
     made.calm(20)
     assert machine.state is InstanceState.STOPPED
     made.until(lambda: machine.state is InstanceState.TERMINATED, ticks=12)

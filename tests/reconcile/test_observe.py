@@ -1,4 +1,4 @@
-"""What one look takes for an answer, and what not."""
+"""What one iteration takes for an answer, and what not."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -219,7 +219,7 @@ def test_what_is_recorded_says_more_than_the_node_and_may_withdraw_it():
         (node(1, instance=""), True),
         (node(1, pool=None), True),
     ],
-    ids=["a ready worker", "not ready", "no machine", "no worker"],
+    ids=["a ready worker", "not ready", "no instance", "no worker"],
 )
 def test_an_empty_list_is_believed_unless_a_ready_worker_names_its_machine(shown, plausible):
     seen, _, _ = observed(instances=(), view=ClusterView(nodes=(shown,)))

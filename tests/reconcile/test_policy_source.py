@@ -77,7 +77,7 @@ def test_a_new_declared_policy_becomes_the_next_version():
 
 @pytest.mark.parametrize("journal", [LoopState(adopted_policy="d0"), LoopState(refused_policy="d0")])
 def test_a_declared_policy_that_is_known_is_not_looked_at_again(journal):
-    """A person's later version stays in force although the stack still declares the earlier one."""
+    """An operator's later version stays in force although the stack still declares the earlier one."""
     found = ruled(State(policy=version(5, GOOD), declared=version(0, {}, "d0"), journal=journal))
     assert (found.version, found.adopted, found.refused, found.news) == (5, None, None, ())
 

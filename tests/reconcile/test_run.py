@@ -1,4 +1,4 @@
-"""One run: its lease, its looks, whom it hears, and when it stops."""
+"""One run: its lease, its iterations, whom it hears, and when it stops."""
 
 from collections.abc import Callable
 from datetime import timedelta

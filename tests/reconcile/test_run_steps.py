@@ -43,7 +43,7 @@ AGAIN = came(again="a node boots")
 
 
 class Played:
-    """Each look takes `takes` seconds; `left` is what the function has."""
+    """Each iteration takes `takes` seconds; `left` is what the function has."""
 
     def __init__(self, monkeypatch, *looks, left=890.0, takes=2.0, states=(STATE,), lease=LEASE, releases=(True,)):
         self.looks = list(looks or [came()])

@@ -109,7 +109,7 @@ def test_max_stays_where_it_is(pool, stretches):
     assert lower_max(case(*stretches, pool=pool)) is None
 
 
-@pytest.mark.parametrize("kind", [AlertKind.PAUSED, AlertKind.SCALED_BY_PERSON])
+@pytest.mark.parametrize("kind", [AlertKind.PAUSED, AlertKind.SCALED_BY_OPERATOR])
 def test_a_size_that_people_set_says_nothing_about_limits(kind):
     by_hand = Counter({kind: 1})
     assert lower_max(case((168, CALM), pool=TEN, told=by_hand)) is None

@@ -1,4 +1,4 @@
-"""Another shape of machine, when the work needs one resource much more than the other."""
+"""Another shape of instance, when the work needs one resource much more than the other."""
 
 from dataclasses import replace
 

@@ -139,7 +139,7 @@ EVENTS = st.lists(
 
 
 def told(it):
-    """Everything that people would read of it."""
+    """Everything that operators would read of it."""
     return "\n".join((headline(it), *map(str, lines(it)), plain(it)))
 
 

@@ -1,4 +1,4 @@
-"""Which hours belong to a person's week."""
+"""Which hours belong to an operator's week."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

@@ -191,7 +191,7 @@ def test_scaling_waiting_and_failures_are_counted():
         told(AlertKind.QUOTA, number=1),
         told(AlertKind.DEGRADED, pool=""),
         told(AlertKind.PERMISSION, dry=True),
-        told(AlertKind.SICK, day=8),
+        told(AlertKind.UNHEALTHY, day=8),
     ]
     it = report(hours((1, eventful), (167, used(4, 2))), told_of)
     assert_wording(said(it, "Scaling"))
@@ -244,7 +244,7 @@ def test_a_policy_that_is_too_young_is_not_judged_yet():
 
 
 def test_a_size_set_by_hand_is_said():
-    it = report(hours(*STEADY), [told(AlertKind.SCALED_BY_PERSON), told(AlertKind.PAUSED, pool="")])
+    it = report(hours(*STEADY), [told(AlertKind.SCALED_BY_OPERATOR), told(AlertKind.PAUSED, pool="")])
     assert_wording(said(it, "People"))
 
 
@@ -368,4 +368,4 @@ def test_what_the_autoscaler_itself_costs_is_said_by_part_and_only_where_it_is_k
     (line,) = said(known, "Autoscaler")
     assert_wording(line)
     assert said(report(usage), "Autoscaler") == []
-    assert known.usd == report(usage).usd  # beside the machines, not in their cost
+    assert known.usd == report(usage).usd  # beside the instances, not in their cost

@@ -271,7 +271,7 @@ def nodes(draw, most=5, prefix="w"):
                 labels=labels,
                 taints=draw(st.sampled_from([(), (), (), (Taint(key="dedicated"),)])),
                 cordoned=draw(st.sampled_from([False, False, False, True])),
-                closed=draw(st.sampled_from(["", "", "", "the node is sick"])),
+                closed=draw(st.sampled_from(["", "", "", "the node is unhealthy"])),
                 allocatable=Resources(
                     cpu=draw(st.integers(2, 8)),
                     memory=draw(st.integers(2, 8)),
@@ -363,10 +363,10 @@ def test_a_node_can_go_only_if_a_plain_scheduler_settles_all_its_pods_elsewhere(
     packing, spreading = plain(), plain()
     order = sorted(moving, key=lambda pod: (-pod.requests.cpu, -pod.requests.memory, pod.key))
     stuck = next((pod for pod in order if packing.place(pod) is None), None)
-    homeless = room_of(*cluster).try_drain(gone)
+    unplaceable = room_of(*cluster).try_drain(gone)
     if stuck is not None:
-        assert homeless.pod == stuck
-    elif homeless is None:
+        assert unplaceable.pod == stuck
+    elif unplaceable is None:
         assert all(spreading.place_on_emptiest(pod) for pod in moving)
     else:
-        assert len(moving) > 1  # somebody else stands in its way
+        assert len(moving) > 1  # another writer stands in its way

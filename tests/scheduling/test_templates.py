@@ -278,7 +278,7 @@ def removal():
         id="op-2",
         pool="default",
         instance="i-077",
-        why=RemovalReason.SICK,
+        why=RemovalReason.UNHEALTHY,
         reason="not ready",
         started=after(-10),
         deadline=after(100),

@@ -172,7 +172,7 @@ def test_a_change_that_is_days_ahead_takes_no_machine_now():
     for number in range(12):
         here = incident("EC2 schedules a change days ahead", number=number)
         (notice, *_) = here.world.ec2.interruptions
-        taken[here.world.ec2.machines[notice.instance].doomed_at is not None] += 1
+        taken[here.world.ec2.machines[notice.instance].interrupted_at is not None] += 1
         assert notice.at - here.world.now >= timedelta(minutes=30)
         here.invocations.turns.end()
     assert taken[False]

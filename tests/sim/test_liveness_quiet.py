@@ -48,7 +48,7 @@ def test_told_apart_by_their_text_they_are_a_flood_and_it_is_reported_once():
     ("kind", "allowed"), [(AlertKind.AT_MAX, 15), (AlertKind.QUOTA, 40), (AlertKind.INTERRUPTED, 2 * 5)]
 )
 def test_the_bound(kind, allowed):
-    cluster = shop(workers=3)  # with the control plane and a foreign machine: five instances
+    cluster = shop(workers=3)  # with the control plane and a foreign instance: five instances
     world = cluster.world
     store = world.parts("teller").store
     event = Event(id="0", at=world.now, cluster="shop", kind=kind, pool="default", text="x")

@@ -1,4 +1,4 @@
-"""EC2 takes a hundred machines at once: every warning is recorded and acted upon in seconds."""
+"""EC2 takes a hundred instances at once: every warning is recorded and acted upon in seconds."""
 
 from datetime import datetime, timedelta
 from random import Random

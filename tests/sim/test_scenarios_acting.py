@@ -102,7 +102,7 @@ def test_a_workload_is_scaled_by_hand(tmp_path):
 
 def test_a_silent_worker_is_replaced(tmp_path):
     day = played(tmp_path, lasts="40m", events=[{"kind": "worker-fails", "at": "12:05"}], services=spiking(180))
-    assert AlertKind.SICK in day.told
+    assert AlertKind.UNHEALTHY in day.told
     assert day.figures.final_nodes >= 3
     assert Standing.UNREADY in {worker.standing for frame in day.frames for worker in frame.workers}
 
@@ -123,17 +123,17 @@ def test_machines_that_do_not_join_are_told_of_and_kept_for_a_person(tmp_path):
 def test_a_persons_command_is_carried_out_at_once(tmp_path):
     event = {"kind": "person-scales", "at": "12:07", "nodes": 5, "lasting": "10m", "because": "a launch"}
     day = played(tmp_path, events=[event])
-    assert happened(day) == ["12:07 A person asks for 5 nodes until 12:17: a launch"]
+    assert happened(day) == ["12:07 An operator asks for 5 nodes until 12:17: a launch"]
     (grown, *_) = day.decided
     assert (grown.by, grown.to, grown.at - day.starts) == ("person", 5, timedelta(minutes=7))
-    assert AlertKind.SCALED_BY_PERSON in day.told
+    assert AlertKind.SCALED_BY_OPERATOR in day.told
 
 
 def test_a_pause_keeps_the_fleet_as_it_is(tmp_path):
     event = {"kind": "person-pauses", "at": "12:01", "lasting": "25m", "because": "a migration"}
     day = played(tmp_path, events=[event], services=spiking(300))
     assert day.decided == () or min(each.at for each in day.decided) >= day.starts + timedelta(minutes=26)
-    assert happened(day) == ["12:01 A person pauses scaling until 12:26: a migration"]
+    assert happened(day) == ["12:01 An operator pauses scaling until 12:26: a migration"]
 
 
 def test_without_spot_workers_there_is_nothing_to_interrupt(tmp_path):

@@ -89,8 +89,8 @@ def test_workers_are_counted_at_a_time_and_events_by_kind(checks):
     assert {check.what: (check.holds, check.found) for check in found} == {
         "ready workers at 12:04": (True, "3"),
         "ready workers at 12:12": (False, "5"),
-        "people told of scale-up": (True, "1"),
-        "people told of quota": (False, "0"),
+        "operators told of scale-up": (True, "1"),
+        "operators told of quota": (False, "0"),
     }
 
 

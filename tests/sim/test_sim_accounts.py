@@ -226,7 +226,7 @@ def test_a_node_must_not_leave_while_readings_are_missing():
 
 
 def unjoined(scene, number, minutes):
-    """A machine whose Node went some time ago."""
+    """An instance whose Node went some time ago."""
     scene.world.person.delete_node(scene.node(number).name)
     scene.world.advance(60 * minutes)
     scene.parts.store.state()
@@ -270,7 +270,7 @@ def test_one_at_a_time_on_doubtful_evidence_and_a_fifth_of_a_larger_fleet(worker
 
 
 def known_to_be_taken(scene):
-    return scene.world.guard.accounts._doomed()
+    return scene.world.guard.accounts._interrupted()
 
 
 def test_of_two_changes_of_a_machine_only_the_one_that_was_heard_of_is_known():
@@ -291,9 +291,9 @@ def test_a_withdrawn_change_does_not_leave_an_older_one_behind_that_came_to_noth
     old = scene.world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE)
     scene.world.ec2.forget(old)
     near = scene.world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE, ahead=timedelta(minutes=30))
-    assert machine.doomed_at is not None
+    assert machine.interrupted_at is not None
     scene.world.withdraw(near)
-    assert machine.doomed_at is None
+    assert machine.interrupted_at is None
 
 
 @pytest.mark.parametrize(("ago", "may_be"), [(60, True), (120, False)])

@@ -59,7 +59,7 @@ def test_our_cordon_says_on_the_node_why_it_leaves_and_comes_off_without_a_trace
 def test_a_persons_cordon_is_theirs():
     scene = Scene()
     scene.world.person.cordon(scene.node.name)
-    with pytest.raises(ChangedError, match="a person"):
+    with pytest.raises(ChangedError, match="an operator"):
         scene.cordon()
     scene.cluster.uncordon(scene.node.name, "")
     assert scene.node.cordoned

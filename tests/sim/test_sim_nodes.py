@@ -1,4 +1,4 @@
-"""Nodes join late or never, fall silent with their machine, and stay until somebody deletes them."""
+"""Nodes join late or never, fall silent with their instance, and stay until somebody deletes them."""
 
 from nodefleet.model.workload import PodPhase
 from nodefleet_tools.sim.kube import KubeSettings
@@ -17,7 +17,7 @@ def joined(world, machine, within):
 
 
 def spread(seed):
-    """When each of twenty machines became a ready node."""
+    """When each of twenty instances became a ready node."""
     world = World(seed=seed)
     machines = [world.person.launch(zone=ZONES[0]) for _ in range(20)]
     world.advance(200)

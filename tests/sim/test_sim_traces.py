@@ -1,4 +1,4 @@
-"""Somebody's own CSV: read as it is, or refused with the lines to mend."""
+"""Somebody's own CSV: read as it is, or refused with the lines to fix."""
 
 from datetime import UTC, datetime
 

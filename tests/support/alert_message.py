@@ -1,4 +1,4 @@
-"""What Alertmanager makes of our template for people, without an Alertmanager."""
+"""What Alertmanager makes of our template for operators, without an Alertmanager."""
 
 import json
 import re

@@ -5,7 +5,7 @@ adapter (`every_aws_call_is_granted`, for the whole suite). And the calls of who
 all that they touch (`tests/infra/test_least_privilege.py`).
 
 Whose a call is: the handler's that is at work; for an adapter on its own, whoever uses that adapter. What tests do by
-themselves (to set a scene, to look) and what a person's command does is nobody's.
+themselves (to set a scene, to look) and what an operator's command does is nobody's.
 """
 
 import importlib
@@ -33,7 +33,7 @@ USERS: Mapping[str, Sequence[str]] = {
     "session": LOOP,
 }
 
-# Only people ask for what was archived: with rights of their own.
+# Only operators ask for what was archived: with rights of their own.
 BY_PEOPLE = frozenset({"s3:GetObject"})
 
 _ADAPTERS = ("nodefleet.adapters.aws.", "nodefleet.adapters.dynamodb.")
@@ -92,7 +92,7 @@ class Recorder:
 
 
 def _adapter() -> str:
-    """The adapter that makes the call under way; empty if a test makes it, or a person's command."""
+    """The adapter that makes the call under way; empty if a test makes it, or an operator's command."""
     adapter, frame = "", sys._getframe(2)
     while frame:
         module = frame.f_globals.get("__name__", "")

@@ -126,7 +126,7 @@ def only(decision: Decision) -> PoolDecision:
 
 
 def calm_for(looks: int, policy: Policy, **scene: object) -> tuple[Memory, datetime]:
-    """The memory after so many quiet looks, an interval apart, and the time of the next one."""
+    """The memory after so many quiet iterations, an interval apart, and the time of the next one."""
     from nodefleet.engine.decide import decide  # noqa: PLC0415  # builders serve tests that do not need the engine
 
     memory, at = Memory(), NOON

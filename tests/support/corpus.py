@@ -1,7 +1,7 @@
 """The replay corpus: decision inputs of simulated runs, stored whole, with the outcome that each must give.
 
     make corpus             decides every stored input again and writes the outcomes; `git diff` shows which changed
-    make corpus-inputs      plays the simulations again and chooses inputs anew; then the same
+    make corpus-inputs      plays the simulations again and chooses inputs again; then the same
     make corpus-add SCENARIO=headroom    plays one scenario and puts its inputs behind the others; then the same
 
 Inputs come from all shipped scenarios, the situations of every message, and chaos seeds. They are chosen for variety:
@@ -43,7 +43,7 @@ from support.stories import stories
 FOLDER = Path(__file__).parents[1] / "corpus"
 INPUTS = FOLDER / "inputs.jsonl.xz"  # a line each: name and question; alike ones next to each other, which xz likes
 OUTCOMES = FOLDER / "outcomes.txt"  # a line each: name, digest, summary
-SENTENCES = FOLDER / "sentences.txt"  # what people read of these decisions, an example of each form
+SENTENCES = FOLDER / "sentences.txt"  # what operators read of these decisions, an example of each form
 SEEDS = range(100)
 LARGEST = 80_000  # bytes of an input: a few large clusters would fill the whole corpus
 MOST_FORMS = 12  # of one source, kind or reason: sentences are joined in many ways
@@ -125,7 +125,7 @@ class Forms:
 
 
 def sentences_of(decision: Decision) -> Iterator[tuple[str, str]]:
-    """What people read of a decision, and what says it."""
+    """What operators read of a decision, and what says it."""
     for pool in decision.pools:
         yield f"reason/{pool.action.value}", pool.reason
         for bound in pool.bounds:

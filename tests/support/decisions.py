@@ -1,4 +1,4 @@
-"""What tests ask of whole decisions: small policies, quiet looks, and what the plan holds."""
+"""What tests ask of whole decisions: small policies, quiet iterations, and what the plan holds."""
 
 from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet.model.operations import Create, Launch, SendAlert
@@ -37,7 +37,7 @@ def doom(number, at=NOON):
 
 
 def calm_look(number=5, looks=4, policy=POLICY, **changes):
-    """The fifth quiet look, and the memory of the four before it."""
+    """The fifth quiet iteration, and the memory of the four before it."""
     memory, at = calm_for(looks, policy, workers=number, **{**QUIET, **changes})
     return look(number, at=at, **{**QUIET, **changes}), memory
 

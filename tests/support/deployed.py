@@ -196,7 +196,7 @@ def deployment(monkeypatch: pytest.MonkeyPatch, folder: Path, clusters: int) -> 
     environment(monkeypatch, names, made.table, made.bucket)
     monkeypatch.setenv(settings.SLACK, f"node-fleet/slack-{number}")
     monkeypatch.setattr("nodefleet.adapters.clock.utc_now", made.clock)
-    # Launches, too, bear the tests' time: only a machine that is younger than two join limits is marked.
+    # Launches, too, bear the tests' time: only an instance that is younger than two join limits is marked.
     monkeypatch.setattr("moto.ec2.models.instances.utcnow", lambda: made.clock().replace(tzinfo=None))
     monkeypatch.setattr(bootstrap, "utc_now", made.clock)
     monkeypatch.setattr(bootstrap, "LambdaTime", lambda context: LambdaTime(context, made.clock.pause))
@@ -224,13 +224,13 @@ def environment(monkeypatch: pytest.MonkeyPatch, clusters: Sequence[str], table:
 
 
 def lukewarm() -> None:
-    """As a warm function whose settings have changed: clusters are made anew."""
+    """As a warm function whose settings have changed: clusters are made again."""
     bootstrap.settings.cache_clear()
     bootstrap._WARM.clusters.clear()
 
 
 def cold() -> None:
-    """As a function that has just started, but for the clients of AWS, which are dear to make."""
+    """As a function that has just started, but for the clients of AWS, which are expensive to make."""
     common = bootstrap.shared_clients()
     common.secrets._kept.clear()
     common.redact._known = frozenset()

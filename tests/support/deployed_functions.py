@@ -2,7 +2,7 @@
 through the shipped wiring.
 
 The master does not boot: what it would publish is put into its secret, and its address leads to a stand-in on this
-machine.
+instance.
 """
 
 import json

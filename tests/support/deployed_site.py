@@ -1,4 +1,4 @@
-"""One cluster of a deployment on moto and loopback, and a hand in it: its machines, nodes, pods and readings."""
+"""One cluster of a deployment on moto and loopback, and a hand in it: its instances, nodes, pods and readings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ AN_HOUR = timedelta(hours=1)
 
 
 class MovedClock:
-    """The machine's own, ahead of itself by as long as was slept."""
+    """The instance's own, ahead of itself by as long as was slept."""
 
     def __init__(self) -> None:
         self.ahead = timedelta(0)
@@ -89,7 +89,7 @@ class Site:
         return str(made["Instances"][0]["InstanceId"])
 
     def workers(self, number: int) -> list[str]:
-        """So many machines that run and have been ready for long."""
+        """So many instances that run and have been ready for long."""
         made = [self.machine() for _ in range(number)]
         self.join(AN_HOUR)
         return made
@@ -150,7 +150,7 @@ class Site:
                 self.server.objects.remove("pods", pod["metadata"]["name"], pod["metadata"]["namespace"])
 
     def settle(self) -> None:
-        """What some seconds bring: pods end, and nodes whose machine is gone are not ready."""
+        """What some seconds bring: pods end, and nodes whose instance is gone are not ready."""
         self.end_pods()
         running, now = {name_of(instance) for instance in self.ids()}, written(self.clock())
         for node in self.server.objects.stored.get("nodes", {}).values():

@@ -126,7 +126,7 @@ def told(findings: Any) -> list[str]:
 
 
 def _line(finding: Finding) -> str:
-    return f"{finding.verdict.value} {finding.found}{f' → {finding.mend}' if finding.mend else ''}"
+    return f"{finding.verdict.value} {finding.found}{f' → {finding.fix}' if finding.fix else ''}"
 
 
 def signs(lines: list[str]) -> str:

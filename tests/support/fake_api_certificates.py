@@ -1,4 +1,4 @@
-"""A certificate authority for a server on loopback, made anew for each test run."""
+"""A certificate authority for a server on loopback, made again for each test run."""
 
 import ipaddress
 from dataclasses import dataclass

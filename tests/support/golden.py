@@ -1,6 +1,6 @@
-"""Golden files: what people read, as the shipped code writes it in simulated runs.
+"""Golden files: what operators read, as the shipped code writes it in simulated runs.
 
-    make golden      writes tests/golden/ again; `git diff` shows what people would see otherwise
+    make golden      writes tests/golden/ again; `git diff` shows what operators would see otherwise
 
 `cli/` are transcripts of commands on simulated clusters, `simulate/` what `nodefleet simulate` says of the shipped
 scenarios, `slack.json` the whole payload of each kind of message. Rules are tested by typed values elsewhere: here the
@@ -216,7 +216,7 @@ def _report() -> str:
 
 @_golden
 def _deciding() -> str:
-    """The examples of the docs, and a look that cannot be understood."""
+    """The examples of the docs, and an iteration that cannot be understood."""
     typed = Typed(_alone)
     for path in sorted((EXAMPLES / "observations").iterdir()):
         typed("decide", str(path))

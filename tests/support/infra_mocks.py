@@ -168,7 +168,7 @@ def declared(
     with (
         mock.patch.object(artefacts, "found", side_effect=[built]),
         mock.patch.object(sys, "path", [infra, *sys.path]),
-        # Where in the program a resource stands is for people's eyes, and finding it takes a seventh of the time.
+        # Where in the program a resource stands is for operators's eyes, and finding it takes a seventh of the time.
         mock.patch.object(resource, "_get_stack_trace", source_pb2.StackTrace),
         _loops_closed(),
     ):

@@ -1,6 +1,6 @@
 """A deployment that has been through everything that its functions do: the calls that they made, each in its role.
 
-Nodes that never join are launched, marked and terminated; readings come from SQS and CloudWatch; EC2 takes a machine;
+Nodes that never join are launched, marked and terminated; readings come from SQS and CloudWatch; EC2 takes an instance;
 Slack is told, refuses, and is told again; the week is reported.
 """
 

@@ -1,7 +1,7 @@
 """One example of each message, as docs/messages.md shows it.
 
 Those of ours were sent in simulated situations (`message_situations`, `make messages`). CloudWatch's are alarms of the
-deployment, as they arrive; that of Prometheus and an alarm of somebody else's are examples of their form.
+deployment, as they arrive; that of Prometheus and an alarm of another writer's are examples of their form.
 """
 
 import json

@@ -162,7 +162,7 @@ def _too_many_pods() -> Cluster:
     return cluster
 
 
-@_shows(AlertKind.SCALED_BY_PERSON)
+@_shows(AlertKind.SCALED_BY_OPERATOR)
 def _somebody_scales() -> Cluster:
     return _person(("scale", "default", "5", "--for", "2h", "--reason", "load test", "--by", "anna"))
 
@@ -290,12 +290,12 @@ def _dead(number: int, workers: int) -> Cluster:
     return cluster
 
 
-@_shows(AlertKind.SICK)
+@_shows(AlertKind.UNHEALTHY)
 def _one_is_dead() -> Cluster:
     return _dead(1, 4)
 
 
-@_shows(AlertKind.MANY_SICK)
+@_shows(AlertKind.MANY_UNHEALTHY)
 def _half_is_dead() -> Cluster:
     return _dead(3, 6)
 

@@ -3,7 +3,7 @@
 The tests are collected once; each mutant is tried in a fork of that process. Only the tests that reach the mutated
 line run (measured with coverage contexts), those that noticed a neighbour first, then those of the module's own test
 file, the quickest first, and the first failure ends the trial. A test that takes much longer than on the real code
-ends it too: limits are in CPU seconds, so that a busy machine does not look like a mutant in an endless loop, with a
+ends it too: limits are in CPU seconds, so that a busy instance does not look like a mutant in an endless loop, with a
 far longer limit in wall time for one that waits for ever.
 
 What was measured of a test is kept while the test and the mutated files that it reaches stay as they are. When

@@ -1,4 +1,4 @@
-"""Stand-ins for what telling people needs: a clock that can be moved, a table in memory, a messenger."""
+"""Stand-ins for what telling operators needs: a clock that can be moved, a table in memory, a messenger."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Small operations, machines, nodes and pods around noon, for tests of what is under way."""
+"""Small operations, instances, nodes and pods around noon, for tests of what is under way."""
 
 from dataclasses import replace
 
@@ -101,7 +101,7 @@ def cleanup(debris: OrphanKind = OrphanKind.NODE, **changes) -> Cleanup:
         pool="default",
         debris=debris,
         target="w1" if debris is OrphanKind.NODE else "i-1",
-        reason="its machine is gone",
+        reason="its instance is gone",
         first_seen=NOON,
         started=NOON,
         deadline=after(600),
@@ -116,7 +116,7 @@ def look(seconds=0.0, instances=(), nodes=(), pods=(), budgets=(), **changes) ->
 
 
 def kept(progress: Progress) -> Operation:
-    """The state that is stored after the look."""
+    """The state that is stored after the iteration."""
     return next(step.operation for step in progress.steps if isinstance(step, Save))
 
 

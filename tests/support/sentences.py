@@ -1,4 +1,4 @@
-"""The form of texts for people. Tests ask for the form and the figures of a text; golden files hold the words."""
+"""The form of texts for operators. Tests ask for the form and the figures of a text; golden files hold the words."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The sandbox's machine as a server or as a worker, with settings that a stack would give it."""
+"""The sandbox's instance as a server or as a worker, with settings that a stack would give it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A machine made of stubs, on which user data runs as it would on EC2: under a root of its own, in no time.
+"""An instance made of stubs, on which user data runs as it would on EC2: under a root of its own, in no time.
 
 Every program that reaches outside (curl, aws, systemctl, k3s, …) is a few lines of shell that keep a small world in
 files. `faults` makes one of them fail a number of times; the log tells what was called.
@@ -192,7 +192,7 @@ class Sandbox:
         file = self.world / name
         return file.read_text() if file.exists() else ""
 
-    # ── what a machine has ───────────────────────────────────────────────────────────────────────────────────────
+    # ── what an instance has ─────────────────────────────────────────────────────────────────────────────────────
 
     def file(self, path: str) -> str:
         return (self.root / path.lstrip("/")).read_text()
@@ -211,7 +211,7 @@ class Sandbox:
         return [line.removeprefix(f"{program} ") for line in lines if line.split(" ", 1)[0] == program]
 
     def files(self) -> dict[str, bytes]:
-        """Everything that is kept on the machine."""
+        """Everything that is kept on the instance."""
         kept = (self.root / name for name in ("etc", "usr", "var"))
         found = (path for folder in kept for path in folder.rglob("*") if path.is_file())
         return {str(path.relative_to(self.root)): path.read_bytes() for path in found}

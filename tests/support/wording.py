@@ -3,7 +3,8 @@
     assert_wording(text)                  compares it with tests/golden/wording/<test file>.json
     NODEFLEET_GOLDEN=1 pytest FILE        writes that file again (`make golden` does it for all)
 
-A rule is tested by typed values; this is for what people read. Values are told apart by the test and their order in it.
+A rule is tested by typed values; this is for what operators read. Values are told apart by the test and their order in
+it.
 """
 
 import json

@@ -29,7 +29,7 @@ class Cluster:
         return self.run(f"tick-{self.ticks}", *hooks, limit=limit)
 
     def look(self, *hooks: Hook) -> RunResult | None:
-        """The next run, with time for one look only."""
+        """The next run, with time for one iteration only."""
         return self.tick(*hooks, limit=timedelta(seconds=24))
 
     def run(self, owner: str, *hooks: Hook, urgent: bool = False, limit: timedelta = TICK) -> RunResult | None:

@@ -394,7 +394,7 @@ def test_without_a_worker_nobody_can_tell_whether_one_may_be_terminated():
 
 
 def test_machines_are_counted_by_their_tag():
-    assert Shop().found(machines.instances) == ["✓ 3 workers and 1 other machine run with node-fleet:cluster=shop"]
+    assert Shop().found(machines.instances) == ["✓ 3 workers and 1 other instance run with node-fleet:cluster=shop"]
     assert signs(Shop(instances=()).found(machines.instances)) == "!"
     assert signs(Shop(instances=(SERVER,)).found(machines.instances)) == "✓"
 

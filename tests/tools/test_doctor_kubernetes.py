@@ -1,4 +1,4 @@
-"""The checks of Kubernetes: the server, our role, the nodes against EC2's machines, and pods that pin a worker."""
+"""The checks of Kubernetes: the server, our role, the nodes against EC2's instances, and pods that pin a worker."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -70,7 +70,7 @@ def shop(*, workers=(), machines=(), master=MASTER, server=SERVER, numbers=range
 
 
 def test_nodes_that_are_their_machines_are_fine():
-    assert shop().found(nodes) == ["✓ 3 workers, each the node of its machine"]
+    assert shop().found(nodes) == ["✓ 3 workers, each the node of its instance"]
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_nodes_that_are_their_machines_are_fine():
         ),
         ({"master": replace(MASTER, pool="default")}, "!", "labelled as control plane and with a pool: server"),
         ({"workers": [node(7, instance="")]}, "✗", "no provider id of EC2: w007"),
-        ({"workers": [node(7)]}, "✗", "EC2 shows no machine of this cluster for w007 (i-007)"),
-        ({"workers": [node(7, ready=False)]}, "!", "their machines are gone: w007"),
+        ({"workers": [node(7)]}, "✗", "EC2 shows no instance of this cluster for w007 (i-007)"),
+        ({"workers": [node(7, ready=False)]}, "!", "their instances are gone: w007"),
         (
             {"workers": [node(7)], "machines": [instance(7, state=InstanceState.TERMINATED)]},
             "✗",
-            "EC2 shows no machine of this cluster for w007 (i-007)",
+            "EC2 shows no instance of this cluster for w007 (i-007)",
         ),
         (
             {"workers": [node(7)], "machines": [instance(7, pool="gpu")]},
@@ -99,7 +99,7 @@ def test_nodes_that_are_their_machines_are_fine():
         (
             {"workers": [node(7, labels={ZONE_LABEL: "c"})], "machines": [instance(7)]},
             "!",
-            "the label topology.kubernetes.io/zone is missing or not the machine's zone: w007",
+            "the label topology.kubernetes.io/zone is missing or not the instance's zone: w007",
         ),
         (
             {"workers": [node(7, pool="gpu")], "machines": [instance(7, pool="gpu")]},

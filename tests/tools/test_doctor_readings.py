@@ -73,13 +73,13 @@ def test_every_reading_is_told_with_its_value():
 
 def test_a_missing_reading_is_told_with_its_cause():
     lines = read(memory=Missing("the query finds no data")).found(readings)
-    assert lines[0].startswith("✗ pool default: memory: the query finds no data → Mend the scrape configuration")
+    assert lines[0].startswith("✗ pool default: memory: the query finds no data → Fix the scrape configuration")
     assert lines[1] == "✓ pool default: cpu 48, nodes 3"
 
 
 def test_a_custom_reading_is_mended_elsewhere():
     shop = read(custom={"queue": Missing("HTTP 400")}).with_policy(**QUEUE)
-    assert shop.found(readings)[0].startswith("✗ pool default: queue: HTTP 400 → Mend it in the policy, or its source")
+    assert shop.found(readings)[0].startswith("✗ pool default: queue: HTTP 400 → Fix it in the policy, or its source")
 
 
 def test_an_old_reading_is_no_reading():

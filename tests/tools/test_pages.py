@@ -1,4 +1,4 @@
-"""The pages for people agree with the code: figures, tables, examples and links."""
+"""The pages for operators agree with the code: figures, tables, examples and links."""
 
 import re
 from itertools import product

@@ -1,4 +1,4 @@
-"""A plan as a person reads it."""
+"""A plan as an operator reads it."""
 
 from datetime import timedelta
 
@@ -80,7 +80,7 @@ CLEANUP = Cleanup(
     pool="default",
     debris=OrphanKind.NODE,
     target="w9",
-    reason="its machine is gone",
+    reason="its instance is gone",
     first_seen=NOON,
     started=NOON,
     deadline=NOON,
@@ -115,8 +115,8 @@ CLEANUP = Cleanup(
             Save(removal(RemovalReason.INTERRUPTED, node="")),
             "go on, as things have changed: cordon and drain i-1 now, gone by 12:05:00: because",
         ),
-        (Create(removal(RemovalReason.SICK)), "drain w1 until 12:05:00 and terminate it: because"),
-        (Create(CLEANUP), "clean up node w9: its machine is gone"),
+        (Create(removal(RemovalReason.UNHEALTHY)), "drain w1 until 12:05:00 and terminate it: because"),
+        (Create(CLEANUP), "clean up node w9: its instance is gone"),
         (Close(operation="l1", outcome=Outcome.FAILED, detail="no answer"), "close l1 as failed: no answer"),
         (
             SendLaunch(launch()),
@@ -133,7 +133,7 @@ CLEANUP = Cleanup(
             CancelRemoval(operation="r1", reason="more load"),
             "let a leaving worker back in instead of buying one (r1)",
         ),
-        (SendAlert(alert=AlertKind.AT_MAX, pool="default", text="Raise it."), "tell people (at-max): Raise it."),
+        (SendAlert(alert=AlertKind.AT_MAX, pool="default", text="Raise it."), "tell operators (at-max): Raise it."),
     ],
 )
 def test_a_step_in_words(step, words):

@@ -24,5 +24,5 @@ def test_every_field_of_the_line_is_explained():
     cluster = shop()
     cluster.tick()
     fields = set(cluster.world.lines[-1].fields)
-    explained = set(re.findall(r"`(\w+)`", PAGE.split("## The log line of a look")[1].split("In CloudWatch")[0]))
+    explained = set(re.findall(r"`(\w+)`", PAGE.split("## The log line of an iteration")[1].split("In CloudWatch")[0]))
     assert fields == explained

@@ -1,4 +1,4 @@
-"""A run that changes nothing anywhere: no lease, no record, no machine, no node, no archive.
+"""A run that changes nothing anywhere: no lease, no record, no instance, no node, no archive.
 
 Reads pass through to the real parts. What the run writes is kept here, in memory, so that it sees its own writes and a
 loop of dry runs has its cooldowns. Every pool is dry, so the decisions are marked as such and open no operation; what
@@ -104,7 +104,7 @@ def _all_dry(policy: Policy) -> Policy:
     return replace(policy, pools=tuple(replace(pool, dry_run=True) for pool in policy.pools))
 
 
-# ── machines and nodes ───────────────────────────────────────────────────────────────────────────────────────────
+# ── instances and nodes ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

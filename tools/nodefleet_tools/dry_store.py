@@ -17,7 +17,7 @@ from nodefleet.ports import Changes, Lease, State
 
 @dataclass(slots=True)
 class _Written:
-    """What dry runs have written so far and a look reads again."""
+    """What dry runs have written so far and an iteration reads again."""
 
     journal: LoopState | None = None
     operations: dict[str, Operation] = field(default_factory=dict)

@@ -40,7 +40,7 @@ from nodefleet.model.state import Memory
 Outcome: TypeAlias = dict[str, Any]
 _DIGITS = 16  # of a digest: a corpus has some thousands of decisions
 _FIGURES = 6  # decimals of what is remembered: another processor may round the last one otherwise
-_WORDING = frozenset({"sentence", "blocker", "cause"})  # of what is remembered: for people only
+_WORDING = frozenset({"sentence", "blocker", "cause"})  # of what is remembered: for operators only
 
 
 def outcome_of(decision: Decision) -> Outcome:

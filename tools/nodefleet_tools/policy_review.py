@@ -1,7 +1,7 @@
 """What is wrong with a policy that is consistent in itself: broken queries, types that EC2 does not have.
 
 Apart from the checks that every load makes, because those refuse: a release that refuses the policy in force holds the
-fleet, so what a person should have been told when writing it is no reason to refuse it years later.
+fleet, so what an operator should have been told when writing it is no reason to refuse it years later.
 """
 
 import re

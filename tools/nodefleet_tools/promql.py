@@ -45,7 +45,7 @@ def _said(query: str) -> str | None:
 
 
 def _in_structure(query: str) -> str | None:
-    """What a person sees at once: nothing there, a quote or a bracket that is not closed."""
+    """What an operator sees at once: nothing there, a quote or a bracket that is not closed."""
     if not query.strip():
         return "is empty"
     opened: list[str] = []

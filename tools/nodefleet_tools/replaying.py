@@ -23,7 +23,7 @@ class NotReplayableError(Exception):
 
 def question_of(record: DecisionRecord, archive: Archive) -> DecisionInput:
     if not record.archived:
-        raise NotReplayableError("nothing came of this look, so only its figures were kept")
+        raise NotReplayableError("nothing came of this iteration, so only its figures were kept")
     try:
         content = archive.fetch(record.archived)
     except ChangedError as error:
@@ -52,7 +52,7 @@ def decided(question: DecisionInput) -> Decision:
 
 
 def by_another(question: DecisionInput, policy: Policy) -> DecisionInput:
-    """The same look and memory under another policy: its own windows and time zone hold then."""
+    """The same iteration and memory under another policy: its own windows and time zone hold then."""
     seen = question.observation
     fitting = replace(seen, windows=active_windows(policy, seen.at), utc_offset=utc_offset(policy, seen.at))
     return DecisionInput(observation=fitting, memory=question.memory, policy=policy)
@@ -63,7 +63,8 @@ def is_same(record: DecisionRecord, again: Decision) -> bool:
 
 
 def save_question(question: DecisionInput, file: Path) -> Path:
-    """As `nodefleet decide` takes it: the look with its memory, and the policy in a file beside it, which is named."""
+    """As `nodefleet decide` takes it: the iteration with its memory, and the policy in a file beside it, which is
+    named."""
     policy = file.with_name(f"{file.stem}.policy.json")
     asked = {"observation": to_plain(question.observation), "memory": to_plain(question.memory)}
     file.write_text(_json(asked), encoding="utf-8")

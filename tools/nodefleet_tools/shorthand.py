@@ -66,7 +66,7 @@ def shorthand_from(data: Plain) -> Shorthand:
 
 
 def expanded(short: Shorthand, policy: Policy) -> tuple[Question, Policy]:
-    """The look it stands for, and the policy with that one pool; or a RefusedError."""
+    """The iteration it stands for, and the policy with that one pool; or a RefusedError."""
     pool = _pool(short, policy)
     problems = [*_problems(short, pool)]
     if problems:
@@ -102,7 +102,7 @@ def _list(held: Any) -> list[Any]:
 
 
 def _unlisted(problem: ValidationIssue, data: Plain) -> ValidationIssue:
-    """The problem at the place where the person wrote the value."""
+    """The problem at the place where the operator wrote the value."""
     path = problem.path.removesuffix("[0]")
     held = data
     for key in path.split("."):

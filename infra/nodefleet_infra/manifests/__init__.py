@@ -2,7 +2,7 @@
 
 *.yaml are manifests, *.yml the configurations that become ConfigMaps. In both `@@{name}` is a value of ours; `$1` and
 `{{ … }}` belong to Prometheus and Alertmanager. A pod carries the digest of its configuration, so that a change of one
-starts it anew.
+starts it again.
 """
 
 import hashlib
@@ -201,7 +201,7 @@ def _account(account: str, rules: Sequence[Mapping[str, Any]]) -> tuple[dict[str
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as blocks, so that people can read them."""
+    """Texts of several lines as blocks, so that operators can read them."""
 
 
 def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

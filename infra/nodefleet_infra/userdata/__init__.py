@@ -1,4 +1,4 @@
-"""What machines do when they start: shell scripts, and the values that they are told.
+"""What instances do when they start: shell scripts, and the values that they are told.
 
 A worker's user data is its whole script: another one makes another version of its template, for workers to come. The
 server's is `bootstrap.sh` alone, because other user data would replace the server: it fetches the server's program from

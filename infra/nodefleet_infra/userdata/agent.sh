@@ -1,4 +1,4 @@
-# A worker joins its cluster. Nothing secret stands here: the token is fetched with the machine's own role.
+# A worker joins its cluster. Nothing secret stands here: the token is fetched with the instance's own role.
 
 learn_worker() { learn_machine && MARKET=$(metadata instance-life-cycle); }
 

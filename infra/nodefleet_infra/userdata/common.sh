@@ -18,7 +18,7 @@ step() {
   say "$DOING"
 }
 
-# Whoever looks at the console of a machine that never became a node must see why.
+# Whoever looks at the console of an instance that never became a node must see why.
 finish() {
   local code=$?
   if ((code != 0)); then
@@ -98,7 +98,7 @@ read_secret() {
   return 1
 }
 
-# cloud-init runs user data once in a machine's life; what lies here it runs at every start.
+# cloud-init runs user data once in an instance's life; what lies here it runs at every start.
 run_at_every_start() { keep "$ROOT/var/lib/cloud/scripts/per-boot/node-fleet" 0700 <"$0"; }
 
 # service UNIT: it runs, with the files that are there now.

@@ -1,4 +1,4 @@
-# Images of the account's own registry: the kubelet asks a program for a login, and that asks AWS with the machine's
+# Images of the account's own registry: the kubelet asks a program for a login, and that asks AWS with the instance's
 # role. The program is these few lines and AWS's own CLI, so there is nothing to download. AWS's logins are good for 12 h.
 readonly PROVIDERS="$ROOT/var/lib/rancher/credentialprovider"
 

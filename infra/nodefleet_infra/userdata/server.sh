@@ -1,5 +1,5 @@
-# The K3s server's program, which bootstrap.sh fetches. `boot` at every start of the machine and when the stack deployed
-# another program, `keep` and `updates` by timers, `snapshot` when the machine goes down, `metrics-login` for people.
+# The K3s server's program, which bootstrap.sh fetches. `boot` at every start of the instance and when the stack deployed
+# another program, `keep` and `updates` by timers, `snapshot` when the instance goes down, `metrics-login` for operators.
 
 readonly DATA="$ROOT/var/lib/rancher/k3s"
 readonly NAMESPACE=node-fleet
@@ -259,7 +259,7 @@ make_room() {
 # ── the cluster ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 api_answers() { kubectl get --raw /readyz >"$RUN/readyz"; }
-# A restored cluster remembers the machine that was the server before. There is only one.
+# A restored cluster remembers the instance that was the server before. There is only one.
 forget_former_servers() {
   local node
   for node in $(kubectl get nodes -l node-role.kubernetes.io/control-plane -o name); do
@@ -344,7 +344,7 @@ case ${1:-boot} in
     ;;
   keep)
     exec 9>"$RUN/lock"
-    if ! flock -n 9; then exit 0; fi # the machine is starting, which does the same
+    if ! flock -n 9; then exit 0; fi # the instance is starting, which does the same
     if has_another_program; then
       say 'the stack deployed another program: applying it'
       exec "$AT_EVERY_START"

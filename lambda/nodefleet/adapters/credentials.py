@@ -52,7 +52,7 @@ class MetricsLogin:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiLogin:
     """A ServiceAccount's token, and the certificate authority that the API server must be known to. The address is
-    there for when the deployment's record cannot be read: a doomed node is drained even then. The login to the
+    there for when the deployment's record cannot be read: an interrupted node is drained even then. The login to the
     cluster's own Prometheus comes with it: the same server makes both, and one secret costs half of two."""
 
     SHAPE: ClassVar[str] = '{"server": "https://…:6443", "token": "…", "ca": "-----BEGIN CERTIFICATE-----…"}'

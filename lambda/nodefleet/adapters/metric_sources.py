@@ -1,4 +1,4 @@
-"""All readings of a look: Prometheus, SQS and CloudWatch asked at the same time, under one deadline.
+"""All readings of an iteration: Prometheus, SQS and CloudWatch asked at the same time, under one deadline.
 
 What two pools ask alike is asked once. Never raises: whatever is not there in time, or is wrong, is Missing with its
 cause, and the decision treats it as unknown.
@@ -235,7 +235,7 @@ def _load(
         return no_answer(got) if isinstance(got, Missing) else _Answers(load={pool: got})
 
     def no_answer(_: Missing) -> _Answers:
-        return _Answers()  # the CPU reading of this look stands in for it, and the next look asks again
+        return _Answers()  # the CPU reading of this iteration stands in for it, and the next look asks again
 
     return _Asking("Prometheus", ask, no_answer)
 

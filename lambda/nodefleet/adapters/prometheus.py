@@ -1,4 +1,4 @@
-"""One instant query over HTTP. Never raises: whatever goes wrong is Missing, with a cause that a person understands.
+"""One instant query over HTTP. Never raises: whatever goes wrong is Missing, with a cause that an operator understands.
 
 Every wait is bounded. Connecting has a short limit of its own, because packets that a security group drops are not
 worth the whole deadline; and the server is told how long we wait, so that it does not work on for nobody. Redirects
@@ -238,7 +238,7 @@ class PrometheusClient:
     ) -> None:
         """`login` is asked for each query and `refresh` called when it was refused; both may raise NodeFleetErrors.
         `newest` gives the age of the newest sample; empty for a server that has no `up`: then readings are as old as
-        the look. `verify` may be the file of a certificate authority."""
+        the iteration. `verify` may be the file of a certificate authority."""
         self._wrong = _wrong_with(address)
         self._url = address.rstrip("/")
         self._login = login

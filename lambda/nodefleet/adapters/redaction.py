@@ -1,4 +1,4 @@
-"""Keeps secrets out of everything that is written for people.
+"""Keeps secrets out of everything that is written for operators.
 
 Two nets. Values that are known to be secret are replaced wherever they turn up. What merely looks like a secret is
 replaced by its shape: an Authorization header, a token, a webhook's address, a login inside an address.

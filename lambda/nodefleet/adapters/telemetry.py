@@ -20,7 +20,7 @@ from nodefleet.adapters.redaction import Redactor
 from nodefleet.model.names import METRIC_INFO, Metric
 
 # ── log fields ───────────────────────────────────────────────────────────────────────────────────────────────────────
-# Values as they stand in a log line: plain JSON that a person can read, whatever is handed in.
+# Values as they stand in a log line: plain JSON that an operator can read, whatever is handed in.
 #
 # Times are in UTC, durations in seconds, errors come with what caused them. Nothing here raises: a value that cannot
 # even be turned into text is named by its type.
@@ -94,7 +94,7 @@ def text(value: object) -> str:
 # A run writes its metrics once, at its end. In a burst it looks many times, so each metric says what several values of
 # one run come to (`WITHIN_A_RUN`):
 #
-# last      a state. What holds at the end is what an alarm should see; the looks before lie in the log.
+# last      a state. What holds at the end is what an alarm should see; the iterations before lie in the log.
 # highest   a state whose peak matters: pods that waited, even if they do no longer
 # sum       things that happened
 # each      measurements of single events; CloudWatch keeps them all, for percentiles
@@ -228,7 +228,7 @@ class LambdaTelemetry:
 
 
 class PlainTelemetry:
-    """`ports.Telemetry` for a person at a terminal: a line of text for each line, and no metrics."""
+    """`ports.Telemetry` for an operator at a terminal: a line of text for each line, and no metrics."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""From a look to an explained decision. Pure: the same look, memory and policy always decide the same."""
+"""From an iteration to an explained decision. Pure: the same iteration, memory and policy always decide the same."""

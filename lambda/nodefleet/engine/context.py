@@ -54,7 +54,7 @@ class RemovalContext:
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-# Names: of operations, readable and unique because fencing numbers only grow and a run counts its looks; and of
+# Names: of operations, readable and unique because fencing numbers only grow and a run counts its iterations; and of
 # workloads, from the names of their pods.
 
 
@@ -159,8 +159,8 @@ def update_cache(
     now: datetime,
     for_good: Collection[str] = (),
 ) -> Mapping[str, Reading]:
-    """The last good reading of each name, for the next look. One that is too old to be used is forgotten, unless it is
-    among those that count as their last value however old."""
+    """The last good reading of each name, for the next iteration. One that is too old to be used is forgotten, unless
+    it is among those that count as their last value however old."""
     kept = {name: reading for name, reading in cached.items() if name in for_good or _young(reading, trust, now)}
     samples = _by_name(readings).items()
     return kept | {name: got for name, got in samples if isinstance(got, Reading) and not _wrong(got, trust, now)}
@@ -271,7 +271,7 @@ class PoolContext:
 # ── all pools ────────────────────────────────────────────────────────────────────────────────────────────────────────
 # What all pools look at together: who runs where, which budgets hold, and how much room there is.
 #
-# Each part is worked out when it is first asked for, and once a look.
+# Each part is worked out when it is first asked for, and once an iteration.
 
 
 class ClusterContext:

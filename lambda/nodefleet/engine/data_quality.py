@@ -21,7 +21,7 @@ from nodefleet.model.state import Level, Memory
 from nodefleet.policy.cluster import Policy
 
 # ── level of data ────────────────────────────────────────────────────────────────────────────────────────────────────
-# Guard rails: how far the look can be trusted, and what must not happen meanwhile.
+# Guard rails: how far the iteration can be trusted, and what must not happen meanwhile.
 #
 # Missing or doubtful data may let the fleet grow, it never lets it shrink. Without the API server nothing happens, so
 # nothing is launched before it has been seen either.
@@ -36,7 +36,7 @@ class DataQuality:
 
 
 def assess(seen: Observation, memory: Memory, policy: Policy, unreadable: Sequence[str]) -> DataQuality:
-    """The level of this look. `unreadable` names the readings that should have been there and were not."""
+    """The level of this iteration. `unreadable` names the readings that should have been there and were not."""
     why = _what_is_away(seen) or "; ".join(unreadable)
     if why:
         level = Level.PARTIAL if _what_is_away(seen) else Level.DEGRADED
@@ -62,7 +62,7 @@ def _what_is_away(seen: Observation) -> str:
 
 def _level_alerts(before: Level, now: Level, why: str) -> tuple[SendAlert, ...]:
     bad = (Level.DEGRADED, Level.PARTIAL)
-    if now in bad:  # on every look, so that people are reminded while it lasts
+    if now in bad:  # on every iteration, so that operators are reminded while it lasts
         text = f"Level {now.value}: {why}. Nothing is removed until it is back."
         return (SendAlert(alert=AlertKind.DEGRADED, pool="", subjects=(now.value,), text=text),)
     if before in bad and now not in bad:
@@ -90,7 +90,7 @@ _DOUBTFUL = {
     Phase.UNREADY: "not ready",
     Phase.UNHEALTHY: "unhealthy",
     Phase.UNLISTED: "not listed by EC2",
-    Phase.ORPHANED: "a node without a machine",
+    Phase.ORPHANED: "a node without an instance",
 }
 _TOLD_ELSEWHERE = frozenset(
     {Phase.UNHEALTHY, Phase.ORPHANED}
@@ -169,7 +169,7 @@ class _PoolChecks:
             yield self._tell(AlertKind.SCALE_DOWN_BLOCKED, text)
 
     def in_doubt(self, since: Mapping[str, datetime]) -> Iterator[SendAlert]:
-        """Workers that people should look at, though the fleet goes on without them."""
+        """Workers that operators should look at, though the fleet goes on without them."""
         trust = self.ctx.policy.trust
         silent = [
             worker.name

@@ -1,4 +1,4 @@
-"""decide(): the one way in. A look, the memory and the policy give an explained decision and the next memory."""
+"""decide(): the one way in. An iteration, the memory and the policy give an explained decision and the next memory."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -333,7 +333,7 @@ def _keep_size(
 
 
 def _with_note(course: _PoolPlan, *notes: str) -> _PoolPlan:
-    """With what people may wonder about besides."""
+    """With what operators may wonder about besides."""
     said = "; ".join(filter(None, notes))
     return replace(course, reason=f"{course.reason}. Also: {said}") if said else course
 
@@ -383,7 +383,7 @@ def _decision(
 
 
 def _at_max(ctx: PoolContext, settled: TargetResult, bounds: Sequence[Bound]) -> list[SendAlert]:
-    """People should know when the limit keeps the fleet from what it needs. That a worker leaves of our own accord
+    """Operators should know when the limit keeps the fleet from what it needs. That a worker leaves of our own accord
     before the one comes that takes its place is no news."""
     least = max(settled.target, ctx.count.capacity)  # whoever only wants to keep what is there asks for no more
     leaving = sum(isinstance(w.operation, Removal) and w.operation.why is RemovalReason.VOLUNTARY for w in ctx.workers)
@@ -416,7 +416,7 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
     trust = data_quality.assess(seen, memory, policy, [each for ctx in cases for each in ctx.unreadable])
     if trust.level is Level.PARTIAL:
         results = [hold_blind(ctx, memory, trust) for ctx in cases]
-        homeless, disposal = [], Disposal()
+        unplaceable, disposal = [], Disposal()
     else:
         pending = PendingIndex.of(_pods(seen))
         scene, votes = _pack_pending(ClusterContext.of(seen, policy, fleet), cases, pending)
@@ -429,7 +429,7 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
             results.append(decide_pool(ctx, scene, waiting, memory, trust))
             room -= _count_launched(results[-1].decision)
         disposal = dispose_unowned(fleet, scene, seen, policy, memory)
-        homeless = alert_unplaceable(scene.packings.nobody, "") if scene.packings else []
+        unplaceable = alert_unplaceable(scene.packings.nobody, "") if scene.packings else []
     resting = resting_since(fleet, policy, seen, memory.resting)
     return Decision(
         at=seen.at,
@@ -439,7 +439,7 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
         tells=(
             *trust.tells,
             *unowned_alerts(fleet, policy),
-            *homeless,
+            *unplaceable,
             *resting_alerts(fleet, policy, resting, seen.at),
         ),
         memory=Memory(

@@ -1,5 +1,5 @@
-"""Whether another look in a few seconds could change something, and how long it may take. If nothing could change, the
-run ends and costs nothing."""
+"""Whether another iteration in a few seconds could change something, and how long it may take. If nothing could change,
+the run ends and costs nothing."""
 
 from collections.abc import Sequence
 from datetime import timedelta

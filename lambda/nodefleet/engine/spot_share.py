@@ -32,12 +32,12 @@ from nodefleet.policy.pool import Pool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketPlan:
-    """What a look does for the share."""
+    """What an iteration does for the share."""
 
     memory: PoolMemory
     steps: tuple[Step, ...] = ()
     leaving: Selection | None = None  # a node leaves now
-    note: str = ""  # why nothing is done, if people may wonder
+    note: str = ""  # why nothing is done, if operators may wonder
 
 
 def swap_bounds(ctx: PoolContext) -> list[Bound]:
@@ -50,7 +50,7 @@ def swap_bounds(ctx: PoolContext) -> list[Bound]:
 
 
 def update_swap(swap: MarketSwap | None, workers: Sequence[Worker], pool: Pool, now: datetime) -> MarketSwap | None:
-    """The swap after this look: over when an On-Demand node has left, given up when none has in time."""
+    """The swap after this iteration: over when an On-Demand node has left, given up when none has in time."""
     if swap is None or not swap.open:
         return swap
     if on_demand_of(worker for worker in workers if worker.occupies) < swap.on_demand:

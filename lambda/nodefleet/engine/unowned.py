@@ -108,7 +108,7 @@ def _plan_drains(
         steps.append(
             Create(
                 interruption.new_removal(
-                    worker, RemovalReason.SICK, _describe_command(commands[worker.id]), deadline, seen
+                    worker, RemovalReason.UNHEALTHY, _describe_command(commands[worker.id]), deadline, seen
                 )
             )
         )

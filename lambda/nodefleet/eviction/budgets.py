@@ -19,7 +19,7 @@ _COUNT = re.compile(r"([0-9]+)(%?)")
 
 class EvictionRefusal(Enum):
     NONE_LEFT = "none-left"  # the API answers 429: ask again later
-    SEVERAL_BUDGETS = "several-budgets"  # the API answers 500: a person has to mend the budgets
+    SEVERAL_BUDGETS = "several-budgets"  # the API answers 500: an operator has to fix the budgets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def covers(budget: Budget, pod: Pod) -> bool:
 def is_healthy(pod: Pod) -> bool:
     """It counts for its budget: ready, and not on its way out.
 
-    Whatever its phase: a pod that has failed with its machine may never have lost its Ready condition, and the cluster
+    Whatever its phase: a pod that has failed with its instance may never have lost its Ready condition, and the cluster
     counts it.
     """
     return pod.ready and pod.deleted_at is None
@@ -66,7 +66,7 @@ def allowance(budget: Budget, pods: Iterable[Pod]) -> BudgetStatus:
 
 
 class BudgetTracker:
-    """All budgets of one look, with the pods they cover, ready to be asked about evictions.
+    """All budgets of one iteration, with the pods they cover, ready to be asked about evictions.
 
     Asked in two ways. Before a node is cordoned: `first_blocked`, whether some pod could not go even as the next
     single eviction. A drain takes time and replacements come up meanwhile, so two pods of a budget that allows one

@@ -1,7 +1,7 @@
 """Why a node must not be removed of our own accord.
 
-Each rule is a function of a pod that gives a sentence or nothing; they are asked from the plainest word of a person to
-the most general caution, so that the reason given is the one a person would look at first. An emptyDir does not
+Each rule is a function of a pod that gives a sentence or nothing; they are asked from the plainest word of an operator
+to the most general caution, so that the reason given is the one an operator would look at first. An emptyDir does not
 protect: what is in it is lost with any restart of the pod.
 """
 
@@ -65,7 +65,9 @@ def _of_node(worker: Worker) -> NodeProtection | None:
         sentence = f"node {worker.name} is annotated {opted_out}=true"
         return NodeProtection(reason=KeepReason.OPTED_OUT, sentence=sentence)
     if worker.held_by_person:
-        return NodeProtection(reason=KeepReason.CORDONED_BY_PERSON, sentence=f"a person cordoned node {worker.name}")
+        return NodeProtection(
+            reason=KeepReason.CORDONED_BY_OPERATOR, sentence=f"an operator cordoned node {worker.name}"
+        )
     return None
 
 

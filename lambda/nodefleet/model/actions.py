@@ -1,4 +1,4 @@
-"""What was executed: a record for each step that had an effect, with the sentence that people read of it."""
+"""What was executed: a record for each step that had an effect, with the sentence that operators read of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class ActionKind(Enum):
     FORCE_DELETE = "force-delete"
     TERMINATE = "terminate"
     DELETE_NODE = "delete-node"
-    MARK_FAILED = "mark-failed"  # an instance that did not join is kept for a person
+    MARK_FAILED = "mark-failed"  # an instance that did not join is kept for an operator
     ASSIGN = "assign"  # a worker is handed to a pool
 
 

@@ -28,8 +28,8 @@ class AlertKind(Enum):
     QUOTA = "quota"
     PERMISSION = "permission"
     LAUNCH_INVALID = "launch-invalid"
-    MANY_SICK = "many-sick"
-    SICK = "sick"
+    MANY_UNHEALTHY = "many-sick"
+    UNHEALTHY = "sick"
     CANNOT_HOLD = "cannot-hold"  # pods that no node can hold
     PODS_REFUSED = "pods-refused"  # pods lost their vote: a ready node has room, or a new one does not take them
     NO_BENEFIT = "no-benefit"  # a signal lost its vote
@@ -44,7 +44,7 @@ class AlertKind(Enum):
     READMITTED = "readmitted"  # a node that was to leave stays after all, and not by our doing
     PAUSED = "paused"
     RESUMED = "resumed"
-    SCALED_BY_PERSON = "scaled-by-person"
+    SCALED_BY_OPERATOR = "scaled-by-person"
     HANDED_OVER = "handed-over"  # an operator hands unowned workers to a pool, or has them drained
     RECYCLED = "recycled"  # an operator has workers replaced by new ones
     POLICY_CHANGED = "policy-changed"
@@ -66,7 +66,7 @@ class AlertSpec:
     kind: AlertKind
     severity: Severity
     headline: str
-    todo: str = NOTHING_TO_DO  # what a person does who was woken by it
+    todo: str = NOTHING_TO_DO  # what an operator does who was woken by it
     counted: str = ""  # the headline when the number of nodes is known
     stands_out: bool = False  # has a message of its own however much else happens
     on_attempts: bool = False  # seen only when something is tried again: silence does not mean that it is over
@@ -151,22 +151,22 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
             AlertKind.LAUNCH_INVALID,
             Severity.CRITICAL,
             "EC2 refuses the launch request",
-            todo="Act now: this request never works. No node like this is launched until it is mended.",
+            todo="Act now: this request never works. No node like this is launched until it is fixed.",
             stands_out=True,
             on_attempts=True,
         ),
         AlertSpec(
-            AlertKind.MANY_SICK,
+            AlertKind.MANY_UNHEALTHY,
             Severity.CRITICAL,
-            "Many nodes are sick at once",
+            "Many nodes are unhealthy at once",
             todo="Act now: the autoscaler replaces nothing until most of them are well again.",
             stands_out=True,
         ),
         AlertSpec(
-            AlertKind.SICK,
+            AlertKind.UNHEALTHY,
             Severity.WARNING,
-            "A node is sick",
-            todo="Nothing at once. Look for a cause if it happens again: memory, disk, or the machine itself.",
+            "A node is unhealthy",
+            todo="Nothing at once. Look for a cause if it happens again: memory, disk, or the instance itself.",
             on_attempts=True,
         ),
         AlertSpec(
@@ -194,7 +194,7 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
             AlertKind.SCALE_DOWN_BLOCKED,
             Severity.WARNING,
             "Scale-down is blocked",
-            todo="Mend what is named, or change `when_missing` of the reading. Until then the fleet may be "
+            todo="Fix what is named, or change `when_missing` of the reading. Until then the fleet may be "
             "larger than it has to be.",
         ),
         AlertSpec(
@@ -234,11 +234,11 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
         AlertSpec(
             AlertKind.PAUSED,
             Severity.INFO,
-            "Paused by a person",
+            "Paused by an operator",
             todo="Nothing, but remember it: `nodefleet resume` ends it.",
         ),
         AlertSpec(AlertKind.RESUMED, Severity.INFO, "Resumed"),
-        AlertSpec(AlertKind.SCALED_BY_PERSON, Severity.INFO, "A person set the size"),
+        AlertSpec(AlertKind.SCALED_BY_OPERATOR, Severity.INFO, "An operator set the size"),
         AlertSpec(AlertKind.HANDED_OVER, Severity.INFO, "An operator disposed of unowned workers"),
         AlertSpec(AlertKind.RECYCLED, Severity.INFO, "An operator has workers replaced"),
         AlertSpec(AlertKind.POLICY_CHANGED, Severity.INFO, "A new policy is in force"),
@@ -246,7 +246,7 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
             AlertKind.POLICY_REFUSED,
             Severity.WARNING,
             "A policy was refused",
-            todo="Mend the policy in working hours. Until then the last good one holds.",
+            todo="Fix the policy in working hours. Until then the last good one holds.",
         ),
         AlertSpec(
             AlertKind.POLICY_UNUSABLE,

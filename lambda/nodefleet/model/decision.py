@@ -12,7 +12,7 @@ from nodefleet.model.operations import SendAlert, Step
 from nodefleet.model.state import Level, Memory
 
 # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What was decided, and everything a person needs to understand why.
+# What was decided, and everything an operator needs to understand why.
 
 
 class Rank(IntEnum):
@@ -21,7 +21,7 @@ class Rank(IntEnum):
     SIGNAL = 1  # what readings and pods ask for
     DAMPING = 2  # cooldowns and steps
     WINDOW = 3  # what the schedule says: planned, so it does not wait for a cooldown
-    PERSON = 4  # a scale command
+    OPERATOR = 4  # a scale command
     LIMIT = 5  # min, max, replacing what was lost
     SAFETY = 6  # pause, missing data, no launches before the API server was seen
 
@@ -48,7 +48,7 @@ class BoundSource(StrEnum):
     COOLDOWN = "cooldown"
     COOLDOWN_DOWN = "cooldown-down"
     WINDOW = "window"
-    PERSON = "person"
+    OPERATOR = "person"
     MIN = "min"
     MAX = "max"
     FLEET_MAX = "fleet-max"
@@ -102,8 +102,8 @@ class KeepReason(Enum):
     CHOSEN = "chosen"  # it is the one that leaves
     OUTRANKED = "outranked"  # another one goes first
     ONE_AT_A_TIME = "one-at-a-time"
-    NOT_READY = "not-ready"  # booting, sick or leaving: not a candidate
-    CORDONED_BY_PERSON = "cordoned-by-person"
+    NOT_READY = "not-ready"  # booting, unhealthy or leaving: not a candidate
+    CORDONED_BY_OPERATOR = "cordoned-by-person"
     OPTED_OUT = "opted-out"  # an annotation on the node
     POD_OPTED_OUT = "pod-opted-out"  # an annotation on a pod
     KUBE_SYSTEM = "kube-system"
@@ -153,7 +153,7 @@ class Decision:
     tells: tuple[SendAlert, ...] = ()  # what concerns the whole cluster
     plan: tuple[Step, ...] = ()  # what is done with workers that no pool owns
     memory: Memory
-    look_again: str = ""  # why another look in a few seconds could change something; empty: it could not
+    look_again: str = ""  # why another iteration in a few seconds could change something; empty: it could not
 
 
 # ── records ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,7 +177,7 @@ class PolicyVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRecord:
-    """One look's decision, small enough to be kept for each. With the archived question it replays."""
+    """One iteration's decision, small enough to be kept for each. With the archived question it replays."""
 
     id: str  # sorts by time
     at: datetime
@@ -188,7 +188,7 @@ class DecisionRecord:
     decision: Decision  # without its memory; shortened when it is long, which `cut` says
     cut: bool = False
     outcome: str = ""  # digest of the whole decision: a replay must give the same
-    did: tuple[str, ...] = ()  # what was done in this look, a sentence each, for people
+    did: tuple[str, ...] = ()  # what was done in this iteration, a sentence each, for operators
     actions: tuple[ExecutedAction, ...] = ()  # the same as records; none of before they were kept
     figures: Mapping[str, float] = field(default_factory=dict)
     dry: bool = False

@@ -1,4 +1,4 @@
-"""What people are told: one event for each thing that happened, with its figures and what to do about it.
+"""What operators are told: one event for each thing that happened, with its figures and what to do about it.
 
 Events are stored with what they tell of, in one transaction; a message is made of each of them later and elsewhere,
 so that nothing here waits for a messenger.

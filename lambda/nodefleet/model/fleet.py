@@ -1,7 +1,7 @@
 """The workers, and what each of them amounts to.
 
-A worker's phase is not stored anywhere. It is derived on every look from three sightings: what EC2 says of the
-machine, what Kubernetes says of the node, and which operation is open on it. PHASES holds every combination.
+A worker's phase is not stored anywhere. It is derived on every iteration from three sightings: what EC2 says of the
+instance, what Kubernetes says of the node, and which operation is open on it. PHASES holds every combination.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Phase(Enum):
     INTERRUPTED = "interrupted"
     STOPPED = "stopped"
     UNLISTED = "unlisted"  # ready, though EC2 does not list it: a list may lack a page, a ready node does not lie
-    ORPHANED = "orphaned"  # a Node whose machine is gone
+    ORPHANED = "orphaned"  # a Node whose instance is gone
 
 
 class InstancePhase(Enum):
@@ -50,7 +50,7 @@ class Membership(Enum):
     LATE = "late"  # not joined within the join limit
     READY = "ready"
     UNREADY = "unready"
-    SICK = "sick"  # not ready for longer than the limit
+    UNHEALTHY = "unhealthy"  # not ready for longer than the limit
 
 
 class OpenOperation(Enum):
@@ -59,8 +59,8 @@ class OpenOperation(Enum):
     NOTHING = "nothing"
     LAUNCH = "launch"
     LEAVING = "leaving"  # voluntary removal
-    DOOMED = "doomed"  # EC2 takes it
-    SICK = "sick"  # removal of a sick worker
+    INTERRUPTED = "interrupted"  # EC2 takes it
+    UNHEALTHY = "unhealthy"  # removal of an unhealthy worker
     CLEANUP = "cleanup"
 
 
@@ -74,27 +74,27 @@ _TABLE: tuple[tuple[str, str, str, Phase], ...] = (
     ("absent", "none", _ANY, Phase.GONE),
     ("absent", "late", _ANY, Phase.GONE),
     ("absent", "ready", "leaving", Phase.CORDONED),
-    ("absent", "ready", "sick", Phase.CORDONED),
-    ("absent", "ready", "doomed", Phase.INTERRUPTED),
+    ("absent", "ready", "unhealthy", Phase.CORDONED),
+    ("absent", "ready", "interrupted", Phase.INTERRUPTED),
     ("absent", "ready", _ANY, Phase.UNLISTED),
     ("absent", _ANY, "leaving", Phase.TERMINATING),  # our own removal: its Node is deleted by that
-    ("absent", _ANY, "doomed", Phase.TERMINATING),
-    ("absent", _ANY, "sick", Phase.TERMINATING),
+    ("absent", _ANY, "interrupted", Phase.TERMINATING),
+    ("absent", _ANY, "unhealthy", Phase.TERMINATING),
     ("absent", _ANY, _ANY, Phase.ORPHANED),
     ("ended", "none", _ANY, Phase.GONE),
     ("ended", "late", _ANY, Phase.GONE),
     ("ended", _ANY, "leaving", Phase.TERMINATING),
-    ("ended", _ANY, "doomed", Phase.TERMINATING),
-    ("ended", _ANY, "sick", Phase.TERMINATING),
+    ("ended", _ANY, "interrupted", Phase.TERMINATING),
+    ("ended", _ANY, "unhealthy", Phase.TERMINATING),
     ("ended", _ANY, _ANY, Phase.ORPHANED),
     ("ending", _ANY, _ANY, Phase.TERMINATING),
     ("stopped", _ANY, _ANY, Phase.STOPPED),
-    ("pending", _ANY, "doomed", Phase.INTERRUPTED),
-    ("running", _ANY, "doomed", Phase.INTERRUPTED),
+    ("pending", _ANY, "interrupted", Phase.INTERRUPTED),
+    ("running", _ANY, "interrupted", Phase.INTERRUPTED),
     ("pending", _ANY, "leaving", Phase.CORDONED),
     ("running", _ANY, "leaving", Phase.CORDONED),
-    ("pending", _ANY, "sick", Phase.CORDONED),
-    ("running", _ANY, "sick", Phase.CORDONED),
+    ("pending", _ANY, "unhealthy", Phase.CORDONED),
+    ("running", _ANY, "unhealthy", Phase.CORDONED),
     ("pending", "ready", _ANY, Phase.READY),  # ready always wins
     ("running", "ready", _ANY, Phase.READY),
     ("pending", "late", _ANY, Phase.JOIN_FAILED),
@@ -103,8 +103,8 @@ _TABLE: tuple[tuple[str, str, str, Phase], ...] = (
     ("running", "none", _ANY, Phase.BOOTING),
     ("pending", "unready", _ANY, Phase.UNREADY),
     ("running", "unready", _ANY, Phase.UNREADY),
-    ("pending", "sick", _ANY, Phase.UNHEALTHY),
-    ("running", "sick", _ANY, Phase.UNHEALTHY),
+    ("pending", "unhealthy", _ANY, Phase.UNHEALTHY),
+    ("running", "unhealthy", _ANY, Phase.UNHEALTHY),
 )
 
 
@@ -147,7 +147,7 @@ class Worker:
 
     @property
     def is_capacity(self) -> bool:
-        """Ready or about to be. A node that a person cordoned takes no pods and is none."""
+        """Ready or about to be. A node that an operator cordoned takes no pods and is none."""
         return self.phase in COUNTS_AS_CAPACITY and not self.held_by_person
 
     @property
@@ -156,7 +156,7 @@ class Worker:
 
     @property
     def occupies(self) -> bool:
-        """It counts against max: a machine that exists and that EC2 does not take away by itself."""
+        """It counts against max: an instance that exists and that EC2 does not take away by itself."""
         exists = self.instance is not None or (self.node is not None and self.node.ready)
         return exists and self.phase not in DOES_NOT_OCCUPY
 

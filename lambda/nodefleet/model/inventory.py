@@ -1,4 +1,4 @@
-"""What EC2 and Kubernetes say of the machines: instances, nodes, notices and types, as they are."""
+"""What EC2 and Kubernetes say of the instances: instances, nodes, notices and types, as they are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Instance:
     launched_at: datetime
     operation: str = ""  # the launch that made it
     worker: bool = True  # false for the control plane: never touched
-    failed: bool = False  # we marked it as failed to join and keep it for a person
+    failed: bool = False  # we marked it as failed to join and keep it for an operator
     template: str = ""  # the launch template that it was launched from, by EC2's own tag; empty: not known
     template_version: str = ""
 
@@ -63,7 +63,7 @@ class Node:
     pressures: tuple[str, ...] = ()  # MemoryPressure, DiskPressure, PIDPressure, where they are True
     pressed_since: datetime | None = None
     cordoned: bool = False
-    removal: str = ""  # our own removal's id, from the taint we set; empty if the cordon is a person's
+    removal: str = ""  # our own removal's id, from the taint we set; empty if the cordon is an operator's
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()

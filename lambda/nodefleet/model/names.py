@@ -6,12 +6,12 @@ from enum import Enum
 
 
 def figure(value: float) -> str:
-    """A number as a person writes it: 120, 0.25, 1234567."""
+    """A number as an operator writes it: 120, 0.25, 1234567."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 # ── tags, labels, taints ─────────────────────────────────────────────────────────────────────────────────────────────
-# The names that EC2, Kubernetes and people see: tags, labels, taints and annotations. Each is written here only.
+# The names that EC2, Kubernetes and operators see: tags, labels, taints and annotations. Each is written here only.
 
 
 # ── EC2 tags ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +115,7 @@ METRIC_INFO: dict[Metric, MetricInfo] = {
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-# Words for people. A list in a sentence is cut: a fleet of a thousand must not make a sentence of a thousand names.
+# Words for operators. A list in a sentence is cut: a fleet of a thousand must not make a sentence of a thousand names.
 
 
 _MOST = 5

@@ -22,9 +22,9 @@ class RefusalKind(Enum):
     """Why EC2 did not give a type, sorted by who can do something about it."""
 
     CAPACITY = "capacity"  # EC2 has none, or not at our price: another type, zone or market may
-    QUOTA = "quota"  # the account may not have more: a person asks AWS for a higher quota
-    PERMISSION = "permission"  # our role may not: a person mends the role
-    INVALID = "invalid"  # the request can never work: a person mends the template, the subnet or the policy
+    QUOTA = "quota"  # the account may not have more: an operator asks AWS for a higher quota
+    PERMISSION = "permission"  # our role may not: an operator fixes the role
+    INVALID = "invalid"  # the request can never work: an operator fixes the template, the subnet or the policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Refusal:
     type: str
     kind: RefusalKind = RefusalKind.CAPACITY
     code: str = ""  # EC2's own word for it
-    remedy: str = ""  # what a person can do; empty: what is generally done about this kind
+    remedy: str = ""  # what an operator can do; empty: what is generally done about this kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +75,12 @@ class Launch:
 class RemovalReason(Enum):
     VOLUNTARY = "voluntary"
     INTERRUPTED = "interrupted"
-    SICK = "sick"
+    UNHEALTHY = "sick"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """A worker on its way out: cordoned, drained, terminated, forgotten, or let back in."""
+    """A worker on its way out: cordoned, drained, terminated, forgotten, or uncordoned."""
 
     id: str
     pool: str
@@ -95,25 +95,27 @@ class Removal:
     evicting: bool = False  # the first eviction was asked for
     terminating: bool = False  # EC2 was asked to terminate it
     asked_at: datetime | None = None  # when that was first asked
-    unlisted_since: datetime | None = None  # EC2 does not list the machine: it is believed gone after a second look
-    undeleted_since: datetime | None = None  # the machine is gone, and its Node was first to be deleted then
+    unlisted_since: datetime | None = (
+        None  # EC2 does not list the instance: it is believed gone after a second observation
+    )
+    undeleted_since: datetime | None = None  # the instance is gone, and its Node was first to be deleted then
     readmitting_since: datetime | None = None  # its cordon was first to be taken off then, and is still on
-    forced: bool = False  # people were told that pods are deleted by force
-    cancelled: str = ""  # a reason: it is let back in
-    notice: NoticeKind | None = None  # voluntary: what EC2 announced or recommends; withdrawn, it is let back in
+    forced: bool = False  # operators were told that pods are deleted by force
+    cancelled: str = ""  # a reason: it is uncordoned
+    notice: NoticeKind | None = None  # voluntary: what EC2 announced or recommends; withdrawn, it is uncordoned
     silent: timedelta = timedelta(0)  # how long the API server has not answered so far
     silent_since: datetime | None = None  # it does not answer now
     attempts: int = 0
 
 
 class OrphanKind(Enum):
-    NODE = "node"  # a Node object whose machine is gone
-    INSTANCE = "instance"  # a machine that failed to join and is not kept, or that no pool owns
+    NODE = "node"  # a Node object whose instance is gone
+    INSTANCE = "instance"  # an instance that failed to join and is not kept, or that no pool owns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanup:
-    """Something left behind. Destroyed only after a second look agreed with the first."""
+    """Something orphaned. Destroyed only after a second observation agreed with the first."""
 
     id: str
     pool: str
@@ -148,7 +150,7 @@ class PodRef:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Store this operation; it is advanced from the next look on."""
+    """Store this operation; it is advanced from the next iteration on."""
 
     STORED_AS: ClassVar[str] = "open"
 
@@ -225,7 +227,7 @@ class DeleteNode:
 
 @dataclass(frozen=True, slots=True)
 class MarkFailed:
-    """Tag an instance that failed to join, and keep it for a person."""
+    """Tag an instance that failed to join, and keep it for an operator."""
 
     instance: str
 
@@ -250,7 +252,7 @@ class CancelRemoval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendAlert:
-    """Something people should know, with what to do about it."""
+    """Something operators should know, with what to do about it."""
 
     STORED_AS: ClassVar[str] = "tell"
 

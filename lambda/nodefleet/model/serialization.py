@@ -20,7 +20,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 # ── validation issues ────────────────────────────────────────────────────────────────────────────────────────────────
-# What is wrong with something a person wrote: where, what, and what would be right. All of it at once.
+# What is wrong with something an operator wrote: where, what, and what would be right. All of it at once.
 
 
 class IssueCode(Enum):
@@ -111,7 +111,7 @@ def kind_of(cls: type) -> str:
 
 
 def where(path: Path) -> str:
-    """A path as a person writes it: pools[0].limits.min."""
+    """A path as an operator writes it: pools[0].limits.min."""
     text = ""
     while path:
         path, key = path

@@ -1,4 +1,5 @@
-"""Everything one look saw. With the memory and the policy it decides alone: the same look decides the same."""
+"""Everything one iteration saw. With the memory and the policy it decides alone: the same iteration decides the
+same."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +46,7 @@ class ActiveWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """A person stopped scaling; min is still kept."""
+    """An operator stopped scaling; min is still kept."""
 
     pool: str | None = None  # none: all pools
     by: str = "someone"
@@ -55,7 +56,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """A person asked for a size."""
+    """An operator asked for a size."""
 
     pool: str = "default"
     nodes: int
@@ -105,7 +106,7 @@ Command: TypeAlias = Pause | Scale | Adopt | Drain | Recycle
 class Observation:
     at: datetime
     cluster: str = "default"
-    run: str = "0"  # the fencing number of this run and the number of its look: they make operation ids unique
+    run: str = "0"  # the fencing number of this run and the number of its iteration: they make operation ids unique
     instances: tuple[Instance, ...] | Missing = ()
     kubernetes: ClusterView | Missing = field(default_factory=ClusterView)
     readings: Mapping[str, PoolReadings] = field(default_factory=dict)  # by pool
@@ -135,8 +136,8 @@ class Deployment:
     prices: Mapping[str, float] = field(default_factory=dict)  # USD/h On-Demand by type, in this region
     # What the autoscaler itself costs, USD a month by part: alarms, metrics, … Empty: not known for this region.
     own_usd: Mapping[str, float] = field(default_factory=dict)
-    reconcile_function: str = ""  # its name or ARN, so that a person's order can start a run at once
-    dashboard: str = ""  # links for people
+    reconcile_function: str = ""  # its name or ARN, so that an operator's order can start a run at once
+    dashboard: str = ""  # links for operators
     logs: str = ""
 
 

@@ -10,7 +10,7 @@ from nodefleet.model.operations import Shortage
 from nodefleet.model.readings import Reading
 
 # ── memory of the adaptive strategy ──────────────────────────────────────────────────────────────────────────────────
-# What the adaptive strategy keeps from one look to the next. Safe to lose: it is learned again from the load.
+# What the adaptive strategy keeps from one iteration to the next. Safe to lose: it is learned again from the load.
 
 
 VERSION = 1  # of what is in the texts: another one is not read, but learned again
@@ -48,7 +48,7 @@ class AdaptiveMemory:
 
 
 # ── memory of decisions ──────────────────────────────────────────────────────────────────────────────────────────────
-# What one look leaves for the next. Small, and safe to lose: everything in it can be learned again.
+# What one iteration leaves for the next. Small, and safe to lose: everything in it can be learned again.
 
 
 class Level(Enum):
@@ -192,12 +192,12 @@ class PoolMemory:
     grants: tuple[ScaleUpRecord, ...] = ()
     pod_grants: tuple[PodGrant, ...] = ()  # read from older releases, never written
     pending: tuple[PendingClass, ...] = ()
-    members: tuple[str, ...] = ()  # who was capacity at the last look
+    members: tuple[str, ...] = ()  # who was capacity at the last iteration
     losses: tuple[Loss, ...] = ()
     join_trouble: JoinTrouble | None = None
     shortages: tuple[Shortage, ...] = ()
     backoffs: tuple[Backoff, ...] = ()
-    suspects: Mapping[str, datetime] = field(default_factory=dict)  # what looks left behind, and since when
+    suspects: Mapping[str, datetime] = field(default_factory=dict)  # what seems orphaned, and since when
     vanished: Mapping[str, datetime] = field(default_factory=dict)  # members that EC2 does not list, and since when
     last_left: datetime | None = None  # when the last voluntary removal began, also one that makes no fleet smaller
     braked_since: datetime | None = None  # many workers are unhealthy at once since then
@@ -211,7 +211,7 @@ class PoolMemory:
 class Memory:
     level: Level = Level.NORMAL
     recovered_at: datetime | None = None
-    looked_at: datetime | None = None  # the look that left this
+    looked_at: datetime | None = None  # the iteration that left this
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)
     resting: Mapping[str, datetime] = field(default_factory=dict)  # instances that are no capacity, and since when
 
@@ -229,7 +229,7 @@ NOTHING_REMEMBERED = Memory()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRecord:
-    """Something that is so: when people last heard of it, and when it was last seen to be so."""
+    """Something that is so: when operators last heard of it, and when it was last seen to be so."""
 
     told_at: datetime
     seen_at: datetime
@@ -276,7 +276,7 @@ class Usage:
     hour: datetime  # when it begins, UTC
     last: datetime  # up to when it is counted
     pools: Mapping[str, PoolUsage] = field(default_factory=dict)
-    own_usd: float = 0.0  # the autoscaler itself, beside the pools' machines, at the list prices of the deployment
+    own_usd: float = 0.0  # the autoscaler itself, beside the pools' instances, at the list prices of the deployment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +284,7 @@ class LoopState:
     memory: Memory = field(default_factory=Memory)
     said: Mapping[str, AlertRecord] = field(
         default_factory=dict
-    )  # what people have been told and is still so, by its key
+    )  # what operators have been told and is still so, by its key
     usage: Usage | None = None  # the hour that is running
     adopted_policy: str = ""  # digest of the declared policy that was last taken up
     refused_policy: str = ""  # digest of the one that was refused and told
@@ -301,7 +301,7 @@ class LoopState:
 
 _DECIMALS = 3  # of a node: the forecast is rounded up to whole ones
 _DAYS = (14, 7, 2)  # of the load profile: two weeks are enough for weekdays, one for the hours of a day
-_MOST_SAID = 1_000  # conditions that people were told of; those told longest ago are forgotten, and told again
+_MOST_SAID = 1_000  # conditions that operators were told of; those told longest ago are forgotten, and told again
 
 # Who is there, who left, and what is under way: without it a loss is not replaced, or a brake is forgotten.
 _NEEDED = frozenset(

@@ -1,4 +1,4 @@
-"""Telling people: which news becomes which message, and each of it once.
+"""Telling operators: which news becomes which message, and each of it once.
 
 limits     how much is too much, how long, how old: all figures in one place
 news       what there is to tell: events of ours, and alarms of CloudWatch

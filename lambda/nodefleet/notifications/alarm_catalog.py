@@ -20,7 +20,7 @@ class AlarmText:
 MEANINGS: Mapping[str, AlarmText] = {
     "scaling-failures": AlarmText(
         says="Launches, joins or drains fail again and again.",
-        todo="Look at the messages before this one: each failure says what would mend it.",
+        todo="Look at the messages before this one: each failure says what would fix it.",
     ),
     "cpu-high": AlarmText(
         says="The workers' CPU is nearly used up.",
@@ -35,7 +35,7 @@ MEANINGS: Mapping[str, AlarmText] = {
         todo="Raise `limits.max`, or find out what asks for so much.",
     ),
     "join-failure": AlarmText(
-        says="A launched machine did not become a node.",
+        says="A launched instance did not become a node.",
         todo="Look at its console output, the join token, and the way to the master.",
     ),
     "no-invocation": AlarmText(

@@ -25,7 +25,7 @@ from nodefleet.notifications.incoming import DeliveryLimits, IncomingItem, Notif
 from nodefleet.ports import Telemetry, Time
 
 # ── runtime ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What telling people needs of the world.
+# What telling operators needs of the world.
 
 
 class DeliveryClaim(Enum):
@@ -57,7 +57,7 @@ class DeliveryLog(Protocol):
 
 class Messenger(Protocol):
     def send(self, letter: Notification) -> None:
-        """UnavailableError: not now. DeniedError: not before a person mends something. MalformedError: never."""
+        """UnavailableError: not now. DeniedError: not before an operator fixes something. MalformedError: never."""
         ...
 
 

@@ -17,8 +17,8 @@ from nodefleet.notifications.incoming import Alarm, AlarmState, DeliveryLimits, 
 #
 #     news                                                       letter
 #     older than some hours                                      one for each cluster: counted
-#     more of one kind and cluster than a person reads singly    one for the kind: counted, the first few in their words
-#     more letters of one cluster than a person reads            one for the rest; what stands out is never in it
+#     more of one kind and cluster than an operator reads singly  one for the kind: counted, the first few worded
+#     more letters of one cluster than an operator reads         one for the rest; what stands out is never in it
 #     everything else                                            one each
 # What was really done and what a dry run would have done are never in one letter, unless it only counts.
 

@@ -22,7 +22,7 @@ class AlarmState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """An alarm that changed its state. It reaches people even if nothing else of ours works."""
+    """An alarm that changed its state. It reaches operators even if nothing else of ours works."""
 
     kind: ClassVar[AlertKind] = AlertKind.ALARM
     dry: ClassVar[bool] = False
@@ -66,7 +66,7 @@ class IncomingBatch:
 
 
 # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-# The figures of telling people.
+# The figures of telling operators.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

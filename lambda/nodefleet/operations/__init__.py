@@ -2,8 +2,8 @@
 
 advance    the one way in: the next steps of any operation
 launch     from a request to ready nodes; joining says what became of each instance
-removal    from a cordon to a machine that is gone, or back; leaving is what a look shows, blockers what is in the way
-cleanup    what was left behind
+removal    from a cordon to an instance that is gone, or back
+cleanup    Nodes without an instance, and instances that never became a node
 lessons    what their course teaches the memory
 progress   what one look at an operation comes to, and in which order its steps are taken
 """

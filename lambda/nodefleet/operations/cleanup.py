@@ -1,17 +1,17 @@
-"""What was left behind: a Node whose machine is gone, or a machine that is nobody's node.
+"""What was orphaned: a Node whose instance is gone, or an instance that is nobody's node.
 
-Destroying is the one thing that cannot be taken back, so the debris is looked at again before each step, and only
+Destroying is the one thing that cannot be taken back, so the orphan is looked at again before each step, and only
 the id that the cleanup names is ever touched.
 
     the Node                             the instance                           then
     not there any more                   ended, or not there any more           closed as done
     -                                    shutting down                          waited for
-    its machine is back, it is not ours  its node is ready, it is not a worker,  closed as cancelled
+    its instance is back, it is not ours  its node is ready, it is not a worker,  closed as cancelled
                                          it is a member or has time to become one
     past the deadline                    past the deadline                      told, closed as failed
     seen for too short a time            seen for too short a time              waited for
-    ready, though EC2 shows no machine   -                                      waited for: EC2's list may be wrong
-    still debris                         still debris                           deleted / terminated, until it is gone
+    ready, though EC2 shows no instance  -                                      waited for: EC2's list may be wrong
+    still orphans                        still orphans                          deleted / terminated, until it is gone
 
 Without EC2's list nothing moves. Without Kubernetes nothing is destroyed and no deadline passes.
 """
@@ -54,7 +54,7 @@ def _node(cleanup: Cleanup, seen: Observation, policy: Policy, fleet: Sequence[W
     if worker is None:
         return _close_cleanup(cleanup, Outcome.CANCELLED, f"node {node.name} is not ours to delete")
     if worker.phase is not Phase.ORPHANED:
-        return _close_cleanup(cleanup, Outcome.CANCELLED, f"node {node.name} is no debris: {worker.phase.value}")
+        return _close_cleanup(cleanup, Outcome.CANCELLED, f"node {node.name} is not orphaned: {worker.phase.value}")
     return _destroy(cleanup, seen, policy, DeleteNode(node.name), wait=node.ready)
 
 
@@ -74,7 +74,9 @@ def _instance(
             cleanup, Outcome.CANCELLED, f"instance {instance.id} is the ready node {worker.node.name}"
         )
     if policy.pool(instance.pool) and worker.phase not in _NOBODYS:
-        return _close_cleanup(cleanup, Outcome.CANCELLED, f"instance {instance.id} is no debris: {worker.phase.value}")
+        return _close_cleanup(
+            cleanup, Outcome.CANCELLED, f"instance {instance.id} is not orphaned: {worker.phase.value}"
+        )
     return _destroy(cleanup, seen, policy, Terminate(instance.id, cleanup.reason), wait=False)
 
 

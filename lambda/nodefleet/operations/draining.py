@@ -1,4 +1,4 @@
-"""A leaving node as one look shows it: its machine, its cordon, and the pods that still have to move."""
+"""A leaving node as one iteration shows it: its instance, its cordon, and the pods that still have to move."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ class DrainingNode:
     interval: timedelta
     rules: RemovalRules
     instance: Instance | None  # none: EC2 did not answer
-    node: Node | None  # none: it never joined, or a person deleted it
+    node: Node | None  # none: it never joined, or an operator deleted it
     pods: tuple[Pod, ...]  # on this node
     ledger: BudgetTracker
     plan: DrainPlan
@@ -86,7 +86,7 @@ class DrainingNode:
 
     @property
     def ours(self) -> bool:
-        """It carries this removal's own taint, which `kubectl uncordon` leaves behind, or the one that its machine got
+        """It carries this removal's own taint, which `kubectl uncordon` leaves behind, or the one that its instance got
         while nothing could be recorded."""
         if self.node is None:
             return False
@@ -95,7 +95,7 @@ class DrainingNode:
 
     @property
     def cordoned(self) -> bool:
-        """Nothing new comes onto it. A person's cordon is as good as ours, and stays theirs."""
+        """Nothing new comes onto it. An operator's cordon is as good as ours, and stays theirs."""
         return self.node is None or (self.node.cordoned and self.node.removal in ("", self.removal.id))
 
     @property
@@ -149,7 +149,7 @@ def is_ours(node: Node) -> bool:
 
 
 def node_of(removal: Removal, view: ClusterView) -> Node | None:
-    """Its Node: the one of its machine, or of its name unless another machine has taken that name."""
+    """Its Node: the one of its instance, or of its name unless another instance has taken that name."""
     for node in view.nodes:
         if removal.instance and node.instance == removal.instance:
             return node
@@ -159,12 +159,12 @@ def node_of(removal: Removal, view: ClusterView) -> Node | None:
 
 
 def _free_name(removal: Removal, view: ClusterView) -> str:
-    """The name its Node had, unless that is another machine's by now."""
+    """The name its Node had, unless that is another instance's by now."""
     return "" if any(node.name == removal.node for node in view.nodes) else removal.node
 
 
 # ── blockers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-# Why a voluntary drain does not go on: what stands in the way, and what a person can do about it.
+# Why a voluntary drain does not go on: what stands in the way, and what an operator can do about it.
 #
 #     seen                                                         blocker
 #     EC2 was asked to terminate it and has not                    the instance
@@ -224,7 +224,7 @@ def _protection_blocker(leaving: DrainingNode, fleet: Sequence[Worker]) -> Block
     worker = next((worker for worker in fleet if worker.id == leaving.removal.instance), None)
     staying = [pod for pod in leaving.pods if pod.deleted_at is None]
     found = find_protection(worker, staying, leaving.ledger, leaving.rules, (), leaving.now) if worker else None
-    if found is None or found.reason in (KeepReason.BUDGET, KeepReason.CORDONED_BY_PERSON):
+    if found is None or found.reason in (KeepReason.BUDGET, KeepReason.CORDONED_BY_OPERATOR):
         return None
     remedy = "It was not so when the removal began; take it back if the node may go after all"
     return Blocker(name=f"{found.reason.value} on {leaving.name}", sentence=found.sentence, remedy=remedy)

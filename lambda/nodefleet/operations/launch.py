@@ -1,7 +1,7 @@
 """From a frozen request to ready nodes.
 
 The launch is stored before it is sent, so a run that dies leaves the request and its token behind. Whatever carries
-the launch's tag is its own, even when EC2's answer was lost: nothing is bought twice and nothing is left behind.
+the launch's tag is its own, even when EC2's answer was lost: nothing is bought twice and nothing is orphaned.
 
     the request                                  then
     no answer, before the deadline               sent again, byte for byte; not while Kubernetes is silent, nor
@@ -54,8 +54,8 @@ from nodefleet.policy.cluster import Policy
 #
 # seen                                          then
 # its node is ready                             joined, even after it was given up
-# not joined within the limit                   join failed: learned, told, marked and kept for a person
-# joined but never ready, and sick by now       join failed: learned, told; the sick node's removal does the rest
+# not joined within the limit                   join failed: learned, told, marked and kept for an operator
+# joined but never ready, and unhealthy by now  join failed: learned, told; the unhealthy node's removal does the rest
 # ended or stopped                              lost: learned and told
 # not shown by EC2 an interval after the answer lost: learned and told; sooner, EC2 may just be late
 # EC2 takes it, or another operation has it     settled in silence: that operation speaks for it
@@ -108,7 +108,7 @@ def track_joins(launch: Launch, seen: Observation, policy: Policy, fleet: Sequen
 
 def _fate(launch: Launch, worker: Worker | None, seen: Observation, policy: Policy) -> _Fate:
     if worker is None or (worker.instance is None and worker.phase is Phase.ORPHANED):
-        # EC2 may be so late that a node has registered before its machine is listed.
+        # EC2 may be so late that a node has registered before its instance is listed.
         return _Fate.VANISHED if _should_show(launch, policy, seen.at) else _Fate.BOOTING
     if worker.notice or not isinstance(worker.operation, Launch | None):
         return _Fate.TAKEN
@@ -149,7 +149,7 @@ def _report_fate(launch: Launch, instance: str, fate: _Fate, policy: Policy, *, 
 _GENERALLY = {
     RefusalKind.CAPACITY: "If it stays so, give the pool more types or zones",
     RefusalKind.QUOTA: "Ask AWS for a higher quota, or lower limits.max",
-    RefusalKind.PERMISSION: "Mend the autoscaler's role; `nodefleet doctor` names what it lacks",
+    RefusalKind.PERMISSION: "Fix the autoscaler's role; `nodefleet doctor` names what it lacks",
     RefusalKind.INVALID: "Look at the launch template, its subnet and the pool's types",
 }
 _MARKETS = {Market.SPOT: "Spot", Market.ON_DEMAND: "On-Demand"}
@@ -186,8 +186,8 @@ def advance_launch(
     silent = isinstance(seen.kubernetes, Missing)
     now = _adopt_instances(launch, seen.instances, policy, seen.at)
     now = with_silence(now, seen.at, silent=silent and bool(now.instances))  # no join clock runs before there is one
-    homeless = policy.pool(now.pool) is None
-    if homeless and not (now.answered or now.attempts or now.instances):
+    unplaceable = policy.pool(now.pool) is None
+    if unplaceable and not (now.answered or now.attempts or now.instances):
         detail = f"not sent: the policy has no pool {now.pool} any more"
         return Progress(steps=(Close(operation=now.id, outcome=Outcome.CANCELLED, detail=detail),))
     now, lacked = _lacking(now, policy)
@@ -199,7 +199,7 @@ def advance_launch(
 
     if now.answered and set(now.instances) <= {*now.joined, *now.lost}:
         return Progress(steps=(*steps, _close_launch(now)), lessons=lessons)
-    may_send = not (now.answered or silent or homeless) and seen.at < now.deadline
+    may_send = not (now.answered or silent or unplaceable) and seen.at < now.deadline
     if may_send and _has_room(now, seen, policy, fleet, memory):
         now = replace(now, attempts=now.attempts + 1)
         return Progress(steps=(*steps, Save(now), SendLaunch(now)), lessons=lessons)
@@ -251,7 +251,7 @@ def _lacking(launch: Launch, policy: Policy) -> tuple[Launch, Progress]:
 
 
 def _short(launch: Launch) -> tuple[SendAlert, ...]:
-    """What people are told, by who can do something about it."""
+    """What operators are told, by who can do something about it."""
     market = _MARKETS[launch.market]
     asked = f"{launch.count} {market} {'node' if launch.count == 1 else 'nodes'}"
     given = f"EC2 gave {len(launch.instances)} of {asked} in {launch.zone}"

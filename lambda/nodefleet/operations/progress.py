@@ -1,7 +1,7 @@
 """What one look at an operation comes to.
 
-Steps are taken in their order, and one that fails holds back the rest of its operation until the next look. So what
-must not be forgotten stands before the Keep that would hide it, and what is read off the world again stands after.
+Steps are taken in their order, and one that fails holds back the rest of its operation until the next iteration. So
+what must not be forgotten stands before the Keep that would hide it, and what is read off the world again stands after.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,7 +49,7 @@ def rules_of(policy: Policy, pool: str) -> Pool:
 
 
 def with_silence(operation: Clocked, now: datetime, *, silent: bool) -> Clocked:
-    """The operation after this look, with its note of how long it could not go on for want of an answer."""
+    """The operation after this iteration, with its note of how long it could not go on for want of an answer."""
     if silent:
         return replace(operation, silent_since=operation.silent_since or now)
     return replace(operation, silent=silence(operation, now), silent_since=None)
@@ -71,8 +71,8 @@ def pods_are(count: int) -> str:
 # ── feedback ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 # What the course of operations teaches the memory: what to leave alone, and for how long.
 #
-# Trouble that repeats is asked about ever more rarely, up to a limit; a success or another trouble starts anew. What is
-# over is forgotten, so the memory stays small.
+# Trouble that repeats is asked about ever more rarely, up to a limit; a success or another trouble starts again. What
+# is over is forgotten, so the memory stays small.
 
 
 def apply_feedback(memory: Memory, lessons: Iterable[Feedback], policy: Policy, now: datetime) -> Memory:
@@ -85,7 +85,7 @@ def apply_feedback(memory: Memory, lessons: Iterable[Feedback], policy: Policy, 
 
 
 def join_backoffs(before: Memory, after: Memory, policy: Policy) -> tuple[SendAlert, ...]:
-    """What people are told when joins failed again and launches became single probes."""
+    """What operators are told when joins failed again and launches became single probes."""
     told = []
     for name, known in after.pools.items():
         trouble, earlier = known.join_trouble, before.pool(name).join_trouble

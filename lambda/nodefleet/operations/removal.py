@@ -1,36 +1,36 @@
-"""A node on its way out: cordoned, drained, terminated, forgotten, or let back in.
+"""A node on its way out: cordoned, drained, terminated, forgotten, or uncordoned.
 
-First match wins; the steps of each look are read off the world again, so each is safe to take twice.
+First match wins; the steps of each iteration are read off the world again, so each is safe to take twice.
 
-    seen                                                 voluntary       interrupted     sick
-    an interrupted removal has the same machine          cancelled       -               cancelled
+    seen                                                 voluntary       interrupted     unhealthy
+    an interrupted removal has the same instance         cancelled       -               cancelled
     EC2 or Kubernetes does not answer                    clock stands    drains on [1]   clock stands
-    the machine or node is not a worker of ours          cancelled       cancelled       cancelled
-    EC2 does not list the machine, for less than 120 s   waits           waits           waits
+    the instance or node is not a worker of ours         cancelled       cancelled       cancelled
+    EC2 does not list the instance, for less than 120 s  waits           waits           waits
     the same, and its node is ready                      waits           waits           waits
-    the machine is gone, its Node is not                 Node deleted    Node deleted    Node deleted
+    the instance is gone, its Node is not                Node deleted    Node deleted    Node deleted
     both are gone                                        done            done            done
     shutting down                                        waits           waits           waits
-    EC2 withdrew what it had announced                   let back in     let back in     -
-    called back, and EC2 not asked to terminate yet      let back in     -               let back in
-    the node is ready again                              -               -               let back in
-    cordoned by a person                                 cancelled       drains          drains
+    EC2 withdrew what it had announced                   uncordoned      uncordoned      -
+    called back, and EC2 not asked to terminate yet      uncordoned      -               uncordoned
+    the node is ready again                              -               -               uncordoned
+    cordoned by an operator                              cancelled       drains          drains
     something blocks the drain, or the deadline [2]      let in, failed  -               -
-    a person took our cordon off                         cancelled       cordoned again  cordoned again
-    long past the deadline, and the machine runs on      -               let back in     -
+    an operator took our cordon off                      cancelled       cordoned again  cordoned again
+    long past the deadline, and the instance runs on     -               uncordoned      -
     EC2 was asked to terminate it and does not           let in, failed  -               let in, failed
     not cordoned                                         cordoned        cordoned        cordoned
     past `force_from`, pods left [4]                     -               forced, told    -
     past the deadline, pods left                         -               -               terminated [3]
     pods left                                            evicted as budgets allow now; the rest waits
     pods left, but no Node object                        waited for: Kubernetes deletes them itself
-    let back in for drain_timeout, and still cordoned    failed, told    failed, told    failed, told
+    uncordoned for drain_timeout, and still cordoned     failed, told    failed, told    failed, told
     no pods left, with or without a Node                 terminated      terminated      terminated
 
 [1] without EC2 only; it is never terminated or closed then, and waits once EC2 withdrew it or should have taken it.
 [2] see `blockers`. [3] a dead node's pods cannot end.
 [4] but not those of a StatefulSet that are ending already on a live node: their successors would run beside them.
-"Let back in" takes off our own cordon only. Once EC2 was asked to terminate it, only EC2 not doing so lets it back in.
+"Uncordon" takes off our own cordon only. Once EC2 was asked to terminate it, only EC2 not doing so lets it back in.
 """
 
 from collections.abc import Sequence
@@ -67,15 +67,17 @@ from nodefleet.policy.cluster import Policy
 
 
 def cancel_removal(removal: Removal, reason: str) -> Removal:
-    """The removal called back; the next look lets the node in again if it is not too late."""
+    """The removal called back; the next iteration lets the node in again if it is not too late."""
     return replace(removal, cancelled=removal.cancelled or reason)
 
 
 def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
     if not _is_worker(removal, seen):
         return _close_removal(removal, Outcome.CANCELLED, f"{removal.instance} is not a worker of ours")
-    if removal.why is not RemovalReason.INTERRUPTED and (doomed := _turn_interrupted(removal, seen)):
-        return _close_removal(removal, Outcome.CANCELLED, f"EC2 takes {removal.instance}: {doomed.id} goes on with it")
+    if removal.why is not RemovalReason.INTERRUPTED and (interrupted := _turn_interrupted(removal, seen)):
+        return _close_removal(
+            removal, Outcome.CANCELLED, f"EC2 takes {removal.instance}: {interrupted.id} goes on with it"
+        )
     view = None if isinstance(seen.kubernetes, Missing) else seen.kubernetes
     unseen = isinstance(seen.instances, Missing)
     pods = view.pods if view else None
@@ -100,7 +102,7 @@ def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: 
             return _advance_voluntary(removal, leaving, fleet)
         case RemovalReason.INTERRUPTED:
             return _advance_interrupted(removal, leaving)
-        case RemovalReason.SICK:
+        case RemovalReason.UNHEALTHY:
             return _advance_unhealthy(removal, leaving)
         case _:
             assert_never(removal.why)
@@ -123,8 +125,8 @@ def _turn_interrupted(removal: Removal, seen: Observation) -> Removal | None:
 def _advance_unlisted(
     before: Removal, noted: Removal, seen: Observation, view: ClusterView | None, policy: Policy
 ) -> Progress:
-    """EC2 does not list the machine. A list may lack a page, so it is gone only when a second look agrees and the
-    node is not ready."""
+    """EC2 does not list the instance. A list may lack a page, so it is gone only when a second observation agrees and
+    the node is not ready."""
     node = node_of(noted, view) if view else None
     since = noted.unlisted_since or seen.at
     agreed = seen.at - since >= rules_of(policy, noted.pool).budgets.cleanup_after
@@ -134,10 +136,10 @@ def _advance_unlisted(
 
 
 def _delete_node(removal: Removal, seen: Observation, view: ClusterView | None, policy: Policy) -> Progress | None:
-    """The machine is gone: its Node goes too. Without Kubernetes only one that never joined is over.
+    """The instance is gone: its Node goes too. Without Kubernetes only one that never joined is over.
 
     A Node that nobody can delete (a finalizer, a webhook that fails) does not keep the removal open for ever: it is
-    debris, and what cannot be cleaned up is told to a person.
+    orphans, and what cannot be cleaned up is told to an operator.
     """
     if view is None and removal.node:
         return None
@@ -165,14 +167,14 @@ def _advance_voluntary(before: Removal, leaving: DrainingNode, fleet: Sequence[W
         if removal.cancelled and (node or not removal.node):
             return _uncordon(leaving, Outcome.CANCELLED, removal.cancelled, lessons=(_readmit(leaving),))
         if node and node.cordoned and not node.removal:
-            return _close_removal(removal, Outcome.CANCELLED, f"a person cordoned {node.name}: it is theirs")
-        # Before the look at who uncordoned it: after a crash that may have been ourselves, giving up.
+            return _close_removal(removal, Outcome.CANCELLED, f"an operator cordoned {node.name}: it is theirs")
+        # Before the observation of who uncordoned it: after a crash that may have been ourselves, giving up.
         if found := blocker(leaving, fleet):
             return _give_up(leaving, found)
         if node and removal.cordoned and not node.cordoned:
-            text = f"A person uncordoned {node.name} while it was drained ({removal.reason}): it stays"
+            text = f"An operator uncordoned {node.name} while it was drained ({removal.reason}): it stays"
             return _uncordon(
-                leaving, Outcome.CANCELLED, f"a person uncordoned {node.name}", text, lessons=(_readmit(leaving),)
+                leaving, Outcome.CANCELLED, f"an operator uncordoned {node.name}", text, lessons=(_readmit(leaving),)
             )
     return _advance_drain(before, leaving)
 
@@ -183,7 +185,7 @@ def _advance_interrupted(before: Removal, leaving: DrainingNode) -> Progress:
     if leaving.instance is None and (leaving.withdrawn or overdue):
         return Progress(
             steps=save_if_changed(before, removal)
-        )  # EC2 does not say that it runs: it is let back in when it does
+        )  # EC2 does not say that it runs: it is uncordoned when it does
     if leaving.runs and not leaving.ends and leaving.withdrawn:
         return _advance_withdrawn(leaving)
     if leaving.runs and not leaving.ends and overdue:
@@ -211,13 +213,13 @@ def _advance_unhealthy(before: Removal, leaving: DrainingNode) -> Progress:
             return _uncordon(leaving, Outcome.CANCELLED, removal.cancelled)
         if removal.terminating:
             refused = not_terminated(leaving)
-            text = f"Sick node {leaving.name} is still there: {refused.sentence}. {refused.remedy}"
+            text = f"Unhealthy node {leaving.name} is still there: {refused.sentence}. {refused.remedy}"
             return _uncordon(
                 leaving,
                 Outcome.FAILED,
                 refused.sentence,
                 text,
-                alert=AlertKind.SICK,
+                alert=AlertKind.UNHEALTHY,
                 about=f"{leaving.name} {refused.name}",
             )
     if leaving.now >= leaving.deadline:
@@ -295,11 +297,11 @@ def _uncordon(
     about: str = "",
     lessons: tuple[Feedback, ...] = (),
 ) -> Progress:
-    """Closed, with our own cordon off; a person's stays.
+    """Closed, with our own cordon off; an operator's stays.
 
-    A cordon that nobody can take off (a webhook that fails) does not keep the removal open for ever: a person is told,
-    and from then on it is a stale cordon, which every iteration tries to take off. Lessons are learned once, with the
-    note of the first attempt.
+    A cordon that nobody can take off (a webhook that fails) does not keep the removal open for ever: an operator is
+    told, and from then on it is a stale cordon, which every iteration tries to take off. Lessons are learned once, with
+    the note of the first attempt.
     """
     removal, node = leaving.removal, leaving.node
     told = (_alert(leaving, alert, text, about),) if text else ()

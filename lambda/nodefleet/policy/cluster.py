@@ -18,7 +18,7 @@ class Trust:
     spacing: float = setting(
         0.75, "× interval", "readings closer than this see the same load and count once", above=0, at_most=1
     )
-    gap: float = setting(2.0, "× interval", "a longer silence starts a streak anew", above=1)
+    gap: float = setting(2.0, "× interval", "a longer silence starts a streak again", above=1)
     count_tolerance: int = setting(0, NODES, "how far EC2, Kubernetes and Prometheus may differ", at_least=0)
     doubtful_percent: float = setting(
         20,
@@ -44,7 +44,7 @@ class Trust:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """Looking again inside one run while another look could change something."""
+    """Looking again inside one run while another iteration could change something."""
 
     every: timedelta = setting(timedelta(seconds=10), SECONDS, "as often as a node or a drain changes", above=0)
     wake_check: timedelta = setting(
@@ -64,7 +64,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Messages:
-    """How often people hear of the same thing."""
+    """How often operators hear of the same thing."""
 
     remind_after: timedelta = setting(timedelta(hours=6), SECONDS, "what is still so is said again after this", above=0)
     remind_critical: timedelta = setting(

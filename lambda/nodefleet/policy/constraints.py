@@ -209,7 +209,7 @@ def _windows(policy: Policy, pool: Pool, at: Keys) -> Iterator[Conflict]:
                 right="write min, max or both",
                 code=IssueCode.WITHOUT_EFFECT,
             )
-        right = "a window between two looks is never seen; make it longer than the interval"
+        right = "a window between two observations is never seen; make it longer than the interval"
         yield from _check_order(policy, ("interval",), (*here, "lasting"), right, equal=True)
         yield from _check_order(policy, (*here, "min"), (*here, "max"), "min must not be more than max", equal=True)
         for bound in ("min", "max"):

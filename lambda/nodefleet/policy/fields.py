@@ -57,7 +57,7 @@ def about(declared: Field[Any]) -> FieldInfo | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """So many new readings in a row. A gap or a reading on the other side starts anew."""
+    """So many new readings in a row. A gap or a reading on the other side starts again."""
 
     count: int = setting(2, "readings", "one reading may be a spike", at_least=1)
 

@@ -25,7 +25,7 @@ from nodefleet.policy.pool import Pool
 from nodefleet.policy.walk import Part, classes_of, is_table, is_tagged, item, parts_of
 
 # ── presets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-# Bundles of numbers that belong together, for people who know what they want but not yet which figures say it.
+# Bundles of numbers that belong together, for operators who know what they want but not yet which figures say it.
 #
 # A preset is a table of overrides, in the form of a policy file: whatever the file says itself wins over it.
 

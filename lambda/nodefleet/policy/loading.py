@@ -39,7 +39,7 @@ from nodefleet.policy.schedule import active_windows, schedule_conflicts, utc_of
 from nodefleet.policy.walk import Keys, Part, is_table, item, leaves, part, path_of
 
 # ── lenient decoding ─────────────────────────────────────────────────────────────────────────────────────────────────
-# What can be used of something a person wrote, and what cannot.
+# What can be used of something an operator wrote, and what cannot.
 #
 # A wrong value must not hide the next one: it is left out and noted, and the rest is checked as if it were not there.
 
@@ -342,7 +342,7 @@ def _once(problems: list[ValidationIssue]) -> list[ValidationIssue]:
 
 
 # ── reader for the loop ──────────────────────────────────────────────────────────────────────────────────────────────
-# Policies as the loop reads them. A text that was read once is not read again: it is the same on every look.
+# Policies as the loop reads them. A text that was read once is not read again: it is the same on every iteration.
 
 
 _KEPT = 16  # texts

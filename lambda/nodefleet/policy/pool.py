@@ -210,7 +210,7 @@ class Health:
     failed_joins: int = setting(2, "joins", "then launches become single probes", at_least=1)
     probe_first: timedelta = setting(timedelta(seconds=60), SECONDS, "first pause between probes, doubling", above=0)
     probe_longest: timedelta = setting(timedelta(seconds=600), SECONDS, "longest pause between probes", above=0)
-    keep_failed: int = setting(1, NODES, "for a person to look at; counts against max", at_least=0)
+    keep_failed: int = setting(1, NODES, "for an operator to look at; counts against max", at_least=0)
     rejoin_limit: timedelta = setting(
         timedelta(seconds=600),
         SECONDS,
@@ -235,7 +235,7 @@ class Health:
 class RemovalRules:
     """How a node is emptied before it goes, and what protects it."""
 
-    drain_timeout: timedelta = setting(timedelta(seconds=300), SECONDS, "then the node is let back in", above=0)
+    drain_timeout: timedelta = setting(timedelta(seconds=300), SECONDS, "then the node is uncordoned", above=0)
     stuck_after: timedelta = setting(
         timedelta(seconds=10),
         SECONDS,
@@ -247,7 +247,7 @@ class RemovalRules:
     )
     notice: timedelta = setting(timedelta(seconds=120), SECONDS, "what EC2 gives before it takes a Spot node", above=0)
     false_alarm_after: timedelta = setting(
-        timedelta(seconds=1200), SECONDS, "EC2 said it takes a node, and did not so long after: let back in", above=0
+        timedelta(seconds=1200), SECONDS, "EC2 said it takes a node, and did not so long after: uncordoned", above=0
     )
     settle: timedelta = setting(
         timedelta(seconds=600),
@@ -296,13 +296,13 @@ class Budgets:
     """How much may be under way at once."""
 
     removals: int = setting(1, NODES, "voluntary removals at a time", at_least=1, hint=PAUSE)
-    sick: int = setting(1, NODES, "sick nodes replaced at a time", at_least=1)
-    cleanup_percent: float = setting(20, PERCENT, "of the fleet; more orphans than this are for a person")
+    sick: int = setting(1, NODES, "unhealthy nodes replaced at a time", at_least=1)
+    cleanup_percent: float = setting(20, PERCENT, "of the fleet; more orphans than this are for an operator")
     cleanup_least: int = setting(1, NODES, "so many orphans are always cleaned up", at_least=0)
     cleanup_after: timedelta = setting(
         timedelta(seconds=120),
         SECONDS,
-        "two looks so far apart must agree before something is destroyed, or an unlisted machine makes room",
+        "two observations so far apart must agree before something is destroyed, or an unlisted instance makes room",
         at_least=0,
     )
 

@@ -19,7 +19,7 @@ def link_keys(keys: Keys) -> Path:
 
 
 def path_of(keys: Keys) -> str:
-    """The keys as a person writes them: pools[0].limits.min."""
+    """The keys as an operator writes them: pools[0].limits.min."""
     return where(link_keys(keys))
 
 

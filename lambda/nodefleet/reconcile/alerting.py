@@ -50,7 +50,7 @@ class AlertDeduplicator:
         return cls(cluster=cluster, now=now, rules=rules, said=kept)
 
     def is_news(self, key: str) -> bool:
-        """Whether people should hear of it now; notes that it is so."""
+        """Whether operators should hear of it now; notes that it is so."""
         known = self.said.get(key)
         news = known is None or self._is_back(known) or self._is_due(known, self.rules.remind_after)
         self._note(key, told=news)

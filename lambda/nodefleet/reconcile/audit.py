@@ -1,4 +1,4 @@
-"""The audit: what was decided and why, small enough to keep for each look, and the line that a person reads.
+"""The audit: what was decided and why, small enough to keep for each iteration, and the line that an operator reads.
 
 The complete question goes to the archive when something came of it, so that the decision can be asked for again.
 Otherwise the figures are all that is kept: ten thousand pods are not written down to say that nothing happened.
@@ -43,7 +43,7 @@ MAJOR = 4  # DynamoDB is away: whoever finds that cannot decide anything
 
 
 def is_eventful(decision: Decision) -> bool:
-    """Something was decided, beyond telling people."""
+    """Something was decided, beyond telling operators."""
     return any(
         pool.action is not Action.HOLD or any(not isinstance(step, SendAlert) for step in pool.plan)
         for pool in decision.pools
@@ -160,7 +160,7 @@ def bill(seen: Observation) -> Bill | None:
 
 
 def figures(seen: Observation, decision: Decision) -> Mapping[str, float]:
-    """The numbers of a look, flat, by name."""
+    """The numbers of an iteration, flat, by name."""
     found: dict[str, float] = {"unschedulable_pods": unschedulable(seen), "level": LEVELS[decision.level]}
     for pool in decision.pools:
         count = pool.count
@@ -196,7 +196,7 @@ def mean(seen: Observation, decision: Decision, name: str) -> float | None:
 
 
 def sentence(decision: Decision) -> str:
-    """The line that a person reads first."""
+    """The line that an operator reads first."""
     said = [
         f"{pool.pool}: {pool.action.value} {pool.count.capacity} → {pool.target}"
         f"{' (dry run)' if pool.dry_run else ''}. {pool.reason}"

@@ -1,7 +1,7 @@
-"""One look: what is under way goes on first, then it is decided, then the steps are taken, then it is recorded.
+"""One iteration: what is under way goes on first, then it is decided, then the steps are taken, then it is recorded.
 
 All nodes that have to be cordoned are cordoned, and all launches are sent, before the first pod is evicted: a pod must
-not land on the next doomed node. What is opened in a look is begun in the same look.
+not land on the next interrupted node. What is opened in an iteration is begun in the same iteration.
 """
 
 from collections.abc import Iterable
@@ -43,11 +43,11 @@ from nodefleet.reconcile.unit_of_work import UnitOfWork
 from nodefleet.reconcile.usage import count_usage, price_of
 
 # ── alerts about scaling ─────────────────────────────────────────────────────────────────────────────────────────────
-# What people hear of a decision: that the fleet changes and what it costs, and on a node why it cannot leave.
+# What operators hear of a decision: that the fleet changes and what it costs, and on a node why it cannot leave.
 
 
 _DAY_HOURS = 24
-_NOTES = 10  # events on nodes in one look: a big fleet must not flood the API server
+_NOTES = 10  # events on nodes in one iteration: a big fleet must not flood the API server
 _OUR_BUSINESS = frozenset(
     {KeepReason.NOT_ASKED, KeepReason.CHOSEN, KeepReason.OUTRANKED, KeepReason.ONE_AT_A_TIME, KeepReason.NOT_READY}
 )
@@ -80,7 +80,7 @@ def alert_scaling(book: UnitOfWork, pool: PoolDecision, seen: Observation) -> No
 
 
 def _cost(pool: PoolDecision, seen: Observation) -> float | None:
-    """USD a day that the launches of a plan add at most: the dearest of each launch's types."""
+    """USD a day that the launches of a plan add at most: the most expensive of each launch's types."""
     catalog = {kind.name: kind for kind in seen.catalog}
     launches = [step.operation for step in pool.plan if isinstance(step, Create) and isinstance(step.operation, Launch)]
     total = 0.0
@@ -106,7 +106,7 @@ def explain_stays(parts: Runtime, book: UnitOfWork, decision: Decision) -> None:
 
 
 # ── expiry ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What is over is let go of: notices of machines that are gone, and commands that have ended.
+# What is over is let go of: notices of instances that are gone, and commands that have ended.
 
 
 def expire_stale(book: UnitOfWork, seen: Observation, policy: Policy) -> None:
@@ -132,7 +132,7 @@ def _has_ended(command: Command, seen: Observation, policy: Policy) -> bool:
 
 
 def _is_over(notice: Notice, seen: Observation, policy: Policy) -> bool:
-    """Its machine is gone, or by no pool's rules it means anything any more."""
+    """Its instance is gone, or by no pool's rules it means anything any more."""
     if all(is_false_alarm(notice, rules, seen.at) for rules in (*policy.pools, Pool())):
         return True
     instances = () if isinstance(seen.instances, Missing) else seen.instances
@@ -150,12 +150,12 @@ def without_retired(seen: Observation, book: UnitOfWork) -> Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
-    """What came of a look."""
+    """What came of an iteration."""
 
     policy: Policy
     seen: Observation
     decision: Decision
-    again: str = ""  # why another look could change something
+    again: str = ""  # why another iteration could change something
     at_once: bool = False  # … and there is no need to wait for it
     actions: tuple[ExecutedAction, ...] = ()
     failures: int = 0
@@ -349,7 +349,7 @@ def _archive(parts: Runtime, key: str, content: bytes) -> str:
     try:
         parts.archive.keep(key, content)
     except NodeFleetError as error:
-        parts.telemetry.warn(f"The look could not be archived, so this decision cannot be replayed: {error}")
+        parts.telemetry.warn(f"The iteration could not be archived, so this decision cannot be replayed: {error}")
         return ""
     return key
 

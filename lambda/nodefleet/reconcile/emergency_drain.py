@@ -280,7 +280,7 @@ def _removal(node: Node, notice: Notice, rules: Pool, now: datetime) -> Removal:
         started=now,
         deadline=taken_at(notice, rules),
         force_from=force_from(notice, rules),
-        forced=True,  # the run that has the lease tells people
+        forced=True,  # the run that has the lease tells operators
     )
 
 

@@ -52,10 +52,11 @@ from nodefleet.reconcile import preconditions
 from nodefleet.reconcile.unit_of_work import UnitOfWork
 
 # ── the snapshot after a step ────────────────────────────────────────────────────────────────────────────────────────
-# What a look would show after a step that was just taken, so that the decision does not rest on a world that is gone.
+# What an iteration would show after a step that was just taken, so that the decision does not rest on a world that is
+# gone.
 #
-# Only what is certain is changed. A terminated machine is shutting down, an evicted pod is on its way out; whatever
-# else comes of it the next look shows.
+# Only what is certain is changed. A terminated instance is shutting down, an evicted pod is on its way out; whatever
+# else comes of it the next iteration shows.
 
 
 T = TypeVar("T")
@@ -141,9 +142,9 @@ def try_each(parts: Runtime, subjects: Sequence[K], call: Callable[[K], R]) -> l
 # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 # The steps, each checked again right before it acts.
 #
-# A step that fails holds back the rest of its operation until the next look; other operations go on. A pod that cannot
-# be evicted holds back nothing: the others of its node are evicted all the same. Nothing is begun that may not finish
-# within the run or the lease. What a step rests on is written before it acts.
+# A step that fails holds back the rest of its operation until the next iteration; other operations go on. A pod that
+# cannot be evicted holds back nothing: the others of its node are evicted all the same. Nothing is begun that may not
+# finish within the run or the lease. What a step rests on is written before it acts.
 
 
 _NAMED = 5  # failures that are told one by one
@@ -229,10 +230,10 @@ class Executor:
         return not failed
 
     def _left_alone(self, step: Step, error: ChangedError) -> None:
-        self._parts.telemetry.line(f"Not done, the next look decides anew: {error}", step=type(step).__name__)
+        self._parts.telemetry.line(f"Not done, the next iteration decides again: {error}", step=type(step).__name__)
 
     def _not_asked(self, operation: Operation | None) -> None:
-        """EC2 was to be asked to terminate it for the first time, and was not: it may still be let back in at once."""
+        """EC2 was to be asked to terminate it for the first time, and was not: it may still be uncordoned at once."""
         if isinstance(operation, Removal) and operation.terminating and operation.asked_at == self.seen.at:
             self._book.put(replace(operation, terminating=False, asked_at=None))
 
@@ -372,7 +373,7 @@ class Executor:
             self._note(node, "NodeFleetDrainWaits", message, warning=True)
 
     def _several_budgets(self, removal: Removal, node: str, pod: PodRef, detail: str) -> None:
-        """It can never be evicted: people are told, and the node is let back in unless it has to go anyway."""
+        """It can never be evicted: operators are told, and the node is uncordoned unless it has to go anyway."""
         blocker = f"several budgets cover {pod.namespace}/{pod.name}"
         if removal.why is RemovalReason.VOLUNTARY:
             self._book.put(cancel_removal(removal, blocker))

@@ -1,4 +1,4 @@
-"""Everything one look sees, asked for at once. What does not answer is Missing with its cause, never empty."""
+"""Everything one iteration sees, asked for at once. What does not answer is Missing with its cause, never empty."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def observe(parts: Runtime, state: State, policy: Policy, run: str, within: timedelta) -> Observation:
-    """One look. `within` is how long the readings may take."""
+    """One iteration. `within` is how long the readings may take."""
     now = parts.time.now()
     types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
     machines, offers, view, readings = parts.together(
@@ -66,7 +66,7 @@ def _or_missing(got: T | Exception) -> T | Missing:
 def _plausible(
     machines: tuple[Instance, ...] | Missing, kubernetes: ClusterView | Missing
 ) -> tuple[Instance, ...] | Missing:
-    """An empty list is no answer while a ready worker names its machine: a wrong region, role or tag gives one too."""
+    """An empty list is no answer while a ready worker names its instance: a wrong region, role or tag gives one too."""
     if machines or isinstance(machines, Missing) or isinstance(kubernetes, Missing):
         return machines
     ready = sum(node.ready and bool(node.instance) and node.pool is not None for node in kubernetes.nodes)

@@ -1,6 +1,6 @@
 """Which policy is in force.
 
-A declared policy that does not validate changes nothing but that people are told, once. A policy in force that this
+A declared policy that does not validate changes nothing but that operators are told, once. A policy in force that this
 release refuses, or that is gone, holds the fleet: nothing is removed, what is lost is replaced and min is kept, as far
 as the policy can still be read. No earlier version takes its place: it was written for another fleet.
 """
@@ -23,7 +23,7 @@ _APPLY = "Check a file with `nodefleet policy check FILE` and put it in force wi
 
 @dataclass(frozen=True, slots=True)
 class PolicyNews:
-    """What people hear about the policy. Said again only of another subject."""
+    """What operators hear about the policy. Said again only of another subject."""
 
     kind: AlertKind
     subject: str  # a version's number, or the digest of what was declared

@@ -1,4 +1,4 @@
-"""What must still be so at the moment of a step. ChangedError otherwise, and the next look decides anew."""
+"""What must still be so at the moment of a step. ChangedError otherwise, and the next iteration decides again."""
 
 from datetime import datetime
 
@@ -22,7 +22,7 @@ def still_leaving(node: Node | None, removal: Removal, name: str) -> None:
 
 
 def still_to_end(cloud: Cloud, identity: str) -> bool:
-    """Whether the machine has to be terminated still. It must be a worker."""
+    """Whether the instance has to be terminated still. It must be a worker."""
     instance = cloud.instance(identity)
     if instance is None or instance.state in _ENDING:
         return False
@@ -32,9 +32,9 @@ def still_to_end(cloud: Cloud, identity: str) -> bool:
 
 
 def may_end(cluster: Cluster, operation: Operation | None, rules: RemovalRules, now: datetime) -> None:
-    """Something that is open wants it gone, and nothing on it has to move. A sick node's pods cannot end."""
+    """Something that is open wants it gone, and nothing on it has to move. An unhealthy node's pods cannot end."""
     match operation:
-        case Removal(why=RemovalReason.SICK):
+        case Removal(why=RemovalReason.UNHEALTHY):
             node = cluster.node(operation.node) if operation.node else None
             if node is not None and node.ready and node.instance == operation.instance:
                 raise ChangedError(f"{operation.node} is ready again")
@@ -46,13 +46,13 @@ def may_end(cluster: Cluster, operation: Operation | None, rules: RemovalRules, 
             if not plan_drain(cluster.pods_on(name), operation.why, rules, now, since=operation.started).done:
                 raise ChangedError(f"{name} holds pods that have to move")
         case Removal() | Cleanup():
-            pass  # it never joined, or two looks saw it as debris, the second of them just now
+            pass  # it never joined, or two observations saw it as orphaned, the second of them just now
         case _:
             raise ChangedError("nothing that is open wants this machine terminated")
 
 
 def is_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:
-    """The machine is there, is a worker, and no pool of the policy owns it."""
+    """The instance is there, is a worker, and no pool of the policy owns it."""
     instance = cloud.instance(identity)
     if instance is None or not instance.worker or instance.state in _ENDING:
         raise ChangedError(f"{identity} is not a worker, or ends")
@@ -61,7 +61,7 @@ def is_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:
 
 
 def machine_is_gone(cloud: Cloud, node: str, instance: str) -> None:
-    """EC2 shows no living machine behind the node."""
+    """EC2 shows no living instance behind the node."""
     machine = cloud.instance(instance) if instance else None
     if machine is not None and machine.state is not InstanceState.TERMINATED:
-        raise ChangedError(f"the machine of {node} is {machine.state.value}")
+        raise ChangedError(f"the instance of {node} is {machine.state.value}")

@@ -1,7 +1,7 @@
 """One run: under one lease, look, and look again while that could change something or somebody woke us.
 
 No look is begun that may not finish: the longest of the last ones, of earlier runs too, says how long it may take. Only
-the first look of a whole run is begun in any case, so that slow ones are forgotten when they are over.
+the first iteration of a whole run is begun in any case, so that slow ones are forgotten when they are over.
 
 A run that finds the lease held leaves at once. Whoever is urgent says so on the lease first, and the holder does not
 let go before it has looked again, so no wake-up is lost.
@@ -67,7 +67,7 @@ def run(parts: Runtime, *, owner: str, urgent: bool = False, scheduled: bool = F
 
 
 def _policy(parts: Runtime) -> Policy:
-    """For the lease only: each look reads it anew."""
+    """For the lease only: each iteration reads it again."""
     return resolve_policy(parts.store.state(), parts.policies, parts.time.now()).policy
 
 
@@ -89,7 +89,7 @@ def _looks(parts: Runtime, lease: Lease, policy: Policy, started: datetime) -> R
             raise LostLeaseError(f"another run holds the cluster: fence {state.fence}, ours was {lease.fence}")
         if looks == 0 and not _may_look(parts, policy, next_duration(state.journal.iterations, policy.burst)):
             parts.store.release(lease, None)
-            parts.telemetry.line("A look may take longer than this run has left: the next run looks")
+            parts.telemetry.line("An iteration may take longer than this run has left: the next run looks")
             return RunResult(awake=True)
         looks += 1
         came = reconcile_once(parts, lease, state, looks)
@@ -117,7 +117,7 @@ def _may_look(parts: Runtime, policy: Policy, ahead: timedelta) -> bool:
 
 
 def _has_time(parts: Runtime, rules: Burst, started: datetime, pause: timedelta, ahead: timedelta) -> bool:
-    """For a pause and a look: within this run's share of the tick, and before it is stopped from outside."""
+    """For a pause and an iteration: within this run's share of the tick, and before it is stopped from outside."""
     used = parts.time.now() - started
     return used + pause < rules.budget and parts.time.remaining() > pause + ahead + rules.reserve
 
@@ -149,7 +149,7 @@ def _let_go(parts: Runtime, lease: Lease) -> None:
 
 
 def _report(parts: Runtime, came: CycleResult, looks: int, started: datetime) -> None:
-    """The metrics, and the line that a person reads."""
+    """The metrics, and the line that an operator reads."""
     decision, seen, telemetry = came.decision, came.seen, parts.telemetry
     if decision.level is not Level.PARTIAL:
         telemetry.metric(Metric.CURRENT_NODE_COUNT, sum(pool.count.capacity for pool in decision.pools))

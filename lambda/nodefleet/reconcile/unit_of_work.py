@@ -42,12 +42,12 @@ class UnitOfWork:
         self.journal = journal
         self.saying = AlertDeduplicator.since(journal.said, seen.cluster, seen.at, policy.messages)
         self.operations: dict[str, Operation] = {each.id: each for each in seen.operations}
-        self.events: list[Event] = []  # of this look, written or not; with those that are counted and not sent
+        self.events: list[Event] = []  # of this iteration, written or not; with those that are counted and not sent
         self.joins: list[float] = []  # how many seconds each node took that joined
         self.drains: list[float] = []  # how many seconds each removal took that is over
         self.failures = 0
         self.removed = 0
-        self.retired: tuple[Notice, ...] = ()  # in this look, written or not
+        self.retired: tuple[Notice, ...] = ()  # in this iteration, written or not
         self.own_monthly_usd = 0.0  # what the deployment says that the autoscaler itself costs
 
     @property
@@ -107,7 +107,7 @@ class UnitOfWork:
         for tell in join_backoffs(before, after, self._policy):
             self.tell(tell)
 
-    # ── what people hear ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── what operators hear ──────────────────────────────────────────────────────────────────────────────────────
 
     def tell(self, tell: SendAlert, *, dry: bool = False) -> None:
         """Once, however often it is said."""
@@ -152,7 +152,7 @@ class UnitOfWork:
         self.journal = replace(self.journal, refused_policy=version.digest)
 
     def finish(self, changes: Changes) -> None:
-        """The last words of a look: usage, and the figures that the seed's attributes show."""
+        """The last words of an iteration: usage, and the figures that the seed's attributes show."""
         self._pending = replace(self._pending, usage=changes.usage, seed=changes.seed)
 
     def flush(self) -> None:

@@ -34,8 +34,9 @@ def count_usage(
     *,
     own_monthly_usd: float = 0.0,
 ) -> UsageCount:
-    """The usage up to this look. What the last look saw is taken to have lasted until now, unless that was long ago.
-    The autoscaler's own cost goes by the clock: alarms, metrics and secrets cost the same whether anybody looks."""
+    """The usage up to this iteration. What the last iteration saw is taken to have lasted until now, unless that was
+    long ago. The autoscaler's own cost goes by the clock: alarms, metrics and secrets cost the same whether anybody
+    looks."""
     now = seen.at
     hour = now.replace(minute=0, second=0, microsecond=0)
     watched = _watched_time(before, seen, policy)

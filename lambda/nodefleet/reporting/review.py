@@ -115,7 +115,7 @@ class ReviewContext:
     @property
     def held_by_people(self) -> bool:
         """Somebody paused the pool or set its size: what it came to was not only its own doing."""
-        return bool(self.told[AlertKind.PAUSED] or self.told[AlertKind.SCALED_BY_PERSON])
+        return bool(self.told[AlertKind.PAUSED] or self.told[AlertKind.SCALED_BY_OPERATOR])
 
     def at_work(self, limit: Utilisation) -> float:
         """How busy nodes may be, in percent, without making the fleet grow at once."""

@@ -13,7 +13,7 @@ from nodefleet.model.state import PoolUsage, Usage
 # ── period ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 # Which hours a report is about.
 #
-# A week is a person's week, from Monday to Monday where they live: 167 or 169 hours when the clocks change. What was
+# A week is an operator's week, from Monday to Monday where they live: 167 or 169 hours when the clocks change. What was
 # used is recorded by hours of UTC, so where the clocks differ from it by half an hour the week begins with the next
 # full one.
 
@@ -27,7 +27,7 @@ _DAYS_BETWEEN = timedelta(days=6)  # Monday to Sunday
 class Period:
     start: datetime  # a full hour
     end: datetime  # the first hour that does not belong to it
-    zone: tzinfo = UTC  # in which people read times
+    zone: tzinfo = UTC  # in which operators read times
 
     def __contains__(self, at: datetime) -> bool:
         return self.start <= at < self.end
@@ -276,7 +276,7 @@ def _share_percent(part: float, whole: float) -> float | None:
 
 
 # ── figures as text ──────────────────────────────────────────────────────────────────────────────────────────────────
-# Figures as people read them: rounded, never rounder than they are.
+# Figures as operators read them: rounded, never rounder than they are.
 
 
 _HALF_A_CENT = 0.005

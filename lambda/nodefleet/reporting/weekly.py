@@ -152,7 +152,7 @@ class WeeklyReport:
     period: Period
     record: Record
     pools: tuple[PoolReport, ...]  # the policy's, then those that are no longer in it
-    happened: Counter[AlertKind] = field(default_factory=Counter)  # what people were told, dry runs left out
+    happened: Counter[AlertKind] = field(default_factory=Counter)  # what operators were told, dry runs left out
     policy_changed_at: datetime | None = None
     advice: Advice = Advice()
     own_usd: Mapping[str, float] = field(default_factory=dict)  # the autoscaler itself, in this period, by part

@@ -1,4 +1,4 @@
-"""The report in sentences: a headline, a line for each subject, and an event that carries both to people."""
+"""The report in sentences: a headline, a line for each subject, and an event that carries both to operators."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -162,8 +162,8 @@ _TOLD = {
     AlertKind.QUOTA: "quota reached",
     AlertKind.PERMISSION: "permission missing",
     AlertKind.LAUNCH_INVALID: "launches refused as invalid",
-    AlertKind.SICK: "sick nodes replaced",
-    AlertKind.MANY_SICK: "many nodes sick at once",
+    AlertKind.UNHEALTHY: "unhealthy nodes replaced",
+    AlertKind.MANY_UNHEALTHY: "many nodes unhealthy at once",
     AlertKind.FORCED: "pods deleted by force",
     AlertKind.CANNOT_HOLD: "pods that no node can hold",
     AlertKind.PODS_REFUSED: "pods that the scheduler refused",
@@ -171,7 +171,7 @@ _TOLD = {
     AlertKind.SCALE_DOWN_BLOCKED: "shrinking held back for long",
     AlertKind.ROTATION_BLOCKED: "old workers that could not be replaced for long",
     AlertKind.NODE_IN_DOUBT: "nodes in doubt",
-    AlertKind.CLEANUP_NEEDS_PERSON: "cleanup left to a person",
+    AlertKind.CLEANUP_NEEDS_PERSON: "cleanup left to an operator",
     AlertKind.DEGRADED: "parts not readable",
     AlertKind.POLICY_REFUSED: "policies refused",
     AlertKind.POLICY_UNUSABLE: "holds for want of a usable policy",
@@ -255,7 +255,7 @@ def _cost(report: WeeklyReport) -> str:
 
 
 def _own(report: WeeklyReport) -> Iterator[ReportLine]:
-    """Beside the machines, and not in their cost: it is the same whether the fleet is small or large."""
+    """Beside the instances, and not in their cost: it is the same whether the fleet is small or large."""
     if not report.own_usd:
         return
     parts = sorted(report.own_usd.items(), key=lambda part: -part[1])
@@ -316,8 +316,8 @@ def _people(report: WeeklyReport) -> Iterator[ReportLine]:
         said.append(f"the policy changed {count}, last {report.period.local(report.policy_changed_at)}")
     if happened[AlertKind.PAUSED]:
         said.append(f"scaling was paused {times(happened[AlertKind.PAUSED])}")
-    if happened[AlertKind.SCALED_BY_PERSON]:
-        said.append(f"the size was set by hand {times(happened[AlertKind.SCALED_BY_PERSON])}")
+    if happened[AlertKind.SCALED_BY_OPERATOR]:
+        said.append(f"the size was set by hand {times(happened[AlertKind.SCALED_BY_OPERATOR])}")
     if said:
         yield ReportLine(about="People", says="; ".join(said))
 

@@ -75,7 +75,7 @@ class FirstFit:
         return None
 
     def _grow(self) -> None:
-        """Lay the tree out anew, with as much space again for places to come."""
+        """Lay the tree out again, with as much space again for places to come."""
         places, width = self._places, 1
         while width < 2 * len(places):
             width *= 2
@@ -112,7 +112,7 @@ def _maxima(leaves: list[int]) -> list[int]:
 #
 # Two nodes are alike when they have the same taints and the same values of all labels that pods have asked for so far,
 # be it to run there or to be near or far from others. Only the host label is left out: it would make every node a class
-# of its own. When a pod asks for a label that nobody has asked for yet, the classes are told apart anew.
+# of its own. When a pod asks for a label that nobody has asked for yet, the classes are told apart again.
 
 
 class NodeClasses:

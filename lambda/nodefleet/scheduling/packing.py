@@ -272,7 +272,8 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackingInput:
-    """One look's pods that wait and all the room there is for them. Building it is the expensive part: once a look."""
+    """One iteration's pods that wait and all the room there is for them. Building it is the expensive part: once an
+    iteration."""
 
     room: SchedulerSimulation
     waiting: tuple[Pod, ...]

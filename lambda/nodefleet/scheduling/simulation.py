@@ -167,16 +167,16 @@ class SchedulerSimulation:
         them may find no place nothing is changed, and that pod is the answer.
         """
         mark = self.mark()
-        homeless = self._without_place(_biggest_first(self.take_out(name)), self.place)
+        unplaceable = self._without_place(_biggest_first(self.take_out(name)), self.place)
         self.roll_back(mark)
-        if homeless is None:
+        if unplaceable is None:
             pods = self.take_out(name)
             spread = self.emptiest()
-            homeless = self._crowded_out(pods, spread)
-            homeless = homeless or self._without_place(pods, lambda pod: self.place_on_emptiest(pod, spread))
-            if homeless is not None:
+            unplaceable = self._crowded_out(pods, spread)
+            unplaceable = unplaceable or self._without_place(pods, lambda pod: self.place_on_emptiest(pod, spread))
+            if unplaceable is not None:
                 self.roll_back(mark)
-        return homeless
+        return unplaceable
 
     def mark(self) -> int:
         return len(self._undo)

@@ -63,7 +63,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSource:
-    """What one look tells about nodes to come, gathered once for all pools."""
+    """What one iteration tells about nodes to come, gathered once for all pools."""
 
     learned: Mapping[tuple[str, str], Node]  # by pool and type: a ready node
     catalog: Mapping[str, Resources]
@@ -151,7 +151,7 @@ def _rename_node(node: NodeModel, name: str) -> NodeModel:
 
 
 def _shared_labels(learned: Node | None) -> Mapping[str, str]:
-    """Labels that every node of a type has. Others may be a person's, put on that one node by hand."""
+    """Labels that every node of a type has. Others may be an operator's, put on that one node by hand."""
     labels = learned.labels if learned else {}
     return {key: labels[key] for key in (OS_LABEL, ARCH_LABEL, REGION_LABEL) if key in labels}
 
@@ -195,7 +195,7 @@ def _size(amount: Resources) -> tuple[int, int, int, int]:
 # ── the fleet and its expected nodes ─────────────────────────────────────────────────────────────────────────────────
 # The nodes there are and those on their way, as one room.
 #
-# A node that boots is room already: pods that will sit on it must not buy another one. What is leaving, sick or
+# A node that boots is room already: pods that will sit on it must not buy another one. What is leaving, unhealthy or
 # unready takes no new pod, but the pods on it still count as neighbours.
 
 

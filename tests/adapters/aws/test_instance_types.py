@@ -219,7 +219,7 @@ def test_a_refresh_that_fails_serves_the_old_copy_and_is_tried_again_soon(shelf)
     shelf.fails()
     assert price() == 0.01
     assert shelf.warnings[0].startswith("The catalogue of instance types is served as it was: EC2: Describe")
-    assert price() == 0.01  # not asked again at every look
+    assert price() == 0.01  # not asked again at every iteration
     shelf.clock.now += SOON
     answered(shelf, "0.03")
     assert price() == 0.03

@@ -159,7 +159,7 @@ def test_a_newer_format_is_an_error_even_if_it_can_be_read(warnings):
 
 
 def test_a_record_without_a_format_is_read():
-    """The stack, or a person, may write one."""
+    """The stack, or an operator, may write one."""
     assert body({"record": {"S": "state#stack#policy"}, BODY: {"S": '{"pools":[]}'}}) == {"pools": []}
 
 

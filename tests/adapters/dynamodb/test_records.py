@@ -1,4 +1,4 @@
-"""Each record as it stands in the table: its name, what a person reads, when it is forgotten, how long it may be."""
+"""Each record as it stands in the table: its name, what an operator reads, when it is forgotten, how long it may be."""
 
 import json
 from dataclasses import replace
@@ -35,7 +35,7 @@ def _plain(held):
     return json.loads(value) if kind == "N" else value
 
 
-# ── what a person reads ──────────────────────────────────────────────────────────────────────────────────────────
+# ── what an operator reads ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A look's state, and what is done about records that cannot be read."""
+"""An iteration's state, and what is done about records that cannot be read."""
 
 import json
 

@@ -331,7 +331,7 @@ def test_a_figure_that_is_not_a_number_is_refused_with_the_records_name(on_moto)
         store.commit(lease, Changes(decision=record(figures={"cpu": float("nan")})))
 
 
-# ── what a person reads ──
+# ── what an operator reads
 
 
 def test_the_seeds_attributes_are_on_the_memory_and_stay_there(table):

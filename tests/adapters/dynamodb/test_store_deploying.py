@@ -1,4 +1,4 @@
-"""A deployment that a person writes is read as the stack's is."""
+"""A deployment that an operator writes is read as the stack's is."""
 
 from nodefleet.adapters.dynamodb.store import put_deployment
 from nodefleet.model.snapshot import Deployment, LaunchTarget

@@ -35,7 +35,7 @@ def mended(client):
     client.before = client.after = lambda *_: None
 
 
-# ── what a person sees ──
+# ── what an operator sees
 
 
 def test_the_record_shows_who_acts_and_since_when(table):

@@ -10,7 +10,7 @@ from nodefleet.adapters.kubernetes.cluster import to_server
 from support.fake_api_certificates import authority
 from support.fake_api_server import TOKEN, FakeApiServer, serving
 
-PATIENT = CallLimits(connect=5.0, read=5.0)  # tests share a busy machine
+PATIENT = CallLimits(connect=5.0, read=5.0)  # tests share a busy instance
 HASTY = CallLimits(connect=5.0, read=0.3)
 
 

@@ -1,4 +1,4 @@
-"""The cluster that connects when it is first asked, and anew when its login is refused."""
+"""The cluster that connects when it is first asked, and again when its login is refused."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -128,7 +128,7 @@ def test_a_storage_class_may_allow_some_zones_only(server: FakeApiServer, cluste
         ([], {}),  # no such class
         ([storage_class("fast", waits=False)], {}),
         ([storage_class("fast")], {"storageClassName": None}),  # no default class when it was made
-        ([storage_class("fast")], {"storageClassName": ""}),  # waits for a volume that a person makes
+        ([storage_class("fast")], {"storageClassName": ""}),  # waits for a volume that an operator makes
         ([storage_class("fast", provisioner="kubernetes.io/no-provisioner")], {}),  # and there is none
     ],
 )

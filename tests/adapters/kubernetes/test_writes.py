@@ -1,4 +1,4 @@
-"""Nodes that leave, are let back in and forgotten: one guarded write each, and nothing of others is lost."""
+"""Nodes that leave, are uncordoned and forgotten: one guarded write each, and nothing of others is lost."""
 
 import time
 from collections.abc import Callable, Iterator

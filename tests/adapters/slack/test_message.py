@@ -43,8 +43,8 @@ def test_only_the_report_leaves_open_what_to_do():
 
 
 def test_the_headline_names_cluster_and_pool():
-    assert_wording(of(event(AlertKind.SICK)).headline)
-    assert_wording(of(event(AlertKind.SICK, pool="")).headline)
+    assert_wording(of(event(AlertKind.UNHEALTHY)).headline)
+    assert_wording(of(event(AlertKind.UNHEALTHY, pool="")).headline)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_headline_names_cluster_and_pool():
         (AlertKind.SCALE_UP, 2, "Scale-up: 2 nodes more · shop / default"),
         (AlertKind.SCALE_UP, 0, "Scale-up · shop / default"),
         (AlertKind.SCALE_DOWN, -1, "Scale-down: 1 node fewer · shop / default"),
-        (AlertKind.SICK, -1, "A node is sick · shop / default"),
+        (AlertKind.UNHEALTHY, -1, "A node is unhealthy · shop / default"),
     ],
 )
 def test_scaling_says_by_how_many_nodes(kind, change, headline):
@@ -236,7 +236,7 @@ def test_several_alarms_are_told_by_name():
 
 def test_a_mixed_letter_counts_the_kinds_most_of_them_first():
     made = many(
-        event(AlertKind.SICK), event(id="1"), event(id="2"), event(id="3", dry=True), form=NotificationForm.MIXED
+        event(AlertKind.UNHEALTHY), event(id="1"), event(id="2"), event(id="3", dry=True), form=NotificationForm.MIXED
     )
     assert_wording(made.details)
     assert made.sign == "🟠"

@@ -61,7 +61,7 @@ def headlines(slack):
     return [message["blocks"][0]["text"]["text"] for message in slack.messages]
 
 
-THREE = [event(kind, id=kind.value) for kind in (AlertKind.AT_MAX, AlertKind.SICK, AlertKind.QUOTA)]
+THREE = [event(kind, id=kind.value) for kind in (AlertKind.AT_MAX, AlertKind.UNHEALTHY, AlertKind.QUOTA)]
 
 
 def test_a_batch_of_events_becomes_messages_in_their_order():
@@ -170,4 +170,4 @@ def test_a_run_says_what_it_did():
     notes = Notes()
     with loopback_slack() as slack:
         handled(slack, stream(*THREE), notes=notes)
-    assert notes.lines == [("told people", {"news": 3, "messages": 3})]
+    assert notes.lines == [("told operators", {"news": 3, "messages": 3})]

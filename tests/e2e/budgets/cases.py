@@ -46,7 +46,7 @@ class Workload:
     unready: int = 0
     going: int = 0  # deleted, and still there
     finished: tuple[PodPhase, ...] = ()
-    still_ready: bool = False  # the finished ones keep their Ready condition, as with a machine that was lost
+    still_ready: bool = False  # the finished ones keep their Ready condition, as with an instance that was lost
     marked: int = 0  # of the last ones: labelled by hand
     scaled_to: int | None = None
     rollout: Rollout | None = None

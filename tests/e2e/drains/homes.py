@@ -164,7 +164,7 @@ def _running(site: Site) -> list[dict[str, Any]]:
 
 
 def _budgets_counted(site: Site) -> bool:
-    """But for two of the same pod: when it changes the cluster's controller counts only one of them anew."""
+    """But for two of the same pod: when it changes the cluster's controller counts only one of them again."""
     ours = [each for each in site.admin.items(BUDGETS) if each["metadata"]["namespace"] == NAMESPACE]
     alone = [each for each in ours if each["spec"]["selector"]["matchLabels"] != {"app": Home.TWICE.value}]
     return all(each.get("status", {}).get("disruptionsAllowed") for each in alone)

@@ -1,4 +1,4 @@
-"""What people deploy, as the API server takes it: small pods of every kind that makes a drain difficult."""
+"""What operators deploy, as the API server takes it: small pods of every kind that makes a drain difficult."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -20,7 +20,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, DecisionRecord, KeepReason
 from nodefleet.model.events import Event
 
-DRAIN = 30  # seconds until a drain is given up: a busy machine needs a dozen for the others
+DRAIN = 30  # seconds until a drain is given up: a busy instance needs a dozen for the others
 STUCK_AFTER = 2  # seconds past its grace
 _MARKET = {"spot_percent": 0}  # nobody stays for being On-Demand
 FULL = compressed(limits={"min": len(Home), "max": len(Home)}, market=_MARKET)
@@ -48,7 +48,7 @@ class Story:
     decisions: list[DecisionRecord] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     answer: int = 0  # of the Eviction API about a pod with two budgets
-    held_too_long: bool = False  # the machine had ended before the finalizer was taken off
+    held_too_long: bool = False  # the instance had ended before the finalizer was taken off
 
     def pods_at(self, home: Home) -> list[Seen]:
         """Those that began there and are nobody's daemons."""
@@ -71,12 +71,12 @@ class Story:
         return [each["message"] for each in said if each["reason"] == reason]
 
     def blocked(self, home: Home) -> Event:
-        """What people are told of a drain that failed."""
+        """What operators are told of a drain that failed."""
         (event,) = [each for each in self._of(AlertKind.DRAIN_BLOCKED) if self.homes[home] in each.text]
         return event
 
     def left(self) -> list[str]:
-        """What people are told of nodes that left."""
+        """What operators are told of nodes that left."""
         return [each.text for each in self._of(AlertKind.SCALE_DOWN)]
 
     def _of(self, kind: AlertKind) -> list[Event]:

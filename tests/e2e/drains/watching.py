@@ -1,4 +1,4 @@
-"""What an onlooker sees meanwhile: where pods are and how they fare, and which machines run."""
+"""What an onlooker sees meanwhile: where pods are and how they fare, and which instances run."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Sight:
     at: datetime
-    running: frozenset[str]  # machines
+    running: frozenset[str]  # instances
     pods: tuple[Seen, ...]
 
     def on(self, node: str) -> list[Seen]:
@@ -44,7 +44,7 @@ class Onlooker(Beside):
         self.sights: list[Sight] = []
 
     def look(self) -> None:
-        # Machines first: a pod that is seen on a machine that has ended was there when it ended.
+        # Instances first: a pod that is seen on a machine that has ended was there when it ended.
         running = frozenset(each["InstanceId"] for each in self._site.hardware.instances())
         pods = tuple(seen(pod) for pod in self._site.admin.items(PODS))
         self.sights.append(Sight(datetime.now(UTC), running, pods))

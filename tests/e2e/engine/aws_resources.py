@@ -305,7 +305,7 @@ class EngineCloud(MotoCloud):
     def _remove_VpcEndpoint(self, identity: str, _: Inputs) -> None:  # noqa: N802
         self.client("ec2").delete_vpc_endpoints(VpcEndpointIds=[identity])
 
-    # ── machines ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── instances ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _remove_NetworkInterface(self, identity: str, _: Inputs) -> None:  # noqa: N802
         self.client("ec2").delete_network_interface(NetworkInterfaceId=identity)
@@ -439,7 +439,7 @@ def _permission(inputs: Inputs) -> dict[str, Any]:
 
 
 def _instance_request(inputs: Inputs) -> dict[str, Any]:
-    """RunInstances, as AWS's provider asks it for one machine."""
+    """RunInstances, as AWS's provider asks it for one instance."""
     known = {
         *("ami", "instanceType", "userData", "userDataReplaceOnChange", "tags", "primaryNetworkInterface"),
         *("iamInstanceProfile", "metadataOptions", "rootBlockDevice"),

@@ -5,8 +5,8 @@
         ran = pulumi.up()
         ran.steps  # what it did to which resource, in turn
 
-Commands run as a person types them, with `pulumi` on PATH: see `Engine.shell`. Nothing here leaves the folder, and what
-listens, listens on 127.0.0.1.
+Commands run as an operator types them, with `pulumi` on PATH: see `Engine.shell`. Nothing here leaves the folder, and
+what listens, listens on 127.0.0.1.
 """
 
 import json

@@ -138,7 +138,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         try:
             self._refuse(verb, urn)
             yield
-        except Exception as error:  # noqa: BLE001  # whatever it is, a person must read it
+        except Exception as error:  # noqa: BLE001  # whatever it is, an operator must read it
             traceback.print_exc()
             context.abort(grpc.StatusCode.UNKNOWN, f"{verb} {_type(urn)} {_name(urn)}: {error!r}")
 

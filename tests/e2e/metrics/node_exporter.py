@@ -1,6 +1,6 @@
-"""A stand-in for node-exporter: machines on loopback that count their CPU time and tell their memory.
+"""A stand-in for node-exporter: instances on loopback that count their CPU time and tell their memory.
 
-Every machine has a loopback address of its own and listens on node-exporter's port there, so the shipped relabelling
+Every instance has a loopback address of its own and listens on node-exporter's port there, so the shipped relabelling
 needs no change.
 """
 
@@ -15,7 +15,7 @@ from typing import Self
 
 from nodefleet_infra.groups import NODE_EXPORTER
 
-# Busy time falls to several modes, as on a real machine; some of the eight never see any.
+# Busy time falls to several modes, as on a real instance; some of the eight never see any.
 _BUSY = {"user": 0.65, "system": 0.2, "iowait": 0.1, "softirq": 0.05, "irq": 0.0, "nice": 0.0, "steal": 0.0}
 _IDLE = "idle"
 _TRIES = 50
@@ -74,7 +74,7 @@ class Machine:
 
 
 class NodeExporter:
-    """Tells of one machine. Stopped it refuses connections; started again it is where it was."""
+    """Tells of one instance. Stopped it refuses connections; started again it is where it was."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

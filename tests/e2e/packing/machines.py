@@ -1,4 +1,4 @@
-"""Machines that are KWOK nodes: what is launched registers as K3s would, and what is terminated falls silent.
+"""Instances that are KWOK nodes: what is launched registers as K3s would, and what is terminated falls silent.
 
 This is the Cloud port of one world. EC2's catalogue is asked as the shipped adapter asks it, of moto, which has AWS's
 own figures. A node offers less than that: its kernel keeps some of the memory.
@@ -27,7 +27,7 @@ from nodefleet.ports import LaunchResult
 from nodefleet.scheduling.templates import ARCH_LABEL, OS_LABEL, REGION_LABEL
 
 REGION = "us-east-1"
-KERNEL_KEEPS = 6  # percent of a machine's memory; a t3.small of 2048 MiB has 1924
+KERNEL_KEEPS = 6  # percent of an instance's memory; a t3.small of 2048 MiB has 1924
 _STORAGE = "19Gi"
 _PODS = "110"
 _SERVER_TAINT = {"key": CONTROL_PLANE_LABELS[0], "value": "true", "effect": "NoSchedule"}
@@ -50,7 +50,7 @@ class Machines:
         self._api = api
         self._policy = policy
         self._labels = labels  # of every node of this world
-        self._draw = Random(f"machines {world}")  # noqa: S311  # repeatable on purpose
+        self._draw = Random(f"instances {world}")  # noqa: S311  # repeatable on purpose
         self._all: dict[str, Instance] = {}
         self._answers: dict[str, LaunchResult] = {}
         self._booting: list[Instance] = []
@@ -74,7 +74,7 @@ class Machines:
             self._join(machine)
 
     def vanish(self, identity: str) -> None:
-        """Machine and node are gone at once, if they are not already."""
+        """Instance and node are gone at once, if they are not already."""
         del self._all[identity]
         self._api.find(NODES.delete(identity, {"gracePeriodSeconds": 0}))
 
@@ -107,7 +107,7 @@ class Machines:
         return self._answers[launch.id]
 
     def terminate(self, instance: str) -> None:
-        """A machine that shuts down has its kubelet say so; then it is silent."""
+        """An instance that shuts down has its kubelet say so; then it is silent."""
         self._all[instance] = replace(self._all[instance], state=InstanceState.TERMINATED)
         self._api.do(NODES.patch(instance, {"metadata": {"labels": {ALIVE_LABEL: None}}}))
         stopping = {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "node is shutting down"}

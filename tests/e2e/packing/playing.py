@@ -1,8 +1,8 @@
 """Many worlds at once, one phase after the other: all wait for the slowest, and one look at the API serves all.
 
 A world's workload surges; the loop looks, buys, looks again and buys once more. Then the same surge is played again
-with two nodes fewer than the first look bought. (What the second one bought makes up for where the scheduler happened
-to put the pods, which is different each time, so nothing can be said about that.)
+with two nodes fewer than the first iteration bought. (What the second one bought makes up for where the scheduler
+happened to put the pods, which is different each time, so nothing can be said about that.)
 """
 
 import time
@@ -29,11 +29,11 @@ AT_ONCE = 30  # worlds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """One look, and what came of it when everything had come to rest."""
+    """One iteration, and what came of it when everything had come to rest."""
 
     packed: PackingResult
     bought: tuple[Instance, ...]
-    waited: tuple[Pod, ...]  # that no node was found for before the look
+    waited: tuple[Pod, ...]  # that no node was found for before the iteration
     waiting: tuple[Pod, ...]  # … and afterwards
 
     @property
@@ -58,7 +58,7 @@ class Cycle:
 class Played:
     workload: Workload
     cycles: list[Cycle] = field(default_factory=list)
-    without: tuple[str, ...] = ()  # machines of the first look that were left out the second time
+    without: tuple[str, ...] = ()  # instances of the first iteration that were left out the second time
     left_over: tuple[str, ...] = ()  # apps whose pods then found no place, of those that ran before
 
 
@@ -167,7 +167,7 @@ def _running(world: World) -> Counter[str]:
 
 
 def _emptiest(world: World, bought: Sequence[Instance]) -> list[str]:
-    """The two of these machines on which least is asked for; of two only one, and the last one stays."""
+    """The two of these instances on which least is asked for; of two only one, and the last one stays."""
     nodes = {node.name: node.allocatable for node in world.cluster.view().nodes}
     load: Counter[str] = Counter({machine.id: 0 for machine in bought})
     for pod in world.pods():

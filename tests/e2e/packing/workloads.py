@@ -29,7 +29,7 @@ _KINDS = (
 
 _FILLED = (0.35, 0.9)  # how much of a cluster its pods ask for before anybody leaves
 
-# Readings count as lasting within seconds, however long a look takes.
+# Readings count as lasting within seconds, however long an iteration takes.
 _IN_SECONDS = {"interval": 1, "burst": {"every": 0.5, "budget": 0.9}, "trust": {"gap": 100}}
 
 
@@ -42,7 +42,7 @@ class App:
     replicas: int = 0
     spec: Mapping[str, Any]  # of its pods
     runs: int | None = None  # how many surely run, however the others are placed; none: nobody knows beforehand
-    rules: tuple[str, ...] = ()  # what was drawn, for people
+    rules: tuple[str, ...] = ()  # what was drawn, for operators
 
     @property
     def daemon(self) -> bool:

@@ -1,6 +1,6 @@
 """One workload's corner of the control plane, with the shipped loop at work in it.
 
-Kubernetes is real; the machines behind the nodes are the world's own, and the table is the simulation's. All pods of a
+Kubernetes is real; the instances behind the nodes are the world's own, and the table is the simulation's. All pods of a
 world carry its label in their node selector, so that worlds do not meet though they share a scheduler.
 """
 
@@ -57,7 +57,7 @@ class RealTime:
         return _RUN
 
     def sleep(self, duration: timedelta) -> None:  # noqa: ARG002  # the port's
-        raise AssertionError("single looks do not wait")
+        raise AssertionError("single iterations do not wait")
 
 
 class Gauges:
@@ -78,7 +78,7 @@ class Gauges:
 
 
 class World:
-    """`whole` gives what the adapter sees of the whole cluster; worlds that are at rest may share one look."""
+    """`whole` gives what the adapter sees of the whole cluster; worlds that are at rest may share one iteration."""
 
     def __init__(self, workload: Workload, client: Client, whole: Callable[[], ClusterView]) -> None:
         self.workload = workload
@@ -135,7 +135,7 @@ class World:
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def look(self) -> CycleResult:
-        """One look of the shipped loop: it sees, decides, and does what it decided."""
+        """One iteration of the shipped loop: it sees, decides, and does what it decided."""
         return reconcile_once(self._parts, self._lease, self._parts.store.state(), next(self._numbers))
 
     @property
@@ -143,7 +143,7 @@ class World:
         return self._parts.store.state().operations
 
     def packed(self, seen: Observation) -> PackingResult:
-        """What packing says about a look, in full: a decision only has its sums."""
+        """What packing says about an iteration, in full: a decision only has its sums."""
         found = packing_input(seen, self.policy, derive_workers(seen, self.policy))
         assert found is not None, "the pods were seen"
         return pack_pools(found)

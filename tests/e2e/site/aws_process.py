@@ -1,6 +1,6 @@
 """moto in a process of its own: `python -m e2e.site.aws_process PORT DELAYS`.
 
-DELAYS is a JSON file, read anew for each request: seconds by service, as requests are signed ("ec2", "monitoring").
+DELAYS is a JSON file, read again for each request: seconds by service, as requests are signed ("ec2", "monitoring").
 """
 
 import json

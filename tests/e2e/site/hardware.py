@@ -1,4 +1,4 @@
-"""The machines that are not there: an instance that moto shows as running boots and joins, and a terminated one's
+"""The instances that are not there: an instance that moto shows as running boots and joins, and a terminated one's
 heartbeat stops. EC2's words about them go to EventBridge.
 
 KWOK plays the kubelets of those that have a pulse. moto knows no shutting down: both words come one after the other.
@@ -43,12 +43,12 @@ class Hardware(Beside):
     # ── what a test does ─────────────────────────────────────────────────────────────────────────────────────────
 
     def instances(self, role: str = ROLE_WORKER) -> list[dict[str, Any]]:
-        """The cluster's machines that run, oldest first."""
+        """The cluster's instances that run, oldest first."""
         found = [each for each in self._all() if each["State"]["Name"] in ("pending", "running")]
         return sorted((each for each in found if tag(each, TAG_ROLE) == role), key=lambda each: each["LaunchTime"])
 
     def interrupt(self, instance: str) -> None:
-        """EC2 wants a Spot machine back: the warning now, and after the notice it is taken."""
+        """EC2 wants a Spot instance back: the warning now, and after the notice it is taken."""
         self._say("EC2 Spot Instance Interruption Warning", instance, {"instance-action": "terminate"})
         timer = Timer(self.notice, lambda: self.terminate(instance))
         self._taking.append(timer)

@@ -1,4 +1,4 @@
-"""What a machine registers itself as: read from the user data that the stack gives it, as its script would.
+"""What an instance registers itself as: read from the user data that the stack gives it, as its script would.
 
 The script writes K3s's configuration file from a here-document; the same shell expands it here, with what the metadata
 service would have told.

@@ -21,7 +21,7 @@ _LOOK_EVERY = 0.5  # seconds; of Kubernetes
 
 
 def quick_alertmanager(shipped: str, *, sns: str) -> dict[str, Any]:
-    """To the SNS that is here, with keys instead of the machine's role."""
+    """To the SNS that is here, with keys instead of the instance's role."""
     config: dict[str, Any] = yaml.safe_load(shipped)
     for route in config["route"]["routes"]:
         route["group_interval"] = QUICK

@@ -18,7 +18,7 @@ COMPRESSED: Mapping[str, Any] = {
     "burst": {"every": 1, "budget": 3.5, "reserve": 1},
     "predictive": {"enabled": False},
     "market": {"types": ["t3.small", "t3a.small"]},
-    # Not compressed as much: a machine that joins late because the computer is busy would be replaced.
+    # Not compressed as much: an instance that joins late because the computer is busy would be replaced.
     "health": {"join_limit": 120, "not_ready_limit": 60, "probe_first": 4, "probe_longest": 20},
     "removal": {
         "drain_timeout": 20,

@@ -66,7 +66,7 @@ class Site:
         return dict(ran)
 
     def declare(self, policy: Mapping[str, Any]) -> None:
-        """What `pulumi up` does with another policy; the next look takes it up."""
+        """What `pulumi up` does with another policy; the next iteration takes it up."""
         data = dict(policy)
         version = PolicyVersion(number=0, source=STACK, at=datetime.now(UTC), data=data, digest=digest_of(data))
         self._put(declared_item(self.stack.cluster, version))
@@ -127,7 +127,7 @@ class Site:
     def _history(self) -> DynamoHistory:
         return DynamoHistory(self.aws.client("dynamodb"), self.stack.table, self.stack.cluster, lambda _: None)
 
-    # ── beginning anew ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── beginning again ──────────────────────────────────────────────────────────────────────────────────────────
 
     def reset(self) -> None:
         """As just deployed: no workers, no workloads, nothing remembered. What was cached by warm functions stays."""
@@ -235,7 +235,7 @@ def running_site(folder: Path) -> Iterator[Site]:
 
 
 def _publish(stack: Stack, admin: Admin, slack: LoopbackSlack) -> None:
-    """What the master and a person put into the secrets."""
+    """What the master and an operator put into the secrets."""
     secrets = stack.cloud.client("secretsmanager")
     api = next(each for each in stack.graph.of("secretsmanager/secret:Secret") if each.name.endswith("-api"))
     told = {api.inputs["name"]: login(admin), str(stack.graph.exports["slackSecret"]): {"url": slack.hook.url}}

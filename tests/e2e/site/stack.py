@@ -172,7 +172,7 @@ class Stack:
         return program
 
     def user_data_of(self, role: str, pool: str) -> Made:
-        """The resource whose user data a machine with these tags has got."""
+        """The resource whose user data an instance with these tags has got."""
         if role == "server":
             (master,) = self.graph.of("ec2/instance:Instance")
             return master

@@ -11,7 +11,7 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 
-# A machine may be busy, so this is no promise of speed: it ends a wait for what will never be.
+# An instance may be busy, so this is no promise of speed: it ends a wait for what will never be.
 LONGEST = 300.0
 _PRESSURE = Path("/proc/pressure/cpu")
 

@@ -1,4 +1,4 @@
-"""What people run in the cluster: Deployments in a namespace of the test's, and everything that is left of them."""
+"""What operators run in the cluster: Deployments in a namespace of the test's, and everything that is left of them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -298,7 +298,7 @@ def test_several_at_a_time_count_each_zone_anew():
     ("seen", "reason"),
     [
         (look(1, instances=[instance(9, launched_at=after(-5))], pods=[]), KeepReason.NOT_READY),
-        (look(1, instances=[instance(9)], nodes=[node(9, cordoned=True)], pods=[]), KeepReason.CORDONED_BY_PERSON),
+        (look(1, instances=[instance(9)], nodes=[node(9, cordoned=True)], pods=[]), KeepReason.CORDONED_BY_OPERATOR),
         (
             look(
                 1,
@@ -317,7 +317,7 @@ def test_who_is_no_candidate(seen, reason):
         (stay,) = [stay for stay in found.stays if "9" in stay.worker]
         assert stay.reason is reason
         assert stay.phase is next(worker.phase for worker in everyone if worker.name == stay.worker)
-        assert stay.detail == ("cordoned by a person" if reason is KeepReason.CORDONED_BY_PERSON else "")
+        assert stay.detail == ("cordoned by an operator" if reason is KeepReason.CORDONED_BY_OPERATOR else "")
 
 
 def test_when_nobody_asks_everybody_stays_for_that_reason():

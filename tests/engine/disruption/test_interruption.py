@@ -1,4 +1,4 @@
-"""Workers that EC2 takes, sick ones, and cordons that were forgotten."""
+"""Workers that EC2 takes, unhealthy ones, and cordons that were forgotten."""
 
 import pytest
 
@@ -116,7 +116,7 @@ def test_a_worker_without_a_node_can_be_doomed_too():
     ]
 
 
-# ── sick ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── unhealthy ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def sick_steps(seen, losses=(), pool=POOL, since=None):
@@ -137,9 +137,9 @@ def one_of(total, sick_numbers=(9,), **changes):
 def test_a_sick_worker_whose_replacement_is_there_is_removed():
     steps = sick_steps(one_of(4))
     (opened,) = removals(steps)
-    assert (opened.instance, opened.why, opened.deadline) == ("i-009", RemovalReason.SICK, after(300))
+    assert (opened.instance, opened.why, opened.deadline) == ("i-009", RemovalReason.UNHEALTHY, after(300))
     assert_wording(opened.reason)
-    assert tells(steps) == [AlertKind.SICK]
+    assert tells(steps) == [AlertKind.UNHEALTHY]
     assert_wording(steps[1].text)
     assert (steps[1].pool, opened.started, opened.pool) == ("default", NOON, "default")
 
@@ -153,7 +153,7 @@ def test_the_last_heartbeat_is_named():
 def test_nodes_that_are_ready_and_no_good_count_for_the_brake():
     pressed = [node(n, pressures=("DiskPressure",), pressed_since=after(-600)) for n in (20, 21)]
     seen = look(3, instances=[instance(20), instance(21)], nodes=pressed)
-    assert tells(sick_steps(seen)) == [AlertKind.MANY_SICK]
+    assert tells(sick_steps(seen)) == [AlertKind.MANY_UNHEALTHY]
     assert removals(sick_steps(seen)) == []
 
 
@@ -198,7 +198,7 @@ def test_more_than_a_third_and_more_than_one_is_the_master_or_the_network(total,
     held = brake(fleet(seen), POOL, None, NOON)
     assert held == (Brake(since=NOON, until=after(900)) if many else Brake())
     assert held.holds is many
-    assert (tells(sick_steps(seen)) == [AlertKind.MANY_SICK]) is many
+    assert (tells(sick_steps(seen)) == [AlertKind.MANY_UNHEALTHY]) is many
 
 
 def test_the_brake_ends_after_some_time_and_then_one_at_a_time_goes():
@@ -206,7 +206,7 @@ def test_the_brake_ends_after_some_time_and_then_one_at_a_time_goes():
     assert removals(sick_steps(seen, since=after(-899))) == []
     steps = sick_steps(seen, since=after(-900))
     assert [each.instance for each in removals(steps)] == ["i-020"]
-    assert tells(steps) == [AlertKind.MANY_SICK, AlertKind.SICK]
+    assert tells(steps) == [AlertKind.MANY_UNHEALTHY, AlertKind.UNHEALTHY]
     assert_wording(steps[0].text)
 
 
@@ -226,7 +226,7 @@ def test_many_sick_ones_are_named():
 def test_one_at_a_time():
     seen = one_of(9, (20, 21))
     assert [each.instance for each in removals(sick_steps(seen))] == ["i-020"]
-    under_way = removal(instance="i-020", node="w020", why=RemovalReason.SICK)
+    under_way = removal(instance="i-020", node="w020", why=RemovalReason.UNHEALTHY)
     seen = one_of(9, (20, 21), operations=(under_way,))
     assert removals(sick_steps(seen)) == []
 
@@ -257,7 +257,7 @@ def test_every_forgotten_cordon_is_undone():
 @pytest.mark.parametrize(
     ("changes", "around"),
     [
-        ({"cordoned": True}, {}),  # a person's
+        ({"cordoned": True}, {}),  # an operator's
         ({}, {}),
         ({"cordoned": True, "removal": "r1"}, {"operations": (removal(instance="i-009", node="w009"),)}),
         ({"cordoned": True, "removal": "r1"}, {"notices": (doom(9),)}),

@@ -1,4 +1,4 @@
-"""Failed and orphaned workers: what is cleaned up, when, and when a person has to look."""
+"""Failed and orphaned workers: what is cleaned up, when, and when an operator has to look."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_an_orphaned_node_is_cleaned_up_after_a_second_look():
             pool="default",
             debris=OrphanKind.NODE,
             target="w008",
-            reason="its machine is gone",
+            reason="its instance is gone",
             first_seen=after(-120),
             started=NOON,
             deadline=after(300),
@@ -144,7 +144,7 @@ def test_an_instance_that_is_nobodys_node_is_told_of_and_terminated_after_its_ti
     seen = look(5, instances=[machine])
     assert cleaned(seen, {"instance i-008": after(-119)}) == []
     (told,) = cleaned(seen, {"instance i-008": after(-limit + 1)})
-    assert (told.alert, told.subjects[0]) == (AlertKind.SICK, "i-008")
+    assert (told.alert, told.subjects[0]) == (AlertKind.UNHEALTHY, "i-008")
     assert_wording(told.text)
     told, opened = cleaned(seen, {"instance i-008": after(-limit)})
     assert (opened.operation.debris, opened.operation.reason) == (OrphanKind.INSTANCE, reason)

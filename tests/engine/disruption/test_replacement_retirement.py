@@ -150,4 +150,4 @@ def test_a_node_that_is_no_good_goes_before_what_is_planned_and_not_while_many_a
     assert [each.worker.id for each in retirement(everyone, POOL, count, 0).due] == ["i-009", "i-001"]
     assert [each.worker.id for each in retirement(everyone, POOL, count, 0, braked=True).due] == ["i-001"]
     told = {each.alert: each.text for each in retirement_alerts(everyone, POOL)}
-    assert_wording(told[AlertKind.SICK])
+    assert_wording(told[AlertKind.UNHEALTHY])

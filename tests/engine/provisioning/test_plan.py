@@ -101,7 +101,12 @@ def test_no_more_come_back_than_are_needed_and_the_least_progressed_first():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"terminating": True}, {"cancelled": "already"}, {"why": RemovalReason.SICK}, {"why": RemovalReason.INTERRUPTED}],
+    [
+        {"terminating": True},
+        {"cancelled": "already"},
+        {"why": RemovalReason.UNHEALTHY},
+        {"why": RemovalReason.INTERRUPTED},
+    ],
 )
 def test_who_cannot_come_back(changes):
     growth = grown(look(4, operations=(leaving(3, **changes),)), 1)

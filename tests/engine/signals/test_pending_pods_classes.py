@@ -230,7 +230,7 @@ def test_a_node_that_may_still_be_set_up_is_waited_for():
         (bought_for(WANTS), {}),  # nothing has come since
         (bought_for(WANTS), new_node(ready_changed_at=after(-500))),  # it was there before
         (bought_for(WANTS), new_node(taints=())),  # it would take it; others do now
-        (bought_for(WANTS), new_node(cordoned=True)),  # a person's doing
+        (bought_for(WANTS), new_node(cordoned=True)),  # an operator's doing
         (bought_for(WANTS), new_node(ready=False)),
         (replace(bought_for(WANTS), bought_at=None), new_node()),
         (

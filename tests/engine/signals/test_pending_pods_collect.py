@@ -1,4 +1,4 @@
-"""Which pods wait for a pool, which of them have a vote, and what people are told of the rest."""
+"""Which pods wait for a pool, which of them have a vote, and what operators are told of the rest."""
 
 from dataclasses import replace
 

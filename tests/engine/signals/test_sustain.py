@@ -43,7 +43,7 @@ def along(*rows: tuple[float, bool], lasting: HowLong = TWO, pace: Pace = PACE) 
         ([(0, True), (120, False)], False, "0 of 2 readings"),
         ([(0, True), (120, True), (130, True)], True, "2 of 2 readings"),
         ([(0, True), (120, True), (240, True)], True, "2 of 2 readings"),
-        ([(0, True), (10, True), (20, True), (30, True)], False, "1 of 2 readings"),  # a burst of looks
+        ([(0, True), (10, True), (20, True), (30, True)], False, "1 of 2 readings"),  # a burst of iterations
         ([(0, True), (30, True), (60, True), (90, True)], True, "2 of 2 readings"),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_persons_size_is_floor_and_ceiling_until_it_expires():
     seen = look(commands=(Scale(nodes=6, by="ada", reason="sale", until=after(7200)),))
     low, high = command_bounds(seen, "default")
     assert (low.nodes, low.side, high.nodes, high.side) == (6, Side.FLOOR, 6, Side.CEILING)
-    assert low.rank is high.rank is Rank.PERSON
+    assert low.rank is high.rank is Rank.OPERATOR
     assert (low.source, high.source) == ("person", "person")
     assert_wording(low.sentence)
     assert low.expires == high.expires == after(7200)

@@ -1,4 +1,4 @@
-"""What differs between two policies, or two deployments: single values, by names that a person knows."""
+"""What differs between two policies, or two deployments: single values, by names that an operator knows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -79,7 +79,7 @@ def _different(before: Any, after: Any, hint: Any) -> Iterator[Change]:
 
 
 def _named(root: Any, keys: Keys) -> str:
-    """The path with what an item is called in place of its number: lists are sorted anew more often than renamed."""
+    """The path with what an item is called in place of its number: lists are sorted again more often than renamed."""
     text = ""
     for length, key in enumerate(keys, start=1):
         if isinstance(key, int):

@@ -32,7 +32,7 @@ def chaos(
     plan: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Play a plan that was kept.")] = None,
     trace: Annotated[bool, typer.Option(help="With --seed or --plan: everything that happened, in order.")] = False,
     save: Annotated[Path | None, typer.Option(help="With --seed: keep its plan, shortened if it goes wrong.")] = None,
-    about: Annotated[str, typer.Option(help="With --save: what went wrong and what was mended.")] = "",
+    about: Annotated[str, typer.Option(help="With --save: what went wrong and what was fixed.")] = "",
 ) -> None:
     """Play hours full of faults and check what must always hold.
 

@@ -54,7 +54,7 @@ class Connection:
         return self.session.calls() + self.cluster.calls
 
     def forget(self) -> None:
-        """Make anew what rests on the deployment, which may have changed."""
+        """Make again what rests on the deployment, which may have changed."""
         for name in ("deployment", "cloud", "cluster", "gauges", "prometheus"):
             vars(self).pop(name, None)
 
@@ -153,7 +153,7 @@ class Connection:
         return named or self.settings.api_secret(self.cluster_id)
 
     def _refresh_login(self) -> None:
-        if not self.variable(KUBECONFIG):  # which is read anew for each connection
+        if not self.variable(KUBECONFIG):  # which is read again for each connection
             self.secrets.refresh(self.api_secret)
 
     # ── readings ─────────────────────────────────────────────────────────────────────────────────────────────────

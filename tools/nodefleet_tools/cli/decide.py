@@ -1,4 +1,4 @@
-"""`nodefleet decide`: what would be decided on a look that stands in a file, and why."""
+"""`nodefleet decide`: what would be decided on an iteration that stands in a file, and why."""
 
 import json
 import sys

@@ -37,10 +37,10 @@ def read_deployment(path: Path, cluster: str) -> Deployment:
 def warn_of_homeless(connection: Connection, policy: Policy, deployment: Deployment | None) -> None:
     """Pools that the policy scales and the deployment has no place for."""
     targets = {target.pool for target in deployment.targets} if deployment else set()
-    homeless = [pool.name for pool in policy.pools if pool.name not in targets]
-    if homeless:
+    unplaceable = [pool.name for pool in policy.pools if pool.name not in targets]
+    if unplaceable:
         connection.warn(
-            f"nothing can be launched for {', '.join(homeless)}: the deployment has no target for it."
+            f"nothing can be launched for {', '.join(unplaceable)}: the deployment has no target for it."
             " See `nodefleet deployment put --help`"
         )
 

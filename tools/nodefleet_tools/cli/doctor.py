@@ -1,4 +1,4 @@
-"""`nodefleet doctor`: look at everything that the autoscaler needs, and say what to mend."""
+"""`nodefleet doctor`: look at everything that the autoscaler needs, and say what to fix."""
 
 import json
 import os
@@ -84,8 +84,8 @@ def _surroundings(connection: Connection) -> Iterator[Finding]:
         checked(connection.cluster_id, settings.table, os.environ, needs_table=True)
     except InputError as error:
         for problem in str(error).splitlines()[1:]:
-            what, _, mend = problem.strip(" -").partition(": ")
-            yield wrong(f"{what} is missing or wrong", mend)
+            what, _, fix = problem.strip(" -").partition(": ")
+            yield wrong(f"{what} is missing or wrong", fix)
     else:
         yield fine(f"cluster {connection.cluster_id}, table {settings.table}, bucket {settings.bucket or 'none'}")
 
@@ -128,7 +128,7 @@ def _as_json(found: Iterator[Checked], redact: Redactor) -> list[Checked]:
 
 def _plain(each: Checked, redact: Redactor) -> Plain:
     findings = [
-        {"verdict": finding.verdict.name.lower(), "found": redact(finding.found), "mend": redact(finding.mend)}
+        {"verdict": finding.verdict.name.lower(), "found": redact(finding.found), "fix": redact(finding.fix)}
         for finding in each.findings
     ]
     return {"check": each.name, "findings": findings}
@@ -155,8 +155,8 @@ def _print(console: Console, name: str, finding: Finding, redact: Redactor) -> N
     """In columns on a terminal, in one line without."""
     sign = Text(finding.verdict.value, STYLES[finding.verdict])
     said = Text(redact(finding.found))
-    if finding.mend:
-        said.append(f" → {redact(finding.mend)}", "italic")
+    if finding.fix:
+        said.append(f" → {redact(finding.fix)}", "italic")
     if not console.is_terminal:
         console.print(Text.assemble(sign, " ", name, ": ", said), soft_wrap=True)
         return

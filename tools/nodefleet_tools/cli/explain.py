@@ -87,7 +87,7 @@ def _nothing(connection: Connection, *, as_json: bool) -> None:
 
 
 def _policy(connection: Connection) -> Policy:
-    """For how soon the next look comes. What was decided stands in the record."""
+    """For how soon the next iteration comes. What was decided stands in the record."""
     rules = connection.governing()
     if rules.hold:
         connection.warn(rules.news[-1].text)

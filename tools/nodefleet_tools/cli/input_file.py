@@ -1,4 +1,4 @@
-"""Reading a file that a person wrote: it is good, or everything that is wrong with it goes to stderr."""
+"""Reading a file that an operator wrote: it is good, or everything that is wrong with it goes to stderr."""
 
 import sys
 from collections.abc import Callable

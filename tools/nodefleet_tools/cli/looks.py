@@ -1,4 +1,4 @@
-"""What a run shows: one block for each look, or one JSON object, and whatever else it says on stderr."""
+"""What a run shows: one block for each iteration, or one JSON object, and whatever else it says on stderr."""
 
 import json
 import sys
@@ -18,12 +18,12 @@ from nodefleet.ports import LeaseHeld
 from nodefleet_tools.cli.plan_words import sentence
 from nodefleet_tools.cli.show_decision import STYLES, headline
 
-_LOOK = "look"  # the field that only the line of a look has
+_LOOK = "look"  # the field that only the line of an iteration has
 _TOLD = ("failures", "evictions", "joins", "drains", "look_again", "calls", "seconds")
 
 
 class Looks:
-    """`ports.Telemetry` of runs at a terminal. It hears each decision as it is written, and shows it when the look
+    """`ports.Telemetry` of runs at a terminal. It hears each decision as it is written, and shows it when the iteration
     is over. Never raises: a run must not fail because it could not be shown."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Looks:
     # ── the port ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def metric(self, metric: Metric, value: float) -> None:
-        """Nobody alarms on a laptop, and the figures stand in the looks."""
+        """Nobody alarms on a laptop, and the figures stand in the iterations."""
 
     def warn(self, message: str, **fields: Any) -> None:
         self._aside.warn(message, **fields)
@@ -64,15 +64,15 @@ class Looks:
         except Exception as problem:  # noqa: BLE001  # whatever is wrong with showing, the run goes on
             self._aside.warn(f"{message} (it could not be shown: {type(problem).__name__})")
 
-    # ── what is no look ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── what is no iteration ─────────────────────────────────────────────────────────────────────────────────────
 
     def held(self, held: LeaseHeld) -> None:
-        """Another run is at work; the loop has said so already, to people."""
+        """Another run is at work; the loop has said so already, to operators."""
         if self._as_json:
             self._object("held", by=held.owner, until=held.expires)
 
     def failed(self, error: BaseException) -> None:
-        """For machines; people hear of it in other ways."""
+        """For instances; operators hear of it in other ways."""
         if self._as_json:
             self._object("error", error=f"{error}", type=type(error).__name__)
 
@@ -82,7 +82,7 @@ class Looks:
     def _print_json(self, fields: Mapping[str, Any]) -> None:
         print(self._redact(json.dumps(fields, ensure_ascii=False)), flush=True)
 
-    # ── a look ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── an iteration ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _shown(self, record: DecisionRecord, fields: Mapping[str, Any]) -> None:
         if self._as_json:

@@ -121,7 +121,7 @@ def _targets(operation: Operation) -> tuple[str, ...]:
 
 
 def _aliases(operation: Operation) -> tuple[str, ...]:
-    """A machine and its node are one."""
+    """An instance and its node are one."""
     return (operation.node, operation.instance) if isinstance(operation, Removal) and operation.node else ()
 
 

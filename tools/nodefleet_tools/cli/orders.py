@@ -261,7 +261,7 @@ def _scale(connection: Connection, pool: str, order: Scale) -> None:
         f"{order.by} asked for {size} in {pool} until {worded_time(order.until)}{_because(order.reason)}."
         f" `nodefleet scale {pool} --cancel` ends it."
     )
-    connection.store.order(order, event(connection, AlertKind.SCALED_BY_PERSON, text, pool=pool))
+    connection.store.order(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
     print(f"{pool} is kept at {size} until {worded_time(order.until)}. {woken(connection, policy.interval)}")
     if rules.dry_run:
         connection.warn(f"{pool} is a dry pool: it is decided, and nothing is done")
@@ -275,7 +275,7 @@ def _cancel(connection: Connection, pool: str, by: str) -> None:
         print(f"{pool}: there is no scale command.")
     for order in found:
         text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{_because(order.reason)})."
-        connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_PERSON, text, pool=pool))
+        connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
         print(f"{pool} follows its signals again. {woken(connection)}")
 
 
@@ -363,7 +363,7 @@ def _policy(connection: Connection, pool: str, *, needed: bool = False) -> Polic
 
 
 def _is_unknown(state: State) -> bool:
-    """No run, no stack and no person has ever written anything for it."""
+    """No run, no stack and no operator has ever written anything for it."""
     return replace(state, wake=0, commands=()) == State()
 
 

@@ -7,7 +7,7 @@
     130  interrupted (Ctrl-C)
 
 With --json, standard output holds exactly one JSON document (one per line for a stream): the answer, or
-`{"error": {"status": …, "message": …}}`. docs/cli.md says it to people.
+`{"error": {"status": …, "message": …}}`. docs/cli.md says it to operators.
 """
 
 import json

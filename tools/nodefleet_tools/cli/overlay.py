@@ -1,4 +1,4 @@
-"""The table with a file's policy or deployment laid over it, and an ear for what a look writes down."""
+"""The table with a file's policy or deployment laid over it, and an ear for what an iteration writes down."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

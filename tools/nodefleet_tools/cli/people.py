@@ -42,7 +42,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def event(connection: Connection, kind: AlertKind, text: str, *, pool: str = "", details: Iterable[str] = ()) -> Event:
-    """What a person did just now, for the others."""
+    """What an operator did just now, for the others."""
     cluster, at = connection.cluster_id, connection.clock()
     identity = event_id(cluster, key_of(kind.value, pool, text), at)
     return Event(id=identity, at=at, cluster=cluster, kind=kind, pool=pool, text=text, details=tuple(details))

@@ -35,7 +35,7 @@ _FEW = 5  # so many names or reasons are listed one by one
 
 
 def sentence(step: Step) -> str:
-    """One step as a person would say it."""
+    """One step as an operator would say it."""
     match step:
         case Create(operation):
             return _begun(operation)
@@ -64,7 +64,7 @@ def sentence(step: Step) -> str:
         case CancelRemoval():
             return f"let a leaving worker back in instead of buying one ({step.operation})"
         case SendAlert():
-            return f"tell people ({step.alert.value}): {step.text}"
+            return f"tell operators ({step.alert.value}): {step.text}"
         case _:
             assert_never(step)
 
@@ -99,7 +99,7 @@ def _removal(removal: Removal) -> str:
                 f"; what is left at {removal.force_from:%H:%M:%S} is deleted by force" if removal.force_from else ""
             )
             return f"cordon and drain {name} now, gone by {until}: {removal.reason}{forced}"
-        case RemovalReason.SICK:
+        case RemovalReason.UNHEALTHY:
             return f"drain {name} until {until} and terminate it: {removal.reason}"
         case _:
             assert_never(removal.why)

@@ -84,7 +84,7 @@ def summary(pool: Pool) -> str:
 
 
 def worded(leaf: Leaf) -> str:
-    """A value with its unit, as a person says it."""
+    """A value with its unit, as an operator says it."""
     value: Any = leaf.value
     if value is None or value in ((), {}):
         return "none"

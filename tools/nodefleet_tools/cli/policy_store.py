@@ -131,7 +131,7 @@ def _put_in_force(connection: Connection, data: Any, policy: Policy, *, source: 
 
 
 def _now(connection: Connection) -> _Now:
-    """Broken records are no reason not to apply a good policy: that is how they are mended."""
+    """Broken records are no reason not to apply a good policy: that is how they are fixed."""
     try:
         state = connection.store.state()
     except MalformedError as error:

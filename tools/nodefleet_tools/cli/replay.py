@@ -40,7 +40,7 @@ _CHANGED = (
     "What was asked is the same, so the code decides otherwise than it did, or a default has changed that the policy of"
     " then left open."
 )
-_REMEMBERED = "The decision is the same; it differs in what it leaves in the memory for the next look."
+_REMEMBERED = "The decision is the same; it differs in what it leaves in the memory for the next iteration."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

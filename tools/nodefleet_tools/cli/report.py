@@ -1,4 +1,4 @@
-"""`nodefleet report`: the week in figures, as people hear of it on Mondays, whenever they want to know."""
+"""`nodefleet report`: the week in figures, as operators hear of it on Mondays, whenever they want to know."""
 
 import json
 from dataclasses import replace
@@ -40,7 +40,7 @@ def report(
 ) -> None:
     """Show a week in figures, with recommendations.
 
-    Node-hours, cost, savings and failures, as people hear of them on Mondays. Nobody else is told."""
+    Node-hours, cost, savings and failures, as operators hear of them on Mondays. Nobody else is told."""
     with connected(cluster=cluster, table=table) as connection:
         found = _report(connection, week)
     if as_json:

@@ -15,4 +15,4 @@ def reviewed_or_exit(name: str, policy: Policy) -> None:
         print(problem_list(name, found.problems), file=sys.stderr)
         raise typer.Exit(REFUSED)
     for each in found.warnings:
-        print(f"Warning: {each.path}: {each.value}: {each.wrong}. To mend it: {each.right}.", file=sys.stderr)
+        print(f"Warning: {each.path}: {each.value}: {each.wrong}. To fix it: {each.right}.", file=sys.stderr)

@@ -44,7 +44,7 @@ def run(
         Path | None, typer.Option(help="Where the cluster's parts are, instead of the table's record.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write and change nothing anywhere.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per look.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per iteration.")] = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
     bucket: connect.BucketOption = "",
@@ -62,7 +62,7 @@ def run(
       nodefleet run --once --dry-run --policy new.yaml
     For real, every two minutes until Ctrl-C:
       nodefleet run --loop
-    For machines:
+    For instances:
       nodefleet run --loop --interval 60s --json
     """
     if once == loop:
@@ -102,7 +102,7 @@ def _run(
                 looks.failed(error)
                 raise
             except StoppedError:
-                _say(f"Ended by {stop.asked} after a look; the lease is let go.")
+                _say(f"Ended by {stop.asked} after an iteration; the lease is let go.")
             return
         runs.many(every)
     _say(runs.summary())
@@ -125,13 +125,13 @@ def _policy(connection: Connection, rules: PolicyContent | None, looks: Looks) -
 
 
 def _interval(given: str, policy: Policy) -> timedelta:
-    """Readings further apart than a gap start every streak anew: nothing would ever be sustained."""
+    """Readings further apart than a gap start every streak again: nothing would ever be sustained."""
     every = span(given, "--interval") if given else policy.interval
     longest, shortest = policy.trust.gap * policy.interval, policy.burst.every
     if not shortest <= every <= longest:
         raise InputError(
             f"--interval: {worded_span(every)} is not between {worded_span(shortest)} (burst.every) and"
-            f" {worded_span(longest)} (trust.gap × interval), after which a reading that lasts starts anew;"
+            f" {worded_span(longest)} (trust.gap × interval), after which a reading that lasts starts again;"
             " change `interval` in the policy too"
         )
     return every

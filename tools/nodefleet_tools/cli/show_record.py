@@ -51,7 +51,7 @@ def moment(at: datetime) -> str:
 def _how_to_ask_again(record: DecisionRecord) -> str:
     if record.archived:
         return f"Decide it again: nodefleet replay {record.id}"
-    return "It cannot be decided again: nothing came of this look, so only its figures were kept."
+    return "It cannot be decided again: nothing came of this iteration, so only its figures were kept."
 
 
 # ── many ─────────────────────────────────────────────────────────────────────────────────────────────────────────

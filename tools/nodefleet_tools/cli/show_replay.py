@@ -1,4 +1,4 @@
-"""Two decisions on the same look, side by side: what is the same in both is left out."""
+"""Two decisions on the same iteration, side by side: what is the same in both is left out."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -48,7 +48,7 @@ def stopping(sleep: Callable[[float], None]) -> Iterator[Stop]:
             raise KeyboardInterrupt
         stop.asked = signal.Signals(number).name
         # Not print: the signal may have come in the middle of one.
-        os.write(_STDERR, f"{stop.asked}: ends after this look; once more ends it at once\n".encode())
+        os.write(_STDERR, f"{stop.asked}: ends after this iteration; once more ends it at once\n".encode())
 
     before = {each: signal.signal(each, ask) for each in _SIGNALS}
     try:

@@ -64,8 +64,8 @@ def quotas(patient: Patient) -> Iterator[Finding]:
     said = ", ".join(f"{cores:g} {market}" for market, cores in allowed.items())
     if short:
         which = " and ".join(short)
-        mend = f"Ask AWS for a higher quota of {which} vCPUs, or lower limits.max"
-        yield hint(f"the account may run {said} vCPUs, and max may need {most:g}", mend)
+        fix = f"Ask AWS for a higher quota of {which} vCPUs, or lower limits.max"
+        yield hint(f"the account may run {said} vCPUs, and max may need {most:g}", fix)
     else:
         yield fine(f"the account may run {said} vCPUs, and max needs {most:g} at most")
 

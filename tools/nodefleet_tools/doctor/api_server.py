@@ -20,8 +20,8 @@ def version(patient: Patient) -> Iterator[Finding]:
     elif known < LEAST:
         yield wrong(f"it is {said}", f"Upgrade it to {_number(LEAST)} or newer: older ones cannot evict as we do")
     elif known < _BETTER:
-        mend = f"From {_number(_BETTER)} on budgets can let pods go that are not ready (unhealthyPodEvictionPolicy)"
-        yield hint(f"it is {said}, which is supported", mend)
+        fix = f"From {_number(_BETTER)} on budgets can let pods go that are not ready (unhealthyPodEvictionPolicy)"
+        yield hint(f"it is {said}, which is supported", fix)
     else:
         yield fine(f"it answers, and is {said}")
 
@@ -30,8 +30,8 @@ def role(patient: Patient) -> Iterator[Finding]:
     lacking = patient.kubernetes.needed().missing_permissions()
     for permission, verb in lacking:
         group = f" of API group {permission.group}" if permission.group else ""
-        mend = f"Allow {verb} on {permission.resource}{group} in node-fleet's ClusterRole"
-        yield wrong(f"the role may not {verb} {permission.resource}, which it needs to {permission.why}", mend)
+        fix = f"Allow {verb} on {permission.resource}{group} in node-fleet's ClusterRole"
+        yield wrong(f"the role may not {verb} {permission.resource}, which it needs to {permission.why}", fix)
     if not lacking:
         yield fine("the role allows everything that is needed")
 

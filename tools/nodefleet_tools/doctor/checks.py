@@ -1,4 +1,4 @@
-"""Which checks there are, in the order in which a person would mend things: what comes later needs what is before."""
+"""Which checks there are, in the order in which an operator would fix things: what comes later needs what is before."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""What the stack and people have written down: where things are, and the policy."""
+"""What the stack and operators have written down: where things are, and the policy."""
 
 from collections.abc import Iterator
 
@@ -19,11 +19,11 @@ def deployment(patient: Patient) -> Iterator[Finding]:
     found = patient.state.needed().deployment
     policy = patient.policy.needed()
     if found is None:
-        yield wrong(f"the table has no deployment record of {patient.parts.cluster}", f"{_DEPLOY}, or mend the name")
+        yield wrong(f"the table has no deployment record of {patient.parts.cluster}", f"{_DEPLOY}, or fix the name")
         return
     findings = [*_wrongs(found, policy)]
     yield from findings
-    if not any(finding.mend for finding in findings):
+    if not any(finding.fix for finding in findings):
         yield fine(f"complete for {_pools(policy)}")
 
 
@@ -32,8 +32,8 @@ def _wrongs(found: Deployment, policy: Policy) -> Iterator[Finding]:
     for pool in policy.pools:
         target = targets.get(pool.name)
         if target is None:
-            mend = f"{_DEPLOY} with this pool, or take it out of the policy"
-            yield wrong(f"it says nothing of pool {pool.name}: no worker of it can be launched", mend)
+            fix = f"{_DEPLOY} with this pool, or take it out of the policy"
+            yield wrong(f"it says nothing of pool {pool.name}: no worker of it can be launched", fix)
         else:
             yield from _target(target)
     unused = [name for name in targets if policy.pool(name) is None]
@@ -87,8 +87,8 @@ def _declared(patient: Patient, version: PolicyVersion, adopted: str) -> Finding
     try:
         patient.parts.policies.read(version.data)
     except ValidationError as error:
-        mend = "Mend it in the stack (nodefleet policy check FILE), and deploy again"
-        return wrong(f"the policy that the stack declares is refused: {_first(error)}", mend)
+        fix = "Fix it in the stack (nodefleet policy check FILE), and deploy again"
+        return wrong(f"the policy that the stack declares is refused: {_first(error)}", fix)
     taken_up = "has been taken up" if version.digest == adopted else "is taken up by the next run"
     return fine(f"the policy that the stack declares is valid and {taken_up}")
 

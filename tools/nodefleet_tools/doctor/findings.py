@@ -1,4 +1,4 @@
-"""What a check says: it is right, it is wrong and how to mend it, or it is worth a look."""
+"""What a check says: it is right, it is wrong and how to fix it, or it is worth a look."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Verdict(Enum):
 class Finding:
     verdict: Verdict
     found: str
-    mend: str = ""  # what to do; empty: nothing needs doing
+    fix: str = ""  # what to do; empty: nothing needs doing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +46,12 @@ def fine(found: str) -> Finding:
     return Finding(verdict=Verdict.FINE, found=found)
 
 
-def wrong(found: str, mend: str) -> Finding:
-    return Finding(verdict=Verdict.WRONG, found=found, mend=mend)
+def wrong(found: str, fix: str) -> Finding:
+    return Finding(verdict=Verdict.WRONG, found=found, fix=fix)
 
 
-def hint(found: str, mend: str = "") -> Finding:
-    return Finding(verdict=Verdict.HINT, found=found, mend=mend)
+def hint(found: str, fix: str = "") -> Finding:
+    return Finding(verdict=Verdict.HINT, found=found, fix=fix)
 
 
 def failure(check: Check, problem: Exception) -> Finding:
@@ -70,7 +70,7 @@ def failure(check: Check, problem: Exception) -> Finding:
             first = problem.problems[0]
             return wrong(f"{first.path} {first.wrong}", first.right)
         case TimeoutError():
-            return Finding(verdict=graver, found=str(problem), mend="See that it is reachable from here")
+            return Finding(verdict=graver, found=str(problem), fix="See that it is reachable from here")
         case NodeFleetError():
             return Finding(verdict=graver, found=str(problem))
         case _:

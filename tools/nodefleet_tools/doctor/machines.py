@@ -1,7 +1,7 @@
 """EC2: whether we may do what growing and shrinking need, and whether what we would ask for exists.
 
 EC2 answers a dry run with whether the call would be allowed, and does nothing. That says nothing of capacity, and a
-machine is needed to ask whether it may be terminated.
+instance is needed to ask whether it may be terminated.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,12 +32,10 @@ def instances(patient: Patient) -> Iterator[Finding]:
     living = [machine for machine in found if machine.state in _LIVING]
     workers = sum(machine.worker for machine in living)
     servers = len(living) - workers
-    said = f"{pluralize(workers, 'worker', 'workers')} and {pluralize(servers, 'other machine', 'other machines')}"
+    said = f"{pluralize(workers, 'worker', 'workers')} and {pluralize(servers, 'other instance', 'other instances')}"
     if not living:
-        mend = (
-            f"Tag the control plane {TAG_CLUSTER}={patient.parts.cluster}, or check the cluster's name and the region"
-        )
-        yield hint(f"no running machine carries {TAG_CLUSTER}={patient.parts.cluster}", mend)
+        fix = f"Tag the control plane {TAG_CLUSTER}={patient.parts.cluster}, or check the cluster's name and the region"
+        yield hint(f"no running instance carries {TAG_CLUSTER}={patient.parts.cluster}", fix)
     else:
         yield fine(f"{said} run with {TAG_CLUSTER}={patient.parts.cluster}")
 
@@ -68,7 +66,7 @@ def removals(patient: Patient) -> Iterator[Finding]:
     if server and not _is_denied(client, server):
         yield hint(
             f"these credentials may terminate {server.id}, which is no worker",
-            "Fine for a person; the functions' role should not be allowed to",
+            "Fine for an operator; the functions' role should not be allowed to",
         )
 
 
@@ -86,7 +84,7 @@ def _tried(what: str, call: Callable[..., Any], request: Mapping[str, Any]) -> F
     except DeniedError as problem:
         return wrong(f"{what} is not allowed: {problem.cause}", problem.remedy)
     except UnavailableError as problem:
-        return wrong(f"{what} would fail: {problem.cause}", "Mend what EC2 names, or ask again")
+        return wrong(f"{what} would fail: {problem.cause}", "Fix what EC2 names, or ask again")
     return fine(f"{what} would be allowed")
 
 

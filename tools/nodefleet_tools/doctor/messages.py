@@ -1,4 +1,4 @@
-"""Whether people can be told: the secret with Slack's webhook. Nothing is sent, and its value is not shown."""
+"""Whether operators can be told: the secret with Slack's webhook. Nothing is sent, and its value is not shown."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,9 @@ from nodefleet_tools.doctor.patient import Patient
 def slack(patient: Patient) -> Iterator[Finding]:
     secret = patient.parts.slack_secret
     if not secret:
-        yield hint("not configured here, so it is not known whether people are told", f"Set {SLACK} as `notify` has it")
+        yield hint(
+            "not configured here, so it is not known whether operators are told", f"Set {SLACK} as `notify` has it"
+        )
         return
     patient.parts.slack(secret)
     yield fine(f"secret {secret} holds a webhook (nothing was sent)")

@@ -1,4 +1,4 @@
-"""Nodes and machines: whether Kubernetes and EC2 speak of the same ones, by the labels and tags that we go by."""
+"""Nodes and instances: whether Kubernetes and EC2 speak of the same ones, by the labels and tags that we go by."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def nodes(patient: Patient) -> Iterator[Finding]:
     findings = [*_control_plane(fleet), *_identities(fleet), *_labels(fleet, policy), *_joining(fleet, patient, policy)]
     yield from findings
     if not findings:
-        yield fine(f"{pluralize(len(fleet.workers), 'worker', 'workers')}, each the node of its machine")
+        yield fine(f"{pluralize(len(fleet.workers), 'worker', 'workers')}, each the node of its instance")
 
 
 def _control_plane(fleet: _Fleet) -> Iterator[Finding]:
@@ -44,8 +44,8 @@ def _control_plane(fleet: _Fleet) -> Iterator[Finding]:
         if not node.control_plane and (machine := fleet.machine(node)) is not None and not machine.worker
     ]
     if unlabelled:
-        mend = f"Label them {CONTROL_PLANE_LABELS[0]}=true, or tag their machines as workers"
-        yield wrong(f"EC2 calls them no workers, and they are not labelled as control plane: {some(unlabelled)}", mend)
+        fix = f"Label them {CONTROL_PLANE_LABELS[0]}=true, or tag their instances as workers"
+        yield wrong(f"EC2 calls them no workers, and they are not labelled as control plane: {some(unlabelled)}", fix)
     elif not any(node.control_plane for node in fleet.nodes):
         yield hint(
             f"no node is labelled {CONTROL_PLANE_LABELS[0]}", "Right only if the servers run no agent (--disable-agent)"
@@ -56,19 +56,19 @@ def _control_plane(fleet: _Fleet) -> Iterator[Finding]:
 
 
 def _identities(fleet: _Fleet) -> Iterator[Finding]:
-    """A worker is its machine's node by its provider id only."""
+    """A worker is its instance's node by its provider id only."""
     nameless = [node.name for node in fleet.workers if not node.instance]
     if nameless:
-        mend = "Start the agent with --kubelet-arg=provider-id=aws:///ZONE/INSTANCE-ID; it holds for new nodes only"
-        yield wrong(f"no provider id of EC2: {some(nameless)}", mend)
+        fix = "Start the agent with --kubelet-arg=provider-id=aws:///ZONE/INSTANCE-ID; it holds for new nodes only"
+        yield wrong(f"no provider id of EC2: {some(nameless)}", fix)
     strangers = [node for node in fleet.workers if node.instance and fleet.machine(node) is None]
     alive = [f"{node.name} ({node.instance})" for node in strangers if node.ready]
     if alive:
-        mend = f"Tag their machines {TAG_CLUSTER}={fleet.cluster}, or check that this is the right region and cluster"
-        yield wrong(f"EC2 shows no machine of this cluster for {some(alive)}", mend)
+        fix = f"Tag their instances {TAG_CLUSTER}={fleet.cluster}, or check that this is the right region and cluster"
+        yield wrong(f"EC2 shows no instance of this cluster for {some(alive)}", fix)
     dead = [node.name for node in strangers if not node.ready]
     if dead:
-        yield hint(f"their machines are gone: {some(dead)}", "The next runs delete these nodes")
+        yield hint(f"their instances are gone: {some(dead)}", "The next runs delete these nodes")
 
 
 def _labels(fleet: _Fleet, policy: Policy) -> Iterator[Finding]:
@@ -78,11 +78,11 @@ def _labels(fleet: _Fleet, policy: Policy) -> Iterator[Finding]:
         yield wrong(f"label {POOL_LABEL} and tag {TAG_POOL} differ: {some(torn)}", "Make them the same")
     elsewhere = [node.name for node, machine in pairs if node.labels.get(ZONE_LABEL) != machine.zone]
     if elsewhere:
-        mend = f"Start the agent with --node-label={ZONE_LABEL}=ZONE; it holds for new nodes only"
-        yield hint(f"the label {ZONE_LABEL} is missing or not the machine's zone: {some(elsewhere)}", mend)
+        fix = f"Start the agent with --node-label={ZONE_LABEL}=ZONE; it holds for new nodes only"
+        yield hint(f"the label {ZONE_LABEL} is missing or not the instance's zone: {some(elsewhere)}", fix)
     foreign = [f"{node.name} ({node.pool})" for node in fleet.workers if policy.pool(node.pool or "") is None]
     if foreign:
-        yield hint(f"in a pool that the policy does not have: {some(foreign)}", "Nobody scales them; mend the policy")
+        yield hint(f"in a pool that the policy does not have: {some(foreign)}", "Nobody scales them; fix the policy")
     loose = [node.name for node in fleet.nodes if node.pool is None and not node.control_plane]
     if loose:
         yield hint(f"without the label {POOL_LABEL}: {some(loose)}", "They hold pods and are never touched")
@@ -101,5 +101,5 @@ def _joining(fleet: _Fleet, patient: Patient, policy: Policy) -> Iterator[Findin
         and now - machine.launched_at > pool.health.join_limit
     ]
     if late:
-        mend = "Look at their console output (aws ec2 get-console-output) and at the template's user data"
-        yield wrong(f"they run, and have not joined in time: {some(late)}", mend)
+        fix = "Look at their console output (aws ec2 get-console-output) and at the template's user data"
+        yield wrong(f"they run, and have not joined in time: {some(late)}", fix)

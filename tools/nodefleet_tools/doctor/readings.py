@@ -16,16 +16,16 @@ LABELS = ("role", "pool", "node")
 LABELLED = f'count by ({", ".join(LABELS)}) (node_cpu_seconds_total{{mode="idle"}})'
 
 _NEW = timedelta(minutes=2)  # a node that is ready for no longer
-_CUSTOM = "Mend it in the policy, or its source; until then the fleet does not shrink"
-_SCRAPING = "Mend the scrape configuration (docs/explaining.md names the labels), or the policy's queries"
+_CUSTOM = "Fix it in the policy, or its source; until then the fleet does not shrink"
+_SCRAPING = "Fix the scrape configuration (docs/explaining.md names the labels), or the policy's queries"
 
 
 def prometheus(patient: Patient) -> Iterator[Finding]:
     """Whether it answers, and whether what it scrapes carries the labels that the default queries go by."""
     found = patient.parts.prometheus()
     if found is None:
-        mend = "Give its address in the deployment, or in PROMETHEUS_URL"
-        yield wrong("nobody says where it is: without readings the fleet never shrinks", mend)
+        fix = "Give its address in the deployment, or in PROMETHEUS_URL"
+        yield wrong("nobody says where it is: without readings the fleet never shrinks", fix)
         return
     got = found.ask("vector(1)", READ_WITHIN)
     if isinstance(got, Missing):
@@ -72,12 +72,12 @@ def readings(patient: Patient) -> Iterator[Finding]:
 def _read(pool: Pool, samples: Mapping[str, Sample], policy: Policy, now: datetime) -> Iterator[Finding]:
     good = []
     for name, sample in samples.items():
-        mend = _CUSTOM if name in pool.readings else _SCRAPING
+        fix = _CUSTOM if name in pool.readings else _SCRAPING
         match sample:
             case Missing(cause):
-                yield wrong(f"pool {pool.name}: {name}: {cause}", mend)
+                yield wrong(f"pool {pool.name}: {name}: {cause}", fix)
             case Reading(value, at) if now - at > policy.trust.stale_after:
-                yield wrong(f"pool {pool.name}: {name} is {value:.4g}, but {lasting(now - at)} old", mend)
+                yield wrong(f"pool {pool.name}: {name} is {value:.4g}, but {lasting(now - at)} old", fix)
             case Reading(value):
                 good.append(f"{name} {value:.4g}")
     if good:

@@ -27,8 +27,8 @@ def table(patient: Patient) -> Iterator[Finding]:
     kinds = {each["AttributeName"]: each["AttributeType"] for each in about["AttributeDefinitions"]}
     if found != _KEYS or {kinds[key] for key in found.values()} != {"S"}:
         said = ", ".join(f"{key} ({kinds[key]})" for key in found.values())
-        mend = f"Make it with partition key {codec.PARTITION} and sort key {codec.SORT}, both strings (docs/state.md)"
-        yield wrong(f"{name} has the keys {said}", mend)
+        fix = f"Make it with partition key {codec.PARTITION} and sort key {codec.SORT}, both strings (docs/state.md)"
+        yield wrong(f"{name} has the keys {said}", fix)
         return
     yield fine(f"{name} is there, with the right keys")
     if about.get("StreamSpecification", {}).get("StreamViewType") not in _IMAGES:
@@ -36,7 +36,7 @@ def table(patient: Patient) -> Iterator[Finding]:
 
 
 def upkeep(patient: Patient) -> Iterator[Finding]:
-    """What the autoscaler runs without, and a person wants to have."""
+    """What the autoscaler runs without, and an operator wants to have."""
     name, client = patient.parts.table, patient.client("dynamodb")
     with calling("DynamoDB"):
         expiry = client.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
@@ -68,8 +68,8 @@ def held(item: Item, now: datetime, policy: Policy) -> Finding:
         return fine("no run holds it")
     until = datetime.fromtimestamp(expires / 1000, UTC)
     if until > now + policy.lease + policy.trust.clock_skew:
-        mend = "A clock was wrong when it was taken: see docs/state.md on records that cannot be read, point 6"
-        return wrong(f"{owner} holds it until {until:%Y-%m-%d %H:%M:%S} UTC, which is longer than any run may", mend)
+        fix = "A clock was wrong when it was taken: see docs/state.md on records that cannot be read, point 6"
+        return wrong(f"{owner} holds it until {until:%Y-%m-%d %H:%M:%S} UTC, which is longer than any run may", fix)
     if until + policy.trust.clock_skew + policy.interval < now:
         return hint(f"{owner} died with it, {ago(now - until)}, and no run has taken it over since", _SCHEDULE)
     return fine(f"{owner} holds it until {until:%H:%M:%S} UTC")

@@ -66,8 +66,8 @@ def _placed(pool: Pool, target: LaunchTarget, found: Mapping[str, Mapping[str, A
     free = {zone: int(found[subnet]["AvailableIpAddressCount"]) for zone, subnet in target.subnets.items()}
     short = [f"{number} in {zone}" for zone, number in free.items() if number < min(_FEW_ADDRESSES, pool.limits.max)]
     if short:
-        mend = "Free addresses, or give the pool a larger subnet"
-        yield hint(f"pool {pool.name}: few free addresses: {some(short)}", mend)
+        fix = "Free addresses, or give the pool a larger subnet"
+        yield hint(f"pool {pool.name}: few free addresses: {some(short)}", fix)
     else:
         zones = pluralize(len(free), "zone", "zones")
         yield fine(f"pool {pool.name}: {zones}, {sum(free.values()):,} free addresses")
@@ -86,8 +86,8 @@ def offers(patient: Patient) -> Iterator[Finding]:
             if name not in nowhere and zone not in empty and name not in offered[zone]
         ]
         if empty:
-            mend = "Add a type that these zones have, or take their subnets out of the stack"
-            yield wrong(f"pool {pool.name}: none of its types is offered in {some(empty)}", mend)
+            fix = "Add a type that these zones have, or take their subnets out of the stack"
+            yield wrong(f"pool {pool.name}: none of its types is offered in {some(empty)}", fix)
         if nowhere:
             yield hint(f"pool {pool.name}: this region does not have {some(nowhere)}", "Take them out of the policy")
         if partly:

@@ -19,9 +19,9 @@ def system_pods(patient: Patient) -> Iterator[Finding]:
         yield fine("none keeps a worker from leaving")
         return
     where = some(f"{pod.name} on {pod.node}" for pod in pinning)
-    mend = f'Give each a PodDisruptionBudget, or annotate it {SAFE_TO_EVICT[0]}: "true"'
+    fix = f'Give each a PodDisruptionBudget, or annotate it {SAFE_TO_EVICT[0]}: "true"'
     keeps = pluralize(len(pinning), "pod without a budget keeps its worker", "pods without a budget keep their workers")
-    yield hint(f"{keeps} from leaving: {where}", mend)
+    yield hint(f"{keeps} from leaving: {where}", fix)
 
 
 def pinned(view: ClusterView, policy: Policy) -> Iterator[Pod]:

@@ -1,4 +1,4 @@
-"""A whole world behind the ports, in virtual time: EC2, K3s, Prometheus, the table, and the people around them.
+"""A whole world behind the ports, in virtual time: EC2, K3s, Prometheus, the table, and the operators around them.
 
 The shipped loop runs in it unchanged. Nothing here reads a clock or draws a number that the seed does not fix, and of
 all threads only one goes on at a time, so the same seed always plays the same.
@@ -7,12 +7,12 @@ clock         virtual time, and what happens when
 turns         runs that go on side by side, each in its turn
 hooks         every port call passes a gate: counted, delayed, failed before or after its effect, or interrupted
 faults        what the world does to calls: parts away, slow, throttled
-machines      one machine of EC2
+instances     one instance of EC2
 ec2           all of them, and what becomes of them
 shop          what EC2 has to sell: types, prices, capacity, quota
 cloud         the Cloud port
 kube          the API server's objects
-kubelets      pods on their nodes: they start, end, and fall silent with the machine
+kubelets      pods on their nodes: they start, end, and fall silent with the instance
 nodes         nodes join, lose their heartbeat, and are cleared away
 scheduler     which node a waiting pod gets
 workloads     deployments, StatefulSets, daemonsets and jobs: the controllers that make pods again
@@ -23,7 +23,7 @@ metrics       what Prometheus scraped, and the Gauges port
 table         the records, as a table would hold them
 store         the Store and History ports
 sinks         the archive and the log
-people        what a person does by hand
+operators     what an operator does by hand
 rules         what must never happen, and what must happen in time
 liveness      … the second, polled
 invariants    … the first, checked at every effect; accounts looks at what is written, leftovers at what is cleaned up

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _CLOCKS = timedelta(seconds=30)  # a run's clock may be wrong by so much
 LEAD_CLOCKS = timedelta(minutes=2)  # by which a run may take a scheduled change to be near early, or late
 OLD_VIEW = timedelta(seconds=90)  # what a run was told of Kubernetes may be so old
-_SEEN_LATE = timedelta(minutes=5)  # a machine that ended may be taken to be there for so long: lists lag
+_SEEN_LATE = timedelta(minutes=5)  # an instance that ended may be taken to be there for so long: lists lag
 
 
 class Accounts:
@@ -94,10 +94,10 @@ class Accounts:
     # ── what is read and written ─────────────────────────────────────────────────────────────────────────────────
 
     def looked(self, run: Run) -> None:
-        """Under the lease the state is read at the beginning of a look, and otherwise to learn the policy."""
+        """Under the lease the state is read at the beginning of an iteration, and otherwise to learn the policy."""
         table = self._world.table
         if run.fence is not None and table.lease is not None and run.fence == table.lease.fence:
-            run.looked_at, run.wake_seen, run.doomed = self._world.now, table.wake, self._doomed()
+            run.looked_at, run.wake_seen, run.interrupted = self._world.now, table.wake, self._interrupted()
 
     def wrote(self, run: Run, changes: Changes) -> None:
         if _by_hand(run):
@@ -149,9 +149,9 @@ class Accounts:
         return any(node.ready_changed_at and self._world.now - node.ready_changed_at > young for node in nodes)
 
     def _counted(self, run: Run, pool: PoolDecision, changes: Changes) -> None:
-        """No more than there can be: machines that no notice speaks of, what was asked for, and ready nodes."""
+        """No more than there can be: instances that no notice speaks of, what was asked for, and ready nodes."""
         world = self._world
-        doomed = (run.doomed & self._doomed()) - {notice.instance for notice in changes.retire}
+        interrupted = (run.interrupted & self._interrupted()) - {notice.instance for notice in changes.retire}
         there = {
             machine.id
             for machine in world.ec2.machines.values()
@@ -162,20 +162,20 @@ class Accounts:
         asked = sum(
             count_expected(each) for each in self._operations() if isinstance(each, Launch) and each.pool == pool.pool
         )
-        most = len((there | ghosts) - doomed) + asked
+        most = len((there | ghosts) - interrupted) + asked
         if pool.count.capacity > most:
             self._guard.broken(
                 run.name, Rule.COUNTED, f"{pool.count.capacity} in pool {pool.pool}, and there are {most} at most"
             )
 
-    def _doomed(self) -> frozenset[str]:
+    def _interrupted(self) -> frozenset[str]:
         """What EC2 takes, as far as the table says so; a scheduled change once every clock says that it is near."""
         machines, now = self._world.ec2.machines, self._world.now
         found = set()
         for notice in self._world.table.all("notice", Notice):
             if notice.kind is NoticeKind.REBALANCE or notice.instance in self.illegible:
                 continue
-            # Of several changes of one machine only what is recorded is known: each by its own event.
+            # Of several changes of one instance only what is recorded is known: each by its own event.
             scheduled = notice.kind is NoticeKind.SCHEDULED_CHANGE
             machine = machines.get(notice.instance)
             since = machine.dooms.get(notice.event if scheduled else notice.kind.value) if machine else None
@@ -203,7 +203,7 @@ class Accounts:
             detail = f"let go of lease {held.fence}, which is {held.owner}'s"
             self._guard.broken(run.name, Rule.LEASE, detail)
         if run.wake_seen is not None and run.wake_seen != self._world.table.wake:
-            run.unheard = f"woken {self._world.table.wake - run.wake_seen} times since its last look"
+            run.unheard = f"woken {self._world.table.wake - run.wake_seen} times since its last iteration"
 
     def ended(self, run: Run, *, had_time: bool) -> None:
         """The run is over, and nothing went wrong in it."""

@@ -60,7 +60,7 @@ class SimCluster:
             )
             raise ChangedError(f"node {node.name} is not a worker")
         if node.cordoned and not node.removal:
-            raise ChangedError(f"a person cordoned node {node.name}")
+            raise ChangedError(f"an operator cordoned node {node.name}")
         self._guard.cordoned(self._run, node, cordon)
         taint = Taint(key=LEAVING_TAINT, value=cordon.deadline.strftime("%Y-%m-%dT%H.%M.%SZ"))
         self._kube.put_node(

@@ -1,6 +1,6 @@
-"""EC2's machines: launched, running, taken away, terminated, forgotten.
+"""EC2's instances: launched, running, taken away, terminated, forgotten.
 
-Reads are eventually consistent: a new machine shows only after a while, and a change of state shows late, as much as a
+Reads are eventually consistent: a new instance shows only after a while, and a change of state shows late, as much as a
 test asks for. A token is kept with the request that it came with, so the same request never launches twice.
 """
 
@@ -17,7 +17,7 @@ from nodefleet_tools.sim.clock import Clock
 from nodefleet_tools.sim.machines import CloudSettings, Machine
 from nodefleet_tools.sim.shop import QUOTA, Shop
 
-NOTICE = timedelta(seconds=120)  # what EC2 gives before it takes a Spot machine
+NOTICE = timedelta(seconds=120)  # what EC2 gives before it takes a Spot instance
 
 Listener: TypeAlias = Callable[[Machine], None]
 
@@ -142,7 +142,7 @@ class Ec2:
         ours: bool = True,
         age: timedelta | None = None,
     ) -> Machine:
-        """A new machine. One with an age runs already. `template`: id and version."""
+        """A new instance. One with an age runs already. `template`: id and version."""
         self._launched += 1
         identity = f"i-{self._launched:08x}"
         now = self.clock.now
@@ -194,10 +194,10 @@ class Ec2:
         lead: timedelta = timedelta(0),
         happens: bool = False,
     ) -> Notice:
-        """EC2 says that it takes a machine, or may; a Spot interruption takes it two minutes later.
+        """EC2 says that it takes an instance, or may; a Spot interruption takes it two minutes later.
 
-        A scheduled change begins `ahead` from now, and ends the machine then if it `happens` and is not withdrawn. The
-        machine counts as taken from `lead` before that on.
+        A scheduled change begins `ahead` from now, and ends the instance then if it `happens` and is not withdrawn. The
+        instance counts as taken from `lead` before that on.
         """
         now = self.clock.now
         if kind is not NoticeKind.SCHEDULED_CHANGE:
@@ -245,7 +245,7 @@ class Ec2:
         return said
 
     def forget(self, notice: Notice) -> None:
-        """What was announced takes the machine no longer; something else may."""
+        """What was announced takes the instance no longer; something else may."""
         self.machines[notice.instance].dooms.pop(notice.event, None)
 
     def _becomes(self, machine: Machine, state: InstanceState, *, only_from: InstanceState | None = None) -> None:
@@ -256,7 +256,7 @@ class Ec2:
             listener(machine)
 
     def _random(self, identity: str, purpose: str) -> Random:
-        # One stream for each machine and purpose: what happens to one does not change another's fate.
+        # One stream for each instance and purpose: what happens to one does not change another's fate.
         return Random(f"{self._seed}/{identity}/{purpose}")  # noqa: S311  # repeatable on purpose
 
 

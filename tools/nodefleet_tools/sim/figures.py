@@ -36,7 +36,7 @@ def figures(recorded: Recorder) -> Figures:
         grows=actions.count(Action.GROW),
         shrinks=actions.count(Action.SHRINK),
         launched=sum(machine.by != SETUP for machine in machines),
-        removed=sum(machine.ended_at is not None and machine.doomed_at is None for machine in machines),
+        removed=sum(machine.ended_at is not None and machine.interrupted_at is None for machine in machines),
         fewest_nodes=recorded.fewest_ready or 0,
         most_nodes=recorded.most_machines,
         final_nodes=recorded.frames[-1].ready if recorded.frames else 0,
@@ -59,7 +59,7 @@ def _quantile(recorded: Recorder, share: float) -> float | None:
 
 
 def _to_ready(recorded: Recorder) -> list[float]:
-    """From the decision to launch a machine to its node being ready, for each."""
+    """From the decision to launch an instance to its node being ready, for each."""
     machines = recorded.stage.world.ec2.machines
     return [
         (ready - recorded.heard.launched[machines[identity].operation]).total_seconds()

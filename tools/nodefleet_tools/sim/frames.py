@@ -25,7 +25,7 @@ def readings(world: World) -> tuple[float | None, float | None]:
 
 
 def workers(world: World, joined: Collection[str]) -> tuple[WorkerSeen, ...]:
-    """Every machine that is a worker and not gone yet; `joined` are those that were ready once."""
+    """Every instance that is a worker and not gone yet; `joined` are those that were ready once."""
     nodes = {node.instance: node for node in world.kube.nodes.values() if node.instance}
     found = []
     for machine in world.ec2.machines.values():
@@ -40,7 +40,7 @@ def workers(world: World, joined: Collection[str]) -> tuple[WorkerSeen, ...]:
 def _standing(machine: Machine, node: Node | None) -> Standing:
     if machine.state is InstanceState.SHUTTING_DOWN:
         return Standing.ENDING
-    if machine.doomed_at is not None:
+    if machine.interrupted_at is not None:
         return Standing.INTERRUPTED
     if machine.failed:
         return Standing.FAILED

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nodefleet.ports import Changes
 
 # The decision says it already, or the scenario.
-_TOLD_ELSEWHERE = frozenset({AlertKind.SCALE_UP, AlertKind.SCALED_BY_PERSON, AlertKind.PAUSED})
+_TOLD_ELSEWHERE = frozenset({AlertKind.SCALE_UP, AlertKind.SCALED_BY_OPERATOR, AlertKind.PAUSED})
 
 
 class Heard:
@@ -49,7 +49,7 @@ class Heard:
         self._marks.append(Mark(at=self._world.now, kind=MarkKind.HAPPENED, title="", text=text))
 
     def hear(self, event: Event) -> None:
-        """What people are told. Each thing once."""
+        """What operators are told. Each thing once."""
         if event.id in self._events:
             return
         self._events.add(event.id)
@@ -91,7 +91,7 @@ def _left(names: list[str]) -> str:
 
 
 def decided(record: DecisionRecord) -> list[Decided]:
-    """What a look decided to change."""
+    """What an iteration decided to change."""
     return [_decided(record.at, pool) for pool in record.decision.pools if pool.action is not Action.HOLD]
 
 

@@ -62,9 +62,9 @@ class Run:
     log: list[str] = field(default_factory=list)  # the external calls by name, in order
     # what the guard needs to know of it
     began: datetime | None = None
-    looked_at: datetime | None = None  # when its last look began
+    looked_at: datetime | None = None  # when its last iteration began
     wake_seen: int | None = None  # what that look knew of wake-ups
-    doomed: frozenset[str] = frozenset()  # … and which machines it knew that EC2 takes
+    interrupted: frozenset[str] = frozenset()  # … and which instances it knew that EC2 takes
     unheard: str = ""  # it let go though somebody had woken it since
     checked: dict[str, datetime] = field(default_factory=dict)  # when it last asked for a node or its pods
     unread: dict[str, str] = field(default_factory=dict)  # pools whose readings were not there in truth, and why

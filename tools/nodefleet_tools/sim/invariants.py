@@ -36,8 +36,8 @@ class Guard:
         self._world = world
         self.violations: list[Violation] = []
         self.trace: deque[Happened] = deque(maxlen=_REMEMBERED)
-        self.by_people: set[str] = set()  # nodes that a person has cordoned and not given back
-        self.uncordoned_at: dict[str, datetime] = {}  # … and when a person last did give one back
+        self.by_people: set[str] = set()  # nodes that an operator has cordoned and not given back
+        self.uncordoned_at: dict[str, datetime] = {}  # … and when an operator last did give one back
         self.clock_error = timedelta(0)  # by which a run's clock may be wrong, either way
         self.accounts = Accounts(self, world)
         self.leftovers = Leftovers(self, world)
@@ -62,7 +62,7 @@ class Guard:
         self.accounts.launched(run, launch)
         made_of_it = [machine for machine in self._world.ec2.machines.values() if machine.operation == launch.id]
         if len(made_of_it) > launch.count:
-            detail = f"{len(made_of_it)} machines, and {launch.id} asked for {launch.count}"
+            detail = f"{len(made_of_it)} instances, and {launch.id} asked for {launch.count}"
             self.broken(run.name, Rule.TWICE, detail)
         if self.within_max(run, launch):
             self.within_fleet_max(run, launch)
@@ -115,7 +115,7 @@ class Guard:
 
     def _is_taken(self, machine: Machine) -> bool:
         """EC2 takes it; or it said so, and the word that it does not after all has reached nobody yet."""
-        if machine.doomed_at is not None:
+        if machine.interrupted_at is not None:
             return True
         world, rules = self._world, self._world.policy.pool(machine.pool) or Pool()
         if not world.ec2.withdrawn:
@@ -193,7 +193,8 @@ class Guard:
                 self.broken(run.name, Rule.BUDGET, f"{node.name} ended with pods that had come back: {wanted}")
 
     def _changed_since_check(self, run: Run, node: Node) -> bool:
-        """It became ready, joined, or was uncordoned by a person after the run had looked at it for the last time."""
+        """It became ready, joined, or was uncordoned by an operator after the run had looked at it for the last
+        time."""
         checked = run.checked.get(node.name) or run.looked_at
         changes = (node.ready_changed_at, node.created_at, self.uncordoned_at.get(node.name))
         return checked is not None and any(at is not None and at >= checked for at in changes)
@@ -208,7 +209,7 @@ class Guard:
             self.needs_lease(run, f"cordon {node.name}")
             self.accounts.needs_operation(run, f"cordon {node.name}", cordon.removal)
         if node.name in self.by_people and node.cordoned:
-            detail = f"{node.name} was cordoned by a person, and our cordon covers it"
+            detail = f"{node.name} was cordoned by an operator, and our cordon covers it"
             self.broken(run.name, Rule.PERSON, detail)
 
     def uncordoned(self, run: Run, node: Node, removal: str) -> None:
@@ -216,7 +217,7 @@ class Guard:
         self.needs_lease(run, f"uncordon {node.name}")
         self.accounts.uncordoned(run, node, removal)
         if node.name in self.by_people:
-            self.broken(run.name, Rule.PERSON, f"{node.name} was cordoned by a person, and we uncordoned it")
+            self.broken(run.name, Rule.PERSON, f"{node.name} was cordoned by an operator, and we uncordoned it")
 
     def evicted(self, run: Run, pod: Pod) -> None:
         self.did(run.name, f"evict {pod.key} from {pod.node}")

@@ -21,14 +21,14 @@ class Order(Enum):
     """In which order the scheduler takes pods that wait. Higher priorities always come first."""
 
     QUEUE = "queue"  # the longest waiting first
-    RANDOM = "random"  # what backoff and events make of the queue: drawn anew in each round
+    RANDOM = "random"  # what backoff and events make of the queue: drawn again in each round
 
 
 @dataclass(slots=True, kw_only=True)
 class KubeSettings:
-    joins_in: Range = (30.0, 70.0)  # from a running machine to a registered node
+    joins_in: Range = (30.0, 70.0)  # from a running instance to a registered node
     ready_in: Range = (3.0, 8.0)  # from there to ready
-    never_joins: float = 0.0  # share of machines whose agent never gets there
+    never_joins: float = 0.0  # share of instances whose agent never gets there
     joins_late: float = 0.0  # share that takes `late_in` instead
     late_in: Range = (320.0, 600.0)
     heartbeat: float = 40.0  # silence after which a node is not ready
@@ -77,7 +77,7 @@ class Kube:
     notes: dict[Note, int] = field(default_factory=dict)
     closing: set[str] = field(default_factory=set)  # namespaces that are being deleted
     reconcilers: list[Callable[[], None]] = field(default_factory=list)  # controllers, then the scheduler
-    dropped: dict[str, datetime] = field(default_factory=dict)  # when the Node of a machine last went
+    dropped: dict[str, datetime] = field(default_factory=dict)  # when the Node of an instance last went
     version: int = 0  # grows with every change
     _on_node: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _of_owner: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))

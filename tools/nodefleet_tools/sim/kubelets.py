@@ -1,6 +1,6 @@
 """Pods on their nodes: a live kubelet starts them, ends them within their grace, and reports on them.
 
-A kubelet whose machine is gone does nothing any more: its pods stay as they were last reported until the API server
+A kubelet whose instance is gone does nothing any more: its pods stay as they were last reported until the API server
 loses patience, and one that was to go stays "terminating" for ever.
 """
 

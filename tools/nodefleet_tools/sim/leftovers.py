@@ -1,8 +1,8 @@
 """Cleanups, held against the truth: nothing is destroyed at first sight, and never much at once on doubtful evidence.
 
-How long something has been debris is known here: a Node since its machine ended or EC2 stopped showing it, a machine
-since it should have joined or its Node went; or since the look that saw it first, if it was never seen well since. Two
-looks that agree cannot be further apart than that.
+How long something has been orphaned is known here: a Node since its instance ended or EC2 stopped showing it, an
+instance since it should have joined or its Node went; or since the iteration that saw it first, if it was never seen
+well since. Two looks that agree cannot be further apart than that.
 """
 
 from collections import defaultdict, deque
@@ -28,11 +28,11 @@ class Leftovers:
     def __init__(self, guard: "Guard", world: "World") -> None:
         self._guard = guard
         self._world = world
-        self._since: dict[str, datetime] = {}  # when a look could first see it as debris
+        self._since: dict[str, datetime] = {}  # when an iteration could first see it as orphaned
         self._doubtful: dict[str, deque[tuple[datetime, str]]] = defaultdict(deque)  # what cleanups destroyed, by pool
 
     def looked(self) -> None:
-        """A look saw EC2 and Kubernetes, and its decision is recorded."""
+        """An iteration saw EC2 and Kubernetes, and its decision is recorded."""
         now, world = self._world.now, self._world
         for machine in world.ec2.live_workers():
             node = world.kube.node_of(machine.id)
@@ -63,7 +63,9 @@ class Leftovers:
         node = self._world.kube.node_of(machine.id)
         looked = run.looked_at or self._world.now
         if node is not None and node.created_at is not None and node.created_at < looked - _OLD_VIEW:
-            self._guard.broken(run.name, Rule.HASTY, f"{machine.id} was terminated as debris, and is node {node.name}")
+            self._guard.broken(
+                run.name, Rule.HASTY, f"{machine.id} was terminated as orphaned, and is node {node.name}"
+            )
         self._few_enough(run, cleanup, machine.pool, rules)
 
     def node_deleted(self, run: Run, node: Node) -> None:
@@ -87,7 +89,7 @@ class Leftovers:
     def _is_old_enough(self, run: Run, cleanup: Cleanup, since: datetime, rules: Pool) -> None:
         age = self._world.now - min(since, self._since.get(cleanup.target, since))
         if age < rules.budgets.cleanup_after - _CLOCKS:
-            detail = f"{cleanup.debris.value} {cleanup.target} was debris for {age.total_seconds():.0f} s only"
+            detail = f"{cleanup.debris.value} {cleanup.target} was orphaned for {age.total_seconds():.0f} s only"
             self._guard.broken(run.name, Rule.HASTY, detail)
 
     def _few_enough(self, run: Run, cleanup: Cleanup, pool: str, rules: Pool) -> None:

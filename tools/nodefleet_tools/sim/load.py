@@ -85,7 +85,7 @@ class Load:
         service.workload.traits.cpu_use = service.idle_use + (service.full_use - service.idle_use) * service.busy
 
     def _serving(self, service: Service) -> int:
-        """Its ready pods, counted anew only when something changed."""
+        """Its ready pods, counted again only when something changed."""
         if service._counted[0] != self._kube.version:  # noqa: SLF001
             pods = self._kube.pods_of(service.workload.uid)
             number = sum(pod.ready and pod.deleted_at is None for pod in pods)

@@ -1,4 +1,4 @@
-"""A machine of EC2: what it is, what became of it when, and how somebody with an old view sees it."""
+"""An instance of EC2: what it is, what became of it when, and how somebody with an old view sees it."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from nodefleet.model.inventory import Instance, InstanceState, Market
 
-PERSON = "a person"
+PERSON = "an operator"
 SETUP = "set-up"
 LIVE = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
@@ -39,7 +39,7 @@ class Machine:
         return self.states[-1][1]
 
     @property
-    def doomed_at(self) -> datetime | None:
+    def interrupted_at(self) -> datetime | None:
         """Since when EC2 takes it."""
         return min(self.dooms.values(), default=None)
 
@@ -75,6 +75,6 @@ class Machine:
 class CloudSettings:
     boots_in: Range = (10.0, 25.0)  # pending → running
     ends_in: Range = (20.0, 45.0)  # shutting-down → terminated
-    shows_in: Range = (0.0, 0.0)  # until a new machine is listed
+    shows_in: Range = (0.0, 0.0)  # until a new instance is listed
     read_lag: float = 0.0  # how late a change of state shows
     listed_for: float = 3600.0  # after it was terminated

@@ -1,6 +1,7 @@
-"""Nodes: a running machine joins after a while, a silent one is not ready after 40 s and stays until it is deleted.
+"""Nodes: a running instance joins after a while, a silent one is not ready after 40 s and stays until it is deleted.
 
-K3s's own cloud controller believes that every machine exists, so nobody but the autoscaler or a person deletes a Node.
+K3s's own cloud controller believes that every instance exists, so nobody but the autoscaler or an operator deletes a
+Node.
 """
 
 from collections.abc import Callable, Sequence
@@ -177,7 +178,7 @@ class Nodes:
 
         return starts
 
-    # ── what a machine is as a node ──────────────────────────────────────────────────────────────────────────────
+    # ── what an instance is as a node ────────────────────────────────────────────────────────────────────────────
 
     def _model(self, machine: Machine) -> Node:
         kind = self._ec2.shop.types[machine.type]

@@ -1,4 +1,4 @@
-"""What a person does by hand, past the autoscaler: kubectl and the EC2 console."""
+"""What an operator does by hand, past the autoscaler: kubectl and the EC2 console."""
 
 from dataclasses import replace
 

@@ -18,7 +18,7 @@ class Standing(Enum):
     UNREADY = "unready"
     DRAINING = "draining"
     INTERRUPTED = "interrupted"
-    FAILED = "failed"  # it did not join, and is kept for a person
+    FAILED = "failed"  # it did not join, and is kept for an operator
     ENDING = "ending"
 
 
@@ -60,7 +60,7 @@ class MarkKind(Enum):
     REPLACE = "replace"  # growing that only makes up for what was lost
     SHRINK = "shrink"
     REMOVED = "removed"
-    WARNING = "warning"  # something that people are told of
+    WARNING = "warning"  # something that operators are told of
     HAPPENED = "happened"  # the scenario's own
 
 
@@ -103,10 +103,10 @@ class Figures:
     spot_percent: float  # of the node-hours
     grows: int  # decisions to grow
     shrinks: int
-    launched: int  # machines
+    launched: int  # instances
     removed: int
     fewest_nodes: int  # ready ones
-    most_nodes: int  # machines
+    most_nodes: int  # instances
     final_nodes: int  # ready ones
     oldest_worker_days: float  # that there ever was
 
@@ -145,7 +145,7 @@ class Played:
     frames: tuple[Frame, ...]
     marks: tuple[Mark, ...]
     decided: tuple[Decided, ...]
-    told: tuple[AlertKind, ...]  # what people heard of, one for each time
+    told: tuple[AlertKind, ...]  # what operators heard of, one for each time
     figures: Figures
     fixed: tuple[Fixed, ...]
     broken: tuple[str, ...]  # invariants of the world; there must be none

@@ -145,7 +145,7 @@ class ScenarioRun:
             self.world.guard.did(owner, f"raised: {error}")
 
     def _order(self, command: Command, event: Event) -> None:
-        self.world.parts("a person").store.order(command, event)
+        self.world.parts("an operator").store.order(command, event)
         self.recorder.heard.hear(event)
         self.wake()
 

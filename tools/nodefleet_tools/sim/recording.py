@@ -47,7 +47,7 @@ class Recorder:
         self.waits: defaultdict[float, float] = defaultdict(float)  # requests by the seconds they wait for their turn
         self.in_time = 0.0  # requests whose turn comes before they give up
         self.asked = 0.0
-        self.ready_at: dict[str, datetime] = {}  # machine → when its node was first ready
+        self.ready_at: dict[str, datetime] = {}  # instance → when its node was first ready
         self.healings: list[Healing] = []
         self._world = stage.world
         self._every = STEP if stage.scenario.lasts <= _SHORT else _FRAME
@@ -65,9 +65,11 @@ class Recorder:
 
     def _ready(self) -> int:
         """Workers that take pods and that EC2 leaves us."""
-        doomed = {machine.id for machine in self._world.ec2.machines.values() if machine.doomed_at is not None}
+        interrupted = {
+            machine.id for machine in self._world.ec2.machines.values() if machine.interrupted_at is not None
+        }
         nodes = self._world.kube.nodes.values()
-        return sum(frames.serves(node) and node.instance not in doomed for node in nodes)
+        return sum(frames.serves(node) and node.instance not in interrupted for node in nodes)
 
     def _sample(self) -> None:
         now, start = self._world.now, self._world.start

@@ -1,24 +1,24 @@
 """What must never happen, whatever fails, what must happen in time, and how it is told.
 
-more workers than max         run + pending workers of a pool, without those a person launched or EC2 takes
+more workers than max         run + pending workers of a pool, without those an operator launched or EC2 takes
 more workers than fleet max   the same of all pools together, and of workers that none of them owns
-forbidden target              the control plane, a foreign machine or a foreign node was to be touched
+forbidden target              the control plane, a foreign instance or a foreign node was to be touched
 pods abandoned                a worker was terminated with pods on it that had to move; interrupted, dead and
                               unjoined ones excepted
 budget broken                 an eviction left fewer healthy pods than the budget wants
 evicted in circles            a pod was evicted that came back to the leaving node, and would again
 by force                      a pod was deleted without grace from a node that nobody takes away
-a person overruled            our uncordon took off, or our cordon covered, a cordon that a person had set
+an operator overruled         our uncordon took off, or our cordon covered, a cordon that an operator had set
 without the lease             a run acted or wrote that does not hold the lease, or let go of another's; draining what
                               EC2 takes is excepted
 token reused                  a launch was sent again with other parameters
-bought twice                  a launch made more machines than it asked for
+bought twice                  a launch made more instances than it asked for
 without a record              something was done that no recorded decision, and no operation that one opened, asked for
-destroyed at first sight      a cleanup took something that cannot have been seen as debris twice, far enough apart
-mass cleanup                  cleanups took more on doubtful evidence than a person wants to be asked about
+destroyed at first sight      a cleanup took something that cannot have been seen as orphaned twice, far enough apart
+mass cleanup                  cleanups took more on doubtful evidence than an operator wants to be asked about
 shrank on missing data        a node was to leave though the readings were missing or stale
 counted what is not there     a decision counted capacity that EC2 is known to take, or that does not exist
-wake lost                     a run let go though somebody had woken it since its last look, and it had time
+wake lost                     a run let go though somebody had woken it since its last iteration, and it had time
 below min for too long        launches work again, and min is still not restored
 did not come to rest          long after everything is well: orphans, cordons, operations or a lease are left
 unexpected error              a run raised what no port raises
@@ -51,7 +51,7 @@ class Rule(Enum):
     BUDGET = "budget broken"
     RETURNED = "evicted in circles"
     FORCED = "by force"
-    PERSON = "a person overruled"
+    PERSON = "an operator overruled"
     LEASE = "without the lease"
     TOKEN = "token reused"  # noqa: S105  # the name of a rule
     TWICE = "bought twice"

@@ -114,7 +114,7 @@ class SimStore:
     def tell(self, event: Event) -> None:
         self._told(event)
 
-    # ── for people ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── for operators ────────────────────────────────────────────────────────────────────────────────────────────
 
     def decisions(self, limit: int, before: datetime | None = None) -> tuple[DecisionRecord, ...]:
         found = [each for each in self._table.decisions if before is None or each.at < before]

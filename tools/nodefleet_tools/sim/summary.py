@@ -42,7 +42,7 @@ def saving(played: Played, fixed: Fixed) -> Saving:
 
 
 def facts(played: Played) -> list[Fact]:
-    """The figures that a person asks for first."""
+    """The figures that an operator asks for first."""
     figures = played.figures
     found = [_violations(played)] if played.slo_ms is not None else []
     found += [_bill(played), _node_hours(played)]

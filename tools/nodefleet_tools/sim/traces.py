@@ -57,7 +57,7 @@ class Points:
 
 
 def read_trace(path: Path) -> Points:
-    """The measurements of a file, or an UnreadableTraceError that says what to mend."""
+    """The measurements of a file, or an UnreadableTraceError that says what to fix."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

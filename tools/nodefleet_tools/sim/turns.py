@@ -1,8 +1,8 @@
 """Runs that go on side by side, each in its turn.
 
-A run that waits (for an answer, or between two looks) lets the others go on, so two of them really alternate, call by
-call. The loop's code is plain Python and cannot be left in the middle, so each run beside the first has a thread of its
-own; but only one of all threads ever goes on, and time says which: the same seed always plays the same.
+A run that waits (for an answer, or between two observations) lets the others go on, so two of them really alternate,
+call by call. The loop's code is plain Python and cannot be left in the middle, so each run beside the first has a
+thread of its own; but only one of all threads ever goes on, and time says which: the same seed always plays the same.
 """
 
 from collections.abc import Callable

@@ -155,7 +155,7 @@ class World:
     # ── setting the scene ────────────────────────────────────────────────────────────────────────────────────────
 
     def _found(self) -> None:
-        """The control plane, and a machine that is somebody else's."""
+        """The control plane, and an instance that is another writer's."""
         self.server = self.ec2.start(
             pool="", zone=self.zones[0], type_="t3.medium", market=Market.ON_DEMAND, by=SETUP, worker=False, age=_AGE
         )
@@ -251,7 +251,7 @@ class World:
         ahead: timedelta = timedelta(0),
         happens: bool = False,
     ) -> Notice:
-        """EC2 announces that it takes a machine; the answer is what the interruption handler gets to hear.
+        """EC2 announces that it takes an instance; the answer is what the interruption handler gets to hear.
 
         A scheduled change begins `ahead` from now, and comes to pass only if it `happens`.
         """

@@ -17,11 +17,11 @@ from nodefleet.model.operations import Launch, Refusal, RefusalKind
 from nodefleet.ports import LaunchResult
 
 # ── launch errors ────────────────────────────────────────────────────────────────────────────────────────────────────
-# Why EC2 did not give a machine, sorted by who can do something about it.
+# Why EC2 did not give an instance, sorted by who can do something about it.
 #
 # EC2 has hundreds of codes and makes new ones, so families are told by their names where the name is clear. A code that
 # nobody knows counts as lacking capacity when EC2 gives it for one type: that is remembered for minutes and tried again
-# by itself, while "invalid" would send people to mend a template that may be right. Its words are passed on to them.
+# by itself, while "invalid" would send operators to fix a template that may be right. Its words are passed on to them.
 
 
 CAPACITY, QUOTA = RefusalKind.CAPACITY, RefusalKind.QUOTA
@@ -125,7 +125,7 @@ def launch_refusal(type_: str, said: FleetError, launch: Launch) -> Refusal:
 
 
 def _remedy(said: FleetError, kind: RefusalKind, launch: Launch) -> str:
-    """What a person can do; empty where the general advice for the kind is as good."""
+    """What an operator can do; empty where the general advice for the kind is as good."""
     match said.code:
         case "InsufficientFreeAddressesInSubnet":
             return f"{launch.subnet} has no free addresses: give {launch.zone} a larger subnet"
@@ -153,7 +153,7 @@ def _sentence(message: str) -> str:
 # What an instant fleet makes: itself, instances, and their volumes, which cost money of their own.
 TAGGED = ("fleet", "instance", "volume")
 
-# A type with several refusals tells the one that most needs a person.
+# A type with several refusals tells the one that most needs an operator.
 _GRAVITY = (RefusalKind.PERMISSION, RefusalKind.INVALID, RefusalKind.QUOTA, RefusalKind.CAPACITY)
 
 

@@ -29,9 +29,9 @@ from nodefleet.model.operations import Launch
 from nodefleet.ports import LaunchResult
 
 # ── instances ────────────────────────────────────────────────────────────────────────────────────────────────────────
-# One cluster's machines in EC2, found by its tag.
+# One cluster's instances in EC2, found by its tag.
 #
-# Everything that acts on a machine names it by id and looks at it once more right before: it must carry the cluster's
+# Everything that acts on an instance names it by id and looks at it once more right before: it must carry the cluster's
 # tag and be a worker. IAM says the same; a mistake in one of the two does no harm.
 
 
@@ -123,7 +123,7 @@ class Ec2:
         return self._session.client("ec2")
 
     def _own_worker(self, identity: str, to_be: str) -> Instance | None:
-        """The worker as it is now; none if EC2 does not know it. An error for every other machine."""
+        """The worker as it is now; none if EC2 does not know it. An error for every other instance."""
         raw = self._describe(identity)
         if raw is None:
             return None
@@ -180,7 +180,7 @@ def _decode_instance(raw: Mapping[str, Any]) -> Instance:
             template_version=tags.get(TAG_TEMPLATE_VERSION, ""),
         )
     except (KeyError, TypeError, ValueError) as problem:
-        # A machine left out would look like a lost one.
+        # An instance left out would look like a lost one.
         cause = f"DescribeInstances: {raw.get('InstanceId', 'an instance')} cannot be read: {problem!r}"
         raise UnavailableError("EC2", cause) from problem
 

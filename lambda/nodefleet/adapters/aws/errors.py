@@ -103,7 +103,7 @@ _ENCODED = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
 
 @contextmanager
 def calling(part: str) -> Iterator[None]:
-    """Raises nodefleet.errors in place of what botocore raises. `part` is the service's name for people: "EC2"."""
+    """Raises nodefleet.errors in place of what botocore raises. `part` is the service's name for operators: "EC2"."""
     from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]  # noqa: PLC0415  # slow to import
 
     try:

@@ -159,7 +159,7 @@ def _rule(trigger: _Trigger) -> str:
 
 
 def _console(arn: str, name: str) -> str:
-    """The alarm's page. The region's name in the message is for people, so it is taken from the ARN."""
+    """The alarm's page. The region's name in the message is for operators, so it is taken from the ARN."""
     parts = _ARN.fullmatch(arn)
     if not parts or parts[1] not in _CONSOLES:
         return ""

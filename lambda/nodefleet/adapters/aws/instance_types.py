@@ -1,6 +1,6 @@
 """What instance types offer and cost. It changes over months, so it is asked every few hours and kept between runs.
 
-A catalogue that cannot be had anew is served as it was. Prices are for people to read: lacking ones stop nothing.
+A catalogue that cannot be had again is served as it was. Prices are for operators to read: lacking ones stop nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

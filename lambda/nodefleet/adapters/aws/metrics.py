@@ -14,7 +14,7 @@ from nodefleet.model.readings import Missing, Reading, Sample
 from nodefleet.policy.demand import CloudWatch
 
 # ── CloudWatch ───────────────────────────────────────────────────────────────────────────────────────────────────────
-# CloudWatch metrics that the policy reads: all of a look in one GetMetricData.
+# CloudWatch metrics that the policy reads: all of an iteration in one GetMetricData.
 #
 # What counts is the last full period. The one that has just ended is left out while parts of it may still arrive (up to
 # one more period, a minute at most): a sum over half of them would look like half the load. A reading is dated with the

@@ -22,7 +22,7 @@ from nodefleet.errors import DeniedError, MisconfiguredError, NodeFleetError, Un
 
 PART, PARAMETERS = "Secrets Manager", "Parameter Store"
 KEPT_FOR = timedelta(minutes=5)
-ASK_AGAIN_AFTER = timedelta(seconds=30)  # a wrong login must not make every query of every look fetch it anew
+ASK_AGAIN_AFTER = timedelta(seconds=30)  # a wrong login must not make every query of every iteration fetch it again
 
 L = TypeVar("L", ApiLogin, MetricsLogin, SlackHook)
 
@@ -84,7 +84,7 @@ class Secrets:
         return lambda: self.login(api_secret, ApiLogin).metrics, lambda: self.refresh(api_secret)
 
     def refresh(self, secret: str) -> None:
-        """A login was refused: the next one is fetched anew, unless it was just now."""
+        """A login was refused: the next one is fetched again, unless it was just now."""
         with self._lock:
             kept = [each for (name, _), each in self._kept.items() if name == secret]
             if all(self._age(each) >= ASK_AGAIN_AFTER.total_seconds() for each in kept):

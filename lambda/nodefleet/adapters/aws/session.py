@@ -92,11 +92,11 @@ def _texts(part: ET.Element, space: str, **keys: str) -> dict[str, str]:
 
 CONNECT_SECONDS = 2
 READ_SECONDS = 10
-TABLE_READ_SECONDS = 2  # DynamoDB answers in milliseconds or not at all, and a doomed node must not wait for it
+TABLE_READ_SECONDS = 2  # DynamoDB answers in milliseconds or not at all, and an interrupted node must not wait for it
 ATTEMPTS = 3  # the first try included
 POOL = 16  # calls at the same time
 
-# A service's name in botocore → its name for people, and for its variable AWS_ENDPOINT_URL_….
+# A service's name in botocore → its name for operators, and for its variable AWS_ENDPOINT_URL_….
 PARTS = {
     "ec2": "EC2",
     "dynamodb": "DynamoDB",
@@ -193,7 +193,7 @@ class Session:
 
 
 def part(service: str) -> str:
-    """The service's name for people."""
+    """The service's name for operators."""
     return PARTS.get(service, service)
 
 

@@ -12,7 +12,7 @@ from nodefleet.errors import MalformedError
 from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
 
 # ── triggers of a run ────────────────────────────────────────────────────────────────────────────────────────────────
-# Who starts a run, and for which cluster: the schedule, Alertmanager or a person through SNS, or a manual call.
+# Who starts a run, and for which cluster: the schedule, Alertmanager or an operator through SNS, or a manual call.
 #
 # {"cluster": "shop", "scheduled": true}                     the schedule's constant input
 # {"cluster": "shop"}                                        by hand, as the schedule would
@@ -92,7 +92,7 @@ def _list(records: Any) -> list[Any]:
 #     rebalance                rebalance            yes, if the policy drains for it
 #     AWS Health, EC2, a       scheduled-change,    yes: it is looked at once, and replaced in good time or let
 #     scheduled change         or its withdrawal    back in
-#     state change             none: EC2's own      if it stops or goes; a machine that starts is looked at
+#     state change             none: EC2's own      if it stops or goes; an instance that starts is looked at
 #                              list says it all     by the next run anyway
 #
 # The instance is read from the detail. The event's ARN has the zone where the region should be, and no account.
@@ -112,7 +112,7 @@ _OLDEST = timedelta(days=1)  # EventBridge does not try longer
 class InstanceEvents:
     notices: tuple[Notice, ...] = ()
     instances: tuple[str, ...] = ()  # whom it concerns
-    urgent: bool = False  # a look now could change something
+    urgent: bool = False  # an iteration now could change something
 
 
 NO_EVENTS = InstanceEvents()

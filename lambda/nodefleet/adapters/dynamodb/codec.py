@@ -1,4 +1,4 @@
-"""What a record holds, as JSON in one attribute: as text while a person can read it, compressed when it is long.
+"""What a record holds, as JSON in one attribute: as text while an operator can read it, compressed when it is long.
 
 Versions. The newest code reads what every older one wrote, because a field that is added has a default. The other way
 round happens when a deployment is rolled back, and then the autoscaler must not stand still for a field that it does
@@ -111,17 +111,17 @@ def expressions(values: Mapping[str, Scalar], **parts: str) -> dict[str, Any]:
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 # What each record is called in the table. The names are written here only.
 #
-# Everything that a look needs starts with `state#`, so that one query reads it. That query reads in the order of the
-# names, and the lease comes first: it holds the number of wake-ups, and whoever reads that number must then read what
-# the last of them came for. Were an order or a notice read before the lease, a wake-up could be counted as seen whose
-# cause was not.
+# Everything that an iteration needs starts with `state#`, so that one query reads it. That query reads in the order of
+# the names, and the lease comes first: it holds the number of wake-ups, and whoever reads that number must then read
+# what the last of them came for. Were an order or a notice read before the lease, a wake-up could be counted as seen
+# whose cause was not.
 
 
 PARTITION = "cluster_id"
 SORT = "record"
 TTL = "ttl"  # seconds since 1970; DynamoDB deletes some time after it, so nothing is ever concluded from it
 
-# ── what a look needs ────────────────────────────────────────────────────────────────────────────────────────────
+# ── what an iteration needs ──────────────────────────────────────────────────────────────────────────────────────
 STATE = "state#"
 LEASE = "state#lease"
 MEMORY = "state#memory"

@@ -37,14 +37,14 @@ from nodefleet.model.state import LoopState, Memory, Usage, compactions
 from nodefleet.ports import State
 
 # ── items ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-# Each record as it stands in the table: the whole of it, and beside that what a person who looks wants to read.
+# Each record as it stands in the table: the whole of it, and beside that what an operator who looks wants to read.
 
 
 KEEP_OVER = timedelta(days=1)  # notices, and commands that have ended
 KEEP_RECORDS = timedelta(days=30)  # events and decisions
 KEEP_USAGE = timedelta(days=35)  # a month, and the week that a report is about
 
-LARGEST_BODY = 350_000  # bytes; DynamoDB takes 400 KB for a record, and a person wants to read some of it
+LARGEST_BODY = 350_000  # bytes; DynamoDB takes 400 KB for a record, and an operator wants to read some of it
 LARGEST_MEMORY = 300_000  # bytes; there is room left for what the next version adds
 LONGEST_KEY = 1024  # bytes
 _LARGEST_EVENT = 50_000  # bytes of JSON
@@ -64,7 +64,7 @@ def record_key(cluster: str, record: str) -> Item:
 
 
 def _make_item(cluster: str, record: str, plain: Plain, readable: Readable, forget: datetime | None = None) -> Item:
-    """A record: the whole of it, what a person reads, and when DynamoDB may delete it."""
+    """A record: the whole of it, what an operator reads, and when DynamoDB may delete it."""
     shown = {name: _short(value) if isinstance(value, str) else value for name, value in readable.items()}
     whole = {BODY: _pack_body(record, plain), VERSION: FORMAT, codec.TTL: forget and int(forget.timestamp())}
     return {**attributes({**shown, **whole}), **record_key(cluster, record)}
@@ -85,7 +85,7 @@ def _short(words: str) -> str:
     return words if len(words) <= _LONGEST_TEXT else f"{words[: _LONGEST_TEXT - 1]}…"
 
 
-# ── what a look needs ────────────────────────────────────────────────────────────────────────────────────────────
+# ── what an iteration needs ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def journal_values(journal: LoopState, warn: Warn) -> dict[str, Scalar]:
@@ -286,12 +286,12 @@ def usage_item(cluster: str, usage: Usage) -> Item:
 
 
 # ── the state of one query ───────────────────────────────────────────────────────────────────────────────────────────
-# Everything that a look needs, of one query.
+# Everything that an iteration needs, of one query.
 #
 # What is broken is not left out in silence, and it does not always stop everything:
 #
 #     lease, memory, operation, policy in force, deployment    an error: an operation that is overlooked is a leaked
-#                                                              machine, a policy that is overlooked is a wrong size
+#                                                              instance, a policy that is overlooked is a wrong size
 #     pause                                                    it pauses: who stopped scaling had a reason
 #     other command, notice, declared policy, unknown record   left out, with a warning
 

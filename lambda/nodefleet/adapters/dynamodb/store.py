@@ -36,7 +36,7 @@ from nodefleet.ports import Changes, Lease, LeaseHeld, State
 #                 old name, takes the lease with a new fence, so that whatever is left of the old one is shut out
 # expires         when others may take it, plus their allowance for clocks that differ. Deciding that and taking it is
 #                 one conditional write, so two takers cannot both win
-# wake            how often somebody urgent came; releasing is on condition that the last look saw them all
+# wake            how often somebody urgent came; releasing is on condition that the last iteration saw them all
 
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -117,7 +117,7 @@ def guard(table: Table, lease: Lease) -> WriteUnit:
 
 
 # ── commits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What a look leaves behind, in the order in which it is written should it not fit into one transaction.
+# What an iteration leaves behind, in the order in which it is written should it not fit into one transaction.
 #
 # operations            first: each is stored before its effect
 # memory                with the last of them. A lesson whose operation is stored and that is itself lost can be
@@ -151,7 +151,7 @@ def units_of(changes: Changes, writer: Writer, warn: Warn) -> list[WriteUnit]:
 
 
 def event_unit(event: Event, writer: Writer) -> WriteUnit:
-    """Stored once by its id, whenever it comes again. The record itself is named by its time, so that people can ask
+    """Stored once by its id, whenever it comes again. The record itself is named by its time, so that operators can ask
     for a day; its id therefore has a record of its own, and who cannot make that one comes second."""
     cluster = writer.table.cluster
     return unit(writer.put(records.told_item(cluster, event), _NEW), writer.put(records.event_item(cluster, event)))
@@ -173,7 +173,7 @@ def policy_unit(version: PolicyVersion, writer: Writer) -> WriteUnit:
             records.policy_item(cluster, version, codec.POLICY), f"{_NEW} OR #number < :number OR {same}", **values
         ),
         refused=WriteRefused.CHANGED,
-        otherwise=f"somebody else put policy version {version.number} or a later one in force meanwhile: look again",
+        otherwise=f"another writer put policy version {version.number} or a later one in force meanwhile: look again",
     )
 
 
@@ -228,7 +228,7 @@ class DynamoStore:
         return records.state_in(self._table.read(codec.STATE, codec.past(codec.STATE)), self._warn)
 
     def commit(self, lease: Lease, changes: Changes) -> None:
-        """Also a ChangedError, and nothing written, if somebody else made the new policy's number meanwhile."""
+        """Also a ChangedError, and nothing written, if another writer made the new policy's number meanwhile."""
         write(self._table, units_of(changes, self._writer, self._warn), guard(self._table, lease))
 
     def record(self, notice: Notice) -> None:
@@ -248,7 +248,7 @@ class DynamoStore:
 
 
 # ── deployments ──────────────────────────────────────────────────────────────────────────────────────────────────────
-# Where a cluster's parts are, written by a person: for those who have no stack that writes it.
+# Where a cluster's parts are, written by an operator: for those who have no stack that writes it.
 
 
 def put_deployment(client: Any, table: str, deployment: Deployment, *, patience: Patience | None = None) -> None:
@@ -258,7 +258,7 @@ def put_deployment(client: Any, table: str, deployment: Deployment, *, patience:
 
 
 # ── history ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-# ports.History on DynamoDB. A record that cannot be read is left out with a warning: people read the others.
+# ports.History on DynamoDB. A record that cannot be read is left out with a warning: operators read the others.
 
 
 T = TypeVar("T")

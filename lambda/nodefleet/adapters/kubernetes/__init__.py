@@ -8,13 +8,13 @@ permissions   what our role must allow
 decoding      from bytes to shapes, page by page
 shapes, pod_shapes
               the server's objects, cut down to what is needed
-view          one look: what is read always, and what only if a pod needs it
+view          one iteration: what is read always, and what only if a pod needs it
 nodes, pods, owners, volumes, budgets
               each as the domain knows it
 templates     what pods have in common, worked out once
 rules, selecting
               where a pod may run
-cordons       nodes that leave, are let back in, and are forgotten
+cordons       nodes that leave, are uncordoned, and are forgotten
 evictions     pods that leave
 notes         events on nodes
 checks        for `nodefleet doctor`

@@ -102,7 +102,7 @@ def _phrase(code: int) -> str:
 # One request and its answer: bounded in time, repeated only where that is harmless, and its failures in our words.
 #
 # Reads are repeated a few times when the connection breaks. A write is repeated only if it never left: whether a broken
-# one took effect is not known, and the next look tells. Nothing is repeated after a timeout or an answer.
+# one took effect is not known, and the next iteration tells. Nothing is repeated after a timeout or an answer.
 
 
 _PAUSES = (0.1, 0.4)  # seconds between three tries
@@ -279,7 +279,7 @@ def _cause(error: Exception) -> str:
 # ── decoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 # From bytes to shapes, and lists page by page: complete or an error, never a short list.
 #
-# A list that is paged for too long loses its place (410): then it is read anew from the start, a few times at most.
+# A list that is paged for too long loses its place (410): then it is read again from the start, a few times at most.
 
 
 _LOG = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from nodefleet.model.workload import Pod
 from nodefleet.ports import Cluster, EvictionOutcome
 
 # ── connection ───────────────────────────────────────────────────────────────────────────────────────────────────────
-# How the API server is reached: by its address, a token and its CA, or as a person's kubeconfig says.
+# How the API server is reached: by its address, a token and its CA, or as an operator's kubeconfig says.
 #
 # The official client does authentication and TLS. Of it only the part that sends requests is used: its API classes and
 # models would take most of its import time and memory. Certificates are always verified.
@@ -249,7 +249,7 @@ class KubernetesCluster:
 
 
 # ── reconnecting client ──────────────────────────────────────────────────────────────────────────────────────────────
-# The Cluster port that connects when it is first asked, and anew when its login is refused or nobody answers.
+# The Cluster port that connects when it is first asked, and again when its login is refused or nobody answers.
 #
 # A token is rotated while a warm function keeps the old one; a master that was replaced has another certificate, or
 # another address: after a few calls in a row that nobody answered, all of it is read again. And a login that cannot be

@@ -185,7 +185,7 @@ _SPREADS = msgspec.json.Decoder(list[SpreadShape] | None)
 
 
 class Templates:
-    """For the pods of one look."""
+    """For the pods of one iteration."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces

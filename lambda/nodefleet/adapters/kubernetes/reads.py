@@ -41,7 +41,7 @@ from nodefleet.model.workload import (
 # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 # Nodes as the domain knows them.
 #
-# Our own taint stays among the taints: the scheduler sees it too, also when a person lifted the cordon and left it
+# Our own taint stays among the taints: the scheduler sees it too, also when an operator lifted the cordon and left it
 # there.
 
 
@@ -128,7 +128,7 @@ def _status(shape: BudgetShape) -> BudgetStatus | None:
 
 
 # ── the view ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-# One look at the cluster: nodes, pods and budgets, and of the rest only what some pod needs.
+# One iteration at the cluster: nodes, pods and budgets, and of the rest only what some pod needs.
 #
 # Nodes come before pods: a pod on a node that is not in the list is harmless, a node that looks empty because its pods
 # were read too early is not. What pods belong to comes after them, so that it is there if it exists at all.

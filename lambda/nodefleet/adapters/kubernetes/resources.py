@@ -150,7 +150,7 @@ NEEDED: tuple[Permission, ...] = (
     Permission(
         resource="nodes",
         verbs=("get", "list", "patch", "delete"),
-        why="see the workers, cordon and uncordon them, delete those whose machine is gone",
+        why="see the workers, cordon and uncordon them, delete those whose instance is gone",
     ),
     Permission(
         resource="pods", verbs=("get", "list", "delete"), why="see what runs; force it off a node that EC2 takes"

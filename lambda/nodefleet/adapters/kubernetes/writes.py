@@ -21,11 +21,11 @@ from nodefleet.model.workload import Effect
 from nodefleet.ports import Eviction, EvictionOutcome
 
 # ── cordons ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-# Nodes that leave, are let back in, change their pool and are forgotten: each write is checked against the node as
+# Nodes that leave, are uncordoned, change their pool and are forgotten: each write is checked against the node as
 # it is now.
 #
 # Each reads the node, judges it, and writes on condition that nothing changed in between. If something did, it is read
-# and judged anew, a few times at most.
+# and judged again, a few times at most.
 
 
 _TRIES = 3
@@ -73,7 +73,7 @@ def cordon(api: Api, order: Cordon, instance: str) -> None:
             raise ChangedError(f"node {order.node} is gone")
         _check_ours(found.node, instance)
         if found.node.cordoned and not found.has_our_taint:
-            raise ChangedError(f"a person cordoned node {order.node}: it is theirs")
+            raise ChangedError(f"an operator cordoned node {order.node}: it is theirs")
         ours = {"key": LEAVING_TAINT, "value": _stamp(order.deadline), "effect": Effect.NO_SCHEDULE.value}
         annotations = {REMOVAL_ANNOTATION: order.removal, REASON_ANNOTATION: _shorten_reason(order.reason)}
         spec = {"unschedulable": True, "taints": [*found.taints_of_others, ours]}
@@ -87,7 +87,7 @@ def uncordon(api: Api, node: str, removal: str) -> None:
         if found is None or found.annotated != removal:
             return None
         annotations = {REMOVAL_ANNOTATION: None, REASON_ANNOTATION: None}
-        # Without our taint a cordon is a person's, and only what we wrote beside it goes.
+        # Without our taint a cordon is an operator's, and only what we wrote beside it goes.
         ours = {"unschedulable": None, "taints": found.taints_of_others} if found.has_our_taint else {}
         return _patch(found, annotations, ours)
 
@@ -133,7 +133,7 @@ def _write(api: Api, name: str, judged: Callable[[Found | None], Request | None]
 
 
 def _check_ours(node: Node, instance: str) -> None:
-    """A worker of ours, and still this machine's. A node that names no machine is not another one's."""
+    """A worker of ours, and still this machine's. A node that names no instance is not another one's."""
     if node.control_plane or node.pool is None:
         raise ChangedError(f"node {node.name} is no worker of ours: it is never touched")
     if node.instance not in ("", instance):
@@ -212,7 +212,7 @@ def _interpret(answer: Response, said: Status) -> Eviction | None:
         case HTTPStatus.FORBIDDEN if said.cause(_NAMESPACE_CAUSE):
             return Eviction.WAITS
         case HTTPStatus.FORBIDDEN if said.about.lower() == _BUDGET_KIND:
-            return Eviction.REFUSED  # its figures are in disorder, and its controller mends them
+            return Eviction.REFUSED  # its figures are in disorder, and its controller fixes them
         case HTTPStatus.INTERNAL_SERVER_ERROR if _SEVERAL in said.message:
             return Eviction.SEVERAL_BUDGETS
         case code if code in _CLIENT_ERRORS and any(word in said.message for word in _ADMISSION):

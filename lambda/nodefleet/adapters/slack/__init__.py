@@ -1,4 +1,4 @@
-"""Slack: events as messages that a tired person understands.
+"""Slack: events as messages that a tired operator understands.
 
 text        what may stand in a message: escaped, within Slack's lengths, mentioning nobody
 blocks      Slack's own form of a message, within its limits

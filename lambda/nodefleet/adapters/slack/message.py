@@ -120,8 +120,8 @@ def moment(at: datetime) -> str:
 # ── blocks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 # Slack's own form of a message. Its limits are kept here, and nowhere else is anything escaped or shortened.
 #
-# The order is the order in which a tired person asks: what happened, why, how many now and what does it cost, what do I
-# have to do, what else was seen, when and where to look.
+# The order is the order in which a tired operator asks: what happened, why, how many now and what does it cost, what do
+# I have to do, what else was seen, when and where to look.
 
 
 Block: TypeAlias = dict[str, Any]

@@ -29,7 +29,7 @@ from nodefleet.ports import Telemetry, Time
 #     429                          waited for as long as Slack asks, a few times; then it is throttled
 #     5xx, no answer, 408, 425     Slack is away
 #     400, 413                     this message is never taken
-#     every other                  the webhook itself no longer works: a person has to mend it
+#     every other                  the webhook itself no longer works: an operator has to fix it
 #
 # The address is the only secret that posting needs. It stands in no log line, no error and no representation; what
 # `requests` raises has it in its text, so none of that is passed on.
@@ -109,7 +109,7 @@ def _asked_to_wait(response: requests.Response) -> timedelta:
 
 # ── messenger ────────────────────────────────────────────────────────────────────────────────────────────────────────
 # Letters become messages. Slack gets the plain text of a message whose blocks it does not take, so that a fault in
-# the form never keeps the content from people.
+# the form never keeps the content from operators.
 
 
 class SlackMessenger:
@@ -172,7 +172,7 @@ class Notifier:
             self.parts.telemetry.warn(
                 "not everything could be told", left=len(delivered.left), cause=str(delivered.error)
             )
-        self.parts.telemetry.line("told people", news=len(arrived.news), messages=delivered.messages)
+        self.parts.telemetry.line("told operators", news=len(arrived.news), messages=delivered.messages)
         return delivered
 
     def _set_aside(self, spoiled: MalformedItem) -> None:

@@ -134,9 +134,9 @@ def _find_obstacle(worker: Worker, pool: Pool, left: _Left | None, ground: Remov
     kept = _find_keep_reason(worker, pool, left, ground)
     if kept is not None:
         return kept
-    homeless = ground.room.try_drain(worker.name)
-    if homeless is not None:
-        return NodeProtection(reason=KeepReason.NOWHERE_TO_GO, sentence=f"{homeless.pod.key} {homeless.why}")
+    unplaceable = ground.room.try_drain(worker.name)
+    if unplaceable is not None:
+        return NodeProtection(reason=KeepReason.NOWHERE_TO_GO, sentence=f"{unplaceable.pod.key} {unplaceable.why}")
     return None
 
 
@@ -205,7 +205,7 @@ def _of_base(worker: Worker, pool: Pool, left: _Left) -> NodeProtection | None:
 def _unfit(worker: Worker) -> KeptNode | None:
     """Workers that are no candidates, whatever is asked."""
     if worker.held_by_person:
-        return _kept_node(worker, KeepReason.CORDONED_BY_PERSON, "cordoned by a person")
+        return _kept_node(worker, KeepReason.CORDONED_BY_OPERATOR, "cordoned by an operator")
     if worker.phase is not Phase.READY:
         return _kept_node(worker, KeepReason.NOT_READY)
     return None

@@ -16,10 +16,10 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 
 # ── orphans ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What is left behind: machines that failed to join, and nodes without a machine.
+# What is orphaned: instances that failed to join, and nodes without an instance.
 #
-# Destroying it needs two looks that agree, some time apart, and stops for a person when it would be much. Then the time
-# begins anew: two looks agree only if neither of them saw much.
+# Destroying it needs two observations that agree, some time apart, and stops for an operator when it would be much.
+# Then the time begins again: two observations agree only if neither of them saw much.
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,18 @@ class Orphan:
 
     @property
     def suspicion(self) -> str:
-        """What two looks have to agree on: the same worker, and the same thing that is left of it."""
+        """What two observations have to agree on: the same worker, and the same thing that is left of it."""
         return f"{self.kind.value} {self.worker.id}"
 
     @property
     def is_certain(self) -> bool:
-        """A Node whose machine EC2 itself shows as terminated: nothing can be lost any more."""
+        """A Node whose instance EC2 itself shows as terminated: nothing can be lost any more."""
         instance = self.worker.instance
         return instance is not None and instance.state is InstanceState.TERMINATED
 
 
 def find_orphans(workers: Sequence[Worker], pool: Pool) -> list[Orphan]:
-    """Nodes without a machine, and machines that failed to join and are not kept for a person.
+    """Nodes without an instance, and instances that failed to join and are not kept for an operator.
 
     None is kept that takes the room of a worker that min needs: both count against max.
     """
@@ -82,7 +82,7 @@ def _limit(worker: Worker, pool: Pool) -> timedelta:
 def track_first_seen(
     workers: Sequence[Worker], pool: Pool, before: Mapping[str, datetime], now: datetime
 ) -> dict[str, datetime]:
-    """What looks left behind, by suspicion, and since when that can be believed."""
+    """What seems orphaned, by suspicion, and since when that can be believed."""
     left = find_orphans(workers, pool)
     much = _is_much(left, workers, pool)
     believed = (each for each in left if each.is_certain or not much)
@@ -94,8 +94,8 @@ def track_first_seen(
 def plan_cleanups(
     workers: Sequence[Worker], pool: Pool, since: Mapping[str, datetime], seen: Observation
 ) -> list[Step]:
-    """Open cleanups for what two looks agree on, by the suspects of this look. Much at once may be a list with a gap,
-    and is for a person to look at."""
+    """Open cleanups for what two observations agree on, by the suspects of this iteration. Much at once may be a list
+    with a gap, and is for an operator to look at."""
     left = find_orphans(workers, pool)
     told: list[Step] = [
         _of_alone(each.worker, pool, since[each.suspicion])
@@ -128,7 +128,7 @@ def _cleanup_limit(workers: Sequence[Worker], pool: Pool) -> int:
 
 def _for_a_person(doubtful: Sequence[Orphan], workers: Sequence[Worker], pool: Pool) -> SendAlert:
     text = (
-        f"{len(doubtful)} workers look left behind ({some(each.worker.name for each in doubtful)}), more than the"
+        f"{len(doubtful)} workers seem orphaned ({some(each.worker.name for each in doubtful)}), more than the"
         f" {_cleanup_limit(workers, pool)} that are cleaned up unasked. Look at them and remove them by hand."
     )
     return SendAlert(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=pool.name, subjects=(), text=text)
@@ -142,7 +142,7 @@ def _of_alone(worker: Worker, pool: Pool, since: datetime) -> SendAlert:
         f"{worker.id} ({worker.zone}) {what}. It is no capacity and still costs money, so it is terminated at"
         f" {since + _limit(worker, pool):%H:%M:%S} unless {way_out} before."
     )
-    return SendAlert(alert=AlertKind.SICK, pool=pool.name, subjects=(worker.id, worker.phase.value), text=text)
+    return SendAlert(alert=AlertKind.UNHEALTHY, pool=pool.name, subjects=(worker.id, worker.phase.value), text=text)
 
 
 def _reason(worker: Worker) -> str:
@@ -158,7 +158,7 @@ def _cleanup(left: Orphan, pool: Pool, first_seen: datetime, seen: Observation) 
         pool=pool.name,
         debris=left.kind,
         target=worker.name if is_node else worker.id,
-        reason="its machine is gone" if is_node else _reason(worker),
+        reason="its instance is gone" if is_node else _reason(worker),
         first_seen=first_seen,
         started=seen.at,
         deadline=seen.at + pool.removal.drain_timeout,

@@ -139,7 +139,7 @@ def retirement_alerts(workers: Sequence[Worker], pool: Pool) -> list[SendAlert]:
     """Once for each worker: what is planned, with its date, or what is wrong with it, and what is done about it."""
     return [
         SendAlert(
-            alert=AlertKind.INTERRUPTED if worker.planned else AlertKind.SICK,
+            alert=AlertKind.INTERRUPTED if worker.planned else AlertKind.UNHEALTHY,
             pool=pool.name,
             subjects=(worker.name, worker.planned.kind.value if worker.planned else "ailment"),
             text=f"{worker.name} ({worker.zone}): {retirement_reason(worker)}. It is replaced, and then drained.",

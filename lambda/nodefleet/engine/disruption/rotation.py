@@ -79,7 +79,7 @@ def in_window(due: Sequence[Due], ctx: PoolContext) -> list[Due]:
 
 
 def next_state(ctx: PoolContext, due: Sequence[Due]) -> RotationState | None:
-    """After this look: given up when no worker could leave in time for a node that was launched ahead."""
+    """After this iteration: given up when no worker could leave in time for a node that was launched ahead."""
     state, now = ctx.before.rotation or RotationState(), ctx.seen.at
     if not due:
         return None
@@ -135,13 +135,13 @@ def obstacle(
 
 def obstacle_at_max(ctx: PoolContext, bounds: Sequence[Bound], too_much: Sequence[str]) -> str:
     """Why none goes before its replacement comes, where max leaves no room to launch first."""
-    ranks = (Rank.WINDOW, Rank.PERSON)
+    ranks = (Rank.WINDOW, Rank.OPERATOR)
     asked = [b.sentence for b in bounds if b.rank in ranks and b.side is Side.FLOOR and b.nodes >= ctx.count.capacity]
     return next(iter([*asked, *too_much]), "")
 
 
 def explain_wait(due: Sequence[Due], why_not: str) -> str:
-    """For people who wonder why they are still there."""
+    """For operators who wonder why they are still there."""
     number = pluralize(len(due), "worker is", "workers are")
     names = some((f"{each.worker.name}: {each.reason}" for each in due), "; ", 2)
     return f"{number} due for rotation ({names}), but {why_not}"

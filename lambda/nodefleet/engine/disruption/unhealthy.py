@@ -79,7 +79,7 @@ def plan_replacements(
     told: list[Step] = [_many_unhealthy(_list_unhealthy(workers), workers, pool, held)] if held.since else []
     if held.holds:
         return told
-    under_way = sum(isinstance(w.operation, Removal) and w.operation.why is RemovalReason.SICK for w in workers)
+    under_way = sum(isinstance(w.operation, Removal) and w.operation.why is RemovalReason.UNHEALTHY for w in workers)
     awaited = {loss.worker for loss in losses}
     full = count.occupied >= (pool.limits.max if most is None else most)
     settled = count.booting == 0 and count.capacity >= pool.limits.min
@@ -87,9 +87,12 @@ def plan_replacements(
     steps: list[Step] = []
     for worker in ready_to_go[: max(0, pool.budgets.sick - under_way)]:
         reason = _describe_unhealthy(worker)
-        removal = new_removal(worker, RemovalReason.SICK, reason, seen.at + pool.removal.drain_timeout, seen)
+        removal = new_removal(worker, RemovalReason.UNHEALTHY, reason, seen.at + pool.removal.drain_timeout, seen)
         text = f"{worker.name} is {reason}; it is removed" + (" first, because max is reached." if full else ".")
-        steps += [Create(removal), SendAlert(alert=AlertKind.SICK, pool=pool.name, subjects=(worker.name,), text=text)]
+        steps += [
+            Create(removal),
+            SendAlert(alert=AlertKind.UNHEALTHY, pool=pool.name, subjects=(worker.name,), text=text),
+        ]
     return told + steps
 
 
@@ -115,4 +118,4 @@ def _many_unhealthy(ill: Sequence[Worker], workers: Sequence[Worker], pool: Pool
         f"{len(ill)} of {total} workers are unhealthy ({some(worker.name for worker in ill)}). {then}: "
         "look at the master and the network first."
     )
-    return SendAlert(alert=AlertKind.MANY_SICK, pool=pool.name, subjects=(), text=text)
+    return SendAlert(alert=AlertKind.MANY_UNHEALTHY, pool=pool.name, subjects=(), text=text)

@@ -312,7 +312,8 @@ class Forecaster:
         return Outlook(minute=minute, mixed=mixed, votes=votes, errors=self.errors, learning=self.learning)
 
     def is_rising(self) -> bool:
-        """The newest minute is above the mean of the last three: worth another look before the next scheduled run."""
+        """The newest minute is above the mean of the last three: worth another iteration before the next scheduled
+        run."""
         minute = self.history.last
         now = None if minute is None else self.history.at(minute)
         level = None if minute is None else self.history.mean(minute - 2, minute + 1)

@@ -18,7 +18,7 @@ class Prices:
     violation: float = 65.0  # one minute above the limit
     least_gain: float = 2.0  # a scale-up must be worth more: noise would move the fleet to and fro
     least_gain_requeued: float = (
-        2.7  # the same between two scheduled decisions: each more look is one more chance to err
+        2.7  # the same between two scheduled decisions: each more iteration is one more chance to err
     )
     undone: float = 45.0  # a removal that is called back
     least_saving: float = 10.0  # a scale-down must be worth more
@@ -74,7 +74,7 @@ def size(
 
 
 def is_close(sizes: Sizes, capacity: int, prices: Prices) -> bool:
-    """A fresher reading could call for a scale-up: a look before the next scheduled one is worth its price."""
+    """A fresher reading could call for a scale-up: an iteration before the next scheduled one is worth its price."""
     return prices.violation * sizes.now[min(capacity, len(sizes.now) - 1)] > prices.least_gain_requeued / 16
 
 

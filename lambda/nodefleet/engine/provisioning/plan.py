@@ -1,4 +1,4 @@
-"""From "so many more" to steps: let back in what was leaving, then launch."""
+"""From "so many more" to steps: uncordon what was leaving, then launch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ class EffectivenessRules:
 def judge_scale_ups(
     grants: Sequence[ScaleUpRecord], opinions: Sequence[SignalVote], look: FleetSize, proof: EffectivenessRules
 ) -> tuple[tuple[ScaleUpRecord, ...], frozenset[str]]:
-    """The grants that still matter, and the signals that have no vote. Comes before `granted` in a look."""
+    """The grants that still matter, and the signals that have no vote. Comes before `granted` in an iteration."""
     by_signal = {opinion.signal: opinion for opinion in opinions}
     kept = []
     for grant in grants:
@@ -67,7 +67,7 @@ def record_scale_up(
 def _judge_record(
     grant: ScaleUpRecord, opinion: SignalVote, look: FleetSize, proof: EffectivenessRules
 ) -> ScaleUpRecord:
-    # Strikes are only written down with the next growth or with the loss: each growth counts once, not each look.
+    # Strikes are only written down with the next growth or with the loss: each growth counts once, not each iteration.
     strikes = _strikes(grant, opinion, look, proof)
     lost = 0 < _limit(grant.signal, proof.benefit) <= strikes
     return replace(grant, strikes=strikes, lost=True) if lost else grant

@@ -370,7 +370,7 @@ def collect_pending(
 
 
 def alert_unplaceable(pods: Iterable[tuple[str, str]], pool: str) -> list[SendAlert]:
-    """Pods that no node would help: people have to."""
+    """Pods that no node would help: operators have to."""
     found = list(pods)
     if not found:
         return []
@@ -382,7 +382,7 @@ def alert_unplaceable(pods: Iterable[tuple[str, str]], pool: str) -> list[SendAl
 
 
 def _no_vote(ctx: PoolContext, newly: Sequence[MutedClass]) -> list[SendAlert]:
-    """One alert for each class, with the names of its pods: a person has to look at them."""
+    """One alert for each class, with the names of its pods: an operator has to look at them."""
     return [
         SendAlert(alert=AlertKind.PODS_REFUSED, pool=ctx.pool.name, subjects=(each.workload,), text=_why_no_vote(each))
         for each in newly

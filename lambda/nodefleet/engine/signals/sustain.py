@@ -1,7 +1,7 @@
 """A spike is not load: how long a reading has stood beyond its limit.
 
-Readings count by sample time. Two looks ten seconds apart see the same minute of load, so a sample counts only if it
-is at least three quarters of an interval younger than the last counted one; a gap starts anew.
+Readings count by sample time. Two observations ten seconds apart see the same minute of load, so a sample counts only
+if it is at least three quarters of an interval younger than the last counted one; a gap starts again.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class Pace:
 
     interval: timedelta
     spacing: float  # × interval: closer ones count once
-    gap: float  # × interval: a longer silence starts anew
+    gap: float  # × interval: a longer silence starts again
 
     @classmethod
     def of(cls, policy: Policy) -> "Pace":

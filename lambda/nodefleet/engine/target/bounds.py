@@ -1,6 +1,6 @@
 """Floors and ceilings, and the one rule that makes a target of them.
 
-Everything that has a say is a bound: min and max, what signals ask for, windows, cooldowns, a person, safety. Bounds
+Everything that has a say is a bound: min and max, what signals ask for, windows, cooldowns, an operator, safety. Bounds
 are applied rank by rank from the weakest to the strongest, so the stronger one has the last word; within a rank a
 ceiling beats a floor.
 """

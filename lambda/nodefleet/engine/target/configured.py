@@ -1,4 +1,4 @@
-"""Bounds that people set: min, max and fleet.max, schedule windows, a scale command. And replacing what was lost."""
+"""Bounds that operators set: min, max and fleet.max, schedule windows, a scale command. And replacing what was lost."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ def window_bounds(seen: Observation, pool: str) -> list[Bound]:
 
 
 def command_bounds(seen: Observation, pool: str) -> list[Bound]:
-    """A person's size, as floor and ceiling; the last one given counts."""
+    """An operator's size, as floor and ceiling; the last one given counts."""
     scales = [each for each in seen.commands if isinstance(each, Scale) and each.pool == pool and seen.at < each.until]
     if not scales:
         return []
@@ -97,6 +97,6 @@ def command_bounds(seen: Observation, pool: str) -> list[Bound]:
     because = f": {asked.reason}" if asked.reason else ""
     sentence = f"{asked.by} asked for {asked.nodes} until {asked.until:%Y-%m-%d %H:%M}{because}"
     return [
-        floor(asked.nodes, BoundSource.PERSON, Rank.PERSON, sentence, asked.until),
-        ceiling(asked.nodes, BoundSource.PERSON, Rank.PERSON, sentence, asked.until),
+        floor(asked.nodes, BoundSource.OPERATOR, Rank.OPERATOR, sentence, asked.until),
+        ceiling(asked.nodes, BoundSource.OPERATOR, Rank.OPERATOR, sentence, asked.until),
     ]

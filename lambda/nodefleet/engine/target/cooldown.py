@@ -9,7 +9,7 @@
 Pending pods that are sized by packing (`steps.pending: packing`) do not wait either: what boots is counted, so a
 cooldown would only make them wait.
 
-How far a signal grows at once is part of its own floor; min, replacements, windows and people outrank this.
+How far a signal grows at once is part of its own floor; min, replacements, windows and operators outrank this.
 """
 
 from datetime import datetime

@@ -16,7 +16,7 @@ _DEAR = 0.5  # USD/h: more than any policy here pays
 
 def takes_spot(stage: Stage, random: Random) -> str:
     machine = stage.any_worker(random, Market.SPOT)
-    if machine is None or machine.doomed_at is not None:
+    if machine is None or machine.interrupted_at is not None:
         return ""
     stage.invocations.event([stage.world.interrupt(machine.id)])
     return machine.id
@@ -24,7 +24,9 @@ def takes_spot(stage: Stage, random: Random) -> str:
 
 def takes_many(stage: Stage, random: Random) -> str:
     """Some type in some zone is wanted elsewhere: all of it at once."""
-    spot = [each for each in stage.world.ec2.live_workers() if each.market is Market.SPOT and each.doomed_at is None]
+    spot = [
+        each for each in stage.world.ec2.live_workers() if each.market is Market.SPOT and each.interrupted_at is None
+    ]
     taken = random.sample(spot, min(len(spot), random.randint(2, 4)))
     notices = [stage.world.interrupt(machine.id) for machine in taken]
     if coin(random):
@@ -38,7 +40,7 @@ def takes_many(stage: Stage, random: Random) -> str:
 def takes_spot_illegibly(stage: Stage, random: Random) -> str:
     """The record of its warning can never be read: a newer version wrote it, or it was cut off."""
     machine = stage.any_worker(random, Market.SPOT)
-    if machine is None or machine.doomed_at is not None:
+    if machine is None or machine.interrupted_at is not None:
         return ""
     stage.strikes.illegible.add(machine.id)
     stage.world.guard.accounts.illegible.add(machine.id)
@@ -57,7 +59,7 @@ def recommends(stage: Stage, random: Random) -> str:
 def schedules(stage: Stage, random: Random) -> str:
     """A change is announced, and half of the time it comes to pass."""
     machine = stage.any_worker(random)
-    if machine is None or machine.doomed_at is not None:
+    if machine is None or machine.interrupted_at is not None:
         return ""
     world = stage.world
     notice = world.interrupt(machine.id, NoticeKind.SCHEDULED_CHANGE)
@@ -75,7 +77,7 @@ def schedules(stage: Stage, random: Random) -> str:
 def schedules_ahead(stage: Stage, random: Random) -> str:
     """Hours or days ahead; some of these are withdrawn, and some never come though nobody says so."""
     machine = stage.any_worker(random)
-    if machine is None or machine.doomed_at is not None:
+    if machine is None or machine.interrupted_at is not None:
         return ""
     world = stage.world
     ahead = timedelta(seconds=random.choice((1800.0, 4500.0, 6 * 3600.0, 3 * 86400.0, 14 * 86400.0)))
@@ -91,7 +93,7 @@ def schedules_ahead(stage: Stage, random: Random) -> str:
 
 def schedules_many_ahead(stage: Stage, random: Random) -> str:
     """Maintenance of a rack: two to four machines at once, days ahead."""
-    free = [each for each in stage.world.ec2.live_workers() if each.doomed_at is None]
+    free = [each for each in stage.world.ec2.live_workers() if each.interrupted_at is None]
     chosen = random.sample(free, min(len(free), random.randint(2, 4)))
     ahead = timedelta(days=random.choice((1, 3, 14)))
     for machine in chosen:

@@ -166,7 +166,7 @@ def removes_growing_pool(stage: Stage, random: Random) -> str:
     pool = world.policy.pools[-1]
     until = world.now + timedelta(seconds=600)
     command = Scale(pool=pool.name, nodes=pool.limits.max, by=_PERSON, until=until)
-    _order(stage, command, AlertKind.SCALED_BY_PERSON, f"{pool.name} to {pool.limits.max}")
+    _order(stage, command, AlertKind.SCALED_BY_OPERATOR, f"{pool.name} to {pool.limits.max}")
     seconds = random.uniform(1, 30)
 
     def goes() -> None:
@@ -248,7 +248,7 @@ def scales(stage: Stage, random: Random) -> str:
     nodes = random.randint(0, pool.limits.max + 1)
     until = stage.world.now + timedelta(seconds=random.uniform(120, 1200))
     command = Scale(pool=pool.name, nodes=nodes, by=_PERSON, until=until)
-    return _order(stage, command, AlertKind.SCALED_BY_PERSON, f"{pool.name} to {nodes} until {until:%H:%M:%S}")
+    return _order(stage, command, AlertKind.SCALED_BY_OPERATOR, f"{pool.name} to {nodes} until {until:%H:%M:%S}")
 
 
 def recycles(stage: Stage, random: Random) -> str:

@@ -39,5 +39,5 @@ nothing when it comes back: so a check leaves out what it cannot demand now (EC2
    `chaos/planted.py` that this check finds, with its line in `tests/sim/test_chaos_planted.py`.
 
 Chaos goes on until no check has an open case, or its patience is over: a case must be something that ends. What nobody
-can mend (a pod that no node could ever hold) is no case.
+can fix (a pod that no node could ever hold) is no case.
 """

@@ -1,7 +1,7 @@
 """An operation is closed within the time that its deadlines give.
 
 A launch:    sent until its deadline (lease), EC2's answer an interval later, join_limit.
-A removal:   voluntary or unhealthy: drained until drain_timeout, and as long again to be terminated or let back in.
+A removal:   voluntary or unhealthy: drained until drain_timeout, and as long again to be terminated or uncordoned.
              Interrupted: until its deadline, which is when EC2 takes it (a scheduled change: up to
              scheduled_change_lead after it began), and false_alarm_after until EC2 is no longer believed.
 A cleanup:   until drain_timeout.

@@ -39,6 +39,6 @@ class Healing(Check):
         many = dead > max(1, conditions.workers(pool.name) // pool.health.sick_one_in)
         brake = pool.health.brake_limit if many else timedelta(0)
         trouble = max(pool.market.remember_shortage, pool.health.probe_longest)
-        # One that is interrupted as well is let back in first, if EC2 does not take it.
+        # One that is interrupted as well is uncordoned first, if EC2 does not take it.
         warned = pool.removal.notice + pool.removal.false_alarm_after
         return pool.health.not_ready_limit + brake + trouble + warned + dead * each + conditions.slack(intervals=4)

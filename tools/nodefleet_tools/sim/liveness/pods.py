@@ -80,7 +80,7 @@ class Pods(Check):
 
     def _joins(self, machine: Machine, joining: datetime) -> bool:
         node = self.world.kube.node_of(machine.id)
-        taken = machine.doomed_at is not None or machine.failed
+        taken = machine.interrupted_at is not None or machine.failed
         return not taken and (machine.launched_at > joining if node is None else node.ready)
 
     def _offered(self, pool: Pool) -> Resources | None:

@@ -7,7 +7,7 @@ In any `messages.remind_after`, of one kind and pool:
     what happens to one node    two for each instance there ever was (an interruption that is forced, or called off)
 
 It counts what is in the table, from the beginning of the world on. It holds under every fault: an alert and the note
-that it was sent are one transaction. Events of scaling that was really done, of people and of reports are no alerts.
+that it was sent are one transaction. Events of scaling that was really done, of operators and of reports are no alerts.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ _NO_ALERTS = frozenset(
     {
         AlertKind.SCALE_UP,
         AlertKind.SCALE_DOWN,
-        AlertKind.SCALED_BY_PERSON,
+        AlertKind.SCALED_BY_OPERATOR,
         AlertKind.HANDED_OVER,
         AlertKind.RECYCLED,
         AlertKind.PAUSED,
@@ -52,7 +52,7 @@ class Quiet(Check):
     def broken(self) -> Iterable[str]:
         stored = len(self.world.table.items.get("event", ()))
         if stored == self._stored:
-            return  # nothing new: reading them all again would be dear
+            return  # nothing new: reading them all again would be expensive
         self._stored = stored
         window = self.world.policy.messages.remind_after
         for (kind, pool), times in self._by_kind().items():

@@ -2,9 +2,9 @@
 
 The case is the workers of a pool that are due, and when the pool last grew or shrank: each that goes, each that becomes
 due and each change of size starts the clock again. It may last cooldown.down, the time until a new node is ready, two
-drains, one of which was let back in, removal.settle, and the pause after attempts that failed.
+drains, one of which was uncordoned, removal.settle, and the pause after attempts that failed.
 
-A worker is due by the truth of its machine: its age with the whole of the spread, or another template version than the
+A worker is due by the truth of its instance: its age with the whole of the spread, or another template version than the
 deployment's. Demanded of pools with room for one more, without windows, while everything answers, no pod waits, every
 node is ready and nothing is remembered of earlier trouble; and of workers whose pods all have others of their kind and
 no budget, rule or volume.
@@ -52,9 +52,11 @@ class Rotating(Check):
         recalled = known.losses or known.join_trouble or known.shortages or known.vanished or known.braked_since
         nodes = [node for node in world.kube.nodes.values() if node.pool == pool.name]
         well = all(node.ready and not (node.cordoned and not node.removal) for node in nodes)
-        doomed = any(machine.doomed_at or machine.failed for machine in world.ec2.live_workers(pool.name))
+        interrupted = any(machine.interrupted_at or machine.failed for machine in world.ec2.live_workers(pool.name))
         fixed = pool.windows or pool.dry_run or pool.taints
-        return not (recalled or known.doubtful or doomed or fixed) and well and world.conditions.below_max(pool.name)
+        return (
+            not (recalled or known.doubtful or interrupted or fixed) and well and world.conditions.below_max(pool.name)
+        )
 
     def _due(self, pool: Pool, known: PoolMemory) -> list[str]:
         backing_off = {each.node for each in known.backoffs}

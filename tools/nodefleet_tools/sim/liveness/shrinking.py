@@ -9,7 +9,7 @@ A pool must give a node back when all of this is true of the world:
     at most one node is not ready, and at most one exporter is silent
     no command, window, forecast or headroom wants more, and no part is away
 
-Each size may last: sustain.down, recovery_hold, doubt_for, cooldown.down, and two drains, one of which was let back in.
+Each size may last: sustain.down, recovery_hold, doubt_for, cooldown.down, and two drains, one of which was uncordoned.
 """
 
 from collections import Counter

@@ -39,7 +39,7 @@ class Outlets:
     """Where happenings lead."""
 
     alarm: Alarm  # EC2's warning reaches the function
-    order: Order  # a person's command reaches the table, and wakes a run
+    order: Order  # an operator's command reaches the table, and wakes a run
     say: Say  # what happened, in a sentence
 
 
@@ -102,7 +102,7 @@ class _Act:
         spot = [
             machine
             for machine in world.ec2.live_workers()
-            if machine.market is Market.SPOT and machine.doomed_at is None and world.kube.node_of(machine.id)
+            if machine.market is Market.SPOT and machine.interrupted_at is None and world.kube.node_of(machine.id)
         ]
         taken = spot[: happening.workers]
         if not taken:
@@ -147,7 +147,7 @@ class _Act:
             if call.name != "cluster.cordon" or call.moment is not Moment.AFTER:
                 return
             _, instance = call.arguments
-            if world.ec2.machines[instance].doomed_at is None:  # EC2 does not take it: it leaves of our own accord
+            if world.ec2.machines[instance].interrupted_at is None:  # EC2 does not take it: it leaves of our own accord
                 world.faults.hooks.remove(waiting)
                 act()
 
@@ -165,28 +165,28 @@ class _Act:
     def _no_joins(self, world: World, happening: JoinsFail) -> None:
         before = world.kube.settings.never_joins
         world.kube.settings.never_joins = 1.0
-        self.to.say("New machines do not get to the cluster")
+        self.to.say("New instances do not get to the cluster")
 
         def back() -> None:
             world.kube.settings.never_joins = before
-            self.to.say("New machines join again")
+            self.to.say("New instances join again")
 
         self._later(happening.lasting, back)
 
     def _scale(self, world: World, happening: PersonScales) -> None:
         until = world.now + happening.lasting
         command = Scale(
-            pool=happening.pool, nodes=happening.nodes, by="a person", reason=happening.because, until=until
+            pool=happening.pool, nodes=happening.nodes, by="an operator", reason=happening.because, until=until
         )
-        text = f"A person asks for {happening.nodes} nodes until {until:%H:%M}: {happening.because}"
+        text = f"An operator asks for {happening.nodes} nodes until {until:%H:%M}: {happening.because}"
         self.to.say(text)
-        self.to.order(command, self._told(AlertKind.SCALED_BY_PERSON, text))
+        self.to.order(command, self._told(AlertKind.SCALED_BY_OPERATOR, text))
 
     def _pause(self, world: World, happening: PersonPauses) -> None:
         until = world.now + happening.lasting
-        text = f"A person pauses scaling until {until:%H:%M}: {happening.because}"
+        text = f"An operator pauses scaling until {until:%H:%M}: {happening.because}"
         self.to.say(text)
-        command = Pause(by="a person", reason=happening.because, until=until)
+        command = Pause(by="an operator", reason=happening.because, until=until)
         self.to.order(command, self._told(AlertKind.PAUSED, text))
 
     def _told(self, kind: AlertKind, text: str) -> Event:

@@ -128,4 +128,4 @@ def _nodes_at(played: Played, clock: str, nodes: int, starts: datetime) -> Check
 
 def _told(played: Played, kind: str, bounds: Bounds) -> Check:
     number = Counter(each.value for each in played.told)[kind]
-    return Check(holds=bounds.hold(number), what=f"people told of {kind}", wanted=f"{bounds}", found=f"{number}")
+    return Check(holds=bounds.hold(number), what=f"operators told of {kind}", wanted=f"{bounds}", found=f"{number}")

@@ -67,7 +67,7 @@ class Expect:
     moments: tuple[Moment, ...] = ()
     never: tuple[Moment, ...] = ()  # and decisions that must not have been made
     nodes_at: Mapping[str, int] = field(default_factory=dict)  # workers that are ready at a time of day
-    told: Mapping[str, Bounds] = field(default_factory=dict)  # how often people heard of something, by kind of event
+    told: Mapping[str, Bounds] = field(default_factory=dict)  # how often operators heard of something, by kind of event
 
 
 EVENT_KINDS = tuple(kind.value for kind in AlertKind)

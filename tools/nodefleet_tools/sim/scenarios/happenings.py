@@ -84,7 +84,7 @@ class WorkerFails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinsFail:
-    """New machines run, but their agents do not get to the cluster."""
+    """New instances run, but their agents do not get to the cluster."""
 
     at: str
     lasting: timedelta
@@ -126,7 +126,7 @@ Happening: TypeAlias = (
 # and the comparison is about the load, not about luck with hardware.
 OF_THE_LOAD = (WorkloadScaled,)
 
-# The port that each serves in the world, and what people call it.
+# The port that each serves in the world, and what operators call it.
 PARTS: Mapping[Part, tuple[str, str]] = {
     Part.EC2: ("cloud", "EC2"),
     Part.KUBERNETES: ("cluster", "The Kubernetes API"),

@@ -20,7 +20,7 @@ MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Seconds, from … to: each machine draws its own."""
+    """Seconds, from … to: each instance draws its own."""
 
     least: float
     most: float
