@@ -1,5 +1,5 @@
 """Every sentence that operators read, over simulated runs of all situations: right grammar, no ids that mean nothing to
-a operator, no missing values, and every hold with its cause."""
+an operator, no missing values, and every hold with its cause."""
 
 import re
 from collections.abc import Iterator

@@ -245,7 +245,7 @@ class Sandbox:
         return Ran(code=ran.returncode, said=ran.stdout + ran.stderr)
 
     def ask(self, path: str, *arguments: str, given: str = "", **environment: str) -> Ran:
-        """Runs a program that the machine has."""
+        """Runs a program that the instance has."""
         ran = subprocess.run(  # noqa: S603  # what the script under test wrote
             [str(self.root / path.lstrip("/")), *arguments],
             env={"PATH": f"{self._bin}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C", **environment},

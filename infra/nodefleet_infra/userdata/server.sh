@@ -207,7 +207,7 @@ SystemCallFilter=@system-service
 [Install]
 WantedBy=multi-user.target
 UNIT
-  # Stops before K3s does: what happened since the last snapshot is not lost with the machine.
+  # Stops before K3s does: what happened since the last snapshot is not lost with the instance.
   keep "$UNITS/node-fleet-snapshot.service" 0644 <<UNIT
 [Unit]
 Description=A last snapshot when the machine goes down

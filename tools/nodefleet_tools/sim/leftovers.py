@@ -2,7 +2,7 @@
 
 How long something has been orphaned is known here: a Node since its instance ended or EC2 stopped showing it, an
 instance since it should have joined or its Node went; or since the iteration that saw it first, if it was never seen
-well since. Two looks that agree cannot be further apart than that.
+well since. Two observations that agree cannot be further apart than that.
 """
 
 from collections import defaultdict, deque

@@ -2,8 +2,8 @@
 
 The events come through a queue, and what is recorded of them is seen by the function that recorded it and by every run.
 Demanded of Spot warnings that were in the table for `_TIME` or longer while everything answered; less is EC2's doing.
-A node that a person uncordons during the warning takes pods until the next iteration begins, which may be an interval
-away: only from then on its time counts.
+A node that an operator uncordons during the warning takes pods until the next iteration begins, which may be an
+interval away: only from then on its time counts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +46,7 @@ class Interruptions(Check):
                 self._recorded.setdefault(notice.instance, now)
 
     def _was_observed(self, node: Node) -> bool:
-        """An iteration has begun since a person last uncordoned it."""
+        """An iteration has begun since an operator last uncordoned it."""
         uncordoned = self.world.guard.uncordoned_at.get(node.name)
         begun = (run.looked_at for run in self.world.runs.values())
         return uncordoned is None or any(at is not None and at >= uncordoned for at in begun)
