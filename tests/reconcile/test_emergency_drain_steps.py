@@ -12,13 +12,14 @@ from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet.model.operations import Cordon, PodRef, RemovalReason
 from nodefleet.model.snapshot import emergency
 from nodefleet.model.state import Level, Memory
-from nodefleet.model.workload import Owner
+from nodefleet.model.workload import Owner, Rules, Toleration
 from nodefleet.policy.cluster import Burst, Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Eviction, EvictionOutcome, LeaseHeld, State
 from nodefleet.reconcile import emergency_drain
 from nodefleet.reconcile.run import RunResult
 from support.builders import NOON, after, node, pod
+from support.operation_builders import launch, removal
 
 WARNING = Notice(instance="i-001", kind=NoticeKind.SPOT_INTERRUPTION, at=NOON)
 OTHER = replace(WARNING, instance="i-002")
@@ -36,8 +37,8 @@ def ref(name):
 
 
 class Played:
-    def __init__(self, monkeypatch, *, runs=(HELD,), left=100.0, policy=None, recorded=()):
-        self.policy, self.recorded = policy, recorded  # without a policy the table is away
+    def __init__(self, monkeypatch, *, runs=(HELD,), left=100.0, policy=None, recorded=(), operations=()):
+        self.policy, self.recorded, self.operations = policy, recorded, operations  # no policy: the table is away
         self.calls, self.lines, self.warnings = [], [], []
         self.nodes = [node(0), node(1), node(2)]
         self.pods = {"w001": [pod("web-1", "w001")], "w002": [pod("api-1", "w002")]}
@@ -83,7 +84,7 @@ class Played:
         if self.policy is None or self.unreadable >= 0:
             raise AWAY
         version = PolicyVersion(number=1, source="ann", at=NOON, data={}, digest="")
-        return State(policy=version, notices=self.recorded)
+        return State(policy=version, notices=self.recorded, operations=self.operations)
 
     def _call(self, name):
         def call(*arguments):
@@ -183,6 +184,35 @@ def test_a_node_that_is_cordoned_already_is_neither_cordoned_nor_noted_again(pla
     played.interrupted()
     assert (played.named("cordon"), played.named("note")) == ([], [])
     assert played.named("evict") == [("evict", ref("web-1"))]
+
+
+EVERY_TAINT = Rules(tolerations=(Toleration(operator="Exists"),))
+
+
+@pytest.mark.parametrize(("created", "evicted"), [(-100, 0), (-200, 1), (-201, 1)])
+def test_a_pod_that_came_back_to_a_leaving_node_is_not_evicted_in_circles(play, created, evicted):
+    """It tolerates every taint. The removal was open before EC2 took the node, and evicted its predecessor."""
+    played = play(policy=Policy(), operations=(removal(instance="i-001", node="w001", started=after(-200)), launch()))
+    played.nodes[1] = node(1, cordoned=True, removal="r1")
+    played.pods = {"w001": [pod("agent-1", "w001", created_at=after(created), rules=EVERY_TAINT)]}
+    played.interrupted()
+    assert len(played.named("evict")) == evicted
+
+
+def test_nor_one_that_comes_back_while_this_drain_goes_on(play):
+    played = play(policy=Policy(), runs=(AWAY,), left=40)
+    played.pods = {"w001": [pod("agent-1", "w001", created_at=after(-9), rules=EVERY_TAINT)]}
+    sleep = played._sleep
+
+    def comes_back(pause):
+        sleep(pause)
+        played.pods = {"w001": [pod("agent-2", "w001", created_at=played.now, rules=EVERY_TAINT)]}
+
+    played._sleep = comes_back
+    with pytest.raises(UnavailableError):
+        played.interrupted()
+    assert played.named("evict") == [("evict", ref("agent-1"))]
+    assert len(played.named("sleep")) > 1
 
 
 @pytest.mark.parametrize(
@@ -380,7 +410,8 @@ def test_pods_on_their_way_are_enough_for_the_holder(play, result):
 
 def drained(played, *notices):
     policy = Policy()
-    leaving = emergency_drain._cordon(played.parts(), notices or (WARNING,), policy)
+    known = emergency_drain._Known(policy=policy)
+    leaving = emergency_drain._cordon(played.parts(), notices or (WARNING,), known, NOON)
     return emergency_drain._drain(played.parts(), leaving, policy)
 
 

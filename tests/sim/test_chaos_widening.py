@@ -61,6 +61,22 @@ def test_fleets_are_from_one_to_sixty():
     assert max(sizes) == 60
 
 
+def test_a_limit_of_all_pools_together_is_drawn_and_changed():
+    explicit = [Plan.of(seed).scene.policy for seed in SEEDS if "fleet" in Plan.of(seed).scene.policy]
+    tight = [
+        rules
+        for rules in explicit
+        if rules["fleet"]["max"] < sum(each["limits"]["max"] for each in rules.get("pools", [rules]))
+    ]
+    assert any("pools" in rules for rules in tight)
+    here = staged_plan(QUIET)
+    seen = set()
+    for number in range(20):
+        befall(here, Incident(number=number, after=0, kind="a person changes fleet.max"))
+        seen.add(here.world.policy.fleet.max)
+    assert seen == {None, 2, 4, 8}  # never less than min
+
+
 def test_both_ways_to_name_and_order_pods_are_drawn():
     settings = [Plan.of(seed).scene.kubernetes for seed in SEEDS]
     assert {each.get("random_names", False) for each in settings} == {True, False}

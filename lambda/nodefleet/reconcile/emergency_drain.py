@@ -6,8 +6,8 @@ recorded. Launching the replacement does wait for the lease: this run takes it i
 evictions. Whatever the run raises, draining goes on; it is raised at the end.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -60,23 +60,25 @@ class DrainReport:
 def drain_interrupted(parts: Runtime, notices: Sequence[Notice], *, owner: str) -> RunResult:
     """All that can be done about these notices. Raises at the end if they could not be recorded or the run failed, so
     that they come again."""
-    policy, recorded = _read_known(parts)
+    began = parts.time.now()
+    known = _read_known(parts)
     unrecorded: tuple[Notice, ...] = tuple(notices)
     woken = False
     while True:
-        urgent = _urgent(notices, recorded, policy, parts.time.now())
-        if recorded is None and len(urgent) < len(notices):  # a warning waits for no table, which may hang
-            policy, recorded = _read_known(parts)
-            urgent = _urgent(notices, recorded, policy, parts.time.now())
+        urgent = _urgent(notices, known, parts.time.now())
+        if known.notices is None and len(urgent) < len(notices):  # a warning waits for no table, which may hang
+            known = _read_known(parts)
+            urgent = _urgent(notices, known, parts.time.now())
+        policy = known.policy
         error: Exception | None = None
         leaving: list[_InterruptedNode] | None
         if unrecorded or not woken:  # a table that hangs must not keep the nodes from being cordoned
             (unrecorded, error), leaving = _both(
-                parts, partial(_record, parts, unrecorded), partial(_cordon, parts, urgent, policy)
+                parts, partial(_record, parts, unrecorded), partial(_cordon, parts, urgent, known, began)
             )
             woken = error is None
         else:
-            leaving = _cordon(parts, urgent, policy)
+            leaving = _cordon(parts, urgent, known, began)
         ran: RunResult | None = None
         if error and unrecorded == tuple(notices):  # the table is away: a run could not begin
             drained = _drain(parts, leaving, policy)
@@ -149,22 +151,31 @@ def _record(parts: Runtime, notices: Sequence[Notice]) -> tuple[tuple[Notice, ..
     return tuple(failed), error
 
 
-def _read_known(parts: Runtime) -> tuple[Policy, tuple[Notice, ...] | None]:
-    """The policy in force, and what EC2 has said before; none: the table does not say."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What the table says. While it does not answer, the default policy says how to drain."""
+
+    policy: Policy = field(default_factory=Policy)
+    notices: tuple[Notice, ...] | None = None  # recorded before; none: the table does not answer
+    begun: Mapping[str, datetime] = field(default_factory=dict)  # open removals: by instance, when each began
+
+
+def _read_known(parts: Runtime) -> _Known:
     try:
         state = parts.store.state()
-        return resolve_policy(state, parts.policies, parts.time.now()).policy, state.notices
+        policy = resolve_policy(state, parts.policies, parts.time.now()).policy
     except NodeFleetError:
-        return Policy(), None  # the defaults say how to drain
+        return _Known()
+    begun = {each.instance: each.started for each in state.operations if isinstance(each, Removal)}
+    return _Known(policy=policy, notices=state.notices, begun=begun)
 
 
-def _urgent(
-    notices: Sequence[Notice], recorded: Sequence[Notice] | None, policy: Policy, now: datetime
-) -> list[Notice]:
-    """What is drained without waiting for the lease. A word that comes late, or again, may be called off already: while
-    the table does not say so, a scheduled change is waited with for as long as a drain leaves time."""
+def _urgent(notices: Sequence[Notice], known: _Known, now: datetime) -> list[Notice]:
+    """Notices whose nodes are drained without waiting for the lease. One that comes late, or again, may be withdrawn
+    already: while the table does not say so, a scheduled change waits for as long as a drain leaves time."""
+    recorded, pools = known.notices, known.policy.pools
     holds = in_force((*(recorded or ()), *notices))
-    drained_in = max((pool.removal.drain_timeout for pool in policy.pools), default=Pool().removal.drain_timeout)
+    drained_in = max((pool.removal.drain_timeout for pool in pools), default=Pool().removal.drain_timeout)
 
     def can_wait(notice: Notice) -> bool:
         return notice.kind is NoticeKind.SCHEDULED_CHANGE and notice.at - now > drained_in
@@ -188,7 +199,7 @@ class _InterruptedNode:
     cordoned: bool = False  # just now, by us
 
 
-def _cordon(parts: Runtime, notices: Sequence[Notice], policy: Policy) -> list[_InterruptedNode] | None:
+def _cordon(parts: Runtime, notices: Sequence[Notice], known: _Known, began: datetime) -> list[_InterruptedNode] | None:
     """Cordon all nodes of these notices, whatever goes wrong with some. None if not even the nodes are known."""
     if not notices:
         return []
@@ -198,8 +209,10 @@ def _cordon(parts: Runtime, notices: Sequence[Notice], policy: Policy) -> list[_
     except NodeFleetError as error:
         parts.telemetry.warn(f"The interrupted nodes could not be cordoned yet: {error}")
         return None
-    leaving = [_InterruptedNode(node=node, removal=removal) for node, removal in _removals(nodes, notices, policy, now)]
-    wanted = [(each, step) for each in leaving for step in _steps(each, (), policy, now) if isinstance(step, Cordon)]
+    removals = _removals(nodes, notices, known, now, began)
+    leaving = [_InterruptedNode(node=node, removal=removal) for node, removal in removals]
+    steps = [(each, _steps(each, (), known.policy, now)) for each in leaving]
+    wanted = [(each, step) for each, of_each in steps for step in of_each if isinstance(step, Cordon)]
     done = set()
     for (each, _), problem in try_each(parts, wanted, lambda it: parts.cluster.cordon(it[1], it[0].removal.instance)):
         if isinstance(problem, NodeFleetError):
@@ -251,7 +264,7 @@ def _drain(parts: Runtime, leaving: Sequence[_InterruptedNode] | None, policy: P
 
 
 def _removals(
-    nodes: Sequence[Node], notices: Sequence[Notice], policy: Policy, now: datetime
+    nodes: Sequence[Node], notices: Sequence[Notice], known: _Known, now: datetime, began: datetime
 ) -> list[tuple[Node, Removal]]:
     by_instance = {node.instance: node for node in nodes if node.instance}
     found: dict[str, tuple[Node, Removal]] = {}
@@ -259,16 +272,18 @@ def _removals(
         node = by_instance.get(notice.instance)
         if node is None or node.pool is None or node.control_plane:
             continue
-        rules = policy.pool(node.pool) or Pool(name=node.pool)
+        rules = known.policy.pool(node.pool) or Pool(name=node.pool)
         # A change that is days away, like a recommendation, is for the run to decide about.
         imminent = is_imminent(notice, rules, now) and not is_false_alarm(notice, rules, now)
         if imminent and not rules.dry_run:
-            found.setdefault(node.name, (node, _removal(node, notice, rules, now)))
+            started = known.begun.get(notice.instance, began)
+            found.setdefault(node.name, (node, _removal(node, notice, rules, started)))
     return list(found.values())
 
 
-def _removal(node: Node, notice: Notice, rules: Pool, now: datetime) -> Removal:
-    """Under the id that the node carries already, if the holder of the lease was quicker."""
+def _removal(node: Node, notice: Notice, rules: Pool, started: datetime) -> Removal:
+    """Under the id that the node carries already, if the holder of the lease was quicker. It begins when the removal in
+    the table did, or this drain: pods that tolerate the taint and come back since then are not evicted again."""
     begun = node.removal if node.removal and not notice_in(node.removal) else ""
     return Removal(
         id=begun or emergency(notice),
@@ -277,7 +292,7 @@ def _removal(node: Node, notice: Notice, rules: Pool, now: datetime) -> Removal:
         node=node.name,
         why=RemovalReason.INTERRUPTED,
         reason=reason_of(notice),
-        started=now,
+        started=started,
         deadline=taken_at(notice, rules),
         force_from=force_from(notice, rules),
         forced=True,  # the run that has the lease tells operators

@@ -21,6 +21,7 @@ INCIDENTS: Mapping[str, Befalls] = {
     "a person takes a machine's tags away": of_people.takes_tags,
     "a person changes min and max": of_people.changes_limits,
     "a person changes the pools": of_people.changes_pools,
+    "a person changes fleet.max": of_people.changes_fleet_max,
     "a person declares a bad policy": of_people.declares_nonsense,
     "a person deploys a new template": of_people.deploys_template,
     "a person pauses": of_people.pauses,

@@ -14,7 +14,7 @@ from nodefleet_tools.sim.chaos.scene import SECOND_POOL
 from nodefleet_tools.sim.chaos.stage import Stage
 
 _PERSON = "a person"
-_COMMON = ("burst", "trust", "preset")  # what a policy says for all its pools
+_COMMON = ("burst", "trust", "preset", "fleet")  # what a policy says for all its pools
 _FUTURE = "from_a_newer_release"  # a setting that this release does not know
 _NEW_NAME = "web"
 _ROLE_RIGHTS = (
@@ -128,6 +128,19 @@ def changes_limits(stage: Stage, random: Random) -> str:
     return str(pool["limits"])
 
 
+def changes_fleet_max(stage: Stage, random: Random) -> str:
+    """The limit of all pools together is written, changed, or taken out again."""
+    if "store" in stage.world.faults.away:
+        return ""
+    data = _in_force(stage)
+    most = random.choice((1, 2, 4, 8, None))
+    data["fleet"] = {"max": most}
+    if most is None:
+        del data["fleet"]
+    _enforce(stage, data)
+    return str(stage.world.policy.fleet.max)
+
+
 def changes_pools(stage: Stage, random: Random) -> str:
     """A second pool comes or goes. Its machines are nobody's when it goes."""
     if "store" in stage.world.faults.away:
@@ -197,6 +210,9 @@ def _enforce(stage: Stage, data: dict[str, Any]) -> None:
     for rules in data.get("pools", [data]):
         base = rules.get("market", {}).get("on_demand_base", 1)
         rules["market"] = {**rules.get("market", {}), "on_demand_base": min(base, rules["limits"]["max"])}
+    if "fleet" in data:  # it may not be less than the pools' min together
+        least = sum(rules["limits"]["min"] for rules in data.get("pools", [data]))
+        data["fleet"] = {"max": max(data["fleet"]["max"], least)}
     stage.world.enforce(data)
 
 

@@ -92,6 +92,13 @@ def _large(plan: "Plan", random: Random) -> "Plan":
     return _with(plan, workloads=(*plan.scene.workloads, *wanted))
 
 
+def _fleet_max(plan: "Plan", random: Random) -> "Plan":
+    """One limit for all pools together: between what they need at least and what they may have each."""
+    limits = [pool["limits"] for pool in plan.scene.policy.get("pools", [plan.scene.policy])]
+    least, most = (sum(each[side] for each in limits) for side in ("min", "max"))
+    return _with(plan, policy={**plan.scene.policy, "fleet": {"max": random.randint(max(1, least), most)}})
+
+
 def _history(plan: "Plan", random: Random) -> "Plan":
     return _with(plan, history_days=random.choice(_DAYS))
 
@@ -195,6 +202,7 @@ WIDENINGS: Mapping[str, Widening] = {
     "pods that start slowly": Widening(0.3, _slow_pods),
     "pods that tolerate every taint": Widening(0.1, _tolerant_pods),
     "rotation": Widening(0.15, _rotation),
+    "fleet.max": Widening(0.2, _fleet_max),  # after those that change the pools' own limits
 }
 
 # Incidents that the plain plan does not know; what each does is in `incidents`. Numbers are never used again.
@@ -219,6 +227,7 @@ LATER: Mapping[str, Widening] = {
         (1015, "EC2 schedules changes of many days ahead", 0.1),
         (1016, "EC2 never tags what did not join", 0.03),
         (1101, "a person recycles a worker", 0.1),
+        (1102, "a person changes fleet.max", 0.1),
     )
 }
 ALL: Mapping[str, Widening] = {**WIDENINGS, **LATER}
