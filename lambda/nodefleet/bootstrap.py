@@ -205,7 +205,7 @@ def _kubernetes(deployment: Deployment, store: Store) -> "ReconnectingCluster":
         connected_before = True
         server = known.api_server or login.server
         if not server:
-            raise MisconfiguredError(f"Nobody says where the API server is: put its address into secret {secret}")
+            raise MisconfiguredError(f"The API server's address is not configured: put it into secret {secret}")
         return KubernetesCluster.at(server, login.token, login.ca, CallLimits(left=shared_clients().present.remaining))
 
     return ReconnectingCluster(connect, lambda: secrets.refresh(secret))
@@ -309,7 +309,7 @@ def each_of(runs: Mapping[str, Callable[[], RunResult]]) -> tuple[list[dict[str,
     for cluster, go in runs.items():
         try:
             ran = go()
-        except Exception as error:  # noqa: BLE001  # raised or reported by whoever asked
+        except Exception as error:  # noqa: BLE001  # raised or reported by the caller
             errors[cluster] = error
             continue
         said.append({"cluster": cluster, "held": bool(ran.held), "looks": ran.looks, "did": list(ran.did)})

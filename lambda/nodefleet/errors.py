@@ -3,7 +3,7 @@
 NodeFleetError
 ├── UnavailableError      a part did not answer, or not in time; whether it did what was asked is not known
 │   ├── ThrottledError    it answered that it is asked too often
-│   └── UnreachableError  nobody answered at all: its address or its certificate may have changed
+│   └── UnreachableError  no answer at all: its address or its certificate may have changed
 ├── DeniedError           we may not; says what to fix
 │   └── LoginRefusedError who we say we are is not accepted: the login may have been renewed meanwhile
 ├── ChangedError          what was to be acted upon is no longer what it was: leave it, and look again

@@ -179,8 +179,8 @@ class LeaseHeld:
 class State:
     """Everything in the table that an iteration needs, read at one go and consistently."""
 
-    fence: int = 0  # of the lease, whoever has it
-    wake: int = 0  # how often somebody urgent has come so far
+    fence: int = 0  # of the lease
+    wake: int = 0  # how many urgent runs have come so far
     journal: LoopState = field(default_factory=LoopState)
     operations: tuple[Operation, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -210,7 +210,7 @@ class Store(Protocol):
     """One cluster's records."""
 
     def wake(self) -> None:
-        """Somebody urgent came: whoever holds the lease looks again before it lets go."""
+        """An urgent run came: the lease's holder starts another iteration before it releases."""
         ...
 
     def wakes(self) -> int:
@@ -222,13 +222,13 @@ class Store(Protocol):
         ...
 
     def release(self, lease: Lease, wake: int | None) -> bool:
-        """Let go. False, and not let go, if somebody woke us since `wake`; none lets go whatever came."""
+        """Release. False, and not released, if an urgent run came since `wake`; none releases whatever came."""
         ...
 
     def state(self) -> State: ...
 
     def commit(self, lease: Lease, changes: Changes) -> None:
-        """All of it or nothing, and only while the lease is ours; LostLeaseError otherwise. ChangedError if somebody
+        """All of it or nothing, and only while the lease is ours; LostLeaseError otherwise. ChangedError if another
         else made the new policy's number meanwhile."""
         ...
 

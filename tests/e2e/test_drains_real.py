@@ -20,7 +20,7 @@ from nodefleet.model.workload import SCALE_DOWN_DISABLED
 
 PROTECTED = {
     Home.REFUGE: (KeepReason.OPTED_OUT, f"is annotated {SCALE_DOWN_DISABLED[0]}=true"),
-    Home.BARE: (KeepReason.UNMANAGED_POD, "pod shop/bare has no controller: nobody would make it again"),
+    Home.BARE: (KeepReason.UNMANAGED_POD, "pod shop/bare has no controller: nothing would recreate it"),
     Home.ONLY: (KeepReason.ONLY_STATEFUL_POD, "pod shop/only-0 is the only one of StatefulSet only"),
     Home.DISK: (KeepReason.LOCAL_DATA, "has its data on this node: local volume drains-disk"),
     Home.SYSTEM: (KeepReason.KUBE_SYSTEM, "has no budget that says how many of it are needed"),

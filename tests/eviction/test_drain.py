@@ -155,7 +155,7 @@ def test_a_plan_keeps_the_order_and_names_pods_by_their_identity():
         (DrainReason.ORPHANED_DAEMON, "belonged to a daemonset that is gone"),
         (DrainReason.MANAGED, "is made again by its controller"),
         (DrainReason.MARKED_SAFE, "has no controller and is marked as safe to evict"),
-        (DrainReason.UNMANAGED, "has no controller: nobody would make it again"),
+        (DrainReason.UNMANAGED, "has no controller: nothing would recreate it"),
     ],
 )
 def test_every_reason_reads_as_a_sentence(reason, words):

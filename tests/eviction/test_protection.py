@@ -168,7 +168,7 @@ def test_a_kube_system_pod_is_like_others_when_it_is_marked_safe_or_the_policy_s
 @pytest.mark.parametrize("owner", [None, replace(WEB, gone=True)])
 def test_a_pod_without_a_controller_keeps_its_node(owner):
     assert protected(pod(owner=owner)) == NodeProtection(
-        reason=KeepReason.UNMANAGED_POD, sentence="pod shop/web-1 has no controller: nobody would make it again"
+        reason=KeepReason.UNMANAGED_POD, sentence="pod shop/web-1 has no controller: nothing would recreate it"
     )
     assert protected(pod(owner=owner, annotations=SAFE)) is None
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 #
 # A run waits for the network most of its time, so threads are enough. They are daemons: Lambda freezes whatever still
 # runs when a handler returns, and a laptop must be able to exit. So a call that does not end by itself must have its
-# own timeout; whoever sets a limit here stops waiting for it, and what it says later goes nowhere.
+# own timeout; a caller that sets a limit here stops waiting for it, and its late answer is dropped.
 
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class _Work(Generic[T]):
     def __init__(self, calls: Sequence[Callable[[], T]]) -> None:
         self._todo: Iterator[tuple[int, Callable[[], T]]] = iter(enumerate(calls))
         self._taking = Lock()
-        self.over = Event()  # nobody waits any more: begin nothing new
+        self.over = Event()  # no caller waits any more: begin nothing new
         self.finished: SimpleQueue[tuple[int, T | BaseException]] = SimpleQueue()
 
     def run(self) -> None:

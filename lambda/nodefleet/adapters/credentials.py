@@ -83,7 +83,7 @@ class ApiLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackHook:
-    """An incoming webhook. Whoever has the address can write into the channel."""
+    """An incoming webhook. Its address alone is enough to write into the channel."""
 
     SHAPE: ClassVar[str] = '{"url": "https://hooks.slack.com/services/…"}'
 

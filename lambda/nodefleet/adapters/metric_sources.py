@@ -52,7 +52,7 @@ class _Asking:
 
 
 def _ignore_warning(_: str) -> None:
-    """Nobody listens to warnings."""
+    """No listener: warnings are dropped."""
 
 
 class Sources:
@@ -138,7 +138,7 @@ class Sources:
         )
 
     def _idle(self, pool: Pool, look: "_Sampler") -> Mapping[str, float]:
-        """It only orders who leaves first, so nothing waits for it; but somebody should know."""
+        """It only orders who leaves first, so nothing waits for it; but operators should know."""
         got = look.answer(pool.queries.idle, pool.name)
         found = got if isinstance(got, Missing) else by_node(got)
         if not isinstance(found, Missing):

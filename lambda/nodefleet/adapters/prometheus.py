@@ -1,8 +1,8 @@
 """One instant query over HTTP. Never raises: whatever goes wrong is Missing, with a cause that an operator understands.
 
 Every wait is bounded. Connecting has a short limit of its own, because packets that a security group drops are not
-worth the whole deadline; and the server is told how long we wait, so that it does not work on for nobody. Redirects
-are not followed: the login would go to whoever answers. The environment's proxies and .netrc do not count either.
+worth the whole deadline; and the server is told how long we wait, so that it does not work on in vain. Redirects
+are not followed: the login would go to an unknown server. The environment's proxies and .netrc do not count either.
 """
 
 import re

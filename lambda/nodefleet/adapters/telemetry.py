@@ -244,7 +244,7 @@ class PlainTelemetry:
         self._clock = clock
 
     def metric(self, metric: Metric, value: float) -> None:
-        """Nobody alarms on a laptop, and the figures stand in the lines."""
+        """There are no alarms on a laptop, and the figures stand in the lines."""
 
     def line(self, message: str, **fields: Any) -> None:
         self._write("", message, fields)
@@ -323,5 +323,5 @@ def _harmless() -> Iterator[None]:
     try:
         yield
     except Exception as problem:  # noqa: BLE001
-        with suppress(OSError, ValueError):  # a closed stream: there is nobody left to tell
+        with suppress(OSError, ValueError):  # a closed stream: there is no reader left
             sys.stderr.write(f"telemetry failed: {type(problem).__name__}\n")

@@ -41,7 +41,7 @@ def target_of(seen: Observation, pool: Pool) -> LaunchTarget:
 class RemovalContext:
     """What the choice rests on."""
 
-    pods: Mapping[str, Sequence[Pod]] | None  # by node; none: pods are not known, and nobody leaves
+    pods: Mapping[str, Sequence[Pod]] | None  # by node; none: pods are not known, and no node leaves
     ledger: BudgetTracker
     room: SchedulerSimulation
     zones: int  # how many zones the pool can use
@@ -49,7 +49,7 @@ class RemovalContext:
     backoffs: tuple[Backoff, ...]
     now: datetime
     settles: bool = False  # a removal began a short while ago: its pods may not be ready elsewhere yet
-    unmeasured: frozenset[str] = frozenset()  # nodes that are in no figure: nobody knows what they carry
+    unmeasured: frozenset[str] = frozenset()  # nodes that are in no figure: their load is unknown
     rotating: frozenset[str] = frozenset()  # workers that are due for rotation: one that leaves needs no replacement
 
 

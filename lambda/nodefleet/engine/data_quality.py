@@ -202,7 +202,7 @@ def _ready(ctx: PoolContext) -> list[Worker]:
 
 
 def _find_unmeasured(ctx: PoolContext) -> list[Worker]:
-    """Workers that should have figures and have none. None if nobody can tell: no figure names any worker."""
+    """Workers that should have figures and have none. None if that is unknown: no figure names any worker."""
     measured = ctx.readings.idle
     if not any(worker.name in measured for worker in ctx.workers):
         return []

@@ -42,7 +42,7 @@ def find_unowned(fleet: Iterable[Worker], policy: Policy) -> list[Worker]:
 
 
 def unowned_alerts(fleet: Iterable[Worker], policy: Policy) -> list[SendAlert]:
-    """They are nobody's to remove, nor is what is left of them: an operator decides."""
+    """Unowned workers and their remains are not removed: an operator decides."""
     found = [each for each in find_unowned(fleet, policy) if each.occupies or each.phase is Phase.ORPHANED]
     if not found:
         return []
@@ -58,7 +58,7 @@ def unowned_alerts(fleet: Iterable[Worker], policy: Policy) -> list[SendAlert]:
 def dispose_unowned(
     fleet: Sequence[Worker], scene: ClusterContext, seen: Observation, policy: Policy, memory: Memory
 ) -> Disposal:
-    """Nothing while the policy cannot be followed: then nobody knows who is unowned."""
+    """Nothing while the policy cannot be followed: then it is unknown which workers are unowned."""
     if seen.hold:
         return Disposal()
     workers = find_unowned(fleet, policy)

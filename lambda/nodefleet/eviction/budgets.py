@@ -25,7 +25,7 @@ class EvictionRefusal(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionPermitted:
     pod: Pod
-    budget: str = ""  # whose disruption it uses up; empty: nobody's
+    budget: str = ""  # the budget whose disruption it uses up; empty: none
     left: int | None = None  # disruptions of that budget after it
 
 
@@ -176,7 +176,8 @@ def _keys(selector: Selector | None) -> Iterable[str]:
 
 
 def _lets_unready_go(budget: Budget, status: BudgetStatus) -> bool:
-    """An unready pod serves nobody: it may go without a disruption if the budget says so or has enough without it."""
+    """An unready pod serves no requests: it may go without a disruption if the budget says so or has enough without
+    it."""
     if budget.unhealthy_policy is UnhealthyPodPolicy.ALWAYS_ALLOW:
         return True
     return status.current_healthy >= status.desired_healthy > 0

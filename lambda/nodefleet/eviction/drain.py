@@ -1,7 +1,7 @@
 """What becomes of each pod on a node that leaves.
 
 The rules are those of `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`, asked in its order: pods long
-deleted, daemonsets, mirror pods, pods without a controller. One thing is stricter: nobody makes a pod without a
+deleted, daemonsets, mirror pods, pods without a controller. One thing is stricter: nothing recreates a pod without a
 controller again, so it goes only when the node is lost anyway, and otherwise blocks the removal.
 
 A pod that tolerates every taint is evicted once like any other, and the scheduler may put its successor right back:
@@ -50,7 +50,7 @@ _WORDS = {
     DrainReason.MANAGED: "is made again by its controller",
     DrainReason.RETURNED: "tolerates every taint and came back: it ends with its node",
     DrainReason.MARKED_SAFE: "has no controller and is marked as safe to evict",
-    DrainReason.UNMANAGED: "has no controller: nobody would make it again",
+    DrainReason.UNMANAGED: "has no controller: nothing would recreate it",
 }
 
 
@@ -123,7 +123,7 @@ def is_unmanaged(pod: Pod) -> bool:
 
 
 def orphaned_daemon(pod: Pod) -> bool:
-    """Its daemonset is gone: nothing ties it to the node any more, and nobody misses it."""
+    """Its daemonset is gone: nothing ties it to the node any more."""
     return pod.owner is not None and pod.is_daemon and pod.owner.gone and not pod.mirror
 
 

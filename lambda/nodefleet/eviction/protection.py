@@ -103,7 +103,7 @@ def _of_backoff(worker: Worker, backoffs: Iterable[Backoff], now: datetime) -> N
 
 def _pod_opted_out(pod: Pod, _: _ProtectionRules) -> str | None:
     if pod.deleted_at is not None:
-        return None  # it goes already, and nobody disrupts it by waiting for that
+        return None  # it is terminating already, and waiting for that disrupts nothing
     if pod.says(SAFE_TO_EVICT) == "false":
         return f"pod {pod.key} is marked as not safe to evict"
     if pod.says(DO_NOT_DISRUPT) == "true":
@@ -121,7 +121,7 @@ def _kube_system(pod: Pod, grounds: _ProtectionRules) -> str | None:
 def _unmanaged_pod(pod: Pod, _: _ProtectionRules) -> str | None:
     if not is_unmanaged(pod) or marked_safe(pod):
         return None
-    return f"pod {pod.key} has no controller: nobody would make it again"
+    return f"pod {pod.key} has no controller: nothing would recreate it"
 
 
 def _local_data(pod: Pod, _: _ProtectionRules) -> str | None:
@@ -140,7 +140,7 @@ def _only_stateful_pod(pod: Pod, _: _ProtectionRules) -> str | None:
     owner = pod.owner
     if owner is None or owner.kind != "StatefulSet" or marked_safe(pod):
         return None
-    if owner.replicas is None:  # what is not known lets nobody go
+    if owner.replicas is None:  # an unknown number of replicas protects
         return f"pod {pod.key} may be the only one of StatefulSet {owner.name}: its replicas are not known"
     return f"pod {pod.key} is the only one of StatefulSet {owner.name}" if owner.replicas <= 1 else None
 

@@ -206,8 +206,8 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
         AlertSpec(
             AlertKind.CLEANUP_NEEDS_PERSON,
             Severity.WARNING,
-            "Somebody has to clean up",
-            todo="The autoscaler leaves it alone. It may cost money until somebody removes it.",
+            "An operator has to clean up",
+            todo="The autoscaler leaves it alone. It may cost money until an operator removes it.",
         ),
         AlertSpec(
             AlertKind.DEGRADED,

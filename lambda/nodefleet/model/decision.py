@@ -98,7 +98,7 @@ class Action(Enum):
 class KeepReason(Enum):
     """Why a worker is not removed now."""
 
-    NOT_ASKED = "not-asked"  # nobody wants fewer nodes
+    NOT_ASKED = "not-asked"  # no bound asks for fewer nodes
     CHOSEN = "chosen"  # it is the one that leaves
     OUTRANKED = "outranked"  # another one goes first
     ONE_AT_A_TIME = "one-at-a-time"
@@ -118,7 +118,7 @@ class KeepReason(Enum):
     NOWHERE_TO_GO = "nowhere-to-go"  # a pod fits on no other node, or may not
     BACKING_OFF = "backing-off"  # an earlier drain failed
     PODS_UNKNOWN = "pods-unknown"
-    UNMEASURED = "unmeasured"  # no figures of it: nobody knows what it carries
+    UNMEASURED = "unmeasured"  # no figures of it: its load is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,12 +161,12 @@ class Decision:
 
 
 STACK = "stack"  # the source of a policy that the deployment declares
-BUILT_IN = "built-in defaults"  # … of the one that begins an empty cluster for which nobody wrote any
+BUILT_IN = "built-in defaults"  # … of an empty cluster without a policy of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyVersion:
-    """A policy as somebody wrote it."""
+    """A policy as it was written."""
 
     number: int  # 1, 2, …; 0: the stack declared it and it has not been taken up yet
     source: str  # "stack" or who applied it

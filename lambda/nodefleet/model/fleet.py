@@ -18,7 +18,7 @@ class Phase(Enum):
     REQUESTED = "requested"
     BOOTING = "booting"
     READY = "ready"
-    UNREADY = "unready"  # not ready, but not for long: still counted, takes no pods, and nobody shrinks
+    UNREADY = "unready"  # not ready, but not for long: still counted, takes no pods, and blocks scale-down
     CORDONED = "cordoned"
     DRAINING = "draining"
     DRAINED = "drained"

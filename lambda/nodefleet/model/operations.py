@@ -54,7 +54,7 @@ class Launch:
     purpose: Purpose = Purpose.GROW
     reason: str
     started: datetime
-    deadline: datetime  # nobody sends it any more after this
+    deadline: datetime  # it is not sent any more after this
     answered: bool = False  # EC2 answered: what it gave is all there will be
     instances: tuple[str, ...] = ()  # what EC2 said it launched
     refusals: tuple[Refusal, ...] = ()  # types that EC2 did not give in this zone and market

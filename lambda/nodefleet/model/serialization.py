@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 
 class IssueCode(Enum):
-    """What kind of thing is wrong, for whoever must not depend on the wording."""
+    """What kind of thing is wrong, for code that must not depend on the wording."""
 
     INVALID = "invalid"  # none of the others
     MISSING = "missing"
@@ -394,7 +394,7 @@ def _decode_duration(data: Plain, path: Path, problems: list[ValidationIssue]) -
 
 
 def _decode_anything(data: Plain, _path: Path, _problems: list[ValidationIssue]) -> Any:
-    """What is plain already, such as a policy as somebody wrote it."""
+    """What is plain already, such as a policy as it was written."""
     return data
 
 

@@ -136,7 +136,7 @@ class Loss:
     worker: str
     at: datetime
     cause: str
-    expires: datetime | None = None  # after this whoever still needs it asks again
+    expires: datetime | None = None  # after this a signal that still needs it votes again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ HOST_LABEL = "kubernetes.io/hostname"
 # A pod's or node's own word on whether it may be moved. Ours first, then the common ones of other autoscalers.
 SAFE_TO_EVICT = ("node-fleet.io/safe-to-evict", "cluster-autoscaler.kubernetes.io/safe-to-evict")
 DO_NOT_DISRUPT = ("node-fleet.io/do-not-disrupt", "karpenter.sh/do-not-disrupt")
-DAEMON_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"  # "true": as good as a DaemonSet's, whoever made it
+DAEMON_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"  # "true": as good as a DaemonSet's pod
 SCALE_DOWN_DISABLED = (
     "node-fleet.io/scale-down-disabled",
     "cluster-autoscaler.kubernetes.io/scale-down-disabled",

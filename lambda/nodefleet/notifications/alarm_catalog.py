@@ -1,7 +1,7 @@
 """What our alarms mean, and what to do about them.
 
-An alarm's name contains one of these keys: `node-fleet-dev-no-invocation`, `shop-at-max-web`. Whoever makes the alarms
-takes the keys from here. Any other alarm is told by its own description.
+An alarm's name contains one of these keys: `node-fleet-dev-no-invocation`, `shop-at-max-web`. The code that makes the
+alarms takes the keys from here. Any other alarm is told by its own description.
 """
 
 import re
@@ -78,7 +78,7 @@ MEANINGS: Mapping[str, AlarmText] = {
     ),
     "keeping-late": AlarmText(
         says=(
-            "The master's own timer fails: its login is not renewed, new manifests do not arrive, and nobody looks "
+            "The master's own timer fails: its login is not renewed, new manifests do not arrive, and no one looks "
             "after its snapshots."
         ),
         todo="On the master: `sudo journalctl -u node-fleet-keep -n 50`. The login lasts a day at most.",

@@ -1,4 +1,4 @@
-"""Each letter once: claimed, sent, remembered. What could not be sent is given back to whoever brought it.
+"""Each notification once: claimed, sent, remembered. What could not be sent is given back to the caller.
 
     before sending     every news of the letter is claimed for a minute; what has been told drops out of the letter
     another has it     waited for: it tells it, or its claim ends because it died
@@ -29,7 +29,7 @@ from nodefleet.ports import Telemetry, Time
 
 
 class DeliveryClaim(Enum):
-    MINE = "mine"  # nobody else tells it until the claim ends
+    MINE = "mine"  # no other sender sends it until the claim ends
     TOLD = "told"  # long ago, or just now by another run
 
 

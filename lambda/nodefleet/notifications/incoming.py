@@ -33,7 +33,7 @@ class Alarm:
     pool: str = ""
     name: str
     state: AlarmState
-    description: str = ""  # as whoever made the alarm wrote it
+    description: str = ""  # as the alarm's author wrote it
     source: str = "CloudWatch"  # who watches
     reason: str = ""  # its own words, with figures
     rule: str = ""  # Sum of ScalingFailures ≥ 3 within 15 min

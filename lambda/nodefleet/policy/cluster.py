@@ -70,7 +70,7 @@ class Messages:
     remind_critical: timedelta = setting(
         timedelta(hours=1),
         SECONDS,
-        "the same for a critical condition: somebody has to act, and may have missed it",
+        "the same for a critical condition: an operator has to act, and may have missed it",
         above=0,
     )
     most: int = setting(
@@ -121,7 +121,7 @@ class Policy:
 
     @property
     def fleet_max(self) -> int:
-        """How many workers there may be at most, whoever owns them."""
+        """How many workers there may be at most, of every owner."""
         return sum(pool.limits.max for pool in self.pools) if self.fleet.max is None else self.fleet.max
 
     def pool(self, name: str) -> Pool | None:

@@ -237,7 +237,7 @@ def salvage(data: Plain) -> Policy:
     """A policy to hold a fleet by, from a content that is refused: every value that is sound alone, and the defaults.
 
     Rules that bring nodes or take them are left out: a held fleet follows no signal, and half a rule is another rule.
-    Pools that cannot be read are left out too; their workers are nobody's, and nothing is removed.
+    Pools that cannot be read are left out too; their workers are unowned, and nothing is removed.
     """
     written = decode_leniently(Part(hint=POLICY_FILE), {} if data is None else data, (), [])
     if written is None or (POOLS,) in written.broken:

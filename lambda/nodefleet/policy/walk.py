@@ -1,4 +1,4 @@
-"""How the policy's types look to whoever walks them: the loader, the checks, `policy show` and the JSON Schema."""
+"""How the policy's types look to code that walks them: the loader, the checks, `policy show` and the JSON Schema."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, is_dataclass

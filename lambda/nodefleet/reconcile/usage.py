@@ -1,4 +1,4 @@
-"""What an hour used and cost, for the weekly report. Time that nobody watched is not counted as anything."""
+"""What an hour used and cost, for the weekly report. Time without an iteration is not counted as anything."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def count_usage(
     own_monthly_usd: float = 0.0,
 ) -> UsageCount:
     """The usage up to this iteration. What the last iteration saw is taken to have lasted until now, unless that was
-    long ago. The autoscaler's own cost goes by the clock: alarms, metrics and secrets cost the same whether anybody
+    long ago. The autoscaler's own cost goes by the clock: alarms, metrics and secrets cost the same whether anyone
     looks."""
     now = seen.at
     hour = now.replace(minute=0, second=0, microsecond=0)
@@ -68,7 +68,7 @@ def _with(
 
 
 def _watched_time(before: Usage | None, seen: Observation, policy: Policy) -> timedelta:
-    """Time that nobody looked is not counted, and neither is time in which EC2 did not say what runs."""
+    """Time without an iteration is not counted, and neither is time in which EC2 did not say what runs."""
     if before is None or isinstance(seen.instances, Missing):
         return timedelta(0)
     since = seen.at - before.last

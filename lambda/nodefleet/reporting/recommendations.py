@@ -101,7 +101,7 @@ def lower_min(case: ReviewContext) -> Recommendation | None:
 def _idle_at_min(hour: PoolHour, case: ReviewContext) -> float | None:
     """How many nodes would have done, if the fleet was at min and so calm that it would have shrunk; none otherwise.
 
-    Without the requests nobody knows whether the pods would fit on fewer."""
+    Without the requests it is unknown whether the pods would fit on fewer."""
     rules, need = case.pool.reactive, nodes_needed(hour, case)
     asked_cpu, asked_memory = hour.requested_cpu, hour.requested_memory
     if need is None or asked_cpu is None or asked_memory is None or not hour.watched:

@@ -27,7 +27,7 @@ class Thresholds:
     whole_percent: float = setting(95, PERCENT, "of the week watched: less is said in the first sentence")
     unpriced_percent: float = setting(5, PERCENT, "of node-hours without a price: with more, costs are not compared")
     readable_percent: float = setting(50, PERCENT, "of the watched time: a reading that is known less proves nothing")
-    most_advice: int = setting(5, "", "nobody does more than that in a week")
+    most_advice: int = setting(5, "", "more than that is not done in a week")
     most_pools: int = setting(10, "", "told one by one; the rest is added up")
 
     # ── min and max ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -114,7 +114,7 @@ class ReviewContext:
 
     @property
     def held_by_people(self) -> bool:
-        """Somebody paused the pool or set its size: what it came to was not only its own doing."""
+        """An operator paused the pool or set its size: the result was not only its own doing."""
         return bool(self.told[AlertKind.PAUSED] or self.told[AlertKind.SCALED_BY_OPERATOR])
 
     def at_work(self, limit: Utilisation) -> float:

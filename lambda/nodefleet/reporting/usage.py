@@ -224,7 +224,7 @@ class Record:
 
     @property
     def watched(self) -> float:
-        """Hours in which somebody looked, whichever pool it was."""
+        """Hours with an iteration, of any pool."""
         return sum(
             max((PoolHour(start=each.hour, used=used).watched for used in each.pools.values()), default=0.0)
             for each in self.hours
@@ -326,7 +326,7 @@ def some(count: int, one: str, many: str = "") -> str:
 
 
 # ── coverage ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What was watched of a period, and what was not: a figure says nothing of hours that nobody saw.
+# What was watched of a period, and what was not: a figure says nothing of hours without an iteration.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

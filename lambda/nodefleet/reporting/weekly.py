@@ -27,8 +27,8 @@ from nodefleet.reporting.usage import Period, PoolWeek, Record, cents, collect_h
 # ── comparison with a fixed fleet ────────────────────────────────────────────────────────────────────────────────────
 # What a fixed fleet would have cost instead.
 #
-# Without an autoscaler somebody would run as many nodes as the busiest moment needed, all the time, and On-Demand. Both
-# sides cover the watched time only: what nobody saw is neither a cost nor a saving.
+# Without an autoscaler a team would run as many nodes as the busiest moment needed, all the time, and On-Demand. Both
+# sides cover the watched time only: time without an iteration is neither a cost nor a saving.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from nodefleet.scheduling.predicates import (
 # so asking in vain costs next to nothing; taking room costs one walk from the leaf up.
 
 
-_NOTHING_AT_ALL = -(1 << 80)  # less than any overbooked node: such a leaf fits nobody
+_NOTHING_AT_ALL = -(1 << 80)  # less than any overbooked node: such a leaf fits no pod
 
 
 class FirstFit:
@@ -112,7 +112,7 @@ def _maxima(leaves: list[int]) -> list[int]:
 #
 # Two nodes are alike when they have the same taints and the same values of all labels that pods have asked for so far,
 # be it to run there or to be near or far from others. Only the host label is left out: it would make every node a class
-# of its own. When a pod asks for a label that nobody has asked for yet, the classes are told apart again.
+# of its own. When a pod asks for a label for the first time, the classes are told apart again.
 
 
 class NodeClasses:

@@ -71,7 +71,7 @@ class TemplateSource:
     zones: Mapping[str, tuple[str, ...]]  # by pool
 
     def templates(self, pool: Pool) -> tuple[Template, ...]:
-        """One for each of the pool's types and zones, types in the policy's order; none for types nobody knows."""
+        """One for each of the pool's types and zones, types in the policy's order; none for unknown types."""
         found = (self.template(pool, type_, zone) for type_ in pool.market.types for zone in self.zones_of(pool))
         return tuple(template for template in found if template)
 
@@ -87,7 +87,7 @@ class TemplateSource:
         return Template(pool=pool.name, type=type_, zone=zone, node=node, daemons=daemons, empty=empty)
 
     def outlines(self, pool: Pool) -> Iterator[NodeModel]:
-        """The pool's nodes as far as labels and taints go, for when nobody knows how much they hold."""
+        """The pool's nodes as far as labels and taints go, for types of unknown size."""
         for type_ in pool.market.types:
             for zone in self.zones_of(pool) or ("",):
                 yield self._outline(pool, type_, zone)
@@ -209,7 +209,7 @@ class ExpectedNode:
     name: str
     pool: str
     zone: str
-    template: Template | None  # none: nobody knows what it will hold
+    template: Template | None  # none: its size is unknown
 
 
 def simulate_fleet(

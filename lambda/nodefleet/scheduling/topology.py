@@ -123,7 +123,7 @@ class PodKind:
 
 
 class TopologyGroup:
-    """The pods that all of some scopes include, counted in the ways that somebody needs."""
+    """The pods that all of some scopes include, counted in the ways that a rule needs."""
 
     def __init__(self, scopes: tuple[PodScope, ...], *, with_leaving: bool) -> None:
         self.scopes = scopes
@@ -255,7 +255,7 @@ class TopologyTracker:
             return
         for spread in pod.rules.spread:
             terrain = self._terrain(pod.rules, spread)
-            # Pods that are being deleted keep others off, but nobody is spread over them.
+            # Pods that are being deleted keep others off, but no pod is spread over them.
             crowd = self._crowds.crowd(PodScope.of(spread.selector, frozenset({pod.namespace})), with_leaving=False)
             counts = self._present(crowd, spread.topology, terrain).counts
             domains = terrain.domains[spread.topology]

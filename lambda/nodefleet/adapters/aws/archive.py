@@ -1,6 +1,6 @@
-"""ports.Archive on S3: looks that something came of, whole, for whoever wants to decide them again.
+"""ports.Archive on S3: whole inputs of decisions that changed something, so that they can be replayed.
 
-Content comes and goes as bytes; whoever keeps something packs it. The bucket's lifecycle forgets it after some weeks.
+Content comes and goes as bytes; the caller packs it. The bucket's lifecycle forgets it after some weeks.
 """
 
 from typing import Any
@@ -55,6 +55,6 @@ class S3Archive:
 
 
 def _denied_error(bucket: str, name: str, code: str) -> DeniedError:
-    """S3 also says so of what is not there, to whoever may not list the bucket."""
+    """S3 answers the same for a missing object when the caller may not list the bucket."""
     cause = f"GetObject of {name} in {bucket}: {code}"
     return DeniedError(PART, cause, "Either it is not there any more, or s3:GetObject on this prefix is not allowed")

@@ -20,8 +20,9 @@ from nodefleet.ports import LaunchResult
 # Why EC2 did not give an instance, sorted by who can do something about it.
 #
 # EC2 has hundreds of codes and makes new ones, so families are told by their names where the name is clear. A code that
-# nobody knows counts as lacking capacity when EC2 gives it for one type: that is remembered for minutes and tried again
-# by itself, while "invalid" would send operators to fix a template that may be right. Its words are passed on to them.
+# we do not know counts as lacking capacity when EC2 gives it for one type: that is remembered for minutes and tried
+# again by itself, while "invalid" would send operators to fix a template that may be right. Its words are passed on to
+# them.
 
 
 CAPACITY, QUOTA = RefusalKind.CAPACITY, RefusalKind.QUOTA

@@ -34,7 +34,7 @@ class _Kept:
 
 
 def _keep_to_itself(*_: str) -> None:
-    """Nobody wants to know the secrets."""
+    """No listener: secrets that were read are not reported."""
 
 
 class Secrets:

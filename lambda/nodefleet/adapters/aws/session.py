@@ -23,8 +23,8 @@ from nodefleet.adapters.concurrency import ONE_AT_A_TIME
 #
 # EC2 writes 5 KB of XML about an instance, and botocore decodes all of it in Python: a thousand instances would take it
 # more CPU time than ten thousand pods take us (docs/benchmarks.md). So the list is decoded here, and botocore gets what
-# is left of the answer: request id, token, errors. Whoever reads instances finds them as botocore would give them, but
-# without the fields that nobody asks for.
+# is left of the answer: request id, token, errors. Readers of instances find them as botocore would give them, but
+# without the fields that no caller asks for.
 
 
 _EVENT = "before-parse.ec2.DescribeInstances"
@@ -168,7 +168,7 @@ class Session:
             user_agent_extra="node-fleet",
         )
         client = self._boto.client(service, config=config)
-        client.meta.events.register_first("before-send", self._count)  # whoever answers first ends the event
+        client.meta.events.register_first("before-send", self._count)  # the first answer ends the event
         client.meta.events.register("response-received", self._compare)
         if service == "ec2":
             quicken(client)
@@ -209,7 +209,7 @@ def _dualstack(service: str, *, redirected: object) -> bool | None:
     """Whether to use the dual-stack address; none leaves it to AWS_USE_DUALSTACK_ENDPOINT."""
     variable = "AWS_ENDPOINT_URL_" + part(service).upper().replace(" ", "_").replace("-", "_")
     if redirected or os.environ.get("AWS_ENDPOINT_URL") or os.environ.get(variable):
-        return False  # an address that somebody gave is used as it is
+        return False  # a configured address is used as it is
     chosen = os.environ.get(DUALSTACK_VARIABLE)
     if chosen is not None:
         return service in {name.strip().lower() for name in chosen.split(",")}

@@ -8,8 +8,8 @@ not know:
     anything else that is unknown  (a kind, a word, a type) is an error that names the record
     a higher format                is an error too
 
-So a field may be added if older code does right without it. Whoever changes the meaning of one, renames one, or adds
-one that must not be ignored, raises FORMAT.
+So a field may be added if older code does right without it. A change that alters the meaning of one, renames one, or
+adds one that must not be ignored, raises FORMAT.
 """
 
 import json
@@ -112,7 +112,7 @@ def expressions(values: Mapping[str, Scalar], **parts: str) -> dict[str, Any]:
 # What each record is called in the table. The names are written here only.
 #
 # Everything that an iteration needs starts with `state#`, so that one query reads it. That query reads in the order of
-# the names, and the lease comes first: it holds the number of wake-ups, and whoever reads that number must then read
+# the names, and the lease comes first: it holds the number of wake-ups, and a reader of that number must then read
 # what the last of them came for. Were an order or a notice read before the lease, a wake-up could be counted as seen
 # whose cause was not.
 

@@ -1,7 +1,7 @@
 """What was told, in the table: one small item for each event, deleted by TTL some days later.
 
     none                     may be claimed
-    sending, until …         somebody is at it, or died: may be claimed once that time has passed
+    sending, until …         a sender works on it, or died: may be claimed once that time has passed
     sent                     done
 
 The claim is a conditional put, so of two runs at the same instant one has it. TTL is lazy: nothing here waits for it.

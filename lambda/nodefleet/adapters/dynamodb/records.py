@@ -202,7 +202,7 @@ def event_item(cluster: str, event: Event) -> Item:
 
 
 def told_item(cluster: str, event: Event) -> Item:
-    """Stands for the event's id: whoever cannot make it comes second."""
+    """Stands for the event's id: a writer that cannot create it comes second."""
     forget = to_attribute(int((event.at + KEEP_RECORDS).timestamp()))
     return {**record_key(cluster, codec.told_key(event.id)), "at": to_attribute(event.at), codec.TTL: forget}
 
@@ -250,7 +250,8 @@ def _by_pool(pools: Sequence[PoolDecision], words: Sequence[str]) -> str:
 
 
 def _fitting_decision(record: DecisionRecord) -> DecisionRecord:
-    """Whoever records a decision keeps it short; should one be too long all the same, its core is better than none."""
+    """Decisions are shortened before they are recorded; should one be too long all the same, its core is better than
+    none."""
     if len(json.dumps(to_plain(record))) <= _LARGEST_DECISION:
         return record
     core = Decision(

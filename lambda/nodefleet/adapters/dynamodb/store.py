@@ -36,7 +36,7 @@ from nodefleet.ports import Changes, Lease, LeaseHeld, State
 #                 old name, takes the lease with a new fence, so that whatever is left of the old one is shut out
 # expires         when others may take it, plus their allowance for clocks that differ. Deciding that and taking it is
 #                 one conditional write, so two takers cannot both win
-# wake            how often somebody urgent came; releasing is on condition that the last iteration saw them all
+# wake            how many urgent runs came; releasing is on condition that the last iteration saw them all
 
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -90,7 +90,7 @@ def _decode_holder(item: Item) -> LeaseHeld:
 
 
 def wake(table: Table) -> None:
-    """Whether or not anybody holds the lease or ever did."""
+    """Whether or not the lease is held or ever was."""
     table.update(codec.LEASE, "ADD #wake :one", {":one": 1})
 
 

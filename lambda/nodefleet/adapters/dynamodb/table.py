@@ -18,7 +18,7 @@ from nodefleet.errors import ChangedError, LostLeaseError, MalformedError, Throt
 # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 # The calls to DynamoDB. A write that met another one on the same record is tried again, for a second or two.
 #
-# Whoever is urgent counts up on the lease's record while its holder writes on condition of the same record. DynamoDB
+# An urgent run counts up on the lease's record while its holder writes on condition of the same record. DynamoDB
 # refuses one of the two then, and nothing is wrong with either.
 
 
@@ -185,7 +185,7 @@ class WriteRefused(Enum):
     """What it means when a condition does not hold."""
 
     LOST = auto()  # the lease is another's: LostLeaseError
-    CHANGED = auto()  # somebody was quicker: ChangedError
+    CHANGED = auto()  # another writer was quicker: ChangedError
     LEFT_OUT = auto()  # it is done or overtaken: the rest is written without it
 
 

@@ -249,10 +249,11 @@ class KubernetesCluster:
 
 
 # ── reconnecting client ──────────────────────────────────────────────────────────────────────────────────────────────
-# The Cluster port that connects when it is first asked, and again when its login is refused or nobody answers.
+# The Cluster port that connects when it is first asked, and again when its login is refused or the server does not
+# answer.
 #
 # A token is rotated while a warm function keeps the old one; a master that was replaced has another certificate, or
-# another address: after a few calls in a row that nobody answered, all of it is read again. And a login that cannot be
+# another address: after a few calls in a row without an answer, all of it is read again. And a login that cannot be
 # had must not keep a run from starting: it is Kubernetes that is away then.
 
 

@@ -91,7 +91,7 @@ def _requirement(line: LabelExpression) -> Requirement:
 
 _HONOR = "Honor"
 
-Namespaces: TypeAlias = Callable[[], Mapping[str, Mapping[str, str]]]  # labels by name; read only when somebody asks
+Namespaces: TypeAlias = Callable[[], Mapping[str, Mapping[str, str]]]  # labels by name; read only when needed
 
 
 def required_node_terms(affinity: Affinity | None) -> tuple[NodeTerm, ...] | None:

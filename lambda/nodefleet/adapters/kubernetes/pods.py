@@ -33,8 +33,8 @@ from nodefleet.model.workload import DAEMON_POD, DO_NOT_DISRUPT, SAFE_TO_EVICT, 
 #
 # For a Deployment's pods that is the Deployment, not the ReplicaSet in between: disruption budgets count it once, also
 # while two of its ReplicaSets run side by side. A controller that a pod names and that is not there any more is gone:
-# nobody would make the pod again. Only kinds that are listed here can be known to be gone, and Jobs only if our role
-# may list them: that of an older release may not, and then a Job is taken to be there.
+# no controller would make the pod again. Only kinds that are listed here can be known to be gone, and Jobs only if our
+# role may list them: that of an older release may not, and then a Job is taken to be there.
 
 
 _REPLICA_SET = "ReplicaSet"

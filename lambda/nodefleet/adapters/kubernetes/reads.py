@@ -114,7 +114,7 @@ def budget_from(shape: BudgetShape) -> Budget:
 
 
 def _status(shape: BudgetShape) -> BudgetStatus | None:
-    """The Eviction API lets nobody go while the figures are older than the budget itself."""
+    """The Eviction API refuses every eviction while the status is older than the budget itself."""
     figures = shape.status
     if figures is None:
         return None

@@ -136,7 +136,7 @@ def _classes(api: Api) -> Mapping[str, ClassShape] | None:
 
 
 def _free_by_class(stored: Iterable[StoredShape], volumes: Mapping[str, Volume]) -> Mapping[str, tuple[Volume, ...]]:
-    """Volumes that nobody has claimed yet."""
+    """Volumes without a claim."""
     free: dict[str, tuple[Volume, ...]] = {}
     for each in stored:
         if each.spec.claim_ref is None:

@@ -1,6 +1,6 @@
 """Slack: events as messages that a tired operator understands.
 
-text        what may stand in a message: escaped, within Slack's lengths, mentioning nobody
+text        what may stand in a message: escaped, within Slack's lengths, without mentions
 blocks      Slack's own form of a message, within its limits
 words       signs, headlines and figures
 meanings    what our alarms mean, and what to do about them

@@ -55,7 +55,7 @@ def cost(usd_per_day: float | None) -> str:
 
 
 # ── text ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What may stand in a message. Names, reasons and alarms come from outside: they must not mention anybody, break a
+# What may stand in a message. Names, reasons and alarms come from outside: they must not mention users, break a
 # link or exceed what Slack takes, or one odd pod name would keep everything from being told.
 
 
