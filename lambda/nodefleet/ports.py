@@ -229,7 +229,7 @@ class Store(Protocol):
 
     def commit(self, lease: Lease, changes: Changes) -> None:
         """All of it or nothing, and only while the lease is ours; LostLeaseError otherwise. ChangedError if another
-        else made the new policy's number meanwhile."""
+        writer made the new policy's number meanwhile."""
         ...
 
     def record(self, notice: Notice) -> None:
