@@ -104,6 +104,14 @@ def test_a_voluntary_removal_that_is_done_is_a_scale_down():
     assert gone.reason in event.text
 
 
+@pytest.mark.parametrize(("rotated", "subjects"), [(False, ("w001",)), (True, ("w001", "rotated"))])
+def test_the_event_of_a_rotation_says_that_it_is_one(rotated, subjects):
+    gone = removal(instance="i-001", node="w001", rotated=rotated)
+    opened = OpenBook(look(3, operations=(gone,)))
+    opened.close(done())
+    assert [event.subjects for event in opened.events] == [subjects]
+
+
 @pytest.mark.parametrize("why", [why for why in RemovalReason if why is not RemovalReason.VOLUNTARY])
 def test_another_removal_that_is_done_is_none(why):
     opened = OpenBook(look(3, operations=(removal(why),)))

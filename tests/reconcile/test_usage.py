@@ -225,6 +225,7 @@ def test_every_kind_of_event_counts_in_its_pool():
         happened(AlertKind.DRAIN_BLOCKED),
         happened(AlertKind.NO_CAPACITY),
         happened(AlertKind.MARKET_RESTORED),
+        happened(AlertKind.SCALE_DOWN, -1, subjects=("i-1", "rotated")),
         happened(AlertKind.SCALE_UP, 7, pool="other"),
         happened(AlertKind.SCALE_UP, 7, dry=True),
     ]
@@ -240,12 +241,14 @@ def test_every_kind_of_event_counts_in_its_pool():
                 drain_failures=1,
                 no_capacity=1,
                 market_swaps=1,
+                rotations=1,
             )
         },
     )
     used = minute(look(0), before=before, events=events)
-    assert (used.scale_ups, used.scale_downs, used.interruptions) == (6, 2, 2)
+    assert (used.scale_ups, used.scale_downs, used.interruptions) == (6, 3, 2)
     assert (used.join_failures, used.drain_failures, used.no_capacity, used.market_swaps) == (3, 2, 2, 2)
+    assert used.rotations == 2
 
 
 def test_an_hour_is_split_at_its_end():

@@ -1,6 +1,6 @@
 """decide(): the one way in. An iteration, the memory and the policy give an explained decision and the next memory."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -293,9 +293,10 @@ def _retire(
     capacity, names = ctx.count.capacity, some(map(describe, leaving.chosen), "; ")
     reason = f"Shrinking {capacity} → {capacity - len(leaving.chosen)}: {names}; {order}"
     memory = replace(memory, losses=(*memory.losses, *owed))
-    if any(due.of(worker).can_wait for worker in leaving.chosen):
+    rotated = frozenset(worker.id for worker in leaving.chosen if due.of(worker).can_wait)
+    if rotated:
         memory = rotation.record_progress(memory)
-    return _plan_removals(ctx, leaving, reason, memory, describe)
+    return _plan_removals(ctx, leaving, reason, memory, describe, rotated)
 
 
 def _has_come(state: RotationState | None, capacity: int) -> bool:
@@ -303,7 +304,12 @@ def _has_come(state: RotationState | None, capacity: int) -> bool:
 
 
 def _plan_removals(
-    ctx: PoolContext, leaving: Selection, reason: str, memory: PoolMemory, of_each: Callable[[Worker], str]
+    ctx: PoolContext,
+    leaving: Selection,
+    reason: str,
+    memory: PoolMemory,
+    of_each: Callable[[Worker], str],
+    rotated: Collection[str] = (),
 ) -> _PoolPlan:
     """Those that are chosen leave now. `of_each`: the reason that its removal carries."""
     gone = {worker.id for worker in leaving.chosen}
@@ -317,7 +323,10 @@ def _plan_removals(
             ahead=max(0, memory.ahead - len(gone)),
             members=tuple(member for member in memory.members if member not in gone),
         ),
-        steps=tuple(interruption.open_removal(each, ctx.pool, ctx.seen, of_each(each)) for each in leaving.chosen),
+        steps=tuple(
+            interruption.open_removal(each, ctx.pool, ctx.seen, of_each(each), rotated=each.id in rotated)
+            for each in leaving.chosen
+        ),
         leaving=leaving,
     )
 

@@ -267,6 +267,7 @@ class PoolUsage:
     drain_failures: int = 0
     no_capacity: int = 0  # counts alerts, and the same condition is alerted once
     market_swaps: int = 0  # On-Demand above its share that Spot took the place of
+    rotations: int = 0  # of scale_downs: workers that gave way to new ones for age, drift or an operator's request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Changes, Lease, Store
 from nodefleet.reconcile.alerting import AlertDeduplicator
-from nodefleet.reconcile.usage import price_of
+from nodefleet.reconcile.usage import ROTATED, price_of
 
 _DAY_HOURS = 24
 _COUNTED = frozenset({AlertKind.JOIN_FAILED, AlertKind.DRAIN_BLOCKED})  # each time, for the weekly report
@@ -81,7 +81,8 @@ class UnitOfWork:
     def _scale_down(self, removal: Removal) -> Event:
         name = removal.node or removal.instance
         text = f"{name} was drained and removed. {removal.reason}"
-        event = self.saying.make_event(AlertKind.SCALE_DOWN, removal.pool, text, (name,))
+        subjects = (name, ROTATED) if removal.rotated else (name,)
+        event = self.saying.make_event(AlertKind.SCALE_DOWN, removal.pool, text, subjects)
         left = sum(
             worker.is_capacity for worker in derive_workers(self._seen, self._policy) if worker.pool == removal.pool
         )

@@ -19,6 +19,9 @@ _HOUR = timedelta(hours=1)
 _PAID = (InstanceState.PENDING, InstanceState.RUNNING)
 
 
+ROTATED = "rotated"  # among the subjects of a scale-down whose worker a new one has replaced
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageCount:
     running: Usage
@@ -160,6 +163,7 @@ def _with_events(used: PoolUsage, events: Sequence[Event], pool: str) -> PoolUsa
         drain_failures=used.drain_failures + kinds[AlertKind.DRAIN_BLOCKED],
         no_capacity=used.no_capacity + kinds[AlertKind.NO_CAPACITY],
         market_swaps=used.market_swaps + kinds[AlertKind.MARKET_RESTORED],
+        rotations=used.rotations + sum(ROTATED in event.subjects for event in own),
     )
 
 

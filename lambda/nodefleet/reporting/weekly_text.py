@@ -116,7 +116,9 @@ def _why_less(week: PoolWeek) -> str:
 def _scaling(week: PoolWeek) -> str:
     at_max = percent(week.at_max_percent)
     added, removed = week.count("scale_ups"), week.count("scale_downs")
-    return f"{some(added, 'node')} added, {removed:,} removed; as large as max for {at_max} of the time"
+    rotated = week.count("rotations")
+    of_them = f" ({rotated:,} of them by rotation)" if rotated else ""
+    return f"{some(added, 'node')} added, {removed:,} removed{of_them}; as large as max for {at_max} of the time"
 
 
 def _use(week: PoolWeek) -> str:

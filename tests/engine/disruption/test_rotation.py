@@ -149,7 +149,7 @@ def test_then_the_worker_leaves_and_the_pool_is_as_large_as_before():
     state = RotationState(since=after(-600), begun_at=after(-120), nodes=3, failures=2)
     decision = decide(aged(15, 1, 1, 0.01), known(ahead=1, rotation=state), pooled())
     (leaving,) = opened(decision, Removal)
-    assert (leaving.instance, leaving.why) == ("i-000", RemovalReason.VOLUNTARY)
+    assert (leaving.instance, leaving.why, leaving.rotated) == ("i-000", RemovalReason.VOLUNTARY, True)
     pool = only(decision)
     assert (pool.action, pool.target) == (Action.SHRINK, 3)
     assert_wording(pool.reason)
@@ -357,7 +357,7 @@ def test_when_the_pool_shrinks_anyway_a_worker_that_is_due_goes_and_needs_no_rep
     assert [each.instance for each in opened(decision, Removal)] == ["i-000"], "then the zone with the most nodes"
     spot[3] = replace(spot[3], zone="a")
     decision = decide(replace(seen, instances=tuple(spot)), known(), smaller)
-    assert [each.instance for each in opened(decision, Removal)] == ["i-003"]
+    assert [(each.instance, each.rotated) for each in opened(decision, Removal)] == [("i-003", False)]
 
 
 def test_the_base_is_kept_when_an_old_node_of_it_could_leave_without_a_replacement():
