@@ -1,25 +1,33 @@
-"""What the registries say of the images that the manifests name: `make digests`, on a machine that reaches them.
+"""Compares the pinned digests of the manifests' images with the registries: `make digests`, where they can be reached.
 
-One line for each image. The status is 1 if one of them has another digest than the pinned one, or none is pinned.
+Prints one line per image. The exit status is 1 if a registry has another digest than the pinned one, if no digest is
+pinned, or if a registry could not be asked.
 """
 
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
-from urllib.error import HTTPError, URLError
+from http.client import HTTPException
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 from nodefleet_infra.manifests import IMAGES
 
-_KINDS = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json"
+_INDEXES = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json"
 _HOSTS = {"docker.io": "registry-1.docker.io"}  # where the name is not the address
 _REFERENCE = re.compile(r"(?P<host>[^/]+)/(?P<name>[^:@]+):(?P<tag>[^@]+)(@(?P<digest>sha256:[0-9a-f]{64}))?")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")  # a registry on this machine speaks plain HTTP
 _SECONDS = 20.0
+
+
+class RegistryError(Exception):
+    """The registry could not be asked, or its answer is of no use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,47 +48,91 @@ def image(reference: str) -> Image:
     return Image(**{key: value or "" for key, value in found.groupdict().items()})
 
 
-def digest_of(wanted: Image) -> str:
-    """As the registry gives it for the tag: of the index, which names every platform's manifest."""
-    url = f"https://{_HOSTS.get(wanted.host, wanted.host)}/v2/{wanted.name}/manifests/{wanted.tag}"
+def digest_of(wanted: Image, seconds: float = _SECONDS) -> str:
+    """The digest that the registry gives for the tag: that of the index, which names the manifest of every platform."""
+    local = _LOOPBACK.fullmatch(wanted.host) is not None
+    host = _HOSTS.get(wanted.host, wanted.host)
+    url = f"{'http' if local else 'https'}://{host}/v2/{wanted.name}/manifests/{wanted.tag}"
     try:
-        return _head(url, "")
+        challenge = _head(url, "", seconds)
+        if isinstance(challenge, str):
+            return challenge
+        found = _head(url, _token(challenge, seconds, local=local), seconds)
     except HTTPError as refused:
         with refused:
-            if refused.code != HTTPStatus.UNAUTHORIZED:
-                raise
-            asked = dict(_CHALLENGE.findall(refused.headers.get("WWW-Authenticate", "")))
-    realm = asked.pop("realm", "")
-    if not realm.startswith("https://"):
-        raise URLError(f"{wanted.host} wants a login and does not say where")
-    with urlopen(f"{realm}?{urlencode(asked)}", timeout=_SECONDS) as answer:  # noqa: S310
-        token = json.load(answer)
-    return _head(url, token.get("token") or token["access_token"])
+            raise RegistryError(_explain(refused.code)) from None
+    except (OSError, HTTPException) as problem:
+        raise RegistryError(f"no answer ({problem})") from None
+    if isinstance(found, str):
+        return found
+    raise RegistryError("it refuses the token that it gave")
 
 
-def _head(url: str, token: str) -> str:
-    headers = {"Accept": _KINDS} | ({"Authorization": f"Bearer {token}"} if token else {})
+@dataclass(frozen=True, slots=True)
+class _Challenge:
+    """Where an anonymous token is to be had."""
+
+    realm: str
+    parameters: tuple[tuple[str, str], ...]
+
+
+def _head(url: str, token: str, seconds: float) -> str | _Challenge:
+    headers = {"Accept": _INDEXES} | ({"Authorization": f"Bearer {token}"} if token else {})
     request = Request(url, method="HEAD", headers=headers)  # noqa: S310
-    with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
-        return str(answer.headers["Docker-Content-Digest"])
+    try:
+        with urlopen(request, timeout=seconds) as answer:  # noqa: S310
+            found = answer.headers.get("Docker-Content-Digest", "")
+    except HTTPError as refused:
+        if refused.code != HTTPStatus.UNAUTHORIZED:
+            raise
+        with refused:
+            asked = dict(_CHALLENGE.findall(refused.headers.get("WWW-Authenticate", "")))
+        return _Challenge(asked.pop("realm", ""), tuple(asked.items()))
+    if not _DIGEST.fullmatch(found):
+        raise RegistryError("its answer names no digest")
+    return str(found)
 
 
-def main(ask: Callable[[Image], str] = digest_of) -> int:
-    wrong = 0
-    for reference in IMAGES.values():
+def _token(challenge: _Challenge, seconds: float, *, local: bool) -> str:
+    if not challenge.realm.startswith(("https://", "http://") if local else "https://"):
+        raise RegistryError("it wants a login and does not say where")
+    with urlopen(f"{challenge.realm}?{urlencode(challenge.parameters)}", timeout=seconds) as answer:  # noqa: S310
+        text = answer.read()
+    try:
+        given = json.loads(text)
+        token = given.get("token") or given["access_token"]
+    except (ValueError, AttributeError, KeyError):
+        raise RegistryError("its login service gave no token") from None
+    return str(token)
+
+
+def _explain(status: int) -> str:
+    match status:
+        case HTTPStatus.NOT_FOUND:
+            return "it has no such image or tag"
+        case HTTPStatus.TOO_MANY_REQUESTS:
+            return "it allows no more requests from this address for now"
+        case HTTPStatus.FORBIDDEN:
+            return "it refuses anonymous requests for this image"
+        case _:
+            return f"it answers HTTP {status}"
+
+
+def main(references: Iterable[str] = tuple(IMAGES.values()), seconds: float = _SECONDS) -> int:
+    status = 0
+    for reference in references:
         wanted = image(reference)
         try:
-            found = ask(wanted)
-        except (OSError, KeyError, ValueError) as problem:
-            sys.stdout.write(f"! {wanted}: the registry could not be asked: {problem}\n")
-            wrong = 1
-            continue
-        if found == wanted.digest:
-            sys.stdout.write(f"✓ {wanted} is {found}\n")
+            found = digest_of(wanted, seconds)
+        except RegistryError as problem:
+            line, status = f"! {wanted}: the registry could not be asked: {problem}", 1
         else:
-            sys.stdout.write(f"✗ {wanted} is {found}, and {wanted.digest or 'nothing'} is pinned\n")
-            wrong = 1
-    return wrong
+            if found == wanted.digest:
+                line = f"✓ {wanted} is {found}"
+            else:
+                line, status = f"✗ {wanted} is {found}, and {wanted.digest or 'nothing'} is pinned", 1
+        sys.stdout.write(f"{line}\n")
+    return status
 
 
 if __name__ == "__main__":
