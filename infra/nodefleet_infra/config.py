@@ -171,6 +171,7 @@ class ClusterConfig:
     disk_key: str = ""  # ARN of a KMS key for the disks of server and workers; empty: the account's own for EBS
     k3s: K3s | None = None  # none: the release that this version of node-fleet was tested with
     ingress: IngressConfig | None = None  # none: nobody outside reaches the cluster
+    persistent_volumes: bool = False  # true: the EBS CSI driver and a StorageClass `ebs`; its rights go to the server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +213,7 @@ class Cluster:
     k3s: K3s | None
     disk_key: str
     ingress: IngressConfig | None
+    persistent_volumes: bool
     pools: tuple[Pool, ...]
     policy: Policy
     policy_data: Any  # as somebody wrote it

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
-from nodefleet_infra.manifests import IMAGES
+from nodefleet_infra.manifests import IMAGES, VOLUME_IMAGES
 
 _INDEXES = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json"
 _HOSTS = {"docker.io": "registry-1.docker.io"}  # where the name is not the address
@@ -118,7 +118,7 @@ def _explain(status: int) -> str:
             return f"it answers HTTP {status}"
 
 
-def main(references: Iterable[str] = tuple(IMAGES.values()), seconds: float = _SECONDS) -> int:
+def main(references: Iterable[str] = (*IMAGES.values(), *VOLUME_IMAGES.values()), seconds: float = _SECONDS) -> int:
     status = 0
     for reference in references:
         wanted = image(reference)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_aws as aws
 
-from nodefleet_infra.facts import ClusterArns, Place
+from nodefleet_infra.facts import Place
 from nodefleet_infra.statements import Statement
 
 _LINKED = {"spot.amazonaws.com": "AWSServiceRoleForEC2Spot", "ec2fleet.amazonaws.com": "AWSServiceRoleForEC2Fleet"}
@@ -53,9 +53,9 @@ class DiskKeys(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def using(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
+def using(place: Place, disk_keys: Sequence[str]) -> tuple[Statement, ...]:
     """Through EC2 only, and grants only for what EC2 itself does with them."""
-    keys = tuple(cluster.disk_key for cluster in clusters if cluster.disk_key)
+    keys = tuple(dict.fromkeys(disk_keys))
     if not keys:
         return ()
     by_ec2 = {"StringEquals": {"kms:ViaService": (f"ec2.{place.region}.{place.suffix}",)}}

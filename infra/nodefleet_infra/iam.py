@@ -12,7 +12,7 @@ every call of the code against it. `*` stands for a resource only where AWS know
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nodefleet_infra import disk_keys, iam_ec2
+from nodefleet_infra import disk_keys, iam_ec2, volumes
 from nodefleet_infra.facts import ClusterArns, Facts, Place, backup_prefix
 from nodefleet_infra.statements import Statement
 
@@ -73,7 +73,7 @@ def _loop(facts: Facts) -> tuple[Statement, ...]:
         iam_ec2.seeing(),
         *iam_ec2.launching(place, clusters),
         *iam_ec2.keeping(place, clusters),
-        *disk_keys.using(place, clusters),
+        *disk_keys.using(place, [cluster.disk_key for cluster in clusters if cluster.disk_key]),
     )
 
 
@@ -145,6 +145,8 @@ class MasterArns:
     critical_topic: str = ""
     warning_key: str = ""  # what encrypts those topics; empty: no key of ours
     reads_metrics: bool = False  # Grafana shows CloudWatch
+    makes_volumes: bool = False  # the EBS CSI driver's controller runs on it
+    disk_key: str = ""  # with which its volumes are encrypted; empty: the account's own for EBS
 
 
 def worker(arns: WorkerArns) -> tuple[Statement, ...]:
@@ -173,6 +175,7 @@ def master(arns: MasterArns) -> tuple[Statement, ...]:
         Statement(sid="Wake", actions=("sns:Publish",), resources=(arns.wake_topic,)),
         *_warning(arns),
         *_showing_metrics(arns),
+        *(volumes.provisioning(arns.place, arns.cluster, arns.disk_key) if arns.makes_volumes else ()),
         *_images(arns.place),
         *_session_manager(arns.place),
     )

@@ -152,6 +152,8 @@ class Master(pulumi.ComponentResource):
                 manifests=folder,
                 programs=programs_folder(needs.cluster.id),
                 reads_metrics=shows,
+                makes_volumes=needs.cluster.persistent_volumes,
+                disk_key=needs.cluster.disk_key,
                 **arns,
             )
             return document(iam.master(facts))
@@ -168,6 +170,8 @@ class Master(pulumi.ComponentResource):
                 region=self._needs.place.region,
                 wake_topic=wake,
                 grafana=self._cluster.master.grafana,
+                persistent_volumes=self._cluster.persistent_volumes,
+                disk_key=self._cluster.disk_key,
                 reading_rules=self._rules,
                 server_rules=self._server_rules,
                 warning_topic=warning,

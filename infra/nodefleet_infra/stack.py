@@ -130,6 +130,7 @@ def _cluster(config: ClusterConfig, policy: Policy, names: Names) -> Cluster:
         k3s=config.k3s,
         disk_key=config.disk_key,
         ingress=config.ingress,
+        persistent_volumes=config.persistent_volumes,
         pools=tuple(pools),
         policy=policy,
         policy_data={} if config.policy is None else config.policy,  # an empty key in YAML

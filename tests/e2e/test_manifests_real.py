@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ DRY = {"dry_run": "All", "field_validation": "Strict"}
 
 
 def shipped(name: str = "") -> list[dict[str, Any]]:
-    files = manifests.rendered(SITE)
+    files = manifests.rendered(replace(SITE, persistent_volumes=True))
     texts = [files[manifests.file_of(name)]] if name else list(files.values())
     return [each for text in texts for each in yaml.safe_load_all(text)]
 
@@ -69,6 +70,10 @@ def create(api: client.ApiClient, each: dict[str, Any], **options: Any) -> None:
             roles.create_cluster_role(each, **options)
         case "ClusterRoleBinding":
             roles.create_cluster_role_binding(each, **options)
+        case "CSIDriver":
+            client.StorageV1Api(api).create_csi_driver(each, **options)
+        case "StorageClass":
+            client.StorageV1Api(api).create_storage_class(each, **options)
         case "PodDisruptionBudget":
             policy.create_namespaced_pod_disruption_budget(namespace, each, **options)
         case kind:

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from nodefleet.adapters.kubernetes.resources import NEEDED, NEEDED_PATHS
-from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL
+from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL, TAG_CLUSTER
 from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL
 
 NAMESPACE = "node-fleet"
@@ -46,6 +46,20 @@ IMAGES: Mapping[str, str] = {
         "docker.io/grafana/grafana:12.0.2@sha256:b5b59bfc7561634c2d7b136c4543d702ebcc94a3da477f21ff26f89ffd4214fa"
     ),
 }
+# Of the EBS CSI driver. A digest stands here where several public files give the same one; `make digests` says others.
+VOLUME_IMAGES: Mapping[str, str] = {
+    "ebs_driver": "public.ecr.aws/ebs-csi-driver/aws-ebs-csi-driver:v1.46.0",
+    "csi_provisioner": "registry.k8s.io/sig-storage/csi-provisioner:v5.3.0",
+    "csi_attacher": "registry.k8s.io/sig-storage/csi-attacher:v4.9.0",
+    "csi_registrar": (
+        "registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.13.0"
+        "@sha256:d7138bcc3aa5f267403d45ad4292c95397e421ea17a0035888850f424c7de25d"
+    ),
+    "csi_probe": (
+        "registry.k8s.io/sig-storage/livenessprobe:v2.15.0"
+        "@sha256:2c5f9dc4ea5ac5509d93c664ae7982d4ecdec40ca7b0638c24e5b16243b8360f"
+    ),
+}
 _OF_PROMETHEUS = ("prometheus", "rules", "readings", "refused", "server")
 _STATIC = ("budgets", "namespace")
 _RBAC = "rbac.authorization.k8s.io"
@@ -67,6 +81,8 @@ class Site:
     server_rules: Sequence[Mapping[str, Any]] = ()  # and of the master itself; none: nobody is to be told
     warning_topic: str = ""  # ARNs; where it tells
     critical_topic: str = ""
+    persistent_volumes: bool = False
+    disk_key: str = ""  # of persistent volumes; empty: the account's own for EBS
 
 
 def rendered(site: Site) -> dict[str, str]:
@@ -81,6 +97,7 @@ def rendered(site: Site) -> dict[str, str]:
         "prometheus": _with_map("prometheus", prometheus, site),
         "alertmanager": _with_map("alertmanager", alertmanager, site),
         "grafana": _grafana(site),
+        "volumes": _volumes(site),
     }
     manifests |= {name: _manifest(name, site) for name in _STATIC}
     return dict(sorted((file_of(name), text) for name, text in manifests.items()))
@@ -129,7 +146,10 @@ def _filled(name: str, site: Site, more: Mapping[str, str] | None = None) -> str
         "region": site.region,
         "wake_topic": site.wake_topic,
         "node_labels": ",".join(NODE_LABELS),
+        "cluster_tag": TAG_CLUSTER,
+        "volume_key": f'\n  kmsKeyId: "{site.disk_key}"' if site.disk_key else "",
         **IMAGES,
+        **VOLUME_IMAGES,
         **(more or {}),
     }
     return _Text(files(__package__).joinpath(name).read_text("utf-8")).substitute(values)
@@ -151,6 +171,13 @@ def _grafana(site: Site) -> str:
     if not site.grafana:
         return shipped
     return f"{shipped}---\n{_manifest('grafana', site, {'grafana_digest': digest})}"
+
+
+def _volumes(site: Site) -> str:
+    """The file stays when the driver goes, for the same reason as Grafana's."""
+    if not site.persistent_volumes:
+        return _dumped(_config_map("node-fleet-volumes", {"persistent_volumes": "off"}))
+    return _manifest("volumes", site)
 
 
 @cache
