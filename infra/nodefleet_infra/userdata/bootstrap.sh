@@ -1,10 +1,10 @@
 # What a K3s server starts with: it fetches the server's program, in the version that the stack deployed last, and runs
-# it. The program changes with every release and is applied to the instance as it runs. This file is user data, and
+# it. The program changes with every release and is applied to the machine as it runs. This file is user data, and
 # changing it replaces every server: keep it small, and leave it alone.
 set -euo pipefail
 umask 077
 export AWS_DEFAULT_REGION="$REGION" AWS_PAGER='' AWS_RETRY_MODE=standard AWS_MAX_ATTEMPTS=5
-export RESTORE # for the program, when the instance has no data yet
+export RESTORE # for the program, when the machine has no data yet
 
 readonly PROGRAM="$ROOT/usr/local/sbin/node-fleet-server"
 readonly AT_EVERY_START="$ROOT/var/lib/cloud/scripts/per-boot/node-fleet"
@@ -34,7 +34,7 @@ fetch_program() {
   mv -f "$PROGRAM.fresh" "$PROGRAM"
 }
 
-# cloud-init runs user data once in an instance's life; what lies there it runs at every start.
+# cloud-init runs user data once in a machine's life; what lies there it runs at every start.
 if [[ ! $0 -ef $AT_EVERY_START ]]; then
   mkdir -p "$(dirname "$AT_EVERY_START")"
   cp "$0" "$AT_EVERY_START"
