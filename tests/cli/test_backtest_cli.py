@@ -27,10 +27,10 @@ def run(*arguments):
 def test_a_trace_is_played_with_all_policies(trace, tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text("strategy: adaptive\nadaptive: {price: 30}\n")
-    out, page = tmp_path / "out.json", tmp_path / "out.html"
-    result = run("backtest", "--trace", trace, "--policy", mine, "--json", out, "--report", page, "--jobs", 1)
+    page = tmp_path / "out.html"
+    result = run("backtest", "--trace", trace, "--policy", mine, "--json", "--report", page, "--jobs", 1)
     assert result.exit_code == 0, result.output
-    told = json.loads(out.read_text())
+    told = json.loads(result.stdout)
     assert told["trace"] == "swell"
     policies = {each["policy"]: each for each in told["runs"]}
     assert {"classic", "adaptive frugal", "adaptive balanced", "adaptive careful", "best fixed fleet", "mine"} <= set(
@@ -40,7 +40,7 @@ def test_a_trace_is_played_with_all_policies(trace, tmp_path):
     assert names <= set(policies["classic"])
     assert policies["adaptive careful"]["node_hours"] >= policies["adaptive frugal"]["node_hours"]
     assert policies["adaptive balanced"]["vs_optimum"] < policies["classic"]["vs_optimum"]
-    assert told["verdict"] in result.output.replace("\n", " ")
+    assert "cheapest" in told["verdict"]
     assert "adaptive balanced" in page.read_text()
 
 

@@ -50,8 +50,8 @@ def test_the_record_is_shown_as_a_file_that_put_takes(world, terminal):
 def test_where_there_is_none_it_says_how_to_make_one(world, terminal):
     world.table.drop("deployment", "")
     done = terminal("deployment", "show")
-    assert (done.exit_code, done.stdout) == (
-        0,
+    assert (done.exit_code, done.stderr) == (
+        3,
         "No deployment of shop is stored: see `nodefleet deployment put`.\n",
     )
 

@@ -64,10 +64,10 @@ def test_json_is_the_whole_record(monkeypatch):
 def test_before_the_first_run_there_is_nothing_to_explain(monkeypatch):
     ask = terminal(monkeypatch, empty())
     done = ask("explain")
-    assert (done.exit_code, "No decision of shop is recorded" in done.stdout) == (0, True)
-    assert json.loads(ask("explain", "--json").stdout) is None
-    assert json.loads(ask("explain", "--last", "5", "--json").stdout) == []
-    assert "No decision of shop is recorded" in ask("explain", "--last", "5").stdout
+    assert (done.exit_code, "No decision of shop is recorded" in done.stderr) == (3, True)
+    assert json.loads(ask("explain", "--json").stdout)["error"]["status"] == 3
+    assert json.loads(ask("explain", "--last", "5", "--json").stdout)["error"]["status"] == 3
+    assert "No decision of shop is recorded" in ask("explain", "--last", "5").stderr
 
 
 def test_a_decision_under_a_policy_that_is_broken_by_now_is_told_all_the_same(monkeypatch):
@@ -131,7 +131,8 @@ def test_a_time_without_decisions_says_so(monkeypatch):
     cluster.look()
     cluster.world.advance(3600)
     done = terminal(monkeypatch, cluster)("explain", "--since", "30m")
-    assert done.stdout.startswith("No decision was recorded since 2026-11-16 12:3")
+    assert done.exit_code == 3
+    assert done.stderr.startswith("No decision was recorded since 2026-11-16 12:3")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_a_node_that_has_left_is_still_known_for_a_while(monkeypatch):
     assert f"deleted node {leaving}" in page
     cluster.world.advance(timedelta(hours=3).total_seconds())
     cluster.tick()
-    assert ask("explain", leaving).exit_code == 2
+    assert ask("explain", leaving).exit_code == 3
     assert ask("explain", leaving, "--since", "6h").exit_code == 0
 
 
@@ -252,13 +253,13 @@ def test_an_unknown_node_is_refused_with_those_that_are_known(monkeypatch):
     cluster.tick()
     names = sorted(node.name for node in cluster.world.ready_nodes())
     done = terminal(monkeypatch, cluster)("explain", names[0][:-1])  # a beginning of a name is none
-    assert (done.exit_code, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (3, "")
     assert f"known are {', '.join(names)}" in done.stderr
 
 
 def test_without_any_decision_no_node_is_known(monkeypatch):
     done = terminal(monkeypatch, empty())("explain", "w1")
-    assert (done.exit_code, "none is known" in done.stderr) == (2, True)
+    assert (done.exit_code, "none is known" in done.stderr) == (3, True)
 
 
 def test_nothing_is_changed_by_asking(monkeypatch):

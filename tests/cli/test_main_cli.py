@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from nodefleet import __version__
 from nodefleet_tools.cli import main
 from nodefleet_tools.cli.lazy import Command, group_of, load
-from nodefleet_tools.cli.outcome import Status, fail
+from nodefleet_tools.cli.outcome import Status, fail, note_change
 
 
 def rows(commands=main.COMMANDS, above=()):
@@ -168,3 +168,43 @@ def test_what_is_not_confirmed_is_said_in_json_too():
 
     done = played(asking, "--json")
     assert (done.exit_code, error_of(done)["status"]) == (Status.FAILED, Status.FAILED)
+
+
+def test_an_interrupted_command_says_what_it_had_done():
+    def stopped() -> None:
+        note_change("Paused all pools.")
+        raise KeyboardInterrupt
+
+    done = played(stopped)
+    assert (done.exit_code, done.stdout) == (Status.INTERRUPTED, "")
+    assert done.stderr == "Interrupted. Done before that: Paused all pools.\n"
+
+
+def test_an_interrupted_command_that_changed_nothing_says_so_and_no_change_of_another_one(monkeypatch):
+    def stopped(as_json: bool = typer.Option(False, "--json")) -> None:
+        raise KeyboardInterrupt
+
+    note_change("Of the command before.")
+    found = error_of(played(stopped, "--json"))
+    assert (found["status"], found["done"]) == (Status.INTERRUPTED, [])
+
+
+@pytest.mark.parametrize("command", list(rows()))
+def test_every_command_answers_json(command):
+    names = {name for param in load(command).params for name in (*param.opts, *param.secondary_opts)}
+    assert "--json" in names
+
+
+@pytest.mark.parametrize("command", list(rows()))
+def test_every_command_has_its_errors_as_json(command):
+    path = next(iter(words for words, found in words_of().items() if found is command))
+    found = error_of(run(*path, "--json", "--no-such-option"))
+    assert found["status"] == Status.REFUSED
+
+
+def words_of(commands=main.COMMANDS, above=()) -> dict:
+    found = {}
+    for command in commands:
+        words = (*above, command.name)
+        found |= words_of(command.target, words) if isinstance(command.target, tuple) else {words: command}
+    return found

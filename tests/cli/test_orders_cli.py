@@ -319,7 +319,7 @@ def test_workers_are_handed_to_a_pool_by_name(world, terminal, batch):
 
 
 def test_all_that_no_pool_owns_are_drained(world, terminal, batch):
-    done = terminal("drain", "--all", "--for", "2h", *ME)
+    done = terminal("drain", "--all", "--for", "2h", "--yes", *ME)
     assert done.exit_code == 0
     until = world.now + timedelta(hours=2)
     assert orders(world) == tuple(Drain(instance=each, at=world.now, by="ann", until=until) for each in batch)
@@ -361,7 +361,7 @@ def test_without_a_policy_that_can_be_followed_nothing_is_drained(world, termina
 
 def test_workers_are_recycled_and_it_is_told_of_their_pool(world, terminal):
     first, second = (machine.id for machine in world.workers()[:2])
-    done = terminal("recycle", first, second, first, "--reason", "new kernel.", *ME)
+    done = terminal("recycle", first, second, first, "--reason", "new kernel.", "--yes", *ME)
     assert done.exit_code == 0
     until = world.now + timedelta(days=1)
     assert orders(world) == tuple(
@@ -375,7 +375,7 @@ def test_workers_are_recycled_and_it_is_told_of_their_pool(world, terminal):
 
 
 def test_all_workers_of_a_pool_are_recycled(world, terminal, batch):
-    assert terminal("recycle", "--pool", "default", *ME).exit_code == 0
+    assert terminal("recycle", "--pool", "default", "--yes", *ME).exit_code == 0
     assert {each.instance for each in orders(world)} == {each.id for each in world.workers()} - set(batch)
 
 
@@ -393,7 +393,7 @@ def test_a_worker_that_was_recycled_is_gone_and_a_new_one_is_there():
     cluster = shop(workers=3, replicas=6, cpu=600, limits={"min": 3, "max": 6})
     old = cluster.world.workers()[0].id
     with pytest.MonkeyPatch.context() as patched:
-        Terminal(patched, SimConnection(cluster.world))("recycle", old, *ME)
+        Terminal(patched, SimConnection(cluster.world))("recycle", old, "--yes", *ME)
     sizes = set()
     for _ in range(10):
         cluster.tick()
@@ -404,3 +404,21 @@ def test_a_worker_that_was_recycled_is_gone_and_a_new_one_is_there():
     cluster.calm(32)  # EC2 shows for an hour that it ended
     assert orders(cluster.world) == ()
     assert cluster.world.guard.violations == []
+
+
+# ── for programs, and for those who change their mind ────────────────────────────────────────────────────────────
+
+
+def test_a_command_answers_json_with_the_commands_in_force(world, terminal):
+    answer = json.loads(terminal("pause", "--for", "2h", "--json", *ME).stdout)
+    assert answer["message"].startswith("Paused all pools until ")
+    assert [each["kind"] for each in answer["commands"]] == ["pause"]
+
+
+@pytest.mark.parametrize("command", ["drain", "recycle"])
+def test_a_destructive_command_without_a_terminal_needs_yes(world, terminal, batch, command):
+    named = batch[0] if command == "drain" else world.workers()[0].id
+    done = terminal(command, named, *ME)
+    assert (done.exit_code, orders(world)) == (2, ())
+    assert "--yes" in done.stderr
+    assert terminal(command, named, "--yes", *ME).exit_code == 0

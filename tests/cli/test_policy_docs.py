@@ -11,8 +11,9 @@ from nodefleet.policy.demand import DemandRule, Source
 from nodefleet.policy.file_schema import CLUSTER_PARTS, PRESETS, SHARED_PARTS
 from nodefleet.policy.loading import load
 from nodefleet.policy.walk import classes_of, leaves, path_of
+from nodefleet_tools.cli.outcome import issue_list as problem_list
 from nodefleet_tools.cli.policy import worded
-from nodefleet_tools.cli.policy_file import parsed, problem_list
+from nodefleet_tools.cli.policy_file import parsed
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

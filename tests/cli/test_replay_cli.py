@@ -62,8 +62,8 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-def refused(done) -> str:
-    assert (done.exit_code, done.stdout) == (2, "")
+def refused(done, status: int = 2) -> str:
+    assert (done.exit_code, done.stdout) == (status, "")
     assert done.stderr.count("\n") == 1
     return done.stderr
 
@@ -151,12 +151,13 @@ def test_a_quiet_cluster_has_nothing_to_replay(monkeypatch):
     cluster = shop()
     cluster.look()
     quiet = Terminal(monkeypatch, SimConnection(cluster.world))
-    assert "nothing came of the last 1 looks" in refused(quiet("replay"))
-    assert "nothing came of the last 1 looks" in refused(quiet("replay", "--last", "3"))
+    assert "nothing came of the last 1 decisions" in refused(quiet("replay"), 3)
+    assert "nothing came of the last 1 decisions" in refused(quiet("replay", "--last", "3"), 3)
 
 
 def test_a_new_cluster_has_no_decision(monkeypatch):
-    assert "no decision of shop is recorded" in refused(Terminal(monkeypatch, SimConnection(empty().world))("replay"))
+    done = Terminal(monkeypatch, SimConnection(empty().world))("replay")
+    assert "no decision of shop is recorded" in refused(done, 3)
 
 
 def test_what_the_archive_has_forgotten_is_said(ask):
@@ -190,7 +191,7 @@ def test_what_cannot_be_read_is_said(ask, grown, content, words):
 
 @pytest.mark.parametrize("name", ["yesterday", "2026-11-16T1", "2026-13-40", "2025-01-01", "2026-11-16T12:02:00.5"])
 def test_an_unknown_decision_is_refused(ask, name):
-    assert f"there is no decision {name}: `nodefleet explain --last 20` lists some" in refused(ask("replay", name))
+    assert f"there is no decision {name}: `nodefleet decisions` lists some" in refused(ask("replay", name), 3)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_a_scenario_that_comes_true_ends_well(tmp_path):
     done = simulate("--scenario", written(tmp_path, expect={"grows": {"at_least": 1}}, compare=[3]))
     assert done.exit_code == 0
     words = " ".join(done.stdout.split())
-    assert "12:06 ▲ 3 → 5" in words
+    assert "12:05 ▲ 3 → 5" in words
     assert "All 1 expectations hold." in words
     assert "Against the fixed fleet of 3 On-Demand workers" in words
     assert "\x1b" not in done.stdout

@@ -86,7 +86,7 @@ def test_one_command_drains_them_with_budgets_respected_and_pods_somewhere_to_go
     cluster.must_live()
     terminal = Terminal(monkeypatch, SimConnection(world))
     cluster.calm(2)
-    assert terminal("drain", *batch, "--by", "ann", "--reason", "batch is retired").exit_code == 0
+    assert terminal("drain", *batch, "--by", "ann", "--reason", "batch is retired", "--yes").exit_code == 0
     cluster.until(lambda: "batch" not in pools(world), ticks=15)
     cluster.calm(3)
     assert set(pools(world)) == {"default"}
@@ -102,7 +102,7 @@ def test_a_drain_that_cannot_go_on_is_told_and_goes_on_when_it_can(monkeypatch):
     more = world.deploy("more", replicas=6, cpu=500)
     world.settle()
     terminal = Terminal(monkeypatch, SimConnection(world))
-    assert terminal("drain", "--all", "--by", "ann").exit_code == 0
+    assert terminal("drain", "--all", "--yes", "--by", "ann").exit_code == 0
     cluster.calm(5)
     assert pools(world).count("batch") == 2
     assert AlertKind.DRAIN_BLOCKED in told(world)
@@ -121,7 +121,7 @@ def test_a_dead_one_is_drained_away_too(monkeypatch):
     world.nodes.silence(world.kube.node_of(silent).name)
     world.person.stop(stopped)
     cluster.calm(5)
-    assert terminal("drain", "--all", "--by", "ann").exit_code == 0
+    assert terminal("drain", "--all", "--yes", "--by", "ann").exit_code == 0
     cluster.until(lambda: world.ec2.machines[silent].ended_at is not None, ticks=10)
     over = timedelta(hours=2)
     cluster.until(lambda: world.ec2.machines[stopped].state.value == "terminated", ticks=over // timedelta(seconds=120))

@@ -178,7 +178,7 @@ def _commands() -> str:
         typed("scale", "default", "--cancel", *ME)
         typed("scale", "default", "99", "--for", "2h", *ME)
         typed("adopt", "--pool", "default", "--all", "--reason", "batch is retired", *ME)
-        typed("drain", "--all", *ME)
+        typed("drain", "--all", "--yes", *ME)
         typed("commands")
         typed("run", "--once")
         return typed.transcript()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
@@ -20,9 +21,9 @@ from nodefleet_tools.backtest.play import Conditions, Run, optimum
 from nodefleet_tools.backtest.suite import ADAPTIVE, BUDGET, PEERS, PRICES, Job, jobs_for, run_all
 from nodefleet_tools.backtest.traces import NOISE, SHARE_OF_MAX, Trace, TraceError, by_minute, read_csv
 from nodefleet_tools.backtest.tuning import CANDIDATES, Days, Tuned, tune
+from nodefleet_tools.cli.outcome import JsonOption, fail, print_json
 from nodefleet_tools.cli.policy_file import policy_or_exit
 
-REFUSED = 2
 _CHUNK = timedelta(days=7)  # of minutes: Prometheus gives no more than 11,000 points at once
 _PATIENCE = timedelta(seconds=60)
 
@@ -49,7 +50,7 @@ def backtest(  # noqa: PLR0917  # each is an option
     budget: Budget = BUDGET,
     usd: Annotated[float, typer.Option("--usd", help="Per node-hour; a t3.small On-Demand by default.")] = 0.0208,
     noise: Annotated[bool, typer.Option(help="Add seeded noise to data coarser than a minute.")] = True,
-    json_: Annotated[Path | None, typer.Option("--json", help="Write everything as JSON to this file.")] = None,
+    as_json: JsonOption = False,
     report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
     jobs: Cores = 2,
 ) -> None:
@@ -67,11 +68,13 @@ def backtest(  # noqa: PLR0917  # each is an option
     wanted += [_of_file(path, load, conditions, best, keep=report is not None) for path in policy or ()]
     runs = _run(wanted, jobs, "Playing policies")
     said = verdict(runs, budget)
-    _show(console, load, runs, usd, said)
-    if json_ is not None:
-        json_.write_text(json.dumps(as_plain(load, runs, usd, said), indent=2, ensure_ascii=False) + "\n")
     if report is not None:
         report.write_text(page(load, runs, conditions, said), encoding="utf-8")
+    if as_json:
+        print_json(as_plain(load, runs, usd, said))
+        return
+    _show(console, load, runs, usd, said)
+    if report is not None:
         console.print(f"Report: {report}", soft_wrap=True)
 
 
@@ -86,6 +89,7 @@ def tune_(  # noqa: PLR0917  # each is an option
     budget: Budget = BUDGET,
     state: Annotated[Path | None, typer.Option("--state", help="Keep what was played here, and go on from it.")] = None,
     jobs: Cores = 2,
+    as_json: JsonOption = False,
 ) -> None:
     """Find the price of a violation that fits your own load.
 
@@ -110,8 +114,10 @@ def tune_(  # noqa: PLR0917  # each is an option
             state.write_text(json.dumps({**known, key: played}))
     found = tune({float(name): each for name, each in played.items() if name != "classic"}, played["classic"], budget)
     if found is None:
-        console.print("Too few days: a choice needs three days to rest on and some more to be scored on.")
-        raise typer.Exit(REFUSED)
+        fail("Too few days: a choice needs three days to rest on and some more to be scored on.")
+    if as_json:
+        print_json({**asdict(found), "budget_pct": budget, "policy": _policy_of(found, nodes)})
+        return
     _show_tuned(console, found, budget, nodes)
 
 
@@ -124,8 +130,7 @@ def _load_or_exit(
 ) -> Trace:
     console = Console(stderr=True, highlight=False)
     if (trace is None) == (prometheus is None):
-        console.print("Give either --trace FILE or --prometheus URL.")
-        raise typer.Exit(REFUSED)
+        fail("Give either --trace FILE or --prometheus URL.")
     try:
         if trace is not None:
             scaled = SHARE_OF_MAX * conditions.most
@@ -133,8 +138,7 @@ def _load_or_exit(
         else:
             load = by_minute(pool, _of_prometheus(prometheus or "", days, pool), noise=0.0, scaled_to=None)
     except (TraceError, OSError) as problem:
-        console.print(str(problem), soft_wrap=True)
-        raise typer.Exit(REFUSED) from problem
+        fail(str(problem))
     for begin, end in load.gaps:
         console.print(f"No data from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}: skipped.")
     return load
@@ -248,7 +252,6 @@ def _show(console: Console, load: Trace, runs: Sequence[Run], usd: float, said: 
 
 
 def _show_tuned(console: Console, found: Tuned, budget: float, nodes: tuple[int, int]) -> None:
-    word = next((word for word, price in PRICES.items() if price == found.price), None)
     console.print(
         f"On {found.days} days, each with what the days before it chose: {found.violation_pct:.2f} % violations "
         f"(budget {budget:g} %) and {found.node_hours:.0f} node-hours; classic {found.classic_violation_pct:.2f} % and "
@@ -257,7 +260,15 @@ def _show_tuned(console: Console, found: Tuned, budget: float, nodes: tuple[int,
         f"{found.within_budget_pct:.0f} % of the draws.\n\nThe policy to adopt:\n",
         soft_wrap=True,
     )
-    price = word or f"{found.price:g}"
+    policy = _policy_of(found, nodes)
+    limits, price = policy["limits"], policy["adaptive"]["price"]
     console.print(
-        f"strategy: adaptive\nlimits: {{min: {nodes[0]}, max: {nodes[1]}}}\nadaptive: {{price: {price}}}", markup=False
+        f"strategy: adaptive\nlimits: {{min: {limits['min']}, max: {limits['max']}}}\nadaptive: {{price: {price}}}",
+        markup=False,
     )
+
+
+def _policy_of(found: Tuned, nodes: tuple[int, int]) -> dict[str, Any]:
+    """A price by its name where the policy has one."""
+    price = next((word for word, price in PRICES.items() if price == found.price), found.price)
+    return {"strategy": "adaptive", "limits": {"min": nodes[0], "max": nodes[1]}, "adaptive": {"price": price}}

@@ -1,4 +1,4 @@
-"""What differs between two policies, or two deployments: single values, by names that an operator knows."""
+"""The differences between two policies or two deployments, value by value."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -50,6 +50,10 @@ def in_short(changes: list[Change]) -> str:
     return some(map(str, changes), "; ", 3) if changes else "nothing"
 
 
+def as_plain(changes: list[Change]) -> list[dict[str, str]]:
+    return [{"setting": each.setting, "before": each.before, "after": each.after} for each in changes]
+
+
 def show(changes: list[Change], console: Console) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ("setting", "before", "after"):
@@ -79,7 +83,7 @@ def _different(before: Any, after: Any, hint: Any) -> Iterator[Change]:
 
 
 def _named(root: Any, keys: Keys) -> str:
-    """The path with what an item is called in place of its number: lists are sorted again more often than renamed."""
+    """The path with what an item is called in place of its number: lists are reordered more often than renamed."""
     text = ""
     for length, key in enumerate(keys, start=1):
         if isinstance(key, int):

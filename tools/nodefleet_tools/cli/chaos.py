@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from nodefleet_tools.cli.outcome import JsonOption, Status, is_json, print_json
 from nodefleet_tools.cli.playing import is_lively
 from nodefleet_tools.sim.chaos.kept import plan_from, text_of
 from nodefleet_tools.sim.chaos.plan import Plan
@@ -18,13 +19,14 @@ from nodefleet_tools.sim.chaos.play import Verdict, play
 from nodefleet_tools.sim.chaos.seeds import verdicts
 from nodefleet_tools.sim.chaos.shortening import Shortening, story
 
-FAILED = 1  # the exit status when something happened that must never happen
+FAILED = Status.FAILED  # something happened that must never happen
 _TOLD = 3  # seeds that are told of in full; the others are named
 _ENOUGH = 20  # seeds that went wrong: there is no use in looking for more
 _LINES = 20  # of progress where no bar can be drawn
 
 
 def chaos(
+    *,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds to play.")] = 200,
     first: Annotated[int, typer.Option("--from", min=0, help="The first of them.")] = 0,
     seed: Annotated[int | None, typer.Option(min=0, help="Play this seed only.")] = None,
@@ -33,17 +35,20 @@ def chaos(
     trace: Annotated[bool, typer.Option(help="With --seed or --plan: everything that happened, in order.")] = False,
     save: Annotated[Path | None, typer.Option(help="With --seed: keep its plan, shortened if it goes wrong.")] = None,
     about: Annotated[str, typer.Option(help="With --save: what went wrong and what was fixed.")] = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Play hours full of faults and check what must always hold.
 
     The status is 1 if something does not.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, stderr=as_json)
     one = plan_from(plan.read_text(encoding="utf-8")) if plan else None if seed is None else Plan.of(seed)
     if one is not None:
         _play_one(one, console, trace=trace, save=save, about=about)
         return
     tally, wrong = _play_all(range(first, first + seeds), jobs, console)
+    if as_json:
+        _print_verdicts(tally, wrong)
     for verdict in wrong[:_TOLD]:
         _tell(verdict, console)
     if len(wrong) > _TOLD:
@@ -57,6 +62,8 @@ def chaos(
 
 def _play_one(plan: Plan, console: Console, *, trace: bool, save: Path | None, about: str) -> None:
     verdict = play(plan)
+    if is_json():
+        _print_verdicts(verdict.figures + Counter(seeds=1), [verdict] if verdict.violations else [])
     if trace:
         for each in verdict.trace:
             console.print(Text(str(each), _style(each.what)))
@@ -94,6 +101,14 @@ def _play_all(seeds: Sequence[int], jobs: int, console: Console) -> tuple[Counte
             if len(wrong) >= _ENOUGH:
                 break
     return tally, wrong
+
+
+def _print_verdicts(tally: Counter[str], wrong: Sequence[Verdict]) -> None:
+    """What people read goes to stderr meanwhile."""
+    plain = [
+        {"seed": each.seed, "violations": [str(found) for found in each.violations] or [each.first]} for each in wrong
+    ]
+    print_json({"holds": not wrong, "figures": dict(tally), "violations": plain})
 
 
 # ── what is said ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
     --cluster, NODEFLEET_CLUSTER     which cluster; needless where NODEFLEET_CLUSTERS names just one
     --table, NODEFLEET_TABLE         the state table
-    --bucket, NODEFLEET_BUCKET       where looks are archived, if anywhere
+    --bucket, NODEFLEET_BUCKET       where decision inputs are archived, if anywhere
     AWS_…                            as boto3 reads them: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL, …
     KUBECONFIG                       how to reach the API server; without it by the deployment's secret, as Lambda does
     PROMETHEUS_URL                   instead of the deployment's; PROMETHEUS_USERNAME and _PASSWORD, or _TOKEN
@@ -12,12 +12,10 @@ A command asks for a connection (see connections) and uses what it needs of it:
     with connected(cluster=cluster, table=table) as connection:
         connection.store.state()
 
-What can be expected to go wrong ends in one message and an exit status, never in a traceback: 2 for what was asked
-wrongly, 1 for what the world refused.
+Expected errors end in one message and an exit status (see outcome), never in a traceback.
 """
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,10 +29,8 @@ from nodefleet.model.serialization import ValidationError
 from nodefleet.model.snapshot import Deployment
 from nodefleet.settings import BUCKET, SECRETS, TABLE, Settings
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.policy_file import REFUSED, problem_list
+from nodefleet_tools.cli.outcome import Status, fail, issue_list, issue_plain
 from nodefleet_tools.cli.surroundings import CLUSTER, InputError, checked, the_cluster
-
-FAILED = 1  # the exit status
 
 ClusterOption = Annotated[
     str, typer.Option("--cluster", envvar=CLUSTER, help="The cluster's name.", show_default=False, metavar="NAME")
@@ -45,7 +41,11 @@ TableOption = Annotated[
 BucketOption = Annotated[
     str,
     typer.Option(
-        "--bucket", envvar=BUCKET, help="Where looks are archived, if anywhere.", show_default=False, metavar="NAME"
+        "--bucket",
+        envvar=BUCKET,
+        help="The archive of decision inputs.",
+        show_default=False,
+        metavar="NAME",
     ),
 ]
 
@@ -79,15 +79,11 @@ def clear_errors(redact: Redactor) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        message, status = str(error), REFUSED
+        fail(redact(str(error)))
     except ValidationError as error:
-        message, status = problem_list("input", error.problems), REFUSED
+        fail(redact(issue_list("input", error.problems)), issues=[issue_plain(each) for each in error.problems])
     except NodeFleetError as error:
-        message, status = str(error), FAILED
-    else:
-        return
-    print(redact(message), file=sys.stderr)
-    raise typer.Exit(status)
+        fail(redact(str(error)), Status.FAILED, kind=type(error).__name__)
 
 
 def connection(

@@ -1,9 +1,7 @@
-"""`nodefleet decide`: what would be decided on an iteration that stands in a file, and why."""
+"""`nodefleet decide`: the decision on an observation in a file, and why."""
 
-import json
-import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -11,7 +9,8 @@ from rich.console import Console
 from nodefleet.engine import decide as engine
 from nodefleet.model.serialization import ValidationError, to_plain
 from nodefleet.policy.cluster import Policy
-from nodefleet_tools.cli.policy_file import REFUSED, STANDARD_INPUT, UnreadableError, policy_or_exit, problem_list
+from nodefleet_tools.cli.outcome import JsonOption, fail, fail_with_issues, print_json
+from nodefleet_tools.cli.policy_file import STANDARD_INPUT, UnreadableError, policy_or_exit
 from nodefleet_tools.cli.show_decision import show
 from nodefleet_tools.observation_file import read_question
 from nodefleet_tools.shorthand import Question
@@ -22,7 +21,7 @@ def decide(
         Path, typer.Argument(help="An observation or its shorthand, YAML or JSON; - reads standard input.")
     ],
     policy: Annotated[Path | None, typer.Option(help="A policy file; without one, the defaults.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The complete decision as JSON, and nothing else.")] = False,
+    as_json: JsonOption = False,
     expand: Annotated[
         bool,
         typer.Option("--expand", help="Only show the complete observation that the shorthand stands for, as JSON."),
@@ -33,14 +32,14 @@ def decide(
     Nothing is changed anywhere.
     """
     if str(file) == str(policy) == STANDARD_INPUT:
-        _refuse("standard input: holds one file; name the observation or the policy by its path")
+        fail("standard input: holds one file; name the observation or the policy by its path")
     question, rules = _question_or_exit(file, policy_or_exit(policy).policy)
     if expand:
-        _print_json(to_plain(question))
+        print_json(to_plain(question))
         return
     decision = engine.decide(question.observation, question.memory, rules)
     if as_json:
-        _print_json(to_plain(decision))
+        print_json(to_plain(decision))
     else:
         show(decision, rules, Console(highlight=False))
 
@@ -50,15 +49,6 @@ def _question_or_exit(file: Path, policy: Policy) -> tuple[Question, Policy]:
     try:
         return read_question(file, policy)
     except UnreadableError as error:
-        _refuse(f"{name}: {error}")
+        fail(f"{name}: {error}")
     except ValidationError as error:
-        _refuse(problem_list(name, error.problems))
-
-
-def _refuse(message: str) -> NoReturn:
-    print(message, file=sys.stderr)
-    raise typer.Exit(REFUSED)
-
-
-def _print_json(plain: object) -> None:
-    print(json.dumps(plain, indent=2, ensure_ascii=False))
+        fail_with_issues(name, error.problems)

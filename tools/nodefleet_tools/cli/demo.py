@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from nodefleet_tools.cli.outcome import JsonOption, Status, print_json
 from nodefleet_tools.cli.playing import is_lively, played_with_progress, write_report
-from nodefleet_tools.cli.show_played import show_lines, show_live, show_summary
-from nodefleet_tools.cli.simulate import FAILED
+from nodefleet_tools.cli.show_played import as_plain, show_lines, show_live, show_summary
 from nodefleet_tools.sim.scenarios.reading import find, read
 
 SCENARIO = "shop-day"
@@ -21,6 +21,7 @@ def demo(
     fast: Annotated[bool, typer.Option("--fast", help="Show the day in ten seconds.")] = False,
     report: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("build/node-fleet-demo.html"),
     seed: Annotated[int | None, typer.Option(help="Another seed: other noise, other boot times.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """See a shop's day in about a minute, in a simulated world.
 
@@ -30,6 +31,10 @@ def demo(
     chosen = read(find(SCENARIO))
     scenario = chosen.scenario if seed is None else replace(chosen.scenario, seed=seed)
     played = played_with_progress(scenario, chosen.traces)
+    if as_json:
+        write_report(played, report)
+        print_json({**as_plain(played), "report": str(report)})
+        raise typer.Exit(Status.DONE if played.holds else Status.FAILED)
     if is_lively(console):
         show_live(played, console, _FAST if fast else _SECONDS)
         console.print()
@@ -41,4 +46,4 @@ def demo(
     console.print(where, soft_wrap=True)
     console.print(Text("Any other day: nodefleet simulate --list", "bright_black"))
     if not played.holds:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(Status.FAILED)

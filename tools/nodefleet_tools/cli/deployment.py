@@ -12,6 +12,7 @@ from nodefleet.errors import NodeFleetError
 from nodefleet.model.serialization import to_plain
 from nodefleet_tools.cli import changes, connect
 from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
+from nodefleet_tools.cli.outcome import JsonOption, Status, fail, note_change, print_json
 from nodefleet_tools.cli.people import YesOption, confirm
 from nodefleet_tools.cli.surroundings import the_cluster
 from nodefleet_tools.cli.waking import woken
@@ -19,6 +20,7 @@ from nodefleet_tools.cli.waking import woken
 
 def show(
     *,
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -29,9 +31,12 @@ def show(
     with connect.connected(cluster=cluster, table=table) as connection:
         found = connection.store.state().deployment
         if found is None:
-            print(f"No deployment of {connection.cluster_id} is stored: see `nodefleet deployment put`.")
-            return
+            message = f"No deployment of {connection.cluster_id} is stored: see `nodefleet deployment put`."
+            fail(message, Status.NOTHING)
         said = {name: value for name, value in to_plain(found, full=True).items() if value}
+        if as_json:
+            print_json(said)
+            return
         print(connection.redact(yaml.safe_dump(said, sort_keys=False, allow_unicode=True)), end="")
 
 
@@ -39,6 +44,7 @@ def put(
     *,
     file: Annotated[Path, typer.Argument(help="A deployment file, YAML or JSON; - reads standard input.")],
     yes: YesOption = False,
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -60,12 +66,15 @@ def put(
         state = connection.store.state()
         changed = changes.deployment_changes(state.deployment, deployment)
         if not changed and state.deployment:
-            print("Nothing changes: the record says the same.")
+            _answer("Nothing changes: the record says the same.", [], as_json=as_json)
             return
-        changes.show(changed, Console(highlight=False))
+        if not as_json:
+            changes.show(changed, Console(highlight=False))
         confirm("Store it?", yes=yes)
         connection.put_deployment(deployment)
-        print(f"The deployment of {deployment.cluster} is stored. {woken(connection)}")
+        stored = f"The deployment of {deployment.cluster} is stored."
+        note_change(stored)
+        _answer(f"{stored} {woken(connection)}", changed, as_json=as_json)
         if deployment.prometheus_secret:
             connection.warn(
                 f"the functions must be allowed to read the secret {deployment.prometheus_secret}: the roles that"
@@ -75,3 +84,10 @@ def put(
             warn_of_homeless(connection, connection.governing().policy, deployment)
         except NodeFleetError as error:
             connection.warn(str(error))
+
+
+def _answer(message: str, changed: list[changes.Change], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"message": message, "changes": changes.as_plain(changed)})
+    else:
+        print(message)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -18,8 +17,9 @@ from nodefleet.errors import NodeFleetError
 from nodefleet.model.serialization import Plain
 from nodefleet.model.snapshot import Deployment
 from nodefleet.settings import SECRETS, SLACK, Settings
-from nodefleet_tools.cli.connect import FAILED, BucketOption, ClusterOption, TableOption, clear_errors
+from nodefleet_tools.cli.connect import BucketOption, ClusterOption, TableOption, clear_errors
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.outcome import JsonOption, Status
 from nodefleet_tools.cli.surroundings import InputError, checked, the_cluster
 from nodefleet_tools.doctor.checks import checks
 from nodefleet_tools.doctor.examine import examine
@@ -49,7 +49,7 @@ class QuietConnection(Connection):
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="All findings as JSON.")] = False,
+    as_json: JsonOption = False,
     cluster: ClusterOption = "",
     table: TableOption = "",
     bucket: BucketOption = "",
@@ -64,7 +64,7 @@ def doctor(
     found = examine((surroundings, *checks(Patient(parts_of(connection)))))
     told = _as_json(found, redact) if as_json else _printed(found, redact)
     if any(each.is_wrong for each in told):
-        raise typer.Exit(FAILED)
+        raise typer.Exit(Status.FAILED)
 
 
 def _connection(cluster: str, table: str, bucket: str, redact: Redactor) -> Connection:

@@ -1,7 +1,5 @@
 """`nodefleet explain`: why it did what it did, and why a given node stays."""
 
-import json
-import sys
 from datetime import timedelta
 from itertools import islice
 from typing import Annotated, NoReturn
@@ -18,8 +16,8 @@ from nodefleet_tools.audit import decisions
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, clear_errors, connected
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.node_story import as_plain, known_nodes, show_story, story_of
+from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
 from nodefleet_tools.cli.people import span
-from nodefleet_tools.cli.policy_file import REFUSED
 from nodefleet_tools.cli.show_record import page_console, show_record, show_table
 
 LOOKS_BACK = timedelta(hours=2)  # for a node, unless --since says otherwise
@@ -30,7 +28,7 @@ def explain(
     node: Annotated[str, typer.Argument(metavar="NODE", help="A node's name: why it stays, or leaves.")] = "",
     last: Annotated[int | None, typer.Option(min=1, help="So many of the last decisions, a line each.")] = None,
     since: Annotated[str, typer.Option(help="How far to look back: 90s, 30m, 2h, 7d.", show_default=False)] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="What was recorded, as JSON.")] = False,
+    as_json: JsonOption = False,
     cluster: ClusterOption = "",
     table: TableOption = "",
 ) -> None:
@@ -38,7 +36,7 @@ def explain(
 
     Without arguments: the last decision, with everything that had a say in it."""
     if node and last:
-        _refuse("either a node or --last: one answer at a time")
+        fail("either a node or --last: one answer at a time")
     with clear_errors(Redactor()):
         back = span(since, "--since") if since else None
     with connected(cluster=cluster, table=table) as connection:
@@ -56,9 +54,9 @@ def explain(
 def _explain_last(connection: Connection, *, as_json: bool) -> None:
     record = next(iter(connection.history.decisions(1)), None)
     if record is None:
-        _nothing(connection, as_json=as_json)
-    elif as_json:
-        _print_json(to_plain(record))
+        _nothing(connection)
+    if as_json:
+        print_json(to_plain(record))
     else:
         show_record(record, _policy(connection), page_console(), connection.clock())
 
@@ -66,28 +64,26 @@ def _explain_last(connection: Connection, *, as_json: bool) -> None:
 def _explain_many(connection: Connection, last: int | None, back: timedelta | None, *, as_json: bool) -> None:
     oldest = connection.clock() - back if back else None
     found = list(islice(decisions(connection.history, oldest=oldest), last))
+    if not found and back:
+        fail(f"No decision was recorded since {oldest:%Y-%m-%d %H:%M:%S} UTC.", Status.NOTHING)
+    if not found:
+        _nothing(connection)
     if as_json:
-        _print_json([to_plain(record) for record in found])
-    elif found:
+        print_json([to_plain(record) for record in found])
+    else:
         show_table(found, page_console())
-    elif back:
-        print(f"No decision was recorded since {oldest:%Y-%m-%d %H:%M:%S} UTC.")
-    else:
-        _nothing(connection, as_json=False)
 
 
-def _nothing(connection: Connection, *, as_json: bool) -> None:
-    if as_json:
-        _print_json(None)
-    else:
-        print(
-            f"No decision of {connection.cluster_id} is recorded. See that its schedule is on (nodefleet doctor),"
-            " or try: nodefleet run --once --dry-run"
-        )
+def _nothing(connection: Connection) -> NoReturn:
+    fail(
+        f"No decision of {connection.cluster_id} is recorded. See that its schedule is on (nodefleet doctor),"
+        " or try: nodefleet run --once --dry-run",
+        Status.NOTHING,
+    )
 
 
 def _policy(connection: Connection) -> Policy:
-    """For how soon the next iteration comes. What was decided stands in the record."""
+    """Only for the time of the next run: the decision itself is in the record."""
     rules = connection.governing()
     if rules.hold:
         connection.warn(rules.news[-1].text)
@@ -104,7 +100,7 @@ def _explain_node(connection: Connection, node: str, back: timedelta, *, as_json
     if story.is_empty:
         _unknown(node, records)
     if as_json:
-        _print_json(as_plain(story))
+        print_json(as_plain(story))
     else:
         show_story(story, Console(highlight=False), now, back)
 
@@ -113,13 +109,4 @@ def _unknown(node: str, records: list[DecisionRecord]) -> NoReturn:
     known = known_nodes(records)
     names = f"known are {some(known, most=_NAMES)}" if known else "none is known"
     more = "; a record of so many nodes names only those that something keeps" if any(r.cut for r in records) else ""
-    _refuse(f"no recent decision, operation or event names a node {node}: {names}{more}")
-
-
-def _refuse(message: str) -> NoReturn:
-    print(message, file=sys.stderr)
-    raise typer.Exit(REFUSED)
-
-
-def _print_json(plain: object) -> None:
-    print(json.dumps(plain, indent=2, ensure_ascii=False))
+    fail(f"no recent decision, operation or event names a node {node}: {names}{more}", Status.NOTHING)

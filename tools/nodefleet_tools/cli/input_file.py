@@ -1,14 +1,12 @@
 """Reading a file that an operator wrote: it is good, or everything that is wrong with it goes to stderr."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import typer
-
 from nodefleet.model.serialization import ValidationError
-from nodefleet_tools.cli.policy_file import REFUSED, STANDARD_INPUT, UnreadableError, problem_list
+from nodefleet_tools.cli.outcome import fail, fail_with_issues
+from nodefleet_tools.cli.policy_file import STANDARD_INPUT, UnreadableError
 
 T = TypeVar("T")
 
@@ -22,8 +20,6 @@ def read_or_exit(path: Path, read: Callable[[Path], T]) -> T:
     try:
         return read(path)
     except UnreadableError as error:
-        message = f"{name_of(path)}: {error}"
+        fail(f"{name_of(path)}: {error}")
     except ValidationError as error:
-        message = problem_list(name_of(path), error.problems)
-    print(message, file=sys.stderr)
-    raise typer.Exit(REFUSED)
+        fail_with_issues(name_of(path), error.problems)

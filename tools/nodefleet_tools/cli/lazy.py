@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from nodefleet_tools.cli.outcome import Status, expect_json, fail, is_json, report_error
+from nodefleet_tools.cli.outcome import Status, expect_json, fail, interrupted, is_json, report_error
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 _EXTRAS = {
@@ -75,6 +75,8 @@ class LazyGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            interrupted()
         except ModuleNotFoundError as error:
             package = (error.name or "").partition(".")[0]
             extra = next((name for name, packages in _EXTRAS.items() if package in packages), None)

@@ -4,10 +4,9 @@ An order is a record in the table, with an event that tells the others. It takes
 woken.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, assert_never
+from typing import Annotated, Any, assert_never
 
 import typer
 from rich.console import Console
@@ -16,7 +15,7 @@ from rich.text import Text
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import Instance, InstanceState
-from nodefleet.model.names import pluralize
+from nodefleet.model.names import pluralize, some
 from nodefleet.model.serialization import kind_of, nearest, to_plain
 from nodefleet.model.snapshot import Adopt, Command, Drain, Pause, Recycle, Scale
 from nodefleet.policy.cluster import Policy
@@ -24,12 +23,22 @@ from nodefleet.policy.pool import Pool
 from nodefleet.ports import State
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.people import ByOption, event, someone, span, worded_span, worded_time
+from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
+from nodefleet_tools.cli.people import (
+    ByOption,
+    YesOption,
+    confirm_destructive,
+    event,
+    someone,
+    span,
+    worded_span,
+    worded_time,
+)
 from nodefleet_tools.cli.surroundings import InputError
 from nodefleet_tools.cli.waking import woken
 
 _ALL = "all pools"
-_A_DAY = "1d"  # what was not possible by then is given up, and the workers are alerted as before
+_A_DAY = "1d"  # a command that was not possible by then is dropped, and the workers raise their alert again
 
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the others.", show_default=False)]
 InstancesArgument = Annotated[list[str] | None, typer.Argument(help="Instance ids.", show_default=False)]
@@ -43,6 +52,7 @@ def pause(
     lasting: ForOption = "",
     reason: ReasonOption = "",
     by: ByOption = "",
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -64,8 +74,8 @@ def pause(
             f" `nodefleet resume{f' {pool}' if pool else ''}` ends it."
         )
         connection.store.order(order, event(connection, AlertKind.PAUSED, text, pool=pool))
-        print(f"Paused {pool or _ALL} {ends}. {woken(connection, policy.interval)}")
-        _show(connection)
+        note_change(f"Paused {pool or _ALL} {ends}.")
+        _answer(connection, f"Paused {pool or _ALL} {ends}. {woken(connection, policy.interval)}", as_json=as_json)
 
 
 def resume(
@@ -74,6 +84,7 @@ def resume(
         str, typer.Argument(help="The pool whose pause ends; else the pause of all.", show_default=False)
     ] = "",
     by: ByOption = "",
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -85,13 +96,14 @@ def resume(
     """
     with connect.connected(cluster=cluster, table=table) as connection:
         found = [it for it in connection.store.state().commands if isinstance(it, Pause) and it.pool == (pool or None)]
-        if not found:
-            print(f"{pool or _ALL}: there is no such pause.")
         for order in found:
             text = f"{someone(by)} resumed {pool or _ALL}, which {order.by} had paused{_because(order.reason)}."
             connection.store.withdraw(order, event(connection, AlertKind.RESUMED, text, pool=pool))
-            print(f"Resumed {pool or _ALL}. {woken(connection)}")
-        _show(connection)
+            note_change(f"Resumed {pool or _ALL}.")
+        message = (
+            f"Resumed {pool or _ALL}. {woken(connection)}" if found else f"{pool or _ALL}: there is no such pause."
+        )
+        _answer(connection, message, as_json=as_json)
 
 
 def scale(
@@ -102,6 +114,7 @@ def scale(
     reason: ReasonOption = "",
     cancel: Annotated[bool, typer.Option("--cancel", help="End the pool's scale command instead.")] = False,
     by: ByOption = "",
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -113,10 +126,10 @@ def scale(
     """
     with connect.connected(cluster=cluster, table=table) as connection:
         if cancel:
-            _cancel(connection, pool, someone(by))
+            message = _cancel(connection, pool, someone(by))
         else:
-            _scale(connection, pool, _order(connection, pool, nodes, lasting, reason, someone(by)))
-        _show(connection)
+            message = _scale(connection, pool, _order(connection, pool, nodes, lasting, reason, someone(by)))
+        _answer(connection, message, as_json=as_json)
 
 
 def adopt(
@@ -127,6 +140,7 @@ def adopt(
     lasting: ForOption = _A_DAY,
     reason: ReasonOption = "",
     by: ByOption = "",
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -149,7 +163,7 @@ def adopt(
         rules = policy.pool(pool) or Pool(name=pool)
         if rules.dry_run:
             connection.warn(f"{pool} is a dry pool: nothing is handed to it before it is not")
-        _dispose(connection, policy, orders, f"handed to pool {pool}")
+        _dispose(connection, policy, orders, f"handed to pool {pool}", as_json=as_json)
 
 
 def drain(
@@ -158,7 +172,9 @@ def drain(
     everything: AllOption = False,
     lasting: ForOption = _A_DAY,
     reason: ReasonOption = "",
+    yes: YesOption = False,
     by: ByOption = "",
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -176,7 +192,9 @@ def drain(
         until = now + span(lasting, "--for")
         chosen = _unowned(connection, policy, instances or [], everything=everything)
         orders = [Drain(instance=each.id, at=now, by=who, reason=reason.strip(), until=until) for each in chosen]
-        _dispose(connection, policy, orders, "drained and removed")
+        if orders:
+            confirm_destructive(f"Drain and remove {some(each.id for each in chosen)}?", yes=yes)
+        _dispose(connection, policy, orders, "drained and removed", as_json=as_json)
 
 
 def recycle(
@@ -185,7 +203,9 @@ def recycle(
     pool: Annotated[str, typer.Option("--pool", help="Every worker of this pool.", metavar="NAME")] = "",
     lasting: ForOption = _A_DAY,
     reason: ReasonOption = "",
+    yes: YesOption = False,
     by: ByOption = "",
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -202,6 +222,8 @@ def recycle(
         now, who = connection.clock(), someone(by)
         until = now + span(lasting, "--for")
         chosen = _owned(connection, policy, instances or [], pool)
+        if chosen:
+            confirm_destructive(f"Replace {some(each.id for each in chosen)}?", yes=yes)
         for each in chosen:
             order = Recycle(instance=each.id, at=now, by=who, reason=reason.strip(), until=until)
             text = (
@@ -209,24 +231,24 @@ def recycle(
                 f" The next run begins; it is given up at {worded_time(until)}."
             )
             connection.store.order(order, event(connection, AlertKind.RECYCLED, text, pool=each.pool))
+            note_change(f"The replacement of {each.id} is ordered.")
         number = pluralize(len(chosen), "worker is", "workers are")
-        print(f"{number} replaced, budgets.removals at a time. {woken(connection, policy.interval)}")
+        message = f"{number} replaced, budgets.removals at a time. {woken(connection, policy.interval)}"
         if any(rules.dry_run for each in chosen if (rules := policy.pool(each.pool))):
             connection.warn("a dry pool: it is decided, and nothing is done")
-        _show(connection)
+        _answer(connection, message, as_json=as_json)
 
 
 def commands(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
     """Show the operator commands in force: pauses and sizes."""
     with connect.connected(cluster=cluster, table=table) as connection:
         if as_json:
-            found = _in_force(connection)
-            print(json.dumps([{"kind": kind_of(type(it)), **to_plain(it, full=True)} for it in found], indent=2))
+            print_json(_plain_commands(connection))
         else:
             _show(connection)
 
@@ -247,7 +269,7 @@ def _order(connection: Connection, pool: str, nodes: int | None, lasting: str, r
     return Scale(pool=pool, nodes=nodes, by=by, reason=reason.strip(), until=until)
 
 
-def _scale(connection: Connection, pool: str, order: Scale) -> None:
+def _scale(connection: Connection, pool: str, order: Scale) -> str:
     policy = _policy(connection, pool)
     rules = policy.pool(pool) or Pool(name=pool)
     least, most = rules.limits.min, rules.limits.max
@@ -262,21 +284,22 @@ def _scale(connection: Connection, pool: str, order: Scale) -> None:
         f" `nodefleet scale {pool} --cancel` ends it."
     )
     connection.store.order(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
-    print(f"{pool} is kept at {size} until {worded_time(order.until)}. {woken(connection, policy.interval)}")
+    note_change(f"{pool} is kept at {size} until {worded_time(order.until)}.")
+    message = f"{pool} is kept at {size} until {worded_time(order.until)}. {woken(connection, policy.interval)}"
     if rules.dry_run:
         connection.warn(f"{pool} is a dry pool: it is decided, and nothing is done")
     if any(isinstance(it, Pause) and it.pool in (None, pool) for it in _in_force(connection)):
         connection.warn(f"{pool} is paused, which outranks this: nothing is scaled before `nodefleet resume`")
+    return message
 
 
-def _cancel(connection: Connection, pool: str, by: str) -> None:
+def _cancel(connection: Connection, pool: str, by: str) -> str:
     found = [it for it in connection.store.state().commands if isinstance(it, Scale) and it.pool == pool]
-    if not found:
-        print(f"{pool}: there is no scale command.")
     for order in found:
         text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{_because(order.reason)})."
         connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
-        print(f"{pool} follows its signals again. {woken(connection)}")
+        note_change(f"{pool} follows its signals again.")
+    return f"{pool} follows its signals again. {woken(connection)}" if found else f"{pool}: there is no scale command."
 
 
 # ── workers that no pool owns ────────────────────────────────────────────────────────────────────────────────────
@@ -323,9 +346,11 @@ def _workers(connection: Connection) -> dict[str, Instance]:
     return {each.id: each for each in connection.cloud.instances() if each.worker and each.state not in over}
 
 
-def _dispose(connection: Connection, policy: Policy, orders: Sequence[Adopt | Drain], what: str) -> None:
+def _dispose(
+    connection: Connection, policy: Policy, orders: Sequence[Adopt | Drain], what: str, *, as_json: bool
+) -> None:
     if not orders:
-        print("Every worker belongs to a pool of the policy: there is nothing to do.")
+        _answer(connection, "Every worker belongs to a pool of the policy: there is nothing to do.", as_json=as_json)
         return
     for order in orders:
         text = (
@@ -334,9 +359,9 @@ def _dispose(connection: Connection, policy: Policy, orders: Sequence[Adopt | Dr
         )
         told = event(connection, AlertKind.HANDED_OVER, text, pool=order.pool if isinstance(order, Adopt) else "")
         connection.store.order(order, told)
+        note_change(f"{order.instance} is {what} by the next run.")
     number = pluralize(len(orders), "worker is", "workers are")
-    print(f"{number} {what} by the next run. {woken(connection, policy.interval)}")
-    _show(connection)
+    _answer(connection, f"{number} {what} by the next run. {woken(connection, policy.interval)}", as_json=as_json)
 
 
 # ── what all of them need ────────────────────────────────────────────────────────────────────────────────────────
@@ -360,6 +385,19 @@ def _policy(connection: Connection, pool: str, *, needed: bool = False) -> Polic
         known = [each.name for each in policy.pools]
         raise InputError(f"there is no pool {pool} in the policy in force: {nearest(pool, known)}")
     return policy
+
+
+def _answer(connection: Connection, message: str, *, as_json: bool) -> None:
+    """What was done, and the commands in force after it."""
+    if as_json:
+        print_json({"message": message, "commands": _plain_commands(connection)})
+    else:
+        print(message)
+        _show(connection)
+
+
+def _plain_commands(connection: Connection) -> list[dict[str, Any]]:
+    return [{"kind": kind_of(type(each)), **to_plain(each, full=True)} for each in _in_force(connection)]
 
 
 def _is_unknown(state: State) -> bool:

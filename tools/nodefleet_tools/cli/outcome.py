@@ -15,13 +15,17 @@ import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
 from enum import IntEnum
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+
+if TYPE_CHECKING:
+    from nodefleet.model.serialization import ValidationIssue
 
 JSON_FLAG = "--json"
 
 _as_json: ContextVar[bool] = ContextVar("as_json", default=False)
+_changes: ContextVar[tuple[str, ...]] = ContextVar("changes", default=())
 
 JsonOption = Annotated[bool, typer.Option(JSON_FLAG, help="Print one JSON document, errors included.")]
 
@@ -38,10 +42,23 @@ def expect_json(arguments: Sequence[str]) -> None:
     """Note whether this invocation asks for JSON. Read from the arguments, because parsing them may fail too."""
     before_operands = list(arguments)[: list(arguments).index("--")] if "--" in arguments else arguments
     _as_json.set(JSON_FLAG in before_operands)
+    _changes.set(())
 
 
 def is_json() -> bool:
     return _as_json.get()
+
+
+def note_change(sentence: str) -> None:
+    """What this command has changed outside this process, for an operator who interrupts it before its end."""
+    _changes.set((*_changes.get(), sentence))
+
+
+def interrupted() -> NoReturn:
+    """Ctrl-C: say what was done before it."""
+    done = _changes.get()
+    said = f"Done before that: {' '.join(done)}" if done else "Nothing was changed."
+    fail(f"Interrupted. {said}", Status.INTERRUPTED, done=list(done))
 
 
 def print_json(plain: Any) -> None:
@@ -59,3 +76,30 @@ def report_error(message: str, status: int, **details: Any) -> None:
         print_json({"error": {"status": int(status), "message": message, **details}})
     else:
         print(message, file=sys.stderr)
+
+
+def fail_with_issues(name: str, issues: "Sequence[ValidationIssue]") -> NoReturn:
+    """End the command because a file or an option is not valid, with everything that is wrong."""
+    fail(issue_list(name, issues), Status.REFUSED, file=name, issues=[issue_plain(each) for each in issues])
+
+
+def issue_list(name: str, issues: "Sequence[ValidationIssue]") -> str:
+    count = f"{len(issues)} problems" if len(issues) > 1 else "1 problem"
+    return "\n".join([f"{name}: {count}", *map(_issue_block, issues)])
+
+
+def issue_plain(issue: "ValidationIssue") -> dict[str, Any]:
+    return {
+        "path": issue.path,
+        "value": None if issue.value is None else str(issue.value),
+        "wrong": issue.wrong,
+        "right": issue.right,
+        "code": issue.code.value,
+    }
+
+
+def _issue_block(issue: "ValidationIssue") -> str:
+    from nodefleet.model.serialization import show_value  # noqa: PLC0415  # most commands end without an issue
+
+    value = "" if issue.value is None else f": {show_value(issue.value)}"
+    return f"\n  {issue.path}{value}\n    wrong: {issue.wrong}\n    right: {issue.right}"

@@ -1,4 +1,4 @@
-"""Who gives an order, what the others are told of it, and in which words times and spans are said."""
+"""The author of an operator command, the event that records it, and the wording of times and durations."""
 
 import getpass
 import os
@@ -35,8 +35,15 @@ def someone(given: str = "") -> str:
     return f"{user}@{socket.gethostname() or 'unknown host'}"
 
 
+def confirm_destructive(question: str, *, yes: bool) -> None:
+    """Ask at a terminal; a script must say --yes."""
+    if not yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InputError(f"{question} There is no terminal to ask at: say --yes")
+    confirm(question, yes=yes)
+
+
 def confirm(question: str, *, yes: bool) -> None:
-    """Only where somebody can answer."""
+    """Ask at a terminal only."""
     if not yes and sys.stdin.isatty() and sys.stdout.isatty():
         typer.confirm(question, abort=True)
 

@@ -1,14 +1,12 @@
 """Plays a scenario for a command: progress on a terminal, the report into a file, errors as one message."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from nodefleet_tools.cli.policy_file import REFUSED
+from nodefleet_tools.cli.outcome import fail
 from nodefleet_tools.report_page import page
 from nodefleet_tools.sim.played import Played
 from nodefleet_tools.sim.playing import play
@@ -44,5 +42,4 @@ def write_report(played: Played, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(page(played), encoding="utf-8")
     except OSError as error:
-        print(f"{path}: the report cannot be written: {error.strerror}", file=sys.stderr)
-        raise typer.Exit(REFUSED) from None
+        fail(f"{path}: the report cannot be written: {error.strerror}")

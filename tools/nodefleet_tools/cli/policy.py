@@ -1,6 +1,5 @@
 """`nodefleet policy`: check a policy file, show what it amounts to, and describe it to editors."""
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ from nodefleet.policy.loading import Loaded
 from nodefleet.policy.pool import Pool
 from nodefleet.policy.walk import Keys, Leaf, leaves, path_of
 from nodefleet_tools.cli.input_file import name_of
+from nodefleet_tools.cli.outcome import JsonOption, issue_plain, print_json
 from nodefleet_tools.cli.policy_file import policy_or_exit
 from nodefleet_tools.cli.reviewing import reviewed_or_exit
 
@@ -27,10 +27,15 @@ _ONE = {unit: unit.removesuffix("s") for unit in ("nodes", "days", "jobs", "pods
 
 def check(
     file: Annotated[Path, typer.Argument(help="A policy file, YAML or JSON; - reads standard input.")],
+    as_json: JsonOption = False,
 ) -> None:
     """Say what a policy does, or everything that is wrong with it."""
     policy = policy_or_exit(file).policy
-    reviewed_or_exit(name_of(file), policy)
+    warnings = reviewed_or_exit(name_of(file), policy)
+    if as_json:
+        pools = [{"pool": pool.name, "summary": summary(pool)} for pool in policy.pools]
+        print_json({"pools": pools, "warnings": [issue_plain(each) for each in warnings]})
+        return
     for pool in policy.pools:
         print(summary(pool))
 
@@ -38,12 +43,12 @@ def check(
 def show(
     file: Annotated[Path | None, typer.Argument(help="A policy file; without one, the defaults.")] = None,
     preset: Annotated[str | None, typer.Option(help=f"Use this preset: {', '.join(PRESETS)}.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole policy as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show every value of a policy: where it comes from and what it is for."""
     loaded = policy_or_exit(file, preset)
     if as_json:
-        print(json.dumps(to_plain(loaded.policy, full=True), indent=2, ensure_ascii=False))
+        print_json(to_plain(loaded.policy, full=True))
         return
     console = Console()
     for heading, keys, parts in _sections(loaded):
@@ -58,9 +63,9 @@ def show(
         console.print()
 
 
-def schema() -> None:
+def schema(as_json: JsonOption = True) -> None:  # noqa: ARG001  # it is JSON anyway
     """Print the JSON Schema of a policy file, for editors."""
-    print(json.dumps(policy_schema(), indent=2, ensure_ascii=False))
+    print_json(policy_schema())
 
 
 def summary(pool: Pool) -> str:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import typer
 import yaml
 
-from nodefleet.model.serialization import IssueCode, Plain, ValidationError, ValidationIssue, show_value
+from nodefleet.model.serialization import IssueCode, Plain, ValidationError, ValidationIssue
 from nodefleet.policy.loading import Loaded, load
 from nodefleet.policy.walk import Keys, path_of
+from nodefleet_tools.cli.outcome import Status, fail, fail_with_issues
 
 STANDARD_INPUT = "-"
-REFUSED = 2  # the exit status
+REFUSED = Status.REFUSED
 _MOST_VALUES = 100_000  # in YAML; a scenario of a busy day has some hundred
 _MOST_YAML = 1 << 20  # characters; PyYAML reads about 100,000 in a second
 _MOST_BYTES = 64 << 20  # an observation of 10,000 nodes is some megabytes of JSON
@@ -37,14 +37,13 @@ def policy_or_exit(path: Path | None, preset: str | None = None) -> Loaded:
     try:
         return read_policy(path, preset)
     except UnreadableError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        fail(f"{name}: {error}")
     except ValidationError as error:
-        print(problem_list(name, error.problems), file=sys.stderr)
-    raise typer.Exit(REFUSED)
+        fail_with_issues(name, error.problems)
 
 
 def read_policy(path: Path | None, preset: str | None = None) -> Loaded:
-    """The policy in a file, or an UnreadableError, or a RefusedError. A preset given here replaces the file's."""
+    """The policy in a file, or an UnreadableError, or a ValidationError. A preset given here replaces the file's."""
     content = parsed(text_of(path), is_json=path.suffix == ".json") if path else Content(data={}, problems=())
     data = content.data
     if preset is not None and isinstance(data, dict | None):
@@ -56,16 +55,6 @@ def read_policy(path: Path | None, preset: str | None = None) -> Loaded:
     if content.problems:
         raise ValidationError(content.problems)
     return loaded
-
-
-def problem_list(name: str, problems: tuple[ValidationIssue, ...]) -> str:
-    count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
-    return "\n".join([f"{name}: {count}", *map(_block, problems)])
-
-
-def _block(problem: ValidationIssue) -> str:
-    value = "" if problem.value is None else f": {show_value(problem.value)}"
-    return f"\n  {problem.path}{value}\n    wrong: {problem.wrong}\n    right: {problem.right}"
 
 
 def text_of(path: Path) -> str:

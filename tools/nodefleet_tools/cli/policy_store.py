@@ -1,6 +1,5 @@
 """`nodefleet policy apply`, `versions` and `rollback`: the policy versions in the table."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from nodefleet.reconcile.policy_source import resolve_policy
 from nodefleet_tools.cli import changes, connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import warn_of_homeless
+from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
 from nodefleet_tools.cli.people import ByOption, YesOption, confirm, event, someone, worded_time
 from nodefleet_tools.cli.policy import summary
 from nodefleet_tools.cli.policy_content import content_or_exit
@@ -37,6 +37,7 @@ def apply(
     file: Annotated[Path, typer.Argument(help="A policy file, YAML or JSON; - reads standard input.")],
     yes: YesOption = False,
     by: ByOption = "",
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -49,7 +50,7 @@ def apply(
     content = content_or_exit(file)
     reviewed_or_exit(content.name, content.loaded.policy)
     with connect.connected(cluster=cluster, table=table) as connection:
-        _put_in_force(connection, content.data, content.loaded.policy, source=someone(by), yes=yes)
+        _put_in_force(connection, content.data, content.loaded.policy, source=someone(by), yes=yes, as_json=as_json)
 
 
 def rollback(
@@ -57,6 +58,7 @@ def rollback(
     number: Annotated[int, typer.Argument(help="The version to go back to.", min=1)],
     yes: YesOption = False,
     by: ByOption = "",
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -72,13 +74,13 @@ def rollback(
             raise InputError(f"there is no policy version {number}: known are {known}")
         data = found[number].data
         source = f"{someone(by)} (back to version {number})"
-        _put_in_force(connection, data, connection.policies.read(data), source=source, yes=yes)
+        _put_in_force(connection, data, connection.policies.read(data), source=source, yes=yes, as_json=as_json)
 
 
 def versions(
     *,
     last: Annotated[int, typer.Option(help="How many, the newest first.", min=1)] = _MOST,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, each with its whole policy.")] = False,
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
@@ -87,7 +89,7 @@ def versions(
         found = connection.history.policies()
         state = connection.store.state()
         if as_json:
-            print(json.dumps([_plain(version) for version in found[:last]], indent=2, ensure_ascii=False))
+            print_json([_plain(version) for version in found[:last]])
             return
         _show(connection, found, last, state.policy.number if state.policy else 0)
         if _waits(state):
@@ -107,13 +109,14 @@ class _Now:
     state: State | None = None
 
 
-def _put_in_force(connection: Connection, data: Any, policy: Policy, *, source: str, yes: bool) -> None:
+def _put_in_force(connection: Connection, data: Any, policy: Policy, *, source: str, yes: bool, as_json: bool) -> None:
     now = _now(connection)
     changed = changes.policy_changes(now.policy or Policy(), policy)
     if not changed and now.version:
-        print(f"Nothing changes: version {now.version} says the same.")
+        _answer(f"Nothing changes: version {now.version} says the same.", now.version, [], as_json=as_json)
         return
-    _show_difference(now, policy, changed)
+    if not as_json:
+        _show_difference(now, policy, changed)
     confirm("Put it in force?", yes=yes)
     number, at = now.number + 1, connection.clock()
     version = PolicyVersion(number=number, source=source, at=at, data=data, digest=digest_of(data))
@@ -123,15 +126,24 @@ def _put_in_force(connection: Connection, data: Any, policy: Policy, *, source: 
         connection.history.apply(version, told)
     except ChangedError as error:
         raise ChangedError(f"{error}. See `nodefleet policy versions`, and try again") from error
-    print(f"Policy version {number} is in force. {woken(connection, policy.interval)}")
+    note_change(f"Policy version {number} is in force.")
+    message = f"Policy version {number} is in force. {woken(connection, policy.interval)}"
+    _answer(message, number, changed, as_json=as_json)
     if now.state and _waits(now.state):
         connection.warn("the stack declares another policy, which the next run puts in this one's place")
     if now.state:
         warn_of_homeless(connection, policy, now.state.deployment)
 
 
+def _answer(message: str, version: int, changed: list[changes.Change], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"message": message, "version": version, "changes": changes.as_plain(changed)})
+    else:
+        print(message)
+
+
 def _now(connection: Connection) -> _Now:
-    """Broken records are no reason not to apply a good policy: that is how they are fixed."""
+    """Broken records are no reason not to apply a good policy: that is how they are repaired."""
     try:
         state = connection.store.state()
     except MalformedError as error:

@@ -15,15 +15,17 @@ from rich.text import Text
 
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.decision import Decision, DecisionRecord
+from nodefleet.model.serialization import to_plain
 from nodefleet.policy.cluster import Policy
 from nodefleet.reconcile.audit import DecisionInput, shorten_decision
 from nodefleet_tools.audit import decisions, record_named
 from nodefleet_tools.cli.connect import BucketOption, ClusterOption, TableOption, connected
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.policy_file import REFUSED, policy_or_exit
+from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
+from nodefleet_tools.cli.policy_file import policy_or_exit
 from nodefleet_tools.cli.show_decision import headline
 from nodefleet_tools.cli.show_record import heading, page_console
-from nodefleet_tools.cli.show_replay import differences, show_differences, show_short
+from nodefleet_tools.cli.show_replay import Difference, differences, show_differences, show_short
 from nodefleet_tools.replaying import (
     NotReplayableError,
     by_another,
@@ -34,7 +36,7 @@ from nodefleet_tools.replaying import (
     save_question,
 )
 
-DIFFERENT = 1  # the exit status
+DIFFERENT = Status.FAILED  # the decision comes out otherwise
 LOOKS_BACK = 5000  # decisions, for those that were kept: about a week of quiet ones
 _CHANGED = (
     "What was asked is the same, so the code decides otherwise than it did, or a default has changed that the policy of"
@@ -52,6 +54,7 @@ class _Asked:
 
 
 def replay(
+    *,
     identity: Annotated[
         str,
         typer.Argument(
@@ -68,6 +71,7 @@ def replay(
     ] = None,
     policy: Annotated[Path | None, typer.Option(help="What would this policy have decided?")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the question as a file for `nodefleet decide`.")] = None,
+    as_json: JsonOption = False,
     cluster: ClusterOption = "",
     table: TableOption = "",
     bucket: BucketOption = "",
@@ -76,21 +80,22 @@ def replay(
 
     Exit status 0: the same; 1: otherwise; 2: it cannot be asked again."""
     if sum(map(bool, (identity, last, file))) > 1:
-        _refuse("name one: a decision's id, --last or --file")
+        fail("name one: a decision's id, --last or --file")
     if last and (policy or save):
-        _refuse("--policy and --save take one decision, not --last")
+        fail("--policy and --save take one decision, not --last")
     other = policy_or_exit(policy).policy if policy else None
     if file:
-        _conclude(_from_file(file), other, save)
+        _conclude(_from_file(file), other, save, as_json=as_json)
         return
     with connected(cluster=cluster, table=table, bucket=bucket) as connection:
         try:
             if last:
-                _replay_many(connection, last)
+                _replay_many(connection, last, as_json=as_json)
             else:
-                _conclude(_from_archive(connection, identity), other, save, connection.clock())
+                asked = _from_archive(connection, identity)
+                _conclude(asked, other, save, connection.clock(), as_json=as_json)
         except NodeFleetError as error:  # status 1 says that it comes out otherwise
-            _refuse(connection.redact(str(error)))
+            fail(connection.redact(str(error)))
 
 
 # ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,9 +105,9 @@ def _from_file(file: Path) -> _Asked:
     try:
         return _Asked(question=question_in(file.read_bytes()))
     except OSError as error:
-        _refuse(f"{file}: cannot be read: {error.strerror}")
+        fail(f"{file}: cannot be read: {error.strerror}")
     except NotReplayableError as error:
-        _refuse(
+        fail(
             f"{file}: {error}. It should be a question as the archive keeps it; one that --save wrote is for"
             " `nodefleet decide FILE --policy FILE`"
         )
@@ -113,14 +118,15 @@ def _from_archive(connection: Connection, identity: str) -> _Asked:
     try:
         return _Asked(question=question_of(record, connection.archive), record=record)
     except NotReplayableError as error:
-        _refuse(f"{record.id}: {error}")
+        fail(f"{record.id}: {error}")
 
 
 def _record(connection: Connection, identity: str) -> DecisionRecord:
     if identity:
         found = record_named(connection.history, identity)
         if found is None:
-            _refuse(f"there is no decision {identity}: `nodefleet explain --last 20` lists some, with their times")
+            known = "`nodefleet decisions` lists some, with their times"
+            fail(f"there is no decision {identity}: {known}", Status.NOTHING)
         return found
     kept, looks = _kept(connection, 1)
     if not kept:
@@ -143,17 +149,22 @@ def _kept(connection: Connection, number: int) -> tuple[list[DecisionRecord], in
 
 def _refuse_empty(connection: Connection, looks: int) -> NoReturn:
     if looks:
-        _refuse(f"nothing came of the last {looks} looks, so only their figures were kept")
-    _refuse(f"no decision of {connection.cluster_id} is recorded")
+        fail(f"nothing came of the last {looks} decisions, so only their figures were kept", Status.NOTHING)
+    fail(f"no decision of {connection.cluster_id} is recorded", Status.NOTHING)
 
 
 # ── what comes out ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _conclude(asked: _Asked, other: Policy | None, save: Path | None, now: datetime | None = None) -> None:
+def _conclude(
+    asked: _Asked, other: Policy | None, save: Path | None, now: datetime | None = None, *, as_json: bool
+) -> None:
     console, again = page_console(), decided(asked.question)
     if save:
         _save(asked.question, save)
+    if as_json:
+        _conclude_as_json(asked, again, other)
+        return
     if asked.record and now:
         console.print(Text(heading(asked.record, now), "bold"))
     if other:
@@ -165,6 +176,25 @@ def _conclude(asked: _Asked, other: Policy | None, save: Path | None, now: datet
         show_short(again, console)
         console.print(Text("A file does not say what was decided then, so there is nothing to compare this with."))
     if not same:
+        raise typer.Exit(DIFFERENT)
+
+
+def _conclude_as_json(asked: _Asked, again: Decision, other: Policy | None) -> None:
+    """`same` is null where there is nothing to compare with."""
+    same: bool | None = None
+    found: tuple[Difference, ...] = ()
+    if other:
+        theirs = decided(by_another(asked.question, other))
+        found = differences(again, theirs)
+        again, same = theirs, not found
+    elif asked.record:
+        same = is_same(asked.record, again)
+        if not same:
+            found = differences(asked.record.decision, shorten_decision(again)[0] if asked.record.cut else again)
+    plain = [{"pool": each.pool, "what": each.what, "then": each.first, "now": each.second} for each in found]
+    identity = asked.record.id if asked.record else None
+    print_json({"id": identity, "same": same, "differences": plain, "decision": to_plain(again)})
+    if same is False:
         raise typer.Exit(DIFFERENT)
 
 
@@ -211,10 +241,16 @@ _OTHERWISE = ("bold yellow", "otherwise; replay it by its id to see what differs
 _NOT_ASKED = "dim"
 
 
-def _replay_many(connection: Connection, number: int) -> None:
+def _replay_many(connection: Connection, number: int, *, as_json: bool) -> None:
     records, looks = _kept(connection, number)
     if not records:
         _refuse_empty(connection, looks)
+    if as_json:
+        again = [(record.id, _verdict(record, connection)) for record in records]
+        print_json([{"id": each, "same": style == _SAME[0], "said": said} for each, (style, said) in again])
+        if any(style == _OTHERWISE[0] for _, (style, _) in again):
+            raise typer.Exit(DIFFERENT)
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("id", "decided", "again"):
         table.add_column(column, no_wrap=column == "id", overflow="fold")
@@ -231,7 +267,7 @@ def _replay_many(connection: Connection, number: int) -> None:
     if _OTHERWISE[0] in styles:
         raise typer.Exit(DIFFERENT)
     if styles == {_NOT_ASKED}:
-        _refuse("none of these can be decided again")
+        fail("none of these can be decided again")
 
 
 def _verdict(record: DecisionRecord, connection: Connection) -> tuple[str, str]:
@@ -242,14 +278,9 @@ def _verdict(record: DecisionRecord, connection: Connection) -> tuple[str, str]:
     return _SAME if is_same(record, decided(question)) else _OTHERWISE
 
 
-def _refuse(message: str) -> NoReturn:
-    print(message, file=sys.stderr)
-    raise typer.Exit(REFUSED)
-
-
 def _save(question: DecisionInput, file: Path) -> None:
     try:
         policy = save_question(question, file)
     except OSError as error:
-        _refuse(f"{file}: cannot be written: {error.strerror}")
+        fail(f"{file}: cannot be written: {error.strerror}")
     print(f"Saved. Ask it with: nodefleet decide {file} --policy {policy}", file=sys.stderr)

@@ -1,6 +1,5 @@
 """`nodefleet report`: the week in figures, as operators hear of it on Mondays, whenever they want to know."""
 
-import json
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from enum import Enum
@@ -23,6 +22,7 @@ from nodefleet.reporting.weekly import PoolReport, WeeklyReport, weekly_report
 from nodefleet.reporting.weekly_text import headline, lines, plain
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.outcome import JsonOption, print_json
 
 _WIDEST = 110
 
@@ -34,7 +34,7 @@ class Week(Enum):
 
 def report(
     week: Annotated[Week, typer.Option(help="The last one that is over, or the one that is running.")] = Week.LAST,
-    as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    as_json: JsonOption = False,
     cluster: ClusterOption = "",
     table: TableOption = "",
 ) -> None:
@@ -44,7 +44,7 @@ def report(
     with connected(cluster=cluster, table=table) as connection:
         found = _report(connection, week)
     if as_json:
-        print(json.dumps(as_plain(found), indent=2, ensure_ascii=False))
+        print_json(as_plain(found))
         return
     terminal = Console()
     print(plain(found, min(terminal.width, _WIDEST) if terminal.is_terminal else _WIDEST))

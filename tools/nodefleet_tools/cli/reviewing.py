@@ -1,18 +1,18 @@
-"""What a review of a policy finds, told in a terminal: problems end the command, warnings do not."""
+"""The review of a policy at the terminal: problems end the command, warnings do not."""
 
 import sys
 
-import typer
-
+from nodefleet.model.serialization import ValidationIssue
 from nodefleet.policy.cluster import Policy
-from nodefleet_tools.cli.policy_file import REFUSED, problem_list
+from nodefleet_tools.cli.outcome import fail_with_issues, is_json
 from nodefleet_tools.policy_review import review
 
 
-def reviewed_or_exit(name: str, policy: Policy) -> None:
+def reviewed_or_exit(name: str, policy: Policy) -> tuple[ValidationIssue, ...]:
+    """The warnings of the review, which are printed already, or the end with status 2."""
     found = review(policy)
     if found.problems:
-        print(problem_list(name, found.problems), file=sys.stderr)
-        raise typer.Exit(REFUSED)
-    for each in found.warnings:
+        fail_with_issues(name, found.problems)
+    for each in found.warnings if not is_json() else ():
         print(f"Warning: {each.path}: {each.value}: {each.wrong}. To fix it: {each.right}.", file=sys.stderr)
+    return found.warnings

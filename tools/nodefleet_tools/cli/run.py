@@ -21,10 +21,10 @@ from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
 from nodefleet_tools.cli.looks import Looks
+from nodefleet_tools.cli.outcome import JsonOption, Status, fail, note_change
 from nodefleet_tools.cli.overlay import Overlay
 from nodefleet_tools.cli.people import span, worded_span
 from nodefleet_tools.cli.policy_content import PolicyContent, content_or_exit
-from nodefleet_tools.cli.policy_file import REFUSED
 from nodefleet_tools.cli.runs import Runs, require_right_clock
 from nodefleet_tools.cli.stopping import StoppedError, stopping
 from nodefleet_tools.cli.surroundings import KUBECONFIG, PROMETHEUS_URL, InputError, the_cluster
@@ -44,7 +44,7 @@ def run(
         Path | None, typer.Option(help="Where the cluster's parts are, instead of the table's record.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write and change nothing anywhere.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per iteration.")] = False,
+    as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
     bucket: connect.BucketOption = "",
@@ -66,9 +66,9 @@ def run(
       nodefleet run --loop --interval 60s --json
     """
     if once == loop:
-        _refuse("give --once for one run, or --loop for one every two minutes")
+        fail("give --once for one run, or --loop for one every two minutes")
     if interval and once:
-        _refuse("--interval goes with --loop")
+        fail("--interval goes with --loop")
     rules = content_or_exit(policy) if policy else None
     parts = deployment_or_exit(deployment, the_cluster(cluster, os.environ)) if deployment else None
     with connect.connected(
@@ -93,6 +93,8 @@ def _run(
     require_right_clock(connection, in_force)
     _introduce(connection, in_force, rules, every if loop else None, dry_run=dry_run)
     make = _maker(connection, looks, _version(rules, connection), deployment, dry_run=dry_run)
+    if not dry_run:
+        note_change("Steps that the run had begun are in the table: the next run resumes them.")
     with stopping(connection.sleep) as stop:
         runs = Runs(connection=connection, policy=in_force, parts=make, looks=looks, stop=stop)
         if not loop:
@@ -100,6 +102,8 @@ def _run(
                 runs.one()
             except NodeFleetError as error:
                 looks.failed(error)
+                if as_json:  # the object is the error: a stream ends with a line, not with a document
+                    raise typer.Exit(Status.FAILED) from error
                 raise
             except StoppedError:
                 _say(f"Ended by {stop.asked} after an iteration; the lease is let go.")
@@ -107,7 +111,7 @@ def _run(
         runs.many(every)
     _say(runs.summary())
     if runs.last_failed:
-        raise typer.Exit(connect.FAILED)
+        raise typer.Exit(Status.FAILED)
 
 
 # ── before it starts ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -208,8 +212,3 @@ def _maker(
 
 def _say(message: str) -> None:
     print(message, file=sys.stderr)
-
-
-def _refuse(message: str) -> None:
-    print(message, file=sys.stderr)
-    raise typer.Exit(REFUSED)

@@ -1,10 +1,9 @@
 """`nodefleet simulate`: any day of a cluster, played by the shipped loop in a simulated world, with its checks."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -12,14 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from nodefleet.model.serialization import ValidationError
+from nodefleet_tools.cli.outcome import JsonOption, Status, fail, fail_with_issues, print_json
 from nodefleet_tools.cli.playing import played_with_progress, write_report
-from nodefleet_tools.cli.policy_file import REFUSED, UnreadableError, parsed, policy_or_exit, problem_list, text_of
+from nodefleet_tools.cli.policy_file import UnreadableError, parsed, policy_or_exit, text_of
 from nodefleet_tools.cli.show_played import as_plain, show_marks, show_summary
 from nodefleet_tools.sim.scenarios.reading import Read, find, read, shipped
 from nodefleet_tools.sim.scenarios.tracing import with_trace
 from nodefleet_tools.sim.traces import UnreadableTraceError, read_trace
 
-FAILED = 1  # the exit status when an expectation does not hold
+FAILED = Status.FAILED  # an expectation does not hold
 
 
 def simulate(
@@ -29,7 +29,7 @@ def simulate(
         Path | None, typer.Option(help="A CSV (timestamp,value) in place of the first service's load.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Another seed: other noise, other boot times.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON, and nothing else.")] = False,
+    as_json: JsonOption = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report with plots to this file.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="Only list the scenarios that are shipped.")] = False,
 ) -> None:
@@ -39,7 +39,7 @@ def simulate(
     """
     console = Console(highlight=False)
     if list_:
-        _list(console)
+        _list(console, as_json=as_json)
         return
     chosen = _read_or_exit(scenario, policy, trace)
     if seed is not None:
@@ -64,31 +64,30 @@ def _read_or_exit(name: str, policy: Path | None, trace: Path | None) -> Read:
     try:
         found = read(find(name))
     except UnreadableError as error:
-        _refuse(f"{name}: {error}")
+        fail(f"{name}: {error}")
     except ValidationError as error:
-        _refuse(problem_list(name, error.problems))
+        fail_with_issues(name, error.problems)
     if policy is not None:
         policy_or_exit(policy)
         data = parsed(text_of(policy), is_json=policy.suffix == ".json").data
         found = replace(found, scenario=replace(found.scenario, policy=data or {}))
     if trace is not None:
         if not found.scenario.services:
-            _refuse(f"{name}: has no service whose load the trace could take the place of")
+            fail(f"{name}: has no service whose load the trace could take the place of")
         try:
             found = with_trace(found, str(trace), read_trace(trace))
         except UnreadableTraceError as error:
-            _refuse(f"{trace}: {error}")
+            fail(f"{trace}: {error}")
     return found
 
 
-def _list(console: Console) -> None:
+def _list(console: Console, *, as_json: bool) -> None:
+    known = {name: " ".join(read(path).scenario.about.split()) for name, path in shipped().items()}
+    if as_json:
+        print_json([{"scenario": name, "about": about} for name, about in known.items()])
+        return
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="bold")
-    for name, path in shipped().items():
-        table.add_row(name, Text(" ".join(read(path).scenario.about.split())))
+    for name, about in known.items():
+        table.add_row(name, Text(about))
     console.print(table)
-
-
-def _refuse(message: str) -> NoReturn:
-    print(message, file=sys.stderr)
-    raise typer.Exit(REFUSED)
