@@ -391,7 +391,7 @@ def test_a_clock_that_goes_wrong_fails_the_run_and_not_the_loop(terminal):
     cluster.world.clock.after(60, lambda: setattr(session, "ahead", timedelta(minutes=1)))
     cluster.world.clock.after(200, lambda: setattr(session, "ahead", None))
     done = at("run", "--loop")
-    assert "This run failed: This instance's clock is 60 s behind AWS's" in done.stderr
+    assert "This run failed: This machine's clock is 60 s behind AWS's" in done.stderr
     assert "3 runs, 1 failed" in done.stderr
 
 
