@@ -346,7 +346,7 @@ def test_the_adaptive_strategy_gets_the_load_minute_by_minute_in_one_query():
     assert [each.path for each in server[0].asked if each.query == "load"] == ["/api/v1/query_range"]
 
 
-def test_only_the_minutes_that_are_not_known_are_asked_for():
+def test_only_the_newest_known_minute_and_those_after_it_are_asked_for():
     asked = []
 
     class Recording(PrometheusClient):
@@ -360,8 +360,8 @@ def test_only_the_minutes_that_are_not_known_are_asked_for():
         for known in (None, {"web": after(-240)}, {"web": after(-90 * 86400)}, {"web": NOON}):
             gauges.read(policy, after(20), SOON, known)
     history = timedelta(days=7, hours=8)
-    assert [begin for begin, _ in asked] == [NOON - history + timedelta(minutes=1), after(-180), NOON - history]
-    assert {end for _, end in asked} == {NOON}
+    assert [begin for begin, _ in asked] == [after(20) - history, after(-220), after(20) - history, after(20)]
+    assert {end for _, end in asked} == {after(20)}  # the last value is as fresh as can be
     assert history / timedelta(minutes=1) < 11_000  # Prometheus refuses more points
 
 

@@ -12,16 +12,18 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Bound, Decision, KeepReason, KeptNode, Overruled, PoolDecision, Rank, Side
 from nodefleet.model.fleet import Count, Phase
 from nodefleet.model.inventory import InstanceState, InstanceType
+from nodefleet.model.names import Metric
 from nodefleet.model.operations import Assign, SendAlert, Uncordon
 from nodefleet.model.readings import Missing, PoolReadings, Reading
 from nodefleet.model.serialization import to_plain
-from nodefleet.model.state import Level, Memory
+from nodefleet.model.state import AdaptiveMemory, Level, Memory, PoolMemory
 from nodefleet.policy.cluster import Policy
 from nodefleet.reconcile.audit import (
     LARGEST,
     DecisionInput,
     bill,
     figures,
+    forecast_metrics,
     is_eventful,
     make_record,
     mean,
@@ -329,3 +331,30 @@ def test_the_line_names_every_pool_and_says_which_is_dry():
 def test_machines_without_a_price_are_counted_apart(catalog, usd, unpriced):
     costs = bill(look(3, catalog=catalog))
     assert (costs.hourly_usd, costs.unpriced) == (usd, unpriced)
+
+
+# ── the grade of the forecast ────────────────────────────────────────────────────────────────────────────────────
+
+
+def graded(**pools):
+    memory = Memory(pools={name: PoolMemory(adaptive=each) for name, each in pools.items()})
+    return replace(given(CALM, WEB), memory=memory)
+
+
+def test_the_grade_of_the_forecasts_is_that_of_the_worst_and_promises_add_up():
+    decision = graded(
+        default=AdaptiveMemory(skill=30.0, promised=1.5, violated=2.0),
+        web=AdaptiveMemory(skill=12.0, promised=0.5, violated=0.0),
+    )
+    assert dict(forecast_metrics(decision)) == {
+        Metric.FORECAST_SKILL: 12.0,
+        Metric.VIOLATIONS_PROMISED: 2.0,
+        Metric.VIOLATIONS_SEEN: 2.0,
+    }
+    assert figures(two_pools(), decision)["default.forecast_skill"] == 30.0
+
+
+def test_a_forecast_that_was_not_graded_yet_has_no_skill_and_the_classic_strategy_no_metric():
+    assert Metric.FORECAST_SKILL not in dict(forecast_metrics(graded(web=AdaptiveMemory())))
+    assert "web.forecast_skill" not in figures(two_pools(), graded(web=AdaptiveMemory()))
+    assert dict(forecast_metrics(given(CALM, WEB))) == {}

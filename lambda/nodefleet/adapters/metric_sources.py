@@ -107,8 +107,8 @@ class Sources:
         for pool in policy.pools:
             query = for_pool(pool.queries.load, pool.name)
             if pool.strategy == "adaptive" and self._prometheus and isinstance(query, str):
-                begin = max(known.get(pool.name, now - LOAD_HISTORY) + _MINUTE, now - LOAD_HISTORY)
-                yield _load(self._prometheus, pool.name, query, (_whole(begin), _whole(now)), deadline)
+                begin = _first_minute(known.get(pool.name), now)
+                yield _load(self._prometheus, pool.name, query, (begin, now), deadline)
 
     def _of_aws(self, policy: Policy, now: datetime) -> Iterator[_Asking]:
         sources = [source for pool in policy.pools for source in pool.readings.values()]
@@ -231,7 +231,7 @@ def _load(
     def ask() -> _Answers:
         begin, end = between
         left = timedelta(seconds=deadline - time.monotonic())
-        got = prometheus.ask_range(query, begin, end, left) if begin <= end else ()
+        got = prometheus.ask_range(query, begin, end, left)
         return no_answer(got) if isinstance(got, Missing) else _Answers(load={pool: got})
 
     def no_answer(_: Missing) -> _Answers:
@@ -240,9 +240,11 @@ def _load(
     return _Asking("Prometheus", ask, no_answer)
 
 
-def _whole(at: datetime) -> datetime:
-    """The minute that it is in."""
-    return at.replace(second=0, microsecond=0)
+def _first_minute(known: datetime | None, now: datetime) -> datetime:
+    """The first time to read: whole minutes before `now`, so that the last value is as fresh as can be. The newest
+    known minute is read again: an iteration some seconds later sees more of it."""
+    unknown = min(now - known, LOAD_HISTORY) if known else LOAD_HISTORY
+    return now - max(0, unknown // _MINUTE) * _MINUTE
 
 
 def _queue_metrics(sqs: SqsQueues | None, url: str, attributes: Sequence[str], now: datetime) -> _Asking:

@@ -148,6 +148,9 @@ WITHIN_A_RUN: dict[Metric, Several] = {
     Metric.SCHEDULED_RUNS: Several.SUM,
     Metric.API_SERVER_AWAY: Several.LAST,
     Metric.EC2_AWAY: Several.LAST,
+    Metric.FORECAST_SKILL: Several.LAST,
+    Metric.VIOLATIONS_PROMISED: Several.LAST,
+    Metric.VIOLATIONS_SEEN: Several.LAST,
 }
 
 

@@ -78,6 +78,9 @@ class Metric(Enum):
     SCHEDULED_RUNS = "ScheduledRuns"
     API_SERVER_AWAY = "ApiServerUnavailable"
     EC2_AWAY = "Ec2Unavailable"
+    FORECAST_SKILL = "ForecastSkill"
+    VIOLATIONS_PROMISED = "ViolationsPromised"
+    VIOLATIONS_SEEN = "ViolationsSeen"
 
 
 METRIC_INFO: dict[Metric, MetricInfo] = {
@@ -111,6 +114,19 @@ METRIC_INFO: dict[Metric, MetricInfo] = {
         unit=MetricUnit.COUNT, says="1 while the API server does not answer", opt_in=True
     ),
     Metric.EC2_AWAY: MetricInfo(unit=MetricUnit.COUNT, says="1 while EC2 does not answer", opt_in=True),
+    Metric.FORECAST_SKILL: MetricInfo(
+        unit=MetricUnit.PERCENT,
+        says="`strategy: adaptive`: by how much the forecast errs less than the last value does",
+        opt_in=True,
+    ),
+    Metric.VIOLATIONS_PROMISED: MetricInfo(
+        unit=MetricUnit.COUNT,
+        says="`strategy: adaptive`: decisions of the last two days that the forecast expected to end in a violation",
+        opt_in=True,
+    ),
+    Metric.VIOLATIONS_SEEN: MetricInfo(
+        unit=MetricUnit.COUNT, says="`strategy: adaptive`: decisions of the last two days that did", opt_in=True
+    ),
 }
 
 

@@ -41,10 +41,13 @@ class StoredForecaster:
 class AdaptiveMemory:
     forecaster: StoredForecaster | None = None
     calm: int = 0  # decisions in a row that found a scale-down worth it
-    decided_at: datetime | None = None  # the last scheduled decision: looks soon after it may only grow the fleet
+    decided_at: datetime | None = None  # the last scheduled decision: requeued iterations may only grow the fleet
     promised: float = 0.0  # Σ of the chances of a violation that decisions accepted, fading over days …
-    violated: float = 0.0  # … and how often it came so
-    due: tuple[tuple[float, ...], ...] = ()  # (minute, chance, nodes) of promises whose time has not come
+    violated: float = 0.0  # … and how often a violation followed
+    due: tuple[tuple[float, ...], ...] = ()  # (minute, chance) of promises whose time has not come
+    skill: float | None = None  # percent by which the best forecaster's loss is below that of the last value
+    joins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # "type zone" → seconds of the last joins
+    booting: tuple[str, ...] = ()  # instances that were booting at the last iteration
 
 
 # ── memory of decisions ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ Otherwise the figures are all that is kept: ten thousand pods are not written do
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from nodefleet.model.actions import ExecutedAction
 from nodefleet.model.decision import Action, Decision, DecisionRecord, KeepReason, PoolDecision
 from nodefleet.model.inventory import InstanceState, Market
+from nodefleet.model.names import Metric
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading
 from nodefleet.model.serialization import from_plain, to_plain
@@ -178,10 +179,22 @@ def figures(seen: Observation, decision: Decision) -> Mapping[str, float]:
         if graded:
             promised, violated = round(graded.promised, 2), round(graded.violated, 2)
             found |= {f"{name}.violations_promised": promised, f"{name}.violations_seen": violated}
+            found |= {} if graded.skill is None else {f"{name}.forecast_skill": graded.skill}
     costs = bill(seen)
     if costs:
         found |= {"hourly_usd": round(costs.hourly_usd, 4), "spot_percent": round(costs.spot_percent, 1)}
     return found
+
+
+def forecast_metrics(decision: Decision) -> Iterator[tuple[Metric, float]]:
+    """The grade of the forecasts: of the worst pool that has one, and the promises of all pools together."""
+    graded = [kept for pool in decision.pools if (kept := decision.memory.pool(pool.pool).adaptive)]
+    skills = [each.skill for each in graded if each.skill is not None]
+    if skills:
+        yield Metric.FORECAST_SKILL, min(skills)
+    if graded:
+        yield Metric.VIOLATIONS_PROMISED, sum(each.promised for each in graded)
+        yield Metric.VIOLATIONS_SEEN, sum(each.violated for each in graded)
 
 
 def mean(seen: Observation, decision: Decision, name: str) -> float | None:

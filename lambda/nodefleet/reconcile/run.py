@@ -19,7 +19,7 @@ from nodefleet.model.readings import Missing
 from nodefleet.model.state import Level
 from nodefleet.policy.cluster import Burst, Policy
 from nodefleet.ports import Lease, LeaseHeld, Runtime
-from nodefleet.reconcile.audit import LEVELS, MAJOR, bill, figures, mean, sentence
+from nodefleet.reconcile.audit import LEVELS, MAJOR, bill, figures, forecast_metrics, mean, sentence
 from nodefleet.reconcile.cycle import CycleResult, reconcile_once
 from nodefleet.reconcile.policy_source import resolve_policy
 
@@ -175,6 +175,8 @@ def _report(parts: Runtime, came: CycleResult, looks: int, started: datetime) ->
     if costs:
         telemetry.metric(Metric.HOURLY_COST, costs.hourly_usd)
         telemetry.metric(Metric.SPOT_SHARE, costs.spot_percent)
+    for metric, value in forecast_metrics(decision):
+        telemetry.metric(metric, value)
     at_max = any(over.by == BoundSource.MAX for pool in decision.pools for over in pool.overruled)
     telemetry.metric(Metric.AT_MAX, float(at_max))
     telemetry.line(

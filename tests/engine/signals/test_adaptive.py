@@ -229,3 +229,35 @@ def test_only_an_unhappy_memory_objects(vote, becomes):
 def test_a_saturated_pool_at_max_stays_there():
     decision = decided(seen(-7200, nodes=10, cpu=100.0, past=history(-7200, load=lambda _: 9.9)))
     assert only(decision).target == 10
+
+
+def test_the_forecast_reaches_as_far_as_nodes_took_to_join():
+    memory = decided(seen(-7200, past=history(-7200))).memory
+    kept = memory.pool("default").adaptive
+    slow = replace(kept, joins={"t3.small a": (285, 290, 280)})
+    memory = replace(memory, pools={"default": replace(memory.pool("default"), adaptive=slow)})
+    decision = decided(seen(-7080), memory)
+    assert "at 10:06" in " ".join(only(decision).votes)  # 10:02 and 285 s
+    assert "a launched node serves after 5 min" in only(decision).votes[-1]
+
+
+def test_a_requeued_iteration_acts_on_a_fresher_reading_of_the_same_minute():
+    first = decided(seen(-7200, past=history(-7200)))
+    assert only(first).action is Action.HOLD
+    fresher = (Reading(3.9, after(-7180)),)
+    second = decided(seen(-7180, cpu=97, past=fresher), first.memory)
+    assert only(second).action is Action.GROW
+    stale = decided(seen(-7180, cpu=60), first.memory)
+    assert only(stale).action is Action.HOLD
+    kept, before = (each.memory.pool("default").adaptive.forecaster for each in (second, first))
+    assert kept.load == before.load  # a fresher value is for this decision only
+
+
+def test_the_grade_says_how_much_better_than_the_last_value_the_forecast_is():
+    decision = decided(seen(-180, past=history(-180)))
+    kept = decision.memory.pool("default").adaptive
+    assert kept.skill > 20
+    assert f"{kept.skill:.0f} % better than the last value" in only(decision).votes[-1]
+    new = decided(seen(-180))
+    assert new.memory.pool("default").adaptive.skill is None
+    assert "better" not in only(new).votes[-1]

@@ -17,7 +17,7 @@ from enum import IntEnum
 from math import erfc, exp, log1p, sqrt
 from operator import mul
 
-from nodefleet.engine.forecast.history import COUNT, RECENT, UNIT, LoadHistory, features
+from nodefleet.engine.forecast.history import COUNT, MISSING, RECENT, UNIT, LoadHistory, encode, features
 
 # ── learning rates ───────────────────────────────────────────────────────────────────────────────────────────────────
 # The figures by which the forecaster learns. They are the same for every pool: nothing here is fitted to one load.
@@ -299,21 +299,32 @@ class Forecaster:
         if minute % self.learning.solve_every == 0 and self.learned >= self.learning.least:
             self.coefficients = self.regression.solve(self.learning.ridge, (COUNT, RECENT))
 
-    def outlook(self) -> Outlook | None:
-        """The forecasts after the newest minute; none if its reading is missing."""
+    def outlook(self, fresher: float | None = None) -> Outlook | None:
+        """The forecasts after the newest minute; none if its reading is missing. `fresher`: a later reading of that
+        minute, which counts for these forecasts if it is higher, and is not learned."""
         minute = self.history.last
         if minute is None:
             return None
         made = self.pending[-1] if self.pending and self.pending[-1].minute == minute else None
-        single = made.single if made else self._single(minute)
+        if fresher is not None and self.history.values[-1] < encode(fresher) < MISSING:
+            single = self._with_last(fresher, minute)
+        else:
+            single = made.single if made else self._single(minute)
         if single is None:
             return None
         mixed, votes = self._mix(single)
         return Outlook(minute=minute, mixed=mixed, votes=votes, errors=self.errors, learning=self.learning)
 
+    def _with_last(self, load: float, minute: int) -> tuple[tuple[float, ...], ...] | None:
+        """The forecasts as if the newest minute had this load."""
+        values = self.history.values
+        learned, values[-1] = values[-1], encode(load)
+        single = self._single(minute)
+        values[-1] = learned
+        return single
+
     def is_rising(self) -> bool:
-        """The newest minute is above the mean of the last three: worth another iteration before the next scheduled
-        run."""
+        """The newest minute is above the mean of the last three: worth a decision before the next scheduled one."""
         minute = self.history.last
         now = None if minute is None else self.history.at(minute)
         level = None if minute is None else self.history.mean(minute - 2, minute + 1)

@@ -1,8 +1,8 @@
 """`strategy: adaptive`: a forecast of the load and the price of a violation instead of CPU thresholds.
 
-Growth is a floor like that of any other signal, in one step. Shrinking needs the consent of the others as ever; this
-signal says how many nodes it could do without. Between two scheduled decisions (a requeued look while load rises) it
-may only grow the fleet.
+A scale-up is a floor like that of any other signal, in one step. A scale-down needs the votes of the other signals as
+ever; this signal says how many nodes it could do without. A requeued iteration, between two scheduled decisions while
+load rises, may only grow the fleet.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from math import ceil, expm1
 from nodefleet.engine.context import Cached, PoolContext
 from nodefleet.engine.forecast.forecaster import FORECASTERS, Forecaster, ForecastWindow, Learning, Outlook
 from nodefleet.engine.forecast.history import DAY, WEEK
+from nodefleet.engine.forecast.join_time import expected_join, learn_joins
 from nodefleet.engine.forecast.sizing import Prices, Sizes, is_close, size
 from nodefleet.engine.forecast.storage import restore, store
 from nodefleet.engine.signals.vote import (
@@ -33,19 +34,30 @@ from nodefleet.policy.pool import Pool
 
 SIGNAL = BoundSource.ADAPTIVE.value
 _MINUTE = timedelta(minutes=1)
-_BRIDGED = 3  # minutes: readings of scheduled runs are two apart, and what lies between was hardly different
-_FADING = 0.999  # of what was promised, each decision: about two days
+_BRIDGED = 3  # minutes: readings of scheduled runs are two apart, and the load between them was hardly different
+_FADING = 0.999  # of the promises, each decision: about two days
 _USUAL = 15  # minutes on either side: the usual load at a time of day
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecasted:
-    """What the forecast says, what has to be remembered, and whether the load rises."""
+    """The vote of the forecast, what the next iteration needs, and whether the load rises."""
 
     opinion: SignalVote
     memory: AdaptiveMemory | None
     is_rising: bool = False
     grade: str = ""  # of the forecast, by itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """The sizes that the forecast is worth, with what the sentences about them need."""
+
+    outlook: Outlook
+    sizes: Sizes
+    join: timedelta  # until a node launched now serves
+    announced: tuple[int, str] | None  # nodes that an announced event needs, and the sentence that says so
+    requeued: bool
 
 
 def is_adaptive(pool: Pool) -> bool:
@@ -57,54 +69,60 @@ def minute_of(at: datetime) -> int:
 
 
 def evaluate(ctx: PoolContext) -> Forecasted:
-    """The opinion on this pool's load. Without a CPU reading the fleet must not shrink, and nothing is learned."""
-    before = ctx.before.adaptive or AdaptiveMemory()
+    """The vote on this pool's load. Without a CPU reading the fleet must not shrink, and no load is learned."""
+    before = learn_joins(ctx.before.adaptive or AdaptiveMemory(), ctx.workers, ctx.seen.at)
     match ctx.cpu:
         case Missing(cause) | Cached(_, cause):
-            return Forecasted(opinion=_as_vote(Unreadable(f"CPU unknown: {cause}")), memory=ctx.before.adaptive)
+            return Forecasted(opinion=_as_vote(Unreadable(f"CPU unknown: {cause}")), memory=before)
         case Reading() as cpu:
             return _evaluate(ctx, cpu, before)
 
 
 def _evaluate(ctx: PoolContext, cpu: Reading, before: AdaptiveMemory) -> Forecasted:
-    rules, learning = ctx.pool.adaptive, learning_of(ctx.pool, ctx.policy)
+    rules = ctx.pool.adaptive
+    join = expected_join(before.joins, ctx.pool, _zones(ctx))
+    learning = learning_of(join, ctx.policy)
     stored = restore(before.forecaster, learning) if before.forecaster else None
     forecaster = stored or Forecaster(learning)
-    learn(forecaster, (*ctx.readings.load, Reading(cpu.value / 100 * ctx.look.covered, cpu.at)))
-    outlook = forecaster.outlook()
+    readings = (*ctx.readings.load, Reading(cpu.value / 100 * ctx.look.covered, cpu.at))
+    learn(forecaster, readings)
+    outlook = forecaster.outlook(_fresher(forecaster, readings))
     if outlook is None:
         memory = replace(before, forecaster=store(forecaster), calm=0)
         return Forecasted(
             opinion=_as_vote(WithinThresholds("no reading of this minute to forecast from")), memory=memory
         )
     requeued = before.decided_at is not None and ctx.seen.at - before.decided_at < 0.75 * ctx.policy.interval
-    capacity, least, most = ctx.look.capacity, ctx.pool.limits.min, ctx.most
     prices = replace(Prices(), violation=rules.node_minutes)
+    without_headroom = max(0, ctx.look.capacity - rules.headroom)
     sizes = size(
         outlook,
-        capacity=max(0, capacity - rules.headroom),
-        least=min(least, most),
-        most=most,
+        capacity=without_headroom,
+        least=min(ctx.pool.limits.min, ctx.most),
+        most=ctx.most,
         limit=rules.limit / 100,
         prices=prices,
         saturated=cpu.value >= 100 * learning.saturated,
         requeued=requeued,
     )
-    announced = _announced_nodes(
-        rules.events, forecaster, ctx.seen.at, rules.limit / 100, rules.join + ctx.policy.interval
-    )
-    vote, calm = _vote(ctx, outlook, sizes, before.calm, announced, requeued=requeued)
-    memory = replace(before, forecaster=store(forecaster), calm=calm)
+    announced = _announced_nodes(rules.events, forecaster, ctx.seen.at, rules.limit / 100, join + ctx.policy.interval)
+    outcome = _Outcome(outlook=outlook, sizes=sizes, join=join, announced=announced, requeued=requeued)
+    vote, calm = _vote(ctx, outcome, before.calm)
+    memory = replace(before, forecaster=store(forecaster), calm=calm, skill=skill(forecaster))
     if not requeued:
-        memory = _grade_promises(memory, ctx, cpu, sizes, vote, outlook)
-    opinion = SignalVote(signal=SIGNAL, vote=vote)
-    rising = forecaster.is_rising() and is_close(sizes, max(0, capacity - rules.headroom), prices)
-    return Forecasted(opinion=opinion, memory=memory, is_rising=rising, grade=grade(memory, outlook))
+        memory = _grade_promises(memory, ctx, cpu, outcome, vote)
+    rising = forecaster.is_rising() and is_close(sizes, without_headroom, prices)
+    return Forecasted(opinion=_as_vote(vote), memory=memory, is_rising=rising, grade=grade(memory, outlook))
 
 
-def learning_of(pool: Pool, policy: Policy) -> Learning:
-    """The figures of learning that depend on the policy."""
-    return Learning(join=max(1, ceil(pool.adaptive.join / _MINUTE)), interval=max(1, round(policy.interval / _MINUTE)))
+def _zones(ctx: PoolContext) -> frozenset[str]:
+    target = next((each for each in ctx.seen.targets if each.pool == ctx.pool.name), None)
+    return frozenset(target.subnets) if target else frozenset()
+
+
+def learning_of(join: timedelta, policy: Policy) -> Learning:
+    """The parameters of learning that depend on the pool and its policy."""
+    return Learning(join=max(1, ceil(join / _MINUTE)), interval=max(1, round(policy.interval / _MINUTE)))
 
 
 def learn(forecaster: Forecaster, load: Sequence[Reading]) -> None:
@@ -117,61 +135,56 @@ def learn(forecaster: Forecaster, load: Sequence[Reading]) -> None:
         forecaster.observe(minute, reading.value)
 
 
-def _vote(
-    ctx: PoolContext,
-    outlook: Outlook,
-    sizes: Sizes,
-    calm: int,
-    announced: tuple[int, str] | None,
-    *,
-    requeued: bool,
-) -> tuple[Vote, int]:
+def _fresher(forecaster: Forecaster, readings: Sequence[Reading]) -> float | None:
+    """The highest reading of the minute that was learned last. An iteration some seconds after that one sees a newer
+    value of the same minute; only a rise matters, because a requeued iteration may only grow the fleet."""
+    newest = forecaster.history.last
+    return max((each.value for each in readings if minute_of(each.at) == newest), default=None)
+
+
+def _vote(ctx: PoolContext, found: _Outcome, calm: int) -> tuple[Vote, int]:
     """The vote, and for how many decisions in a row a scale-down has been worth it."""
-    rules, capacity = ctx.pool.adaptive, ctx.look.capacity
-    expected = _describe_chances(outlook, sizes, capacity - rules.headroom, rules.limit, ctx)
+    rules, capacity, sizes, announced = ctx.pool.adaptive, ctx.look.capacity, found.sizes, found.announced
     spare = f", {rules.headroom} more as headroom" if rules.headroom else ""
     up = None if sizes.up is None else sizes.up + rules.headroom
     if announced and announced[0] > max(capacity, up or 0):
         return ScaleUp(nodes=min(announced[0], ctx.most), reason=announced[1]), 0
     if up is not None and up > capacity:
-        return ScaleUp(nodes=min(up, ctx.most), reason=f"{capacity} → {up}: {expected(sizes.up or up)}{spare}"), 0
+        reason = f"{capacity} → {up}: {_describe_chances(ctx, found, sizes.up)}{spare}"
+        return ScaleUp(nodes=min(up, ctx.most), reason=reason), 0
     if announced and announced[0] >= capacity:
         return WithinThresholds(announced[1]), 0
-    if requeued:
-        return WithinThresholds(
-            f"{expected(None)}; fewer are looked at every {ctx.policy.interval.total_seconds():.0f} s"
-        ), calm
+    expected = _describe_chances(ctx, found)
+    if found.requeued:
+        every = f"{ctx.policy.interval.total_seconds():.0f} s"
+        return WithinThresholds(f"{expected}; scale-down is decided every {every}"), calm
     if sizes.down is None:
-        return WithinThresholds(expected(None)), 0
+        return WithinThresholds(expected), 0
     if ctx.count.booting:
-        return WithinThresholds(f"{expected(None)}; a node is booting"), 0
+        return WithinThresholds(f"{expected}; a node is booting"), 0
     down = max(sizes.down + rules.headroom, announced[0] if announced else 0)
     if down >= capacity:
-        return WithinThresholds(expected(None)), 0
-    reason = f"{capacity} → {down}: {_describe_shortfall(sizes, down - rules.headroom, outlook)}{spare}"
+        return WithinThresholds(expected), 0
+    reason = f"{capacity} → {down}: {_describe_shortfall(found, down - rules.headroom)}{spare}"
     if calm + 1 < rules.waits:
         return BelowThreshold(f"{reason}, {calm + 1} of {rules.waits} readings"), calm + 1
     return ScaleDownOk(reason=reason, down=capacity - down), calm + 1
 
 
-def _describe_chances(outlook: Outlook, sizes: Sizes, nodes: int, limit: float, ctx: PoolContext):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    """The sentence of the chances, for a number of nodes to compare with or none."""
-    at = ctx.seen.at + ctx.pool.adaptive.join
+def _describe_chances(ctx: PoolContext, found: _Outcome, other: int | None = None) -> str:
+    """The chance that the present nodes do not suffice, beside that of another number of nodes."""
+    sizes, nodes = found.sizes, ctx.look.capacity - ctx.pool.adaptive.headroom
     now = sizes.now[max(0, min(nodes, len(sizes.now) - 1))]
-
-    def sentence(other: int | None) -> str:
-        also = "" if other is None else f", {_percent(sizes.now[other])} with {other}"
-        load = expm1(outlook.mixed[ForecastWindow.LEVEL])
-        return (
-            f"{_percent(now)} chance that {nodes} nodes exceed {limit:g} % at {at:%H:%M}{also}"
-            f" (load {load:.1f} expected)"
-        )
-
-    return sentence
+    also = "" if other is None else f", {_percent(sizes.now[other])} with {other}"
+    load = expm1(found.outlook.mixed[ForecastWindow.LEVEL])
+    return (
+        f"{_percent(now)} chance that {nodes} nodes exceed {ctx.pool.adaptive.limit:g} % at "
+        f"{ctx.seen.at + found.join:%H:%M}{also} (load {load:.1f} expected)"
+    )
 
 
-def _describe_shortfall(sizes: Sizes, nodes: int, outlook: Outlook) -> str:
-    learning = outlook.learning
+def _describe_shortfall(found: _Outcome, nodes: int) -> str:
+    sizes, learning = found.sizes, found.outlook.learning
     return (
         f"{_percent(sizes.soon[nodes])} chance that {nodes} nodes fall short within {learning.soon} min,"
         f" {_percent(sizes.later[nodes])} within {learning.later} min"
@@ -183,9 +196,10 @@ def _percent(chance: float) -> str:
 
 
 def _grade_promises(
-    memory: AdaptiveMemory, ctx: PoolContext, cpu: Reading, sizes: Sizes, vote: Vote, outlook: Outlook
+    memory: AdaptiveMemory, ctx: PoolContext, cpu: Reading, found: _Outcome, vote: Vote
 ) -> AdaptiveMemory:
-    """What was promised is compared with what came, and the present promise is kept for its time."""
+    """Compare the promises whose time has come with the reading, and keep the present promise for its time."""
+    outlook, sizes = found.outlook, found.sizes
     came = [promise for promise in memory.due if promise[0] <= outlook.minute]
     waiting = tuple(promise for promise in memory.due if promise[0] > outlook.minute)
     violated = cpu.value > ctx.pool.adaptive.limit
@@ -200,11 +214,23 @@ def _grade_promises(
     )
 
 
+def skill(forecaster: Forecaster) -> float | None:
+    """By how many percent the best forecaster's loss of the last hours is below that of the last value; None before
+    the first forecast was graded. Zero means that the history of this load helps nothing."""
+    losses = dict(zip(FORECASTERS, forecaster.grades()[ForecastWindow.LEVEL], strict=True))
+    last = losses["last"]
+    return round(100 * (1 - min(losses.values()) / last), 1) if last > 0 else None
+
+
 def grade(memory: AdaptiveMemory, outlook: Outlook) -> str:
-    """Who has the vote, and how promises compare with what came."""
+    """Which forecaster has the vote, how much better than the last value it is, and whether the promises hold."""
     votes = zip(FORECASTERS, outlook.votes[ForecastWindow.LEVEL], strict=True)
     shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in votes)
-    return f"votes: {shares}; violations promised {memory.promised:.1f}, seen {memory.violated:.0f}"
+    better = "" if memory.skill is None else f"; {memory.skill:.0f} % better than the last value"
+    return (
+        f"votes: {shares}{better}; violations promised {memory.promised:.1f}, seen {memory.violated:.0f}; "
+        f"a launched node serves after {outlook.learning.join} min"
+    )
 
 
 def _announced_nodes(
