@@ -53,19 +53,28 @@ def failing(day) -> set[str]:
     return {check.what for check in day.checks if not check.holds}
 
 
+def policy_of(name: str, **changes: object) -> dict:
+    return {**read(find(name)).scenario.policy, **changes}
+
+
 def test_without_its_announcement_the_release_storm_keeps_jobs_waiting():
-    assert {"success", "p99 wait"} <= failing(changed("release-storm", events=()))
+    unannounced = policy_of("release-storm", adaptive={})
+    assert {"success", "p99 wait"} <= failing(changed("release-storm", policy=unannounced))
 
 
-def test_without_its_history_the_morning_spike_keeps_jobs_waiting():
-    assert {"p99 wait", "violation"} <= failing(changed("morning-spike", history=None))
+def test_by_the_classic_rules_and_without_urgent_runs_the_morning_spike_keeps_jobs_waiting():
+    classic = policy_of("morning-spike", strategy="classic")
+    assert {"p99 wait", "violation"} <= failing(
+        changed("morning-spike", policy=classic, history=None, urgent_runs=False)
+    )
 
 
-def test_without_spare_nodes_and_urgent_runs_the_failover_keeps_jobs_waiting():
-    scenario = read(find("region-failover")).scenario
-    tight = {**scenario.policy, "limits": {"min": 5, "max": 48}}
-    short = changed("region-failover", policy=tight, cluster=replace(scenario.cluster, workers=5), urgent_runs=False)
-    assert "violation" in failing(short)
+def test_without_headroom_and_urgent_runs_the_failover_keeps_jobs_waiting():
+    tight, few = (
+        policy_of("region-failover", headroom={}),
+        replace(read(find("region-failover")).scenario.cluster, workers=5),
+    )
+    assert "violation" in failing(changed("region-failover", policy=tight, cluster=few, urgent_runs=False))
 
 
 def test_with_a_fleet_that_may_not_grow_the_flash_sale_fails():

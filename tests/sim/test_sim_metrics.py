@@ -155,3 +155,48 @@ def test_the_autoscaler_of_pods_follows_the_demand_up_at_once_and_down_slowly():
     assert service.workload.replicas >= 10
     world.advance(600)
     assert service.workload.replicas == 1
+
+
+# ── the load by minute ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+ADAPTIVE = Policy(pools=(Pool(strategy="adaptive"),))
+
+
+def test_the_adaptive_strategy_reads_busy_nodes_minute_by_minute():
+    world = busy(policy=ADAPTIVE)
+    world.advance(600)
+    got = read(world).load
+    assert [each.at for each in got] == [world.now - timedelta(minutes=ago) for ago in range(len(got) - 1, -1, -1)]
+    assert got[-1].value == pytest.approx(2 * 0.28)
+    assert [each.at for each in read(world, known={"default": world.now - timedelta(minutes=2)}).load] == [
+        each.at for each in got[-3:]
+    ]
+
+
+def test_the_running_minute_has_its_newest_value():
+    world = busy(policy=ADAPTIVE)
+    world.advance(90)
+    newest = read(world, known={"default": world.now}).load
+    assert [each.at for each in newest] == [world.now]
+
+
+def test_a_jump_shows_in_the_load_within_two_minutes():
+    world = busy(use=0.1, policy=ADAPTIVE)
+    world.advance(300)
+    world.controllers.named("shop").traits.cpu_use = 0.9
+    world.advance(120)
+    assert read(world).load[-1].value == pytest.approx(2 * 0.48)
+
+
+def test_a_cpu_that_is_missing_has_no_load_and_the_classic_strategy_asks_for_none():
+    world = busy(policy=ADAPTIVE)
+    world.prometheus.missing["default", "cpu"] = "timeout"
+    assert read(world).load == read(busy()).load == ()
+
+
+def test_a_cpu_that_the_test_fixes_is_the_load_too():
+    world = busy(policy=ADAPTIVE)
+    world.prometheus.fixed["default", "cpu"] = lambda: 80.0
+    world.advance(300)
+    assert read(world).load[-1].value == pytest.approx(1.6)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import fsum, isnan
+from statistics import fmean
 
 from nodefleet.model.inventory import Node
 from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
@@ -23,6 +24,8 @@ from nodefleet_tools.sim.kubelets import Kubelets
 
 SCRAPE = 30.0  # seconds
 WINDOW = timedelta(minutes=5)
+_LOAD_WINDOW = 4  # scrapes: two minutes, as in the shipped query of the load
+_LOAD_MINUTES = 7 * 1440 + 480  # as many as the shipped adapter asks for
 _SYSTEM_CPU = 0.03  # of a node, for the kubelet and the system
 _SYSTEM_MEMORY = 0.2
 _PERCENT = 100.0
@@ -45,6 +48,33 @@ class _Series:
         return (after - before) / (last - first).total_seconds()
 
 
+class LoadHistory:
+    """One pool's busy nodes, minute by minute. The newest reading belongs to the running minute."""
+
+    def __init__(self) -> None:
+        self.minutes: deque[Reading] = deque(maxlen=_LOAD_MINUTES)
+        self._recent: deque[float] = deque(maxlen=_LOAD_WINDOW)
+
+    def add(self, load: float, at: datetime) -> None:
+        self._recent.append(load)
+        if self.minutes and _minute(self.minutes[-1].at) == _minute(at):
+            self.minutes.pop()
+        self.minutes.append(Reading(fmean(self._recent), at))
+
+    def since(self, known: datetime | None) -> tuple[Reading, ...]:
+        """The newest known minute and those after it, oldest first."""
+        found: list[Reading] = []
+        for reading in reversed(self.minutes):
+            if known is not None and _minute(reading.at) < _minute(known):
+                break
+            found.append(reading)
+        return tuple(reversed(found))
+
+
+def _minute(at: datetime) -> int:
+    return int(at.timestamp()) // 60
+
+
 @dataclass(frozen=True, slots=True)
 class _Use:
     """What one running pod uses of its node: shares of it, times how much its kind uses now."""
@@ -63,6 +93,7 @@ class Prometheus:
         self.missing: dict[tuple[str, str], str] = {}  # (pool, reading or "cpu", "memory", "nodes") → cause
         self.silent: set[str] = set()  # nodes that are fine, but whose exporter does not answer
         self.scraped_at: datetime | None = None
+        self.load: dict[str, LoadHistory] = {}  # by pool
         self._clock = clock
         self._kube = kube
         self._kubelets = kubelets
@@ -93,6 +124,14 @@ class Prometheus:
             if not series.samples:
                 del self._series[name]
         self._sampled = {key: measure() for key, measure in {**self.fixed, **self.custom}.items()}
+        for pool in {*self._up.values()}:
+            self.load.setdefault(pool, LoadHistory()).add(self._busy_nodes(pool, targets), now)
+
+    def _busy_nodes(self, pool: str, targets: Iterable[Node]) -> float:
+        """Mean CPU × nodes that answered the scrape."""
+        nodes = [node for node in targets if node.pool == pool]
+        fixed = self._sampled.get((pool, "cpu"))
+        return fsum(self.use(node)[0] for node in nodes) if fixed is None else fixed / _PERCENT * len(nodes)
 
     def use(self, node: Node) -> tuple[float, float]:
         """The shares of CPU and memory that are in use on a node now."""
@@ -114,8 +153,10 @@ class Prometheus:
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def readings(self, pool: Pool) -> PoolReadings:
+    def readings(self, pool: Pool, known: datetime | None = None) -> PoolReadings:
+        """`known`: up to when the load was learned from, for `strategy: adaptive`."""
         name = pool.name
+        adaptive = pool.strategy == "adaptive" and (name, "cpu") not in self.missing and name in self.load
         rates = {node: rate for node, rate in self._rates(name) if rate is not None}
         memory = [self._series[node].samples[-1][2] for node, of in self._up.items() if of == name]
         return PoolReadings(
@@ -123,6 +164,7 @@ class Prometheus:
             memory=self._sample(name, "memory", _mean(memory)),
             nodes=self._sample(name, "nodes", float(len(memory)) if memory else None),
             custom={reading: self._sample(name, reading, None) for reading in pool.readings},
+            load=self.load[name].since(known) if adaptive else (),
             idle={node: _PERCENT * (1 - rate) for node, rate in sorted(rates.items())},
         )
 
@@ -160,14 +202,14 @@ class SimGauges:
         policy: Policy,
         now: datetime,  # noqa: ARG002  # the port's
         within: timedelta,  # noqa: ARG002  # the port's
-        known: Mapping[str, datetime] | None = None,  # noqa: ARG002  # the port's: without a history the reading is learned from
+        known: Mapping[str, datetime] | None = None,
     ) -> Mapping[str, PoolReadings]:
         cause = self._outage()
         lacks = {pool.name: cause or self._prometheus.lacks(pool, policy.trust.stale_after) for pool in policy.pools}
         self._run.unread = {name: why for name, why in lacks.items() if why}
         if cause:
             return {pool.name: _nothing(pool, cause) for pool in policy.pools}
-        return {pool.name: self._prometheus.readings(pool) for pool in policy.pools}
+        return {pool.name: self._prometheus.readings(pool, (known or {}).get(pool.name)) for pool in policy.pools}
 
 
 def _nothing(pool: Pool, cause: str) -> PoolReadings:

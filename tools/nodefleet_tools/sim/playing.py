@@ -21,6 +21,7 @@ from nodefleet.reconcile.emergency_drain import drain_interrupted
 from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.figures import figures
 from nodefleet_tools.sim.hooks import KilledError
+from nodefleet_tools.sim.metrics import LoadHistory
 from nodefleet_tools.sim.pending_watch import PendingWatch
 from nodefleet_tools.sim.played import Fixed, Played
 from nodefleet_tools.sim.recording import Recorder
@@ -52,14 +53,16 @@ def play(scenario: Scenario, *, traces: Mapping[str, Points] | None = None, prog
 def stage_with_history(
     scenario: Scenario, traces: Mapping[str, Points] | None = None, progress: Progress | None = None
 ) -> Stage:
-    """The world before its start, with the load profile that the days before it would have left."""
+    """The world before its start, with the load profile and the samples in Prometheus that the days before left."""
     tell = progress or (lambda _what, _done: None)
-    profile = _history(scenario, traces, tell) if scenario.history else ()
+    before = _history(scenario, traces, tell)
     scene = stage(scenario, traces=traces)
-    if profile:
+    if before:
+        profile, load = before
         pool = scene.world.policy.pools[0].name
         memory = Memory(pools={pool: PoolMemory(profile=profile)})
         scene.world.table.put("journal", "", LoopState(memory=memory))
+        scene.world.prometheus.load.update(load)
     return scene
 
 
@@ -165,11 +168,14 @@ def _fixed(scenario: Scenario, traces: Mapping[str, Points] | None, nodes: int, 
     return Fixed(nodes=nodes, usd=found.usd, violation_minutes=found.violation_minutes, room=room)
 
 
-def _history(scenario: Scenario, traces: Mapping[str, Points] | None, tell: Progress) -> tuple[HourLoad, ...]:
-    """The hour-of-day profile that the days before would have left: their load, measured and learned as a run does."""
+def _history(
+    scenario: Scenario, traces: Mapping[str, Points] | None, tell: Progress
+) -> tuple[tuple[HourLoad, ...], Mapping[str, LoadHistory]] | None:
+    """What the days before would have left: the hour-of-day profile, measured and learned as a run does, and the load
+    minute by minute in Prometheus."""
     before = scenario.history
     if before is None:
-        return ()
+        return None
     begins = scenario.starts - before.days * _DAY
     scene = stage(scenario, traces=traces, fixed=before.workers, at=begins)
     world = scene.world
@@ -185,7 +191,7 @@ def _history(scenario: Scenario, traces: Mapping[str, Points] | None, tell: Prog
 
     world.clock.every(world.policy.interval.total_seconds(), learn)
     _advance(world, scenario.starts, lambda done: tell("the days before", done))
-    return profile
+    return profile, world.prometheus.load
 
 
 def _advance(world: World, until: datetime, done: Callable[[float], None]) -> None:
