@@ -69,12 +69,11 @@ def test_by_the_classic_rules_and_without_urgent_runs_the_morning_spike_keeps_jo
     )
 
 
-def test_without_headroom_and_urgent_runs_the_failover_keeps_jobs_waiting():
-    tight, few = (
-        policy_of("region-failover", headroom={}),
-        replace(read(find("region-failover")).scenario.cluster, workers=5),
-    )
-    assert "violation" in failing(changed("region-failover", policy=tight, cluster=few, urgent_runs=False))
+def test_by_the_classic_rules_without_headroom_and_urgent_runs_the_failover_keeps_jobs_waiting():
+    scenario = read(find("region-failover")).scenario
+    bare = policy_of("region-failover", strategy="classic", headroom={})
+    few = replace(scenario.cluster, workers=5)
+    assert "violation" in failing(changed("region-failover", policy=bare, cluster=few, urgent_runs=False))
 
 
 def test_with_a_fleet_that_may_not_grow_the_flash_sale_fails():
