@@ -220,14 +220,15 @@ def _record_now(store: Store, known: Deployment) -> Deployment:
 
 
 def _gauges(deployment: Deployment) -> MetricSources:
-    from nodefleet.adapters.aws.metrics import CloudWatchMetrics, SqsQueues  # noqa: PLC0415
-    from nodefleet.adapters.metric_sources import Sources  # noqa: PLC0415
+    from nodefleet.adapters.sources.logins import SourceLogins  # noqa: PLC0415
+    from nodefleet.adapters.sources.read import Sources  # noqa: PLC0415
+    from nodefleet.adapters.sources.registry import adapters  # noqa: PLC0415
 
     common = shared_clients()
+    logins = SourceLogins(common.secrets, settings().source_secrets(deployment.cluster))
     return Sources(
         prometheus=_prometheus(deployment),
-        sqs=SqsQueues(lambda: common.session.client("sqs")),
-        cloudwatch=CloudWatchMetrics(lambda: common.session.client("cloudwatch")),
+        adapters=adapters(common.session.client, logins, common.present.warn, may_change=True),
         warn=common.present.warn,
     )
 

@@ -32,6 +32,10 @@ class Settings:
         """Where a cluster's Kubernetes login is, if its deployment does not say so."""
         return f"{self.secrets}/{cluster}/kubernetes"
 
+    def source_secrets(self, cluster: str) -> str:
+        """The folder of the logins that readings of a cluster's policy name."""
+        return f"{self.secrets}/{cluster}/sources"
+
 
 def settings_in(environment: Mapping[str, str]) -> Settings:
     def value(name: str) -> str:

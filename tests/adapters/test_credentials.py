@@ -1,6 +1,6 @@
 import pytest
 
-from nodefleet.adapters.credentials import ApiLogin, MetricsLogin, SlackHook
+from nodefleet.adapters.credentials import ApiLogin, GithubLogin, MetricsLogin, RedisLogin, SlackHook
 from nodefleet.errors import MisconfiguredError
 from support.sentences import is_phrase
 
@@ -17,6 +17,9 @@ HOOK = "https://hooks.slack.com/services/T000/B000/abcdef"
         MetricsLogin(username="ana", password=WORD),
         MetricsLogin(token=WORD),
         SlackHook(url=f"https://hooks.slack.com/services/T000/B000/{WORD}"),
+        RedisLogin(username="ana", password=WORD),
+        GithubLogin(token=WORD),
+        GithubLogin(app_id="1", installation_id="2", private_key=WORD),
     ],
 )
 def test_no_login_shows_its_secret(login):
@@ -68,6 +71,13 @@ def test_messages_go_nowhere_else(url):
         (MetricsLogin, {"token": "t", "username": "ana"}, "token and username are both there: only one can be used"),
         (MetricsLogin, {"token": "a b"}, "token has characters that no HTTP header can carry"),
         (MetricsLogin, {"username": "a:b", "password": "p"}, "username has a colon"),
+        (RedisLogin, {"password": ""}, "password is empty"),
+        (RedisLogin, {"password": "p", "ca": "MIIB"}, "ca is not a certificate in PEM form"),
+        (GithubLogin, {}, "app_id and installation_id and private_key missing"),
+        (GithubLogin, {"app_id": "1", "installation_id": "2"}, "private_key missing"),
+        (GithubLogin, {"app_id": "1", "installation_id": "x", "private_key": "k"}, "installation_id is no number"),
+        (GithubLogin, {"token": "t", "app_id": "1"}, "token and a GitHub App are both there: only one can be used"),
+        (GithubLogin, {"token": "a b"}, "token has characters that no HTTP header can carry"),
     ],
 )
 def test_what_is_wrong_with_a_login_is_told_when_it_is_made(kind, values, cause):

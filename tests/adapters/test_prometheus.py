@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.adapters.credentials import MetricsLogin
-from nodefleet.adapters.prometheus import MOST_BYTES, PrometheusClient, QueryResult, Series
+from nodefleet.adapters.http import MOST_BYTES
+from nodefleet.adapters.prometheus import PrometheusClient, QueryResult, Series
 from nodefleet.errors import DeniedError
 from nodefleet.model.readings import Missing
 from support.builders import NOON
@@ -219,7 +220,7 @@ def test_a_connection_that_is_cut_is_missing():
 
 
 def test_packets_that_nobody_answers_do_not_cost_the_whole_deadline(monkeypatch):
-    monkeypatch.setattr("nodefleet.adapters.prometheus.CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr("nodefleet.adapters.http.CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         port = full.getsockname()[1]
         waiting = [socket.socket() for _ in range(4)]  # the queue is full: further packets are dropped

@@ -13,8 +13,8 @@ from e2e.metrics.node_exporter import Machine, NodeExporter
 from e2e.metrics.scraping import node_targets, quick, write_targets
 from e2e.parts.prometheus import Prometheus as PrometheusPart
 from e2e.site.waiting import eventually
-from nodefleet.adapters.metric_sources import Sources
 from nodefleet.adapters.prometheus import PrometheusClient, for_pool, one_number
+from nodefleet.adapters.sources.read import Sources
 from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool, Queries

@@ -97,7 +97,55 @@ class SlackHook:
         return (self.url,)
 
 
-Login: TypeAlias = ApiLogin | MetricsLogin | SlackHook
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisLogin:
+    """For AUTH. A certificate authority of one's own for `rediss://`, in PEM form."""
+
+    SHAPE: ClassVar[str] = '{"password": "…"} and, if needed, "username" and "ca"'
+
+    password: str = field(repr=False)
+    username: str = ""
+    ca: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.password:
+            raise MisconfiguredError("password is empty")
+        if self.ca and _CERTIFICATE not in self.ca:
+            raise MisconfiguredError("ca is not a certificate in PEM form")
+
+    def secrets(self) -> tuple[str, ...]:
+        return (self.password,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GithubLogin:
+    """A token, or the key of a GitHub App that gets itself a token for an hour."""
+
+    SHAPE: ClassVar[str] = '{"token": "…"} or {"app_id": "…", "installation_id": "…", "private_key": "…"}'
+
+    token: str = field(default="", repr=False)
+    app_id: str = ""
+    installation_id: str = ""
+    private_key: str = field(default="", repr=False)  # PEM
+
+    def __post_init__(self) -> None:
+        app = {"app_id": self.app_id, "installation_id": self.installation_id, "private_key": self.private_key}
+        if self.token and any(app.values()):
+            raise MisconfiguredError("token and a GitHub App are both there: only one can be used")
+        if self.token:
+            _require_header(self.token, "token")
+            return
+        lacking = [name for name, value in app.items() if not value]
+        if lacking:
+            raise MisconfiguredError(f"{' and '.join(lacking)} missing")
+        if not self.installation_id.isdecimal():
+            raise MisconfiguredError("installation_id is no number")
+
+    def secrets(self) -> tuple[str, ...]:
+        return (self.token,) if self.token else (self.private_key,)
+
+
+Login: TypeAlias = ApiLogin | MetricsLogin | SlackHook | RedisLogin | GithubLogin
 
 
 def _require_header(value: str, name: str) -> None:

@@ -1,8 +1,6 @@
-"""One instant query over HTTP. Never raises: whatever goes wrong is Missing, with a cause that an operator understands.
+"""PromQL over HTTP: instant and range queries. A failure is Missing with a cause that says what to do, never an error.
 
-Every wait is bounded. Connecting has a short limit of its own, because packets that a security group drops are not
-worth the whole deadline; and the server is told how long we wait, so that it does not work on in vain. Redirects
-are not followed: the login would go to an unknown server. The environment's proxies and .netrc do not count either.
+The server gets the time limit with each query, so that it stops work whose result would come too late.
 """
 
 import re
@@ -12,19 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlsplit
+from typing import TypeVar
 
 import msgspec
 
-from nodefleet.adapters.concurrency import ONE_AT_A_TIME
+from nodefleet.adapters import http
 from nodefleet.adapters.credentials import MetricsLogin
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.readings import Missing, Reading
-
-if TYPE_CHECKING:
-    from requests import PreparedRequest, Response
-
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 # What Prometheus said: a number, a number for each node, or why it is neither.
@@ -92,14 +85,14 @@ def _parse_answer(status: int, body: bytes, result: Callable[[_Data], T | Missin
         answer = msgspec.json.decode(body, type=_Answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         if status != HTTPStatus.OK:
-            return _refusal_cause(status, _excerpt(body.decode(errors="replace")), logged_in=logged_in)
+            return _refusal_cause(status, http.excerpt(body.decode(errors="replace")), logged_in=logged_in)
         return Missing(f"Prometheus's answer cannot be read: {problem}")
     if status != HTTPStatus.OK or answer.status != "success":
-        said = _excerpt(f"{answer.error_type}: {answer.error}".strip(": "))
+        said = http.excerpt(f"{answer.error_type}: {answer.error}".strip(": "))
         return _refusal_cause(status, said, logged_in=logged_in)
     warnings = [each for each in answer.warnings or () if not each.startswith(_COMMENT)]
     if warnings:
-        return Missing(f"Prometheus's answer is not complete: {_excerpt('; '.join(warnings))}")
+        return Missing(f"Prometheus's answer is not complete: {http.excerpt('; '.join(warnings))}")
     if answer.data is None:
         return Missing("Prometheus's answer has no data")
     try:
@@ -195,18 +188,11 @@ def _refusal_cause(status: int, said: str, *, logged_in: bool) -> Missing:
             return Missing(f"Prometheus answered HTTP {status}{told}")
 
 
-def _excerpt(text: str, most: int = 200) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= most else f"{text[:most]}…"
-
-
 # ── client ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 NEWEST = "time() - max(timestamp(up))"  # seconds since anything was scraped; why: see the package
-CONNECT_SECONDS = 2.0
-MOST_BYTES = 4 << 20  # `idle` of 10,000 nodes is about 1 MiB
-_PIECE = 1 << 16
+_SERVICE = "Prometheus"
 _INSTANT = "/api/v1/query"
 _RANGE = "/api/v1/query_range"
 
@@ -239,7 +225,7 @@ class PrometheusClient:
         """`login` is asked for each query and `refresh` called when it was refused; both may raise NodeFleetErrors.
         `newest` gives the age of the newest sample; empty for a server that has no `up`: then readings are as old as
         the iteration. `verify` may be the file of a certificate authority."""
-        self._wrong = _wrong_with(address)
+        self._wrong = _address_problem(address)
         self._url = address.rstrip("/")
         self._login = login
         self._refresh = refresh
@@ -269,7 +255,7 @@ class PrometheusClient:
                 renewed = self._login()
                 if renewed != login:
                     status, body = self._post(path, asked, renewed, deadline)
-        except (NodeFleetError, _UnusableError) as problem:
+        except (NodeFleetError, http.UnusableError) as problem:
             return Missing(str(problem))
         except TimeoutError:
             return Missing(f"Prometheus gave no answer within {max(within.total_seconds(), 0):.3g} s")
@@ -278,110 +264,25 @@ class PrometheusClient:
     def _post(
         self, path: str, asked: Mapping[str, str], login: MetricsLogin | None, deadline: float
     ) -> tuple[int, bytes]:
-        with ONE_AT_A_TIME:
-            import requests  # noqa: PLC0415  # a tenth of a second, which a run without Prometheus need not spend
-            from urllib3 import exceptions as reading  # noqa: PLC0415  # let through by requests while a body is read
-
-        left = _remaining_seconds(deadline)
-        try:
-            with requests.Session() as session:
-                session.trust_env = False
-                with session.post(
-                    self._url + path,
-                    data={**asked, "timeout": f"{max(1, int(left * 1000))}ms"},
-                    headers={"Accept-Encoding": "identity"},  # small answers, and no surprise when unpacked
-                    auth=_authorize(login) if login else None,
-                    timeout=(min(CONNECT_SECONDS, left), left),
-                    allow_redirects=False,
-                    stream=True,
-                    verify=self._verify,
-                ) as response:
-                    _refuse_redirect(response)
-                    return response.status_code, _body(response, deadline)
-        except requests.ConnectTimeout as problem:
-            raise _UnusableError(
-                f"{self._where()} cannot be reached: no connection within {min(CONNECT_SECONDS, left):.1f} s. "
-                "Is it running, and does its security group let us in?"
-            ) from problem
-        except (requests.Timeout, reading.TimeoutError) as problem:
-            raise TimeoutError from problem
-        except requests.exceptions.SSLError as problem:
-            raise _UnusableError(f"no secure connection to {self._where()}: {_root(problem)}") from problem
-        except (requests.ConnectionError, reading.HTTPError) as problem:
-            raise _UnusableError(f"the connection to {self._where()} failed: {_root(problem)}") from problem
-        except TimeoutError:
-            raise
-        except OSError as problem:  # of requests too; also a file of certificates that is not there
-            raise _UnusableError(f"{self._where()} cannot be asked: {_root(problem)}") from problem
-
-    def _where(self) -> str:
-        return f"Prometheus at {urlsplit(self._url).netloc}"
-
-
-class _UnusableError(Exception):
-    """The answer is of no use, and says why."""
-
-
-def _wrong_with(address: str) -> str:
-    """Why this cannot be asked; the address itself is not shown, as it may hold what it should not."""
-    if "@" in address:
-        return "the address of Prometheus holds a login: put that into its secret"
-    try:
-        parts = urlsplit(address)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or "?" in address or "#" in address:
-        return "the address of Prometheus is not of the form http://host:port or https://host/path"
-    return ""
-
-
-def _authorize(login: MetricsLogin) -> Callable[["PreparedRequest"], "PreparedRequest"]:
-    def add(request: "PreparedRequest") -> "PreparedRequest":
-        request.headers["Authorization"] = login.header()
-        return request
-
-    return add
-
-
-def _refuse_redirect(response: "Response") -> None:
-    if response.is_redirect or HTTPStatus.MULTIPLE_CHOICES <= response.status_code < HTTPStatus.BAD_REQUEST:
-        to = urlsplit(response.headers.get("Location", ""))._replace(query="", fragment="").geturl()
-        raise _UnusableError(
-            f"Prometheus answers with a redirect (HTTP {response.status_code}) to {to or 'nowhere'}: "
-            "give the address that answers itself, not a login page"
+        left = http.remaining_seconds(deadline)
+        request = http.HttpRequest(
+            service=_SERVICE,
+            method="POST",
+            url=self._url + path,
+            data={**asked, "timeout": f"{max(1, int(left * 1000))}ms"},
+            authorization=login.header() if login else "",
+            verify=self._verify,
+            too_large="the query gives too many series",
         )
+        answer = http.send(request, deadline)
+        return answer.status, answer.body
 
 
-def _body(response: "Response", deadline: float) -> bytes:
-    """All of it, piece by piece: a server that drips must not hold us, nor one that never stops."""
-    body = bytearray()
-    while piece := response.raw.read1(_PIECE):
-        body += piece
-        if len(body) > MOST_BYTES:
-            raise _UnusableError(
-                f"Prometheus's answer is bigger than {MOST_BYTES >> 20} MiB: the query gives too many series"
-            )
-        _remaining_seconds(deadline)
-    return bytes(body)
-
-
-def _remaining_seconds(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
-
-
-def _root(problem: BaseException) -> str:
-    """The innermost reason: the outer ones repeat addresses and object ids."""
-    seen = {id(problem)}
-    while True:
-        inner = problem.__cause__ or problem.__context__
-        if inner is None or id(inner) in seen:
-            return f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
-        seen.add(id(inner))
-        problem = inner
+def _address_problem(address: str) -> str:
+    found = http.address_problem(address, _SERVICE)
+    if not found and ("?" in address or "#" in address):
+        return "the address of Prometheus is not of the form http://host:port or https://host/path"
+    return found
 
 
 # ── queries ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,6 +10,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import CloudWatch, JobDemand, readings_of
 from nodefleet.policy.fields import FieldInfo, Score, Sustain, highest_score
 from nodefleet.policy.pool import Pool
+from nodefleet.policy.source_forms import source_problems
 from nodefleet.policy.walk import Keys, Leaf, leaves, path_of, value_at
 
 # ── values that contradict each other ────────────────────────────────────────────────────────────────────────────────
@@ -248,6 +249,14 @@ def _rotation(pool: Pool, at: Keys) -> Iterator[Conflict]:
 def _readings(policy: Policy, pool: Pool, at: Keys) -> Iterator[Conflict]:
     longest = policy.trust.gap * policy.interval
     for name, source in pool.readings.items():
+        for problem in source_problems(source):
+            yield Conflict(
+                keys=(*at, "readings", name, *problem.keys),
+                value=problem.value,
+                wrong=problem.wrong,
+                right=problem.right,
+                code=problem.code,
+            )
         if not isinstance(source, CloudWatch):
             continue
         here = (*at, "readings", name, "period")

@@ -160,13 +160,14 @@ class Connection:
 
     @cached_property
     def gauges(self) -> MetricSources:
-        from nodefleet.adapters.aws.metrics import CloudWatchMetrics, SqsQueues  # noqa: PLC0415
-        from nodefleet.adapters.metric_sources import Sources  # noqa: PLC0415
+        from nodefleet.adapters.sources.logins import SourceLogins  # noqa: PLC0415
+        from nodefleet.adapters.sources.read import Sources  # noqa: PLC0415
+        from nodefleet.adapters.sources.registry import adapters  # noqa: PLC0415
 
+        logins = SourceLogins(self.secrets, self.settings.source_secrets(self.cluster_id))
         return Sources(
             prometheus=self.prometheus,
-            sqs=SqsQueues(lambda: self.session.client("sqs")),
-            cloudwatch=CloudWatchMetrics(lambda: self.session.client("cloudwatch")),
+            adapters=adapters(self.session.client, logins, self.warn, may_change=False),
             warn=self.warn,
         )
 

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
 from nodefleet.adapters.aws.errors import calling, code_of
-from nodefleet.adapters.credentials import ApiLogin, Login, MetricsLogin, SlackHook
+from nodefleet.adapters.credentials import ApiLogin, GithubLogin, Login, MetricsLogin, RedisLogin, SlackHook
 from nodefleet.errors import DeniedError, MisconfiguredError, NodeFleetError, UnavailableError
 
 PART, PARAMETERS = "Secrets Manager", "Parameter Store"
 KEPT_FOR = timedelta(minutes=5)
 ASK_AGAIN_AFTER = timedelta(seconds=30)  # a wrong login must not make every query of every iteration fetch it again
 
-L = TypeVar("L", ApiLogin, MetricsLogin, SlackHook)
+L = TypeVar("L", ApiLogin, MetricsLogin, SlackHook, RedisLogin, GithubLogin)
 
 
 @dataclass(frozen=True, slots=True)

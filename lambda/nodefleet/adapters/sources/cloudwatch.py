@@ -1,25 +1,22 @@
-"""CloudWatch metrics and SQS attributes that the policy reads."""
+"""CloudWatch: the last full period of a metric. One GetMetricData reads all entries of an iteration.
+
+The period that has just ended does not count while parts of it may still arrive (up to one more period, a minute at
+most): a sum over half of them would look like half the load. A reading has the time of the end of its period. A gap is
+a gap, not a zero.
+"""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from math import isfinite, lcm
 from typing import Any
 
-from botocore.exceptions import ClientError  # type: ignore[import-untyped]
-
-from nodefleet.adapters.aws.errors import calling, code_of
+from nodefleet.adapters.aws.errors import calling
+from nodefleet.adapters.sources.port import Moment, SourceCall
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.readings import Missing, Reading, Sample
 from nodefleet.policy.demand import CloudWatch
-
-# ── CloudWatch ───────────────────────────────────────────────────────────────────────────────────────────────────────
-# CloudWatch metrics that the policy reads: all of an iteration in one GetMetricData.
-#
-# What counts is the last full period. The one that has just ended is left out while parts of it may still arrive (up to
-# one more period, a minute at most): a sum over half of them would look like half the load. A reading is dated with the
-# end of its period. Never raises: what could not be read is Missing with its cause, and a gap is a gap, not a zero.
-
 
 SETTLES_WITHIN = timedelta(minutes=1)
 _MOST_AT_ONCE = 500  # of GetMetricData
@@ -34,6 +31,9 @@ class CloudWatchMetrics:
     def __init__(self, client: Callable[[], Any]) -> None:
         """`client` gives boto3's cloudwatch client when it is needed."""
         self._client = client
+
+    def calls(self, entries: Sequence[CloudWatch], moment: Moment) -> Iterator[SourceCall]:
+        yield SourceCall("CloudWatch", tuple(entries), partial(self.read, entries, moment.now, moment.stale_after))
 
     def read(self, sources: Sequence[CloudWatch], now: datetime, back: timedelta) -> list[Sample]:
         """The newest full period of each, in order, if there is one within the last `back`."""
@@ -66,7 +66,7 @@ class CloudWatchMetrics:
 
     def _results(self, request: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
         token: Mapping[str, str] = {}
-        for _ in range(_MOST_PAGES):  # the newest come first: pages beyond these have nothing that we look for
+        for _ in range(_MOST_PAGES):  # the newest come first: pages beyond these hold only older periods
             answer = self._client().get_metric_data(**request, **token)
             yield from answer.get("MetricDataResults", ())
             if not answer.get("NextToken"):
@@ -115,55 +115,3 @@ def _newest(source: CloudWatch, results: Iterable[Mapping[str, Any]], now: datet
         f"check its name and its dimensions ({dimensions}), all of which must be given",
         empty_at=now if answered and not said and not points else None,
     )
-
-
-# ── SQS ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What SQS says of a queue. One call for a queue, however many of its attributes the policy reads.
-#
-# SQS counts approximately and gives no time: the counts are those of the moment of asking, as far as it knows. Never
-# raises: what could not be read is Missing with its cause.
-
-
-_NO_QUEUE = frozenset(
-    {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "InvalidAddress", "QueueDeletedRecently"}
-)
-
-
-class SqsQueues:
-    def __init__(self, client: Callable[[], Any]) -> None:
-        """`client` gives boto3's sqs client when it is needed."""
-        self._client = client
-
-    def read(self, queue_url: str, attributes: Sequence[str], now: datetime) -> Mapping[str, Sample]:
-        try:
-            # All of them: a name that SQS does not know would make it refuse the call, and with it the good names.
-            with calling("SQS"):
-                found = self._attributes(queue_url)
-        except NodeFleetError as problem:
-            return dict.fromkeys(attributes, Missing(str(problem)))
-        if found is None:
-            name = queue_url.rsplit("/", maxsplit=1)[-1]
-            cause = f"SQS has no queue {name} in our region and account: check its queue_url in the policy"
-            return dict.fromkeys(attributes, Missing(cause))
-        return {name: _sample(name, found, now) for name in attributes}
-
-    def _attributes(self, queue_url: str) -> Mapping[str, str] | None:
-        """None if there is no such queue."""
-        try:
-            answer = self._client().get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])
-        except ClientError as problem:
-            if code_of(problem) in _NO_QUEUE:
-                return None
-            raise
-        attributes: Mapping[str, str] = answer.get("Attributes", {})
-        return attributes
-
-
-def _sample(name: str, found: Mapping[str, str], now: datetime) -> Sample:
-    text = found.get(name)
-    if text is None:
-        counts = ", ".join(sorted(each for each in found if each.startswith("Approximate")))
-        return Missing(f"the queue has no attribute {name}: use one of {counts}")
-    if not text.isdecimal():
-        return Missing(f"the queue's attribute {name} is no number")
-    return Reading(float(text), now)

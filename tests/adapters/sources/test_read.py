@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from nodefleet.adapters.concurrency import Threads
-from nodefleet.adapters.metric_sources import Sources
 from nodefleet.adapters.prometheus import NEWEST, PrometheusClient, QueryResult, Series
+from nodefleet.adapters.sources.cloudwatch import CloudWatchMetrics
+from nodefleet.adapters.sources.read import Sources
+from nodefleet.adapters.sources.sqs import SqsQueues
 from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
 from nodefleet.policy import demand
 from nodefleet.policy.cluster import Policy
@@ -42,8 +44,16 @@ def read(
     with prometheus(answers) as stand_in:
         if server is not None:
             server.append(stand_in)
-        gauges = Sources(prometheus=PrometheusClient(stand_in.address, newest=newest), **sources)
+        gauges = Sources(prometheus=PrometheusClient(stand_in.address, newest=newest), **with_adapters(sources))
         return gauges.read(Policy(pools=pools or (WEB,)), now, within)
+
+
+def with_adapters(sources: dict[str, object]) -> dict[str, object]:
+    kinds = {"sqs": Sqs, "cloudwatch": CloudWatch}
+    return {
+        "adapters": {kind: sources[name] for name, kind in kinds.items() if name in sources},
+        **{name: value for name, value in sources.items() if name not in kinds},
+    }
 
 
 def cause(sample: Sample) -> str:
@@ -51,7 +61,7 @@ def cause(sample: Sample) -> str:
     return sample.cause
 
 
-class FakeQueues:
+class FakeQueues(SqsQueues):
     """SQS in place of SQS: what each queue has, and what was asked."""
 
     def __init__(self, **counts: float) -> None:
@@ -63,7 +73,7 @@ class FakeQueues:
         return {name: Reading(self.counts[name], now) for name in attributes}
 
 
-class FakeMetrics:
+class FakeMetrics(CloudWatchMetrics):
     def __init__(self) -> None:
         self.asked: list[Sequence[CloudWatch]] = []
 
@@ -87,7 +97,7 @@ class FakePrometheus:
         return QueryResult(evaluated=NOON, series=(Series(labels={"node": "w1"}, value=3.0),))
 
     def read(self, pool: Pool, within: timedelta, **sources: object) -> PoolReadings:
-        gauges = Sources(prometheus=self, **sources)
+        gauges = Sources(prometheus=self, **with_adapters(sources))
         try:
             return gauges.read(Policy(pools=(pool,)), NOON, within)[pool.name]
         finally:
@@ -266,13 +276,13 @@ def test_a_server_that_is_late_is_missing():
 def test_a_source_that_hangs_and_knows_no_timeout_does_not_hold_the_look():
     server = FakePrometheus()
 
-    class Hanging:
+    class Hanging(SqsQueues):
         def read(self, *_: object) -> Mapping[str, Sample]:
             server.over.wait(5)
             return {}
 
     pool = replace(WEB, readings={"orders": Sqs(queue_url="https://q/orders")})
-    got = server.read(pool, timedelta(seconds=0.3), sqs=Hanging())
+    got = server.read(pool, timedelta(seconds=0.3), sqs=Hanging(pytest.fail))
     assert cause(got.custom["orders"]) == "SQS gave no answer within 0.3 s"
     assert got.cpu == Reading(3, NOON)
 
@@ -287,12 +297,12 @@ def test_queries_that_never_got_their_turn_are_missing_and_not_sent():
 
 
 def test_a_fault_in_a_source_is_missing_not_an_exception():
-    class Faulty:
+    class Faulty(CloudWatchMetrics):
         def read(self, *_: object) -> list[Sample]:
             raise KeyError("surprise")
 
     pool = replace(WEB, readings={"p95": CloudWatch(namespace="n", metric="m")})
-    got = read(ANSWERS, pool, cloudwatch=Faulty())["web"]
+    got = read(ANSWERS, pool, cloudwatch=Faulty(pytest.fail))["web"]
     assert cause(got.custom["p95"]) == "CloudWatch could not be asked: KeyError: 'surprise'"
 
 
@@ -308,7 +318,7 @@ def test_a_queue_is_asked_once_for_all_its_attributes():
     pools = [replace(WEB, name=name, readings=readings) for name in ("a", "b")]
     got = read(ANSWERS, *pools, sqs=queues)
     assert got["a"].custom == got["b"].custom == {"waiting": Reading(7, NOON), "running": Reading(2, NOON)}
-    assert queues.asked == [("https://q/orders", ("running", "waiting"))]
+    assert queues.asked == [("https://q/orders", ("waiting", "running"))]
 
 
 def test_all_metrics_are_asked_in_one_call_and_equal_ones_once():
@@ -328,7 +338,10 @@ def test_sources_that_nobody_gave_are_missing_only_where_the_policy_reads_them()
     )
     got = Sources().read(Policy(pools=(pool,)), NOON, SOON)["web"]
     assert cause(got.cpu).startswith("no Prometheus is known: give its address in the deployment")
-    assert {cause(each) for each in got.custom.values()} == {"AWS is not asked for readings here"}
+    assert {cause(each) for each in got.custom.values()} == {
+        "Sqs is not asked for readings here",
+        "CloudWatch is not asked for readings here",
+    }
 
 
 ADAPTIVE = replace(WEB, strategy="adaptive", queries=replace(QUERIES, load="load"))

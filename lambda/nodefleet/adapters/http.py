@@ -1,0 +1,157 @@
+"""One HTTP request whose every wait is bounded.
+
+Connecting has a short limit of its own, because packets that a security group drops are not worth the whole deadline.
+Redirects are not followed: the login would go to the server that they name. Proxies and the .netrc of the environment
+do not count either.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from nodefleet.adapters.concurrency import ONE_AT_A_TIME
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response
+
+CONNECT_SECONDS = 2.0
+MOST_BYTES = 4 << 20
+IF_NONE_MATCH = "If-None-Match"
+_CHUNK = 1 << 16
+
+
+class UnusableError(Exception):
+    """There is no usable answer, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    service: str  # as messages name it: Prometheus, RabbitMQ, …
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    authorization: str = field(default="", repr=False)
+    data: Mapping[str, str] | None = None  # a form
+    verify: bool | str = True  # may be the file of a certificate authority
+    too_large: str = ""  # what to do about an answer that is too large
+
+    @property
+    def where(self) -> str:
+        return f"{self.service} at {urlsplit(self.url).netloc}"
+
+
+def send(request: HttpRequest, deadline: float) -> HttpAnswer:
+    """`deadline` is by the monotonic clock. Raises UnusableError, and TimeoutError when the deadline passes."""
+    with ONE_AT_A_TIME:
+        import requests  # noqa: PLC0415  # a tenth of a second, which a run without it need not spend
+        from urllib3 import exceptions as reading  # noqa: PLC0415  # let through by requests while a body is read
+
+    left = remaining_seconds(deadline)
+    try:
+        with requests.Session() as session:
+            session.trust_env = False
+            with session.request(
+                request.method,
+                request.url,
+                data=request.data,
+                headers={"Accept-Encoding": "identity", **request.headers},  # no surprise when unpacked
+                auth=_authorize(request.authorization) if request.authorization else None,
+                timeout=(min(CONNECT_SECONDS, left), left),
+                allow_redirects=False,
+                stream=True,
+                verify=request.verify,
+            ) as response:
+                _refuse_redirect(request, response)
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                return HttpAnswer(status=response.status_code, body=_body(request, response, deadline), headers=headers)
+    except requests.ConnectTimeout as problem:
+        raise UnusableError(
+            f"{request.where} cannot be reached: no connection within {min(CONNECT_SECONDS, left):.1f} s. "
+            "Is it running, and does its security group let us in?"
+        ) from problem
+    except (requests.Timeout, reading.TimeoutError) as problem:
+        raise TimeoutError from problem
+    except requests.exceptions.SSLError as problem:
+        raise UnusableError(f"no secure connection to {request.where}: {root_cause(problem)}") from problem
+    except (requests.ConnectionError, reading.HTTPError) as problem:
+        raise UnusableError(f"the connection to {request.where} failed: {root_cause(problem)}") from problem
+    except TimeoutError:
+        raise
+    except OSError as problem:  # of requests too; also a file of certificates that is not there
+        raise UnusableError(f"{request.where} cannot be asked: {root_cause(problem)}") from problem
+
+
+def address_problem(address: str, service: str) -> str:
+    """Why nothing can be asked at this address; the address itself is not shown, as it may hold a login."""
+    if "@" in address:
+        return f"the address of {service} holds a login: put that into its secret"
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    return "" if usable else f"the address of {service} is not of the form http://host:port or https://host/path"
+
+
+def remaining_seconds(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def root_cause(problem: BaseException) -> str:
+    """The innermost reason: the outer ones repeat addresses and object ids."""
+    seen = {id(problem)}
+    while True:
+        inner = problem.__cause__ or problem.__context__
+        if inner is None or id(inner) in seen:
+            return f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
+        seen.add(id(inner))
+        problem = inner
+
+
+def excerpt(text: str, most: int = 200) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _authorize(header: str) -> Callable[["PreparedRequest"], "PreparedRequest"]:
+    def add(request: "PreparedRequest") -> "PreparedRequest":
+        request.headers["Authorization"] = header
+        return request
+
+    return add
+
+
+def _refuse_redirect(request: HttpRequest, response: "Response") -> None:
+    if response.status_code == HTTPStatus.NOT_MODIFIED and IF_NONE_MATCH in request.headers:
+        return
+    if response.is_redirect or HTTPStatus.MULTIPLE_CHOICES <= response.status_code < HTTPStatus.BAD_REQUEST:
+        to = urlsplit(response.headers.get("Location", ""))._replace(query="", fragment="").geturl()
+        raise UnusableError(
+            f"{request.service} answers with a redirect (HTTP {response.status_code}) to {to or 'nowhere'}: "
+            "give the address that answers itself, not a login page"
+        )
+
+
+def _body(request: HttpRequest, response: "Response", deadline: float) -> bytes:
+    """All of it, piece by piece, so that neither a slow server nor an endless answer holds the run."""
+    body = bytearray()
+    while piece := response.raw.read1(_CHUNK):
+        body += piece
+        if len(body) > MOST_BYTES:
+            advice = f": {request.too_large}" if request.too_large else ""
+            raise UnusableError(f"{request.service}'s answer is bigger than {MOST_BYTES >> 20} MiB{advice}")
+        remaining_seconds(deadline)
+    return bytes(body)
