@@ -13,6 +13,7 @@ from nodefleet_infra.config import Cluster
 from nodefleet_infra.facts import ClusterArns, Facts, NetworkFacts, Place, StateFacts, Text, WorkersFacts
 from nodefleet_infra.functions import FUNCTIONS
 from nodefleet_infra.names import Names
+from nodefleet_infra.sources import source_secrets
 
 
 def facts_of(
@@ -72,6 +73,7 @@ def facts_of(
                     disk_gb=max(pool.disk_gb for pool in cluster.pools),
                     queues=queues_read(cluster.policy, place),
                     metrics=reads_metrics(cluster.policy),
+                    source_secrets=source_secrets(cluster.policy, place, f"{names.secrets}/{cluster.id}"),
                     disk_key=cluster.disk_key,
                 )
                 for cluster in clusters

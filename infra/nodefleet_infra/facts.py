@@ -187,6 +187,7 @@ class ClusterArns:
     disk_gb: int  # the largest disk of its pools
     queues: tuple[str, ...] = ()  # SQS queues that the policy reads
     metrics: bool = False  # whether the policy reads CloudWatch
+    source_secrets: tuple[str, ...] = ()  # logins of other sources that the policy reads
     disk_key: str = ""  # a key of somebody's own for the workers' disks
 
 

@@ -3,7 +3,7 @@
 From outside nobody gets in anywhere: no SSH (Session Manager needs no open port), no API server, no Prometheus.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,7 @@ from nodefleet_infra.names import Names
 
 API_SERVER, PROMETHEUS = 6443, 9090
 KUBELET, NODE_EXPORTER, FLANNEL, HTTPS = 10250, 9100, 8472, 443
+PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,12 @@ class Groups(pulumi.ComponentResource):
             self._let_out("functions-ipv6", self.functions, HTTPS, cidr6="::/0", why="dual-stack addresses of AWS")
         if not ipv6 or not prefix_lists:
             self._let_out("functions-ipv4", self.functions, HTTPS, cidr="0.0.0.0/0", why="AWS, by what the network has")
+
+    def let_functions_read(self, ports: Iterable[int]) -> None:
+        """To the demand sources of the policies, at private addresses only: Redis, RabbitMQ, an HTTP server."""
+        for port in sorted(ports):
+            for index, cidr in enumerate(PRIVATE):
+                self._let_out(f"functions-source-{port}-{index}", self.functions, port, cidr=cidr, why="demand source")
 
     def _group(self, name: str, description: str, cluster: str = "") -> Text:
         group = aws.ec2.SecurityGroup(

@@ -68,7 +68,7 @@ def _loop(facts: Facts) -> tuple[Statement, ...]:
             actions=("s3:PutObject",),
             resources=tuple(f"{facts.looks}/{cluster.cluster}/*" for cluster in clusters),
         ),
-        _secrets(*(cluster.api_secret for cluster in clusters)),
+        _secrets(*(arn for cluster in clusters for arn in (cluster.api_secret, *cluster.source_secrets))),
         *_readings(clusters),
         iam_ec2.seeing(),
         *iam_ec2.launching(place, clusters),

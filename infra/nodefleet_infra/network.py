@@ -11,6 +11,7 @@ from nodefleet_infra.endpoint_resources import Endpoints
 from nodefleet_infra.facts import NetworkFacts, Place
 from nodefleet_infra.groups import Groups
 from nodefleet_infra.names import Names
+from nodefleet_infra.sources import source_ports
 
 
 class Network(pulumi.ComponentResource):
@@ -34,6 +35,7 @@ class Network(pulumi.ComponentResource):
         groups = Groups("groups", names, layout.vpc, clusters, own)
         ways = Endpoints("endpoints", names, place, layout, routes, groups.functions, own)
         groups.let_functions_out(ways.prefix_lists, ways.group, ipv6=layout.ipv6)
+        groups.let_functions_read({port for cluster in clusters for port in source_ports(cluster.policy)})
         self.gives = NetworkFacts(
             vpc=layout.vpc,
             workers=layout.workers,

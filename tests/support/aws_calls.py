@@ -28,15 +28,16 @@ USERS: Mapping[str, Sequence[str]] = {
     "dynamodb.table": ALL,
     "ec2": LOOP,
     "instance_types": (*LOOP, "report"),
-    "metrics": LOOP,
     "secrets": (*LOOP, "notify"),
     "session": LOOP,
+    "sources.cloudwatch": LOOP,
+    "sources.sqs": LOOP,
 }
 
 # Only operators ask for what was archived: with rights of their own.
 BY_PEOPLE = frozenset({"s3:GetObject"})
 
-_ADAPTERS = ("nodefleet.adapters.aws.", "nodefleet.adapters.dynamodb.")
+_ADAPTERS = ("nodefleet.adapters.aws.", "nodefleet.adapters.dynamodb.", "nodefleet.adapters.sources.")
 _PASSED_THROUGH = (
     "botocore.",
     "boto3.",
