@@ -55,8 +55,7 @@ def load_calls(
     for pool in policy.pools:
         query = for_pool(pool.queries.load, pool.name)
         if pool.strategy == "adaptive" and client and isinstance(query, str):
-            begin = max(known.get(pool.name, now - LOAD_HISTORY) + _MINUTE, now - LOAD_HISTORY)
-            yield _range(client, pool.name, query, (_whole_minute(begin), _whole_minute(now)), moment)
+            yield _range(client, pool.name, query, (_first_minute(known.get(pool.name), now), now), moment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +128,7 @@ def _range(
 ) -> PromCall:
     def read() -> Answers:
         begin, end = between
-        got = client.ask_range(query, begin, end, moment.left) if begin <= end else ()
+        got = client.ask_range(query, begin, end, moment.left)
         return unanswered(got) if isinstance(got, Missing) else Answers(load={pool: got})
 
     def unanswered(_: Missing) -> Answers:
@@ -138,5 +137,8 @@ def _range(
     return PromCall(read, unanswered)
 
 
-def _whole_minute(at: datetime) -> datetime:
-    return at.replace(second=0, microsecond=0)
+def _first_minute(known: datetime | None, now: datetime) -> datetime:
+    """The first time to read: whole minutes before `now`, so that the last value is as fresh as can be. The newest
+    known minute is read again: an iteration some seconds later sees more of it."""
+    unknown = min(now - known, LOAD_HISTORY) if known else LOAD_HISTORY
+    return now - max(0, unknown // _MINUTE) * _MINUTE
