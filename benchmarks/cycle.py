@@ -56,7 +56,7 @@ def main() -> None:
 def _runs(case: str, nodes: int, runs: int, *flags: str) -> Runs:
     progress(f"{case}, {nodes:,} nodes: {runs} runs")
     with surroundings("--nodes", str(nodes), *flags) as around:
-        found: Runs = function("reconcile", around, runs=runs, anew=True, steps=True)["runs"]
+        found: Runs = function("reconcile", around, runs=runs, afresh=True, steps=True)["runs"]
     return found
 
 

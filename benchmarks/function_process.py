@@ -30,7 +30,7 @@ def main() -> None:
     clock, wire = _measures() if orders["steps"] else (None, None)
     runs = []
     for number in range(orders["runs"]):
-        if number == 0 or orders["anew"]:
+        if number == 0 or orders["afresh"]:
             _ask(orders["plain"], "/reset", json.dumps(orders["reset"]).encode())
         decided.clear()
         runs.append({**_run(handler, orders, number, clock, wire), "decided": decided[-1:]})

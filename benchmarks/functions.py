@@ -76,7 +76,7 @@ def surroundings(*options: str, login: Mapping[str, str] | None = None) -> Itera
 
 
 def leave_in_order() -> None:
-    """Whoever ends us finds nothing left behind: processes and control groups are cleared on the way out."""
+    """Nothing outlives this process: children and control groups are cleared on the way out."""
 
     def leave(*_: object) -> None:
         raise SystemExit("ended from outside")
@@ -143,11 +143,11 @@ def function(
     around: Surroundings,
     *,
     runs: int,
-    anew: bool = False,
+    afresh: bool = False,
     steps: bool = False,
     started: Started = Started(),  # noqa: B008  # frozen
 ) -> dict[str, Any]:
-    """A fresh interpreter that imports the handler and calls it so many times. `anew`: each time with the first state;
+    """A fresh interpreter that imports the handler and calls it so often. `afresh`: each time with the first state;
     `steps`: with what each step takes and what is read of Kubernetes, at the price of a first call that finds its
     modules loaded."""
     with tempfile.NamedTemporaryFile() as figures:
@@ -155,7 +155,7 @@ def function(
             "handler": handler,
             "event": event_for(handler),
             "runs": runs,
-            "anew": anew,
+            "afresh": afresh,
             "steps": steps,
             "plain": around.plain,
             "reset": around.state,

@@ -20,7 +20,7 @@ from tables import Row, machine, middle, progress, table
 
 HANDLERS = ("reconcile", "interruption", "notify", "report")
 _TOLD = re.compile(r"^import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)$", re.MULTILINE)
-_DEAREST = 15
+_COSTLIEST = 15
 
 
 def main() -> None:
@@ -83,9 +83,9 @@ def _told(around: Surroundings) -> Counter[str]:
 def _packages(told: Sequence[Counter[str]]) -> Iterator[Row]:
     names = [name for name in told[0] if not name.endswith(" modules")]
     spent = {name: median(each[name] for each in told) / 1000 for name in names}
-    dearest = sorted(names, key=lambda name: -spent[name])[:_DEAREST]
-    yield from ((name, spent[name], told[0][f"{name} modules"]) for name in dearest)
-    others = [name for name in names if name not in dearest]
+    costliest = sorted(names, key=lambda name: -spent[name])[:_COSTLIEST]
+    yield from ((name, spent[name], told[0][f"{name} modules"]) for name in costliest)
+    others = [name for name in names if name not in costliest]
     yield ("all others", sum(spent[name] for name in others), sum(told[0][f"{name} modules"] for name in others))
 
 

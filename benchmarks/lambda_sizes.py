@@ -92,7 +92,7 @@ def _measure(situation: Situation, size: int, around: Surroundings, started: Sta
         runs = [{"wall": cold(each, "wall"), "cpu": cold(each, "cpu")} for each in found]
         told = [run for each in found for run in each["runs"]]
     else:
-        found = [function(situation.handler, around, runs=repeat + 1, anew=True, started=started)]
+        found = [function(situation.handler, around, runs=repeat + 1, afresh=True, started=started)]
         runs = told = found[0]["runs"][1:]
     situation.walls[size] = middle(runs, lambda run: run["wall"])
     situation.cpu[size] = middle(runs, lambda run: run["cpu"])

@@ -125,7 +125,7 @@ def _measured(name: str, around: Surroundings, deployed: Deployed, repeat: int) 
     progress(f"{name}: a first run at {deployed.memory} MB")
     first = function("reconcile", around, runs=1, started=started)
     progress(f"    {cold(first, 'wall'):.1f} s; {repeat} warm runs")
-    warm = function("reconcile", around, runs=repeat + 1, anew=True, steps=True, started=started)
+    warm = function("reconcile", around, runs=repeat + 1, afresh=True, steps=True, started=started)
     case = Case(name=name, first=first, warm=warm)
     progress(f"    {middle(case.runs, lambda run: run['wall']):.1f} s each")
     for run in (*first["runs"], *warm["runs"]):

@@ -1,7 +1,7 @@
 """What is deployed, laid out without bytecode.
 
 Lambda unpacks functions and layers to places where nothing can be written. Python then compiles whatever comes without
-its bytecode anew at every cold start, and the archives have none.
+its bytecode afresh at every cold start, and the archives have none.
 """
 
 import re

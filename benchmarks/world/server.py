@@ -65,7 +65,7 @@ class World:
         time.sleep(self._waits[part])
 
     def told(self) -> bytes:
-        """The calls so far; counting begins anew."""
+        """The calls so far; counting begins afresh."""
         with self._counting:
             calls, self.calls = self.calls, Counter()
         return json.dumps(calls).encode()

@@ -38,10 +38,10 @@ class Endpoints(pulumi.ComponentResource):
             # The layers of ECR's images come from S3: past the NAT gateway, which charges for every byte.
             if route.service == "s3" and layout.worker_tables:
                 self._gateway("workers-s3", route, layout.worker_tables)
-        dear = [route for route in routes if route.way is Way.INTERFACE]
-        if dear:
+        costly = [route for route in routes if route.way is Way.INTERFACE]
+        if costly:
             self.group = self._group(functions_group)
-        for route in dear:
+        for route in costly:
             pulumi.log.warn(endpoints.told(route, place.region, len(layout.functions)))
             self._interface(route, layout.functions)
         self.register_outputs({})

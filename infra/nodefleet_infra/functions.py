@@ -51,7 +51,7 @@ INTERRUPTION = Function(
     name="interruption",
     says="What EC2 says of its instances: interrupted nodes are drained at once",
     timeout=150,
-    # A Spot warning is stale after two minutes, but a scheduled change is worth hearing hours later.
+    # A Spot warning is stale after two minutes, but a scheduled change matters hours later.
     aliases=(Alias(name=URGENT, retries=2, age=3600),),
 )
 NOTIFY = Function(

@@ -321,8 +321,8 @@ class _PhaseResolver:
         if young:
             return Membership.NONE
         away = self.now - (node.ready_changed_at or self.now)
-        sick = away >= health.not_ready_limit or silent_for(node, health, self.now) >= health.silent_limit
-        return Membership.UNHEALTHY if sick else Membership.UNREADY
+        unhealthy = away >= health.not_ready_limit or silent_for(node, health, self.now) >= health.silent_limit
+        return Membership.UNHEALTHY if unhealthy else Membership.UNREADY
 
     def _step_of_leaving(self, node: Node | None, removal: Removal) -> Phase:
         if node is None or (self.busy is not None and node.name not in self.busy):

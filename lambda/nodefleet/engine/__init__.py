@@ -1,1 +1,1 @@
-"""From an iteration to an explained decision. Pure: the same iteration, memory and policy always decide the same."""
+"""The decision. The same observation, memory and policy always give the same decision."""

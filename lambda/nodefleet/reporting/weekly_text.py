@@ -295,12 +295,12 @@ def _fleet(report: WeeklyReport, watched: float) -> Iterator[ReportLine]:
         return
     together = f"{number(report.node_hours)} node-hours for {_cost(report)}{_against_fixed(report)}"
     yield ReportLine(about="Together", says=together)
-    dearest = sorted(report.pools, key=lambda pool: -pool.usd)
-    shown = dearest[: report.thresholds.most_pools]
+    costliest = sorted(report.pools, key=lambda pool: -pool.usd)
+    shown = costliest[: report.thresholds.most_pools]
     for pool in report.pools:
         if pool in shown:
             yield from pool_lines(pool, watched, pool.name)
-    rest = dearest[len(shown) :]
+    rest = costliest[len(shown) :]
     if rest:
         used = number(sum(pool.week.node_hours for pool in rest))
         cost = usd(sum(pool.usd for pool in rest))

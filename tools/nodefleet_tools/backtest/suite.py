@@ -132,9 +132,9 @@ def mean(policy: str, runs: Sequence[Run]) -> Mean:
 def cost_at(budget: float, means: Sequence[Mean]) -> float | None:
     """× optimum at this share of violations, on the line between the two prices around it; none outside of them."""
     points = sorted((each.violation_pct, each.vs_optimum) for each in means)
-    for (low, dear), (high, cheap) in itertools.pairwise(points):
+    for (low, costly), (high, cheap) in itertools.pairwise(points):
         if low <= budget <= high and high > low:
-            return dear + (cheap - dear) * (budget - low) / (high - low)
+            return costly + (cheap - costly) * (budget - low) / (high - low)
     return None
 
 

@@ -28,7 +28,7 @@ def require_right_clock(connection: Connection, policy: Policy) -> None:
     """A lease is worth nothing between machines that do not agree on the time."""
     most = policy.trust.clock_skew
     if _is_off(connection.session.skew(), most):
-        connection.cloud.instances()  # any answer of AWS tells its time anew: ours may have been set since the last
+        connection.cloud.instances()  # any answer of AWS tells its time again: ours may have been set since the last
     skew = connection.session.skew()
     if skew is not None and _is_off(skew, most):
         ahead = "behind" if skew > timedelta(0) else "ahead of"
@@ -45,7 +45,7 @@ def _is_off(skew: timedelta | None, most: timedelta) -> bool:
 @dataclass(slots=True)
 class Runs:
     connection: Connection
-    policy: Policy  # as it was at the start; each look reads it anew
+    policy: Policy  # as it was at the start; each iteration reads it again
     parts: Callable[[Time], Runtime]
     looks: Looks
     stop: Stop

@@ -104,11 +104,11 @@ def spot_prices(patient: Patient) -> Iterator[Finding]:
         if not market.spot_percent:
             continue
         lowest = _lowest_spot(client, pool, now)
-        dear = [f"{name} ({lowest[name]:.3g})" for name in market.types if lowest.get(name, 0) > market.max_price_usd]
-        said = f"pool {pool.name}: above market.max_price_usd ({market.max_price_usd:g} USD/h) all week: {some(dear)}"
-        if dear and len(dear) == len(lowest):
+        costly = [f"{name} ({lowest[name]:.3g})" for name in market.types if lowest.get(name, 0) > market.max_price_usd]
+        said = f"pool {pool.name}: above market.max_price_usd ({market.max_price_usd:g} USD/h) all week: {some(costly)}"
+        if costly and len(costly) == len(lowest):
             yield wrong(f"{said}: no Spot node can be bought", "Raise it, name cheaper types, or set spot_percent: 0")
-        elif dear:
+        elif costly:
             yield hint(said, "Raise it, or take these types out of the policy")
         elif lowest:
             yield fine(f"pool {pool.name}: {pluralize(len(lowest), 'type', 'types')} below the cap")

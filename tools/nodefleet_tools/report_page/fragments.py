@@ -25,7 +25,7 @@ def cards(played: Played) -> str:
 def _ordered(played: Played) -> Iterable[Fact]:
     for fixed in played.fixed[:1]:
         saved = saving(played, fixed)
-        word, less = ("Saved against", "less") if saved.usd >= 0 else ("Dearer than", "more")
+        word, less = ("Saved against", "less") if saved.usd >= 0 else ("More expensive than", "more")
         label = f"{word} a fixed fleet of {fixed.nodes}"
         yield Fact(label=label, value=f"{abs(saved.percent):.1f} %", note=f"{money(abs(saved.usd))} {less}")
     yield from facts(played)

@@ -7,7 +7,7 @@ clock         virtual time, and what happens when
 turns         runs that go on side by side, each in its turn
 hooks         every port call passes a gate: counted, delayed, failed before or after its effect, or interrupted
 faults        what the world does to calls: parts away, slow, throttled
-instances     one instance of EC2
+machines      one instance of EC2
 ec2           all of them, and what becomes of them
 shop          what EC2 has to sell: types, prices, capacity, quota
 cloud         the Cloud port
@@ -23,7 +23,7 @@ metrics       what Prometheus scraped, and the Gauges port
 table         the records, as a table would hold them
 store         the Store and History ports
 sinks         the archive and the log
-operators     what an operator does by hand
+people        what an operator does by hand
 rules         what must never happen, and what must happen in time
 liveness      … the second, polled
 invariants    … the first, checked at every effect; accounts looks at what is written, leftovers at what is cleaned up

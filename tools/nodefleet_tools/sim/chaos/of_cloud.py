@@ -111,7 +111,7 @@ def recommends_all(stage: Stage, random: Random) -> str:
 
 
 def never_tags(stage: Stage, random: Random) -> str:
-    """A tag policy that nobody mends refuses the tag of what did not join, and some machines do not join."""
+    """A tag policy that nobody fixes refuses the tag of what did not join, and some machines do not join."""
     world = stage.world
     stage.strikes.untaggable = True
     world.kube.settings.never_joins = max(world.kube.settings.never_joins, random.choice((0.2, 0.6)))

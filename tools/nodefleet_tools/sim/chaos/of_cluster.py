@@ -69,7 +69,7 @@ def cannot_change_node(stage: Stage, random: Random) -> str:
 
 
 def can_never_change_node(stage: Stage, random: Random) -> str:
-    """A webhook or a finalizer that nobody mends: its cordon, its uncordon and its deletion fail for ever."""
+    """A webhook or a finalizer that nobody fixes: its cordon, its uncordon and its deletion fail for ever."""
     node = stage.any_node(random)
     if node is None:
         return ""
@@ -84,7 +84,7 @@ def _failing(random: Random) -> Failing:
             lambda: UnavailableError("Kubernetes", "500: failed calling webhook"),
             lambda: UnavailableError("Kubernetes", "504: timed out"),
             lambda: ThrottledError("Kubernetes", "429: too many requests"),
-            lambda: DeniedError("Kubernetes", "403: forbidden", "Mend the role"),
+            lambda: DeniedError("Kubernetes", "403: forbidden", "Fix the role"),
         )
     )
 
@@ -94,10 +94,10 @@ def cannot_read_record(stage: Stage, random: Random) -> str:
     seconds = random.uniform(30, 900)
     stage.strikes.unreadable = "operation#launch"
 
-    def mended() -> None:
+    def fixed() -> None:
         stage.strikes.unreadable = ""
 
-    stage.world.clock.after(seconds, mended)
+    stage.world.clock.after(seconds, fixed)
     return f"for {seconds:.0f} s"
 
 

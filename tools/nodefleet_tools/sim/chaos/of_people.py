@@ -312,10 +312,10 @@ def breaks_role(stage: Stage, random: Random) -> str:
     seconds = random.uniform(60, 900)
     stage.strikes.denied = frozenset(lacking)
 
-    def mend() -> None:
+    def fix() -> None:
         stage.strikes.denied = frozenset()
 
-    stage.world.clock.after(seconds, mend)
+    stage.world.clock.after(seconds, fix)
     return f"{', '.join(sorted(lacking))} for {seconds:.0f} s"
 
 

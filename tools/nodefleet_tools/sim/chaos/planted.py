@@ -116,7 +116,7 @@ def _max_ignored() -> Iterator[None]:
 
 
 def _orphans_at_first_sight() -> Any:
-    """What looks left behind counts as seen long ago."""
+    """What seems orphaned counts as seen long ago."""
     ages_ago = datetime(2000, 1, 1, tzinfo=UTC)
 
     def known(workers: Sequence[Worker], pool: Pool, *_: object) -> dict[str, datetime]:

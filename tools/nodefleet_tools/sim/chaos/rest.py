@@ -31,7 +31,7 @@ PATIENCE = timedelta(minutes=100)  # a false alarm alone takes 22 minutes, and t
 _RESTFUL_TICKS = 3  # in a row
 _STUCK_FOR = timedelta(minutes=40)  # without a moment of rest: no drain, join or false alarm takes that long
 _PERSON_COMES = timedelta(minutes=12)  # after being told that something is for a person
-_UNJOINED = timedelta(minutes=10)  # after this a person takes a machine without a node for debris
+_UNJOINED = timedelta(minutes=10)  # after this an operator takes an instance without a node for an orphan
 _LONG_GONE = timedelta(minutes=10)
 _FORGOTTEN = timedelta(minutes=30)  # a notice means nothing any more after 22 minutes, and a tick may be late
 _MOST_JOURNAL = 64 * 1024  # bytes
@@ -204,7 +204,7 @@ class Rest:
         return any(event.kind is AlertKind.CLEANUP_NEEDS_PERSON for event in self._world.table.events)
 
     def _person_helps(self) -> None:
-        """Removes by hand what looks left behind, if told to look."""
+        """Removes by hand what seems orphaned, if told to look."""
         if not self._needs_person():
             return
         world = self._world

@@ -72,7 +72,7 @@ class Strikes:
         if call.port != _TIME:
             self._clock.wait(self._random.uniform(*_QUICK) / 2)
         if call.name in self.denied and call.moment is Moment.BEFORE:
-            raise DeniedError(SERVICES[call.port], f"{call.method} is not allowed", "Mend the role")
+            raise DeniedError(SERVICES[call.port], f"{call.method} is not allowed", "Fix the role")
         if call.moment is Moment.BEFORE:
             self._always(call)
         elif self.illegible and call.name == "store.state":

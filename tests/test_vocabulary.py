@@ -1,0 +1,80 @@
+"""The field's own words: the private dialect of the first version stays out, and names in prose are names in the tree.
+
+`docs/glossary.md` holds the few words that are ours. Stored values and policy keys keep the names they were given, so
+that records and files of older versions can be read: they are listed here with the reason.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DIALECT = re.compile(
+    r"\b(anew|mend(?:ed|s|ing)?|doomed|homeless|aftermath|debris|sick|let back in|left behind|dearer|dearest)\b",
+    re.IGNORECASE,
+)
+STORED = re.compile(
+    r"budgets\.sick|sick_one_in|many-sick|### sick|`sick`|"  # a policy key, and kinds of alerts in the table
+    r"\"sick\"|\bsick: int|! sick |"  # the same in code, schema and transcripts
+    r"\bdebris(?:=|: OrphanKind|\.value|\b\")|cleanup\.debris"  # a field of stored cleanups
+)
+PROSE = ("lambda", "tools", "infra", "docs", "README.md", "CONTRIBUTING.md", "tests/golden")
+SUFFIXES = {".py", ".md", ".yaml", ".yml", ".sh", ".txt", ".json", ".html", ".js"}
+
+
+def files():
+    for name in PROSE:
+        top = ROOT / name
+        found = [top] if top.is_file() else sorted(top.rglob("*"))
+        yield from (
+            each for each in found if each.suffix in SUFFIXES and not {"__pycache__", ".venv"} & set(each.parts)
+        )
+
+
+def dialect(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if DIALECT.search(STORED.sub("", line))]
+
+
+def test_the_old_dialect_stays_out():
+    found = {str(path.relative_to(ROOT)): dialect(path.read_text(encoding="utf-8")) for path in files()}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("line", ["the doomed node is let back in", "what to mend", "Two sick nodes"])
+def test_the_check_knows_the_dialect(line):
+    assert dialect(line)
+
+
+@pytest.mark.parametrize("line", ["`budgets.sick` (1 node)", "recommend", "a trend", "debris=left.kind,"])
+def test_stored_names_and_other_words_pass(line):
+    assert not dialect(line)
+
+
+# ── names in prose ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def packages():
+    return [
+        init
+        for top in ("lambda", "tools", "infra")
+        for init in sorted((ROOT / top).rglob("__init__.py"))
+        if ".venv" not in init.parts
+    ]
+
+
+def test_an_index_in_a_package_names_modules_that_are_there():
+    missing = []
+    for init in packages():
+        index = re.findall(r"^([a-z][a-z_0-9]*) {2,}\S", init.read_text(encoding="utf-8"), re.MULTILINE)
+        there = {path.stem for path in init.parent.iterdir()}
+        missing += [f"{init.relative_to(ROOT)}: {name}" for name in index if name not in there]
+    assert missing == []
+
+
+def test_the_map_of_contributing_names_files_that_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("| you look for | it is in |")[2].partition("\n\n")[0]
+    named = re.findall(r"`([\w./]+(?:\.py|/))`", table)
+    assert len(named) > 20
+    assert [name for name in named if not ((ROOT / name).exists() or (ROOT / "lambda/nodefleet" / name).exists())] == []
