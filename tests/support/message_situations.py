@@ -182,7 +182,7 @@ def _somebody_recycles() -> Cluster:
     cluster = shop()
     worker = cluster.world.workers()[0].id
     with _typed(cluster.world) as terminal:
-        done = terminal("recycle", worker, "--reason", "kernel update", "--by", "anna")
+        done = terminal("recycle", worker, "--yes", "--reason", "kernel update", "--by", "anna")
         assert done.exit_code == 0, done.output
     return cluster
 
