@@ -87,6 +87,7 @@ house: setup ## how easy the code is to find one's way in: files, seams, names (
 
 bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/decide.py
+	@$(BIN)/python benchmarks/packing.py
 	@cd benchmarks && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
 
 bench-cli: setup ## how much CPU time the command line takes to start, against its budget

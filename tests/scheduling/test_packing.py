@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodefleet.engine.decide import decide
-from nodefleet.model.inventory import InstanceType
+from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.names import CAPACITY_LABEL
 from nodefleet.model.operations import Launch
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import LaunchTarget
-from nodefleet.model.state import Memory
+from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.model.workload import (
     HOST_LABEL,
     ZONE_LABEL,
@@ -33,7 +34,7 @@ from nodefleet.model.workload import (
 )
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.pool import MarketMix, Pool
+from nodefleet.policy.pool import MarketMix, Pool, Steps
 from nodefleet.scheduling.packing import (
     Assignments,
     NewNode,
@@ -51,7 +52,8 @@ from support.builders import CATALOG, GIB, NOON, SMALL, TARGET, after, instance,
 from support.decisions import opened
 from support.wording import assert_wording
 
-POOL = Pool(market=MarketMix(types=("t3.small", "t2.small")))
+TIGHT = Steps(pending_fill="tight")
+POOL = Pool(market=MarketMix(types=("t3.small", "t2.small"), memory_overhead_percent=0), steps=TIGHT)
 POLICY = Policy(pools=(POOL,))
 WEB = Selector(labels={"app": "web"})
 APART = Rules(anti_affinity=(PodTerm(topology=HOST_LABEL, selector=WEB),))
@@ -192,6 +194,125 @@ def test_the_room_is_left_as_it_was_by_spreading_too():
     found = replace(packing_input(seen, POLICY, derive_workers(seen, POLICY)), used_otherwise=True)
     assert pack_pools(found) == pack_pools(found)
     assert found.room.place(pod("big", requests=SMALL)) == "w000"
+
+
+QUEUED = Policy(pools=(replace(POOL, steps=Steps(pending_fill="queue")),))
+
+
+def test_nodes_are_added_for_the_order_in_which_the_scheduler_takes_the_pods():
+    early, late = after(-60), after(-30)
+    small = [wants(f"small-{number}", 600, unschedulable_since=early) for number in range(3)]
+    large = [wants(f"large-{number}", 1400, unschedulable_since=late) for number in range(3)]
+    assert packing([*small, *large]).nodes == 3
+    found = packing([*small, *large], policy=QUEUED)
+    assert (found.nodes, sorted(found.bought_for)) == (4, sorted(pod.uid for pod in [*small, *large]))
+    assert [pod.requests.cpu for pod in found.new[3].pods] == [1400]
+
+
+def test_a_higher_priority_comes_first_in_the_queue():
+    early, late = after(-60), after(-30)
+    small = [wants(f"small-{number}", 600, unschedulable_since=early) for number in range(3)]
+    large = [wants(f"large-{number}", 1400, unschedulable_since=late, priority=10) for number in range(3)]
+    assert packing([*small, *large], policy=QUEUED).nodes == 3
+
+
+def test_the_order_counts_for_pods_with_rules_too():
+    early, late = after(-60), after(-30)
+    spread = Rules(spread=(Spread(topology=HOST_LABEL, selector=WEB, max_skew=9),))
+    small = [wants(f"web-{number}", 600, rules=spread, unschedulable_since=early) for number in range(3)]
+    large = [wants(f"large-{number}", 1400, unschedulable_since=late) for number in range(3)]
+    assert packing([*small, *large]).nodes == 3
+    assert packing([*small, *large], policy=QUEUED).nodes == 4
+
+
+def test_the_cheaper_of_two_plans_counts_when_pods_have_rules():
+    """Pods with rules first, or all by their size: here the large ones must come first."""
+    apart = Rules(anti_affinity=(PodTerm(topology=HOST_LABEL, selector=WEB),))
+    web = [wants(f"web-{number}", 500, rules=apart) for number in range(2)]
+    large = [wants(f"large-{number}", 1500) for number in range(2)]
+    assert packing([*web, *large]).nodes == 2
+
+
+def test_a_pod_that_others_keep_off_is_not_packed_with_the_plain_ones():
+    apart = Rules(anti_affinity=(PodTerm(topology=HOST_LABEL, selector=WEB),))
+    lonely = wants("db-1", 100, rules=apart)
+    found = packing([lonely, wants("web-1", 100), wants("web-2", 100)])
+    assert sorted(sorted(pod.name for pod in new.pods) for new in found.new) == [["db-1"], ["web-1", "web-2"]]
+
+
+# ── prices and markets ───────────────────────────────────────────────────────────────────────────────────────────────
+
+LARGE = replace(SMALL, cpu=2 * SMALL.cpu, memory=2 * SMALL.memory)
+PRICED = (
+    InstanceType(name="t3.small", resources=SMALL, hourly_usd=0.02, spot_usd=0.006),
+    InstanceType(name="t2.small", resources=LARGE, hourly_usd=0.03, spot_usd=0.02),
+)
+
+
+@pytest.mark.parametrize(("spot_percent", "bought"), [(100, {"t3.small": 2}), (0, {"t2.small": 1})])
+def test_types_and_counts_are_chosen_by_the_price_in_the_pools_markets(spot_percent, bought):
+    market = replace(POOL.market, spot_percent=spot_percent, on_demand_base=0)
+    policy = Policy(pools=(replace(POOL, market=market),))
+    found = packing([wants(f"web-{number}") for number in range(8)], policy=policy, catalog=PRICED)
+    assert types(found) == bought
+
+
+def test_a_price_that_is_not_known_is_taken_from_the_other_market_and_else_from_the_size():
+    eight = [wants(f"web-{number}") for number in range(8)]
+    only_listed = tuple(replace(offer, spot_usd=None) for offer in PRICED)
+    assert types(packing(eight, catalog=only_listed)) == {"t2.small": 1}
+    only_spot = tuple(replace(offer, hourly_usd=None) for offer in PRICED)
+    assert types(packing(eight, catalog=only_spot)) == {"t3.small": 2}
+    unknown = (PRICED[0], replace(PRICED[1], hourly_usd=None, spot_usd=None))
+    assert types(packing(eight, catalog=unknown)) == {"t3.small": 2}
+
+
+@pytest.mark.parametrize("market", list(Market))
+def test_a_pod_that_asks_for_a_market_buys_a_node_in_it(market):
+    asks = Rules(node_selector={CAPACITY_LABEL: market.value})
+    found = packing([wants("web-1", 1500, rules=asks), wants("web-2", 1500)])
+    assert {new.pods[0].name: new.market for new in found.new} == {"web-1": market, "web-2": None}
+    assert {(new.types, new.zones) for new in found.new} == {(("t3.small", "t2.small"), ("a", "b"))}
+
+
+def test_a_market_in_which_the_pool_buys_nothing_is_not_bought():
+    asks = Rules(node_selector={CAPACITY_LABEL: "spot"})
+    policy = Policy(pools=(replace(POOL, market=replace(POOL.market, spot_percent=0)),))
+    found = packed(look(0, pods=[wants("web-1", rules=asks)]), policy)
+    assert (found.by_pool["default"].nodes, [key for key, _ in found.nobody]) == (0, ["default/web-1"])
+    all_spot = Policy(pools=(replace(POOL, market=replace(POOL.market, spot_percent=100, on_demand_base=0)),))
+    on_demand = Rules(node_selector={CAPACITY_LABEL: "on-demand"})
+    assert packing([wants("web-1", rules=on_demand)], policy=all_spot).nodes == 0
+    assert packing([wants("web-1", rules=asks)], policy=all_spot).new[0].market is None
+
+
+def test_without_known_sizes_the_market_still_decides_which_pool_a_pod_belongs_to():
+    asks = Rules(node_selector={CAPACITY_LABEL: "spot"})
+    found = packing([wants("web-1", rules=asks)], catalog=())
+    assert (found.unknown, found.bought_for) == (True, ("web-1",))
+
+
+def test_a_booting_node_of_the_wrong_market_is_no_room():
+    young = instance(0, launched_at=after(-30))
+    asks = Rules(node_selector={CAPACITY_LABEL: "spot"})
+    assert young.market is Market.ON_DEMAND
+    assert packing([wants("web-1", rules=asks)], instances=[young]).nodes == 1
+    assert packing([wants("web-1", rules=asks)], instances=[replace(young, market=Market.SPOT)]).nodes == 0
+
+
+def test_what_nodes_of_a_type_offered_is_remembered_when_they_are_gone():
+    seen = look(0, pods=[wants("web-1", 1950)])
+    memory = Memory(pools={"default": PoolMemory(sizes={"t3.small": replace(SMALL, cpu=1900)})})
+    workers = derive_workers(seen, POLICY)
+    assert types(pack_pools(packing_input(seen, POLICY, workers)).by_pool["default"]) == {"t3.small": 1}
+    assert types(pack_pools(packing_input(seen, POLICY, workers, memory)).by_pool["default"]) == {"t2.small": 1}
+
+
+def test_a_pod_that_needs_what_kernel_and_kubelet_keep_buys_nothing():
+    fits = Pool(market=MarketMix(types=("t3.small",)))
+    too_much = waiting("web-1", requests=Resources(memory=int(1.95 * GIB)))
+    found = packed(look(0, pods=[too_much]), Policy(pools=(fits,)))
+    assert (found.by_pool["default"].nodes, len(found.nobody)) == (0, 1)
 
 
 def test_big_is_what_takes_the_larger_share_of_a_node():

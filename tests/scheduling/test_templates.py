@@ -33,6 +33,7 @@ from nodefleet.scheduling.templates import (
     ANY_STORAGE,
     KUBELET_PODS,
     expected_nodes,
+    observed_sizes,
     simulate_fleet,
     template_refusal,
     template_source,
@@ -42,7 +43,7 @@ from nodefleet.scheduling.templates import (
 from support.builders import CATALOG, GIB, SMALL, TARGET, after, instance, look, node, pod, waiting
 from support.wording import assert_wording
 
-POOL = Pool(market=MarketMix(types=("t3.small",)))
+POOL = Pool(market=MarketMix(types=("t3.small",), memory_overhead_percent=0))
 POLICY = Policy(pools=(POOL,))
 
 
@@ -121,6 +122,21 @@ def test_a_node_of_the_type_teaches_what_all_such_nodes_have_and_not_what_a_pers
     labels = templates(POOL, seen)[1].node.labels
     assert (labels["kubernetes.io/arch"], labels["topology.kubernetes.io/region"]) == ("riscv", "eu")
     assert (labels[ZONE_LABEL], labels["kubernetes.io/os"], "by-hand" in labels) == ("b", "linux", False)
+
+
+@pytest.mark.parametrize(
+    ("zone", "region"), [("eu-west-1a", "eu-west-1"), ("us-west-2-lax-1a", "us-west-2"), ("a", None)]
+)
+def test_the_region_follows_from_the_zones_name(zone, region):
+    seen = look(0, pods=[], targets=(replace(TARGET, subnets={zone: "subnet"}),))
+    assert templates(POOL, seen)[0].node.labels.get("topology.kubernetes.io/region") == region
+
+
+def test_the_smallest_ready_node_of_each_of_the_pools_types_is_remembered():
+    sizes = {"t3.small": replace(SMALL, cpu=1), "t9.gone": SMALL}
+    seen = look(0, pods=[], instances=[instance(0)], nodes=[node(0, allocatable=replace(SMALL, cpu=1800))])
+    assert observed_sizes(POOL, seen, sizes) == {"t3.small": replace(SMALL, cpu=1800)}
+    assert observed_sizes(POOL, replace(seen, kubernetes=Missing("away")), sizes) == {"t3.small": sizes["t3.small"]}
 
 
 def test_what_a_node_of_the_type_offers_is_learned_from_the_smallest_ready_one():

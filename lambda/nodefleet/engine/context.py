@@ -15,7 +15,7 @@ from nodefleet.model.fleet import Count, Worker
 from nodefleet.model.names import figure
 from nodefleet.model.readings import NOT_ASKED, NOTHING_READ, Missing, PoolReadings, Reading, Sample
 from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
-from nodefleet.model.state import Backoff, PoolMemory
+from nodefleet.model.state import NOTHING_REMEMBERED, Backoff, Memory, PoolMemory
 from nodefleet.model.workload import Pod
 from nodefleet.phases import (
     FleetSize,
@@ -290,8 +290,10 @@ class ClusterContext:
         self._used_otherwise = used_otherwise
 
     @classmethod
-    def of(cls, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> "ClusterContext":
-        return cls(seen, packing_input(seen, policy, fleet))
+    def of(
+        cls, seen: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory = NOTHING_REMEMBERED
+    ) -> "ClusterContext":
+        return cls(seen, packing_input(seen, policy, fleet, memory))
 
     def without(self, muted: frozenset[str], *, used_otherwise: bool = False) -> "ClusterContext":
         """The same, with these pods left out too."""

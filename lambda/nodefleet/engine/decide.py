@@ -53,6 +53,7 @@ from nodefleet.model.state import Level, Loss, Memory, PoolMemory, RotationState
 from nodefleet.model.workload import Pod
 from nodefleet.phases import PoolMembers, derive_workers, fleet_occupied, track_members
 from nodefleet.policy.cluster import Policy
+from nodefleet.scheduling.templates import observed_sizes
 
 # ── one pool ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 # One pool's decision: hear the signals, collect the bounds, settle on a target, plan the way there, explain.
@@ -103,6 +104,7 @@ def decide_pool(
         braked_since=held.since,
         swap=update_swap(ctx.before.swap, ctx.workers, ctx.pool, ctx.seen.at),
         doubtful=doubt.since,
+        sizes=observed_sizes(ctx.pool, ctx.seen, ctx.before.sizes),
     )
     if settled.target > ctx.count.capacity:
         course = _grow(ctx, heard, waiting, settled, memory, due)
@@ -428,7 +430,7 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
         unplaceable, disposal = [], Disposal()
     else:
         pending = PendingIndex.of(_pods(seen))
-        scene, votes = _pack_pending(ClusterContext.of(seen, policy, fleet), cases, pending)
+        scene, votes = _pack_pending(ClusterContext.of(seen, policy, fleet, memory), cases, pending)
         results = []
         room = policy.fleet_max - fleet_occupied(fleet, seen, policy, memory)
         surplus = fleet_surplus(cases, policy.fleet_max)

@@ -8,6 +8,7 @@ from functools import partial
 
 from nodefleet.model.operations import Shortage
 from nodefleet.model.readings import Reading
+from nodefleet.model.workload import Resources
 
 # ── memory of the adaptive strategy ──────────────────────────────────────────────────────────────────────────────────
 # What the adaptive strategy keeps from one iteration to the next. Safe to lose: it is learned again from the load.
@@ -208,6 +209,7 @@ class PoolMemory:
     swap: MarketSwap | None = None  # the last one
     rotation: RotationState | None = None  # none: no worker is due
     doubtful: Mapping[str, datetime] = field(default_factory=dict)  # what stands against shrinking, and since when
+    sizes: Mapping[str, Resources] = field(default_factory=dict)  # by type: allocatable of the smallest ready node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

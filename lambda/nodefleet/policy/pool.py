@@ -56,6 +56,12 @@ class Steps:
         "pending pods: `steps` is `up` or `urgent` at a time and waits for the cooldown; `packing` is as many nodes as"
         " the pods would fill, at once: nodes that boot count, so nothing is bought twice",
     )
+    pending_fill: Literal["tight", "queue"] = setting(
+        "queue",
+        "",
+        "which plan counts: `tight` is the fewest nodes that hold the pods, and some may wait for a second purchase,"
+        " because the scheduler takes pods as they come; `queue` adds the nodes that its order needs",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +154,12 @@ class MarketMix:
     )
     types: tuple[str, ...] = setting(
         ("t3.small", "t3a.small", "t2.small"), "", "several, so that one may be out of capacity"
+    )
+    memory_overhead_percent: float = setting(
+        7,
+        PERCENT,
+        "of a type's memory is kept by kernel, kubelet and system: 4,096 MiB leave about 3,850 for pods; counts until a"
+        " node of the type has joined",
     )
     remember_shortage: timedelta = setting(
         timedelta(seconds=600), SECONDS, "what lacked capacity is not asked again at once", at_least=0

@@ -1,17 +1,25 @@
-"""Packing of pending pods onto new nodes: how many nodes they need, of which pool, zone and type."""
+"""Packing of pending pods onto new nodes: how many nodes they need, of which pool, zone and type.
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+Pods with rules that depend on other pods go through the scheduler simulation, one after the other; all others are
+packed by `bin_packing`. The cheaper of two plans wins: constrained pods first, or all pods by their size.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from zlib import crc32
 
 from nodefleet.model.fleet import Worker
+from nodefleet.model.inventory import Market
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Observation
+from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.model.workload import NOTHING, Pod, Rules, total
 from nodefleet.policy.cluster import Policy
+from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode, PodGroup
 from nodefleet.scheduling.index import zones_asked_for
-from nodefleet.scheduling.predicates import NodeModel, unmet_predicate
+from nodefleet.scheduling.predicates import NodeModel, asks_by_name, unmet_predicate
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import (
     Template,
@@ -22,42 +30,55 @@ from nodefleet.scheduling.templates import (
     zones_in_use,
 )
 
+_ORDERS = 6  # of pods of one second that a plan must stand; another needs more in one of fifty (benchmarks/packing.py)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRequest:
-    """What is wanted of one new node, when pods have a say in it."""
+    """What pending pods need of one new node."""
 
     zones: tuple[str, ...] = ()  # only there; empty means anywhere
     types: tuple[str, ...] = ()  # only these; empty means any of the pool's
+    market: Market | None = None  # only this one; none: as the pool's share says
 
 
 # ── new nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
-# The nodes that would be bought for pods that wait: which they are, who sits on them, and what else would do.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewNode:
-    """A node that would be bought, and the pods that would sit on it."""
+    """A node that would be launched, and the pods that would run on it."""
 
     zone: str
     type: str
     pods: tuple[Pod, ...]
-    only_here: bool = False  # somebody on it minds the zone: who runs there, or how many
+    only_here: bool = False  # a pod on it depends on its zone: on pods that run there, or on their number
     templates: tuple[Template, ...] = field(compare=False, repr=False)  # all that the pool could launch
 
     @property
     def types(self) -> tuple[str, ...]:
         """Types that would hold the same pods in the same zone, in the policy's order."""
-        return tuple(each.type for each in self.templates if each.zone == self.zone and self._would_do(each))
+        return tuple(dict.fromkeys(each.type for each in self._fitting if each.zone == self.zone))
 
     @property
     def zones(self) -> tuple[str, ...]:
         """Zones where each of these types would do."""
         if self.only_here:
             return (self.zone,)
-        types = self.types
-        fitting = Counter(each.zone for each in self.templates if each.type in types and self._would_do(each))
-        return tuple(sorted(zone for zone, number in fitting.items() if number == len(types)))
+        types = set(self.types)
+        fitting = {(each.zone, each.type) for each in self._fitting if each.type in types}
+        per_zone = Counter(zone for zone, _ in fitting)
+        return tuple(sorted(zone for zone, number in per_zone.items() if number == len(types)))
+
+    @property
+    def market(self) -> Market | None:
+        """The only market in which a node would hold the pods; none: they do not depend on it."""
+        found = {each.market for each in self._fitting}
+        return found.pop() if len(found) == 1 and len({each.market for each in self.templates}) > 1 else None
+
+    @property
+    def _fitting(self) -> list[Template]:
+        return [each for each in self.templates if self._would_do(each)]
 
     def _would_do(self, template: Template) -> bool:
         enough = template.empty.has(total(pod.requests for pod in self.pods)) and len(self.pods) <= template.free.pods
@@ -65,20 +86,20 @@ class NewNode:
 
 
 class Assignments(dict[str, list[Pod]]):
-    """Who sits on which new node, of all pools: a pod may sit on one that another pool buys."""
+    """Pods by new node, of all pools: a pod may run on a node that another pool launches."""
 
 
 class NewNodes:
-    """One pool's nodes that are added to a room, each in the zone that has fewest."""
+    """One pool's nodes that are added to the simulation, each in the zone that has fewest."""
 
     def __init__(
         self, room: SchedulerSimulation, templates: Sequence[Template], zones: Mapping[str, int], seats: Assignments
     ) -> None:
         self.chosen: dict[str, Template] = {}  # by the name of the new node
+        self.zones = Counter(zones)
         self._seats = seats
         self._room = room
         self._templates = templates
-        self._zones = Counter(zones)
 
     def describe(self) -> tuple[NewNode, ...]:
         everything = tuple(self._templates)
@@ -94,14 +115,14 @@ class NewNodes:
         )
 
     def stand_again(self) -> None:
-        """Back into the room, from which they were rolled back, without their pods."""
+        """Add the nodes, which were rolled back, to the simulation again, without their pods."""
         for name, template in self.chosen.items():
             self._room.add(template.with_name(name), template.daemons)
 
     def add_for(self, pod: Pod) -> str | None:
         """Add a node and put the pod on it; if no new node would hold it, none is added and the answer is why."""
         reasons = []
-        for template in sorted(self._templates, key=lambda each: (self._zones[each.zone], each.zone)):
+        for template in sorted(self._templates, key=lambda each: (self.zones[each.zone], each.zone)):
             if not template.can_hold(pod):
                 continue
             reason = self._try(pod, template)
@@ -110,28 +131,44 @@ class NewNodes:
             reasons.append(f"a new {template.type} in {template.zone}: {reason}")
         return next(iter(reasons), None) or template_refusal(pod, self._templates)
 
+    def add_planned(self, template: Template, pods: Sequence[Pod], *, spare: bool = False) -> None:
+        """Add a node with the pods that a plan puts there. `spare`: they have a place in the plan already, and need
+        this node only if others take it."""
+        name = self._name(template)
+        self._room.add(template.with_name(name), template.daemons)
+        for pod in () if spare else pods:
+            self._room.put_on(pod, name)
+        self._add(name, template, pods)
+
     def _try(self, pod: Pod, template: Template) -> str | None:
-        name = f"new {template.pool} {len(self.chosen)}"  # no real node's name has a space
+        name = self._name(template)
         mark = self._room.mark()
         self._room.add(template.with_name(name), template.daemons)
         reason = self._room.place_on(pod, name)
         if reason is None:
-            self.chosen[name] = template
-            self._seats[name] = [pod]
-            self._zones[template.zone] += 1
+            self._add(name, template, (pod,))
         else:
             self._room.roll_back(mark)
         return reason
 
+    def _name(self, template: Template) -> str:
+        return f"new {template.pool} {len(self.chosen)}"  # no real node's name has a space
+
+    def _add(self, name: str, template: Template, pods: Iterable[Pod]) -> None:
+        self.chosen[name] = template
+        self._seats[name] = list(pods)
+        self.zones[template.zone] += 1
+
 
 # ── pod compatibility ────────────────────────────────────────────────────────────────────────────────────────────────
-# Which of the nodes that could be bought would hold a pod. Pods of one template are asked about once.
+# Which of the nodes that could be launched would hold a pod. Pods of one template are asked about once.
 
 
 class PodCompatibility:
     def __init__(self, templates: Mapping[str, Sequence[Template]]) -> None:
         self._templates = templates  # by pool
         self._found: dict[Hashable, Mapping[str, int]] = {}
+        self._of_pods: dict[int, tuple[Pod, Mapping[str, int]]] = {}
         self._rules: dict[int, Rules] = {}
 
     def pools(self, pod: Pod) -> tuple[str, ...]:
@@ -140,13 +177,26 @@ class PodCompatibility:
 
     def number(self, pod: Pod) -> int:
         """How many kinds of nodes could, by type and zone."""
-        return sum(self._of(pod).values())
+        return sum(mask.bit_count() for mask in self._of(pod).values())
+
+    def mask(self, pod: Pod, pool: str) -> int:
+        """Bit n: the pool's template n could hold the pod."""
+        return self._of(pod).get(pool, 0)
 
     def _of(self, pod: Pod) -> Mapping[str, int]:
+        known = self._of_pods.get(id(pod))
+        if known is None:
+            known = self._of_pods[id(pod)] = (pod, self._of_shape(pod))  # kept, so that no other pod gets the id
+        return known[1]
+
+    def _of_shape(self, pod: Pod) -> Mapping[str, int]:
         shape = self._shape(pod)
         if shape not in self._found:
-            by_pool = {pool: sum(each.can_hold(pod) for each in those) for pool, those in self._templates.items()}
-            self._found[shape] = {pool: number for pool, number in by_pool.items() if number}
+            by_pool = {
+                pool: sum(each.can_hold(pod) << index for index, each in enumerate(those))
+                for pool, those in self._templates.items()
+            }
+            self._found[shape] = {pool: mask for pool, mask in by_pool.items() if mask}
         return self._found[shape]
 
     def _shape(self, pod: Pod) -> Hashable:
@@ -156,25 +206,32 @@ class PodCompatibility:
         return (id(pod.rules), sizes, zones_asked_for(pod), any(volume.node for volume in pod.volumes))
 
 
+def is_plain(pod: Pod) -> bool:
+    """Only its CPU, memory and slot decide whether a node that admits it has room for it, whatever else runs there."""
+    asked, rules = pod.requests, pod.rules
+    if asked.storage or asked.extended or rules.host_ports:
+        return False
+    return not (rules.affinity or rules.anti_affinity or rules.spread or asks_by_name(pod))
+
+
 # ── one pool ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-# One pool's pods on their way into the room that there is, and what they come down to.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """What the pods that wait for one pool come down to. Pods are named by uid where we act on it, else by key."""
+    """What one pool's pending pods need. Pods are named by uid where the decision acts on them, else by key."""
 
     nodes: int = 0  # new ones
     new: tuple[NewNode, ...] = ()
-    placed: tuple[str, ...] = ()  # they fit on nodes that are there or on their way
+    placed: tuple[str, ...] = ()  # they fit on nodes that are there or booting
     on_ready: tuple[str, ...] = ()  # those of them that fit on nodes that are ready now
-    bought_for: tuple[str, ...] = ()  # they would sit on the new ones
+    bought_for: tuple[str, ...] = ()  # they would run on the new ones
     cannot_hold: tuple[tuple[str, str], ...] = ()  # (namespace/name, why): no new node would help
-    unknown: bool = False  # nobody knows what a new node holds, so `nodes` does not say what `bought_for` needs
+    unknown: bool = False  # what a new node holds is not known, so `nodes` does not say what `bought_for` needs
 
 
 class PoolPacking:
-    """`zones` says how many workers the pool has in each zone: new ones go where there are fewest."""
+    """One pool's pods and the nodes that they get. `zones`: workers that the pool has in each zone."""
 
     def __init__(
         self,
@@ -184,35 +241,53 @@ class PoolPacking:
         choices: PodCompatibility,
         seats: Assignments,
         coming: Collection[str] = (),
+        *,
+        together: bool = False,
+        in_queue_order: bool = False,
     ) -> None:
+        """`together`: plain pods are packed together, after those with rules; else all one by one, by their size."""
         self.new = NewNodes(room, templates, zones, seats)
-        self.settled: dict[str, Pod] = {}  # by key: who has a place
+        self.settled: dict[str, Pod] = {}  # by key: pods that have a place
         self._room = room
         self._templates = templates
         self._choices = choices
         self._seats = seats
         self._coming = coming
+        self._together = together
+        self._in_queue_order = in_queue_order
         self._left: list[Pod] = []
         self._placed: list[str] = []
         self._on_ready: list[str] = []
         self._bought_for: list[str] = []
         self._cannot_hold: dict[str, str] = {}
 
+    @property
+    def price(self) -> float:
+        """Of all new nodes, in the unit of their templates."""
+        known = all(each.price is not None for each in self._templates)
+        return sum(_price_of(each, self._templates[0], known=known) for each in self.new.chosen.values())
+
     def take(self, pods: Iterable[Pod]) -> None:
         self._left += sorted(pods, key=self._rank)
 
     def place(self) -> bool:
-        """Find a place for everybody who may still get one. Whether somebody did: others may want to be near them."""
+        """Find a place for every pod that may still get one. Whether one did: others may have to be near it."""
         trying, self._left = self._left, []
+        plain = [pod for pod in trying if is_plain(pod)] if self._together and self._templates else []
+        waiting = {_id(pod) for pod in plain}
         for pod in trying:
-            reason = self._why_not(pod)
-            if reason is None:
-                self.settled[pod.key] = pod
-                self._cannot_hold.pop(pod.key, None)
-                continue
-            self._cannot_hold[pod.key] = reason
-            if pod.rules.affinity or pod.rules.spread:
-                self._left.append(pod)
+            if _id(pod) not in waiting:
+                self._place_one(pod, self._find_obstacle(pod))
+        packed = []
+        for pod in plain:
+            if self._place_on_existing(pod):
+                self._place_one(pod, None)
+            elif self._room.is_free_of_others(pod) and self._choices.mask(pod, self._templates[0].pool):
+                packed.append(pod)
+            else:
+                self._place_one(pod, self._find_obstacle(pod))
+        if packed:
+            self._pack_together(packed)
         return len(self._left) < len(trying)
 
     def describe(self) -> Packing:
@@ -227,25 +302,130 @@ class PoolPacking:
         )
 
     def _rank(self, pod: Pod) -> tuple[int, float, str, str]:
-        """What is hard to place comes first: who has the fewest kinds of nodes to choose from, then who takes the
-        largest share of a node. Then by name."""
+        """Pods that are hard to place come first: those with the fewest kinds of nodes, then those with the largest
+        share of a node. Then by name."""
         node = self._templates[0].free if self._templates else NOTHING
         share = max(pod.requests.cpu / max(node.cpu, 1), pod.requests.memory / max(node.memory, 1))
         return (self._choices.number(pod), -share, pod.key, pod.uid)
 
-    def _why_not(self, pod: Pod) -> str | None:
-        node = self._room.place(pod)
-        if node is not None and node in self._seats:
-            self._seats[node].append(pod)
-        if node is not None and node not in self.new.chosen:
-            self._placed.append(_id(pod))
-            if node not in self._coming:
-                self._on_ready.append(_id(pod))
+    def _place_one(self, pod: Pod, obstacle: str | None) -> None:
+        if obstacle is None:
+            self.settled[pod.key] = pod
+            self._cannot_hold.pop(pod.key, None)
+            return
+        self._cannot_hold[pod.key] = obstacle
+        if pod.rules.affinity or pod.rules.spread:
+            self._left.append(pod)
+
+    def _find_obstacle(self, pod: Pod) -> str | None:
+        """Put the pod on a node that is there or a new one; the answer is why not."""
+        if self._place_on_existing(pod):
             return None
-        if node is None and self._templates and (reason := self.new.add_for(pod)) is not None:
+        if self._templates and (reason := self.new.add_for(pod)) is not None:
             return reason
         self._bought_for.append(_id(pod))
         return None
+
+    def _place_on_existing(self, pod: Pod) -> bool:
+        """On a node that is there, booting, or new."""
+        node = self._room.place(pod)
+        if node is None:
+            return False
+        if node in self._seats:
+            self._seats[node].append(pod)
+        if node in self.new.chosen:
+            self._bought_for.append(_id(pod))
+            return True
+        self._placed.append(_id(pod))
+        if node not in self._coming and node not in self._seats:
+            self._on_ready.append(_id(pod))
+        return True
+
+    def _pack_together(self, pods: Sequence[Pod]) -> None:
+        pool, groups = self._templates[0].pool, _PodGroups()
+        for pod in pods:
+            groups.add(pod, self._choices.mask(pod, pool))
+        packing = BinPacking(groups.describe(), _options(self._templates), self.new.zones)
+        plan = packing.best_plan([groups.number(pod) for pod in pods])
+        self._launch(plan, groups.in_order(pods), spare=False)
+        for pod in pods:
+            self._place_one(pod, None)
+            self._bought_for.append(_id(pod))
+        if self._in_queue_order:
+            missing, queue = max(self._missing(packing, plan, groups, pods), key=lambda found: len(found[0]))
+            self._launch(missing, groups.in_order(reversed(queue)), spare=True)
+
+    def _missing(
+        self, packing: BinPacking, plan: Sequence[PlannedNode], groups: "_PodGroups", pods: Sequence[Pod]
+    ) -> Iterator[tuple[list[PlannedNode], list[Pod]]]:
+        """What the plan lacks in several orders of the queue: pods of the same second may come in any."""
+        for salt in range(_ORDERS):
+            queue = sorted(pods, key=lambda pod: _queue_order(pod, salt))
+            yield packing.missing_in_queue_order(plan, [groups.number(pod) for pod in queue]), queue
+
+    def _launch(self, plan: Iterable[PlannedNode], pods: Callable[[int], Pod], *, spare: bool) -> None:
+        for node in plan:
+            self.new.add_planned(self._templates[node.option], [pods(number) for number in node.groups], spare=spare)
+
+
+class _PodGroups:
+    """Plain pods that are alike for packing."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, int, int], int] = {}
+        self._number_of: dict[str, int] = {}
+        self._counts: Counter[int] = Counter()
+
+    def add(self, pod: Pod, mask: int) -> None:
+        number = self._numbers.setdefault((pod.requests.cpu, pod.requests.memory, mask), len(self._numbers))
+        self._number_of[_id(pod)] = number
+        self._counts[number] += 1
+
+    def number(self, pod: Pod) -> int:
+        return self._number_of[_id(pod)]
+
+    def describe(self) -> list[PodGroup]:
+        return [
+            PodGroup(cpu=cpu, memory=memory, options=mask, count=self._counts[number])
+            for (cpu, memory, mask), number in self._numbers.items()
+        ]
+
+    def in_order(self, pods: Iterable[Pod]) -> Callable[[int], Pod]:
+        """Gives a pod of a group at each call, in this order."""
+        left: dict[int, list[Pod]] = defaultdict(list)
+        for pod in pods:
+            left[self.number(pod)].append(pod)
+        for alike in left.values():
+            alike.reverse()
+        return lambda number: left[number].pop()
+
+
+def _price_of(template: Template, first: Template, *, known: bool) -> float:
+    """What a node costs an hour; while a price is not known, its size compared with the first template's."""
+    if known and template.price is not None:
+        return template.price
+    size, unit = template.node.allocatable, first.node.allocatable
+    return size.cpu / max(unit.cpu, 1) + size.memory / max(unit.memory, 1)
+
+
+def _options(templates: Sequence[Template]) -> list[NodeOption]:
+    known = all(each.price is not None for each in templates)
+    return [
+        NodeOption(
+            zone=each.zone,
+            cpu=max(each.free.cpu, 0),
+            memory=max(each.free.memory, 0),
+            slots=each.free.pods,
+            price=_price_of(each, templates[0], known=known),
+        )
+        for each in templates
+    ]
+
+
+def _queue_order(pod: Pod, salt: int = 0) -> tuple[int, str, int, str]:
+    """As the scheduler's queue has them: by priority, then by time; those of one second by name, or shuffled."""
+    shuffled = crc32(f"{salt} {pod.uid}".encode()) if salt else 0
+    return (-pod.priority, str(pod.unschedulable_since), shuffled, pod.key)
 
 
 def _id(pod: Pod) -> str:
@@ -253,18 +433,17 @@ def _id(pod: Pod) -> str:
 
 
 # ── all pools ────────────────────────────────────────────────────────────────────────────────────────────────────────
-# How many new nodes would the pods that wait need?
+# How many new nodes the pending pods need. A pod that no new node could hold buys nothing and is named with the reason.
 #
-# The scheduler is played through: each pod goes on the first node that takes it, booting ones included, and a new node
-# is added when none does. A pod that no new node could hold buys nothing and is named with the reason.
-#
-# That is the fewest nodes that could do. The scheduler spreads pods instead of packing them, so they may not be enough;
-# if some of the pods still wait when their nodes are there, more is allowed for that.
+# A good plan is not enough: the scheduler takes pods by priority and time, and knows no plan. So nodes are added until
+# all pods find a place also in the order of its queue, on nodes that become ready one after the other
+# (`steps.pending_fill: queue`). It prefers empty nodes as well; that nodes become ready together is the exception, and
+# to allow for it costs a third more nodes. So that is done only when pods still wait though their nodes are there.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Which pool each pod that waits belongs to."""
+    """Which pool each pending pod belongs to."""
 
     by_pool: Mapping[str, tuple[Pod, ...]]
     nobody: tuple[tuple[Pod, str], ...] = ()  # with the reason
@@ -272,16 +451,16 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackingInput:
-    """One iteration's pods that wait and all the room there is for them. Building it is the expensive part: once an
-    iteration."""
+    """The pending pods and all nodes. Building it is the expensive part: once an iteration."""
 
     room: SchedulerSimulation
     waiting: tuple[Pod, ...]
     templates: Mapping[str, tuple[Template, ...]]  # by pool, in the policy's order
-    outlines: Mapping[str, tuple[NodeModel, ...]]  # by pool: what its nodes look like, if nobody knows what they hold
+    outlines: Mapping[str, tuple[NodeModel, ...]]  # by pool: its nodes' labels and taints, where no size is known
     zones: Mapping[str, Counter[str]]  # by pool: workers in each zone
     choices: PodCompatibility
-    coming: frozenset[str] = frozenset()  # names in the room of nodes that are not ready yet
+    coming: frozenset[str] = frozenset()  # names in the simulation of nodes that are not ready yet
+    in_queue_order: frozenset[str] = frozenset()  # pools whose plan allows for the order of the scheduler's queue
     used_otherwise: bool = False  # nodes that were bought for some of the pods are there, and they still wait
 
 
@@ -292,7 +471,7 @@ class PackingResult:
 
 
 def list_unschedulable(pods: Iterable[Pod]) -> tuple[Pod, ...]:
-    """Those that a new node could help: the scheduler gave them up, and nothing else is about to happen to them."""
+    """Pods that a new node could help: the scheduler found no node for them, and nothing else is about to happen."""
     return tuple(
         pod
         for pod in pods
@@ -304,11 +483,13 @@ def list_unschedulable(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     )
 
 
-def packing_input(seen: Observation, policy: Policy, workers: Sequence[Worker]) -> PackingInput | None:
-    """None if the pods cannot be seen: then nothing can be placed, and no node can be shown to be free to go."""
+def packing_input(
+    seen: Observation, policy: Policy, workers: Sequence[Worker], memory: Memory = NOTHING_REMEMBERED
+) -> PackingInput | None:
+    """None if the pods cannot be seen: then nothing can be placed, and no node can be shown to be removable."""
     if isinstance(seen.kubernetes, Missing) or seen.kubernetes.pods is None:
         return None
-    known = template_source(seen)
+    known = template_source(seen, memory)
     templates = {pool.name: known.templates(pool) for pool in policy.pools}
     on_their_way = expected_nodes(seen, policy, workers, known)
     return PackingInput(
@@ -319,34 +500,63 @@ def packing_input(seen: Observation, policy: Policy, workers: Sequence[Worker]) 
         zones=zones_in_use(workers, on_their_way),
         choices=PodCompatibility(templates),
         coming=frozenset(each.name for each in on_their_way),
+        in_queue_order=frozenset(pool.name for pool in policy.pools if pool.steps.pending_fill == "queue"),
     )
 
 
 def pack_pools(look: PackingInput) -> PackingResult:
-    """For every pool what its pods need. The room is left as it was."""
-    mark, choices, seats = look.room.mark(), look.choices, Assignments()
+    """For every pool what its pods need. The simulation is left as it was."""
+    mark = look.room.mark()
     assigned = assign(look.waiting, look)
-    packed = {
-        pool: PoolPacking(look.room, templates, look.zones.get(pool, Counter()), choices, seats, look.coming)
-        for pool, templates in look.templates.items()
-    }
-    # Who has a choice of pools comes last, and may find a place on a node that is bought for those who have none.
-    for chooses in (False, True):
-        for pool, pods in assigned.by_pool.items():
-            packed[pool].take(pod for pod in pods if (len(choices.pools(pod)) > 1) is chooses)
-        _place_all(list(packed.values()))
-    nobody = tuple((pod.key, why) for pod, why in assigned.nobody if look.room.place(pod) is None)
+    constrained = not all(map(is_plain, look.waiting))
+    packed, nobody = _pack(look, assigned, together=True, in_queue_order=not constrained)
+    if constrained:
+        look.room.roll_back(mark)
+        one_by_one, others = _pack(look, assigned, together=False, in_queue_order=False)
+        if _price(one_by_one) <= _price(packed):
+            packed, nobody = one_by_one, others
     if look.used_otherwise:
         _allow_for_spreading(look, mark, list(packed.values()))
+    elif constrained:
+        _allow_for_queue_order(look, mark, [packed[pool] for pool in packed if pool in look.in_queue_order])
     by_pool = {pool: each.describe() for pool, each in packed.items()}
     look.room.roll_back(mark)
     return PackingResult(by_pool=by_pool, nobody=nobody)
 
 
+def _pack(
+    look: PackingInput, assigned: Assignment, *, together: bool, in_queue_order: bool
+) -> tuple[Mapping[str, PoolPacking], tuple[tuple[str, str], ...]]:
+    choices, seats = look.choices, Assignments()
+    packed = {
+        pool: PoolPacking(
+            look.room,
+            templates,
+            look.zones.get(pool, Counter()),
+            choices,
+            seats,
+            look.coming,
+            together=together,
+            in_queue_order=in_queue_order and pool in look.in_queue_order,
+        )
+        for pool, templates in look.templates.items()
+    }
+    # Pods with a choice of pools come last, and may find a place on a node that is bought for pods without one.
+    for chooses in (False, True):
+        for pool, pods in assigned.by_pool.items():
+            packed[pool].take(pod for pod in pods if (len(choices.pools(pod)) > 1) is chooses)
+        _place_all(list(packed.values()))
+    return packed, tuple((pod.key, why) for pod, why in assigned.nobody if look.room.place(pod) is None)
+
+
+def _price(packed: Mapping[str, PoolPacking]) -> float:
+    return sum(each.price for each in packed.values())
+
+
 def assign(pods: Iterable[Pod], look: PackingInput) -> Assignment:
     """Each pod to the first pool, in the policy's order, one of whose nodes can hold it.
 
-    A pool of which nobody knows what its nodes hold gets what is left, as far as labels and taints allow.
+    A pool whose nodes are of unknown size gets what is left, as far as labels and taints allow.
     """
     by_pool: dict[str, list[Pod]] = {pool: [] for pool in look.templates}
     nobody = []
@@ -360,25 +570,39 @@ def assign(pods: Iterable[Pod], look: PackingInput) -> Assignment:
 
 
 def _place_all(packed: Sequence[PoolPacking]) -> None:
-    """Round after round, for whoever is placed may be the one that others, of other pools too, want to be near."""
+    """Round after round: pods that are placed may be those that others, of other pools too, have to be near."""
     while any(each.place() for each in packed):
         pass
 
 
-def _allow_for_spreading(look: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
-    """More nodes, until everybody finds a place also if each goes to the emptiest: as they come, and small ones first.
+def _allow_for_queue_order(look: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
+    """More nodes, until all pods find a place also in the order of the scheduler's queue."""
+    settled = [(pod, each) for each in packed for pod in each.settled.values()]
+    _stand_empty(look, mark, packed)
+    for pod, each in sorted(settled, key=lambda pair: _queue_order(pair[0])):
+        if look.room.place(pod) is None:
+            each.new.add_for(pod)
 
-    Only those who found a place at all are tried; who finds none now gets a new node as before.
+
+def _allow_for_spreading(look: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
+    """More nodes, until all pods find a place also if each goes to the emptiest: as they come, and small ones first.
+
+    Only those that found a place at all are tried; one that finds none now gets a new node as before.
     """
     settled = [(pod, each) for each in packed for pod in each.settled.values()]
     for order in (_as_they_come, _smallest_first):
-        look.room.roll_back(mark)
-        for each in packed:
-            each.new.stand_again()
+        _stand_empty(look, mark, packed)
         places = look.room.emptiest()
         for pod, each in order(settled):
             if look.room.place_on_emptiest(pod, places) is None and each.new.add_for(pod) is None:
                 places = look.room.emptiest()
+
+
+def _stand_empty(look: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
+    """The simulation with the new nodes and without the pending pods."""
+    look.room.roll_back(mark)
+    for each in packed:
+        each.new.stand_again()
 
 
 _Settled: TypeAlias = list[tuple[Pod, PoolPacking]]

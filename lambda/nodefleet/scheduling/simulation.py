@@ -122,6 +122,10 @@ class SchedulerSimulation:
             self._settle(pod, self._by_name[name])
         return reason
 
+    def put_on(self, pod: Pod, name: str) -> None:
+        """Put the pod on this node. The caller knows that it fits."""
+        self._settle(pod, self._by_name[name])
+
     def emptiest(self) -> EmptiestFirst:
         """All places as they are now."""
         return EmptiestFirst(self._places)
@@ -196,6 +200,10 @@ class SchedulerSimulation:
     def minds_more_than_the_host(self, pod: Pod) -> bool:
         """Who runs in the same zone, or in another domain larger than a host, decides whether it may run there."""
         return any(demand.topology != HOST_LABEL for demand in self._neighbours.demands(pod))
+
+    def is_free_of_others(self, pod: Pod) -> bool:
+        """No pod that runs somewhere, nor its own rules on other pods, restrict where it may run."""
+        return not self._neighbours.demands(pod)
 
     def _first_fit(self, pod: Pod) -> NodeState | None:
         demands = self._neighbours.demands(pod)

@@ -6,23 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import Node
-from nodefleet.model.names import POOL_LABEL
+from nodefleet.model.inventory import InstanceType, Market, Node
+from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL
 from nodefleet.model.operations import Launch
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.model.workload import HOST_LABEL, NOTHING, TYPE_LABEL, ZONE_LABEL, Pod, Resources, Rules
 from nodefleet.phases import count_expected
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.pool import Pool
-from nodefleet.scheduling.predicates import NodeModel, NodeState, shortage, unmet_predicate
+from nodefleet.policy.pool import MarketMix, Pool
+from nodefleet.scheduling.predicates import NodeModel, NodeState, labels_asked_for, shortage, unmet_predicate
 from nodefleet.scheduling.simulation import SchedulerSimulation
 
 # ── templates ────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What a new node of a pool would be like: its labels and taints, and what its daemons leave free.
+# What a new node of a pool would be like: its labels and taints, and what DaemonSets leave free on it.
 #
-# A node of the same type that has already joined is the best witness of what a new one will offer: its kubelet and the
-# system have taken their share. The catalogue of types is the second best.
+# What it offers is known best from a node of the same type that has joined: kernel, kubelet and system have taken their
+# share. It is remembered when such a node leaves. Until one has joined, the catalogue of types is the source, less the
+# policy's `market.memory_overhead_percent`.
 
 
 OS_LABEL = "kubernetes.io/os"
@@ -30,9 +32,10 @@ ARCH_LABEL = "kubernetes.io/arch"
 REGION_LABEL = "topology.kubernetes.io/region"
 
 ANY_STORAGE = 1 << 60  # the disk is the launch template's, so the catalogue may not know it
-KUBELET_PODS = 110  # what a kubelet takes unless it is told otherwise; EC2 does not know it
+KUBELET_PODS = 110  # a kubelet's default; EC2 does not know it
 
 _GRAVITON = re.compile(r"a1\.|[a-z]+[0-9]+[a-z]*g")  # t4g, m7gd, is4gen; not g5, whose g is the family
+_REGION = re.compile(r"[a-z]{2}(?:-[a-z]+)+-[0-9]+")  # of the zone eu-west-1a, and of the local zone us-west-2-lax-1a
 
 
 def architecture(type_: str) -> str:
@@ -47,6 +50,8 @@ class Template:
     zone: str
     node: NodeModel
     daemons: tuple[Pod, ...] = ()
+    market: Market | None = None  # none: either; pods do not depend on it
+    price: float | None = None  # USD an hour, in its market or the pool's mix of markets; none: not known
     empty: NodeState = field(compare=False, repr=False)  # such a node with nothing but its daemons
 
     @property
@@ -63,69 +68,114 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSource:
-    """What one iteration tells about nodes to come, gathered once for all pools."""
+    """What an observation and the memory say about nodes to come, gathered once for all pools."""
 
     learned: Mapping[tuple[str, str], Node]  # by pool and type: a ready node
-    catalog: Mapping[str, Resources]
+    remembered: Mapping[tuple[str, str], Resources]  # by pool and type: what nodes offered that have left
+    catalog: Mapping[str, InstanceType]
     daemons: tuple[Pod, ...]
     zones: Mapping[str, tuple[str, ...]]  # by pool
+    by_market: bool = False  # a pending pod depends on the market, so that each has templates of its own
 
     def templates(self, pool: Pool) -> tuple[Template, ...]:
-        """One for each of the pool's types and zones, types in the policy's order; none for unknown types."""
-        found = (self.template(pool, type_, zone) for type_ in pool.market.types for zone in self.zones_of(pool))
+        """One for each of the pool's types and zones (and markets), types in the policy's order; none for types that
+        are not known."""
+        markets = _markets(pool.market) if self.by_market else (None,)
+        found = (
+            self.template(pool, type_, zone, market)
+            for type_ in pool.market.types
+            for zone in self.zones_of(pool)
+            for market in markets
+        )
         return tuple(template for template in found if template)
 
-    def template(self, pool: Pool, type_: str, zone: str) -> Template | None:
+    def template(self, pool: Pool, type_: str, zone: str, market: Market | None = None) -> Template | None:
         allocatable = self._allocatable(pool, type_)
         if allocatable is None:
             return None
-        node = self._outline(pool, type_, zone, allocatable)
+        node = self._outline(pool, type_, zone, market, allocatable)
         daemons = tuple(pod for pod in self.daemons if unmet_predicate(pod, node) is None)
         empty = NodeState(node, 0)
         for pod in daemons:
             empty.put(pod)
-        return Template(pool=pool.name, type=type_, zone=zone, node=node, daemons=daemons, empty=empty)
+        return Template(
+            pool=pool.name,
+            type=type_,
+            zone=zone,
+            node=node,
+            daemons=daemons,
+            market=market,
+            price=_price(self.catalog.get(type_), pool.market, market),
+            empty=empty,
+        )
 
     def outlines(self, pool: Pool) -> Iterator[NodeModel]:
-        """The pool's nodes as far as labels and taints go, for types of unknown size."""
+        """The pool's nodes as far as labels and taints go, for when their size is not known."""
         for type_ in pool.market.types:
             for zone in self.zones_of(pool) or ("",):
-                yield self._outline(pool, type_, zone)
+                for market in _markets(pool.market) if self.by_market else (None,):
+                    yield self._outline(pool, type_, zone, market)
 
     def zones_of(self, pool: Pool) -> tuple[str, ...]:
         return self.zones.get(pool.name, ())
 
-    def _outline(self, pool: Pool, type_: str, zone: str, allocatable: Resources = NOTHING) -> NodeModel:
+    def _outline(
+        self, pool: Pool, type_: str, zone: str, market: Market | None, allocatable: Resources = NOTHING
+    ) -> NodeModel:
         name, learned = f"new {type_} in {zone}", self.learned.get((pool.name, type_))
+        region = _REGION.match(zone)
         labels = {
             OS_LABEL: "linux",
             ARCH_LABEL: architecture(type_),
+            **({REGION_LABEL: region[0]} if region else {}),
             **_shared_labels(learned),
             **pool.labels,
             ZONE_LABEL: zone,
             TYPE_LABEL: type_,
             POOL_LABEL: pool.name,
             HOST_LABEL: name,
+            **({CAPACITY_LABEL: market.value} if market else {}),
         }
         return NodeModel(name=name, labels=labels, taints=pool.taints, allocatable=allocatable)
 
     def _allocatable(self, pool: Pool, type_: str) -> Resources | None:
-        if (pool.name, type_) in self.learned:
-            return self.learned[pool.name, type_].allocatable
-        offered = self.catalog.get(type_)
-        if offered is None:
+        key = (pool.name, type_)
+        if key in self.learned:
+            return self.learned[key].allocatable
+        if key in self.remembered:
+            return self.remembered[key]
+        if type_ not in self.catalog:
             return None
-        return replace(offered, pods=offered.pods or KUBELET_PODS, storage=offered.storage or ANY_STORAGE)
+        offered = self.catalog[type_].resources
+        return replace(
+            offered,
+            memory=int(offered.memory * (1 - pool.market.memory_overhead_percent / 100)),
+            pods=offered.pods or KUBELET_PODS,
+            storage=offered.storage or ANY_STORAGE,
+        )
 
 
-def template_source(seen: Observation) -> TemplateSource:
+def template_source(seen: Observation, memory: Memory = NOTHING_REMEMBERED) -> TemplateSource:
     view = seen.kubernetes if isinstance(seen.kubernetes, ClusterView) else ClusterView()
     return TemplateSource(
         learned=_smallest_nodes(seen, view.nodes),
-        catalog={offer.name: offer.resources for offer in seen.catalog},
+        remembered={(name, type_): size for name, pool in memory.pools.items() for type_, size in pool.sizes.items()},
+        catalog={offer.name: offer for offer in seen.catalog},
         daemons=_daemons(view.pods or ()),
         zones={target.pool: tuple(sorted(target.subnets)) for target in seen.targets},
+        by_market=_depend_on_market(view.pods or ()),
     )
+
+
+def observed_sizes(pool: Pool, seen: Observation, before: Mapping[str, Resources]) -> Mapping[str, Resources]:
+    """What a node of each of the pool's types offers, as far as one has ever been ready."""
+    view = seen.kubernetes if isinstance(seen.kubernetes, ClusterView) else ClusterView()
+    found = {
+        type_: node.allocatable
+        for (name, type_), node in _smallest_nodes(seen, view.nodes).items()
+        if name == pool.name
+    }
+    return {type_: size for type_, size in {**before, **found}.items() if type_ in pool.market.types}
 
 
 def template_refusal(pod: Pod, candidates: Sequence[Template]) -> str | None:
@@ -144,6 +194,30 @@ def template_refusal(pod: Pod, candidates: Sequence[Template]) -> str | None:
 
 def templates(pool: Pool, seen: Observation) -> tuple[Template, ...]:
     return template_source(seen).templates(pool)
+
+
+def _markets(mix: MarketMix) -> tuple[Market, ...]:
+    """Those that the pool buys in, Spot first."""
+    spot = (Market.SPOT,) if mix.spot_percent > 0 else ()
+    return (*spot, *((Market.ON_DEMAND,) if mix.spot_percent < 100 or mix.on_demand_base else ()))  # noqa: PLR2004
+
+
+def _depend_on_market(pods: Iterable[Pod]) -> bool:
+    rules = {id(pod.rules): pod.rules for pod in pods if pod.node is None}
+    return any(CAPACITY_LABEL in labels_asked_for(each) for each in rules.values())
+
+
+def _price(offer: InstanceType | None, mix: MarketMix, market: Market | None) -> float | None:
+    """Of one node an hour, on the mean over the pool's markets; where one market's price is not known, the other's."""
+    if offer is None:
+        return None
+    spot = offer.hourly_usd if offer.spot_usd is None else offer.spot_usd
+    on_demand = offer.spot_usd if offer.hourly_usd is None else offer.hourly_usd
+    if spot is None or on_demand is None:
+        return None
+    if market is not None:
+        return spot if market is Market.SPOT else on_demand
+    return on_demand + (spot - on_demand) * mix.spot_percent / 100
 
 
 def _rename_node(node: NodeModel, name: str) -> NodeModel:
@@ -193,10 +267,10 @@ def _size(amount: Resources) -> tuple[int, int, int, int]:
 
 
 # ── the fleet and its expected nodes ─────────────────────────────────────────────────────────────────────────────────
-# The nodes there are and those on their way, as one room.
+# Existing and expected nodes in one simulation.
 #
-# A node that boots is room already: pods that will sit on it must not buy another one. What is leaving, unhealthy or
-# unready takes no new pod, but the pods on it still count as neighbours.
+# A booting node has room already: pods that will run on it must not buy another one. A node that is leaving, unhealthy
+# or not ready takes no new pod, but the pods on it still count for affinity and spread.
 
 
 _ON_THEIR_WAY = (Phase.REQUESTED, Phase.BOOTING)
@@ -209,7 +283,7 @@ class ExpectedNode:
     name: str
     pool: str
     zone: str
-    template: Template | None  # none: its size is unknown
+    template: Template | None  # none: its size is not known
 
 
 def simulate_fleet(
@@ -235,12 +309,14 @@ def expected_nodes(
 ) -> tuple[ExpectedNode, ...]:
     """Workers that boot, and launches that EC2 does not show yet."""
     found = [
-        _expected_node(known, policy, worker.name, worker.pool, (worker.instance.type,), worker.zone)
+        _expected_node(
+            known, policy, worker.name, worker.pool, (worker.instance.type,), worker.zone, worker.instance.market
+        )
         for worker in workers
         if worker.instance and worker.phase in _ON_THEIR_WAY and worker.is_capacity
     ]
     found += [
-        _expected_node(known, policy, f"{launch.id}/{number}", launch.pool, launch.types, launch.zone)
+        _expected_node(known, policy, f"{launch.id}/{number}", launch.pool, launch.types, launch.zone, launch.market)
         for launch, missing in _unseen_launches(seen)
         for number in range(missing)
     ]
@@ -259,10 +335,16 @@ def zones_in_use(workers: Sequence[Worker], coming: Sequence[ExpectedNode]) -> M
 
 
 def _expected_node(
-    known: TemplateSource, policy: Policy, name: str, pool_name: str, types: Sequence[str], zone: str
+    known: TemplateSource,
+    policy: Policy,
+    name: str,
+    pool_name: str,
+    types: Sequence[str],
+    zone: str,
+    market: Market,
 ) -> ExpectedNode:
     pool = policy.pool(pool_name)
-    found = (known.template(pool, type_, zone) for type_ in types) if pool else iter(())
+    found = (known.template(pool, type_, zone, market) for type_ in types) if pool else iter(())
     return ExpectedNode(name=name, pool=pool_name, zone=zone, template=next(filter(None, found), None))
 
 
@@ -275,7 +357,7 @@ def _unseen_launches(seen: Observation) -> Iterator[tuple[Launch, int]]:
 
 
 def _model(node: Node, phase: Phase | None) -> NodeModel:
-    """`phase` is none for what is not ours, and for all nodes while EC2 does not answer."""
+    """`phase` is none for nodes that are not ours, and for all nodes while EC2 does not answer."""
     if phase not in (None, Phase.READY, Phase.UNLISTED, Phase.CORDONED):
         closed = f"the node is {phase.value}"
     else:

@@ -1,4 +1,4 @@
-"""Where new nodes go and how they are paid for: zones balanced, Spot on an On-Demand base, no known shortage."""
+"""Zone and market of new nodes: zones balanced, Spot on an On-Demand base, no known shortage."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from nodefleet.scheduling.packing import PlacementRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """One launch to be: so many nodes of some types in one zone and market."""
+    """A launch: so many nodes of some types in one zone and market."""
 
     zone: str
     market: Market
@@ -52,7 +52,7 @@ def place(
 
     chosen: Counter[tuple[str, Market, tuple[str, ...]]] = Counter()
     for ask in asks:
-        market = Market.ON_DEMAND if left_on_demand > 0 else Market.SPOT
+        market = ask.market or (Market.ON_DEMAND if left_on_demand > 0 else Market.SPOT)
         found = _choose(ask, market, per_zone, mix, scarce)
         if found is None:
             continue
@@ -73,9 +73,10 @@ def _choose(
     mix: MarketMix,
     scarce: set[tuple[str, str, Market]],
 ) -> tuple[str, Market, tuple[str, ...]] | None:
-    """The emptiest zone that has something to offer; On-Demand where Spot is known to have nothing left."""
+    """The zone with the fewest nodes that has capacity; On-Demand where Spot is known to have none, unless the pods
+    depend on Spot."""
     zones = sorted(set(per_zone) & set(ask.zones or per_zone), key=lambda zone: (per_zone[zone], zone))
-    for paid in dict.fromkeys((market, Market.ON_DEMAND)):
+    for paid in dict.fromkeys((market, ask.market or Market.ON_DEMAND)):
         for zone in zones:
             types = tuple(kind for kind in ask.types or mix.types if (kind, zone, paid) not in scarce)
             if types:

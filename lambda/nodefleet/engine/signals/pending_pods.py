@@ -266,13 +266,14 @@ def _compact(classes: Iterable[PendingClass], most: int) -> tuple[PendingClass, 
 
 def _in_vain(ctx: PoolContext, pod: Pod, each: PendingClass, templates: Sequence[Template]) -> str | None:
     """Why not even an empty one of the nodes that have come since would take it, though the template says so."""
-    held = {(template.type, template.zone) for template in templates if template.can_hold(pod)}
+    held = {(each.type, each.zone, each.market) for each in templates if each.can_hold(pod)}
     reasons = []
     for worker in ctx.workers:
         since = _ready_since(worker)
         if since is None or worker.node is None or worker.instance is None or worker.node.cordoned:
             continue
-        if (worker.instance.type, worker.zone) in held and each.bought_at is not None and since >= each.bought_at:
+        alike = {(worker.instance.type, worker.zone, market) for market in (None, worker.instance.market)}
+        if alike & held and each.bought_at is not None and since >= each.bought_at:
             node = worker.node
             # How much it holds is no question: the template is as small as the smallest node that has joined.
             reasons.append(
@@ -340,7 +341,7 @@ class PendingPods:
 
     def asks(self, nodes: int) -> tuple[PlacementRequest, ...]:
         """What the pods need of the first so many new nodes."""
-        return tuple(PlacementRequest(zones=new.zones, types=new.types) for new in self.new[:nodes])
+        return tuple(PlacementRequest(zones=new.zones, types=new.types, market=new.market) for new in self.new[:nodes])
 
     def record_purchase(self, nodes: int, now: datetime, most: int) -> tuple[PendingClass, ...]:
         """What is remembered after the first so many new nodes were bought: `most` classes."""
