@@ -85,6 +85,10 @@ def leave_in_order() -> None:
 
 
 def _found(where: Mapping[str, str], folder: Path, login: Mapping[str, str] | None) -> Surroundings:
+    sys.path.append(str(_HERE.parent))  # layers/ is not installed
+    from layers.models import FOLDER, write_models  # noqa: PLC0415
+
+    write_models(folder / FOLDER)
     trusted = folder / "ca.pem"
     trusted.write_text(Path(certifi.where()).read_text() + where["ca"])  # as long a list as in earnest
     environment = {
@@ -94,6 +98,7 @@ def _found(where: Mapping[str, str], folder: Path, login: Mapping[str, str] | No
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_ENDPOINT_URL": where["aws"],
         "AWS_CA_BUNDLE": str(trusted),
+        "AWS_DATA_PATH": str(folder / FOLDER),  # which the functions' archive brings
         settings.TABLE: TABLE,
         settings.CLUSTERS: CLUSTER,
         settings.BUCKET: "archive",

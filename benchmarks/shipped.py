@@ -1,7 +1,7 @@
 """What is deployed, laid out without bytecode.
 
-Lambda unpacks functions and layers to places where nothing can be written. Python then compiles whatever comes without
-its bytecode afresh at every cold start, and the archives have none.
+Lambda unpacks functions and layers to places where nothing can be written, so Python would compile whatever comes
+without its bytecode at every cold start. The archives have it; here is what that is worth.
 """
 
 import re

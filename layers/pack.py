@@ -26,10 +26,16 @@ class Archive:
     packed: int  # bytes
 
 
-def files_in(folder: Path) -> dict[str, Path]:
-    """By the names that they have in an archive, in the same order on every instance."""
+def files_in(folder: Path, *, bytecode: str = "") -> dict[str, Path]:
+    """By the names that they have in an archive, in the same order on every machine. `bytecode` is the tag of the
+    Python whose compiled modules are packed too: cpython-313."""
     named = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    return {name: named[name] for name in sorted(named) if not _is_generated(name)}
+    compiled = f".{bytecode}.pyc" if bytecode else ""
+    return {
+        name: named[name]
+        for name in sorted(named)
+        if not _is_generated(name) or (compiled and "/__pycache__/" in f"/{name}" and name.endswith(compiled))
+    }
 
 
 def digest_of(folder: Path) -> str:
@@ -41,9 +47,10 @@ def digest_of(folder: Path) -> str:
     return found.hexdigest()
 
 
-def pack(folder: Path, archive: Path) -> Archive:
-    """`folder`'s content in a zip file; what stood there is replaced when the new one is complete."""
-    files = files_in(folder)
+def pack(folder: Path, archive: Path, *, bytecode: str = "") -> Archive:
+    """`folder`'s content in a zip file; what stood there is replaced when the new one is complete. The digest is that
+    of the sources and the tag: Python's compiler may write the same module differently."""
+    files = files_in(folder, bytecode=bytecode)
     unfinished = archive.with_suffix(".part")
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as made:
@@ -52,7 +59,7 @@ def pack(folder: Path, archive: Path) -> Archive:
     unfinished.replace(archive)
     return Archive(
         path=archive,
-        content=digest_of(folder),
+        content=hashlib.sha256(f"{digest_of(folder)} {bytecode}".encode()).hexdigest(),
         files=len(files),
         unpacked=sum(path.stat().st_size for path in files.values()),
         packed=archive.stat().st_size,

@@ -34,7 +34,7 @@ UNUSED_PARTS = {
 # Anywhere, by name.
 UNUSED_FILES = {
     "tests": "of the libraries",
-    "__pycache__": "differs from instance to instance; Lambda makes its own",
+    "__pycache__": "of the wrong Python; build.py makes the right one",
     "*.pyi": "types are for checkers",
     "py.typed": "the same",
     "*.pyx": "sources of what is compiled",

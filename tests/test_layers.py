@@ -11,13 +11,19 @@ import sys
 import zipfile
 
 import pytest
-from layers import build, pack, trim
+from botocore import xform_name
+from botocore.loaders import Loader
+from layers import build, models, pack, trim
 
 from nodefleet.model.serialization import ValidationError
 from nodefleet_infra import artefacts
 from support.packaged import lacking
 
 AARCH64 = 183  # e_machine of ELF
+
+
+def botocore_calls(service):
+    return Loader().load_service_model(service, "service-2")["operations"]
 
 
 def fill(folder, files):
@@ -170,7 +176,7 @@ def wheel(folder, name="tiny", code="VALUE = 1\n"):
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """A build of one small package, from wheels that are there already. Gives its folder and what pip was asked."""
-    target = build.Target(name="small")
+    target = build.Target(name="small", python=sys.version_info[:2])
     monkeypatch.setattr(trim, "UNUSED_PACKAGES", {})
     monkeypatch.setattr(trim, "UNUSED_PARTS", {})
     monkeypatch.setattr(build, "REQUIREMENTS", tmp_path / "requirements.txt")
@@ -193,7 +199,11 @@ def test_a_layer_is_built_once_and_again_when_something_changed(small, tmp_path)
     first = build.build(target, folder)
     assert asked == ["download", "install"]
     with zipfile.ZipFile(first.layer.path) as archive:
-        assert archive.namelist() == ["python/tiny-1.dist-info/METADATA", "python/tiny/__init__.py"]
+        assert archive.namelist() == [
+            "python/tiny-1.dist-info/METADATA",
+            "python/tiny/__init__.py",
+            f"python/tiny/__pycache__/__init__.{target.bytecode}.pyc",
+        ]
     assert build.build(target, folder) == first
     assert asked == ["download", "install"]
     (tmp_path / "requirements.txt").write_text(wheel(folder / "wheels/small", code="VALUE = 2\n"))
@@ -232,7 +242,7 @@ def test_a_layer_above_its_budget_fails_the_build_and_says_so(small, monkeypatch
     made = build.build(target, folder)
     monkeypatch.setattr(build, "build", lambda _: made)
     assert build.main([]) == 0
-    monkeypatch.setattr(build, "BUDGET_MB", {build.LAYER: 0.0, build.FUNCTIONS: 2.0})
+    monkeypatch.setattr(build, "BUDGET_MB", {build.LAYER: 0.0, build.FUNCTIONS: 5.0})
     assert build.main([]) == 1
     assert "error: layer.zip is 0.0 MB unpacked, its budget is 0.0 MB" in capsys.readouterr().out
 
@@ -310,9 +320,74 @@ def test_what_is_compiled_is_compiled_for_its_target(layer):
 
 
 def test_the_functions_are_within_their_budget(tmp_path):
-    made = build.pack_functions(tmp_path / build.FUNCTIONS)
+    made = build.pack_functions(tmp_path / build.FUNCTIONS, build.here())
     assert made.unpacked / 1e6 <= build.BUDGET_MB[build.FUNCTIONS]
     with zipfile.ZipFile(made.path) as archive:
         names = archive.namelist()
     assert "nodefleet/handlers/reconcile.py" in names
-    assert all(name.startswith("nodefleet/") and name.endswith((".py", "py.typed")) for name in names)
+    ours = [name for name in names if name.startswith("nodefleet/")]
+    sources = [name for name in ours if name.endswith(".py")]
+    assert all(name.endswith((".py", "py.typed", f".{build.here().bytecode}.pyc")) for name in ours)
+    assert len([name for name in ours if name.endswith(".pyc")]) == len(sources)
+    assert {name.split("/")[0] for name in names} == {"nodefleet", models.FOLDER}
+
+
+def test_bytecode_is_taken_as_it_is_wherever_it_lies(tmp_path):
+    source = fill(tmp_path / "code", {"tiny.py": "VALUE = 1\n"})
+    assert build.compile_modules(source, build.here()) == build.here().bytecode
+    (compiled,) = source.rglob("*.pyc")
+    assert str(tmp_path).encode() not in compiled.read_bytes()
+    assert compiled.read_bytes()[4:8] == (0b01).to_bytes(4, "little")  # by hash, which nobody checks
+
+
+def test_without_a_python_of_its_version_an_archive_has_no_bytecode_and_the_builder_says_so(tmp_path, capsys):
+    target = build.Target(name="future", python=(3, 99))
+    assert build.compile_modules(fill(tmp_path, {"tiny.py": ""}), target) == ""
+    assert "no Python 3.99 is here" in capsys.readouterr().out
+
+
+def test_an_archive_with_bytecode_is_another_one(tmp_path):
+    folder = tree(tmp_path / "code", ["a.py", "__pycache__/a.cpython-313.pyc"])
+    bare, compiled = (pack.pack(folder, tmp_path / "a.zip", bytecode=tag) for tag in ("", "cpython-313"))
+    assert (bare.files, compiled.files) == (1, 2)
+    assert bare.content != compiled.content
+
+
+# ── descriptions of AWS services ─────────────────────────────────────────────────────────────────────────────────
+
+MODEL = {
+    "metadata": {"serviceId": "Toy"},
+    "clientContextParams": {"Fast": {"documentation": "kept: botocore reads it", "type": "boolean"}},
+    "operations": {
+        "GetToy": {"input": {"shape": "Ask"}, "errors": [{"shape": "Broken"}], "documentation": "long"},
+        "SellToy": {"input": {"shape": "Price"}},
+    },
+    "shapes": {
+        "Ask": {"type": "structure", "members": {"documentation": {"shape": "Text"}, "In": {"shape": "Ask"}}},
+        "Text": {"type": "string", "documentation": "long"},
+        "Broken": {"type": "structure", "members": {}},
+        "Price": {"type": "integer"},
+    },
+}
+
+
+def test_a_description_keeps_the_calls_that_are_made_and_the_shapes_that_they_lead_to():
+    small = models.cut_down(MODEL, ["GetToy"])
+    assert small["operations"] == {"GetToy": {"input": {"shape": "Ask"}, "errors": [{"shape": "Broken"}]}}
+    assert small["shapes"].keys() == {"Ask", "Text", "Broken"}
+    assert small["shapes"]["Ask"]["members"].keys() == {"documentation", "In"}  # a member of that name is no text
+    assert small["clientContextParams"] == MODEL["clientContextParams"]
+
+
+def test_a_call_that_the_service_does_not_know_is_an_error():
+    with pytest.raises(KeyError):
+        models.cut_down(MODEL, ["BreakToy"])
+
+
+def test_every_call_that_an_adapter_makes_is_in_the_descriptions():
+    known = {xform_name(call) for calls in models.CALLS.values() for call in calls}
+    every = {xform_name(call) for service in models.CALLS for call in botocore_calls(service)}
+    sources = [path.read_text() for path in (build.SOURCES / "nodefleet/adapters").rglob("*.py")]
+    made = {name for text in sources for name in re.findall(r'[.("](\w+)[("]', text)} & every
+    assert {"create_fleet", "describe_instances", "transact_write_items", "put_object"} <= made
+    assert made - known == set()

@@ -56,7 +56,7 @@ def _stale(said: Mapping[str, Any], target: "Target | None") -> Iterator[tuple[s
 
     if said.get("inputs") != build.inputs_of(target or build.LAMBDA):
         yield "layer", "is stale: the libraries in layers/ have changed since"
-    if said["functions"]["content"] != pack.digest_of(build.SOURCES):
+    if said.get("sources") != pack.digest_of(build.SOURCES):
         yield "functions", "is stale: the code in lambda/ has changed since"
 
 

@@ -33,7 +33,7 @@ def packaged(folder: Path) -> Packaged:
         lacking("the layer for this machine is not built, or not from these requirements: make layers-here")
     for name in ("functions", "opt", "runtime"):
         (folder / name).mkdir()
-    for archive, name in ((build.pack_functions(folder / build.FUNCTIONS), "functions"), (layer, "opt")):
+    for archive, name in ((build.pack_functions(folder / build.FUNCTIONS, build.here()), "functions"), (layer, "opt")):
         with zipfile.ZipFile(archive.path) as packed:
             packed.extractall(folder / name)
     try:

@@ -6,16 +6,17 @@ do not count either.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
 
 from nodefleet.adapters.concurrency import ONE_AT_A_TIME
 
 if TYPE_CHECKING:
-    from requests import PreparedRequest, Response
+    from urllib3 import BaseHTTPResponse
 
 CONNECT_SECONDS = 2.0
 MOST_BYTES = 4 << 20
@@ -53,41 +54,44 @@ class HttpRequest:
 def send(request: HttpRequest, deadline: float) -> HttpAnswer:
     """`deadline` is by the monotonic clock. Raises UnusableError, and TimeoutError when the deadline passes."""
     with ONE_AT_A_TIME:
-        import requests  # noqa: PLC0415  # a tenth of a second, which a run without it need not spend
-        from urllib3 import exceptions as reading  # noqa: PLC0415  # let through by requests while a body is read
+        from urllib3 import PoolManager, Timeout, exceptions  # noqa: PLC0415  # a run without it need not import it
 
     left = remaining_seconds(deadline)
     try:
-        with requests.Session() as session:
-            session.trust_env = False
-            with session.request(
+        # A connection of its own for each request: one of a function that was frozen leads nowhere any more.
+        with PoolManager(**_trust(request)) as pools:
+            response = pools.urlopen(
                 request.method,
                 request.url,
-                data=request.data,
-                headers={"Accept-Encoding": "identity", **request.headers},  # no surprise when unpacked
-                auth=_authorize(request.authorization) if request.authorization else None,
-                timeout=(min(CONNECT_SECONDS, left), left),
-                allow_redirects=False,
-                stream=True,
-                verify=request.verify,
-            ) as response:
+                body=urlencode(request.data) if request.data is not None else None,
+                headers=_headers(request),
+                timeout=Timeout(connect=min(CONNECT_SECONDS, left), read=left),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+            try:
                 _refuse_redirect(request, response)
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                return HttpAnswer(status=response.status_code, body=_body(request, response, deadline), headers=headers)
-    except requests.ConnectTimeout as problem:
+                return HttpAnswer(status=response.status, body=_body(request, response, deadline), headers=headers)
+            finally:
+                response.close()
+    except exceptions.NewConnectionError as problem:
+        raise UnusableError(f"the connection to {request.where} failed: {root_cause(problem)}") from problem
+    except exceptions.ConnectTimeoutError as problem:
         raise UnusableError(
             f"{request.where} cannot be reached: no connection within {min(CONNECT_SECONDS, left):.1f} s. "
             "Is it running, and does its security group let us in?"
         ) from problem
-    except (requests.Timeout, reading.TimeoutError) as problem:
+    except exceptions.TimeoutError as problem:
         raise TimeoutError from problem
-    except requests.exceptions.SSLError as problem:
+    except exceptions.SSLError as problem:
         raise UnusableError(f"no secure connection to {request.where}: {root_cause(problem)}") from problem
-    except (requests.ConnectionError, reading.HTTPError) as problem:
+    except exceptions.HTTPError as problem:
         raise UnusableError(f"the connection to {request.where} failed: {root_cause(problem)}") from problem
     except TimeoutError:
         raise
-    except OSError as problem:  # of requests too; also a file of certificates that is not there
+    except OSError as problem:  # also a file of certificates that is not there
         raise UnusableError(f"{request.where} cannot be asked: {root_cause(problem)}") from problem
 
 
@@ -126,29 +130,45 @@ def excerpt(text: str, most: int = 200) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _authorize(header: str) -> Callable[["PreparedRequest"], "PreparedRequest"]:
-    def add(request: "PreparedRequest") -> "PreparedRequest":
-        request.headers["Authorization"] = header
-        return request
+def _headers(request: HttpRequest) -> dict[str, str]:
+    headers = {"Accept-Encoding": "identity", "User-Agent": "node-fleet", **request.headers}  # nothing to unpack
+    if request.data is not None:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+    if request.authorization:
+        headers["Authorization"] = request.authorization
+    return headers
 
-    return add
+
+def _trust(request: HttpRequest) -> dict[str, Any]:
+    """Which certificates a server may show: those of certifi's authorities, or of the file that was given."""
+    if not request.url.startswith("https:"):
+        return {}
+    if request.verify is True:
+        import certifi  # noqa: PLC0415
+
+        return {"ca_certs": certifi.where()}
+    if not request.verify:
+        return {"cert_reqs": "CERT_NONE"}
+    if not Path(request.verify).exists():
+        raise FileNotFoundError(f"there is no file of certificates {request.verify}")
+    return {"ca_certs": request.verify}
 
 
-def _refuse_redirect(request: HttpRequest, response: "Response") -> None:
-    if response.status_code == HTTPStatus.NOT_MODIFIED and IF_NONE_MATCH in request.headers:
+def _refuse_redirect(request: HttpRequest, response: "BaseHTTPResponse") -> None:
+    if response.status == HTTPStatus.NOT_MODIFIED and IF_NONE_MATCH in request.headers:
         return
-    if response.is_redirect or HTTPStatus.MULTIPLE_CHOICES <= response.status_code < HTTPStatus.BAD_REQUEST:
+    if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
         to = urlsplit(response.headers.get("Location", ""))._replace(query="", fragment="").geturl()
         raise UnusableError(
-            f"{request.service} answers with a redirect (HTTP {response.status_code}) to {to or 'nowhere'}: "
+            f"{request.service} answers with a redirect (HTTP {response.status}) to {to or 'nowhere'}: "
             "give the address that answers itself, not a login page"
         )
 
 
-def _body(request: HttpRequest, response: "Response", deadline: float) -> bytes:
+def _body(request: HttpRequest, response: "BaseHTTPResponse", deadline: float) -> bytes:
     """All of it, piece by piece, so that neither a slow server nor an endless answer holds the run."""
     body = bytearray()
-    while piece := response.raw.read1(_CHUNK):
+    while piece := response.read1(_CHUNK):
         body += piece
         if len(body) > MOST_BYTES:
             advice = f": {request.too_large}" if request.too_large else ""

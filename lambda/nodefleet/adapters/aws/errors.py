@@ -1,7 +1,7 @@
 """What botocore raises, as the loop's own errors. The one place where AWS's error codes are sorted.
 
     with calling("DynamoDB"):
-        client.get_item(…)
+        client.put_item(…)
 
 An adapter that knows better what a code means to it catches the ClientError inside the block; `code_of` reads it.
 What is not known here is Unavailable: whether AWS did what was asked is then not known either.

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from io import BytesIO
+from pathlib import Path
 from threading import Lock, local
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -116,6 +117,8 @@ PARTS = {
 DUALSTACK = frozenset({"ec2", "s3", "secretsmanager", "cloudwatch", "sts"})
 DUALSTACK_VARIABLE = "NODEFLEET_DUALSTACK"  # instead of the above: "ec2,s3", or "none"
 
+MODELS = Path(__file__).parents[3] / "aws-models"  # in the functions' archive; elsewhere there is none
+
 _RESOLUTION = timedelta(seconds=1)  # of the Date header
 
 
@@ -127,6 +130,7 @@ class Session:
         self._region = region  # none: as the environment says
         self._boto: Any = None
         self._clients: dict[str, Any] = {}
+        self._services: list[str] = []  # that clients were asked for
         self._making = Lock()  # making clients is not safe in threads; using them is
         self._counting = Lock()
         self._calls = 0
@@ -151,13 +155,12 @@ class Session:
         return self._skew
 
     def _make(self, service: str) -> Any:
-        with ONE_AT_A_TIME:
-            import boto3  # type: ignore[import-untyped]  # noqa: PLC0415  # slow to import, and not every run needs it
+        with ONE_AT_A_TIME:  # slow to import, and not every run needs it
             from botocore.config import Config  # type: ignore[import-untyped]  # noqa: PLC0415
 
-        if self._boto is None:
-            self._boto = boto3.Session(region_name=self._region)
-        profile = self._boto._session.get_scoped_config()  # noqa: SLF001  # boto3 shows it nowhere else
+            self._boto = self._boto or _botocore(self._region, self._services)
+            self._services.append(service)
+        profile = self._boto.get_scoped_config()
         config = Config(
             connect_timeout=CONNECT_SECONDS,
             read_timeout=TABLE_READ_SECONDS if service == "dynamodb" else READ_SECONDS,
@@ -167,7 +170,7 @@ class Session:
             use_dualstack_endpoint=_dualstack(service, redirected={"endpoint_url", "services"} & {*profile}),
             user_agent_extra="node-fleet",
         )
-        client = self._boto.client(service, config=config)
+        client = self._boto.create_client(service, config=config)
         client.meta.events.register_first("before-send", self._count)  # the first answer ends the event
         client.meta.events.register("response-received", self._compare)
         if service == "ec2":
@@ -190,6 +193,27 @@ class Session:
             return  # a proxy's own idea of a date says nothing about AWS
         if at.tzinfo is not None:
             self._skew = _certain_skew(at, sent, self._clock())
+
+
+def _botocore(region: str | None, services: list[str]) -> Any:
+    """A session that looks for a service's description in what the archive brings (layers/models.py), then in
+    botocore's own data. Without boto3, whose resources and transfers are not used."""
+    from botocore.loaders import Loader  # type: ignore[import-untyped]  # noqa: PLC0415
+    from botocore.session import Session as BotocoreSession  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    class NamedServices(Loader):  # type: ignore[misc]
+        """To know whether a service exists botocore would list its four hundred folders for each kind of file."""
+
+        def list_available_services(self, type_name: str) -> list[str]:  # noqa: ARG002  # botocore's
+            return services
+
+    session = BotocoreSession()
+    if region:
+        session.set_config_variable("region", region)
+    paths = session.get_config_variable("data_path") or ""
+    loader = NamedServices([str(MODELS), *filter(None, map(os.path.expanduser, paths.split(os.pathsep)))])
+    session.register_component("data_loader", loader)
+    return session
 
 
 def part(service: str) -> str:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from threading import Lock
-from typing import Any, Protocol, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
 from nodefleet.adapters.concurrency import ONE_AT_A_TIME
 from nodefleet.adapters.kubernetes import reads, writes
-from nodefleet.adapters.kubernetes.client import PART, Api, CallLimits, Client, decode
-from nodefleet.adapters.kubernetes.resources import ACCESS_REVIEWS, NEEDED, VERSION, Permission
+from nodefleet.adapters.kubernetes.client import HEADERS, PART, Api, CallLimits, Transport, decode
+from nodefleet.adapters.kubernetes.resources import ACCESS_REVIEWS, NEEDED, VERSION, Permission, Request
 from nodefleet.errors import LoginRefusedError, MisconfiguredError, NodeFleetError, UnavailableError, UnreachableError
 from nodefleet.model.inventory import Node
 from nodefleet.model.operations import Cordon, PodRef
@@ -22,37 +22,98 @@ from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.workload import Pod
 from nodefleet.ports import Cluster, EvictionOutcome
 
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
+
 # ── connection ───────────────────────────────────────────────────────────────────────────────────────────────────────
 # How the API server is reached: by its address, a token and its CA, or as an operator's kubeconfig says.
 #
-# The official client does authentication and TLS. Of it only the part that sends requests is used: its API classes and
-# models would take most of its import time and memory. Certificates are always verified.
+# A function has an address, a token and a CA: urllib3 alone sends its requests, because importing the official client
+# takes a fifth of a cold start's CPU time. A kubeconfig may name certificates, plugins and proxies: the official client
+# understands them and sends the requests. Certificates are always verified, and nothing is retried or redirected by
+# a library: that would repeat writes.
 
 
 _AGENT = "node-fleet"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_CONNECTIONS = 16  # kept open; calls are made from several threads
 
 
-def to_server(server: str, token: str, ca: str) -> Client:
-    """A client for the server with this URL, bearer token and CA certificate (PEM)."""
-    with ONE_AT_A_TIME:
-        from kubernetes.client.configuration import Configuration  # noqa: PLC0415  # a quarter of a second
+class TokenTransport:
+    """urllib3 and a bearer token."""
 
+    def __init__(self, server: str, token: str, trust: ssl.SSLContext) -> None:
+        with ONE_AT_A_TIME:
+            import urllib3  # noqa: PLC0415
+
+        self._server = server
+        self._headers = {**HEADERS, "Authorization": f"Bearer {token}", "User-Agent": _AGENT}
+        self._pools: Any = urllib3.PoolManager(maxsize=_CONNECTIONS, ssl_context=trust)
+        self._timeout: Any = urllib3.Timeout
+
+    def send(self, request: Request, *, connect: float, read: float) -> "BaseHTTPResponse":
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        answer: BaseHTTPResponse = self._pools.urlopen(
+            request.method,
+            f"{self._server}{request.path}{query}",
+            body=None if request.body is None else msgspec.json.encode(request.body),
+            headers={**self._headers, "Content-Type": request.content_type},
+            timeout=self._timeout(connect=connect, read=read),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+        return answer
+
+    def close(self) -> None:
+        self._pools.clear()
+
+
+class ClientTransport:
+    """The official client, configured by a kubeconfig."""
+
+    def __init__(self, configuration: Any) -> None:
+        with ONE_AT_A_TIME:
+            from kubernetes.client.api_client import ApiClient  # noqa: PLC0415
+
+        configuration.retries = False
+        self._client: Any = ApiClient(configuration)
+        self._client.user_agent = _AGENT
+
+    def send(self, request: Request, *, connect: float, read: float) -> "BaseHTTPResponse":
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415  # known since the client was made
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+        sent = self._client.param_serialize(
+            request.method,
+            request.path,
+            query_params=list(request.query),
+            header_params={**HEADERS, "Content-Type": request.content_type},
+            body=request.body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            answer: BaseHTTPResponse = self._client.call_api(*sent, _request_timeout=(connect, read)).response
+        except ApiException as error:
+            raise HTTPError(error.reason or str(error)) from error
+        return answer
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def to_server(server: str, token: str, ca: str) -> Transport:
+    """Requests to the server with this URL, by bearer token and CA certificate (PEM)."""
     if not token.strip():
         raise MisconfiguredError("The Kubernetes token is empty: put the ServiceAccount's token into the secret")
-    _check_ca(ca)
-    configuration = Configuration(
-        host=server.rstrip("/"),
-        api_key={"authorization": token.strip()},
-        api_key_prefix={"authorization": "Bearer"},
-        ca_cert_data=ca,
-    )
-    return _client(configuration)
+    trust = _trust(ca)
+    _check_safety(server, verified=True)
+    return TokenTransport(server.rstrip("/"), token.strip(), trust)
 
 
-def from_kubeconfig(path: str | None = None, context: str | None = None) -> Client:
-    """A client for the current context of a kubeconfig. `path` may list several files as KUBECONFIG does; none means
-    the usual place."""
+def from_kubeconfig(path: str | None = None, context: str | None = None) -> Transport:
+    """Requests as the current context of a kubeconfig says. `path` may list several files as KUBECONFIG does; none
+    means the usual place."""
     with ONE_AT_A_TIME:
         from kubernetes.client.configuration import Configuration  # noqa: PLC0415
         from kubernetes.config import kube_config  # noqa: PLC0415
@@ -63,20 +124,8 @@ def from_kubeconfig(path: str | None = None, context: str | None = None) -> Clie
         load(config_file=path, context=context, client_configuration=configuration)
     except Exception as error:  # its parser, its plugins and the loader each have errors of their own
         raise MisconfiguredError(f"The kubeconfig cannot be used: {error}") from error
-    return _client(configuration)
-
-
-def _client(configuration: Any) -> Client:
-    with ONE_AT_A_TIME:
-        from kubernetes.client.api_client import ApiClient  # noqa: PLC0415
-
     _check_safety(configuration.host, verified=configuration.verify_ssl)
-    # The client's own retries would repeat writes, sleep for as long as the server says and follow redirects.
-    configuration.retries = False
-    client: Any = ApiClient(configuration)
-    client.user_agent = _AGENT
-    made: Client = client
-    return made
+    return ClientTransport(configuration)
 
 
 def _check_safety(server: str, *, verified: bool) -> None:
@@ -90,9 +139,9 @@ def _check_safety(server: str, *, verified: bool) -> None:
         raise MisconfiguredError(f"The Kubernetes server {server!r} must be an https:// URL: a token must not be seen")
 
 
-def _check_ca(ca: str) -> None:
+def _trust(ca: str) -> ssl.SSLContext:
     try:
-        ssl.create_default_context(cadata=ca or " ")
+        return ssl.create_default_context(cadata=ca or " ")
     except (ssl.SSLError, ValueError) as error:
         raise MisconfiguredError(
             "The Kubernetes CA is no PEM certificate: put the content of the cluster's server-ca.crt into the secret"
@@ -166,13 +215,13 @@ class KubernetesCluster:
 
     def __init__(
         self,
-        client: Client,
+        transport: Transport,
         limits: CallLimits | None = None,
         *,
         now: Callable[[], datetime] = _now,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._api = Api(client, limits, pause)
+        self._api = Api(transport, limits, pause)
         self._now = now
 
     @classmethod
