@@ -402,7 +402,7 @@ def _catalog(cloud: Cloud, types: Sequence[str]) -> tuple[InstanceType, ...]:
 @contextmanager
 def notifier(context: Any) -> Iterator["Notifier"]:
     from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415
-    from nodefleet.adapters.dynamodb.delivery_log import DynamoDeliveryLog  # noqa: PLC0415
+    from nodefleet.adapters.dynamodb.delivery_log import DynamoDeliveryLog, DynamoThreads  # noqa: PLC0415
     from nodefleet.adapters.dynamodb.records import event_in  # noqa: PLC0415
     from nodefleet.adapters.slack import webhook as slack  # noqa: PLC0415
     from nodefleet.adapters.slack.message import Links  # noqa: PLC0415
@@ -419,4 +419,5 @@ def notifier(context: Any) -> Iterator["Notifier"]:
             links=lambda cluster: Links.of(store_of(cluster).state().deployment),
             time=LambdaTime(context),
             telemetry=telemetry,
+            threads=DynamoThreads(common.session, settings().table),
         )

@@ -123,6 +123,20 @@ def test_while_the_table_is_away_an_alarm_is_told_all_the_same(deployed, slack, 
     assert len(slack.messages) == 1
 
 
+def test_with_a_bot_token_an_alarm_and_its_end_share_a_thread(deployed, capsys):
+    with loopback_slack() as slack:
+        bot = {"token": slack.bot.token, "channel": slack.bot.channel, "api": slack.bot.api}
+        deployed.put_secret(bootstrap.settings().slack_secret, bot)
+        deployed.notify(alarm("ALARM"))
+        deployed.notify(alarm("OK"))
+    first, second = slack.messages
+    assert "thread_ts" not in first
+    assert (second["thread_ts"], second["reply_broadcast"]) == ("1.000100", True)
+    assert deployed.items("sent#", "-") != []
+    assert deployed.items("thread#", "-") == [], "the incident is over"
+    assert slack.bot.token not in capsys.readouterr().out
+
+
 def test_a_function_that_was_not_told_the_secret_s_name_says_so(deployed, monkeypatch):
     monkeypatch.delenv(settings.SLACK)
     bootstrap.settings.cache_clear()

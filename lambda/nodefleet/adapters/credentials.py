@@ -14,6 +14,9 @@ from nodefleet.errors import MisconfiguredError
 _HEADER = re.compile(r"[\x21-\x7e]+")  # what may stand in a header: no spaces, no line ends
 _CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 _SLACK = re.compile(r"https://hooks\.slack(-gov)?\.com/[\x21-\x7e]+")
+_SLACK_API = re.compile(r"https://slack(-gov)?\.com/api")
+_BOT = re.compile(r"xoxb-[0-9A-Za-z-]+")
+_CHANNEL = re.compile(r"[CG][0-9A-Z]{6,20}")
 _LOOPBACK = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/[\x21-\x7e]*)?")  # for tests
 
 
@@ -83,18 +86,34 @@ class ApiLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackHook:
-    """An incoming webhook. Its address alone is enough to write into the channel."""
+    """An incoming webhook, whose address is enough to write into its channel; or a bot token and a channel, with which
+    the messages of an incident share a thread."""
 
-    SHAPE: ClassVar[str] = '{"url": "https://hooks.slack.com/services/…"}'
+    SHAPE: ClassVar[str] = (
+        '{"url": "https://hooks.slack.com/services/…"} or {"token": "xoxb-…", "channel": "C0123456789"}'
+    )
 
-    url: str = field(repr=False)
+    url: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    channel: str = ""
+    api: str = "https://slack.com/api"
 
     def __post_init__(self) -> None:
-        if not _SLACK.fullmatch(self.url) and not _LOOPBACK.fullmatch(self.url):
+        if self.token and not self.url:
+            self._check_token()
+        elif not _SLACK.fullmatch(self.url) and not _LOOPBACK.fullmatch(self.url):
             raise MisconfiguredError("url is not an incoming webhook of Slack (https://hooks.slack.com/…)")
 
+    def _check_token(self) -> None:
+        if not _BOT.fullmatch(self.token):
+            raise MisconfiguredError("token is not a bot token of Slack (xoxb-…)")
+        if not _CHANNEL.fullmatch(self.channel):
+            raise MisconfiguredError("channel is not a channel's id (C…, in the channel's details)")
+        if not _SLACK_API.fullmatch(self.api) and not _LOOPBACK.fullmatch(self.api):
+            raise MisconfiguredError("api is not an address of Slack")
+
     def secrets(self) -> tuple[str, ...]:
-        return (self.url,)
+        return tuple(filter(None, (self.url, self.token)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

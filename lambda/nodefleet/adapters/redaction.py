@@ -19,6 +19,7 @@ _SHAPES = tuple(
         (rf"(?i)(\bauthorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:basic|bearer|token)\s+)?){_WORD}", r"\1"),
         (rf"(?i)(\bbearer\s+)(?=\S{{16}}){_WORD}", r"\1"),
         (rf"(https://hooks\.slack(?:-gov)?\.com/){_WORD}", r"\1"),
+        (r"\bxox[a-z]-[\w-]{6,}", ""),  # Slack: a token
         (r"(://)[^/\s:@\"'\\]+:[^/\s@\"'\\]+(?=@)", r"\1"),
         (rf"\bK10[0-9a-f]{{16,}}::{_WORD}", ""),  # K3s: the token of a server or agent
         (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", ""),  # a JSON web token, such as a ServiceAccount's

@@ -83,6 +83,9 @@ class DeliveryLimits:
     look_again: timedelta = timedelta(seconds=2)  # while another run has the claim
     remember: timedelta = timedelta(days=7)  # the stream gives nothing that is older than a day
 
+    # ── threads ──────────────────────────────────────────────────────────────────────────────────────────────────
+    thread: timedelta = timedelta(days=2)  # after its last message an incident's thread is not continued
+
     # ── one message ──────────────────────────────────────────────────────────────────────────────────────────────
     connect: timedelta = timedelta(seconds=3)
     answer: timedelta = timedelta(seconds=5)

@@ -136,7 +136,7 @@ def test_what_is_wrong_with_a_parameter_is_told_with_the_service_that_has_it():
         with pytest.raises(MisconfiguredError, match="Parameter Store: there is no secret /nobody"):
             Secrets(boto3.client).login("/nobody", SlackHook)
         boto3.client("ssm").put_parameter(Name="/empty", Type="SecureString", Value="{}")
-        with pytest.raises(MisconfiguredError, match="Parameter Store: secret /empty: url missing"):
+        with pytest.raises(MisconfiguredError, match="Parameter Store: secret /empty: url is not an incoming webhook"):
             Secrets(boto3.client).login("/empty", SlackHook)
 
 

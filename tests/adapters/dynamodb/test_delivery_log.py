@@ -6,7 +6,7 @@ import pytest
 from moto import mock_aws
 
 from nodefleet.adapters.aws.session import Session
-from nodefleet.adapters.dynamodb.delivery_log import DynamoDeliveryLog
+from nodefleet.adapters.dynamodb.delivery_log import DynamoDeliveryLog, DynamoThreads
 from nodefleet.errors import MisconfiguredError
 from nodefleet.notifications.delivery import Busy, DeliveryClaim
 from support.message_examples import AT, alarm, event
@@ -161,3 +161,24 @@ def test_an_alarm_of_no_cluster_is_remembered_too(session):
 def test_a_table_that_is_not_there_is_an_error_of_ours(session, call):
     with pytest.raises(MisconfiguredError):
         call(marks(session, table="no-such-table"))
+
+
+# ── threads ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_thread_is_remembered_until_it_is_over_or_old(session):
+    threads, until = DynamoThreads(session, TABLE), AT + timedelta(days=2)
+    assert threads.find("shop", "alarm/x", AT) == ""
+    threads.keep("shop", "alarm/x", "7.1", until)
+    assert threads.find("shop", "alarm/x", AT) == "7.1"
+    assert threads.find("shop", "alarm/y", AT) == ""
+    assert threads.find("blog", "alarm/x", AT) == ""
+    assert threads.find("shop", "alarm/x", until + MINUTE) == "", "TTL is lazy"
+    threads.drop("shop", "alarm/x")
+    assert threads.find("shop", "alarm/x", AT) == ""
+
+
+def test_an_incident_of_no_cluster_has_a_thread_too(session):
+    threads = DynamoThreads(session, TABLE)
+    threads.keep("", "alarm/x", "7.1", AT + MINUTE)
+    assert threads.find("", "alarm/x", AT) == "7.1"

@@ -79,6 +79,7 @@ class ControlPlane:
             f"--service-account-key-file={self._signing_key}",
             f"--service-account-signing-key-file={self._signing_key}",
             "--service-cluster-ip-range=10.43.0.0/16",  # as K3s
+            "--allow-privileged=true",  # as K3s
             # Pods may then be made at once in a new namespace, also without the controllers.
             "--disable-admission-plugins=ServiceAccount",
         ]

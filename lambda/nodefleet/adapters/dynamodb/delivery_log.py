@@ -20,6 +20,7 @@ from nodefleet.notifications.incoming import Notifiable
 
 _NOBODY = "-"  # an alarm may belong to no cluster, and a key must not be empty
 _PREFIX = "sent#"
+_THREAD = "thread#"
 _SENDING = "sending"
 _SENT = "sent"
 _FREE = "attribute_not_exists(#record) OR (#stage = :sending AND #until < :now)"
@@ -90,6 +91,40 @@ class DynamoDeliveryLog:
     @property
     def _client(self) -> Any:
         return self._session.client("dynamodb")
+
+
+class DynamoThreads:
+    """The first Slack message of each open incident: `thread#<incident>`, deleted by TTL."""
+
+    def __init__(self, session: Session, table: str) -> None:
+        self._session = session
+        self._table = table
+
+    def find(self, cluster: str, incident: str, now: datetime) -> str:
+        key = _thread_key(cluster, incident)
+        with calling("DynamoDB"):
+            found = self._session.client("dynamodb").query(
+                TableName=self._table,
+                KeyConditionExpression=f"#{PARTITION} = :cluster AND #{SORT} = :record",
+                ExpressionAttributeNames={f"#{PARTITION}": PARTITION, f"#{SORT}": SORT},
+                ExpressionAttributeValues={":cluster": key[PARTITION], ":record": key[SORT]},
+            )["Items"]
+        # TTL is lazy: what should be gone may still be there.
+        current = (each for each in found if int(each[TTL]["N"]) > _seconds(now))
+        return next((str(each["message"]["S"]) for each in current), "")
+
+    def keep(self, cluster: str, incident: str, message: str, until: datetime) -> None:
+        item = {**_thread_key(cluster, incident), "message": {"S": message}, TTL: _number(_seconds(until))}
+        with calling("DynamoDB"):
+            self._session.client("dynamodb").put_item(TableName=self._table, Item=item)
+
+    def drop(self, cluster: str, incident: str) -> None:
+        with calling("DynamoDB"):
+            self._session.client("dynamodb").delete_item(TableName=self._table, Key=_thread_key(cluster, incident))
+
+
+def _thread_key(cluster: str, incident: str) -> dict[str, Any]:
+    return {PARTITION: {"S": cluster or _NOBODY}, SORT: {"S": f"{_THREAD}{incident}"}}
 
 
 def _key(told: Notifiable) -> dict[str, Any]:

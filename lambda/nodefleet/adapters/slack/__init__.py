@@ -1,1 +1,6 @@
-"""Slack: events as messages that an operator understands at 3 a.m."""
+"""Slack: notifications as messages that an operator understands at 3 a.m.
+
+message     text, figures and blocks of a message, within Slack's limits, without mentions
+webhook     sends by an incoming webhook; the messenger, and the notifier with everything wired
+web_api     sends by a bot token, into the thread of an incident
+"""

@@ -5,19 +5,21 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import requests
 
 from nodefleet.adapters.aws import incoming
+from nodefleet.adapters.clock import utc_now
 from nodefleet.adapters.credentials import SlackHook
 from nodefleet.adapters.slack.message import Links, build_message, payload, plain
 from nodefleet.errors import DeniedError, MalformedError, NodeFleetError, ThrottledError, UnavailableError
 from nodefleet.model.names import Metric
 from nodefleet.notifications.delivery import DeliveryLog, DeliveryResult, DeliveryRuntime, deliver
 from nodefleet.notifications.grouping import Notification
+from nodefleet.notifications.incidents import Incident, incident_of
 from nodefleet.notifications.incoming import DeliveryLimits, IncomingBatch, MalformedItem
 from nodefleet.ports import Telemetry, Time
 
@@ -61,16 +63,11 @@ class Webhook:
         self._session = requests.Session()
         logging.getLogger("urllib3").setLevel(logging.INFO)  # its debug lines have the address in them
 
-    def post(self, payload: Mapping[str, Any]) -> None:
-        """UnavailableError: not now. DeniedError: the webhook is broken. MalformedError: this message never works."""
-        for left in reversed(range(self._limits.tries)):
-            wait = self._try_post(payload)
-            if wait is None:
-                return
-            too_long = wait > self._limits.longest_wait or self._time.remaining() - wait < self._limits.reserve
-            if too_long or not left:
-                raise ThrottledError(SLACK, f"asks to wait {wait.total_seconds():.0f} s")
-            self._time.sleep(wait)
+    def post(self, payload: Mapping[str, Any], thread: str = "", *, in_channel: bool = False) -> str:  # noqa: ARG002
+        """Nothing: a webhook says no id, and so it has no threads. UnavailableError: not now. DeniedError: the webhook
+        is broken. MalformedError: this message never works."""
+        post_with_retries(lambda: self._try_post(payload), self._time, self._limits)
+        return ""
 
     def _try_post(self, payload: Mapping[str, Any]) -> timedelta | None:
         """None when it was delivered, or how long to wait before the next try."""
@@ -94,7 +91,7 @@ def _judge_response(response: requests.Response) -> timedelta | None:
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return None
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return _asked_to_wait(response)
+        return asked_to_wait(response)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _AWAY:
         raise UnavailableError(SLACK, code)
     if status in _NEVER and code not in REMEDIES:
@@ -102,7 +99,19 @@ def _judge_response(response: requests.Response) -> timedelta | None:
     raise DeniedError(SLACK, code, REMEDIES.get(code, f"Check the webhook. {_NEW_ONE}"))
 
 
-def _asked_to_wait(response: requests.Response) -> timedelta:
+def post_with_retries(attempt: Callable[[], timedelta | None], time: Time, limits: DeliveryLimits) -> None:
+    """`attempt` gives nothing when the message was delivered, or how long Slack asks to wait before the next one."""
+    for left in reversed(range(limits.tries)):
+        wait = attempt()
+        if wait is None:
+            return
+        too_long = wait > limits.longest_wait or time.remaining() - wait < limits.reserve
+        if too_long or not left:
+            raise ThrottledError(SLACK, f"asks to wait {wait.total_seconds():.0f} s")
+        time.sleep(wait)
+
+
+def asked_to_wait(response: requests.Response) -> timedelta:
     asked = response.headers.get("Retry-After", "").strip()
     return timedelta(seconds=int(asked)) if _SECONDS.fullmatch(asked) else timedelta(seconds=1)
 
@@ -112,23 +121,79 @@ def _asked_to_wait(response: requests.Response) -> timedelta:
 # the form never keeps the content from operators.
 
 
+class SlackClient(Protocol):
+    def post(self, payload: Mapping[str, Any], thread: str = "", *, in_channel: bool = False) -> str:
+        """The message's id, if Slack says one. UnavailableError, DeniedError, MalformedError."""
+        ...
+
+
+class Threads(Protocol):
+    """The first message of each open incident. Any NodeFleetError may come of it."""
+
+    def find(self, cluster: str, incident: str, now: datetime) -> str:
+        """Its id; empty if there is none, or it is too old to be continued."""
+        ...
+
+    def keep(self, cluster: str, incident: str, message: str, until: datetime) -> None: ...
+
+    def drop(self, cluster: str, incident: str) -> None: ...
+
+
 class SlackMessenger:
     def __init__(
-        self, webhook: Webhook, links: Callable[[str], Links], telemetry: Telemetry, limits: DeliveryLimits
+        self,
+        client: SlackClient,
+        links: Callable[[str], Links],
+        telemetry: Telemetry,
+        limits: DeliveryLimits,
+        *,
+        threads: Threads | None = None,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
-        self._webhook = webhook
+        """Without `threads` every message goes to the channel."""
+        self._client = client
         self._links = links
         self._telemetry = telemetry
         self._limits = limits
+        self._threads = threads
+        self._now = now
         self._known: dict[str, Links] = {}
 
     def send(self, letter: Notification) -> None:
+        incident = incident_of(letter.told) if self._threads else None
+        thread = self._find(letter.first.cluster, incident)
+        sent = self._post(letter, thread, in_channel=incident is not None and incident.in_channel)
+        if incident:
+            self._remember(letter.first.cluster, incident, thread or sent)
+
+    def _post(self, letter: Notification, thread: str, *, in_channel: bool) -> str:
         written = build_message(letter, self._links_of(letter.first.cluster), self._limits)
         try:
-            self._webhook.post(payload(written))
+            return self._client.post(payload(written), thread, in_channel=in_channel)
         except MalformedError as refused:
             self._telemetry.warn("Slack does not take a message's blocks: only its text is sent", cause=str(refused))
-            self._webhook.post(plain(written))
+            return self._client.post(plain(written), thread, in_channel=in_channel)
+
+    def _find(self, cluster: str, incident: Incident | None) -> str:
+        """A message outside its thread is better than none."""
+        if incident is None or self._threads is None:
+            return ""
+        try:
+            return self._threads.find(cluster, incident.key, self._now())
+        except NodeFleetError as error:
+            self._telemetry.warn("a message goes without its thread", cluster=cluster, cause=str(error))
+            return ""
+
+    def _remember(self, cluster: str, incident: Incident, message: str) -> None:
+        if self._threads is None or not message:
+            return
+        try:
+            if incident.over:
+                self._threads.drop(cluster, incident.key)
+            else:
+                self._threads.keep(cluster, incident.key, message, self._now() + self._limits.thread)
+        except NodeFleetError as error:
+            self._telemetry.warn("an incident's thread is not remembered", cluster=cluster, cause=str(error))
 
     def _links_of(self, cluster: str) -> Links:
         """A message without links is better than none."""
@@ -189,9 +254,17 @@ def notifier(
     time: Time,
     telemetry: Telemetry,
     limits: DeliveryLimits | None = None,
+    threads: Threads | None = None,
 ) -> Notifier:
-    """All of it, wired. `links` gives where a cluster can be looked at, by the cluster's name."""
+    """All of it, wired. `links` gives where a cluster can be looked at, by the cluster's name. `threads` counts with a
+    bot token alone: a webhook has none."""
+    from nodefleet.adapters.slack.web_api import WebApi  # noqa: PLC0415  # which is made of this module's parts
+
     limits = limits or DeliveryLimits()
-    messenger = SlackMessenger(Webhook(hook, time, limits), links, telemetry, limits)
+    if not hook.url:
+        client: SlackClient = WebApi(hook, time, limits)
+    else:
+        client, threads = Webhook(hook, time, limits), None
+    messenger = SlackMessenger(client, links, telemetry, limits, threads=threads, now=time.now)
     parts = DeliveryRuntime(sent=sent, messenger=messenger, time=time, telemetry=telemetry, limits=limits)
     return Notifier(parts=parts, event_in=event_in)
