@@ -44,6 +44,12 @@ COMMANDS = (
     Command("doctor", "doctor:doctor", "Check everything that is needed, and say what to fix.", Panel.SET_UP),
     Command("policy", POLICY, "Check, show, store and roll back the scaling policy.", Panel.SET_UP),
     Command("deployment", DEPLOYMENT, "Show or store where a cluster's parts are.", Panel.SET_UP),
+    Command(
+        "dashboard",
+        "dashboard:dashboard",
+        "Open the page: the fleet now, why, what it costs, and controls.",
+        Panel.WATCH,
+    ),
     Command("explain", "explain:explain", "Say why it did what it did, and why a node stays.", Panel.WATCH),
     Command("replay", "replay:replay", "Decide again what was decided, and compare.", Panel.WATCH),
     Command("report", "report:report", "Show a week in figures, with recommendations.", Panel.WATCH),

@@ -1,6 +1,7 @@
 """Puts the report together. Everything is in the file itself: styles, scripts and data."""
 
 import json
+import re
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -10,6 +11,7 @@ from nodefleet_tools.report_page.series import series
 from nodefleet_tools.sim.played import Played
 
 _HERE = "nodefleet_tools.report_page"
+_MODULE = re.compile(r"^export \{.*\};\n", re.MULTILINE)  # one file has no modules
 
 
 def page(played: Played) -> str:
@@ -29,7 +31,7 @@ def page(played: Played) -> str:
         filters=fragments.filters(played),
         checks=fragments.checks(played),
         style=_text("page.css"),
-        script=_text("chart.js") + _text("page.js"),
+        script=f'"use strict";\n{_MODULE.sub("", _text("chart.js"))}{_text("page.js")}',
         data=_embedded(series(played)),
     )
 

@@ -1,0 +1,164 @@
+"""The page's picture of the cluster now, on simulated worlds."""
+
+from datetime import timedelta
+
+import pytest
+
+from nodefleet.model.inventory import Market
+from nodefleet.model.operations import Removal
+from nodefleet_tools.dashboard.timeline import point_of
+from nodefleet_tools.sim.world import World
+from support.dashboards import WorldSource
+from support.worlds import Cluster, empty, shop
+
+
+@pytest.fixture
+def cluster():
+    return shop()
+
+
+def seen(cluster: Cluster) -> dict:
+    return WorldSource(cluster.world).published()["snapshot"]
+
+
+def test_every_worker_is_there_with_what_it_is_and_costs(cluster):
+    cluster.calm(2)
+    found = seen(cluster)
+    workers = cluster.world.workers()
+    assert {node["id"] for node in found["nodes"]} == {worker.id for worker in workers}
+    for node in found["nodes"]:
+        assert (node["phase"], node["pool"]) == ("ready", "default")
+        assert node["usd"] > 0
+        assert node["pods"] > 0
+        assert node["requested_cpu"] > 0
+        assert node["why"]
+    assert {node["market"] for node in found["nodes"]} == {Market.SPOT.value, Market.ON_DEMAND.value}
+    assert found["cost"]["hourly_usd"] == pytest.approx(sum(node["usd"] for node in found["nodes"]))
+
+
+def test_the_control_plane_and_foreign_machines_are_not_nodes_of_the_fleet(cluster):
+    ids = {node["id"] for node in seen(cluster)["nodes"]}
+    assert not ids & {cluster.world.server.id, cluster.world.foreign.id}
+
+
+def test_pods_that_no_node_holds_are_pending_with_their_time(cluster):
+    cluster.world.deploy("big", replicas=3, cpu=1500)
+    cluster.world.advance(30)
+    found = seen(cluster)
+    assert found["pending"]["count"] == len(cluster.world.waiting_pods()) > 0
+    assert found["pending"]["pods"][0]["since"] < found["at"]
+
+
+def test_a_drain_names_the_pod_and_the_budget_that_it_waits_for(cluster):
+    world = cluster.world
+    world.protect("shop", max_unavailable="0")
+    victim = world.workers()[-1]
+    world.parts("events").store.record(world.interrupt(victim.id))
+    cluster.run("urgent", urgent=True, limit=timedelta(seconds=24))
+    found = seen(cluster)
+    (operation,) = [each for each in found["operations"] if each["kind"] == "removal"]
+    assert operation["subject"] == world.node_of(victim).name
+    assert operation["left"]
+    assert {pod["budget"] for pod in operation["left"] if pod["pod"].startswith("default/shop-")} == {
+        "default/shop-pdb"
+    }
+    (node,) = [each for each in found["nodes"] if each["id"] == victim.id]
+    assert node["phase"] == "interrupted"
+    assert node["why"].startswith("leaves: ")
+    assert any(isinstance(each, Removal) for each in cluster.operations)
+
+
+def test_what_does_not_answer_is_named_and_the_rest_is_shown(cluster):
+    cluster.calm(1)
+    cluster.world.away("cluster")
+    found = seen(cluster)
+    assert [each["part"] for each in found["problems"]] == ["Kubernetes"]
+    assert found["pools"]
+    cluster.world.back("cluster")
+    cluster.world.away("gauges")
+    assert {each["part"] for each in seen(cluster)["problems"]} == {"Prometheus"}
+
+
+def test_a_table_that_does_not_answer_leaves_what_was_shown(cluster):
+    source = WorldSource(cluster.world)
+    cluster.world.away("store")
+    source.fail("DynamoDB: timed out")
+    assert b'"error":"DynamoDB: timed out"' in source.updates(0, 0)[1]
+
+
+def test_an_empty_cluster_is_no_error():
+    found = seen(empty())
+    assert found["nodes"] == []
+    assert found["last"] is None
+    assert found["pending"] == {"count": 0, "pods": []}
+    assert found["cost"]["spot_percent"] is None
+
+
+def test_alarms_that_still_hold_come_first(cluster):
+    world = cluster.world
+    cluster.calm(1)
+    world.deploy("giant", replicas=1, cpu=64000)
+    cluster.calm(3)
+    alarms = seen(cluster)["alarms"]
+    assert (alarms[0]["kind"], alarms[0]["active"]) == ("cannot-hold", True)
+    assert alarms[0]["todo"]
+    world.advance(timedelta(hours=2).total_seconds())
+    assert not seen(cluster)["alarms"][0]["active"]
+
+
+def test_capacity_that_ec2_does_not_have_is_remembered_for_all_to_see(cluster):
+    world = cluster.world
+    world.shop.refuse(market=Market.SPOT, zone=None, type_=None)
+    world.deploy("big", replicas=3, cpu=1500)
+    cluster.calm(2)
+    errors = seen(cluster)["capacity_errors"]
+    assert errors
+    assert {each["market"] for each in errors} == {"spot"}
+
+
+# ── over time ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_first_snapshot_brings_the_recorded_day_and_later_ones_a_point_each(cluster):
+    cluster.calm(5)
+    cluster.world.advance(5)
+    source = WorldSource(cluster.world)
+    source.published()
+    recorded = len(cluster.world.table.decisions)
+    assert len(source.timeline()["t"]) == recorded + 1
+    cluster.world.advance(10)
+    source.published()
+    assert len(source.timeline()["t"]) == recorded + 2
+    assert source.timeline()["t"] == sorted(set(source.timeline()["t"]))
+
+
+def test_time_that_nobody_watched_is_filled_from_the_records(cluster):
+    source = WorldSource(cluster.world)
+    source.published()
+    cluster.calm(10)
+    source.published()
+    assert len(source.timeline()["t"]) >= 10
+
+
+def test_load_is_in_busy_nodes(cluster):
+    cluster.calm(2)
+    newest = cluster.world.table.decisions[-1]
+    point = point_of(newest)
+    assert point.load == pytest.approx(newest.figures["default.cpu"] / 100 * newest.figures["default.ready"], rel=0.01)
+    assert point.pending == 0
+
+
+def test_a_forecast_is_made_of_the_same_hours_of_other_days():
+    from nodefleet.model.state import HourLoad, LoopState, Memory, PoolMemory  # noqa: PLC0415
+
+    world = World(seed=1)
+    world.add_workers(2)
+    world.settle()
+    profile = tuple(
+        HourLoad(day=f"2026-11-{day}", hour=13, load=load, samples=30, last=world.now - timedelta(days=2))
+        for day, load in (("13", 1.0), ("14", 3.0), ("16", 9.0))  # the last one is today's own
+    )
+    world.table.put("journal", "", LoopState(memory=Memory(pools={"default": PoolMemory(profile=profile)})))
+    ((at, low, expected, high),) = WorldSource(world).published()["forecast"]
+    assert (low, expected, high) == (1.0, 2.0, 3.0)
+    assert at == (world.now.replace(hour=13, minute=30)).timestamp()

@@ -1,0 +1,87 @@
+// The policy: edit, check, ask what it would have decided last week, save as a new version, roll back.
+import { get, post } from "./api.js";
+import { card, el, fill, toast } from "./dom.js";
+import { clock, day, plural } from "./format.js";
+
+export function policyCard() {
+  let version = 0;
+  const area = el("textarea", { id: "policy", rows: "14", spellcheck: false, oninput: later(check) });
+  const result = el("div", { role: "status" }), versions = el("ul", { class: "list" });
+  const save = el("button", { type: "button", disabled: true, onclick: apply }, "Save as a new version");
+  const ask = el("button", { type: "button", class: "ghost", onclick: whatIf }, "What if, over the last week");
+  const root = card("Policy", el("label", { for: "policy", class: "note" }, "The policy in force, as YAML. What is not written keeps its default."), area, result,
+    el("div", { class: "row" }, save, ask, el("button", { type: "button", class: "ghost", onclick: () => load() }, "Reload")),
+    el("details", {}, el("summary", {}, "Versions"), versions));
+
+  async function load() {
+    try {
+      const found = await get("policy");
+      version = found.version;
+      area.value = found.text;
+      fill(result);
+      save.disabled = true;
+      fill(versions, found.versions.map((each) => el("li", { class: "row" }, el("strong", {}, `Version ${each.number}`), el("span", { class: "note" }, `${day(each.at)} ${clock(each.at)} by ${each.by}`),
+        each.number === version ? el("span", { class: "pill" }, "in force") : el("button", { type: "button", class: "ghost", onclick: () => command({ kind: "rollback", number: each.number }) }, "Roll back to it"))));
+    } catch (error) {
+      fill(result, el("p", { class: "wrong" }, error.message));
+    }
+  }
+
+  async function check() {
+    try {
+      const found = await post("policy/check", { text: area.value });
+      save.disabled = found.problems.length > 0 || found.changes.length === 0;
+      fill(result, issues(found.problems, "wrong"), issues(found.warnings, "warning"),
+        found.problems.length ? null : found.changes.length ? changes(found.changes) : el("p", { class: "note" }, "Nothing changes."));
+    } catch (error) {
+      save.disabled = true;
+      fill(result, el("p", { class: "wrong" }, error.message));
+    }
+  }
+
+  async function whatIf() {
+    fill(result, el("p", { class: "note" }, "Deciding the last week again …"));
+    try {
+      const found = await post("policy/what-if", { text: area.value });
+      fill(result, el("p", {}, found.asked ? [el("b", {}, `${found.same} of ${plural(found.asked, "archived decision")} stay the same. `),
+        `${found.more} would have asked for more nodes, ${found.fewer} for fewer.`] : "No decision of the last week is archived."),
+      found.different.length ? el("ul", { class: "list" }, found.different.map((each) => el("li", {}, el("time", {}, `${day(each.at)} ${clock(each.at)}`), " ", headlines(each.first), " → ", el("b", {}, headlines(each.second))))) : null,
+      el("p", { class: "note" }, "Each decision is asked for itself: how the fleet would have developed afterwards is not part of the answer."));
+    } catch (error) {
+      fill(result, el("p", { class: "wrong" }, error.message));
+    }
+  }
+
+  async function apply() {
+    await command({ kind: "policy", text: area.value, version });
+  }
+
+  async function command(content) {
+    try {
+      const answer = await post("commands", content);
+      toast(answer.message, "good");
+      await load();
+    } catch (error) {
+      toast(error.message, "error");
+    }
+  }
+
+  load();
+  return { root };
+}
+
+const headlines = (pools) => pools.map((each) => each.headline.toLowerCase()).join(", ");
+
+function issues(found, kind) {
+  return found.length ? el("ul", { class: `issues ${kind}` }, found.map((each) => el("li", {}, el("code", {}, each.path || "policy"), ` ${each.value} ${each.wrong}. `, el("b", {}, each.right)))) : null;
+}
+
+function changes(found) {
+  return el("table", {}, el("thead", {}, el("tr", {}, ["Setting", "Before", "After"].map((title) => el("th", { scope: "col" }, title)))),
+    el("tbody", {}, found.map((each) => el("tr", {}, el("th", { scope: "row" }, el("code", {}, each.setting)), el("td", {}, each.before), el("td", {}, each.after)))));
+}
+
+function later(act) {
+  let timer;
+  return () => { clearTimeout(timer); timer = setTimeout(act, 300); };
+}

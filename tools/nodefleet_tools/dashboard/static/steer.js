@@ -1,0 +1,112 @@
+// Steer: operator commands. Each becomes a record that the next run executes, and an event that names its author.
+import { post } from "./api.js";
+import { card, el, fill, keyed, text, toast } from "./dom.js";
+import { clock, day } from "./format.js";
+import { policyCard } from "./policy.js";
+
+const BY_OPERATORS = ["paused", "resumed", "scaled-by-person", "recycled", "handed-over", "policy-changed"];
+const TIMES = [[30, "30 minutes"], [60, "1 hour"], [120, "2 hours"], [480, "8 hours"], [1440, "a day"], [10080, "a week"]];
+
+export async function send(content, form) {
+  try {
+    const answer = await post("commands", content);
+    toast(answer.message, "good");
+    form?.reset();
+    return true;
+  } catch (error) {
+    toast(error.message, "error");
+    return false;
+  }
+}
+
+export function steerPage(store) {
+  const inForce = el("ul", { class: "list" }), audit = el("ol", { class: "list feed" });
+  const pools = [];
+  const poolSelect = (all) => { const select = el("select", { name: "pool" }, all ? el("option", { value: "" }, "all pools") : null); pools.push(select); return select; };
+  const editor = policyCard(store);
+  const dry = dryRun(store);
+  const root = el("div", { class: "steer" }, el("div", { class: "steer-cards" }, pause(poolSelect(true)), scale(poolSelect(false), store), dry.root), card("In force", inForce), editor.root, card("Who did what", audit));
+  return {
+    root,
+    update({ snapshot: seen, activity }) {
+      const names = seen.pools.map((pool) => pool.name);
+      for (const select of pools) {
+        const own = [...select.options].filter((option) => option.value).map((option) => option.value);
+        if (own.join() !== names.join()) select.replaceChildren(...[...select.options].filter((option) => !option.value), ...names.map((name) => el("option", { value: name }, name)));
+      }
+      listCommands(inForce, seen);
+      listAudit(audit, activity);
+      dry.update(seen);
+    },
+  };
+}
+
+function field(label, control) {
+  return el("label", { class: "field" }, el("span", {}, label), control);
+}
+
+const times = (open) => el("select", { name: "minutes" }, open ? el("option", { value: "" }, "until resumed") : null, TIMES.map(([minutes, title]) => el("option", { value: String(minutes), selected: minutes === 120 && !open }, title)));
+const reason = (required) => el("input", { name: "reason", type: "text", required, maxlength: "300", placeholder: required ? "needed: for the others who wonder" : "for the others" });
+
+function form(title, note, fields, label, act) {
+  const made = el("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    const values = Object.fromEntries(new FormData(made));
+    await send(act(values), made);
+  } }, el("p", { class: "note" }, note), fields, el("div", { class: "row" }, el("button", { type: "submit" }, label)));
+  return card(title, made);
+}
+
+function pause(pools) {
+  return form("Pause scaling", "Nothing is launched or removed; min is still kept, and interrupted nodes are still drained and replaced.",
+    [field("Pool", pools), field("For", times(true)), field("Reason", reason(false))], "Pause",
+    (values) => ({ kind: "pause", pool: values.pool, minutes: values.minutes ? Number(values.minutes) : null, reason: values.reason }));
+}
+
+function scale(pools) {
+  return form("Scale a pool", "The pool keeps this size for a time, whatever the signals say. Min and max still hold.",
+    [field("Pool", pools), field("Nodes", el("input", { name: "nodes", type: "number", min: "0", required: true })), field("For", times(false)), field("Reason", reason(true))], "Scale",
+    (values) => ({ kind: "scale", pool: values.pool, nodes: Number(values.nodes), minutes: Number(values.minutes), reason: values.reason }));
+}
+
+function dryRun() {
+  const list = el("ul", { class: "list" });
+  const root = card("Dry run", el("p", { class: "note" }, "A pool in dry run decides and explains, and changes nothing. A change is a new policy version."), list);
+  return {
+    root,
+    update(seen) {
+      keyed(list, seen.pools, (pool) => pool.name, (pool) => el("li", { class: "row" }, el("strong", {}, pool.name), el("span", { class: "pill" }),
+        el("button", { type: "button", class: "ghost", onclick: (event) => send({ kind: "dry-run", pool: pool.name, on: event.target.dataset.to === "on" }) })), (item, pool) => {
+        text(item.querySelector(".pill"), pool.dry_run ? "dry run" : "acts");
+        const button = item.querySelector("button");
+        button.dataset.to = pool.dry_run ? "off" : "on";
+        text(button, pool.dry_run ? "Let it act" : "Switch to dry run");
+      });
+    },
+  };
+}
+
+function listCommands(list, seen) {
+  const ends = { pause: "resume", scale: "cancel-scale" };
+  if (!seen.commands.length) {
+    list.keyed?.clear();
+    if (!list.querySelector(".empty")) fill(list, el("li", { class: "empty" }, "No command is in force: the pools follow their policy."));
+    return;
+  }
+  list.querySelector(".empty")?.remove();
+  keyed(list, seen.commands, (each) => `${each.kind}/${each.subject}/${each.until}`, (each) => el("li", { class: "row" },
+    el("span", { class: "pill" }, each.kind), el("strong", {}, each.subject),
+    el("span", { class: "note" }, `by ${each.by}${each.reason ? `: ${each.reason}` : ""} · ${each.until ? `until ${day(each.until)} ${clock(each.until)}` : "until resumed"}`),
+    ends[each.kind] ? el("button", { type: "button", class: "ghost", onclick: () => send({ kind: ends[each.kind], pool: each.pool }) }, each.kind === "pause" ? "Resume" : "End it") : null), () => {});
+}
+
+function listAudit(list, activity) {
+  const own = activity.filter((each) => BY_OPERATORS.includes(each.kind));
+  if (!own.length) {
+    list.keyed?.clear();
+    if (!list.querySelector(".empty")) fill(list, el("li", { class: "empty" }, "No operator did anything in the last day."));
+    return;
+  }
+  list.querySelector(".empty")?.remove();
+  keyed(list, own, (each) => `${each.at}/${each.text}`, (each) => el("li", {}, el("time", {}, clock(each.at)), el("span", {}, each.text)), () => {});
+}

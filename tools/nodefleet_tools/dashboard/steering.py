@@ -1,0 +1,283 @@
+"""Operator commands of the page. Each is a record in the table that the next run executes, with an event for the audit.
+
+The same records, checks and wake-up as `nodefleet pause`, `scale`, `recycle`, `drain` and `policy apply`: a command
+given here shows in `nodefleet commands`, and one given there shows on the page.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import yaml
+
+from nodefleet.errors import ChangedError
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import PolicyVersion
+from nodefleet.model.inventory import Instance, InstanceState
+from nodefleet.model.serialization import ValidationError, ValidationIssue, nearest
+from nodefleet.model.snapshot import Drain, Pause, Recycle, Scale
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.loading import digest_of, load
+from nodefleet.policy.pool import Pool
+from nodefleet_tools.cli import changes
+from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.people import event, worded_time
+from nodefleet_tools.cli.policy_file import parsed
+from nodefleet_tools.cli.surroundings import InputError
+from nodefleet_tools.dashboard.snapshot import Json
+from nodefleet_tools.policy_review import review
+
+_ALL = "all pools"
+_A_DAY = timedelta(days=1)  # a drain or recycle that was not possible by then is given up
+_LONGEST = 366 * 24 * 60  # minutes
+_OVER = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
+
+Fields = Mapping[str, Any]
+
+
+def execute(connection: Connection, given: Fields, by: str) -> str:
+    """Do what was asked, and say what will happen. InputError says what is wrong with the request."""
+    kind = _text(given, "kind")
+    command = COMMANDS.get(kind)
+    if command is None:
+        raise InputError(f"there is no command {kind!r}: known are {', '.join(COMMANDS)}")
+    return command(connection, given, by)
+
+
+def _pause(connection: Connection, given: Fields, by: str) -> str:
+    pool = _pool_name(connection, given, needed=False)
+    minutes = _minutes(given, needed=False)
+    until = connection.clock() + minutes if minutes else None
+    order = Pause(pool=pool or None, by=by, reason=_reason(given), until=until)
+    ends = f"until {worded_time(until)}" if until else "until an operator resumes it"
+    text = f"{by} paused {pool or _ALL} {ends}{_because(order.reason)}. Min is still kept."
+    connection.store.order(order, event(connection, AlertKind.PAUSED, text, pool=pool))
+    return f"Paused {pool or _ALL} {ends}."
+
+
+def _resume(connection: Connection, given: Fields, by: str) -> str:
+    pool = _pool_name(connection, given, needed=False)
+    found = [each for each in connection.store.state().commands if isinstance(each, Pause)]
+    found = [each for each in found if each.pool == (pool or None)]
+    if not found:
+        raise InputError(f"{pool or _ALL}: there is no pause to end")
+    for order in found:
+        text = f"{by} resumed {pool or _ALL}, which {order.by} had paused{_because(order.reason)}."
+        connection.store.withdraw(order, event(connection, AlertKind.RESUMED, text, pool=pool))
+    return f"Resumed {pool or _ALL}."
+
+
+def _scale(connection: Connection, given: Fields, by: str) -> str:
+    pool = _pool_name(connection, given, needed=True)
+    rules = _policy(connection).pool(pool) or Pool(name=pool)
+    nodes, reason = _number(given, "nodes"), _reason(given, needed=True)
+    least, most = rules.limits.min, rules.limits.max
+    if not least <= nodes <= most:
+        raise InputError(f"{pool} has limits from {least} to {most} nodes: {nodes} is outside of them")
+    until = connection.clock() + (_minutes(given, needed=True) or _A_DAY)
+    order = Scale(pool=pool, nodes=nodes, by=by, reason=reason, until=until)
+    text = f"{by} asked for {nodes} nodes in {pool} until {worded_time(until)}{_because(reason)}."
+    connection.store.order(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
+    return f"{pool} is kept at {nodes} nodes until {worded_time(until)}."
+
+
+def _cancel_scale(connection: Connection, given: Fields, by: str) -> str:
+    pool = _pool_name(connection, given, needed=True)
+    found = [each for each in connection.store.state().commands if isinstance(each, Scale) and each.pool == pool]
+    if not found:
+        raise InputError(f"{pool}: there is no scale command to end")
+    for order in found:
+        text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{_because(order.reason)})."
+        connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
+    return f"{pool} follows its signals again."
+
+
+def _recycle(connection: Connection, given: Fields, by: str) -> str:
+    worker = _worker(connection, given)
+    if _policy(connection).pool(worker.pool) is None:
+        raise InputError(f"{worker.id} belongs to no pool of the policy: drain it instead")
+    until = connection.clock() + _A_DAY
+    order = Recycle(instance=worker.id, at=connection.clock(), by=by, reason=_reason(given), until=until)
+    text = f"{by} asked for a new worker in the place of {worker.id}{_because(order.reason)}."
+    connection.store.order(order, event(connection, AlertKind.RECYCLED, text, pool=worker.pool))
+    return f"{worker.id} is replaced: a new worker joins first, then this one is drained."
+
+
+def _drain(connection: Connection, given: Fields, by: str) -> str:
+    worker = _worker(connection, given)
+    if _policy(connection).pool(worker.pool) is not None:
+        raise InputError(f"{worker.id} belongs to pool {worker.pool}: recycle it, or scale the pool")
+    until = connection.clock() + _A_DAY
+    order = Drain(instance=worker.id, at=connection.clock(), by=by, reason=_reason(given), until=until)
+    text = f"{by} asked for {worker.id} to be drained and removed{_because(order.reason)}."
+    connection.store.order(order, event(connection, AlertKind.HANDED_OVER, text))
+    return f"{worker.id} is drained and removed."
+
+
+# ── the policy ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def policy_in_force(connection: Connection) -> Json:
+    """The policy as it was written, and its earlier versions."""
+    state = connection.store.state()
+    data = state.policy.data if state.policy else {}
+    return {
+        "version": state.policy.number if state.policy else 0,
+        "text": yaml.safe_dump(data, sort_keys=False, allow_unicode=True) if data else "",
+        "versions": [
+            {"number": each.number, "at": each.at.timestamp(), "by": each.source}
+            for each in connection.history.policies()
+        ],
+    }
+
+
+def checked(connection: Connection, text: str) -> Json:
+    """What is wrong with a policy, or what it changes."""
+    try:
+        _, policy = read_policy(text)
+    except ValidationError as error:
+        return {"problems": [_problem(each) for each in error.problems], "changes": [], "warnings": []}
+    found = review(policy)
+    changed = changes.policy_changes(_policy(connection), policy)
+    return {
+        "problems": [_problem(each) for each in found.problems],
+        "warnings": [_problem(each) for each in found.warnings],
+        "changes": [{"setting": each.setting, "before": each.before, "after": each.after} for each in changed],
+    }
+
+
+def read_policy(text: str) -> tuple[Any, Policy]:
+    """The data as written and the policy that it stands for; ValidationError with every problem."""
+    content = parsed(text)
+    data = {} if content.data is None else content.data
+    policy = load(data).policy
+    if content.problems:
+        raise ValidationError(content.problems)
+    return data, policy
+
+
+def _problem(issue: ValidationIssue) -> Json:
+    return {"path": issue.path, "value": repr(issue.value), "wrong": issue.wrong, "right": issue.right}
+
+
+def _apply(connection: Connection, given: Fields, by: str) -> str:
+    try:
+        data, policy = read_policy(_text(given, "text"))
+    except ValidationError as error:
+        raise InputError(f"the policy has problems: {error.problems[0].path} {error.problems[0].wrong}") from error
+    found = review(policy)
+    if found.problems:
+        raise InputError(f"the policy has problems: {found.problems[0].path} {found.problems[0].wrong}")
+    base = _number(given, "version")
+    state = connection.store.state()
+    if base != (state.policy.number if state.policy else 0):
+        raise InputError("another policy version is in force by now: reload it, and make your change again")
+    return _put_in_force(connection, data, policy, by)
+
+
+def _dry_run(connection: Connection, given: Fields, by: str) -> str:
+    """The same policy with dry_run changed, as a new version."""
+    wanted, pool = bool(given.get("on")), _pool_name(connection, given, needed=False)
+    state = connection.store.state()
+    data = dict(state.policy.data) if state.policy else {}
+    if "pools" in data:
+        data["pools"] = [
+            {**each, "dry_run": wanted} if pool in ("", each.get("name", Pool().name)) else each
+            for each in data["pools"]
+        ]
+    else:
+        data["dry_run"] = wanted
+    return _put_in_force(connection, data, load(data).policy, by)
+
+
+def _roll_back(connection: Connection, given: Fields, by: str) -> str:
+    number = _number(given, "number")
+    found = {version.number: version for version in connection.history.policies()}
+    if number not in found:
+        raise InputError(f"there is no policy version {number}: known are {', '.join(map(str, sorted(found)))}")
+    data = found[number].data
+    return _put_in_force(connection, data, connection.policies.read(data), f"{by} (back to version {number})")
+
+
+def _put_in_force(connection: Connection, data: Any, policy: Policy, source: str) -> str:
+    changed = changes.policy_changes(_policy(connection), policy)
+    if not changed:
+        raise InputError("nothing changes: the policy in force says the same")
+    state, at = connection.store.state(), connection.clock()
+    number = (state.policy.number if state.policy else 0) + 1
+    version = PolicyVersion(number=number, source=source, at=at, data=data, digest=digest_of(data))
+    text = f"{source} put policy version {number} in force: {changes.in_short(changed)}."
+    told = event(connection, AlertKind.POLICY_CHANGED, text, details=map(str, changed))
+    try:
+        connection.history.apply(version, told)
+    except ChangedError as error:
+        raise InputError(f"{error}: reload the policy, and try again") from error
+    return f"Policy version {number} is in force: {changes.in_short(changed)}."
+
+
+COMMANDS: Mapping[str, Callable[[Connection, Fields, str], str]] = {
+    "pause": _pause,
+    "resume": _resume,
+    "scale": _scale,
+    "cancel-scale": _cancel_scale,
+    "recycle": _recycle,
+    "drain": _drain,
+    "policy": _apply,
+    "dry-run": _dry_run,
+    "rollback": _roll_back,
+}
+
+
+# ── what a request says ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _policy(connection: Connection) -> Policy:
+    return connection.governing().policy
+
+
+def _pool_name(connection: Connection, given: Fields, *, needed: bool) -> str:
+    name = _text(given, "pool", needed=needed)
+    known = [pool.name for pool in _policy(connection).pools]
+    if name and name not in known:
+        raise InputError(f"there is no pool {name} in the policy in force: {nearest(name, known)}")
+    return name
+
+
+def _worker(connection: Connection, given: Fields) -> Instance:
+    wanted = _text(given, "instance")
+    for each in connection.cloud.instances():
+        if each.id == wanted and each.worker and each.state not in _OVER:
+            return each
+    raise InputError(f"{wanted} is no worker of this cluster")
+
+
+def _text(given: Fields, name: str, *, needed: bool = True) -> str:
+    value = given.get(name, "")
+    if not isinstance(value, str) or (needed and not value.strip()):
+        raise InputError(f"{name} is missing")
+    return value.strip() if name != "text" else value
+
+
+def _reason(given: Fields, *, needed: bool = False) -> str:
+    reason = _text(given, "reason", needed=needed)
+    return " ".join(reason.split())[:300]
+
+
+def _number(given: Fields, name: str) -> int:
+    value = given.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputError(f"{name}: {value!r} is not a whole number")
+    return value
+
+
+def _minutes(given: Fields, *, needed: bool) -> timedelta | None:
+    value = given.get("minutes")
+    if value is None and not needed:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _LONGEST:
+        raise InputError(f"minutes: {value!r} is not between 1 and {_LONGEST}")
+    return timedelta(minutes=value)
+
+
+def _because(reason: str) -> str:
+    return f": {reason.rstrip('.')}" if reason else ""

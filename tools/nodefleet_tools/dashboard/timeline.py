@@ -1,0 +1,154 @@
+"""Figures over time for the charts: from recorded decisions, then from each snapshot; and the forecast ahead.
+
+Load is in busy nodes (CPU utilisation × ready nodes), the unit in which the autoscaler itself forecasts, so load,
+capacity and forecast share one axis.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from math import expm1
+from typing import Any
+
+from nodefleet.engine.forecast.forecaster import ForecastWindow, Outlook
+from nodefleet.engine.forecast.history import UNIT
+from nodefleet.engine.forecast.storage import restore
+from nodefleet.engine.signals.adaptive import learning_of
+from nodefleet.model.decision import DecisionRecord
+from nodefleet.model.state import HourLoad, LoopState
+from nodefleet.policy.cluster import Policy
+from nodefleet_tools.dashboard.snapshot import Json
+
+MOST = 4000  # points that are kept
+_HOURS_AHEAD = 12
+_LOW, _HIGH = 0.1, 0.9  # of past forecast errors
+_ENOUGH = 20  # errors: fewer give no band
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    at: float  # seconds since the epoch
+    load: float | None  # busy nodes
+    ready: int
+    booting: int
+    target: int
+    cpu: float | None  # percent
+    memory: float | None
+    pending: int
+    usd: float | None  # per hour
+
+    def columns(self) -> list[Any]:
+        return [
+            self.at,
+            self.load,
+            self.ready,
+            self.booting,
+            self.target,
+            self.cpu,
+            self.memory,
+            self.pending,
+            self.usd,
+        ]
+
+
+COLUMNS = ("t", "load", "ready", "booting", "target", "cpu", "memory", "pending", "usd")
+
+
+def point_of(record: DecisionRecord) -> Point:
+    """The figures that every decision is recorded with."""
+    figures, pools = record.figures, [pool.pool for pool in record.decision.pools]
+    ready = [int(figures.get(f"{pool}.ready", 0)) for pool in pools]
+    cpu, memory = (_mean([figures.get(f"{pool}.{name}") for pool in pools], ready) for name in ("cpu", "memory"))
+    return Point(
+        at=record.at.timestamp(),
+        load=None if cpu is None else cpu / 100 * sum(ready),
+        ready=sum(ready),
+        booting=int(sum(figures.get(f"{pool}.booting", 0) for pool in pools)),
+        target=int(sum(figures.get(f"{pool}.target", 0) for pool in pools)),
+        cpu=cpu,
+        memory=memory,
+        pending=int(figures.get("unschedulable_pods", 0)),
+        usd=figures.get("hourly_usd"),
+    )
+
+
+def point_now(snapshot: Json) -> Point:
+    """The figures of a snapshot."""
+    pools = snapshot["pools"]
+    ready = [pool["ready"] for pool in pools]
+    cpu, memory = (_mean([pool[name]["value"] for pool in pools], ready) for name in ("cpu", "memory"))
+    return Point(
+        at=snapshot["at"],
+        load=None if cpu is None else cpu / 100 * sum(ready),
+        ready=sum(ready),
+        booting=sum(pool["capacity"] for pool in pools) - sum(ready),
+        target=sum(pool["target"] for pool in pools),
+        cpu=cpu,
+        memory=memory,
+        pending=snapshot["pending"]["count"],
+        usd=round(snapshot["cost"]["hourly_usd"], 4),
+    )
+
+
+def _mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
+    """Over pools, each weighed by its ready nodes; none if no pool with nodes has a value."""
+    known = [(value, weight) for value, weight in zip(values, weights, strict=True) if value is not None and weight]
+    total = sum(weight for _, weight in known)
+    return round(sum(value * weight for value, weight in known) / total, 2) if total else None
+
+
+# ── the forecast ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def forecast(state: LoopState, policy: Policy, now: datetime, utc_offset: timedelta) -> list[list[float]]:
+    """[time, low, expected, high] in busy nodes of the whole cluster. Empty until enough was learned."""
+    total: defaultdict[float, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for pool in policy.pools:
+        memory = state.memory.pool(pool.name)
+        if pool.strategy == "adaptive":
+            stored = memory.adaptive.forecaster if memory.adaptive else None
+            restored = restore(stored, learning_of(pool, policy)) if stored else None
+            outlook = restored.outlook() if restored else None
+            rows = _of_outlook(outlook) if outlook else []
+        else:
+            rows = _of_profile(memory.profile, now.astimezone(timezone(utc_offset))) if pool.predictive.enabled else []
+        for at, *values in rows:
+            total[at] = [sum(pair) for pair in zip(total[at], values, strict=True)]
+    return [[at, *(round(value, 3) for value in values)] for at, values in sorted(total.items())]
+
+
+def _of_outlook(outlook: Outlook) -> list[list[float]]:
+    """The windows of the adaptive forecast, with the quantiles of its own past errors."""
+    learning = outlook.learning
+    ahead = {
+        ForecastWindow.LEVEL: learning.join,
+        ForecastWindow.SOON: learning.soon,
+        ForecastWindow.LATER: learning.later,
+    }
+    rows = []
+    for window, minutes in ahead.items():
+        errors = sorted(outlook.errors[window].errors)
+        expected = outlook.mixed[window]
+        if len(errors) < _ENOUGH:
+            continue
+        low, high = (expected + errors[int(share * (len(errors) - 1))] / UNIT for share in (_LOW, _HIGH))
+        at = 60.0 * (outlook.minute + minutes)
+        rows.append([at, max(0.0, expm1(min(low, expected))), expm1(expected), expm1(max(high, expected))])
+    return rows
+
+
+def _of_profile(profile: Iterable[HourLoad], now: datetime) -> list[list[float]]:
+    """The same hours of the last days: lowest, mean, highest. `now` is local, as the profile's hours are."""
+    by_hour: defaultdict[int, list[HourLoad]] = defaultdict(list)
+    for entry in profile:
+        by_hour[entry.hour].append(entry)
+    rows = []
+    for ahead in range(_HOURS_AHEAD):
+        start = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=ahead)
+        today = start.date().isoformat()
+        loads = [entry.load for entry in by_hour[start.hour] if entry.day != today]
+        if len(loads) > 1:
+            middle = start + timedelta(minutes=30)
+            rows.append([middle.timestamp(), min(loads), sum(loads) / len(loads), max(loads)])
+    return rows
