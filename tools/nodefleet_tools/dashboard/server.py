@@ -54,15 +54,21 @@ class Dashboard:
         self._server.daemon_threads = True
         self.session = Session(port=self._server.server_port)
         self.closing = threading.Event()
+        self._serving = False
 
     def serve(self) -> None:
-        """Until `close`, which another thread calls."""
-        self._server.serve_forever(poll_interval=0.2)
+        """Until `close`, which another thread calls, or Ctrl-C."""
+        self._serving = True
+        try:
+            self._server.serve_forever(poll_interval=0.2)
+        finally:
+            self._serving = False
 
     def close(self) -> None:
         self.closing.set()
         self.source.close()
-        self._server.shutdown()
+        if self._serving:  # a server that never began would be waited for without end
+            self._server.shutdown()
         self._server.server_close()
 
 
