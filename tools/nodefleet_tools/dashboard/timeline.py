@@ -13,11 +13,13 @@ from typing import Any
 
 from nodefleet.engine.forecast.forecaster import ForecastWindow, Outlook
 from nodefleet.engine.forecast.history import UNIT
+from nodefleet.engine.forecast.join_time import expected_join
 from nodefleet.engine.forecast.storage import restore
 from nodefleet.engine.signals.adaptive import learning_of
 from nodefleet.model.decision import DecisionRecord
-from nodefleet.model.state import HourLoad, LoopState
+from nodefleet.model.state import AdaptiveMemory, HourLoad, LoopState
 from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.dashboard.snapshot import Json
 
 MOST = 4000  # points that are kept
@@ -107,15 +109,19 @@ def forecast(state: LoopState, policy: Policy, now: datetime, utc_offset: timede
     for pool in policy.pools:
         memory = state.memory.pool(pool.name)
         if pool.strategy == "adaptive":
-            stored = memory.adaptive.forecaster if memory.adaptive else None
-            restored = restore(stored, learning_of(pool, policy)) if stored else None
-            outlook = restored.outlook() if restored else None
-            rows = _of_outlook(outlook) if outlook else []
+            rows = _of_adaptive(memory.adaptive, pool, policy) if memory.adaptive else []
         else:
             rows = _of_profile(memory.profile, now.astimezone(timezone(utc_offset))) if pool.predictive.enabled else []
         for at, *values in rows:
             total[at] = [sum(pair) for pair in zip(total[at], values, strict=True)]
     return [[at, *(round(value, 3) for value in values)] for at, values in sorted(total.items())]
+
+
+def _of_adaptive(memory: AdaptiveMemory, pool: Pool, policy: Policy) -> list[list[float]]:
+    learning = learning_of(expected_join(memory.joins, pool, ()), policy)
+    forecaster = restore(memory.forecaster, learning) if memory.forecaster else None
+    outlook = forecaster.outlook() if forecaster else None
+    return _of_outlook(outlook) if outlook else []
 
 
 def _of_outlook(outlook: Outlook) -> list[list[float]]:
