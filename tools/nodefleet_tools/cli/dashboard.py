@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from nodefleet_tools.cli import connect
+from nodefleet_tools.cli.outcome import JsonOption, fail, print_json
 from nodefleet_tools.cli.people import ByOption, someone
-from nodefleet_tools.cli.policy_file import REFUSED
 from nodefleet_tools.dashboard.demo import DemoSource
 from nodefleet_tools.dashboard.live import LiveSource
 from nodefleet_tools.dashboard.server import Dashboard
@@ -28,6 +28,7 @@ def dashboard(
     port: Annotated[int, typer.Option(help="On 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     every: Annotated[float, typer.Option(help="Seconds between two looks at the cluster.", min=2)] = _EVERY,
+    as_json: JsonOption = False,
     by: ByOption = "",
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
@@ -42,11 +43,11 @@ def dashboard(
       nodefleet dashboard --cluster shop --table node-fleet
     """
     if demo:
-        serve(demo_source(scenario), port=port, browser=browser, by=someone(by))
+        serve(demo_source(scenario), port=port, browser=browser, by=someone(by), as_json=as_json)
         return
     with connect.connected(cluster=cluster, table=table, bucket=bucket) as connection:
         connection.governing()  # a wrong table or cluster ends here, with a message
-        serve(LiveSource(connection, every), port=port, browser=browser, by=someone(by))
+        serve(LiveSource(connection, every), port=port, browser=browser, by=someone(by), as_json=as_json)
 
 
 def demo_source(scenario: str) -> DemoSource:
@@ -54,22 +55,26 @@ def demo_source(scenario: str) -> DemoSource:
     return DemoSource(chosen, begins=_BEGINS.get(chosen.scenario.name, timedelta(0)))
 
 
-def serve(source: DashboardSource, *, port: int, browser: bool, by: str) -> None:
+def serve(source: DashboardSource, *, port: int = 0, browser: bool, by: str, as_json: bool = False) -> None:
     """Until Ctrl-C."""
     try:
         page = Dashboard(source, by=by, port=port)
     except OSError as error:
         source.close()
-        print(f"port {port}: {error.strerror}. Choose another one with --port", file=sys.stderr)
-        raise typer.Exit(REFUSED) from error
-    print(f"The dashboard is at {page.session.link}", flush=True)
-    print("The link works once, on this computer only. Ctrl-C ends it.", flush=True)
+        fail(f"port {port}: {error.strerror}. Choose another one with --port")
+    if as_json:
+        print_json({"link": page.session.link})
+    else:
+        print(f"The dashboard is at {page.session.link}")
+        print("The link works once, on this computer only. Ctrl-C ends it.")
+    sys.stdout.flush()
     if browser and has_browser():
         webbrowser.open(page.session.link)
     try:
         page.serve()
     except KeyboardInterrupt:
-        print("\nClosed.")
+        if not as_json:
+            print("\nClosed.")
     finally:
         page.close()
 
