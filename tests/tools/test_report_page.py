@@ -121,7 +121,7 @@ def test_without_services_fixed_fleets_or_expectations_there_are_no_empty_parts(
 
 def test_a_fleet_that_cost_more_says_so(tmp_path):
     text = page(played(tmp_path, compare=[1]))
-    assert "Dearer than a fixed fleet of 1" in text
+    assert "More expensive than a fixed fleet of 1" in text
 
 
 def test_what_has_no_end_is_drawn_up_to_a_limit(tmp_path):
