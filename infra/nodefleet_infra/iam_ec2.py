@@ -28,7 +28,7 @@ from nodefleet.model.names import (
     TAG_ROLE,
     TAG_STATUS,
 )
-from nodefleet_infra.facts import ClusterArns, Place
+from nodefleet_infra.role_arns import ClusterArns, Place
 from nodefleet_infra.statements import Statement
 
 # What a launch may tag. CreateFleet tags the first three; network interfaces only a template can tag. Spot requests are

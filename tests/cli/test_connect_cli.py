@@ -7,12 +7,13 @@ import typer
 
 from nodefleet.adapters.aws.secrets import Secrets
 from nodefleet.adapters.credentials import ApiLogin, MetricsLogin
+from nodefleet.adapters.kubernetes.cluster import KubernetesCluster
 from nodefleet.adapters.redaction import Redactor
 from nodefleet.bootstrap import NoArchive
 from nodefleet.errors import DeniedError, LoginRefusedError, UnavailableError
 from nodefleet.model.serialization import ValidationError, ValidationIssue
 from nodefleet.model.snapshot import Deployment
-from nodefleet_tools.cli import connect
+from nodefleet_tools.cli import connect, connections
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.surroundings import InputError, metrics_login
 from support.ec2_fakes import isolate
@@ -282,3 +283,28 @@ def test_warnings_hold_no_secrets(capsys):
     made.redact.learn("sesame-open")
     made.warn("the password is sesame-open")
     assert capsys.readouterr().err == "warning: the password is ***\n"
+
+
+def test_a_pod_logs_in_by_its_service_account(environment, monkeypatch, tmp_path):
+    for name, content in (("token", "pod-token\n"), ("ca.crt", "-----BEGIN CERTIFICATE-----\n")):
+        (tmp_path / name).write_text(content)
+    monkeypatch.setattr(connections, "SERVICE_ACCOUNT", str(tmp_path))
+    asked = []
+    monkeypatch.setattr(KubernetesCluster, "at", lambda *where: asked.append(where))
+    made = connection({"KUBERNETES_SERVICE_HOST": "10.43.0.1", "KUBERNETES_SERVICE_PORT": "443"})
+    made.kubernetes()
+    assert asked == [("https://10.43.0.1:443", "pod-token\n", "-----BEGIN CERTIFICATE-----\n")]
+    assert "pod-token" not in made.redact("the pod-token leaks")
+
+
+def test_outside_of_a_cluster_there_is_no_service_account(environment, monkeypatch, tmp_path):
+    monkeypatch.setattr(connections, "SERVICE_ACCOUNT", str(tmp_path))
+    assert not connection({"KUBERNETES_SERVICE_HOST": "10.43.0.1"}).in_cluster
+
+
+def test_a_prometheus_without_any_secret_is_asked_without_a_login(environment, monkeypatch, tmp_path):
+    monkeypatch.setattr(Secrets, "metrics_login", lambda *_: pytest.fail("no secret was named"))
+    config = tmp_path / "config"
+    config.write_text("")
+    adopted = Deployment(cluster="shop", prometheus="http://10.0.1.10:9090")
+    assert connection({"KUBECONFIG": str(config)}, deployment=adopted).prometheus is not None

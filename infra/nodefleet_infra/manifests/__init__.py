@@ -103,6 +103,12 @@ def rendered(site: Site) -> dict[str, str]:
     return dict(sorted((file_of(name), text) for name, text in manifests.items()))
 
 
+def autoscaler() -> str:
+    """The namespace, the autoscaler's ServiceAccount and its role, for a cluster that no stack made."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    return _dumped(namespace, *_autoscaler())
+
+
 def file_of(name: str) -> str:
     """K3s knows a file by its base name alone, so somebody's own `prometheus.yaml` would be taken for ours. It goes
     through them in order: the namespace comes first."""

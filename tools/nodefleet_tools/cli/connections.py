@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodefleet.adapters.clock import utc_now
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from nodefleet.adapters.kubernetes.cluster import KubernetesCluster, ReconnectingCluster
     from nodefleet.adapters.prometheus import PrometheusClient
     from nodefleet.policy.loading import PolicyReader
+
+
+SERVICE_HOST = "KUBERNETES_SERVICE_HOST"  # the kubelet sets it in every pod
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 class Connection:
@@ -137,6 +142,12 @@ class Connection:
 
         if path := self.variable(KUBECONFIG):
             return KubernetesCluster.of_kubeconfig(path)
+        if self.in_cluster:
+            host, port = self.variable(SERVICE_HOST), self.variable("KUBERNETES_SERVICE_PORT") or "443"
+            # Read for each connection: the kubelet renews the token.
+            token, ca = (Path(SERVICE_ACCOUNT, name).read_text(encoding="utf-8") for name in ("token", "ca.crt"))
+            self.redact.learn(token.strip())
+            return KubernetesCluster.at(f"https://{f'[{host}]' if ':' in host else host}:{port}", token, ca)
         login = self.secrets.login(self.api_secret, ApiLogin)
         server = (self.deployment.api_server if self.deployment else "") or login.server
         if not server:
@@ -147,13 +158,18 @@ class Connection:
         return KubernetesCluster.at(server, login.token, login.ca)
 
     @property
+    def in_cluster(self) -> bool:
+        """This process is a pod with a ServiceAccount."""
+        return bool(self.variable(SERVICE_HOST)) and Path(SERVICE_ACCOUNT, "token").is_file()
+
+    @property
     def api_secret(self) -> str:
         """The secret that Lambda logs in to Kubernetes with."""
         named = self.deployment.api_secret if self.deployment else ""
         return named or self.settings.api_secret(self.cluster_id)
 
     def _refresh_login(self) -> None:
-        if not self.variable(KUBECONFIG):  # which is read again for each connection
+        if not (self.variable(KUBECONFIG) or self.in_cluster):  # which are read again for each connection
             self.secrets.refresh(self.api_secret)
 
     # ── readings ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,7 +200,9 @@ class Connection:
         if login is not None:
             self.redact.learn(*login.secrets())
             return PrometheusClient(address, lambda: login)
-        # The deployment's login is for the deployment's address: another one must not learn it.
-        if address != known.prometheus:
+        # The deployment's login is for the deployment's address: another one must not learn it. Without a stack there
+        # may be no secret at all.
+        has_secret = bool(known.prometheus_secret or known.api_secret)
+        if address != known.prometheus or (not has_secret and (self.variable(KUBECONFIG) or self.in_cluster)):
             return PrometheusClient(address)
         return PrometheusClient(address, *self.secrets.metrics_login(known.prometheus_secret, self.api_secret))

@@ -41,6 +41,9 @@ COMMANDS = (
     Command("backtest", "backtest:backtest", "Play policies on recorded load, and compare them.", Panel.TRY),
     Command("tune", "backtest:tune_", "Find the price of a violation that fits your own load.", Panel.TRY),
     Command("chaos", "chaos:chaos", "Play hours full of faults and check what must always hold.", Panel.TRY),
+    Command(
+        "init", "init:init", "Adopt a cluster that exists: write its files, and create what it needs.", Panel.SET_UP
+    ),
     Command("doctor", "doctor:doctor", "Check everything that is needed, and say what to fix.", Panel.SET_UP),
     Command("policy", POLICY, "Check, show, store and roll back the scaling policy.", Panel.SET_UP),
     Command("deployment", DEPLOYMENT, "Show or store where a cluster's parts are.", Panel.SET_UP),

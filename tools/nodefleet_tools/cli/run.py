@@ -146,7 +146,8 @@ def _introduce(
 ) -> None:
     """What is about to run on what, before it does."""
     deployment = connection.deployment
-    kubernetes = "as KUBECONFIG says" if connection.variable(KUBECONFIG) else f"by secret {connection.api_secret}"
+    by_secret = "by its ServiceAccount" if connection.in_cluster else f"by secret {connection.api_secret}"
+    kubernetes = "as KUBECONFIG says" if connection.variable(KUBECONFIG) else by_secret
     metrics = connection.variable(PROMETHEUS_URL) or (deployment.prometheus if deployment else "")
     parts = [
         f"a run every {worded_span(every)}" if every else "one run",

@@ -1,0 +1,193 @@
+"""`nodefleet init`: adopt a K3s cluster that exists."""
+
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import PolicyVersion
+from nodefleet.model.snapshot import ClusterView
+from nodefleet.policy.loading import digest_of, load
+from nodefleet_tools.adopting import plan
+from nodefleet_tools.adopting.inspect import Found, inspect, zones
+from nodefleet_tools.adopting.plan import Chosen, Template
+from nodefleet_tools.cli import connect
+from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.outcome import JsonOption, is_json, note_change, print_json
+from nodefleet_tools.cli.people import YesOption, confirm_destructive, event, someone
+from nodefleet_tools.cli.surroundings import KUBECONFIG, InputError, region_in, the_cluster
+
+_PRIVATE = 0o600  # user data may hold the token that nodes join with
+_SECRET = ("user-data.sh", "launch-template.json")
+
+
+class Strategy(StrEnum):
+    ADAPTIVE = "adaptive"
+    CLASSIC = "classic"
+
+
+def init(
+    *,
+    worker: Annotated[
+        str, typer.Option(help="The worker that new ones shall be like; else one of the nodes.", metavar="INSTANCE-ID")
+    ] = "",
+    pool: Annotated[str, typer.Option(help="The pool's name.")] = "default",
+    least: Annotated[int, typer.Option("--min", help="The smallest fleet.", min=0)] = 1,
+    most: Annotated[int | None, typer.Option("--max", help="The largest; else twice the workers.", min=1)] = None,
+    strategy: Annotated[
+        Strategy, typer.Option(help="Size by a forecast of the load, or by fixed steps.")
+    ] = Strategy.ADAPTIVE,
+    prometheus: Annotated[str, typer.Option(help="Its address, such as http://10.0.1.10:9090.", metavar="URL")] = "",
+    subnet: Annotated[
+        list[str] | None, typer.Option(help="Where to launch, one per zone; else where workers are.", metavar="ID")
+    ] = None,
+    manage_existing: Annotated[
+        bool, typer.Option("--manage-existing", help="Also scale the workers that run already.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="The folder for the files.", file_okay=False)] = Path("node-fleet"),
+    apply: Annotated[bool, typer.Option("--apply", help="Create what is listed; else only write files.")] = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+    cluster: connect.ClusterOption = "",
+    table: connect.TableOption = "",
+) -> None:
+    """Adopt a cluster that exists: write its files, and create what it needs.
+
+    Reads the account and the cluster with your own credentials (AWS_PROFILE, KUBECONFIG), and writes a policy, a
+    deployment record, the table's definition, a launch template like a worker that runs, an IAM policy and RBAC
+    manifests. Nothing is created without --apply, and the policy that it stores is a dry run.
+
+    \b
+      nodefleet init --cluster shop --prometheus http://10.0.1.10:9090
+      nodefleet init --cluster shop --prometheus http://10.0.1.10:9090 --apply
+    """
+    name = the_cluster(cluster, os.environ) or _asked("The cluster's name", "--cluster")
+    address = (
+        prometheus or os.environ.get("PROMETHEUS_URL", "").strip() or _asked("Prometheus's address", "--prometheus")
+    )
+    named = table or f"node-fleet-{name}"
+    with connect.connected(cluster=name, table=named) as connection:
+        found = _inspect(connection, worker)
+        chosen = Chosen(
+            cluster=name,
+            table=named,
+            pool=pool,
+            least=least,
+            most=most or max(2 * len(found.workers), least + 1),
+            strategy=strategy.value,
+            prometheus=address,
+            subnets=zones(found, subnet or [], connection.session.client("ec2")),
+            manage_existing=manage_existing,
+        )
+        load(plan.policy_data(found, chosen))  # limits that make no sense end here, before anything is written
+        template = Template()
+        written = _write(out, plan.files(found, chosen, template))
+        _say_plan(found, chosen, written, apply=apply)
+        if apply:
+            confirm_destructive("Create it?", yes=yes)
+            template = _create(connection, found, chosen)
+            _write(out, plan.files(found, chosen, template))
+        _conclude(chosen, template, written, out, as_json=as_json)
+
+
+def _asked(what: str, option: str) -> str:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or is_json():
+        raise typer.BadParameter(f"{what} is missing", param_hint=option)
+    answer: str = typer.prompt(what)
+    return answer.strip()
+
+
+def _inspect(connection: Connection, worker: str) -> Found:
+    if not connection.variable(KUBECONFIG):
+        raise InputError("how to reach the cluster: set KUBECONFIG to a file whose context may list nodes")
+    view = connection.cluster.view()
+    if not isinstance(view, ClusterView):
+        raise InputError(f"the cluster cannot be read: {view.cause}. Set KUBECONFIG")
+    import boto3  # type: ignore[import-untyped]  # noqa: PLC0415  # the session's EC2 client reads only what runs need
+
+    boto = boto3.Session(region_name=region_in(os.environ))
+    return inspect({name: boto.client(name) for name in ("sts", "ec2", "iam")}, view.nodes, worker)
+
+
+def _write(out: Path, contents: dict[str, str]) -> list[Path]:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            path = out / name
+            path.touch(mode=_PRIVATE if name in _SECRET else 0o644)
+            path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from error
+    return [out / name for name in contents]
+
+
+def _say_plan(found: Found, chosen: Chosen, written: Sequence[Path], *, apply: bool) -> None:
+    """On stderr: with --json, standard output is the answer alone."""
+    lines = [
+        (
+            f"Account {found.account}, region {found.region}; {chosen.cluster} has {len(found.workers)} worker(s) and"
+            f" {len(found.servers)} server(s) that are known. New workers will be like {found.worker.id}."
+        ),
+        f"Written: {', '.join(str(path) for path in written)}",
+        "To be created:" if apply else "With --apply this would be created:",
+        *(f"  - {step}" for step in plan.steps(found, chosen)),
+        *(f"warning: {each}" for each in _warnings(found)),
+    ]
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _warnings(found: Found) -> list[str]:
+    warnings = []
+    if not found.user_data:
+        warnings.append(
+            f"{found.worker.id} has no user data: its image must join the cluster by itself, or name another --worker"
+        )
+    elif not found.user_data.lstrip("\ufeff").startswith("#!"):
+        warnings.append("the worker's user data is no shell script: look at user-data.sh before you use it")
+    if not found.servers:
+        warnings.append("no server could be matched with an instance: tag it node-fleet:role=server yourself")
+    return warnings
+
+
+def _create(connection: Connection, found: Found, chosen: Chosen) -> Template:
+    from nodefleet_tools.adopting import create  # noqa: PLC0415  # loads botocore
+
+    def report(sentence: str) -> None:
+        note_change(sentence)
+        print(sentence, file=sys.stderr)
+
+    create.create_table(connection.session.client("dynamodb"), chosen, report)
+    template = create.create_template(connection.session.client("ec2"), found, chosen, report)
+    create.tag_instances(connection.session.client("ec2"), found, chosen, report)
+    connection.put_deployment(plan.deployment(found, chosen, template))
+    report(f"The deployment of {chosen.cluster} is stored.")
+    state = connection.store.state()
+    if state.policy is not None:
+        report(f"Policy version {state.policy.number} is in force already and is kept.")
+        return template
+    data = plan.policy_data(found, chosen)
+    version = PolicyVersion(number=1, source=someone(), at=connection.clock(), data=data, digest=digest_of(data))
+    text = f"{version.source} adopted {chosen.cluster} with policy version 1, a dry run."
+    connection.history.apply(version, event(connection, AlertKind.POLICY_CHANGED, text))
+    report("Policy version 1 is in force. It is a dry run.")
+    return template
+
+
+def _conclude(chosen: Chosen, template: Template, written: Sequence[Path], out: Path, *, as_json: bool) -> None:
+    export = f"export NODEFLEET_CLUSTER={chosen.cluster} NODEFLEET_TABLE={chosen.table}"
+    following = [export, "nodefleet doctor", "nodefleet run --once", f"kubectl apply -f {out / 'rbac.yaml'}"]
+    if as_json:
+        files = [str(path) for path in written]
+        made = template.id if template.exists else None
+        print_json({"files": files, "table": chosen.table, "template": made, "next": following if made else []})
+    elif template.exists:
+        print("Next:\n" + "\n".join(f"  {line}" for line in following[:3]))
+        print(f"To run it as a ServiceAccount of the cluster: {following[3]}")
+        print(f"The IAM policy of what runs it: {out / 'iam-policy.json'}")
+    else:
+        print(f"Nothing was created. Look at {out}/, then say --apply, or apply the files yourself (docs/adopt.md).")
