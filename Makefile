@@ -8,7 +8,7 @@ SHELL  := /bin/bash
 CORE   := tests/model tests/policy tests/test_phases.py tests/test_phases_capacity.py tests/scheduling tests/eviction tests/engine tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-cli bench-decisions dist mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs corpus-add schema diagrams clean digests
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-cli bench-decisions dist mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs corpus-add schema diagrams clean digests runbook bill
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ own-cost: setup ## measure what the autoscaler asks of AWS in a simulated day, a
 
 digests: setup ## ask the registries whether the pinned images are still those of their tags (needs the network)
 	@cd infra && ../$(BIN)/python -m nodefleet_infra.digests
+
+runbook: setup ## write docs/runbook.md from the catalogues of alarms and messages
+	@cd infra && ../$(BIN)/python -m nodefleet_infra.runbook
 
 bill: setup ## write the bill of docs/deploy.md from the bundled prices
 	@cd infra && ../$(BIN)/python -m nodefleet_infra.bill
