@@ -14,7 +14,7 @@ from nodefleet.model.workload import Resources
 # What the adaptive strategy keeps from one iteration to the next. Safe to lose: it is learned again from the load.
 
 
-VERSION = 1  # of what is in the texts: another one is not read, but learned again
+VERSION = 2  # of what is in the texts: another one is not read, but learned again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from math import log1p, pi, sin
 import pytest
 
 from nodefleet.engine.forecast.forecaster import DEFAULT, FORECASTERS, Forecaster, ForecastWindow, Learning, pinball
+from nodefleet.engine.forecast.history import UNIT
 from nodefleet.engine.forecast.storage import StoredForecaster, restore, store
 
 DAY = 1440
@@ -91,6 +92,18 @@ def test_a_row_is_learned_once_all_its_windows_are_past():
 def test_kept_errors_see_every_scheduled_minute_of_the_hour():
     rows = DEFAULT.error_rows * DEFAULT.interval
     assert {minute % 60 for minute in range(0, 60 * rows, rows)} == set(range(0, 60, DEFAULT.interval))
+
+
+def test_errors_are_those_of_single_minutes_because_a_violation_is_one():
+    forecaster = Forecaster.of((minute, 3.0 if minute % 2 else 1.0) for minute in range(2 * DAY))
+    errors = [error / UNIT for error in forecaster.errors[0].errors][-20:]
+    assert max(errors) == pytest.approx((log1p(3) - log1p(1)) / 2, abs=0.05)
+    assert min(errors) == pytest.approx(-max(errors), abs=0.05)
+
+
+def test_a_minute_without_a_reading_counts_with_the_mean_of_the_others():
+    forecaster = Forecaster.of((minute, None if minute % 5 == 4 else 2.0) for minute in range(DAY))
+    assert {round(error / UNIT, 2) for error in forecaster.errors[0].errors} == {0.0}
 
 
 def test_errors_are_kept_for_seven_days_at_most():

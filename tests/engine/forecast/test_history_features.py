@@ -20,7 +20,7 @@ def of(history, minute=None):
     return features(history, history.last if minute is None else minute, 3, 2)
 
 
-def test_there_are_twenty_two_and_the_first_is_constant():
+def test_there_are_as_many_as_the_regression_expects_and_the_first_is_constant():
     row = of(history_of(lambda _: 2.0, 400))
     assert len(row) == COUNT
     assert row[0] == 1.0
@@ -69,10 +69,32 @@ def test_the_last_hours_show_what_comes_every_hour():
 
 def test_the_time_of_day_is_two_waves():
     row = of(history_of(lambda _: 1.0, 6 * 60 + 1))
-    assert row[18:] == pytest.approx([sin(pi / 2), cos(pi / 2), sin(pi), cos(pi)], abs=1e-9)
+    assert row[18:22] == pytest.approx([sin(pi / 2), cos(pi / 2), sin(pi), cos(pi)], abs=1e-9)
 
 
 def test_without_its_own_reading_a_minute_tells_nothing():
     history = history_of(lambda _: 1.0, 20)
     history.add(START + 20, None)
     assert of(history) is None
+
+
+def test_the_mean_of_the_last_days_is_less_moved_by_one_of_them():
+    odd = START + 6 * DAY - 60  # yesterday, of seven days
+    row = of(history_of(lambda minute: 1.0 if minute < odd else 3.0, 7 * DAY + 10))
+    assert row[9] == pytest.approx(log1p(3.0), abs=1e-3)
+    assert row[22] == pytest.approx((6 * log1p(1.0) + log1p(3.0)) / 7, abs=1e-2)
+
+
+def test_without_a_yesterday_the_mean_of_the_days_is_the_present_level():
+    row = of(history_of(lambda _: 2.0, 300))
+    assert row[22:25] == pytest.approx([log1p(2.0), 0.0, 0.0], abs=1e-3)
+
+
+def test_the_highest_minutes_of_the_last_hour_are_features():
+    row = of(history_of(lambda minute: {960: 4.0, 985: 3.0}.get(minute - START, 1.0), 1000))
+    assert row[25:] == pytest.approx([log1p(1.0), log1p(3.0), log1p(4.0)], abs=1e-3)
+
+
+def test_a_peak_among_missing_minutes_is_unknown():
+    row = of(history_of(lambda minute: None if 940 <= minute - START < 997 else 1.0, 1000))
+    assert row[27] == pytest.approx(row[1])

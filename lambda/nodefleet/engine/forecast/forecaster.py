@@ -43,9 +43,9 @@ class Prior:
 class Learning:
     interval: int = 2  # minutes between two rows: the pace of the scheduled runs
     join: int = 3  # minutes until a node that is launched now serves
-    soon: int = 5  # minutes: a node that was removed cannot be back earlier
+    soon: int = 4  # minutes: a node that was removed cannot be back earlier
     later: int = 20  # minutes: a removal that is undone earlier saved nothing
-    half_life: float = 3.5 * 1440  # minutes after which a row weighs half: last week still counts, last month does not
+    half_life: float = 7 * 1440  # minutes after which a row weighs half: two weeks still count, two months do not
     ridge: float = 1e-3
     least: int = 360  # rows, twelve hours: fewer are not regressed on
     solve_every: int = 30  # minutes: the equations hardly change within
@@ -127,7 +127,7 @@ def _above(value: float, deviation: float) -> float:
 # ── regression ───────────────────────────────────────────────────────────────────────────────────────────────────────
 # Linear regression with exponential forgetting, in plain Python.
 #
-# Kept are the weighted sums of products (the normal equations), not the rows: 253 numbers for 22 features. Features are
+# Kept are the weighted sums of products (the normal equations), not the rows: 406 numbers for 28 features. Features are
 # standardised when the equations are solved, and a small ridge keeps those that say the same from fighting.
 #
 # A model on the first features alone needs no sums of its own: they are a corner of the same matrix, and its Cholesky
@@ -389,8 +389,16 @@ class Forecaster:
             ]
         if self.learned % learning.error_rows == 0:
             most = int(learning.error_days * 1440 / (learning.interval * learning.error_rows))
+            came = (self._one_minute(past.minute, truth[ForecastWindow.LEVEL]), *truth[1:])
             for window in ForecastWindow:
-                self.errors[window].add(past.mixed[window], truth[window] - past.mixed[window], most)
+                self.errors[window].add(past.mixed[window], came[window] - past.mixed[window], most)
+
+    def _one_minute(self, minute: int, mean: float) -> float:
+        """One of the minutes that the level is the mean of, in turn. A violation is a minute, and single minutes
+        scatter more than their mean: errors of the mean promise too few violations."""
+        turn = self.learned // self.learning.error_rows % self.learning.interval
+        value = self.history.at(minute + self.learning.join + turn)
+        return mean if value is None else value
 
     def grades(self) -> tuple[tuple[float, ...], ...]:
         """The mean loss of each forecaster in the last hours, by window; what the weights rest on."""

@@ -72,24 +72,32 @@ class LoadHistory:
 
     def highest(self, begin: int, end: int) -> float | None:
         """The highest z of these minutes; none if more than half of them are not known."""
-        part = [value for value in self.values[max(0, begin - self.first) : end - self.first] if value != MISSING]
-        return max(part) / UNIT if len(part) * 2 > end - begin else None
+        part = self.values[max(0, begin - self.first) : max(0, end - self.first)]
+        missing = part.count(MISSING)
+        if (len(part) - missing) * 2 <= end - begin:
+            return None
+        return (max(value for value in part if value != MISSING) if missing else max(part)) / UNIT
 
 
 # ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What the minutes up to now tell about those to come: 22 figures.
+# What the minutes up to now tell about those to come: 28 numbers.
 #
-# The first nine are of the last three hours; the others are what the same time was like yesterday, last week and in the
-# last hours, and the time of day. Of the past not only the level counts but the rise that followed: a load that doubles
-# at nine every morning does so from whatever level it has today.
+# The first nine are of the last three hours; the others are the same time yesterday, last week and on the mean of the
+# last seven days, the last hours, the time of day, and the highest minutes of the last hour. Of the past not only the
+# level counts but the rise that followed: a load that doubles at nine every morning does so from whatever level it has
+# today.
 
 
 DAY = 1440
 HOUR = 60
 RECENT = 9  # features of the last three hours, which come first
-COUNT = 22
+COUNT = 28
 _LEVEL = 3  # minutes on either side: one minute of yesterday is mostly noise
 _NEXT = 30  # minutes: where the load went after
+_DAYS = 7  # whose mean is less noisy than yesterday alone
+_PEAKS = (10, 30, 60)  # minutes: how high the noise reaches above the mean
+
+_Past = tuple[float, float, float]  # level, rise to when a node would serve, rise to the mean of the half hour after
 
 
 def features(history: LoadHistory, minute: int, join: int, interval: int) -> list[float] | None:
@@ -108,8 +116,9 @@ def features(history: LoadHistory, minute: int, join: int, interval: int) -> lis
         _or(history.at(minute - 5), level),
     ]
     unknown = (level, 0.0, 0.0)
-    yesterday = _past(history, minute - DAY, join, interval) or unknown
-    last_week = _past(history, minute - WEEK, join, interval) or yesterday
+    days = [_past(history, minute - DAY * ago, join, interval) for ago in range(1, _DAYS + 1)]
+    yesterday = days[0] or unknown
+    last_week = days[-1] or yesterday
     hours = [_past(history, minute - HOUR * ago, join, interval) for ago in (1, 2, 3)]
     rises = [hour[1] for hour in hours if hour]
     hour = hours[0] or unknown
@@ -125,10 +134,19 @@ def features(history: LoadHistory, minute: int, join: int, interval: int) -> lis
         cos(angle),
         sin(2 * angle),
         cos(2 * angle),
+        *(_mean_of([day for day in days if day]) or unknown),
+        *(_or(history.highest(minute + 1 - span, minute + 1), level) for span in _PEAKS),
     ]
 
 
-def _past(history: LoadHistory, minute: int, join: int, interval: int) -> tuple[float, float, float] | None:
+def _mean_of(days: "list[_Past]") -> "_Past | None":
+    if not days:
+        return None
+    levels, served, after = zip(*days, strict=True)
+    return sum(levels) / len(days), sum(served) / len(days), sum(after) / len(days)
+
+
+def _past(history: LoadHistory, minute: int, join: int, interval: int) -> "_Past | None":
     """Level, rise to when a node launched then would have served, and rise to the mean of the half hour after."""
     if minute - _LEVEL < history.first:
         return None

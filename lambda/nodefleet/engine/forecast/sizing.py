@@ -16,11 +16,9 @@ class Prices:
     """All in node-minutes."""
 
     violation: float = 65.0  # one minute above the limit
-    least_gain: float = 2.0  # a scale-up must be worth more: noise would move the fleet to and fro
-    least_gain_requeued: float = (
-        2.7  # the same between two scheduled decisions: each more iteration is one more chance to err
-    )
-    undone: float = 45.0  # a removal that is called back
+    least_gain: float = 3.0  # a scale-up must be worth more: noise would make the fleet flap
+    least_gain_requeued: float = 3.5  # the same between two scheduled decisions: each more decision may err once more
+    undone: float = 40.0  # a removal that is called back
     least_saving: float = 10.0  # a scale-down must be worth more
     violation_minutes: float = 2.0  # above the limit, when removed nodes are missed at once
 
