@@ -19,6 +19,7 @@ from nodefleet_infra import userdata
 from nodefleet_infra.names import Names
 from nodefleet_infra.server_rules import server_rules
 from nodefleet_infra.stack import stack_from
+from nodefleet_infra.userdata import pending
 from support.userdata_machines import (
     AGENT,
     AGENT_SETTINGS,
@@ -352,6 +353,7 @@ def test_the_manifests_are_there_before_k3s_starts(machine):
 @runs
 def test_the_watcher_for_pending_pods_runs_with_a_login_of_its_own_and_no_rights_on_the_machine(machine, tmp_path):
     assert as_server(machine).code == 0
+    assert machine.file("usr/local/lib/node-fleet/pending.py") == Path(pending.__file__).read_text()
     unit = machine.file("etc/systemd/system/node-fleet-pending.service")
     assert "DynamicUser=yes" in unit
     assert "TOPIC=arn:aws:sns:ap-southeast-1:123456789012:node-fleet-dev-wake" in unit

@@ -12,6 +12,7 @@ describe an instance can read its user data.
 
 import json
 import shlex
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -103,7 +104,7 @@ def server(settings: Server, *, root: str = "") -> str:
         "CLUSTER": settings.cluster,
         "WAKE_TOPIC": settings.wake_topic,
         "WATCHER": settings.watcher,
-        "WATCHER_PROGRAM": files(__package__).joinpath("pending.py").read_text("utf-8"),
+        "WATCHER_PROGRAM": b64encode(files(__package__).joinpath("pending.py").read_bytes()).decode(),
     }
     return _script("server", root, settings, values)
 

@@ -173,7 +173,7 @@ Persistent=true
 [Install]
 WantedBy=timers.target
 UNIT
-  keep "$ROOT$WATCHER_FILE" 0755 <<<"$WATCHER_PROGRAM"
+  keep "$ROOT$WATCHER_FILE" 0755 < <(base64 -d <<<"$WATCHER_PROGRAM")
   # A user of its own, who can write nowhere; root only makes its login, which is new at every start.
   keep "$UNITS/node-fleet-pending.service" 0644 <<UNIT
 [Unit]

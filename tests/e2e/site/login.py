@@ -16,7 +16,7 @@ KINDS: Mapping[str, Resource] = {
     "ClusterRoleBinding": Resource(group="rbac.authorization.k8s.io", plural="clusterrolebindings"),
     "DaemonSet": DAEMON_SETS,
 }
-SHIPPED = ("namespace", "autoscaler", "node-exporter")
+SHIPPED = ("namespace", "autoscaler", "pending-watcher", "node-exporter")
 _VALID_SECONDS = 24 * 3600
 
 
@@ -28,8 +28,8 @@ def apply(admin: Admin, site: manifests.Site, names: Iterable[str] = SHIPPED) ->
             admin.do(KINDS[each["kind"]].create(each, each["metadata"].get("namespace", "")))
 
 
-def login(admin: Admin) -> dict[str, str]:
-    """What the master publishes in its secret."""
+def login(admin: Admin, account: str = manifests.ACCOUNT) -> dict[str, str]:
+    """What the master publishes in its secret, or gives to its own unit."""
     spec = {"spec": {"expirationSeconds": _VALID_SECONDS}}
-    made = admin.do(ACCOUNTS.create_under(manifests.ACCOUNT, "token", spec, manifests.NAMESPACE))
+    made = admin.do(ACCOUNTS.create_under(account, "token", spec, manifests.NAMESPACE))
     return {"server": admin.server, "token": made["status"]["token"], "ca": admin.ca}

@@ -77,6 +77,7 @@ class ClientTransport:
             from kubernetes.client.api_client import ApiClient  # noqa: PLC0415
 
         configuration.retries = False
+        self.configuration = configuration
         self._client: Any = ApiClient(configuration)
         self._client.user_agent = _AGENT
 
