@@ -17,6 +17,8 @@ SHIPPED = [
     "bad-afternoon",
     "burst",
     "flash-sale",
+    "gpu-jobs",
+    "headroom",
     "jobs-complete",
     "load-spike",
     "morning-spike",

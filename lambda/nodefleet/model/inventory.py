@@ -97,6 +97,8 @@ class Notice:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceType:
     name: str
-    resources: Resources  # what the type offers before the node's own reserve
+    resources: Resources  # what the type offers before the node's own reserve, GPUs and accelerators included
+    architecture: str = ""  # amd64 or arm64, as the kubelet labels it; empty: by the type's name
+    local_disk_gb: int = 0  # disks of the instance itself, which end with it
     hourly_usd: float | None = None  # On-Demand
     spot_usd: float | None = None  # what Spot costs now, on the mean over zones

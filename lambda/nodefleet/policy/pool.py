@@ -189,6 +189,12 @@ class Health:
     """When a node counts as failed, and what happens when many do."""
 
     join_limit: timedelta = setting(timedelta(seconds=300), SECONDS, "a node that joins later has a problem", above=0)
+    device_limit: timedelta = setting(
+        timedelta(seconds=300),
+        SECONDS,
+        "so long after it is ready a node may lack the GPUs of its type: its device plugin starts; then it has none",
+        at_least=0,
+    )
     not_ready_limit: timedelta = setting(timedelta(seconds=300), SECONDS, "longer is not a hiccup", above=0)
     silent_limit: timedelta = setting(
         timedelta(seconds=90), SECONDS, "no heartbeat for so long, and not ready: it does not come back soon", above=0

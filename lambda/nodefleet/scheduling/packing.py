@@ -18,6 +18,7 @@ from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.model.workload import NOTHING, Pod, Rules, total
 from nodefleet.policy.cluster import Policy
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode, PodGroup
+from nodefleet.scheduling.devices import awaited_devices
 from nodefleet.scheduling.index import zones_asked_for
 from nodefleet.scheduling.predicates import NodeModel, asks_by_name, unmet_predicate
 from nodefleet.scheduling.simulation import SchedulerSimulation
@@ -492,14 +493,15 @@ def packing_input(
     known = template_source(seen, memory)
     templates = {pool.name: known.templates(pool) for pool in policy.pools}
     on_their_way = expected_nodes(seen, policy, workers, known)
+    devices = awaited_devices(seen, policy, workers)
     return PackingInput(
-        room=simulate_fleet(seen.kubernetes.nodes, seen.kubernetes.pods, workers, on_their_way),
+        room=simulate_fleet(seen.kubernetes.nodes, seen.kubernetes.pods, workers, on_their_way, devices),
         waiting=list_unschedulable(seen.kubernetes.pods),
         templates=templates,
         outlines={pool.name: tuple(known.outlines(pool)) for pool in policy.pools},
         zones=zones_in_use(workers, on_their_way),
         choices=PodCompatibility(templates),
-        coming=frozenset(each.name for each in on_their_way),
+        coming=frozenset((*devices, *(each.name for each in on_their_way))),
         in_queue_order=frozenset(pool.name for pool in policy.pools if pool.steps.pending_fill == "queue"),
     )
 

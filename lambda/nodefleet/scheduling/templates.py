@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import InstanceType, Market, Node
@@ -16,6 +17,7 @@ from nodefleet.model.workload import HOST_LABEL, NOTHING, TYPE_LABEL, ZONE_LABEL
 from nodefleet.phases import count_expected
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool
+from nodefleet.scheduling.devices import with_devices
 from nodefleet.scheduling.predicates import NodeModel, NodeState, labels_asked_for, shortage, unmet_predicate
 from nodefleet.scheduling.simulation import SchedulerSimulation
 
@@ -126,7 +128,7 @@ class TemplateSource:
         region = _REGION.match(zone)
         labels = {
             OS_LABEL: "linux",
-            ARCH_LABEL: architecture(type_),
+            ARCH_LABEL: self._architecture(type_),
             **({REGION_LABEL: region[0]} if region else {}),
             **_shared_labels(learned),
             **pool.labels,
@@ -138,15 +140,19 @@ class TemplateSource:
         }
         return NodeModel(name=name, labels=labels, taints=pool.taints, allocatable=allocatable)
 
+    def _architecture(self, type_: str) -> str:
+        known = self.catalog[type_].architecture if type_ in self.catalog else ""
+        return known or architecture(type_)
+
     def _allocatable(self, pool: Pool, type_: str) -> Resources | None:
         key = (pool.name, type_)
+        offered = self.catalog[type_].resources if type_ in self.catalog else NOTHING
         if key in self.learned:
-            return self.learned[key].allocatable
+            return with_devices(self.learned[key].allocatable, offered)
         if key in self.remembered:
-            return self.remembered[key]
+            return with_devices(self.remembered[key], offered)
         if type_ not in self.catalog:
             return None
-        offered = self.catalog[type_].resources
         return replace(
             offered,
             memory=int(offered.memory * (1 - pool.market.memory_overhead_percent / 100)),
@@ -287,13 +293,18 @@ class ExpectedNode:
 
 
 def simulate_fleet(
-    nodes: Sequence[Node], pods: Sequence[Pod], workers: Sequence[Worker], coming: Sequence[ExpectedNode]
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+    workers: Sequence[Worker],
+    coming: Sequence[ExpectedNode],
+    devices: Mapping[str, Resources] = MappingProxyType({}),
 ) -> SchedulerSimulation:
-    """Ready nodes first, by name; then those that boot."""
+    """Ready nodes first, by name; then those that boot. `devices`: by node, what it will hold with its devices."""
     awaited = {each.name for each in coming}
     phases = {worker.node.name: worker.phase for worker in workers if worker.node}
     standing = sorted((node for node in nodes if node.name not in awaited), key=lambda node: node.name)
-    room = SchedulerSimulation([_model(node, phases.get(node.name)) for node in standing], pods)
+    complete = (replace(node, allocatable=devices.get(node.name, node.allocatable)) for node in standing)
+    room = SchedulerSimulation([_model(node, phases.get(node.name)) for node in complete], pods)
     early: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         if pod.node in awaited and not pod.is_daemon and not pod.finished:

@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from botocore.stub import Stubber
 
-from nodefleet.adapters.aws.instance_types import KEPT, SOON, Catalog
+from nodefleet.adapters.aws.instance_types import KEPT, SOON, Catalog, _offer
 from nodefleet.adapters.aws.list_prices import ON_DEMAND_USD, on_demand
 from nodefleet.adapters.aws.session import Session
 from nodefleet.errors import DeniedError, UnavailableError
@@ -65,6 +65,36 @@ def test_cores_and_memory_are_told_in_the_units_of_kubernetes(shelf):
     shelf.spot(("t3.small", "a", "0.01", 0))
     found = [(one.name, one.resources.cpu, one.resources.memory) for one in shelf.catalog.of(("x9.large", "t3.small"))]
     assert found == [("t3.small", 2000, 2 << 30), ("x9.large", 4000, 512 << 20)]
+
+
+def kind(**parts):
+    return {**SMALL, **parts}
+
+
+@pytest.mark.parametrize(
+    ("raw", "extended"),
+    [
+        (kind(GpuInfo={"Gpus": [{"Manufacturer": "NVIDIA", "Name": "T4", "Count": 4}]}), {"nvidia.com/gpu": 4}),
+        (kind(GpuInfo={"Gpus": [{"Manufacturer": "AMD", "Name": "Radeon Pro V520", "Count": 2}]}), {"amd.com/gpu": 2}),
+        (kind(GpuInfo={"Gpus": [{"Manufacturer": "Habana", "Count": 8}]}), {"habana.ai/gaudi": 8}),
+        (kind(GpuInfo={"Gpus": [{"Manufacturer": "Xilinx", "Count": 1}]}), {}),
+        (
+            kind(NeuronInfo={"NeuronDevices": [{"Count": 6, "CoreInfo": {"Count": 2}, "Name": "Inferentia2"}]}),
+            {"aws.amazon.com/neuron": 6, "aws.amazon.com/neuroncore": 12},
+        ),
+        (kind(), {}),
+    ],
+)
+def test_devices_are_named_as_their_plugins_name_them(raw, extended):
+    assert _offer(raw)[1].resources.extended == extended
+
+
+def test_architecture_and_local_disks():
+    graviton = kind(ProcessorInfo={"SupportedArchitectures": ["arm64"]}, InstanceStorageInfo={"TotalSizeInGB": 118})
+    assert (_offer(graviton)[1].architecture, _offer(graviton)[1].local_disk_gb) == ("arm64", 118)
+    both = kind(ProcessorInfo={"SupportedArchitectures": ["i386", "x86_64"]})
+    assert (_offer(both)[1].architecture, _offer(both)[1].local_disk_gb) == ("amd64", 0)
+    assert _offer(kind())[1].architecture == ""
 
 
 def test_a_type_that_is_not_offered_is_left_out_and_said(shelf):

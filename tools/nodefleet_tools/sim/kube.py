@@ -28,6 +28,7 @@ class Order(Enum):
 class KubeSettings:
     joins_in: Range = (30.0, 70.0)  # from a running instance to a registered node
     ready_in: Range = (3.0, 8.0)  # from there to ready
+    devices_in: Range = (20.0, 60.0)  # from ready to the devices of its type: a plugin starts, drivers load
     never_joins: float = 0.0  # share of instances whose agent never gets there
     joins_late: float = 0.0  # share that takes `late_in` instead
     late_in: Range = (320.0, 600.0)

@@ -76,6 +76,7 @@ class Nodes:
             return
         now = self._clock.now
         node = replace(self._model(machine), ready=False, ready_changed_at=now, created_at=now)
+        node = replace(node, allocatable=replace(node.allocatable, extended={}))
         self._kube.put_node(replace(node, taints=(*node.taints, NOT_READY)))
         self._kubelets.alive.add(node.name)
         self._clock.after(ready_in, lambda: self._set_ready(node.name, machine.id))
@@ -86,6 +87,21 @@ class Nodes:
             taints = tuple(taint for taint in node.taints if taint not in _ALL_OF_NOT_READY)
             self._kube.put_node(replace(node, ready=True, ready_changed_at=self._clock.now, taints=taints))
             self._kubelets.report(name, ready=True)
+            self._plan_devices(name, instance)
+
+    def _plan_devices(self, name: str, instance: str) -> None:
+        """The device plugin of a node that has devices starts some time after it is ready."""
+        machine = self._ec2.machines.get(instance)
+        if machine is None or not self._ec2.shop.types[machine.type].resources.extended:
+            return
+        random = Random(f"{self._seed}/{instance}/devices")  # noqa: S311  # repeatable on purpose
+        self._clock.after(random.uniform(*self._kube.settings.devices_in), lambda: self._offer_devices(name, machine))
+
+    def _offer_devices(self, name: str, machine: Machine) -> None:
+        node = self._kube.nodes.get(name)
+        if node is not None and node.instance == machine.id:
+            extended = self._ec2.shop.types[machine.type].resources.extended
+            self._kube.put_node(replace(node, allocatable=replace(node.allocatable, extended=extended)))
 
     # ── falling silent ───────────────────────────────────────────────────────────────────────────────────────────
 

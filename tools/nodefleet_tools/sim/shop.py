@@ -16,12 +16,15 @@ NO_CAPACITY = "InsufficientInstanceCapacity"
 QUOTA = {Market.SPOT: "MaxSpotInstanceCountExceeded", Market.ON_DEMAND: "VcpuLimitExceeded"}
 TOO_DEAR = "SpotMaxPriceTooLow"
 
+_DEVICES = {"gpus": "nvidia.com/gpu"}
+
 Offer: TypeAlias = tuple[str, str, Market]  # type, zone, market
 Line: TypeAlias = tuple[str | None, str | None, Market | None]  # none: all of them
 
 
-def _type(name: str, cores: int, memory: float, hourly: float, spot: float) -> InstanceType:
-    offered = Resources(cpu=cores * 1000, memory=int(memory * GIB))
+def _type(name: str, cores: int, memory: float, hourly: float, spot: float, **devices: int) -> InstanceType:
+    extended = {_DEVICES[name]: count for name, count in devices.items()}
+    offered = Resources(cpu=cores * 1000, memory=int(memory * GIB), extended=extended)
     return InstanceType(name=name, resources=offered, hourly_usd=hourly, spot_usd=spot)
 
 
@@ -33,6 +36,8 @@ TYPES = (
     _type("t3a.medium", 2, 4, 0.0376, 0.0116),
     _type("m5.large", 2, 8, 0.0960, 0.0360),
     _type("c5.xlarge", 4, 8, 0.1700, 0.0700),
+    _type("g4dn.xlarge", 4, 16, 0.5260, 0.1900, gpus=1),
+    _type("g4dn.12xlarge", 48, 192, 3.9120, 1.5000, gpus=4),
 )
 
 

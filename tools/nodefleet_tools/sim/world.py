@@ -210,13 +210,13 @@ class World:
         replicas: int = 1,
         cpu: int = 100,
         memory: int = 128,
+        extended: Mapping[str, int] | None = None,
         traits: Traits | None = None,
         **pod: Any,
     ) -> Workload:
         """A workload whose pods ask for `cpu` millicores and `memory` MiB; `pod` is what else they are like."""
-        template = Pod(
-            **{"name": name, "labels": {"app": name}, "requests": Resources(cpu=cpu, memory=memory * _MIB), **pod}
-        )
+        requests = Resources(cpu=cpu, memory=memory * _MIB, extended=extended or {})
+        template = Pod(**{"name": name, "labels": {"app": name}, "requests": requests, **pod})
         return self.controllers.add(
             Workload(
                 name=name,

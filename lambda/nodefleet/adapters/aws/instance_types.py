@@ -3,6 +3,7 @@
 A catalogue that cannot be had again is served as it was. Prices are for operators to read: lacking ones stop nothing.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -67,12 +68,11 @@ class Catalog:
         spot = self._spot(sorted(offers), now)
         listed = {**on_demand(self._client().meta.region_name), **self._prices} if offers else {}
         types = tuple(
-            InstanceType(name=name, resources=offers[name], hourly_usd=listed.get(name), spot_usd=spot.get(name))
-            for name in sorted(offers)
+            replace(offers[name], hourly_usd=listed.get(name), spot_usd=spot.get(name)) for name in sorted(offers)
         )
         return _Copy(types=types, good_until=now + (SOON if offers and not spot else KEPT))
 
-    def _offers(self, wanted: Sequence[str]) -> Iterator[tuple[str, Resources]]:
+    def _offers(self, wanted: Sequence[str]) -> Iterator[tuple[str, InstanceType]]:
         """Asked for by filter: by name one unknown type would refuse them all."""
         for start in range(0, len(wanted), _AT_ONCE):
             names = list(wanted[start : start + _AT_ONCE])
@@ -95,14 +95,45 @@ class Catalog:
             return {}
 
 
-def _offer(raw: Mapping[str, Any]) -> tuple[str, Resources]:
+def _offer(raw: Mapping[str, Any]) -> tuple[str, InstanceType]:
+    """Without prices."""
     try:
+        name = str(raw["InstanceType"])
         resources = Resources(
-            cpu=1000 * int(raw["VCpuInfo"]["DefaultVCpus"]), memory=int(raw["MemoryInfo"]["SizeInMiB"]) << 20
+            cpu=1000 * int(raw["VCpuInfo"]["DefaultVCpus"]),
+            memory=int(raw["MemoryInfo"]["SizeInMiB"]) << 20,
+            extended=_devices(raw),
         )
-        return str(raw["InstanceType"]), resources
+        return name, InstanceType(
+            name=name,
+            resources=resources,
+            architecture=_architecture(raw),
+            local_disk_gb=int((raw.get("InstanceStorageInfo") or {}).get("TotalSizeInGB") or 0),
+        )
     except (KeyError, TypeError, ValueError) as problem:
         raise UnavailableError("EC2", f"DescribeInstanceTypes: a type cannot be read: {problem!r}") from problem
+
+
+# Extended resources as the common device plugins name them, by the manufacturer that EC2 gives.
+_GPUS = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Habana": "habana.ai/gaudi"}
+_NEURON_DEVICE, _NEURON_CORE = "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"
+_ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}  # EC2's names and the kubelet's
+
+
+def _devices(raw: Mapping[str, Any]) -> Mapping[str, int]:
+    found: Counter[str] = Counter()
+    for gpu in (raw.get("GpuInfo") or {}).get("Gpus") or ():
+        if name := _GPUS.get(str(gpu.get("Manufacturer"))):
+            found[name] += int(gpu["Count"])
+    for device in (raw.get("NeuronInfo") or {}).get("NeuronDevices") or ():
+        found[_NEURON_DEVICE] += int(device["Count"])
+        found[_NEURON_CORE] += int(device["Count"]) * int((device.get("CoreInfo") or {}).get("Count") or 1)
+    return dict(sorted(found.items()))
+
+
+def _architecture(raw: Mapping[str, Any]) -> str:
+    supported = (raw.get("ProcessorInfo") or {}).get("SupportedArchitectures") or ()
+    return next((_ARCHITECTURES[each] for each in supported if each in _ARCHITECTURES), "")
 
 
 def _means(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:

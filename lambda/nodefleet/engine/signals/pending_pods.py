@@ -29,6 +29,7 @@ from nodefleet.model.workload import Pod, Rules
 from nodefleet.phases import FleetSize
 from nodefleet.policy.fields import doubled_pause
 from nodefleet.policy.pool import Benefit, Pool
+from nodefleet.scheduling.devices import lacks_devices
 from nodefleet.scheduling.packing import NewNode, Packing, PackingResult, PlacementRequest, list_unschedulable
 from nodefleet.scheduling.predicates import NodeModel, unmet_predicate
 from nodefleet.scheduling.templates import Template
@@ -275,10 +276,11 @@ def _in_vain(ctx: PoolContext, pod: Pod, each: PendingClass, templates: Sequence
         alike = {(worker.instance.type, worker.zone, market) for market in (None, worker.instance.market)}
         if alike & held and each.bought_at is not None and since >= each.bought_at:
             node = worker.node
-            # How much it holds is no question: the template is as small as the smallest node that has joined.
-            reasons.append(
-                (node.name, unmet_predicate(pod, NodeModel(name=node.name, labels=node.labels, taints=node.taints)))
-            )
+            # How much it holds is no question: the template is as small as the smallest node that has joined, but
+            # for devices, which the catalogue promises.
+            model = NodeModel(name=node.name, labels=node.labels, taints=node.taints)
+            lacking = lacks_devices(pod, node, ctx.pool, ctx.seen.at)
+            reasons.append((node.name, unmet_predicate(pod, model) or lacking))
     if not reasons or any(reason is None for _, reason in reasons):
         return None
     name, reason = reasons[0]

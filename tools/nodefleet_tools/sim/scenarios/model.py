@@ -34,6 +34,7 @@ class ClusterSpec:
     boots: Span = field(default_factory=lambda: Span(least=10, most=25))  # EC2: pending → running
     joins: Span = field(default_factory=lambda: Span(least=30, most=70))  # running → a node
     ready: Span = field(default_factory=lambda: Span(least=3, most=8))  # a node → ready
+    devices: Span = field(default_factory=lambda: Span(least=20, most=60))  # ready → its GPUs are offered
 
 
 class WorkloadKind(Enum):
@@ -59,6 +60,8 @@ class WorkloadSpec:
     replicas: int = 1  # of a job: how many pods must succeed
     cpu: int = 100  # millicores that each pod asks for
     memory: int = 128  # MiB
+    gpus: int = 0  # nvidia.com/gpu
+    tolerates: tuple[str, ...] = ()  # keys of taints
     cpu_use: float = 0.5  # of what it asks for; a service's load sets it
     memory_use: float = 0.8
     starts_in: timedelta = timedelta(seconds=5)

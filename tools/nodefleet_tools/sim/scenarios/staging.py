@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import assert_never
 
 from nodefleet.model.inventory import Market
+from nodefleet.model.workload import Rules, Toleration
 from nodefleet_tools.sim.kube import KubeSettings, Traits
 from nodefleet_tools.sim.load import Service
 from nodefleet_tools.sim.machines import CloudSettings
@@ -37,6 +38,7 @@ _KINDS = {
     WorkloadKind.DAEMON_SET: Kind.DAEMON_SET,
     WorkloadKind.JOB: Kind.JOB,
 }
+GPU = "nvidia.com/gpu"
 _LONGEST_MS = 60_000.0  # what a histogram of latencies shows at most
 _CPU_AND_MEMORY = ("cpu", "memory")
 
@@ -64,7 +66,9 @@ def stage(
         policy=scenario.policy,
         zones=cluster.zones,
         cloud=CloudSettings(boots_in=_range(cluster.boots)),
-        kubernetes=KubeSettings(joins_in=_range(cluster.joins), ready_in=_range(cluster.ready)),
+        kubernetes=KubeSettings(
+            joins_in=_range(cluster.joins), ready_in=_range(cluster.ready), devices_in=_range(cluster.devices)
+        ),
     )
     pool = world.policy.pools[0].name
     if fixed is None:
@@ -96,6 +100,8 @@ def _deploy(world: World, spec: WorkloadSpec) -> None:
         replicas=spec.replicas,
         cpu=spec.cpu,
         memory=spec.memory,
+        extended={GPU: spec.gpus} if spec.gpus else {},
+        rules=Rules(tolerations=tuple(Toleration(key=key, operator="Exists") for key in spec.tolerates)),
         namespace=spec.namespace,
         traits=Traits(
             starts_in=spec.starts_in.total_seconds(),
