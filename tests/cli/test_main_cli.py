@@ -2,8 +2,10 @@
 
 import inspect
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -208,3 +210,8 @@ def words_of(commands=main.COMMANDS, above=()) -> dict:
         words = (*above, command.name)
         found |= words_of(command.target, words) if isinstance(command.target, tuple) else {words: command}
     return found
+
+
+def test_the_page_documents_every_status():
+    page = (Path(__file__).parents[2] / "docs/cli.md").read_text()
+    assert {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == set(Status)

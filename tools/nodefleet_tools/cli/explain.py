@@ -18,6 +18,7 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.node_story import as_plain, known_nodes, show_story, story_of
 from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
 from nodefleet_tools.cli.people import span
+from nodefleet_tools.cli.pod_story import explain_pod
 from nodefleet_tools.cli.show_record import page_console, show_record, show_table
 
 LOOKS_BACK = timedelta(hours=2)  # for a node, unless --since says otherwise
@@ -25,14 +26,16 @@ _NAMES = 20  # of known nodes
 
 
 def explain(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="A node's name: why it stays, or leaves.")] = "",
+    node: Annotated[
+        str, typer.Argument(metavar="NODE|POD", help="A node: why it stays or leaves. A pod: why it waits.")
+    ] = "",
     last: Annotated[int | None, typer.Option(min=1, help="So many of the last decisions, a line each.")] = None,
     since: Annotated[str, typer.Option(help="How far to look back: 90s, 30m, 2h, 7d.", show_default=False)] = "",
     as_json: JsonOption = False,
     cluster: ClusterOption = "",
     table: TableOption = "",
 ) -> None:
-    """Say why it did what it did, and why a node stays.
+    """Say why it did what it did, why a node stays, or why a pod waits.
 
     Without arguments: the last decision, with everything that had a say in it."""
     if node and last:
@@ -98,6 +101,8 @@ def _explain_node(connection: Connection, node: str, back: timedelta, *, as_json
     records = list(decisions(connection.history, oldest=now - back)) or list(connection.history.decisions(1))
     story = story_of(node, records, connection.store.state(), connection.history.events(now - back, now))
     if story.is_empty:
+        if explain_pod(connection, node, as_json=as_json):
+            return
         _unknown(node, records)
     if as_json:
         print_json(as_plain(story))
@@ -109,4 +114,7 @@ def _unknown(node: str, records: list[DecisionRecord]) -> NoReturn:
     known = known_nodes(records)
     names = f"known are {some(known, most=_NAMES)}" if known else "none is known"
     more = "; a record of so many nodes names only those that something keeps" if any(r.cut for r in records) else ""
-    fail(f"no recent decision, operation or event names a node {node}: {names}{more}", Status.NOTHING)
+    fail(
+        f"no recent decision, operation or event names a node {node}, and no pod is called so: {names}{more}",
+        Status.NOTHING,
+    )

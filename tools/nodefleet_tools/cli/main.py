@@ -47,13 +47,29 @@ COMMANDS = (
     Command("doctor", "doctor:doctor", "Check everything that is needed, and say what to fix.", Panel.SET_UP),
     Command("policy", POLICY, "Check, show, store and roll back the scaling policy.", Panel.SET_UP),
     Command("deployment", DEPLOYMENT, "Show or store where a cluster's parts are.", Panel.SET_UP),
+    Command("status", "status:status", "Show the fleet now: pools, pending pods, operations, alarms.", Panel.WATCH),
+    Command(
+        "nodes",
+        "status:nodes",
+        "List the workers: phase, type, market, zone, load, price, and why each stays.",
+        Panel.WATCH,
+    ),
+    Command("decisions", "events:decisions", "List the decisions, newest first: action, size, reason.", Panel.WATCH),
+    Command(
+        "events", "events:events", "List what happened: launches, removals, alerts, operator commands.", Panel.WATCH
+    ),
+    Command(
+        "cost", "status:cost", "Show the cost of today, the week and the month against a fixed fleet.", Panel.WATCH
+    ),
     Command(
         "dashboard",
         "dashboard:dashboard",
         "Open the page: the fleet now, why, what it costs, and controls.",
         Panel.WATCH,
     ),
-    Command("explain", "explain:explain", "Say why it did what it did, and why a node stays.", Panel.WATCH),
+    Command(
+        "explain", "explain:explain", "Say why it did what it did, why a node stays, or why a pod waits.", Panel.WATCH
+    ),
     Command("replay", "replay:replay", "Decide again what was decided, and compare.", Panel.WATCH),
     Command("report", "report:report", "Show a week in figures, with recommendations.", Panel.WATCH),
     Command("pause", "orders:pause", "Stop scaling for a while, or until `nodefleet resume`.", Panel.STEER),
@@ -61,8 +77,10 @@ COMMANDS = (
     Command("scale", "orders:scale", "Keep a pool at a size for a while, within min and max.", Panel.STEER),
     Command("recycle", "orders:recycle", "Replace workers by new ones, which come first.", Panel.STEER),
     Command("drain", "orders:drain", "Drain and remove workers that no pool owns.", Panel.STEER),
+    Command("protect", "protect:protect", "Keep a node from being removed, or end that.", Panel.STEER),
     Command("adopt", "orders:adopt", "Hand workers that no pool owns to a pool.", Panel.STEER),
     Command("commands", "orders:commands", "Show the operator commands in force: pauses and sizes.", Panel.STEER),
+    Command("health", "health:health", "Say whether runs happen: for probes and monitors.", Panel.RUN),
     Command("run", "run:run", "Run the autoscaler here, as the Lambda function does.", Panel.RUN),
 )
 

@@ -43,6 +43,9 @@ def run(
     deployment: Annotated[
         Path | None, typer.Option(help="Where the cluster's parts are, instead of the table's record.")
     ] = None,
+    heartbeat: Annotated[
+        Path | None, typer.Option(help="With --loop: touch this file after each run (see nodefleet health).")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write and change nothing anywhere.")] = False,
     as_json: JsonOption = False,
     cluster: connect.ClusterOption = "",
@@ -74,7 +77,16 @@ def run(
     with connect.connected(
         cluster=cluster, table=table, bucket=bucket, deployment=parts, needs_table=not dry_run
     ) as connection:
-        _run(connection, rules, parts, interval=interval, loop=loop, dry_run=dry_run, as_json=as_json)
+        _run(
+            connection,
+            rules,
+            parts,
+            interval=interval,
+            loop=loop,
+            heartbeat=heartbeat,
+            dry_run=dry_run,
+            as_json=as_json,
+        )
 
 
 def _run(
@@ -84,6 +96,7 @@ def _run(
     *,
     interval: str,
     loop: bool,
+    heartbeat: Path | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -96,7 +109,7 @@ def _run(
     if not dry_run:
         note_change("Steps that the run had begun are in the table: the next run resumes them.")
     with stopping(connection.sleep) as stop:
-        runs = Runs(connection=connection, policy=in_force, parts=make, looks=looks, stop=stop)
+        runs = Runs(connection=connection, policy=in_force, parts=make, looks=looks, stop=stop, heartbeat=heartbeat)
         if not loop:
             try:
                 runs.one()

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from uuid import uuid4
 
 from nodefleet.bootstrap import KEPT_FOR
@@ -53,6 +54,7 @@ class Runs:
     failed: int = 0
     held: int = 0
     last_failed: bool = False
+    heartbeat: Path | None = None  # touched after each run that did not fail
     _owner: str = field(default_factory=lambda: f"{someone()}#{uuid4().hex[:8]}")
     _kept_since: datetime | None = None
 
@@ -91,6 +93,8 @@ class Runs:
         else:
             self.done += 1
             self.last_failed = False
+            if self.heartbeat:
+                self.heartbeat.touch()
 
     def _fail(self, error: Exception) -> None:
         self.failed += 1

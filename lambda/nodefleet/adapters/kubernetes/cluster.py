@@ -2,7 +2,7 @@
 
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from threading import Lock
@@ -260,6 +260,9 @@ class KubernetesCluster:
 
     def assign(self, node: str, instance: str, pool: str) -> None:
         writes.assign(self._api, node, instance, pool)
+
+    def annotate(self, node: str, annotations: Mapping[str, str | None]) -> None:
+        writes.annotate(self._api, node, annotations)
 
     def evict(self, pod: PodRef) -> EvictionOutcome:
         return writes.evict(self._api, pod)

@@ -106,6 +106,17 @@ def assign(api: Api, node: str, instance: str, pool: str) -> None:
     _write(api, node, patch)
 
 
+def annotate(api: Api, node: str, annotations: Mapping[str, str | None]) -> None:
+    """For operators: none takes an annotation off."""
+
+    def patch(found: Found | None) -> Request:
+        if found is None:
+            raise ChangedError(f"node {node} is gone")
+        return _patch(found, annotations, {})
+
+    _write(api, node, patch)
+
+
 def delete_node(api: Api, node: str, instance: str) -> None:
     def deletion(found: Found | None) -> Request | None:
         if found is None:

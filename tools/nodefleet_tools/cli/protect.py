@@ -1,0 +1,44 @@
+"""`nodefleet protect`: keep a node from voluntary removal, by the annotation that the engine honours."""
+
+from typing import Annotated
+
+import typer
+
+from nodefleet.model.workload import SCALE_DOWN_DISABLED
+from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
+from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
+from nodefleet_tools.cli.surroundings import InputError
+
+
+def protect(
+    node: Annotated[str, typer.Argument(help="The node's name.")],
+    off: Annotated[bool, typer.Option("--off", help="End the protection.")] = False,
+    as_json: JsonOption = False,
+    cluster: ClusterOption = "",
+    table: TableOption = "",
+) -> None:
+    """Keep a node from being removed, or end that.
+
+    It is annotated with your own Kubernetes credentials. Interruptions by EC2 and unhealthy nodes are handled all the
+    same: it only stops scale-down, consolidation, rotation and recycling.
+
+    \b
+      nodefleet protect worker-1
+      nodefleet protect worker-1 --off
+    """
+    annotation = SCALE_DOWN_DISABLED[0]
+    with connected(cluster=cluster, table=table) as connection:
+        kubernetes = connection.kubernetes()
+        found = kubernetes.node(node)
+        if found is None:
+            raise InputError(f"there is no node {node}: `nodefleet nodes` lists them")
+        kubernetes.annotate(node, {annotation: None if off else "true"})
+        done = f"{node} is protected no more." if off else f"{node} is protected ({annotation}=true)."
+        note_change(done)
+        others = [name for name in SCALE_DOWN_DISABLED[1:] if off and found.annotations.get(name) == "true"]
+        if others:
+            connection.warn(f"{node} is still protected by {', '.join(others)}")
+        if as_json:
+            print_json({"message": done, "node": node, "protected": not off or bool(others)})
+        else:
+            print(done)
