@@ -7,6 +7,7 @@ means "skipped" to those who call it.
 import argparse
 import sys
 
+from . import browser
 from .needed import MissingToolError, say
 from .recipes import RECIPES, missing_tools
 from .store import BuildFailedError, UnreachableError, record
@@ -35,6 +36,8 @@ def main() -> int:
     except (MissingToolError, BuildFailedError) as problem:
         say(str(problem))
         return 1
+    if not browser.install():
+        say(f"tests of the dashboard in a browser will be SKIPPED. MISSING: {browser.HOW}")
     return 0
 
 

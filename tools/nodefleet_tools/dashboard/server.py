@@ -29,6 +29,7 @@ _SHARED = "nodefleet_tools.report_page"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _LARGEST = 512 * 1024  # bytes of a request's body: a policy is far smaller
 _HEARTBEAT = 15.0  # seconds
+_LISTEN = 1.0  # seconds: a stream ends so soon when the server closes
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -163,14 +164,16 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self) -> None:
         self._head(HTTPStatus.OK, {"Content-Type": "text/event-stream", "Connection": "close"})
         self.close_connection = True
-        number = 0
+        number, quiet = 0, 0.0
         while not self.dashboard.closing.is_set():
-            found = self.dashboard.source.updates(number, _HEARTBEAT)
-            if found is None:
-                self.wfile.write(b": still here\n\n")
-            else:
+            found = self.dashboard.source.updates(number, _LISTEN)
+            if found is not None:
                 number, content = found
+                quiet = 0.0
                 self.wfile.write(b"data: " + content + b"\n\n")
+            elif (quiet := quiet + _LISTEN) >= _HEARTBEAT:
+                quiet = 0.0
+                self.wfile.write(b": still here\n\n")  # a reader that has gone is noticed by this
             self.wfile.flush()
 
     def _file(self, name: str) -> None:

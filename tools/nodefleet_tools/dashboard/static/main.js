@@ -53,7 +53,7 @@ function demo(about, preparing) {
   const bar = document.getElementById("demo");
   bar.hidden = !about;
   if (!about) return;
-  const key = `${about.speed}/${about.done}/${preparing ? "p" : ""}`;
+  const key = `${about.done}/${Boolean(preparing)}`;
   if (bar.dataset.key !== key) {
     bar.dataset.key = key;
     const speeds = about.speeds.map((speed) => [speed, speed ? `${speed}×` : "Pause"]);
@@ -62,6 +62,7 @@ function demo(about, preparing) {
         : [segmented("Speed of the simulation", speeds, about.speed, (speed) => command({ kind: "speed", speed })),
           el("button", { type: "button", class: "ghost", onclick: () => command({ kind: "skip", minutes: 30 }) }, "+30 min")]);
   }
+  for (const choice of bar.querySelectorAll("input")) choice.checked = Number(choice.value) === about.speed;
   if (preparing) text(bar.querySelector(".about"), `Playing ${preparing.what} … ${Math.round(100 * preparing.done)} %`);
 }
 

@@ -1,0 +1,363 @@
+"""The dashboard in a real browser: the ways that an operator takes, what goes wrong, 1,000 nodes, and hostile names.
+
+Nothing is mocked in the page or the server; behind it stands the simulated world.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from statistics import median
+
+import pytest
+
+from e2e.parts import browser as browsers
+from e2e.parts.needed import say
+
+pytest.importorskip("playwright", reason="MISSING: playwright, see requirements.in")
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from nodefleet.model.inventory import Market
+from nodefleet.model.snapshot import Pause, Recycle, Scale
+from nodefleet_tools.dashboard.demo import DemoSource
+from nodefleet_tools.dashboard.server import Dashboard
+from nodefleet_tools.sim.world import World
+from support.dashboards import WorldSource, serving
+from support.played_days import scenario
+from support.worlds import Cluster, empty, shop
+
+PROGRAM = browsers.browser()
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason=f"tests of the page SKIPPED. MISSING: {browsers.HOW}")
+
+PAGES = ("now", "history", "money", "steer")
+LARGE = 1_000
+FIRST_PAINT = 1.0  # seconds
+SCRIPTING = 100.0  # milliseconds of an update
+SLOW = 20_000  # milliseconds: other tests may be at work
+HOSTILE = "<img src=x onerror=document.title='taken'><script>document.title='taken'</script>"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as made:
+        browser = made.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    made = chromium.new_context(viewport={"width": 1280, "height": 900})
+    made.set_default_timeout(SLOW)
+    yield made
+    made.close()
+
+
+class Visit:
+    """A page that is open, and everything that the browser complained about."""
+
+    def __init__(self, context: BrowserContext, dashboard: Dashboard) -> None:
+        self.page: Page = context.new_page()
+        self.dashboard = dashboard
+        self.complaints: list[str] = []
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.page.goto(dashboard.session.link)
+
+    def open(self, name: str) -> Page:
+        self.page.click(f"#nav a[href='#{name}']")
+        return self.page
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = shop()
+    made.calm(3)
+    made.world.deploy("big", replicas=3, cpu=1500)
+    made.calm(2)
+    return made
+
+
+@pytest.fixture
+def source(cluster: Cluster) -> WorldSource:
+    found = WorldSource(cluster.world)
+    found.refresh()
+    return found
+
+
+@pytest.fixture
+def visit(context: BrowserContext, source: WorldSource) -> Iterator[Visit]:
+    with serving(source) as dashboard:
+        made = Visit(context, dashboard)
+        yield made
+        made.page.close()
+        assert made.complaints == []
+
+
+# ── the ways that an operator takes ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_now_shows_the_fleet_and_a_node_says_why_it_stays(cluster, visit):
+    page = visit.page
+    workers = cluster.world.workers()
+    expect(page.locator(".tile")).to_have_count(len(workers))
+    expect(page.locator(".sentence")).to_contain_text(re.compile("Growing|Holding"))
+    expect(page.locator(".chart svg")).to_have_count(3)
+    page.locator(".tile").first.click()
+    drawer = page.locator("#drawer")
+    expect(drawer).to_contain_text("Why")
+    expect(drawer).to_contain_text("i-")
+    page.keyboard.press("Escape")
+    expect(drawer).not_to_be_visible()
+
+
+def test_tiles_are_walked_with_the_arrow_keys(visit):
+    page = visit.page
+    first = page.locator(".tiles .tile").first
+    first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.dataset.id") != first.get_attribute("data-id")
+    page.keyboard.press("Enter")
+    expect(page.locator("#drawer")).to_be_visible()
+
+
+def test_an_update_reaches_the_page_by_itself(cluster, source, visit):
+    expect(visit.page.locator(".tile").first).to_be_visible()
+    cluster.world.deploy("more", replicas=2, cpu=1900)
+    cluster.world.advance(30)
+    source.refresh()
+    waiting = len(cluster.world.waiting_pods())
+    assert waiting
+    expect(visit.page.locator(".figure", has_text="Pending pods").locator("strong")).to_have_text(str(waiting))
+
+
+def test_a_decision_is_found_opened_and_replayed_with_another_policy(visit):
+    page = visit.open("history")
+    expect(page.locator(".decisions li").first).to_contain_text("grow")
+    page.get_by_label("Search decisions").fill("no such word")
+    expect(page.get_by_text("No recorded decision matches.")).to_be_visible()
+    page.get_by_label("Search decisions").fill("unschedulable")
+    page.locator(".decisions button").first.click()
+    drawer = page.locator("#drawer")
+    expect(drawer).to_contain_text("Votes")
+    expect(drawer).to_contain_text("sets the target")
+    expect(drawer).to_contain_text("What it saw")
+    drawer.get_by_label(re.compile("With another policy")).fill("limits: {min: 2, max: 3}")
+    drawer.get_by_role("button", name="Replay").click()
+    expect(drawer.get_by_text("Another decision.")).to_be_visible()
+
+
+def test_money_is_compared_with_fixed_fleets(visit):
+    page = visit.open("money")
+    expect(page.locator(".headline")).to_contain_text("fixed On-Demand")
+    expect(page.locator(".bars li")).to_have_count(4)
+    page.get_by_label("30 days").check()
+    expect(page.locator(".money")).to_contain_text("Spot share")
+
+
+def test_a_pool_is_scaled_paused_and_resumed_from_the_page(cluster, source, visit):
+    page = visit.open("steer")
+    form = page.locator(".card", has_text="Scale a pool")
+    form.get_by_label("Nodes").fill("5")
+    form.get_by_label("Reason").fill("sale at noon")
+    form.get_by_role("button", name="Scale").click()
+    expect(page.locator(".toast").first).to_contain_text("default is kept at 5 nodes")
+    page.locator(".card", has_text="Pause scaling").get_by_role("button", name="Pause").click()
+    expect(page.locator(".toast").last).to_contain_text("Paused all pools")
+    assert {type(each) for each in cluster.world.table.state().commands} == {Pause, Scale}
+    source.refresh()
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator(".toast").last).to_contain_text("Resumed all pools")
+    source.refresh()
+    expect(page.locator(".card", has_text="Who did what")).to_contain_text("ann@laptop")
+
+
+def test_a_node_is_recycled_from_its_tile(cluster, visit):
+    page = visit.page
+    page.locator(".tile").last.click()
+    page.get_by_label("Reason").fill("kernel update")
+    page.get_by_role("button", name="Recycle").click()
+    expect(page.locator(".toast").first).to_contain_text("is replaced")
+    (order,) = cluster.world.table.state().commands
+    assert isinstance(order, Recycle)
+
+
+def test_a_policy_is_checked_asked_about_saved_and_rolled_back(cluster, visit):
+    page = visit.open("steer")
+    area = page.locator("#policy")
+    expect(area).to_have_value(re.compile("max: 6"))
+    area.fill("limits: {min: 2, mx: 6}\n")
+    expect(page.locator(".issues.wrong")).to_contain_text("mx")
+    expect(page.get_by_role("button", name="Save as a new version")).to_be_disabled()
+    area.fill("limits: {min: 2, max: 4}\n")
+    expect(page.locator(".card", has_text="The policy in force")).to_contain_text("limits.max")
+    page.get_by_role("button", name="What if").click()
+    expect(page.get_by_text("archived decision")).to_be_visible()
+    page.get_by_role("button", name="Save as a new version").click()
+    expect(page.locator(".toast").first).to_contain_text("Policy version 2 is in force")
+    page.get_by_text("Versions", exact=True).click()
+    page.get_by_role("button", name="Roll back to it").first.click()
+    expect(page.locator(".toast").last).to_contain_text("Policy version 3 is in force")
+    assert [version.number for version in cluster.world.table.policies] == [1, 2, 3]
+
+
+def test_the_demo_goes_on_and_its_speed_is_chosen_on_the_page(context, tmp_path):
+    with serving(DemoSource(scenario(tmp_path), speed=60)) as dashboard:
+        visit = Visit(context, dashboard)
+        page = visit.page
+        expect(page.locator(".tile").first).to_be_visible()
+        page.locator("#demo").get_by_label("300×").check()
+        expect(page.locator("#demo").get_by_label("300×")).to_be_checked()
+        before = page.locator("#clock").inner_text()
+        expect(page.locator("#clock")).not_to_have_text(before)
+        assert visit.complaints == []
+        page.close()
+
+
+# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_table_that_does_not_answer_is_said_and_what_was_known_stays(source, visit):
+    page = visit.page
+    expect(page.locator(".tile").first).to_be_visible()
+    source.fail("DynamoDB: timed out")
+    expect(page.locator("#banner")).to_contain_text("DynamoDB: timed out")
+    expect(page.locator(".tile").first).to_be_visible()
+    source.refresh()
+    expect(page.locator("#banner")).not_to_be_visible()
+
+
+def test_a_server_that_is_gone_is_said(context, source):
+    with serving(source) as dashboard:
+        visit = Visit(context, dashboard)
+        expect(visit.page.locator(".tile").first).to_be_visible()
+    expect(visit.page.locator("#banner")).to_contain_text("Is `nodefleet dashboard` still running?")
+    visit.page.close()
+
+
+def test_an_empty_cluster_is_a_page_too(context):
+    source = WorldSource(empty().world)
+    source.refresh()
+    with serving(source) as dashboard:
+        visit = Visit(context, dashboard)
+        expect(visit.page.get_by_text("No decision is recorded yet.")).to_be_visible()
+        expect(visit.page.get_by_text("No node matches.")).to_be_visible()
+        for name in PAGES:
+            visit.open(name)
+        assert visit.complaints == []
+        visit.page.close()
+
+
+def test_hostile_names_are_only_text(context):
+    cluster = shop()
+    cluster.world.deploy(HOSTILE, replicas=2, cpu=60_000)
+    cluster.calm(2)
+    source = WorldSource(cluster.world)
+    source.connection.store.order(
+        Pause(by=HOSTILE, reason=HOSTILE), source.connection.history.events(cluster.world.start, cluster.world.now)[0]
+    )
+    source.refresh()
+    with serving(source) as dashboard:
+        visit = Visit(context, dashboard)
+        page = visit.page
+        expect(page.get_by_text(HOSTILE).first).to_be_visible()
+        for name in PAGES:
+            visit.open(name)
+            page.wait_for_timeout(200)
+            assert page.title() != "taken"
+            assert page.locator("img[src='x']").count() == 0
+        assert visit.complaints == []
+        page.close()
+
+
+def test_no_script_of_a_stranger_runs(context, source):
+    """Were a name ever parsed as HTML, the content security policy would still refuse to run it."""
+    with serving(source) as dashboard:
+        visit = Visit(context, dashboard)
+        page = visit.page
+        page.evaluate("(html) => document.body.insertAdjacentHTML('beforeend', html)", HOSTILE)
+        page.wait_for_timeout(300)
+        assert page.title() != "taken"
+        page.close()
+
+
+# ── many nodes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def large() -> WorldSource:
+    world = World(
+        seed=1, policy={"limits": {"min": 2, "max": LARGE + 100}}, zones=("us-east-1a", "us-east-1b", "us-east-1c")
+    )
+    world.add_workers(LARGE, market=Market.SPOT)
+    world.deploy("shop", replicas=2 * LARGE, cpu=500)
+    world.settle()
+    found = WorldSource(world)
+    found.refresh()
+    return found
+
+
+def test_a_thousand_nodes_are_painted_within_a_second_and_updated_within_a_tenth(context, large):
+    with serving(large) as dashboard:
+        visit = Visit(context, dashboard)
+        page = visit.page
+        expect(page.locator(".tile")).to_have_count(LARGE)
+        paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        content = json.loads(large.updates(0, 0)[1])
+        for number in range(5):
+            content["snapshot"]["at"] += 10
+            content["point"][0] += 10
+            for node in content["snapshot"]["nodes"][number::7]:
+                node["cpu"] = (node["cpu"] or 0) + 5
+            large.publisher.publish(content)
+            time.sleep(0.4)
+        measured = page.evaluate("performance.getEntriesByName('update').map((each) => each.duration)")
+        assert paint < 1000 * FIRST_PAINT, f"{paint:.0f} ms"
+        assert median(measured[1:]) < SCRIPTING, f"{measured} ms"
+        say(f"1,000 nodes: first paint {paint:.0f} ms, scripting of an update {median(measured[1:]):.0f} ms")
+        assert visit.complaints == []
+        page.close()
+
+
+def test_the_table_of_a_thousand_nodes_shows_a_part_and_finds_any(context, large):
+    with serving(large) as dashboard:
+        page = Visit(context, dashboard).page
+        page.get_by_text("All nodes as a table").click()
+        expect(page.locator("tbody tr")).to_have_count(50)
+        name = large.connection.world.node_of(large.connection.world.workers()[-1]).name
+        page.get_by_label("Find a node").fill(name)
+        expect(page.locator("tbody tr")).to_have_count(1)
+        page.close()
+
+
+# ── for everyone ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(visit, scheme):
+    page = visit.page
+    page.emulate_media(color_scheme=scheme)
+    expect(page.locator(".tile").first).to_be_visible()
+    for name in PAGES:
+        visit.open(name)
+        page.wait_for_timeout(300)
+        found = Axe().run(page).response["violations"]
+        serious = [each for each in found if each["impact"] in ("serious", "critical")]
+        assert [(each["id"], [node["html"] for node in each["nodes"][:3]]) for each in serious] == []
+    visit.open("now")
+    page.locator(".tile").first.click()
+    found = Axe().run(page).response["violations"]
+    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+
+
+def test_a_phone_needs_no_sideways_scrolling(chromium, source):
+    with serving(source) as dashboard:
+        context = chromium.new_context(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+        visit = Visit(context, dashboard)
+        expect(visit.page.locator(".tile").first).to_be_visible()
+        for name in PAGES:
+            visit.open(name)
+            visit.page.wait_for_timeout(200)
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        context.close()
