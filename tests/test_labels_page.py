@@ -8,7 +8,7 @@ from nodefleet.scheduling import predicates, templates
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/labels.md").read_text()
-_NAME = re.compile(r"`((?:[a-z.-]+\.(?:io|sh)/|node-fleet:|aws:)[A-Za-z0-9.:/-]+)…?`")
+_NAME = re.compile(r"`((?:[a-z.-]+\.(?:io|sh)/|node-fleet:|aws:)[A-Za-z0-9.:/-]*)…?`")
 UNKNOWN = {"karpenter.sh/nodepool"}  # the page says that it means nothing here
 
 
