@@ -16,6 +16,7 @@ from support.played_days import scenario, small
 SHIPPED = [
     "bad-afternoon",
     "burst",
+    "fleet-caps",
     "flash-sale",
     "gpu-jobs",
     "headroom",

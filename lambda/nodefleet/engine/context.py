@@ -202,6 +202,7 @@ class PoolContext:
     readings: PoolReadings
     count: Count
     most: int  # how many workers the pool may have: its max, or less if fleet.max leaves it less
+    used: Mapping[str, float]  # what all pools have in use of the fleet's caps; empty without any
     vanished: Mapping[str, datetime]  # members that are not shown any more, and since when
     look: FleetSize
     cpu: SignalInput
@@ -226,6 +227,7 @@ class PoolContext:
             readings=readings,
             count=replace(count, occupied=count.occupied + len(gone)),
             most=pool.limits.max,
+            used={},
             vanished=gone,
             look=FleetSize(
                 now=seen.at,

@@ -31,6 +31,7 @@ from nodefleet.engine.signals.pending_pods import (
 from nodefleet.engine.spot_share import rebalance_market, swap_bounds, update_swap
 from nodefleet.engine.target import safety
 from nodefleet.engine.target.bounds import TargetResult, floor, resolve_target
+from nodefleet.engine.target.caps import amounts_in_use, by_priority, cap_bounds, with_launches
 from nodefleet.engine.target.configured import (
     command_bounds,
     fleet_bounds,
@@ -196,6 +197,7 @@ def _bounds(
         *command_bounds(ctx.seen, ctx.pool.name),
         *limit_bounds(ctx.pool, ctx.count),
         *fleet_bounds(ctx),
+        *cap_bounds(ctx),
         *replacement_bounds(losses, capacity),
         *safety.safety_bounds(ctx.seen, whole, ctx.policy, ctx.pool, ctx.count, trust, doubt.sentences, ctx.unreadable),
         *safety.hold_bounds(ctx.seen, ctx.pool, capacity, losses),
@@ -401,7 +403,7 @@ def _at_max(ctx: PoolContext, settled: TargetResult, bounds: Sequence[Bound]) ->
     wanting = [
         each
         for each in settled.overruled
-        if each.by in (BoundSource.MAX, BoundSource.FLEET_MAX)
+        if each.by in (BoundSource.MAX, BoundSource.FLEET_MAX, BoundSource.FLEET_CAP)
         and each.bound.kind is not BoundSource.HEADROOM  # what is kept free beyond max is lacked by nothing that runs
         and each.bound.nodes > least + leaving * (each.bound.kind in (BoundSource.MIN, BoundSource.REPLACE))
     ]
@@ -412,6 +414,9 @@ def _at_max(ctx: PoolContext, settled: TargetResult, bounds: Sequence[Bound]) ->
     if most.by == BoundSource.FLEET_MAX:
         cause = next(bound.sentence for bound in bounds if bound.kind is BoundSource.FLEET_MAX)
         remedy = "Consider a higher fleet.max, or dispose of workers that no pool owns: `nodefleet adopt`, `drain`."
+    elif most.by == BoundSource.FLEET_CAP:
+        cause = next(bound.sentence for bound in bounds if bound.kind is BoundSource.FLEET_CAP)
+        remedy = "Consider a higher cap, or another `priority` of the pools: those of higher priority come first."
     else:
         cause, remedy = f"max is {ctx.pool.limits.max}", "Consider a higher limits.max."
     text = f"At max: {asked.sentence} (asks for {asked.nodes}), but {cause}. {remedy}"
@@ -431,14 +436,18 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
     else:
         pending = PendingIndex.of(_pods(seen))
         scene, votes = _pack_pending(ClusterContext.of(seen, policy, fleet, memory), cases, pending)
-        results = []
+        decided: dict[str, PoolResult] = {}
         room = policy.fleet_max - fleet_occupied(fleet, seen, policy, memory)
+        used = amounts_in_use(fleet, seen, policy)
         surplus = fleet_surplus(cases, policy.fleet_max)
-        for index, case in enumerate(cases):
-            ctx = within_fleet(case, cases[index + 1 :], room, surplus)
+        ordered = by_priority(cases)
+        for index, case in enumerate(ordered):
+            ctx = replace(within_fleet(case, ordered[index + 1 :], room, surplus), used=used)
             waiting = collect_pending(ctx, scene.packings, pending, votes[ctx.pool.name])
-            results.append(decide_pool(ctx, scene, waiting, memory, trust))
-            room -= _count_launched(results[-1].decision)
+            result = decided[ctx.pool.name] = decide_pool(ctx, scene, waiting, memory, trust)
+            room -= _count_launched(result.decision)
+            used = with_launches(used, () if result.decision.dry_run else result.decision.plan, seen)
+        results = [decided[pool.name] for pool in policy.pools]
         disposal = dispose_unowned(fleet, scene, seen, policy, memory)
         unplaceable = alert_unplaceable(scene.packings.nobody, "") if scene.packings else []
     resting = resting_since(fleet, policy, seen, memory.resting)

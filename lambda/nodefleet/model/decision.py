@@ -52,6 +52,7 @@ class BoundSource(StrEnum):
     MIN = "min"
     MAX = "max"
     FLEET_MAX = "fleet-max"
+    FLEET_CAP = "fleet-cap"  # CPU, memory, GPUs or cost of all pools together
     REPLACE = "replace"  # workers that were lost
     RETIRE = "retire"  # workers that are to be replaced in good time
     LEVEL = "level"  # data is missing

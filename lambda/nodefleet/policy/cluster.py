@@ -101,6 +101,12 @@ class FleetLimits:
         "all workers together, unowned ones included; none: what the pools' max add up to, with every min",
         at_least=0,
     )
+    cpu: float | None = setting(None, "cores", "of all workers together; none: no cap", above=0)
+    memory: float | None = setting(None, "GiB", "of all workers together; none: no cap", above=0)
+    gpus: int | None = setting(None, "GPUs", "of all workers together; none: no cap", at_least=0)
+    usd_per_hour: float | None = setting(
+        None, "USD/h", "of all workers together, a new one at the On-Demand price; none: no cap", above=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

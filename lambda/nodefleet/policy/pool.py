@@ -372,6 +372,7 @@ class Pool:
     """One group of workers that scales by itself."""
 
     name: str = setting("default", "", "stands in tags, node labels, metrics and messages")
+    priority: int = setting(0, "", "under a limit of the whole fleet, pools of higher priority come first")
     limits: Limits = field(default_factory=Limits)
     reactive: Reactive = field(default_factory=Reactive)
     sustain: Sustain = field(default_factory=Sustain)

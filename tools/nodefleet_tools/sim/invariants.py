@@ -88,11 +88,23 @@ class Guard:
             if machine.by != PERSON and not self._is_taken(machine) and self._can_be_known(machine, run)
         ]
         own = [machine for machine in there if machine.pool == launch.pool and self._may_be_capacity(machine)]
+        self._within_caps(run, launch, there, own)
         if len(own) <= self._world.unlimited_min(launch.pool, since=launch.started):
             return
         most = self._world.fleet_max(since=launch.started)
         if len(there) > most:
             self.broken(run.name, Rule.OVER_FLEET_MAX, f"{len(there)} workers in all pools and none, and {most} may be")
+
+    def _within_caps(self, run: Run, launch: Launch, there: list[Machine], own: list[Machine]) -> None:
+        """CPU and GPUs of all workers, for a pool that has more than its min. Memory and cost follow from them."""
+        limits, pool = self._world.policy.fleet, self._world.policy.pool(launch.pool)
+        if pool is None or len(own) <= pool.limits.min:
+            return
+        offered = [self._world.ec2.shop.types[machine.type].resources for machine in there]
+        cores, gpus = sum(each.cpu for each in offered) / 1000, sum(sum(each.extended.values()) for each in offered)
+        for name, amount, cap in (("cpu", cores, limits.cpu), ("gpus", gpus, limits.gpus)):
+            if cap is not None and amount > cap:
+                self.broken(run.name, Rule.OVER_FLEET_CAP, f"{amount:g} in use, and fleet.{name} is {cap:g}")
 
     def _may_be_capacity(self, machine: Machine) -> bool:
         node = self._world.kube.node_of(machine.id)

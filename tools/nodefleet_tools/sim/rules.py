@@ -46,6 +46,7 @@ from enum import Enum
 class Rule(Enum):
     OVER_MAX = "more workers than max"
     OVER_FLEET_MAX = "more workers than fleet max"
+    OVER_FLEET_CAP = "more CPU, memory, GPUs or cost than a cap of the fleet"
     FORBIDDEN = "forbidden target"
     ABANDONED = "pods abandoned"
     BUDGET = "budget broken"

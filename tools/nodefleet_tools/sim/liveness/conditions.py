@@ -3,13 +3,17 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.model.inventory import Market
+from nodefleet.model.inventory import InstanceType, Market
 from nodefleet.policy.pool import Pool
+from nodefleet_tools.sim.shop import GIB
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nodefleet_tools.sim.world import World
 
 PORTS = ("cloud", "cluster", "store", "gauges")
+NO_CAP = 1 << 30
 
 
 class Conditions:
@@ -69,7 +73,26 @@ class Conditions:
         fleet = policy.fleet_max - len(self._world.ec2.live_workers())
         if rules and policy.fleet.max is None:
             fleet = max(fleet, rules.limits.min - self.workers(pool))
-        return max(0, min(rules.limits.max - self.workers(pool), fleet)) if rules else 0
+        return max(0, min(rules.limits.max - self.workers(pool), fleet, self._within_caps(rules))) if rules else 0
+
+    def _within_caps(self, pool: Pool) -> int:
+        """How many more nodes of the pool, each of its largest type, fit under the caps of the fleet."""
+        world, limits = self._world, self._world.policy.fleet
+        types = world.ec2.shop.types
+        there = [types[machine.type] for machine in world.ec2.live_workers()]
+        own = [types[name] for name in pool.market.types if name in types]
+        rooms = [NO_CAP]
+        amounts: tuple[tuple[float | None, Callable[[InstanceType], float]], ...] = (
+            (limits.cpu, lambda kind: kind.resources.cpu / 1000),
+            (limits.memory, lambda kind: kind.resources.memory / GIB),
+            (limits.gpus, lambda kind: sum(kind.resources.extended.values())),
+            (limits.usd_per_hour, lambda kind: kind.hourly_usd or 0.0),
+        )
+        for cap, amount in amounts:
+            largest = max(map(amount, own), default=0)
+            if cap is not None and largest:
+                rooms.append(int((cap - sum(map(amount, there))) // largest))
+        return min(rooms)
 
     def below_max(self, pool: str) -> bool:
         return self.room(pool) > 0

@@ -1,0 +1,176 @@
+"""Caps over all pools: growth stops, pools of lower priority wait and say so."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodefleet.engine.decide import decide
+from nodefleet.engine.target.caps import amounts_in_use, caps_of
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Action, BoundSource
+from nodefleet.model.inventory import InstanceState, InstanceType, Market
+from nodefleet.model.operations import Create, Launch, SendAlert
+from nodefleet.model.readings import Missing
+from nodefleet.model.workload import Resources, Rules
+from nodefleet.phases import derive_workers
+from nodefleet.policy.cluster import FleetLimits, Policy
+from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
+from support.builders import GIB, SMALL, TARGET, instance, look, only, waiting
+from support.decisions import KNOWN, alerts, bought, filled
+from support.operation_builders import removal
+from support.wording import assert_wording
+
+GPU = "nvidia.com/gpu"
+BIG = Resources(cpu=8000, memory=32 * GIB, pods=100, extended={GPU: 2})
+CATALOG = (
+    InstanceType(name="t3.small", resources=SMALL, hourly_usd=0.02, spot_usd=0.006),
+    InstanceType(name="g4dn.2xlarge", resources=BIG, hourly_usd=0.75),
+)
+STEPS = Steps(pending="packing")
+
+
+def pool(name="default", types=("t3.small",), **changes):
+    given = {"limits": Limits(min=1, max=20), "steps": STEPS, "market": MarketMix(types=types), **changes}
+    return Pool(name=name, **given)
+
+
+def policy(*pools, **caps):
+    return Policy(fleet=FleetLimits(**caps), pools=pools or (pool(),))
+
+
+def asking(nodes, name="default"):
+    """Pods that fill so many nodes of a pool."""
+    rules = Rules(node_selector={"node-fleet.io/pool": name})
+    return [waiting(f"{name}-{n}", requests=Resources(cpu=1900), rules=rules) for n in range(nodes)]
+
+
+def seen(workers=2, pods=(), **changes):
+    return look(workers, pods=[*filled(workers), *pods], **{"catalog": CATALOG, **changes})
+
+
+def test_without_caps_nothing_is_bounded():
+    decision = decide(seen(2, asking(3)), KNOWN, policy())
+    assert bought(decision) == 3
+    assert BoundSource.FLEET_CAP not in [bound.kind for bound in only(decision).bounds]
+
+
+@pytest.mark.parametrize(
+    ("caps", "more"),
+    [
+        ({"cpu": 8}, 2),  # two nodes of two cores are there
+        ({"cpu": 9.9}, 2),
+        ({"cpu": 4}, 0),
+        ({"cpu": 3}, 0),  # over it already: nothing is removed
+        ({"memory": 6}, 1),
+        ({"cpu": 100, "memory": 8}, 2),  # the tightest counts
+        ({"usd_per_hour": 0.066}, 2),  # one On-Demand and one Spot cost 0.026, a new one 0.02
+        ({"gpus": 0}, 3),  # nodes without GPUs are not concerned
+    ],
+)
+def test_a_cap_stops_growth(caps, more):
+    decision = decide(seen(2, asking(3)), KNOWN, policy(**caps))
+    assert bought(decision) == more
+    assert only(decision).action is (Action.GROW if more else Action.HOLD)
+
+
+def test_a_pool_that_waits_says_so_and_is_alerted():
+    decision = decide(seen(2, asking(3)), KNOWN, policy(cpu=4))
+    assert alerts(decision) == [AlertKind.AT_MAX]
+    assert_wording(only(decision).reason)
+    assert_wording(next(step.text for step in only(decision).plan if isinstance(step, SendAlert)))
+
+
+def test_gpus_are_counted_by_the_largest_type_that_may_come():
+    training = [waiting(f"t-{n}", requests=Resources(cpu=100, extended={GPU: 1})) for n in range(6)]
+    both = pool(types=("t3.small", "g4dn.2xlarge"))
+    assert bought(decide(seen(0, training), KNOWN, policy(both, gpus=5))) == 2
+    assert bought(decide(seen(0, training), KNOWN, policy(both, gpus=1))) == 1, "min is restored all the same"
+
+
+def test_min_is_restored_beyond_a_cap():
+    decision = decide(seen(0), KNOWN, policy(pool(limits=Limits(min=3)), cpu=2))
+    assert bought(decision) == 3
+
+
+def test_launches_that_ec2_does_not_show_yet_count():
+    first = decide(seen(2, asking(3)), KNOWN, policy(cpu=8))
+    launched = tuple(step.operation for step in only(first).plan if isinstance(step, Create))
+    later = decide(seen(2, asking(5), operations=launched), first.memory, policy(cpu=8))
+    assert bought(later) == 0
+
+
+def test_a_type_of_unknown_size_or_price_is_not_launched_under_a_cap():
+    strange = pool(types=("t3.small", "x9.huge"))
+    decision = decide(seen(2, asking(3)), KNOWN, policy(strange, cpu=100))
+    assert bought(decision) == 0
+    assert_wording(only(decision).reason)
+    unpriced = (replace(CATALOG[0], hourly_usd=None),)
+    assert bought(decide(seen(2, asking(3), catalog=unpriced), KNOWN, policy(usd_per_hour=9))) == 0
+    assert bought(decide(seen(2, asking(3), catalog=unpriced), KNOWN, policy(cpu=100))) == 3
+
+
+# ── priorities ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TARGETS = (replace(TARGET, pool="batch"), replace(TARGET, pool="web"))
+
+
+def grown(decision):
+    found = {}
+    for each in decision.pools:
+        opened = [step.operation for step in each.plan if isinstance(step, Create)]
+        found[each.pool] = sum(launch.count for launch in opened if isinstance(launch, Launch))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("priorities", "expected"),
+    [
+        ((0, 0), {"batch": 3, "web": 1}),  # the policy's order
+        ((0, 5), {"batch": 1, "web": 3}),
+        ((5, 0), {"batch": 3, "web": 1}),
+    ],
+)
+def test_pools_of_higher_priority_come_first(priorities, expected):
+    pools = [
+        pool(name, limits=Limits(min=0, max=9), priority=priority)
+        for name, priority in zip(("batch", "web"), priorities, strict=True)
+    ]
+    pods = [*asking(3, "batch"), *asking(3, "web")]
+    decision = decide(seen(0, pods, targets=TARGETS), KNOWN, policy(*pools, cpu=8))
+    assert grown(decision) == expected
+    assert [each.pool for each in decision.pools] == ["batch", "web"], "told in the policy's order"
+
+
+def test_what_a_pool_that_only_pretends_would_launch_takes_no_room():
+    pools = [pool("batch", limits=Limits(min=0), dry_run=True, priority=1), pool("web", limits=Limits(min=0))]
+    pods = [*asking(3, "batch"), *asking(3, "web")]
+    assert grown(decide(seen(0, pods, targets=TARGETS), KNOWN, policy(*pools, cpu=6)))["web"] == 3
+
+
+# ── amounts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_amounts_in_use():
+    given = seen(0, instances=[instance(0), instance(1, type="g4dn.2xlarge", market=Market.SPOT)])
+    found = amounts_in_use(derive_workers(given, policy()), given, policy(cpu=1))
+    assert found == {"cpu": 10, "memory": 34, "gpus": 2, "usd_per_hour": pytest.approx(0.77)}
+    assert amounts_in_use(derive_workers(given, policy()), given, policy()) == {}
+
+
+def test_types_that_the_catalogue_lacks_and_an_ec2_that_is_away_count_nothing():
+    given = seen(0, instances=[instance(0, type="x9.huge")])
+    found = amounts_in_use(derive_workers(given, policy()), given, policy(cpu=1))
+    assert {*found.values()} == {0}
+    away = replace(given, instances=Missing("away"))
+    assert not any(amounts_in_use((), away, policy(cpu=1)).values())
+
+
+def test_only_caps_that_are_set():
+    assert caps_of(FleetLimits(max=4, cpu=8, gpus=0)) == {"cpu": 8, "gpus": 0}
+
+
+def test_removals_and_workers_that_are_gone_count_nothing():
+    gone = instance(1, state=InstanceState.TERMINATED)
+    given = seen(1, instances=[gone], operations=(removal(),))
+    found = amounts_in_use(derive_workers(given, policy()), given, policy(cpu=1))
+    assert found["cpu"] == 2
