@@ -36,7 +36,7 @@ def test_the_stronger_rank_has_the_last_word_in_both_directions(weak, strong):
 
 
 def test_ranks_stand_in_the_order_of_the_design():
-    assert [rank.name for rank in sorted(Rank)] == ["SIGNAL", "DAMPING", "WINDOW", "PERSON", "LIMIT", "SAFETY"]
+    assert [rank.name for rank in sorted(Rank)] == ["SIGNAL", "DAMPING", "WINDOW", "OPERATOR", "LIMIT", "SAFETY"]
 
 
 def test_a_bound_that_changes_nothing_gets_no_credit():
