@@ -16,8 +16,8 @@ from support.played_days import scenario, small
 SHIPPED = [
     "bad-afternoon",
     "burst",
-    "fleet-caps",
     "flash-sale",
+    "fleet-caps",
     "gpu-jobs",
     "headroom",
     "jobs-complete",
