@@ -138,6 +138,7 @@ def _schedule(schedule: ScheduleConfig, path: str) -> Iterator[ValidationIssue]:
         right = "write for example Asia/Singapore"
         yield problem(f"{path}.time_zone", schedule.time_zone, "is not a time zone", right)
     hours = {"report_hour": schedule.report_hour}
+    hours |= {} if schedule.daily_hour is None else {"daily_hour": schedule.daily_hour}
     night = schedule.night
     if night:
         yield from _minutes(night.every, f"{path}.night.every")

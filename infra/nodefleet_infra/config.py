@@ -89,6 +89,7 @@ class ScheduleConfig:
     night: Night | None = None
     time_zone: str = "UTC"  # of the night and of the report
     report_hour: int = 7  # on Mondays
+    daily_hour: int | None = None  # of a line about yesterday; none: no such line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ class Again:
 
 
 NEVER_AGAIN = Again(times=0, age=60)  # a tick: the next one is as good
-AGAIN = {"report": Again(times=3, age=3600)}
+AGAIN = dict.fromkeys(("report", "daily"), Again(times=3, age=3600))
 EVENTS_AGAIN = Again(times=10, age=300)
 EVENTS_BATCH = 100  # messages
 EVENTS_WINDOW_SECONDS = 2  # of the two minutes that a Spot warning leaves
@@ -75,6 +75,10 @@ def ticks(schedule: ScheduleConfig) -> dict[str, str]:
 
 def weekly(schedule: ScheduleConfig) -> str:
     return f"cron(0 {schedule.report_hour} ? * MON *)"
+
+
+def daily(hour: int) -> str:
+    return f"cron(0 {hour} * * ? *)"
 
 
 def _rate(every: timedelta) -> str:
@@ -136,6 +140,9 @@ class Schedules(pulumi.ComponentResource):
             for tick, expression in ticks(config.schedule).items():
                 self._start(cluster, tick, expression, starts.tick.arn, group, role)
             self._start(cluster, "report", weekly(config.schedule), starts.report.arn, group, role)
+            if config.schedule.daily_hour is not None:
+                expression = daily(config.schedule.daily_hour)
+                self._start(cluster, "daily", expression, starts.report.arn, group, role, {"daily": True})
         late = pulumi.ResourceOptions.merge(self._own, pulumi.ResourceOptions(depends_on=list(after.values())))
         for what, pattern in EC2_EVENTS.items():
             self._rule(what, pattern, late)
@@ -174,13 +181,14 @@ class Schedules(pulumi.ComponentResource):
         function: Text,
         group: aws.scheduler.ScheduleGroup,
         role: aws.iam.Role,
+        more: Mapping[str, bool] | None = None,  # of its input
     ) -> None:
         name = f"{cluster.name}-{what}"
         again = AGAIN.get(what, NEVER_AGAIN)
         target: aws.scheduler.ScheduleTargetArgsDict = {
             "arn": function,
             "role_arn": role.arn,
-            "input": json.dumps({"cluster": cluster.id, "scheduled": True}),
+            "input": json.dumps({"cluster": cluster.id, "scheduled": True, **(more or {})}),
             "retry_policy": {
                 "maximum_event_age_in_seconds": again.age,
                 "maximum_retry_attempts": again.times,

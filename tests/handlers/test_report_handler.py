@@ -80,6 +80,29 @@ def test_the_schedule_tells_one_cluster_its_week(deployed):
     assert deployed.tables["blog"].events == {}
 
 
+def test_a_daily_line_is_about_yesterday_and_told_once(deployed):
+    for _ in range(2):
+        assert handler({"cluster": "shop", "daily": True}, None) == {"told": ["daily/shop/2026-11-15"]}
+    (event,) = deployed.tables["shop"].events.values()
+    assert (event.kind, event.details) == (AlertKind.DAILY, ())
+    assert event.text.startswith("2026-11-15: 144 node-hours")
+    start, end = datetime(2026, 11, 15, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC)
+    assert set(deployed.tables["shop"].asked) == {(start, end)}
+
+
+def test_the_day_is_the_policy_s_time_zone_s(deployed):
+    deployed.clock.update(now=BERLIN_MONDAY, policy=Policy(time_zone="Europe/Berlin"))
+    handler({"cluster": "shop", "daily": True}, None)
+    start, end = datetime(2026, 11, 14, 23, tzinfo=UTC), datetime(2026, 11, 15, 23, tzinfo=UTC)
+    assert deployed.tables["shop"].asked == [(start, end)] * 2
+
+
+def test_a_day_without_a_record_says_so(deployed):
+    handler({"cluster": "blog", "daily": True}, None)
+    (event,) = deployed.tables["blog"].events.values()
+    assert event.text == "2026-11-15: no iteration was recorded."
+
+
 def test_the_log_has_the_report_too(deployed):
     handler({"cluster": "shop"}, None)
     ((message, fields),) = deployed.said

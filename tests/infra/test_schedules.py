@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatch
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from nodefleet_infra.config import Night, ScheduleConfig
 from nodefleet_infra.functions import INTERRUPTION
 from nodefleet_infra.schedules import EC2_EVENTS, ticks, weekly
 from nodefleet_tools.sim.event_queue import RECEIVES, VISIBLE_AFTER, WINDOW
-from support.infra_mocks import ACCOUNT, DEV, PRODUCTION, deployed_stack, unusual_stack
+from support.infra_mocks import ACCOUNT, DEV, PRODUCTION, ROOT, declared, deployed_stack, unusual_stack
 from support.schedule_grammar import Cron, Every, GrammarError, parsed
 
 MONDAY = datetime(2026, 11, 16)  # noqa: DTZ001  # in the schedule's own zone
@@ -93,6 +94,18 @@ def test_the_report_comes_on_monday_morning():
     report = parsed(weekly(ScheduleConfig(report_hour=7)))
     assert isinstance(report, Cron)
     assert matching(report, days=14) == [MONDAY + timedelta(hours=7), MONDAY + timedelta(days=7, hours=7)]
+
+
+def test_a_line_about_yesterday_comes_every_day_if_the_stack_wants_it():
+    config = yaml.safe_load((ROOT / DEV).read_text())["config"]
+    graph = declared({**config, "node-fleet:autoscaler": {"schedule": {"daily_hour": 8}}}, "dev")
+    made = graph.one("scheduler/schedule:Schedule", "shop-daily").inputs
+    found = parsed(made["scheduleExpression"])
+    assert matching(found, days=2) == [MONDAY + timedelta(hours=8), MONDAY + timedelta(days=1, hours=8)]
+    (trigger,) = triggers_in(json.loads(made["target"]["input"]), graph.exports["clusters"])
+    assert trigger.daily
+    assert made["target"]["arn"].endswith("node-fleet-dev-report:live")
+    assert "shop-daily" not in {each.name for each in deployed_stack(DEV).of("scheduler/schedule:Schedule")}
 
 
 @pytest.mark.parametrize("file", [DEV, PRODUCTION])

@@ -9,7 +9,7 @@ made here: the rules decide, the loop records, and the notifier's own code makes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 from warnings import catch_warnings, simplefilter
 from zoneinfo import ZoneInfo
@@ -19,9 +19,9 @@ import pytest
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.events import Event
 from nodefleet.model.operations import RefusalKind
-from nodefleet.reporting.usage import last_week
-from nodefleet.reporting.weekly import weekly_report
-from nodefleet.reporting.weekly_text import report_event
+from nodefleet.reporting.usage import Period, last_day, last_week
+from nodefleet.reporting.weekly import WeeklyReport, weekly_report
+from nodefleet.reporting.weekly_text import daily_event, report_event
 from nodefleet_tools.sim.hooks import Call
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.load import Service
@@ -441,7 +441,18 @@ def _release_knows_a_setting_no_more() -> Cluster:
 
 @_shows(AlertKind.REPORT)
 def _weekly_report() -> Cluster:
-    """A week of the shop, busy by day. A tick each half hour is enough for that."""
+    return _reported(7, last_week, report_event)
+
+
+@_shows(AlertKind.DAILY)
+def _daily_line() -> Cluster:
+    return _reported(1, last_day, daily_event)
+
+
+def _reported(
+    days: int, period_at: Callable[[datetime, tzinfo], Period], event_of: Callable[[WeeklyReport, datetime], Event]
+) -> Cluster:
+    """Days of the shop, busy by day, and what is reported of them. A tick each half hour is enough for that."""
     every = timedelta(minutes=30)
     world = World(seed=1, policy={"limits": {"min": 2, "max": 6}, "interval": "30m"}, start=MONDAY)
     world.add_workers(2)
@@ -449,14 +460,12 @@ def _weekly_report() -> Cluster:
     world.load.add(Service(workload=workload, demand=lambda at: 3.6 if 8 <= at.hour < 18 else 0.4, per_pod=1.0))
     world.settle()
     cluster = Cluster(world)
-    for number in range(1, 7 * 48 + 3):
+    for number in range(1, days * 48 + 3):
         world.clock.advance_to(max(world.now, world.start + number * every))
         cluster.run(f"run-{number}", limit=timedelta(seconds=24))
     parts = world.parts("report")
-    week = last_week(world.now, ZoneInfo(world.policy.time_zone))
-    usage, events = parts.history.usage(week.start, week.end), parts.history.events(week.start, week.end)
-    told = report_event(
-        weekly_report(world.name, week, usage, events, world.policy, tuple(world.shop.types.values())), world.now
-    )
-    parts.store.tell(told)
+    period = period_at(world.now, ZoneInfo(world.policy.time_zone))
+    usage, events = parts.history.usage(period.start, period.end), parts.history.events(period.start, period.end)
+    types = tuple(world.shop.types.values())
+    parts.store.tell(event_of(weekly_report(world.name, period, usage, events, world.policy, types), world.now))
     return cluster

@@ -1,4 +1,4 @@
-"""The week in figures, every Monday. The week is the policy's: in its time zone."""
+"""The week in figures, every Monday; and if wanted yesterday in a line. Days are the policy's: in its time zone."""
 
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 from nodefleet import bootstrap
 from nodefleet.adapters.aws.triggers import triggers_in
 from nodefleet.errors import MalformedError
-from nodefleet.reporting.usage import last_week
+from nodefleet.reporting.usage import last_day, last_week
 from nodefleet.reporting.weekly import weekly_report
-from nodefleet.reporting.weekly_text import report_event
+from nodefleet.reporting.weekly_text import daily_event, report_event
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
@@ -16,15 +16,15 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
         asked = triggers_in(event, bootstrap.settings().clusters)
     except MalformedError as error:
         return bootstrap.set_aside(event, error, context)
-    return {"told": [_report(wakeup.cluster, context) for wakeup in asked]}
+    return {"told": [_report(trigger.cluster, context, daily=trigger.daily) for trigger in asked]}
 
 
-def _report(cluster: str, context: Any) -> str:
+def _report(cluster: str, context: Any, *, daily: bool) -> str:
     with bootstrap.reporter(cluster, context) as by:
-        week = last_week(by.now, ZoneInfo(by.policy.time_zone))
-        usage, events = by.history.usage(week.start, week.end), by.history.events(week.start, week.end)
-        found = weekly_report(cluster, week, usage, events, by.policy, by.catalog, own_monthly_usd=by.own_usd)
-        told = report_event(found, by.now)
+        period = (last_day if daily else last_week)(by.now, ZoneInfo(by.policy.time_zone))
+        usage, events = by.history.usage(period.start, period.end), by.history.events(period.start, period.end)
+        found = weekly_report(cluster, period, usage, events, by.policy, by.catalog, own_monthly_usd=by.own_usd)
+        told = (daily_event if daily else report_event)(found, by.now)
         by.store.tell(told)
         by.telemetry.line(told.text, report=told.id, details=list(told.details))
     return told.id

@@ -52,6 +52,7 @@ class AlertKind(Enum):
     POLICY_UNUSABLE = "policy-unusable"  # the one in force cannot be followed, or is gone: the fleet is held
     ALARM = "alarm"  # of CloudWatch
     REPORT = "report"  # weekly
+    DAILY = "daily"  # yesterday in a line
 
 
 class Severity(IntEnum):
@@ -264,6 +265,7 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
             stands_out=True,
         ),
         AlertSpec(AlertKind.REPORT, Severity.INFO, "The week in figures", todo="", stands_out=True),
+        AlertSpec(AlertKind.DAILY, Severity.INFO, "Yesterday in figures", todo=""),
     )
 }
 

@@ -19,7 +19,7 @@ from nodefleet.model.state import PoolUsage, Usage
 
 
 HOUR = timedelta(hours=1)
-_WEEK = timedelta(days=7)
+_DAY, _WEEK = timedelta(days=1), timedelta(days=7)
 _DAYS_BETWEEN = timedelta(days=6)  # Monday to Sunday
 
 
@@ -64,6 +64,13 @@ def last_week(now: datetime, zone: tzinfo) -> Period:
     today = now.astimezone(zone).date()
     monday = today - timedelta(days=today.weekday())
     start, end = (_full_hour(datetime.combine(day, time(), zone)) for day in (monday - _WEEK, monday))
+    return Period(start=start, end=end, zone=zone)
+
+
+def last_day(now: datetime, zone: tzinfo) -> Period:
+    """Yesterday."""
+    today = now.astimezone(zone).date()
+    start, end = (_full_hour(datetime.combine(day, time(), zone)) for day in (today - _DAY, today))
     return Period(start=start, end=end, zone=zone)
 
 

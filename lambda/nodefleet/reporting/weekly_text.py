@@ -193,6 +193,33 @@ def report_event(report: WeeklyReport, now: datetime) -> Event:
     )
 
 
+def daily_event(report: WeeklyReport, now: datetime) -> Event:
+    """Yesterday in one line."""
+    day = report.period.local(report.period.start)[:10]
+    return Event(
+        id=f"daily/{report.cluster}/{day}",
+        at=now,
+        cluster=report.cluster,
+        kind=AlertKind.DAILY,
+        text=f"{day}: {_day(report)}.",
+    )
+
+
+def _day(report: WeeklyReport) -> str:
+    if not report.record.watched:
+        return "no iteration was recorded"
+    pools = [pool for pool in report.pools if pool.week.watched]
+    sizes = "; ".join(_nodes(pool.week) if len(pools) == 1 else f"{pool.name}: {_nodes(pool.week)}" for pool in pools)
+    counts = {name: sum(pool.week.count(name) for pool in pools) for name in ("scale_ups", "scale_downs")}
+    taken = sum(pool.week.count("interruptions") for pool in pools)
+    interrupted = f"; {some(taken, 'interruption')}" if taken else ""
+    failures = _failures(report)
+    return (
+        f"{sizes}; {_cost(report)}; {counts['scale_ups']} added, {counts['scale_downs']} removed{interrupted};"
+        f" failures: {failures}"
+    )
+
+
 def plain(report: WeeklyReport, width: int = _WIDTH) -> str:
     """For a terminal."""
     shown = list(lines(report))

@@ -89,7 +89,7 @@ def test_the_buckets_own_key_can_be_used(s3):
 
 
 def test_what_is_not_there_any_more_is_said_so(s3):
-    with pytest.raises(ChangedError, match=r"gone\.json\.gz is not in iterations-of-the-shop any more"):
+    with pytest.raises(ChangedError, match=r"gone\.json\.gz is not in looks-of-the-shop any more"):
         S3Archive(s3, BUCKET).fetch("gone.json.gz")
 
 

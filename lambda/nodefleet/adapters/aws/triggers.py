@@ -17,6 +17,7 @@ from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
 # {"cluster": "shop", "scheduled": true}                     the schedule's constant input
 # {"cluster": "shop"}                                        by hand, as the schedule would
 # {"cluster": "shop", "urgent": true}                        by hand
+# {"cluster": "shop", "daily": true}                         the report's: of yesterday instead of the week
 # {"Records": [{"EventSource": "aws:sns", "Sns": {…}}]}      urgent; the cluster is a message attribute or in the text
 # {"source": "aws.events", …}                                a schedule without input: the only cluster there is
 
@@ -29,6 +30,7 @@ class Trigger:
     cluster: str
     urgent: bool = False
     scheduled: bool = False  # the schedule itself asks: these runs are counted
+    daily: bool = False  # a report of yesterday alone
 
 
 def triggers_in(event: Any, clusters: Sequence[str]) -> tuple[Trigger, ...]:
@@ -39,7 +41,8 @@ def triggers_in(event: Any, clusters: Sequence[str]) -> tuple[Trigger, ...]:
         found = [_from_sns(record, clusters) for record in _list(event["Records"])]
     elif "cluster" in event:
         urgent, scheduled = event.get("urgent") is True, event.get("scheduled") is True
-        found = [Trigger(cluster=_known_cluster(event["cluster"], clusters), urgent=urgent, scheduled=scheduled)]
+        name, daily = _known_cluster(event["cluster"], clusters), event.get("daily") is True
+        found = [Trigger(cluster=name, urgent=urgent, scheduled=scheduled, daily=daily)]
     elif event.get("source") == "aws.events":
         found = [Trigger(cluster=_only(clusters), scheduled=True)]
     else:
