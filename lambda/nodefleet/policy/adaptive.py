@@ -29,7 +29,7 @@ class Adaptive:
     price: Price = setting(
         "balanced",
         "node-minutes",
-        "what a minute above `limit` is worth: frugal 25, balanced 65, careful 140, or a number",
+        "what a minute above `limit` is worth: frugal 25, balanced 65, careful 140, or a number; × load ÷ 5 if larger",
         above=0,
     )
     limit: float = setting(85, PERCENT, "CPU above this is a violation: work begins to wait", above=0)

@@ -166,3 +166,9 @@ def test_load_that_rises_is_seen():
 def test_what_is_stored_knows_its_last_minute(minutes):
     forecaster = Forecaster.of((START + minute, 1.0) for minute in range(minutes))
     assert store(forecaster).last.timestamp() == 60 * forecaster.history.last
+
+
+def test_the_usual_load_is_the_mean_of_a_week():
+    assert Forecaster().usual_load() == 0.0
+    assert Forecaster.of([(0, None)]).usual_load() == 0.0
+    assert Forecaster.of((minute, 3.0) for minute in range(100)).usual_load() == pytest.approx(3.0, abs=0.01)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.engine.forecast.forecaster import DEFAULT, Errors, Outlook
-from nodefleet.engine.forecast.sizing import Prices, cheapest, saving, size
+from nodefleet.engine.forecast.sizing import SMALL, Prices, cheapest, saving, size
 
 PRICES = Prices(violation=60, least_gain=1, undone=45, least_saving=10)
 
@@ -97,3 +97,10 @@ def test_above_max_a_smaller_fleet_is_still_found():
 )
 def test_what_fewer_nodes_are_worth(fewer, soon, later, worth):
     assert saving(fewer, soon, later, outlook(1.0), PRICES) == pytest.approx(worth)
+
+
+def test_the_prices_of_a_large_pool_grow_with_its_load_and_those_of_a_small_one_stand():
+    assert Prices().for_load(0.0) == Prices().for_load(SMALL) == Prices()
+    large = Prices().for_load(4 * SMALL)
+    assert (large.violation, large.undone, large.least_gain) == (260.0, 160.0, 12.0)
+    assert large.violation_minutes == Prices().violation_minutes

@@ -108,7 +108,7 @@ def test_projection_only_concerns_utilisation():
 
 @pytest.mark.parametrize(
     ("asked", "step", "left"),
-    [((), 3, 4), ((1,), 3, 4), ((3,), 3, 2), ((9,), 3, 2), ((3, 2), 3, 3), ((3,), 1, 4), ((0,), 3, 4)],
+    [((), 3, 2), ((1,), 3, 4), ((3,), 3, 2), ((9,), 3, 2), ((3, 2), 3, 3), ((3,), 1, 4), ((0,), 3, 4)],
 )
 def test_rules_may_do_without_more_up_to_the_step(asked, step, left):
     rules = [says(f"custom:{n}", ScaleDownOk(reason="q", down=down)) for n, down in enumerate(asked)]

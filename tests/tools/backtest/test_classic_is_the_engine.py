@@ -10,7 +10,7 @@ import pytest
 from nodefleet.engine.decide import decide
 from nodefleet.model.state import Memory
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.pool import Limits, MarketMix, Pool, Predictive, RemovalRules
+from nodefleet.policy.pool import Budgets, Limits, MarketMix, Pool, Predictive, RemovalRules, Steps
 from nodefleet_tools.backtest.peers import Classic
 from nodefleet_tools.backtest.play import Conditions, Reading, play
 from nodefleet_tools.backtest.traces import Trace
@@ -82,10 +82,17 @@ def trace(seed, days=5):
     return Trace(name=f"walk {seed}", start=START, load=loads, step=60)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("predictive", [True, False])
-def test_classic_decides_like_the_engine(seed, predictive):
-    rules, load, conditions = pool(predictive=Predictive(enabled=predictive)), trace(seed), Conditions()
+@pytest.mark.parametrize(
+    ("seed", "changes"),
+    [
+        (1, {}),
+        (2, {}),
+        (1, {"predictive": Predictive(enabled=False)}),
+        (2, {"predictive": Predictive(enabled=False), "steps": Steps(down=3), "budgets": Budgets(removals=3)}),
+    ],
+)
+def test_classic_decides_like_the_engine(seed, changes):
+    rules, load, conditions = pool(**changes), trace(seed), Conditions()
     fast = play(Classic(rules), load, conditions, 1.0, keep=True)
     real = play(Engine(rules), load, conditions, 1.0, keep=True)
     assert fast.ready == real.ready

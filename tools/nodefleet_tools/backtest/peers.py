@@ -165,8 +165,7 @@ class Classic:
         wanted = reading.ready + pool.steps.up if self._above >= _count(pool.sustain.up) else 0
         wanted = max(wanted, self._foreseen(now, reading.ready))
         target = reading.capacity
-        if self._may_shrink(reading, cpu):
-            target -= 1
+        target -= self._fewer(reading, cpu)
         target = max(target, wanted)
         if target > reading.capacity and _within(now - self._grown, pool.cooldown.up.total_seconds()):
             target = reading.capacity
@@ -177,14 +176,19 @@ class Classic:
             self._scaled = now
         return target
 
-    def _may_shrink(self, reading: Reading, cpu: float) -> bool:
+    def _fewer(self, reading: Reading, cpu: float) -> int:
+        """How many nodes may go: `steps.down`, as far as the nodes that remain would carry the load."""
         pool = self._pool
         if self._below < _count(pool.sustain.down) or reading.capacity <= 1:
-            return False
+            return 0
         if _within(reading.minute - self._scaled, pool.cooldown.down.total_seconds()):
-            return False
-        remain = reading.ready - 1
-        return remain > 0 and cpu * reading.ready / remain <= pool.reactive.cpu.up - pool.reactive.projection_margin
+            return 0
+        limit = pool.reactive.cpu.up - pool.reactive.projection_margin
+        for fewer in range(pool.steps.down, 0, -1):
+            remain = reading.ready - fewer
+            if remain > 0 and cpu * reading.ready / remain <= limit:
+                return min(fewer, pool.budgets.removals)
+        return 0
 
     def _foreseen(self, now: int, ready: int) -> int:
         """The floor of the predictive layer."""
@@ -267,18 +271,18 @@ class Adaptive:
         outlook = forecaster.outlook()
         if outlook is None:
             return reading.capacity
-        conditions = self._conditions
+        conditions, prices = self._conditions, self._prices.for_load(forecaster.usual_load())
         sizes = size(
             outlook,
             capacity=reading.capacity - self._headroom,
             least=conditions.least,
             most=conditions.most,
             limit=conditions.violation,
-            prices=self._prices,
+            prices=prices,
             saturated=reading.load >= outlook.learning.saturated * reading.ready,
             requeued=not reading.scheduled,
         )
-        self._close = is_close(sizes, reading.capacity - self._headroom, self._prices)
+        self._close = is_close(sizes, reading.capacity - self._headroom, prices)
         if sizes.up is not None:
             self._calm = 0
             return sizes.up + self._headroom

@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from math import erfc, exp, log1p, sqrt
+from math import erfc, exp, expm1, log1p, sqrt
 from operator import mul
 
-from nodefleet.engine.forecast.history import COUNT, MISSING, RECENT, UNIT, LoadHistory, encode, features
+from nodefleet.engine.forecast.history import COUNT, MISSING, RECENT, UNIT, WEEK, LoadHistory, encode, features
 
 # ── learning rates ───────────────────────────────────────────────────────────────────────────────────────────────────
 # The figures by which the forecaster learns. They are the same for every pool: nothing here is fitted to one load.
@@ -314,6 +314,12 @@ class Forecaster:
             return None
         mixed, votes = self._mix(single)
         return Outlook(minute=minute, mixed=mixed, votes=votes, errors=self.errors, learning=self.learning)
+
+    def usual_load(self) -> float:
+        """The mean of the last week, in busy nodes; 0 before anything is known."""
+        last = self.history.last
+        mean = None if last is None else self.history.mean(last + 1 - WEEK, last + 1)
+        return 0.0 if mean is None else expm1(mean)
 
     def _with_last(self, load: float, minute: int) -> tuple[tuple[float, ...], ...] | None:
         """The forecasts as if the newest minute had this load."""

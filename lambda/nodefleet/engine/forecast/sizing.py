@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from nodefleet.engine.forecast.forecaster import ForecastWindow, Outlook
 
+SMALL = 5.0  # busy nodes: pools up to this load have the prices as they stand
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
@@ -21,6 +23,19 @@ class Prices:
     undone: float = 40.0  # a removal that is called back
     least_saving: float = 10.0  # a scale-down must be worth more
     violation_minutes: float = 2.0  # above the limit, when removed nodes are missed at once
+
+    def for_load(self, usual: float) -> "Prices":
+        """The prices of a pool with this usual load, in busy nodes. A violation of a large pool hurts in proportion to
+        the work that it does, and its noise moves more nodes: from `SMALL` nodes on all prices grow with the load."""
+        times = max(1.0, usual / SMALL)
+        return Prices(
+            violation=self.violation * times,
+            least_gain=self.least_gain * times,
+            least_gain_requeued=self.least_gain_requeued * times,
+            undone=self.undone * times,
+            least_saving=self.least_saving * times,
+            violation_minutes=self.violation_minutes,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ def _evaluate(ctx: PoolContext, cpu: Reading, before: AdaptiveMemory) -> Forecas
             opinion=_as_vote(WithinThresholds("no reading of this minute to forecast from")), memory=memory
         )
     requeued = before.decided_at is not None and ctx.seen.at - before.decided_at < 0.75 * ctx.policy.interval
-    prices = replace(Prices(), violation=rules.node_minutes)
+    prices = replace(Prices(), violation=rules.node_minutes).for_load(forecaster.usual_load())
     without_headroom = max(0, ctx.look.capacity - rules.headroom)
     sizes = size(
         outlook,

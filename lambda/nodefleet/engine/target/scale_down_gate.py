@@ -9,8 +9,8 @@ from nodefleet.model.names import pluralize
 from nodefleet.phases import FleetSize
 from nodefleet.policy.pool import Reactive
 
-# Only custom rules can tell how many they could do without.
-_ONE_AT_A_TIME = (BoundSource.CPU, BoundSource.MEMORY, BoundSource.PODS)
+# These say that nodes could go, and not how many: `steps.down` and the projection limit them.
+_WITHOUT_NUMBER = (BoundSource.CPU, BoundSource.MEMORY, BoundSource.PODS)
 
 
 def evaluate_gate(opinions: Sequence[SignalVote], look: FleetSize, reactive: Reactive, step: int) -> list[Bound]:
@@ -41,13 +41,13 @@ def evaluate_gate(opinions: Sequence[SignalVote], look: FleetSize, reactive: Rea
 
 
 def _agreed_step(calm: Sequence[SignalVote], step: int) -> int:
-    """One, unless every custom rule could do without more."""
+    """`steps.down`, or fewer where a custom rule or the forecast can do without fewer only."""
     asked = [
         opinion.vote.down
         for opinion in calm
-        if opinion.signal not in _ONE_AT_A_TIME and isinstance(opinion.vote, ScaleDownOk)
+        if opinion.signal not in _WITHOUT_NUMBER and isinstance(opinion.vote, ScaleDownOk)
     ]
-    return max(1, min([step, *asked])) if asked else 1
+    return max(1, min([step, *asked]))
 
 
 def too_much(opinions: Sequence[SignalVote], look: FleetSize, reactive: Reactive, down: int) -> list[str]:
