@@ -1,9 +1,10 @@
 """What holds for the whole cluster, and its pools."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from nodefleet.policy.fields import NODES, PERCENT, SECONDS, setting
+from nodefleet.policy.fields import NODES, PERCENT, SECONDS, describe, setting
 from nodefleet.policy.pool import Pool
 
 
@@ -110,6 +111,20 @@ class FleetLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tenants:
+    """Whose pending pods get new nodes first while a pool cannot have as many as all of them ask for."""
+
+    label: str | None = setting(None, "", "the pod label whose value names the tenant; none: the namespace")
+    shares: Mapping[str, float] = field(
+        default_factory=dict, metadata=describe("by tenant: its share, relative to those of the others; empty: off")
+    )
+    others: float = setting(1, "share", "of each tenant that `shares` does not name", above=0)
+
+    def share_of(self, tenant: str) -> float:
+        return self.shares.get(tenant, self.others)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What holds for the whole cluster, and its pools."""
 
@@ -123,6 +138,7 @@ class Policy:
     messages: Messages = field(default_factory=Messages)
     resting: Resting = field(default_factory=Resting)
     fleet: FleetLimits = field(default_factory=FleetLimits)
+    tenants: Tenants = field(default_factory=Tenants)
     pools: tuple[Pool, ...] = (Pool(),)
 
     @property

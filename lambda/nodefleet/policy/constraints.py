@@ -78,6 +78,7 @@ def find_conflicts(policy: Policy) -> Iterator[Conflict]:
             code=IssueCode.EMPTY,
         )
     yield from _fleet(policy)
+    yield from _tenants(policy)
     yield from _unique(policy, [("pools", index, "name") for index in range(len(policy.pools))])
     for index, pool in enumerate(policy.pools):
         yield from _in_pool(policy, pool, ("pools", index))
@@ -93,6 +94,18 @@ def _fleet(policy: Policy) -> Iterator[Conflict]:
             right="every pool must be able to have its min",
             code=IssueCode.OUT_OF_ORDER,
         )
+
+
+def _tenants(policy: Policy) -> Iterator[Conflict]:
+    for tenant, share in policy.tenants.shares.items():
+        if share <= 0:
+            yield Conflict(
+                keys=("tenants", "shares", tenant),
+                value=share,
+                wrong="is not more than 0",
+                right="write how much the tenant gets relative to the others, such as 2",
+                code=IssueCode.OUT_OF_RANGE,
+            )
 
 
 def _in_pool(policy: Policy, pool: Pool, at: Keys) -> Iterator[Conflict]:

@@ -11,13 +11,14 @@ someone.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2s
 
 from nodefleet.engine.context import PoolContext, workload_of
 from nodefleet.engine.signals.vote import ScaleDownOk, ScaleUp, SignalVote, Vote, WithinThresholds
+from nodefleet.engine.tenants import order_by_share
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import Phase, Worker
@@ -367,8 +368,17 @@ def collect_pending(
         ),
         votes=votes,
         pending=pending,
-        new=packing.new,
+        new=order_by_share(packing.new, _running(ctx), ctx.policy.tenants),
         tells=(*_no_vote(ctx, votes.newly), *alert_unplaceable(packing.cannot_hold, name)),
+    )
+
+
+def _running(ctx: PoolContext) -> Iterator[Pod]:
+    """The pods on the pool's workers, DaemonSets aside."""
+    view = ctx.seen.kubernetes
+    names = {worker.node.name for worker in ctx.workers if worker.node}
+    return (
+        pod for pod in (view.pods or () if isinstance(view, ClusterView) else ()) if pod.node in names and pod.movable
     )
 
 

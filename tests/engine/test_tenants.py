@@ -1,0 +1,93 @@
+"""Shares of tenants: whose pods get the nodes that a pool may still have."""
+
+from collections import Counter
+
+import pytest
+
+from nodefleet.engine.context import ClusterContext, PoolContext
+from nodefleet.engine.decide import decide
+from nodefleet.engine.signals.pending_pods import PendingIndex, collect_pending
+from nodefleet.engine.tenants import order_by_share, tenant_of
+from nodefleet.model.serialization import IssueCode
+from nodefleet.model.state import PoolMemory
+from nodefleet.model.workload import Resources
+from nodefleet.phases import derive_workers
+from nodefleet.policy.cluster import Policy, Tenants
+from nodefleet.policy.constraints import check
+from nodefleet.policy.pool import Limits, Pool, Steps
+from support.builders import look, only, pod, waiting
+from support.decisions import KNOWN, bought
+
+WHOLE = Resources(cpu=1900)
+HALF = Tenants(shares={"a": 1, "b": 1})
+
+
+def asking(tenant, number, **changes):
+    """Pods that take a node each; as a list by name, those of tenant a come first."""
+    return [waiting(f"{tenant}-{n}", namespace=tenant, **{"requests": WHOLE, **changes}) for n in range(number)]
+
+
+def policy(tenants, most=20):
+    return Policy(tenants=tenants, pools=(Pool(limits=Limits(min=0, max=most), steps=Steps(pending="packing")),))
+
+
+def first(number, tenants, *pods, workers=0):
+    """Whose pods the first so many new nodes are bought for."""
+    given, rules = look(workers, pods=pods), policy(tenants)
+    fleet = derive_workers(given, rules)
+    ctx = PoolContext.of(rules.pools[0], rules, given, PoolMemory(), fleet)
+    found = collect_pending(ctx, ClusterContext.of(given, rules, fleet).packings, PendingIndex.of(pods))
+    return Counter(tenant_of(each, tenants) for node in found.new[:number] for each in node.pods)
+
+
+def test_without_shares_nothing_is_ordered():
+    assert first(4, Tenants(), *asking("a", 6), *asking("b", 2)) == {"a": 4}
+
+
+def test_nodes_go_in_turn_to_tenants_of_equal_shares():
+    assert first(4, HALF, *asking("a", 6), *asking("b", 6)) == {"a": 2, "b": 2}
+
+
+def test_an_idle_share_is_lent():
+    assert first(4, HALF, *asking("a", 6)) == {"a": 4}
+    assert first(4, HALF, *asking("a", 6), *asking("b", 1)) == {"a": 3, "b": 1}
+
+
+def test_shares_are_relative_and_others_have_one_of_their_own():
+    tenants = Tenants(shares={"a": 3, "b": 1})
+    assert first(8, tenants, *asking("a", 9), *asking("b", 9)) == {"a": 6, "b": 2}
+    assert first(4, Tenants(shares={"a": 1}, others=3), *asking("a", 9), *asking("c", 9)) == {"a": 1, "c": 3}
+
+
+def test_what_runs_already_counts():
+    running = [pod(f"a-run-{n}", f"w00{n}", namespace="a", requests=WHOLE) for n in range(2)]
+    assert first(2, HALF, *running, *asking("a", 4), *asking("b", 4), workers=2) == {"b": 2}
+
+
+def test_tenants_by_label():
+    tenants = Tenants(label="team", shares={"red": 1, "blue": 1})
+    red = [waiting(f"a-{n}", labels={"team": "red"}, requests=WHOLE) for n in range(4)]
+    blue = [waiting(f"b-{n}", labels={"team": "blue"}, requests=WHOLE) for n in range(4)]
+    assert first(2, tenants, *red, *blue) == {"red": 1, "blue": 1}
+    assert tenant_of(pod("x"), tenants) == ""
+
+
+def test_pods_that_ask_for_nothing_take_turns_too():
+    assert first(1, HALF, *asking("a", 2, requests=Resources())) == {"a": 2}
+
+
+def test_all_are_bought_when_there_is_room_for_all():
+    pods = [*asking("a", 3), *asking("b", 3)]
+    assert bought(decide(look(0, pods=pods), KNOWN, policy(HALF))) == 6
+    limited = decide(look(0, pods=pods), KNOWN, policy(HALF, most=2))
+    assert (only(limited).target, bought(limited)) == (2, 2)
+
+
+def test_one_node_needs_no_order():
+    assert order_by_share((), [], HALF) == ()
+
+
+@pytest.mark.parametrize("share", [0, -1])
+def test_a_share_of_nothing_is_refused(share):
+    (problem,) = check(policy(Tenants(shares={"a": share})))
+    assert (problem.path, problem.code) == ("tenants.shares.a", IssueCode.OUT_OF_RANGE)
