@@ -1,8 +1,8 @@
 """Shares of tenants: whose pods get new nodes first while a pool cannot have as many as all of them ask for.
 
 A tenant is a namespace or the value of a pod label. Nodes go one by one to the tenant that has least of the pool for
-its share, counting what runs already. So a tenant gets at most its share while others wait, and all of it while no other
-tenant asks: an idle share is lent.
+its share, counting what runs already. So a tenant gets at most its share while others wait, and all of it while no
+other tenant asks: an idle share is lent.
 """
 
 from collections import defaultdict, deque
