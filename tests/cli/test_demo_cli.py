@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from nodefleet_tools.cli import demo, main
 from nodefleet_tools.cli.playing import is_lively
 from nodefleet_tools.cli.show_played import PER_SECOND, show_lines, show_live, show_summary
+from nodefleet_tools.sim.summary import sentences
 from support.played_days import shipped_day
 
 
@@ -39,7 +40,7 @@ def test_without_a_terminal_it_is_plain_lines_in_the_order_of_the_day(tmp_path):
 
 def test_the_summary_has_every_figure_that_was_promised(tmp_path):
     day = shipped_day("shop-day")
-    words = " ".join(run(tmp_path)[0].stdout.split())
+    words = " ".join(run(tmp_path, "--verbose")[0].stdout.split())
     five, ten = day.fixed
     for promised in (
         f"SLO violated {day.figures.violation_minutes:.1f} min",
@@ -56,6 +57,31 @@ def test_the_summary_has_every_figure_that_was_promised(tmp_path):
         f"All {len(day.checks)} expectations hold.",
     ):
         assert promised in words
+
+
+def test_it_ends_with_three_sentences_and_the_link_and_keeps_the_checks_for_verbose(tmp_path):
+    day = shipped_day("shop-day")
+    done, report = run(tmp_path)
+    words = " ".join(done.stdout.split())
+    assert " ".join(sentences(day)) in words
+    assert len(sentences(day)) == 3
+    assert f"{day.figures.usd:.2f} USD" in sentences(day)[2]
+    assert "expectations hold" not in words
+    assert report.as_uri() in done.stdout
+
+
+def test_the_page_opens_where_there_is_a_browser_and_when_it_is_asked_for(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(demo, "demo_source", lambda name: name)
+    monkeypatch.setattr(demo, "serve", lambda source, **_: opened.append(source))
+    monkeypatch.setattr(demo, "has_browser", lambda: True)
+    assert run(tmp_path)[0].exit_code == 0
+    assert opened == ["shop-day"]
+    assert "08:50 ▲" in run(tmp_path, "--terminal")[0].stdout
+    assert opened == ["shop-day"]
+    monkeypatch.setattr(demo, "has_browser", lambda: False)
+    run(tmp_path, "--page")
+    assert opened == ["shop-day", "shop-day"]
 
 
 def test_the_report_is_written_and_named(tmp_path):

@@ -49,6 +49,24 @@ def test_the_curve_grows_with_the_day(day):
     assert drawn("06:00") < drawn("12:00") < drawn("22:00")
 
 
+def test_a_drain_that_waits_for_a_budget_names_it(day):
+    minutes = [frame for frame in day.frames if frame.at.second == 0]
+    waiting = next(frame for frame in minutes if any(drain.budget for drain in frame.drains))
+    (drain,) = waiting.drains
+    line = next(line for line in screen(day, f"{waiting.at:%H:%M}") if "drains" in line)
+    assert drain.node in line
+    assert "waits for web-pdb" in line
+    assert any("drains" in line and "none" in line for line in screen(day, "05:00"))
+
+
+def test_the_newest_reason_has_two_rows_before_it_is_cut(day):
+    long = next(mark for mark in day.marks if len(mark.text) > 90 and mark.kind is not MarkKind.REMOVED)
+    lines = screen(day, f"{long.at:%H:%M}")
+    start = next(index for index, line in enumerate(lines) if f"{long.at:%H:%M} " in line and long.text[:20] in line)
+    shown = " ".join(line.strip("│ …").strip() for line in lines[start : start + 2])
+    assert long.text[:90] in shown
+
+
 def test_the_latest_decisions_stand_there_with_their_reasons(day):
     text = "\n".join(screen(day, "08:55", 110))
     assert "08:50 ▲ 2 → 3  predicted CPU" in text

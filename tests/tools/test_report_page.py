@@ -10,6 +10,7 @@ import pytest
 from nodefleet_tools.report_page import page
 from nodefleet_tools.report_page.series import MOST, series
 from nodefleet_tools.sim.played import Check, Mark, MarkKind, Played
+from nodefleet_tools.sim.summary import sentences
 from support.played_days import played, shipped_day
 
 VOID = {"meta", "input", "link", "br", "hr", "img"}
@@ -117,6 +118,17 @@ def test_without_services_fixed_fleets_or_expectations_there_are_no_empty_parts(
     assert "Expected and found" not in text
     assert "<dt>SLO violated" not in text
     assert data(text)["slo"] is None
+
+
+def test_three_sentences_stand_before_the_figures_and_a_fixed_spot_fleet_among_the_comparisons(tmp_path):
+    day = shipped_day("shop-day")
+    text = page(day)
+    assert all(text.index(sentence) < text.index('class="cards"') for sentence in sentences(day))
+    assert "5 on Spot, never interrupted" in text
+    curves = data(text)
+    assert max(curves["waiting"]) > 0
+    assert curves["thresholds"] == {"cpuUp": 70, "cpuDown": 30, "memoryUp": 75, "memoryDown": 50}
+    assert len(curves["memory"]) == len(curves["t"])
 
 
 def test_a_fleet_that_cost_more_says_so(tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -19,7 +19,8 @@ from nodefleet_tools.sim.played import Frame, Mark, MarkKind, Played, Standing, 
 _HOUR = timedelta(hours=1)
 _BARS = " ▁▂▃▄▅▆▇█"
 _ROWS = 3  # of the curve
-_LATEST = 6  # marks that are shown
+_LATEST = 5  # marks that are shown; the newest in full, on as many rows as its reason needs
+_NEWEST_ROWS = 2
 _NAME = 12  # the column before the curves
 _SIGNS = {Market.ON_DEMAND: "■", Market.SPOT: "●"}
 _STYLES = {
@@ -61,7 +62,7 @@ class View:
             self._workers(frame),
             Text(),
         ]
-        parts += [self._bill(frame), Text(), *self._marks(frame.at)]
+        parts += [self._drains(frame), self._bill(frame), Text(), *self._marks(frame.at)]
         title = Text.assemble((" node-fleet ", "bold"), (f"{self._played.name} ", ""))
         return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, width=self._width)
 
@@ -107,6 +108,16 @@ class View:
             table.add_row(zone, signs, legend[index] if index < len(legend) else "")
         return table
 
+    def _drains(self, frame: Frame) -> Text:
+        """What is being drained, and which budget it waits for."""
+        text = Text(f"{'drains':{_NAME}}", no_wrap=True, overflow="ellipsis")
+        for index, drain in enumerate(frame.drains):
+            text.append("; " if index else "").append(drain.node, "magenta")
+            text.append(f", {drain.left} left")
+            if drain.budget:
+                text.append(f", waits for {drain.budget}", "bold yellow")
+        return text if frame.drains else text.append("none", "bright_black")
+
     def _bill(self, frame: Frame) -> Text:
         text = Text(f"{'cost':{_NAME}}", no_wrap=True, overflow="ellipsis")
         text.append(f"{frame.usd:.2f} USD", "bold green")
@@ -121,9 +132,19 @@ class View:
     def _marks(self, now: datetime) -> list[Text]:
         so_far = [mark for mark in self._played.marks if mark.at <= now and mark.kind is not MarkKind.REMOVED]
         shown = [mark_line(mark) for mark in so_far[-_LATEST:]]
-        for text in shown:
+        lines = [*shown[:-1], *(self._wrapped(shown[-1]) if shown else ())]
+        for text in lines:
             text.no_wrap, text.overflow = True, "ellipsis"
-        return shown + [Text()] * (_LATEST - len(shown))
+        return lines + [Text()] * (_LATEST - 1 + _NEWEST_ROWS - len(lines))
+
+    def _wrapped(self, text: Text) -> list[Text]:
+        """The newest mark on as many rows as there are for it; the last one is cut if that is not enough."""
+        width = self._width - 4
+        rows = list(text.wrap(Console(width=width), width))
+        if len(rows) <= _NEWEST_ROWS:
+            return rows
+        rest = text[sum(len(row) + 1 for row in rows[: _NEWEST_ROWS - 1]) :]
+        return [*rows[: _NEWEST_ROWS - 1], rest]
 
 
 def mark_line(mark: Mark) -> Text:

@@ -14,7 +14,7 @@ from nodefleet.model.serialization import to_plain
 from nodefleet_tools.live import View, mark_line
 from nodefleet_tools.pacing import schedule, weights
 from nodefleet_tools.sim.played import Frame, Mark, MarkKind, Played
-from nodefleet_tools.sim.summary import breakdown, facts
+from nodefleet_tools.sim.summary import breakdown, facts, sentences
 
 PER_SECOND = 12  # pictures
 _WIDEST = 110
@@ -81,6 +81,12 @@ def show_summary(played: Played, console: Console) -> None:
     if played.fixed:
         console.print(Text(f"\n{breakdown(played)}."))
     _checks(played, console)
+
+
+def show_sentences(played: Played, console: Console) -> None:
+    """What came of it, in three sentences."""
+    for sentence in sentences(played):
+        console.print(Text(sentence))
 
 
 def show_marks(played: Played, console: Console) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 
 from nodefleet_tools.sim.played import Check, Mark, MarkKind, Played
-from nodefleet_tools.sim.summary import Fact, breakdown, facts, money, saving
+from nodefleet_tools.sim.summary import Fact, breakdown, facts, money, saving, sentences
 
 _NAMES = {
     MarkKind.GROW: "Grow",
@@ -16,6 +16,11 @@ _NAMES = {
 }
 _COLUMNS = ("Fleet", "Saved", "Bill", "SLO violated", "Node-hours")
 _BIG = 4  # so many figures stand out
+
+
+def summary(played: Played) -> str:
+    """Three plain sentences, before any figure."""
+    return "\n".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(played))
 
 
 def cards(played: Played) -> str:
@@ -57,6 +62,17 @@ def comparison(played: Played) -> str:
                 fixed.nodes * hours,
             )
             for fixed in played.fixed
+        ),
+        *(
+            (
+                f"{fixed.nodes} on Spot, never interrupted",
+                f"{100 * (fixed.spot_usd - figures.usd) / fixed.spot_usd:+.1f} %",
+                fixed.spot_usd,
+                fixed.violation_minutes,
+                fixed.nodes * hours,
+            )
+            for fixed in played.fixed
+            if fixed.spot_usd
         ),
     ]
     lines = [

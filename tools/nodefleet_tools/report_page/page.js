@@ -23,6 +23,7 @@
       .concat(firstFixed && data.room ? [["line dash", "soft", `fixed at ${firstFixed.nodes}`]] : [])
       .concat(data.violated.some(Boolean) ? [["", "bad-fill", "SLO violated", "bad"]] : []),
     workers: data.layers.filter((_, index) => there[index]).map((name) => ["", name, names[name]]),
+    use: [["line", "demand", "CPU"], ["line", "happened", "memory"], ["line dash", "soft", "thresholds"]],
     latency: [["line", "demand", "latency"]].concat(data.slo ? [["line dash", "bad", "SLO"]] : []),
     cost: [["line", "good", "autoscaled"]].concat(data.fixed.map((each, index) => ["line", index ? "removed" : "soft", `fixed at ${each.nodes}`])),
   };
@@ -58,12 +59,19 @@
     return chart;
   }
 
+  // At the scale of a day a node boots for less than a pixel: what is short is drawn at least three wide.
+  function widened(column, chart) {
+    const each = (chart.x(data.t[data.t.length - 1]) - chart.x(data.t[0])) / Math.max(1, data.t.length - 1);
+    const more = Math.max(0, Math.ceil(3 / Math.max(each, 0.01)) - 1);
+    return more > 12 ? column : column.map((_, i) => Math.max(...column.slice(Math.max(0, i - more), i + 1)));
+  }
+
   function drawWorkers() {
     const fixed = firstFixed ? firstFixed.nodes : 0;
     const most = Math.max(inView(sums), Math.min(fixed, inView(sums) * 2)) * 1.12 || 1;
     const chart = plot(document.getElementById("workers"), { height: 190, range, start: data.start, most, ticks: steps(most, 5, true) });
     let below = data.t.map(() => 0);
-    data.workers.forEach((column, index) => {
+    data.workers.map((column, index) => (index < 2 ? column : widened(column, chart))).forEach((column, index) => {
       const top = below.map((value, i) => value + column[i]);
       if (there[index]) node("path", { d: area(chart, data.t, top, below, range), fill: colour(data.layers[index]), "shape-rendering": "crispEdges" }, chart.layer);
       below = top;
@@ -71,6 +79,28 @@
     if (firstFixed && fixed <= most) dashed(chart, fixed, colour("soft"), `fixed ${fixed}`);
     if (data.min && data.min !== fixed) dashed(chart, data.min, colour("soft"), `min ${data.min}`);
     if (data.max <= most && data.max !== fixed) dashed(chart, data.max, colour("bad"), `max ${data.max}`);
+    return chart;
+  }
+
+  function drawPending() {
+    const most = Math.max(4, inView(data.waiting)) * 1.08;
+    const chart = plot(document.getElementById("pending"), { height: 90, range, start: data.start, most, ticks: steps(most, 3, true) });
+    node("path", { d: area(chart, data.t, data.waiting, null, range), fill: colour("shrink"), "fill-opacity": 0.3 }, chart.layer);
+    node("path", { d: path(chart, data.t, data.waiting, range, true), fill: "none", stroke: colour("shrink"), "stroke-width": 1.5 }, chart.layer);
+    return chart;
+  }
+
+  function drawUse() {
+    const chart = plot(document.getElementById("use"), { height: 150, range, start: data.start, most: 100, ticks: [0, 25, 50, 75, 100] });
+    const limits = data.thresholds;
+    dashed(chart, limits.cpuUp, colour("demand"), `${short(limits.cpuUp)} %`);
+    dashed(chart, limits.cpuDown, colour("demand"), `${short(limits.cpuDown)} %`);
+    dashed(chart, limits.memoryUp, colour("happened"));
+    dashed(chart, limits.memoryDown, colour("happened"), `${short(limits.memoryDown)} %`);
+    for (const [values, name] of [[data.memory, "happened"], [data.cpu, "demand"]]) {
+      const known = data.t.map((_, i) => i).filter((i) => values[i] !== null);
+      node("path", { d: path(chart, known.map((i) => data.t[i]), known.map((i) => values[i]), range, false), fill: "none", stroke: colour(name), "stroke-width": 1.5 }, chart.layer);
+    }
     return chart;
   }
 
@@ -137,7 +167,7 @@
   }
 
   function draw() {
-    charts = { lane: drawLane(), workers: drawWorkers(), cost: drawCost() };
+    charts = { lane: drawLane(), workers: drawWorkers(), pending: drawPending(), use: drawUse(), cost: drawCost() };
     if (served) Object.assign(charts, { load: drawLoad(), latency: drawLatency() });
     reset.hidden = range[0] === whole[0] && range[1] === whole[1];
     if (chosen !== null) guide(data.marks[chosen]);
@@ -188,6 +218,7 @@
         row(list, "Latency", `${short(data.latency[i])} ms${data.violated[i] ? " ✗" : ""}`);
       }
       if (data.cpu[i] !== null) row(list, "CPU", `${data.cpu[i]} %`);
+      if (data.memory[i] !== null) row(list, "Memory", `${data.memory[i]} %`);
       data.layers.forEach((name, index) => { if (data.workers[index][i]) row(list, names[name], data.workers[index][i]); });
       if (data.waiting[i]) row(list, "Pods waiting", data.waiting[i]);
       row(list, "Cost so far", `${data.usd[i].toFixed(2)} USD`);
@@ -222,7 +253,7 @@
   }
 
   let dragging = null;
-  for (const name of ["load", "workers", "latency", "cost"]) {
+  for (const name of ["load", "workers", "pending", "use", "latency", "cost"]) {
     const holder = document.getElementById(name);
     const time = (event) => {
       const chart = charts[name];

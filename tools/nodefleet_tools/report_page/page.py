@@ -25,6 +25,7 @@ def page(played: Played) -> str:
         limits=escape(limits),
         repeat=escape(f"nodefleet simulate --scenario {played.name} --seed {played.seed} --report report.html"),
         verdict=fragments.verdict(played),
+        summary=fragments.summary(played),
         cards=fragments.cards(played),
         comparison=fragments.comparison(played),
         decisions=fragments.decisions(played),

@@ -38,6 +38,7 @@ def series(played: Played) -> dict[str, Any]:
         "latency": [round(min(_LATENCY_LIMIT, max(frame.latency_ms for frame in group))) for group in groups],
         "violated": [int(any(frame.violated for frame in group)) for group in groups],
         "cpu": [None if frame.cpu is None else round(frame.cpu) for frame in last],
+        "memory": [None if frame.memory is None else round(frame.memory) for frame in last],
         "waiting": [max(frame.waiting for frame in group) for group in groups],
         "layers": [name for name, _, _ in LAYERS],
         "workers": [[count[name] for count in counts] for name, _, _ in LAYERS],
@@ -46,6 +47,7 @@ def series(played: Played) -> dict[str, Any]:
             {"nodes": each.nodes, "perHour": each.usd / hours if hours else 0.0, "room": each.room}
             for each in played.fixed
         ],
+        "thresholds": _thresholds(played),
         "slo": played.slo_ms,
         "min": sum(pool.limits.min for pool in played.policy.pools),
         "max": sum(pool.limits.max for pool in played.policy.pools),
@@ -58,6 +60,17 @@ def series(played: Played) -> dict[str, Any]:
             }
             for mark in played.marks
         ],
+    }
+
+
+def _thresholds(played: Played) -> dict[str, float]:
+    """Those of the first pool, whose utilisation is drawn."""
+    reactive = played.policy.pools[0].reactive
+    return {
+        "cpuUp": reactive.cpu.up,
+        "cpuDown": reactive.cpu.down,
+        "memoryUp": reactive.memory.up,
+        "memoryDown": reactive.memory.down,
     }
 
 

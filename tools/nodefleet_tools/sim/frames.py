@@ -4,9 +4,11 @@ from collections.abc import Collection, Sequence
 
 from nodefleet.model.inventory import InstanceState, Node
 from nodefleet.model.readings import Reading
+from nodefleet.ports import Eviction
+from nodefleet_tools.sim.budgets import ruling
 from nodefleet_tools.sim.load import Service
 from nodefleet_tools.sim.machines import Machine
-from nodefleet_tools.sim.played import Standing, WorkerSeen
+from nodefleet_tools.sim.played import DrainSeen, Standing, WorkerSeen
 from nodefleet_tools.sim.world import World
 
 _GONE = (InstanceState.TERMINATED, InstanceState.STOPPED)
@@ -49,6 +51,20 @@ def _standing(machine: Machine, node: Node | None) -> Standing:
     if node.cordoned and node.removal:
         return Standing.DRAINING
     return Standing.READY if node.ready else Standing.UNREADY
+
+
+def drains(world: World) -> tuple[DrainSeen, ...]:
+    """Nodes that are being drained, and the budget that each waits for."""
+    found = []
+    for node in world.kube.nodes.values():
+        if not node.removal:
+            continue
+        left = [pod for pod in world.kube.pods_on(node.name) if not (pod.is_daemon or pod.finished or pod.mirror)]
+        held = (ruling(pod, list(world.kube.budgets.values()), list(world.kube.pods.values())) for pod in left)
+        refused = (each.budget for each in held if each.answer.result is Eviction.REFUSED)
+        budget = next((each.name for each in refused if each is not None), "")
+        found.append(DrainSeen(node=node.name, left=len(left), budget=budget))
+    return tuple(found)
 
 
 def room(world: World, services: Sequence[Service]) -> float | None:

@@ -31,6 +31,15 @@ class WorkerSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DrainSeen:
+    """A node that is being drained."""
+
+    node: str
+    left: int  # pods that still have to move
+    budget: str = ""  # the PodDisruptionBudget that holds one of them back now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """One moment."""
 
@@ -47,6 +56,7 @@ class Frame:
     waiting: int  # pods that fit nowhere
     workers: tuple[WorkerSeen, ...]
     usd: float  # so far
+    drains: tuple[DrainSeen, ...] = ()
 
     @property
     def ready(self) -> int:
@@ -119,6 +129,7 @@ class Fixed:
     usd: float
     violation_minutes: float
     room: float | None = None  # requests per second that it could serve
+    spot_usd: float | None = None  # the same nodes on Spot, were none of them ever interrupted
 
     def saved_percent(self, usd: float) -> float:
         return 100 * (self.usd - usd) / self.usd if self.usd else 0.0

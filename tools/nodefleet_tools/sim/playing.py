@@ -165,7 +165,9 @@ def _fixed(scenario: Scenario, traces: Mapping[str, Points] | None, nodes: int, 
     _advance(scene.world, scenario.ends, lambda done: tell(f"a fixed fleet of {nodes}", done))
     found = figures(recorder)
     room = recorder.frames[-1].room if recorder.frames else None
-    return Fixed(nodes=nodes, usd=found.usd, violation_minutes=found.violation_minutes, room=room)
+    price = scene.world.shop.types[scenario.cluster.type].spot_usd
+    spot = None if price is None else nodes * price * (scenario.ends - scenario.starts).total_seconds() / 3600
+    return Fixed(nodes=nodes, usd=found.usd, violation_minutes=found.violation_minutes, room=room, spot_usd=spot)
 
 
 def _history(

@@ -137,6 +137,7 @@ class Recorder:
             pods=sum(pod.ready for pod in world.kube.pods.values()),
             waiting=len(self._waiting),
             workers=frames.workers(world, self.ready_at),
+            drains=frames.drains(world),
             usd=sum(usd(machine, world.start, now) for machine in world.ec2.machines.values()),
         )
 

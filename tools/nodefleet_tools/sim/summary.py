@@ -41,6 +41,48 @@ def saving(played: Played, fixed: Fixed) -> Saving:
     )
 
 
+def sentences(played: Played) -> tuple[str, ...]:
+    """What came of it, in three plain sentences: size and service, waiting, cost."""
+    return tuple(filter(None, (_size(played), _waits(played), _cost(played))))
+
+
+def _size(played: Played) -> str:
+    figures = played.figures
+    nodes = f"The fleet had between {figures.fewest_nodes} and {figures.most_nodes} nodes"
+    ups, downs = (
+        pluralize(figures.grows, "scale-up", "scale-ups"),
+        pluralize(figures.shrinks, "scale-down", "scale-downs"),
+    )
+    steps = f"by {ups} and {downs}"
+    if played.slo_ms is None:
+        return f"{nodes}, {steps}."
+    fixed = "".join(f" ({each.violation_minutes:.1f} min on {each.nodes} fixed nodes)" for each in played.fixed[:1])
+    return f"{nodes}, {steps}, and the SLO was violated for {figures.violation_minutes:.1f} min{fixed}."
+
+
+def _waits(played: Played) -> str:
+    figures = played.figures
+    said = [f"A pod waited for a node for {seconds(figures.longest_pod_wait_seconds)} at most"]
+    if figures.decision_to_ready_seconds is not None:
+        said.append(
+            f"new capacity was ready {seconds(figures.decision_to_ready_seconds)} after its decision at the latest"
+        )
+    if figures.healed_seconds is not None:
+        said.append(f"interrupted nodes were replaced within {seconds(figures.healed_seconds)}")
+    return f"{'; '.join(said)}."
+
+
+def _cost(played: Played) -> str:
+    said = f"The workers cost {money(played.figures.usd)}"
+    for fixed in played.fixed[:1]:
+        percent = fixed.saved_percent(played.figures.usd)
+        less = "less" if percent >= 0 else "more"
+        said += f", {abs(percent):.0f} % {less} than {fixed.nodes} fixed On-Demand nodes ({money(fixed.usd)})"
+        if fixed.spot_usd is not None:
+            said += f"; as many on Spot, never interrupted, would have cost {money(fixed.spot_usd)}"
+    return f"{said}."
+
+
 def facts(played: Played) -> list[Fact]:
     """The figures that an operator asks for first."""
     figures = played.figures
