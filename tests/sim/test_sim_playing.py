@@ -30,7 +30,8 @@ def test_a_calm_half_hour_costs_what_its_workers_cost(tmp_path):
     calm = played(tmp_path, compare=[3])
     assert calm.figures.node_hours == pytest.approx(1.5)
     assert calm.figures.usd == pytest.approx(0.5 * (0.0208 + 2 * 0.0063))
-    assert calm.fixed == (Fixed(nodes=3, usd=pytest.approx(0.5 * 3 * 0.0208), violation_minutes=0.0, room=300.0),)
+    on_demand, spot = (pytest.approx(0.5 * 3 * price) for price in (0.0208, 0.0063))
+    assert calm.fixed == (Fixed(nodes=3, usd=on_demand, violation_minutes=0.0, room=300.0, spot_usd=spot),)
     assert (calm.figures.grows, calm.figures.shrinks, calm.figures.launched) == (0, 0, 0)
     assert calm.figures.violation_minutes == 0
     assert not calm.broken
