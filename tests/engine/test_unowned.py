@@ -15,7 +15,7 @@ from nodefleet.model.state import Backoff, Memory, PoolMemory
 from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.pool import Limits, Pool
 from support.builders import NOON, after, instance, look, node, only, pod
-from support.decisions import KNOWN, POLICY, with_pool
+from support.decisions import KNOWN, POLICY, opened, with_pool
 from support.wording import assert_wording
 
 LATER = NOON + timedelta(hours=1)
@@ -100,6 +100,24 @@ def test_more_than_fleet_max_leave_where_the_most_are_above_min(most, first, sec
         for pool in decide(replace(seen, readings={}), KNOWN, two_pools(most)).pools
     ]
     assert [min(5, bounds[0]), min(3, bounds[1])] == [first, second]
+
+
+@pytest.mark.parametrize(("most", "first"), [(7, 5), (6, 4), (5, 3), (3, 1)])
+def test_a_pool_gives_up_what_another_one_lacks_to_its_min(most, first):
+    """The second pool has none of its two, and would find no room for them for ever."""
+    seen = replace(look(5), targets=tuple(replace(look(1).targets[0], pool=name) for name in ("default", "b")))
+    default, second = decide(seen, KNOWN, two_pools(most)).pools
+    ceilings = [bound.nodes for bound in default.bounds if bound.source in ("max", "fleet-max")]
+    assert min(5, *ceilings) == first
+    assert second.target == min(2, max(0, most - 5))
+
+
+def test_a_failed_instance_is_not_kept_in_the_last_room_below_fleet_max():
+    failed = instance(7, failed=True, launched_at=after(-900))
+    seen, before = look(2, instances=[failed]), PoolMemory(suspects={"instance i-007": after(-200)})
+    policy = replace(with_pool(limits=Limits(min=3, max=9)), fleet=FleetLimits(max=3))
+    decision = decide(seen, Memory(pools={"default": before}), policy)
+    assert [each.target for each in opened(decision, Cleanup)] == ["i-007"]
 
 
 # ── adopt ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -791,6 +791,16 @@ def test_a_cordon_that_nobody_can_take_off_does_not_keep_the_removal_open(operat
     assert closed(progress).outcome is Outcome.FAILED
 
 
+def test_the_end_of_a_silence_is_stored_before_an_uncordon_that_may_fail_for_ever():
+    """Otherwise the silence would go on in the table, and the clock of the attempts would stand still."""
+    tried = removal(SICK, **SEEN, readmitting_since=after(1400), silent_since=after(1410))
+    progress = advance(tried, look(1500, RUNNING, [cordoned(ready=True)], [pod()]), POLICY)
+    first, uncordon, *_ = progress.steps
+    assert uncordon == Uncordon("w1", "r1")
+    silent = timedelta(seconds=90)
+    assert first == Save(replace(tried, readmitting_since=after(1490), silent_since=None, silent=silent))
+
+
 def test_when_it_leaves_after_all_an_earlier_attempt_to_let_it_in_is_forgotten():
     tried = removal(SICK, **SEEN, readmitting_since=after(10))
     progress = advance(tried, on_its_way(SICK, 20, [pod()]), POLICY)

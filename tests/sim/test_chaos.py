@@ -232,6 +232,23 @@ def test_people_clear_away_only_what_they_were_told_of():
     assert machine.live
 
 
+@pytest.mark.parametrize(("removed", "broken"), [(0, [Rule.RESTLESS]), (1, [])])
+def test_only_a_fleet_that_becomes_smaller_may_be_without_rest_for_long(removed, broken):
+    here = at_rest(seed=2)
+    for _ in range(4):
+        here.invocations.tick()
+        here.world.advance(120)
+    rest = Rest(here)
+    here.world.person.cordon(here.world.ready_nodes("default")[0].name)
+    here.world.advance(2000)
+    for machine in here.world.ec2.live_workers()[:removed]:
+        here.world.ec2.end(machine)
+    assert not rest.reached()
+    here.world.advance(600)
+    rest.not_reached()
+    assert [each.rule for each in here.world.violations if each.rule is Rule.RESTLESS][:1] == broken
+
+
 def test_a_pool_that_stays_below_min_is_noticed_when_its_time_is_over():
     here = at_rest(seed=2)
     rest = Rest(here)

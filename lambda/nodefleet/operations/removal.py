@@ -96,7 +96,15 @@ def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: 
         return waiting
     if view is None or pods is None or (unseen and removal.why is not RemovalReason.INTERRUPTED):
         return waiting
-    leaving = DrainingNode.of(noted, seen, view, pods, policy)
+    progress = _advance_node(removal, DrainingNode.of(noted, seen, view, pods, policy), fleet)
+    silence_ended = removal.silent_since is not None and noted.silent_since is None
+    if silence_ended and progress.steps and not isinstance(progress.steps[0], Save | Close):
+        # Stored before a step that may fail for ever: its clock would stand still until that step succeeds.
+        return replace(progress, steps=(Save(noted), *progress.steps))
+    return progress
+
+
+def _advance_node(removal: Removal, leaving: DrainingNode, fleet: Sequence[Worker]) -> Progress:
     match removal.why:
         case RemovalReason.VOLUNTARY:
             return _advance_voluntary(removal, leaving, fleet)

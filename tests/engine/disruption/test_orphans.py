@@ -77,6 +77,15 @@ def test_no_failure_is_kept_in_the_room_that_min_needs(least, left):
     assert len(find_orphans(fleet(seen), Pool(limits=Limits(min=least, max=10)))) == left
 
 
+@pytest.mark.parametrize(("most", "left"), [(None, 0), (7, 0), (6, 0), (5, 1), (3, 1)])
+def test_nor_in_the_room_that_fleet_max_leaves_for_min(most, left):
+    seen = look(4, instances=[instance(7, failed=True)])
+    pool = Pool(limits=Limits(min=5, max=10))
+    assert len(find_orphans(fleet(seen), pool, most)) == left
+    since = track_first_seen(fleet(seen), pool, {"instance i-007": after(-900)}, NOON, most)
+    assert len(plan_cleanups(fleet(seen), pool, since, seen, most)) == left
+
+
 def test_an_open_cleanup_is_not_opened_again():
     seen = look(5, nodes=[dead(8)], operations=(cleanup(target="w008", debris=OrphanKind.NODE),))
     assert cleaned(seen, {"node i-008": after(-900)}) == []

@@ -41,10 +41,11 @@ class Orphan:
         return instance is not None and instance.state is InstanceState.TERMINATED
 
 
-def find_orphans(workers: Sequence[Worker], pool: Pool) -> list[Orphan]:
+def find_orphans(workers: Sequence[Worker], pool: Pool, most: int | None = None) -> list[Orphan]:
     """Nodes without an instance, and instances that failed to join and are not kept for an operator.
 
-    None is kept that takes the room of a worker that min needs: both count against max.
+    None is kept that takes the room of a worker that min needs: both count against max, and against `most`, which is
+    what fleet.max leaves the pool.
     """
     orphans = [Orphan(worker, OrphanKind.NODE) for worker in workers if worker.phase is Phase.ORPHANED]
     alone = [worker for worker in workers if is_alone(worker)]
@@ -53,7 +54,8 @@ def find_orphans(workers: Sequence[Worker], pool: Pool) -> list[Orphan]:
         for worker in workers
         if worker.phase is Phase.JOIN_FAILED and worker.instance and worker not in alone
     ]
-    kept = min(pool.health.keep_failed, pool.limits.max - pool.limits.min)
+    room = (pool.limits.max if most is None else most) - pool.limits.min
+    kept = max(0, min(pool.health.keep_failed, room))
     oldest = sorted(failed)[: max(0, len(failed) - kept)]
     return orphans + [Orphan(worker, OrphanKind.INSTANCE) for worker in (*alone, *(each[2] for each in oldest))]
 
@@ -80,10 +82,10 @@ def _limit(worker: Worker, pool: Pool) -> timedelta:
 
 
 def track_first_seen(
-    workers: Sequence[Worker], pool: Pool, before: Mapping[str, datetime], now: datetime
+    workers: Sequence[Worker], pool: Pool, before: Mapping[str, datetime], now: datetime, most: int | None = None
 ) -> dict[str, datetime]:
     """What seems orphaned, by suspicion, and since when that can be believed."""
-    left = find_orphans(workers, pool)
+    left = find_orphans(workers, pool, most)
     much = _is_much(left, workers, pool)
     believed = (each for each in left if each.is_certain or not much)
     return dict.fromkeys((each.suspicion for each in left), now) | {
@@ -92,11 +94,11 @@ def track_first_seen(
 
 
 def plan_cleanups(
-    workers: Sequence[Worker], pool: Pool, since: Mapping[str, datetime], seen: Observation
+    workers: Sequence[Worker], pool: Pool, since: Mapping[str, datetime], seen: Observation, most: int | None = None
 ) -> list[Step]:
     """Open cleanups for what two observations agree on, by the suspects of this iteration. Much at once may be a list
     with a gap, and is for an operator to look at."""
-    left = find_orphans(workers, pool)
+    left = find_orphans(workers, pool, most)
     told: list[Step] = [
         _of_alone(each.worker, pool, since[each.suspicion])
         for each in left

@@ -54,10 +54,11 @@ def within_fleet(ctx: PoolContext, others: Sequence[PoolContext], room: int, sur
 
 
 def fleet_surplus(cases: Sequence[PoolContext], most: int) -> Mapping[str, int]:
-    """How many workers of each pool are too many for fleet.max: of those pools that have the most above min."""
+    """How many workers of each pool are too many for fleet.max, in the pools that have the most above min. The workers
+    that other pools lack to min count as if they were there: they would never find room otherwise."""
     spare = Counter({each.pool.name: each.count.occupied - each.pool.limits.min for each in cases})
     surplus: Counter[str] = Counter()
-    for _ in range(sum(each.count.occupied for each in cases) - most):
+    for _ in range(sum(max(each.count.occupied, each.pool.limits.min) for each in cases) - most):
         pool, above = max(spare.items(), key=lambda item: item[1])
         if above <= 0:
             break

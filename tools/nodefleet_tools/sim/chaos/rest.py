@@ -95,7 +95,8 @@ class Rest:
         self._world = stage.world
         self._since = stage.world.now
         self._restful = 0
-        self._last = stage.world.now  # when it was last at rest
+        self._last = stage.world.now  # when it was last at rest, or smaller than ever before
+        self._fewest = len(stage.world.ec2.live_workers())
         self._below: set[str] = {pool.name for pool in stage.world.policy.pools}  # pools that have not had min yet
 
     def reached(self) -> bool:
@@ -103,7 +104,10 @@ class Rest:
         if self._world.now - self._since >= _PERSON_COMES:
             self._person_helps()
         self._restful = 0 if self._unrest() else self._restful + 1
-        self._last = self._world.now if self._restful else self._last
+        workers = len(self._world.ec2.live_workers())
+        # A large fleet that may have few workers now gives them back one by one: longer than anything else takes.
+        self._last = self._world.now if self._restful or workers < self._fewest else self._last
+        self._fewest = min(self._fewest, workers)
         if self._restful < _RESTFUL_TICKS or self._world.liveness.awaited:
             return False
         self._table()
@@ -111,7 +115,7 @@ class Rest:
         return True
 
     def not_reached(self) -> None:
-        """What is stuck is a violation. Scaling to and fro is none, only a waste: it is counted."""
+        """What is stuck is a violation. Flapping is none, only a waste: it is counted, like shrinking that goes on."""
         if self._world.now - self._last < _STUCK_FOR:
             self._stage.figures["to and fro"] += 1
             return
