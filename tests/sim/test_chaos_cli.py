@@ -44,26 +44,26 @@ def test_one_seed_can_be_watched():
 def undone(tmp_path_factory):
     """A violation that was kept: what was printed, and the file. Finding the least that it takes is long."""
     path = tmp_path_factory.mktemp("kept") / "cordon.json"
-    with PLANTED["human cordon undone"]():
+    with PLANTED["operator cordon undone"]():
         return called("--seed", "1", "--save", str(path), "--about", "A cordon was undone."), path
 
 
 def test_a_violation_is_told_with_the_least_that_it_takes_and_how_to_see_it_again(undone):
     done, _ = undone
     assert done.exit_code == 1
-    assert "Seed 1: a person overruled" in done.output
+    assert "Seed 1: an operator overruled" in done.output
     assert "It takes no more than 1 incident" in done.output
-    assert "a person: cordon worker-" in done.output
-    assert "VIOLATION a person overruled" in done.output
+    assert "an operator: cordon worker-" in done.output
+    assert "VIOLATION an operator overruled" in done.output
     assert "Play it again: nodefleet chaos --seed 1 --trace" in done.output
 
 
 def test_a_plan_is_kept_with_the_least_that_it_takes_and_played_again(undone):
     _, path = undone
-    with PLANTED["human cordon undone"]():
+    with PLANTED["operator cordon undone"]():
         again = called("--plan", str(path))
     assert again.exit_code == 1
-    assert "Seed 1: a person overruled" in again.output
+    assert "Seed 1: an operator overruled" in again.output
     assert about(path.read_text(encoding="utf-8")) == "A cordon was undone."
     assert len(plan_from(path.read_text(encoding="utf-8")).incidents) == 1
     assert called("--plan", str(path)).exit_code == 0

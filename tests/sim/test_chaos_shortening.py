@@ -15,7 +15,7 @@ from nodefleet_tools.sim.world import NOON
 
 @pytest.fixture(scope="module")
 def short():
-    with PLANTED["human cordon undone"]():
+    with PLANTED["operator cordon undone"]():
         shortening = Shortening(play(Plan.of(1)))
         shortening.shorten()
     return shortening
@@ -28,7 +28,7 @@ def test_what_does_not_matter_is_left_out(short):
 
 
 def test_what_is_left_goes_wrong_in_the_same_way(short):
-    with PLANTED["human cordon undone"]():
+    with PLANTED["operator cordon undone"]():
         assert play(short.plan).first.rule is Rule.PERSON
     assert play(short.plan).violations == ()
 

@@ -267,7 +267,7 @@ PLANTED: Mapping[str, Planted] = {
     "release without owner": _release_without_owner,
     "missing read as zero": _missing_is_zero,
     "interrupted node counted": _interrupted_counts,
-    "human cordon undone": _cordons_are_all_ours,
+    "operator cordon undone": _cordons_are_all_ours,
     "capacity bought for named pods": _capacity_for_named_pods,
     "alerts told apart by their text": _alerts_by_text,
     "unhealthy nodes kept": _unhealthy_kept,

@@ -128,7 +128,7 @@ class Rest:
         world, policy = self._world, self._world.policy
         for pool in policy.pools:
             ready = len(world.ready_nodes(pool.name))
-            if ready >= pool.limits.min:
+            if ready >= pool.limits.min or self._filled_by_others(pool):
                 self._below.discard(pool.name)
             bound = restored_within(policy, pool)
             if self._needs_person():
@@ -153,9 +153,24 @@ class Rest:
         found += [
             f"pool {pool.name} has {len(world.ready_nodes(pool.name))} of {pool.limits.min}"
             for pool in world.policy.pools
-            if len(world.ready_nodes(pool.name)) < pool.limits.min
+            if len(world.ready_nodes(pool.name)) < pool.limits.min and not self._filled_by_others(pool)
         ]
         return found
+
+    def _filled_by_others(self, pool: Pool) -> bool:
+        """fleet.max is reached, and every worker that another pool has above its min holds pods that may have no other
+        place: none of them gives way, and at-max says so."""
+        world = self._world
+        if world.policy.fleet.max is None or world.conditions.below_max(pool.name):
+            return False
+        above = [
+            node
+            for other in world.policy.pools
+            if other.name != pool.name and world.conditions.workers(other.name) > other.limits.min
+            for node in world.kube.nodes.values()
+            if node.pool == other.name
+        ]
+        return bool(above) and all(any(pod.movable for pod in world.kube.pods_on(node.name)) for node in above)
 
     def _unjoined(self) -> list[Machine]:
         """Machines without a node, beyond those that are kept for a person to look at."""
