@@ -31,7 +31,7 @@ def command_of(words: list[str], commands=main.COMMANDS):
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_and_options_exist(page):
     for line in lines((ROOT / page).read_text()):
-        words = [word for word in shlex.split(line.replace("…", ""))]
+        words = shlex.split(line.replace("…", ""))
         command = command_of(words)
         if isinstance(command.target, tuple):
             continue

@@ -18,7 +18,6 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.node_story import as_plain, known_nodes, show_story, story_of
 from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
 from nodefleet_tools.cli.people import span
-from nodefleet_tools.cli.pod_story import explain_pod
 from nodefleet_tools.cli.show_record import page_console, show_record, show_table
 
 LOOKS_BACK = timedelta(hours=2)  # for a node, unless --since says otherwise
@@ -101,6 +100,8 @@ def _explain_node(connection: Connection, node: str, back: timedelta, *, as_json
     records = list(decisions(connection.history, oldest=now - back)) or list(connection.history.decisions(1))
     story = story_of(node, records, connection.store.state(), connection.history.events(now - back, now))
     if story.is_empty:
+        from nodefleet_tools.cli.pod_story import explain_pod  # noqa: PLC0415  # loads the engine
+
         if explain_pod(connection, node, as_json=as_json):
             return
         _unknown(node, records)
