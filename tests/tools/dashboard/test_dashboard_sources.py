@@ -63,6 +63,19 @@ def test_it_can_stand_still_and_be_steered_meanwhile(demo):
     assert demo.decisions(Filter(action="grow"))["rows"]
 
 
+def test_a_node_is_protected_and_no_more(demo):
+    number, found = update(demo)
+    name = found["snapshot"]["nodes"][0]["name"]
+    for on in (True, False):
+        demo.command({"kind": "protect", "node": name, "on": on}, "ann")
+        number, found = update(demo, number)
+        number, found = update(demo, number)
+        (node,) = [each for each in found["snapshot"]["nodes"] if each["name"] == name]
+        assert node["protected"] is on
+    with pytest.raises(InputError, match="no node"):
+        demo.command({"kind": "protect", "node": "unknown", "on": True}, "ann")
+
+
 def test_it_can_be_skipped_and_it_ends(demo):
     update(demo)
     assert "minutes" in demo.command({"kind": "skip", "minutes": 60}, "ann")

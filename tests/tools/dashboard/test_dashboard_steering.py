@@ -155,6 +155,7 @@ def test_every_command_of_the_page_is_known():
         "cancel-scale",
         "recycle",
         "drain",
+        "protect",
         "policy",
         "dry-run",
         "rollback",

@@ -7,12 +7,14 @@ world only while the lock is free, so they see it between two events, as a real 
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from nodefleet.adapters.redaction import Redactor
 from nodefleet.errors import NodeFleetError, UnavailableError
+from nodefleet.model.inventory import Node
 from nodefleet.settings import Settings
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.surroundings import InputError
@@ -202,6 +204,22 @@ class DemoSource(ConnectedSource):
 # ── ports into the world ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+class _Kubectl:
+    """The API server, as far as an operator reaches it past the loop's ports."""
+
+    def __init__(self, world: World) -> None:
+        self._kube = world.kube
+
+    def node(self, name: str) -> Node | None:
+        return self._kube.nodes.get(name)
+
+    def annotate(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        node = self._kube.nodes[name]
+        merged = {**node.annotations, **annotations}
+        kept = {key: value for key, value in merged.items() if value is not None}
+        self._kube.put_node(replace(node, annotations=kept))
+
+
 class _Gate:
     """Parts that the scenario takes away do not answer the page either. Nothing here moves the world's clock."""
 
@@ -233,5 +251,6 @@ def connection_to(world: World) -> Connection:
         gauges=SimGauges(world.prometheus, lambda: world.faults.away.get("gauges", ""), run),
         archive=hooked(world.archive, "archive", run, gate),
         policies=world.policies,
+        kubernetes=lambda: _Kubectl(world),
     )
     return made

@@ -15,12 +15,12 @@ from nodefleet.model.alerts import CATALOGUE, Severity
 from nodefleet.model.decision import DecisionRecord, KeptNode
 from nodefleet.model.events import Event
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import InstanceType
+from nodefleet.model.inventory import InstanceType, Node
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading, Sample
 from nodefleet.model.serialization import kind_of
 from nodefleet.model.snapshot import Adopt, ClusterView, Command, Drain, Observation, Pause, Recycle, Scale
-from nodefleet.model.workload import Pod
+from nodefleet.model.workload import SCALE_DOWN_DISABLED, Pod
 from nodefleet.operations.draining import DrainingNode
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
@@ -213,10 +213,16 @@ def _node(
         "requested_cpu": _share(sum(pod.requests.cpu for pod in own), node.allocatable.cpu if node else 0),
         "requested_memory": _share(sum(pod.requests.memory for pod in own), node.allocatable.memory if node else 0),
         "usd": price_of(instance.type, instance.market, catalog) if instance else None,
+        "protected": is_protected(node) if node else False,
         "cordoned_by_operator": worker.held_by_person,
         "why": _why(worker, stay),
         "why_code": stay.reason.value if stay else "",
     }
+
+
+def is_protected(node: Node) -> bool:
+    """An annotation keeps it from being removed, ours or another autoscaler's."""
+    return any(node.annotations.get(name) == "true" for name in SCALE_DOWN_DISABLED)
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -16,6 +16,7 @@ from nodefleet.model.decision import PolicyVersion
 from nodefleet.model.inventory import Instance, InstanceState
 from nodefleet.model.serialization import ValidationError, ValidationIssue, nearest
 from nodefleet.model.snapshot import Drain, Pause, Recycle, Scale
+from nodefleet.model.workload import SCALE_DOWN_DISABLED
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.loading import digest_of, load
 from nodefleet.policy.pool import Pool
@@ -112,6 +113,16 @@ def _drain(connection: Connection, given: Fields, by: str) -> str:
     text = f"{by} asked for {worker.id} to be drained and removed{_because(order.reason)}."
     connection.store.order(order, event(connection, AlertKind.HANDED_OVER, text))
     return f"{worker.id} is drained and removed."
+
+
+def _protect(connection: Connection, given: Fields, by: str) -> str:  # noqa: ARG001  # the annotation names nobody
+    """As `nodefleet protect`: an annotation, with the operator's own Kubernetes credentials."""
+    name, wanted = _text(given, "node"), bool(given.get("on"))
+    kubernetes, annotation = connection.kubernetes(), SCALE_DOWN_DISABLED[0]
+    if kubernetes.node(name) is None:
+        raise InputError(f"there is no node {name}")
+    kubernetes.annotate(name, {annotation: "true" if wanted else None})
+    return f"{name} is protected ({annotation}=true)." if wanted else f"{name} is protected no more."
 
 
 # ── the policy ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,6 +233,7 @@ COMMANDS: Mapping[str, Callable[[Connection, Fields, str], str]] = {
     "cancel-scale": _cancel_scale,
     "recycle": _recycle,
     "drain": _drain,
+    "protect": _protect,
     "policy": _apply,
     "dry-run": _dry_run,
     "rollback": _roll_back,

@@ -134,7 +134,7 @@ function details(node, seen) {
   const operation = seen.operations.find((each) => each.subject === node.name || each.subject === node.id);
   const rows = [
     ["Phase", el("span", { class: "pill", data: { phase: node.phase } }, node.phase)],
-    ["Why", node.why || "–"],
+    ["Why", `${node.why || "–"}${node.protected ? " (protected by an annotation)" : ""}`],
     ["Instance", node.id],
     ["Pool", node.pool], ["Zone", node.zone], ["Market", MARKETS[node.market]], ["Type", node.type || "–"],
     ["Age", node.since ? span(seen.at - node.since) : "–"],
@@ -149,9 +149,9 @@ function details(node, seen) {
 
 function actions(node) {
   const reason = el("input", { type: "text", id: "node-reason", placeholder: "why, for the others" });
-  const send = async (kind) => {
+  const send = async (kind, more = {}) => {
     try {
-      const answer = await post("commands", { kind, instance: node.id, reason: reason.value });
+      const answer = await post("commands", { kind, instance: node.id, reason: reason.value, ...more });
       toast(answer.message);
       document.getElementById("drawer").close();
     } catch (error) {
@@ -162,8 +162,9 @@ function actions(node) {
     el("label", { for: "node-reason" }, "Reason"), reason,
     el("div", { class: "row" },
       el("button", { type: "button", onclick: () => send("recycle") }, "Recycle"),
+      el("button", { type: "button", class: "ghost", onclick: () => send("protect", { node: node.name, on: !node.protected }) }, node.protected ? "Protect no more" : "Protect"),
       el("button", { type: "button", class: "ghost", onclick: () => send("drain") }, "Drain (no pool owns it)")),
-    el("p", { class: "note" }, "Recycle launches a new worker first, then drains this one by every PodDisruptionBudget."));
+    el("p", { class: "note" }, "Recycle launches a new worker first, then drains this one by every PodDisruptionBudget. Protect keeps it from scale-down, rotation and recycling."));
 }
 
 // ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────────
