@@ -8,10 +8,10 @@ from nodefleet.model.serialization import ValidationError, ValidationIssue
 from nodefleet_infra import artefacts
 from nodefleet_infra.artefacts import Artefacts
 from nodefleet_infra.config import Stack
-from nodefleet_infra.facts import Place
+from nodefleet_infra.interfaces import Place
 from nodefleet_infra.program import declare
+from nodefleet_infra.raw_config import WEBHOOK, read_raw_config
 from nodefleet_infra.stack import stack_from
-from nodefleet_infra.written import WEBHOOK, written
 
 
 def checked(region: str) -> tuple[Stack, Artefacts]:
@@ -19,7 +19,7 @@ def checked(region: str) -> tuple[Stack, Artefacts]:
     project, problems = pulumi.get_project(), list[ValidationIssue]()
     stack = built = None
     try:
-        stack = stack_from(project, pulumi.get_stack(), region, written(project))
+        stack = stack_from(project, pulumi.get_stack(), region, read_raw_config(project))
     except ValidationError as refused:
         problems += refused.problems
     try:

@@ -1,17 +1,20 @@
-"""The deployment: what `pulumi up` makes. `program` puts the parts together.
+"""The deployment: the resources of `pulumi up`. `program` puts the components together.
 
-written, stack, checks        what stands in Pulumi.<stack>.yaml, checked as a whole before anything is declared
-config                        what may stand there, with defaults and reasons; machine_types: which types EC2 has
+raw_config, stack, checks     the configuration of Pulumi.<stack>.yaml, validated as a whole before anything is declared
+config                        its keys, with defaults and reasons; instance_types: the types that EC2 has
 names                         every name and tag, derived from project and stack
-facts, arns                   what one part tells another, and what IAM needs to know of all of them
-network                       a VPC (vpc, addresses), who may talk to whom (groups), how AWS is reached (endpoints, …)
+interfaces, arns, role_arns   what the components need of each other, and the ARNs that IAM statements are made of
+sources                       the services that a policy's readings come from
+network                       a VPC (vpc, addresses), security_groups, the endpoints of AWS (endpoints, …), ingress
 state, records                the table, the buckets, the secrets; the stack's own records in the table
 messaging                     topics and dead-letter queues
-iam, iam_ec2, statements      what each role may do
+iam, iam_ec2, statements      the statements of each role; volumes and disk_keys: those of EBS and KMS
 master, workers, instances    the K3s server, the launch template of each pool; userdata, manifests, k3s: what they run
-functions, autoscaler         the four functions, as data and as resources; artefacts: what `make layers` built
-schedules                     who starts them, and when
-alarms, monitoring            what is watched, dashboards
-watched_readings              … of a policy's own readings: by CloudWatch (reading_alarms) or Prometheus (reading_rules)
+functions, autoscaler         the four functions, as data and as resources; artefacts: the archives of `make layers`
+schedules                     schedules and event rules
+alarms, monitoring            alarms as data, alarms and dashboards as resources
+watched_readings              alarms on a policy's own readings: reading_alarms (CloudWatch), reading_rules (Prometheus)
+budget, bill, own_prices      an AWS Budget; the bill of docs/deploy.md
+runbook, digests              docs/runbook.md; the registries' digests of the pinned images
 teardown, service_roles       what must happen before the network can go; roles of AWS itself
 """

@@ -15,8 +15,8 @@ from nodefleet.model.actions import ActionKind
 from nodefleet.model.names import Metric
 from nodefleet.notifications.alarm_catalog import MEANINGS, REMINDER
 from nodefleet_infra.config import Cluster, ScheduleConfig
-from nodefleet_infra.facts import Text
 from nodefleet_infra.functions import FUNCTIONS, INTERRUPTION, RECONCILE, Function
+from nodefleet_infra.interfaces import Text
 from nodefleet_infra.messaging import QUEUES
 from nodefleet_infra.names import Names
 from nodefleet_infra.reading_rules import CPU_HIGH, MEMORY_HIGH

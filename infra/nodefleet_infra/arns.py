@@ -10,8 +10,8 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import CloudWatch, Sqs
 from nodefleet_infra.autoscaler import QUEUE_OF, log_group
 from nodefleet_infra.config import Cluster
-from nodefleet_infra.facts import ClusterArns, Facts, NetworkFacts, Place, StateFacts, Text, WorkersFacts
 from nodefleet_infra.functions import FUNCTIONS
+from nodefleet_infra.interfaces import ClusterArns, Facts, NetworkFacts, Place, StateFacts, Text, WorkersFacts
 from nodefleet_infra.names import Names
 from nodefleet_infra.sources import source_secrets
 

@@ -13,8 +13,8 @@ from nodefleet.model.names import Metric
 from nodefleet_infra import iam
 from nodefleet_infra.artefacts import Artefacts
 from nodefleet_infra.config import AutoscalerConfig
-from nodefleet_infra.facts import Facts, NetworkFacts, Place, StateFacts, Text
 from nodefleet_infra.functions import ARCHITECTURE, FUNCTIONS, LIVE, NOTIFY, RUNTIME, Function
+from nodefleet_infra.interfaces import Facts, NetworkFacts, Place, StateFacts, Text
 from nodefleet_infra.messaging import CRITICAL, FAILED_MESSAGES, FAILED_RUNS, UNDELIVERED, WARNING
 from nodefleet_infra.names import Names
 from nodefleet_infra.statements import document, trust
@@ -171,7 +171,7 @@ class Autoscaler(pulumi.ComponentResource):
     # ── what calls them ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _listen_to_stream(self) -> None:
-        """New event records only: everything else in the table is nobody's news."""
+        """New event records only: no other record of the table is a notification."""
         new_event = {"eventName": ["INSERT"], "dynamodb": {"Keys": {SORT: {"S": [{"prefix": EVENTS}]}}}}
         aws.lambda_.EventSourceMapping(
             "notify-stream",

@@ -82,7 +82,7 @@ def _machines(stack: Stack, prices: ListPrices) -> Iterator[Item]:
         yield Item(what=f"workers Spot, {kind}, hours", many=SPOT * HOURS, each=round(SPOT_SHARE * hour, 5))
         yield Item(what="their public IPv4 addresses, hours", many=workers * HOURS, each=prices.address)
         yield Item(what="their disks, GB gp3", many=workers * pool.disk_gb, each=prices.disk)
-        if cluster.ingress:  # beside what goes through it, which nobody knows
+        if cluster.ingress:  # without its traffic, which is not known
             yield Item(what="load balancer, hours", many=HOURS, each=prices.balancer)
             if not cluster.ingress.internal:
                 yield Item(what="its public IPv4 address, hours", many=HOURS, each=prices.address)

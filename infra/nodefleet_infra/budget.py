@@ -21,7 +21,7 @@ class Budget(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("node-fleet:accounts:Budget", name, None, opts)
-        # A tag counts only after somebody has activated it as a cost allocation tag of the account (docs/deploy.md).
+        # A tag counts only after an operator has activated it as a cost allocation tag of the account (docs/deploy.md).
         only_ours = [aws.budgets.BudgetCostFilterArgs(name="TagKeyValue", values=[f"user:Stack${names.stack}"])]
         aws.budgets.Budget(
             name,

@@ -1,4 +1,4 @@
-"""What makes a configuration impossible. Each check looks at one thing; whoever calls them collects everything.
+"""Checks of the configuration. Each looks at one thing; the caller collects every issue.
 
 A wrong configuration fails in `pulumi preview`, with every problem at its place: half an hour into `pulumi up` is late
 to hear of the second one.
@@ -15,7 +15,7 @@ from cronsim import CronSim, CronSimError
 
 from nodefleet.model.serialization import ValidationIssue, nearest
 from nodefleet.policy.cluster import Policy
-from nodefleet_infra import machine_types
+from nodefleet_infra import instance_types
 from nodefleet_infra.config import (
     AutoscalerConfig,
     BudgetConfig,
@@ -179,7 +179,7 @@ def budget(config: BudgetConfig | None, told: MessagesConfig) -> Iterator[Valida
         if not _MAIL.fullmatch(address):
             yield problem(f"budget.emails[{index}]", address, "is not an address", "write for example ops@example.com")
     if not config.emails and not told.emails:
-        yield problem("budget.emails", None, "is empty, and so is messages.emails", "name somebody who gets the mail")
+        yield problem("budget.emails", None, "is empty, and so is messages.emails", "name an address for the mail")
 
 
 def tags(given: Mapping[str, str]) -> Iterator[ValidationIssue]:
@@ -258,8 +258,8 @@ def _release(k3s: K3s, path: str) -> Iterator[ValidationIssue]:
 
 
 def _known_type(name: str, path: str) -> Iterator[ValidationIssue]:
-    if name not in machine_types.known():
-        close = get_close_matches(name, machine_types.known(), n=1)
+    if name not in instance_types.known():
+        close = get_close_matches(name, instance_types.known(), n=1)
         right = f"did you mean {close[0]}?" if close else "write for example t3.small"
         yield problem(path, name, "is no instance type of EC2", right)
 
@@ -271,7 +271,7 @@ def pools(policy: Policy, config: ClusterConfig, path: str) -> Iterator[Validati
         at = f"{path}.policy.pools[{index}].market.types" if several else f"{path}.policy.market.types"
         for name in pool.market.types:
             yield from _known_type(name, at)
-        kinds = {machine_types.arch_of(name) for name in pool.market.types}
+        kinds = {instance_types.arch_of(name) for name in pool.market.types}
         if len(kinds) > 1:
             right = "one image serves a pool: make two pools, or choose types of one architecture"
             yield problem(at, list(pool.market.types), f"are for {' and '.join(sorted(kinds))}", right)
@@ -288,7 +288,7 @@ def pools(policy: Policy, config: ClusterConfig, path: str) -> Iterator[Validati
 
 def _checksums(k3s: K3s, types: Iterable[str], path: str) -> Iterator[ValidationIssue]:
     """A pinned release needs one for every processor that the cluster has."""
-    for arch in sorted({machine_types.arch_of(name) for name in types}):
+    for arch in sorted({instance_types.arch_of(name) for name in types}):
         if k3s.sha256 and arch not in k3s.sha256:
             yield problem(f"{path}.sha256.{arch}", None, "is missing", f"add the release's SHA-256 for {arch}")
 

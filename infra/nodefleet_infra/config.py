@@ -171,7 +171,7 @@ class ClusterConfig:
     machines: Mapping[str, Machines] = field(default_factory=dict)  # by pool; a pool that is not named has the defaults
     disk_key: str = ""  # ARN of a KMS key for the disks of server and workers; empty: the account's own for EBS
     k3s: K3s | None = None  # none: the release that this version of node-fleet was tested with
-    ingress: IngressConfig | None = None  # none: nobody outside reaches the cluster
+    ingress: IngressConfig | None = None  # none: the cluster is not reachable from outside
     persistent_volumes: bool = False  # true: the EBS CSI driver and a StorageClass `ebs`; its rights go to the server
 
 
@@ -217,7 +217,7 @@ class Cluster:
     persistent_volumes: bool
     pools: tuple[Pool, ...]
     policy: Policy
-    policy_data: Any  # as somebody wrote it
+    policy_data: Any  # as the stack's file has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """A key of your own for the disks of server and workers.
 
-EC2 makes a disk with the rights of whoever launches. An On-Demand worker is launched in the autoscaler's name: its role
-has the statement below. A Spot worker is launched by AWS's own roles for Spot and fleets, which only a grant on the key
-lets in; without one the instance ends at once with Client.InternalError.
+EC2 makes a disk with the rights of the principal that launches. An On-Demand worker is launched in the autoscaler's
+name: its role has the statement below. A Spot worker is launched by AWS's own roles for Spot and fleets, which only a
+grant on the key lets in; without one the instance ends at once with Client.InternalError.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_aws as aws
 
-from nodefleet_infra.facts import Place
+from nodefleet_infra.interfaces import Place
 from nodefleet_infra.statements import Statement
 
 _LINKED = {"spot.amazonaws.com": "AWSServiceRoleForEC2Spot", "ec2fleet.amazonaws.com": "AWSServiceRoleForEC2Fleet"}

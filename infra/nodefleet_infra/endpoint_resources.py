@@ -7,7 +7,7 @@ import pulumi_aws as aws
 
 from nodefleet_infra import endpoints
 from nodefleet_infra.endpoints import Route, Way
-from nodefleet_infra.facts import Place, Text
+from nodefleet_infra.interfaces import Place, Text
 from nodefleet_infra.names import Names
 from nodefleet_infra.vpc import Layout
 

@@ -4,7 +4,7 @@ Each is started through an alias, never directly. An alias points at a version, 
 retries are set by alias:
 
     tick      the schedule. A run that failed or came late is not worth repeating: the next one iterations anyway
-    urgent    alerts, operators, EC2. Nobody says these again
+    urgent    alerts, operators, EC2. These events are not repeated
     live      everything else
 """
 

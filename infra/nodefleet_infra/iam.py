@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nodefleet_infra import disk_keys, iam_ec2, volumes
-from nodefleet_infra.facts import ClusterArns, Facts, Place, backup_prefix
+from nodefleet_infra.interfaces import ClusterArns, Facts, Place, backup_prefix
 from nodefleet_infra.statements import Statement
 
 ANYTHING = ("*",)
@@ -141,7 +141,7 @@ class MasterArns:
     manifests: str  # the folder in it with what the master runs in the cluster
     programs: str  # the folder in it with what the master itself runs
     wake_topic: str
-    warning_topic: str = ""  # empty: nobody is to be told
+    warning_topic: str = ""  # empty: no notifications
     critical_topic: str = ""
     warning_key: str = ""  # what encrypts those topics; empty: no key of ours
     reads_metrics: bool = False  # Grafana shows CloudWatch
@@ -182,7 +182,7 @@ def master(arns: MasterArns) -> tuple[Statement, ...]:
 
 
 def _warning(arns: MasterArns) -> tuple[Statement, ...]:
-    """SNS encrypts a message with the rights of whoever sends it."""
+    """SNS encrypts a message with the rights of its sender."""
     if not arns.warning_topic:
         return ()
     by_sns = {"StringEquals": {"kms:ViaService": (f"sns.{arns.place.region}.{arns.place.suffix}",)}}

@@ -61,7 +61,7 @@ _INTERFACES_SEEN = ("ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets")
 
 
 def seeing(*, machines: bool = True) -> Statement:
-    """EC2 lets nobody see only some of its instances. What types offer and cost is no secret anyway."""
+    """EC2 does not limit which instances a principal sees. What types offer and cost is no secret anyway."""
     types = ("ec2:DescribeInstanceTypes", "ec2:DescribeSpotPriceHistory")
     actions = ("ec2:DescribeInstances", *types) if machines else types
     return Statement(sid="See", actions=actions, resources=("*",))

@@ -12,7 +12,7 @@ import pulumi
 import pulumi_aws as aws
 
 from nodefleet_infra.config import Cluster, IngressConfig
-from nodefleet_infra.facts import Text
+from nodefleet_infra.interfaces import Text
 from nodefleet_infra.names import Names
 
 PORTS = (80, 443)

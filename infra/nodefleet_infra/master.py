@@ -17,10 +17,10 @@ import pulumi_aws as aws
 
 from nodefleet_infra import iam, k3s, manifests, userdata
 from nodefleet_infra.config import K3s
-from nodefleet_infra.facts import MasterFacts, MasterNeeds, Text, backup_prefix
-from nodefleet_infra.groups import API_SERVER, PROMETHEUS
-from nodefleet_infra.machines import METADATA, image, profile
+from nodefleet_infra.instances import METADATA, image, profile
+from nodefleet_infra.interfaces import MasterFacts, MasterNeeds, Text, backup_prefix
 from nodefleet_infra.reading_rules import reading_rules
+from nodefleet_infra.security_groups import API_SERVER, PROMETHEUS
 from nodefleet_infra.server_rules import server_rules
 from nodefleet_infra.statements import document
 
@@ -283,7 +283,7 @@ class Master(pulumi.ComponentResource):
             lambda bucket: userdata.bootstrap(userdata.Bootstrap(bucket=bucket, **known))
         )
 
-    # ── what whoever deploys must know ───────────────────────────────────────────────────────────────────────────
+    # ── what an operator must know before a replacement ──────────────────────────────────────────────────────────────
 
     def _tell_of_replacement(self, interface: aws.ec2.NetworkInterface, machine: aws.ec2.Instance) -> None:
         """A preview knows the id of what stays, and not of what is to be made. So an instance without an id at an

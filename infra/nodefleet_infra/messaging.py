@@ -1,4 +1,4 @@
-"""Topics and queues: how parts of the stack hear of each other, and where lies what nobody could take.
+"""Topics and queues: notifications between parts of the stack, and dead letters.
 
     wake          Alertmanager and operators → a run, now
     critical      alarms that cannot wait, also those of Prometheus on the master → e-mail and Slack
@@ -19,8 +19,8 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from nodefleet_infra.facts import Place, Text, WarningTopic
 from nodefleet_infra.functions import INTERRUPTION
+from nodefleet_infra.interfaces import Place, Text, WarningTopic
 from nodefleet_infra.names import Names
 
 FAILED_RUNS, FAILED_MESSAGES, UNDELIVERED = "failed-runs", "failed-messages", "undelivered"
@@ -168,7 +168,7 @@ class Messaging(pulumi.ComponentResource):
         return json.dumps(_document(alarms))
 
     def _from_rules(self, queue: str) -> str:
-        """EventBridge's rules of this stack, and nobody else, put events into it."""
+        """Only EventBridge's rules of this stack may put events into it."""
         return json.dumps(_document(self._allowed("events", queue), _not_in_clear(queue)))
 
     def _allowed(self, service: str, queue: str) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from nodefleet_infra.alarms import JOIN_FAILED_TERM, JOIN_FAILURES, Alarm, Serie
 from nodefleet_infra.autoscaler import log_group
 from nodefleet_infra.config import AutoscalerConfig, Cluster
 from nodefleet_infra.dashboards import cloudwatch
-from nodefleet_infra.facts import Place, Text
 from nodefleet_infra.functions import INTERRUPTION, RECONCILE
+from nodefleet_infra.interfaces import Place, Text
 from nodefleet_infra.names import Names
 from nodefleet_infra.reading_alarms import reading_alarms, unwatched
 

@@ -8,9 +8,9 @@ import pulumi
 from nodefleet_infra import endpoints, vpc
 from nodefleet_infra.config import Cluster, NetworkConfig
 from nodefleet_infra.endpoint_resources import Endpoints
-from nodefleet_infra.facts import NetworkFacts, Place
-from nodefleet_infra.groups import Groups
+from nodefleet_infra.interfaces import NetworkFacts, Place
 from nodefleet_infra.names import Names
+from nodefleet_infra.security_groups import Groups
 from nodefleet_infra.sources import source_ports
 
 

@@ -1,6 +1,6 @@
 """List prices of what a stack is made of, by region: for the bill of docs/deploy.md and the weekly report.
 
-As commonly known and noted on the day below; nobody here could compare them with AWS's own price pages. USD, without
+As commonly known and noted on the day below; they were not compared with AWS's own price pages. USD, without
 taxes, discounts and free tiers. A region that is not here is not guessed.
 """
 

@@ -13,7 +13,9 @@ from nodefleet_infra.bill import own_usd
 from nodefleet_infra.budget import Budget
 from nodefleet_infra.config import Cluster, Stack
 from nodefleet_infra.disk_keys import DiskKeys
-from nodefleet_infra.facts import (
+from nodefleet_infra.functions import INTERRUPTION, LIVE, RECONCILE, REPORT, TICK, URGENT
+from nodefleet_infra.ingress import Ingress, IngressNeeds
+from nodefleet_infra.interfaces import (
     MasterFacts,
     MasterNeeds,
     NetworkFacts,
@@ -24,8 +26,6 @@ from nodefleet_infra.facts import (
     WorkersFacts,
     WorkersNeeds,
 )
-from nodefleet_infra.functions import INTERRUPTION, LIVE, RECONCILE, REPORT, TICK, URGENT
-from nodefleet_infra.ingress import Ingress, IngressNeeds
 from nodefleet_infra.master import Master
 from nodefleet_infra.messaging import UNDELIVERED, WAKE, Messaging
 from nodefleet_infra.monitoring import Monitoring, dashboard_link, logs_link

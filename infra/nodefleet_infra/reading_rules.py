@@ -1,6 +1,6 @@
 """Alarms on a policy's own readings where Prometheus has them: its rules, which Alertmanager brings to operators.
 
-A reading is recorded first, as the policy asks for it, and watched by that record: whatever PromQL somebody wrote
+A reading is recorded first, as the policy asks for it, and watched by that record: whatever PromQL the policy has
 stands by itself, and may be a scalar, which cannot be compared. Why Prometheus and not the loop: docs/decisions/011.
 """
 

@@ -37,4 +37,4 @@ class ClusterArns:
     queues: tuple[str, ...] = ()  # SQS queues that the policy reads
     metrics: bool = False  # whether the policy reads CloudWatch
     source_secrets: tuple[str, ...] = ()  # logins of other sources that the policy reads
-    disk_key: str = ""  # a key of somebody's own for the workers' disks
+    disk_key: str = ""  # a customer-managed key for the workers' disks

@@ -22,7 +22,7 @@ Before anything else:
 ```sh
 nodefleet doctor          # what does not answer, and what to fix
 nodefleet explain         # the last decision: what was seen, who overruled whom, why nodes stay
-nodefleet commands        # does somebody hold the fleet?
+nodefleet commands        # is a pause or a size in force?
 ```
 
 The cluster does not depend on the autoscaler: with all of it away, what runs goes on running. `nodefleet pause` takes

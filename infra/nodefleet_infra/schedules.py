@@ -1,4 +1,4 @@
-"""Who starts the functions, and when: the clock, what EC2 says, and whoever publishes to the wake-up topic.
+"""Triggers of the functions: schedules, EC2 events, and messages to the wake-up topic.
 
 What EC2 says goes through a queue: its function gets all messages of a moment as one batch, so that a hundred warnings
 at once are the work of a few functions, whatever their number is limited to.
@@ -18,7 +18,7 @@ import pulumi_aws as aws
 from nodefleet_infra import iam
 from nodefleet_infra.autoscaler import subscribe
 from nodefleet_infra.config import AutoscalerConfig, Cluster, ScheduleConfig
-from nodefleet_infra.facts import Place, Text
+from nodefleet_infra.interfaces import Place, Text
 from nodefleet_infra.names import Names
 from nodefleet_infra.statements import document, trust
 

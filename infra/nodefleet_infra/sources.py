@@ -5,7 +5,7 @@ from urllib.parse import urlparse
 
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import Celery, HttpJson, Rabbitmq, Redis, Source
-from nodefleet_infra.facts import Place
+from nodefleet_infra.interfaces import Place
 
 REDIS, HTTP, HTTPS = 6379, 80, 443
 

@@ -8,7 +8,7 @@ from typing import Any
 from nodefleet.model.serialization import Plain, ValidationError, ValidationIssue, decode, fields_of, nearest
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.loading import load
-from nodefleet_infra import checks, machine_types
+from nodefleet_infra import checks, instance_types
 from nodefleet_infra.checks import problem
 from nodefleet_infra.config import Cluster, ClusterConfig, Machines, Pool, Stack, StackConfig
 from nodefleet_infra.names import Names
@@ -114,7 +114,7 @@ def _cluster(config: ClusterConfig, policy: Policy, names: Names) -> Cluster:
         pools.append(
             Pool(
                 name=pool.name,
-                arch=machine_types.arch_of(types[0]),
+                arch=instance_types.arch_of(types[0]),
                 types=types,
                 labels=pool.labels,
                 taints=pool.taints,
@@ -126,7 +126,7 @@ def _cluster(config: ClusterConfig, policy: Policy, names: Names) -> Cluster:
         id=names.cluster(config.name),
         name=config.name,
         master=config.master,
-        master_arch=machine_types.arch_of(config.master.type),
+        master_arch=instance_types.arch_of(config.master.type),
         k3s=config.k3s,
         disk_key=config.disk_key,
         ingress=config.ingress,

@@ -2,10 +2,10 @@
 
 In a production stack all of it is protected: Pulumi refuses to delete or replace it, and so a `pulumi destroy` as a
 whole, in its preview. A bucket's own settings are never deleted before the bucket: one that stays because it holds
-something, or because somebody unprotected the wrong resource, stays private, encrypted, versioned and TLS-only.
+something, or because an operator unprotected the wrong resource, stays private, encrypted, versioned and TLS-only.
 
 Secrets are made empty. The master fills its own; Slack's webhook comes from an operator. None passes through Pulumi
-unless somebody wants it to (`pulumi config set --secret node-fleet:slackWebhook`).
+unless an operator wants it to (`pulumi config set --secret node-fleet:slackWebhook`).
 """
 
 import json
@@ -15,7 +15,7 @@ import pulumi
 import pulumi_aws as aws
 
 from nodefleet.adapters.dynamodb.codec import PARTITION, SORT, TTL
-from nodefleet_infra.facts import BucketRef, ClusterSecrets, Place, SecretRef, StateFacts
+from nodefleet_infra.interfaces import BucketRef, ClusterSecrets, Place, SecretRef, StateFacts
 from nodefleet_infra.names import Names
 
 KEEP_LOOKS_DAYS = 30

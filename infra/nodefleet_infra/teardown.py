@@ -1,8 +1,8 @@
-"""What must happen before a cluster can go: its workers are nobody's resource, because the autoscaler launched them.
+"""Teardown of a cluster: its workers are no resources of the stack, because the autoscaler launched them.
 
 `pulumi destroy` deletes in the reverse order of what depends on what, so the order is written as dependencies:
 
-    1  schedules, event rules, the wake-up's subscription     nobody starts a run any more
+    1  schedules, event rules, the wake-up's subscription     no run starts any more
     2  `Sweep` of each cluster (below)                        ceiling 0: it takes the lease and keeps it, so that no run
                                                               that is still going can launch; then it terminates the
                                                               workers by their tag and waits until they are gone

@@ -6,7 +6,7 @@ lacks it is out of its reach, and so are the server's own disks and other cluste
 
 from nodefleet.model.names import ROLE_WORKER, TAG_CLUSTER, TAG_ROLE
 from nodefleet_infra import disk_keys
-from nodefleet_infra.facts import Place
+from nodefleet_infra.interfaces import Place
 from nodefleet_infra.statements import Statement
 
 DRIVER_TAG = "ebs.csi.aws.com/cluster"  # the driver itself puts it on every volume, with the value "true"

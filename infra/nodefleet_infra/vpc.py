@@ -17,7 +17,7 @@ import pulumi_aws as aws
 
 from nodefleet_infra import addresses
 from nodefleet_infra.config import ExistingVpc, NetworkConfig
-from nodefleet_infra.facts import Text
+from nodefleet_infra.interfaces import Text
 from nodefleet_infra.names import Names
 
 _Gateway: TypeAlias = aws.ec2.InternetGateway | aws.ec2.EgressOnlyInternetGateway | aws.ec2.NatGateway
@@ -68,7 +68,7 @@ class OwnVpc(pulumi.ComponentResource):
             tags=names.tags(names.base),
             opts=self._own,
         )
-        # Whoever forgets to name a group gets this one: it must not allow anything.
+        # The default for resources that name no group: it must not allow anything.
         aws.ec2.DefaultSecurityGroup(
             "default-group", vpc_id=self._vpc.id, tags=names.tags(names.of("default")), opts=self._own
         )

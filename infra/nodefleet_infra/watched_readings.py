@@ -1,4 +1,4 @@
-"""What is worth a warning in a policy's own readings, whoever measures them.
+"""Alarms on a policy's own readings, whatever their source.
 
 CloudWatch watches what it has itself (`reading_alarms`), Prometheus the rest (`reading_rules`).
 """

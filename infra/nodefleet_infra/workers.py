@@ -11,8 +11,8 @@ import pulumi_aws as aws
 
 from nodefleet_infra import iam, iam_ec2, k3s, userdata
 from nodefleet_infra.config import K3s, Pool
-from nodefleet_infra.facts import TemplateRef, WorkersFacts, WorkersNeeds
-from nodefleet_infra.machines import METADATA, ROOT_DEVICE, image, profile
+from nodefleet_infra.instances import METADATA, ROOT_DEVICE, image, profile
+from nodefleet_infra.interfaces import TemplateRef, WorkersFacts, WorkersNeeds
 from nodefleet_infra.statements import document
 
 _TAGGED = ("instance", "volume", "network-interface")

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from nodefleet import settings
 from nodefleet.policy.loading import load
 from nodefleet_infra import iam
-from nodefleet_infra.facts import ClusterArns, Facts, Place
+from nodefleet_infra.interfaces import ClusterArns, Facts, Place
 from nodefleet_infra.statements import document
 from nodefleet_tools.adopting import plan
 from nodefleet_tools.cli import main

@@ -18,7 +18,7 @@ from nodefleet_infra.bill import FAILING_SHARE, dev_stack, page
 from nodefleet_infra.config import StackConfig
 from nodefleet_infra.functions import FUNCTIONS
 from nodefleet_infra.names import Names
-from nodefleet_infra.written import WEBHOOK
+from nodefleet_infra.raw_config import WEBHOOK
 from nodefleet_tools.cli.main import COMMANDS
 from support.iam_samples import PLAIN_MASTER
 from support.infra_mocks import DEV, PROJECT, ROOT, deployed_stack, unusual_stack

@@ -9,7 +9,7 @@ import pytest
 
 from nodefleet.model.names import STATUS_JOIN_FAILED, TAG_CLUSTER, TAG_POOL, TAG_ROLE, TAG_STATUS
 from nodefleet_infra import iam
-from nodefleet_infra.facts import backup_prefix
+from nodefleet_infra.interfaces import backup_prefix
 from nodefleet_infra.statements import Statement
 from support.aws_calls import LOOP
 from support.iam_evaluator import Request, Verdict, allows, verdict

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nodefleet_infra import addresses, endpoints
 from nodefleet_infra.endpoints import Way
-from nodefleet_infra.groups import API_SERVER, PROMETHEUS
 from nodefleet_infra.names import Names
+from nodefleet_infra.security_groups import API_SERVER, PROMETHEUS
 from support.infra_mocks import (
     DEV,
     PRODUCTION,

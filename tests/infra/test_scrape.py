@@ -11,7 +11,7 @@ from nodefleet.adapters.prometheus import for_pool
 from nodefleet.model.serialization import fields_of
 from nodefleet.policy.pool import Queries
 from nodefleet_infra import manifests
-from nodefleet_infra.groups import ALLOWED, NODE_EXPORTER, PROMETHEUS
+from nodefleet_infra.security_groups import ALLOWED, NODE_EXPORTER, PROMETHEUS
 from support.shipped_metrics import KNOWN, SITE, node_target, problems_in, relabelled, scrape_configs, scraped, used_by
 
 PROMTOOL = shutil.which("promtool")

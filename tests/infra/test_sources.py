@@ -3,7 +3,7 @@
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import Celery, HttpJson, Prometheus, Rabbitmq, Redis
 from nodefleet.policy.pool import Pool
-from nodefleet_infra.facts import Place
+from nodefleet_infra.interfaces import Place
 from nodefleet_infra.sources import source_ports, source_secrets
 
 PLACE = Place(region="eu-west-1", account="123456789012", partition="aws")

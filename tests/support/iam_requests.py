@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nodefleet.adapters.dynamodb.codec import PARTITION
-from nodefleet_infra.facts import Place
+from nodefleet_infra.interfaces import Place
 from support.iam_evaluator import Request
 
 Parameters = Mapping[str, Any]

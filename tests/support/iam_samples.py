@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 from nodefleet_infra import iam
-from nodefleet_infra.facts import ClusterArns, Facts, Place
+from nodefleet_infra.interfaces import ClusterArns, Facts, Place
 from nodefleet_infra.statements import Statement
 
 PLACE = Place(partition="aws", region="eu-west-1", account="123456789012")

@@ -18,7 +18,7 @@ from nodefleet.adapters.dynamodb.records import deployment_item
 from nodefleet.handlers import report
 from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet.policy.loading import load
-from nodefleet_infra.facts import ClusterArns, Facts, Place
+from nodefleet_infra.interfaces import ClusterArns, Facts, Place
 from support.aws_calls import Call, Recorder
 from support.deployed import POLICY, Deployed, cold, deployment, lukewarm
 from support.deployed_site import IMAGE, Site, written

@@ -25,7 +25,7 @@ WATCHER = "pending-watcher"  # the one of the unit on the server that wakes them
 EVERY = "15s"  # readings are worked out as often as they are scraped
 NODE_LABELS = (CAPACITY_LABEL, POOL_LABEL, TYPE_LABEL, ZONE_LABEL)  # what metrics tell of nodes
 
-# By digest, of all platforms together: whoever moves a tag moves nothing here. `make digests` asks the registries.
+# By digest, of all platforms together: a moved tag changes nothing here. `make digests` asks the registries.
 IMAGES: Mapping[str, str] = {
     "prometheus": (
         "quay.io/prometheus/prometheus:v3.5.0@sha256:63805ebb8d2b3920190daf1cb14a60871b16fd38bed42b857a3182bc621f4996"
@@ -78,7 +78,7 @@ class Site:
     wake_topic: str  # ARN
     grafana: bool
     reading_rules: Sequence[Mapping[str, Any]] = ()  # what Prometheus watches of the policy's readings
-    server_rules: Sequence[Mapping[str, Any]] = ()  # and of the master itself; none: nobody is to be told
+    server_rules: Sequence[Mapping[str, Any]] = ()  # and of the master itself; none: no notifications
     warning_topic: str = ""  # ARNs; where it tells
     critical_topic: str = ""
     persistent_volumes: bool = False
@@ -110,7 +110,7 @@ def autoscaler() -> str:
 
 
 def file_of(name: str) -> str:
-    """K3s knows a file by its base name alone, so somebody's own `prometheus.yaml` would be taken for ours. It goes
+    """K3s knows a file by its base name alone, so an operator's own `prometheus.yaml` would be taken for ours. It goes
     through them in order: the namespace comes first."""
     return f"node-fleet-{'0-' if name == 'namespace' else ''}{name}.yaml"
 
@@ -122,15 +122,15 @@ def configuration(name: str, site: Site) -> str:
         group = {"name": name, "interval": EVERY, "rules": [dict(rule) for rule in ours[name]]}
         return _dumped({"groups": [group] if ours[name] else []})
     text = _filled(f"{name}.yml", site)
-    return _with_people(text, site) if name == "alertmanager" and any(ours.values()) else text
+    return _with_receivers(text, site) if name == "alertmanager" and any(ours.values()) else text
 
 
-def _with_people(text: str, site: Site) -> str:
+def _with_receivers(text: str, site: Site) -> str:
     config = yaml.safe_load(text)
     for severity, topic in (("critical", site.critical_topic), ("warning", site.warning_topic)):
         if not topic:
             continue
-        more = yaml.safe_load(_filled("people.yml", site, {"severity": severity, "topic": topic}))
+        more = yaml.safe_load(_filled("receivers.yml", site, {"severity": severity, "topic": topic}))
         config["route"]["routes"].append(more["route"])
         config["receivers"].append(more["receiver"])
     return _dumped(config)

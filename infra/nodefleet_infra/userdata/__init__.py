@@ -159,5 +159,5 @@ def _fitting(name: str, text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Without the comments that stand by themselves: they are for whoever reads the file, and EC2 counts bytes."""
+    """Without the comments that stand by themselves: they are for readers of the file, and EC2 counts bytes."""
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("# "))

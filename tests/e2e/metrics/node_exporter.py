@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
-from nodefleet_infra.groups import NODE_EXPORTER
+from nodefleet_infra.security_groups import NODE_EXPORTER
 
 # Busy time falls to several modes, as on a real instance; some of the eight never see any.
 _BUSY = {"user": 0.65, "system": 0.2, "iowait": 0.1, "softirq": 0.05, "irq": 0.0, "nice": 0.0, "steal": 0.0}

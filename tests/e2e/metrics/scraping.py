@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from nodefleet_infra.groups import KUBELET
+from nodefleet_infra.security_groups import KUBELET
 from support.shipped_metrics import meta
 
 _DISCOVERY = "kubernetes_sd_configs"

@@ -1,4 +1,4 @@
-"""What the server and the workers have in common: image, disk, metadata service, role."""
+"""Settings that the server and the workers share: image, disk, metadata service, role."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from nodefleet_infra.config import Arch
-from nodefleet_infra.facts import Text
+from nodefleet_infra.interfaces import Text
 from nodefleet_infra.statements import trust
 
 # Without a way for a hop more, no pod but those on the host's network reaches the instance's role.

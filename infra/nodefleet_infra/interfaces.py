@@ -1,7 +1,8 @@
-"""What one part of the program tells another. Nobody reaches into another part's resources.
+"""Interfaces of the components: what each needs, and what it gives to the others. No component uses the resources of
+another one directly.
 
-Values that AWS decides are Outputs. IAM statements are made of `Facts`, in which everything is plain text: whoever
-makes a role waits for the Outputs and calls the pure function with what came.
+Values that AWS decides are Outputs. IAM statements are made of `Facts`, in which everything is plain text: a component
+with a role awaits the Outputs and calls the pure function with their values.
 
     network ──► NetworkFacts ─┬─► Master(name, MasterNeeds)    .gives: MasterFacts
     state   ──► StateFacts   ─┤
@@ -111,7 +112,7 @@ class MasterNeeds:
     secrets: ClusterSecrets
     backups: BucketRef
     wake_topic: Text  # ARN; Alertmanager publishes there, with the message attribute `cluster`
-    warnings: WarningTopic | None  # none: nobody is to be told
+    warnings: WarningTopic | None  # none: no notifications
     ready: tuple[pulumi.Resource, ...]
     public: bool = True  # it needs an address of its own to get out
     production: bool = False  # it is neither deleted nor replaced unless the configuration says so

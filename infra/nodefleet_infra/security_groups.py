@@ -1,6 +1,6 @@
-"""Who may talk to whom. Rules name groups, never addresses, so they hold for instances that come and go.
+"""Security groups. Rules name groups, never addresses, so they hold for instances that come and go.
 
-From outside nobody gets in anywhere: no SSH (Session Manager needs no open port), no API server, no Prometheus.
+Nothing is open to the internet: no SSH (Session Manager needs no open port), no API server, no Prometheus.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ import pulumi
 import pulumi_aws as aws
 
 from nodefleet_infra.config import Cluster
-from nodefleet_infra.facts import ClusterGroups, Text
+from nodefleet_infra.interfaces import ClusterGroups, Text
 from nodefleet_infra.names import Names
 
 API_SERVER, PROMETHEUS = 6443, 9090

@@ -1,4 +1,4 @@
-"""What somebody wrote into Pulumi.<stack>.yaml, as plain values."""
+"""The configuration of Pulumi.<stack>.yaml as plain values, before it is decoded."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from nodefleet.model.serialization import Plain
 WEBHOOK = "slackWebhook"  # a secret: it is never decoded, checked or shown here
 
 
-def written(project: str) -> dict[str, Plain]:
+def read_raw_config(project: str) -> dict[str, Plain]:
     """Everything under the project's name, whether it is known or not: a slip in a key must not be overlooked."""
     everything = {**config.get_config_env(), **config.CONFIG.get()}
     prefix = f"{project}:"
