@@ -20,6 +20,7 @@ from nodefleet.policy.demand import (
 from nodefleet.policy.fields import FieldInfo, Readings, Score, Sustain
 from nodefleet.policy.pool import (
     Benefit,
+    Consolidation,
     Cooldown,
     Health,
     Limits,
@@ -220,6 +221,10 @@ POOLS_THAT_CLASH = [
         ),
     ),
     (
+        Pool(consolidation=Consolidation(window="night")),
+        "consolidation.window: 'night' is not among the pool's windows; declare it under windows, by this name",
+    ),
+    (
         Pool(rotation=Rotation(window="night")),
         "rotation.window: 'night' is not among the pool's windows; declare it under windows, by this name",
     ),
@@ -340,6 +345,10 @@ def test_what_does_not_go_together_in_a_pool(pool, problem):
         Pool(labels={"example.com/node-role.kubernetes.io/": "x"}),
         Pool(sustain=Sustain(up=Score(threshold=1.5, half_life=seconds(120), window=seconds(120)))),
         Pool(rotation=Rotation(max_age=seconds(1500))),
+        Pool(
+            windows=(Window(name="night", cron="0 2 * * *", lasting=HOUR),),
+            consolidation=Consolidation(window="night"),
+        ),
         Pool(
             windows=(Window(name="night", cron="0 2 * * *", lasting=HOUR),),
             rotation=Rotation(max_age=24 * HOUR, window="night"),

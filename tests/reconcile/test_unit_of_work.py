@@ -112,6 +112,14 @@ def test_the_event_of_a_rotation_says_that_it_is_one(rotated, subjects):
     assert [event.subjects for event in opened.events] == [subjects]
 
 
+def test_the_event_of_a_consolidation_says_what_it_saves_with_its_replacement():
+    gone = removal(instance="i-001", node="w001", consolidates=True, saves_usd=0.01)
+    opened = OpenBook(look(3, operations=(gone,)))
+    opened.close(done())
+    (event,) = opened.events
+    assert (event.subjects, event.usd_per_day) == (("w001", "consolidated"), pytest.approx(-0.24))
+
+
 @pytest.mark.parametrize("why", [why for why in RemovalReason if why is not RemovalReason.VOLUNTARY])
 def test_another_removal_that_is_done_is_none(why):
     opened = OpenBook(look(3, operations=(removal(why),)))

@@ -226,6 +226,8 @@ def test_every_kind_of_event_counts_in_its_pool():
         happened(AlertKind.NO_CAPACITY),
         happened(AlertKind.MARKET_RESTORED),
         happened(AlertKind.SCALE_DOWN, -1, subjects=("i-1", "rotated")),
+        replace(happened(AlertKind.SCALE_DOWN, -1, subjects=("i-2", "consolidated")), usd_per_day=-0.5),
+        happened(AlertKind.SCALE_DOWN, -1, subjects=("i-3", "consolidated")),
         happened(AlertKind.SCALE_UP, 7, pool="other"),
         happened(AlertKind.SCALE_UP, 7, dry=True),
     ]
@@ -246,9 +248,9 @@ def test_every_kind_of_event_counts_in_its_pool():
         },
     )
     used = minute(look(0), before=before, events=events)
-    assert (used.scale_ups, used.scale_downs, used.interruptions) == (6, 3, 2)
+    assert (used.scale_ups, used.scale_downs, used.interruptions) == (6, 5, 2)
     assert (used.join_failures, used.drain_failures, used.no_capacity, used.market_swaps) == (3, 2, 2, 2)
-    assert used.rotations == 2
+    assert (used.rotations, used.consolidations, used.consolidated_usd_per_day) == (2, 2, 0.5)
 
 
 def test_an_hour_is_split_at_its_end():

@@ -200,7 +200,9 @@ def test_scaling_waiting_and_failures_are_counted():
 
 
 def test_workers_that_were_rotated_are_counted_among_those_that_went():
-    assert_wording(said(report(hours((2, used(4, 2, scale_downs=3, rotations=2)), (166, used(4, 2)))), "Scaling"))
+    assert_wording(
+        said(report(hours((2, used(4, 2, scale_downs=3, rotations=2, consolidations=1)), (166, used(4, 2)))), "Scaling")
+    )
 
 
 def test_an_event_that_is_listed_twice_counts_once():

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 from nodefleet.engine import data_quality, explain
 from nodefleet.engine.context import ClusterContext, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
-from nodefleet.engine.disruption import interruption, orphans, replacement, rotation, unhealthy
+from nodefleet.engine.disruption import consolidation, interruption, orphans, replacement, rotation, unhealthy
 from nodefleet.engine.disruption.candidates import Selection, not_asked, select_candidates
 from nodefleet.engine.disruption.orphans import resting_alerts, resting_since
 from nodefleet.engine.disruption.replacement import Replacement, may_leave
@@ -105,6 +106,7 @@ def decide_pool(
         braked_since=held.since,
         swap=update_swap(ctx.before.swap, ctx.workers, ctx.pool, ctx.seen.at),
         doubtful=doubt.since,
+        under_used=consolidation.first_seen(ctx, heard.opinions, who.losses, scene.pods_by_node),
         sizes=observed_sizes(ctx.pool, ctx.seen, ctx.before.sizes),
     )
     if settled.target > ctx.count.capacity:
@@ -121,7 +123,11 @@ def decide_pool(
     else:
         reason = explain.explain_hold(ctx.count.capacity, settled, bounds, heard.opinions)
         retired = _retire(ctx, scene, due, bounds, memory)
-        course = retired or _keep_size(ctx, scene, reason, bounds, memory, turn)
+        course = (
+            retired
+            or _consolidate(ctx, scene, keep, others, memory, turn, doubt)
+            or _keep_size(ctx, scene, reason, bounds, memory, turn)
+        )
     heard = replace(heard, tells=(*heard.tells, *doubt.tells, *turn.tells))
     decision = _decision(ctx, heard, bounds, settled, course, who.losses, held)
     return PoolResult(
@@ -221,7 +227,7 @@ def _grow(
         more=more,
         restoring=restoring,
         on_demand=min(len(memory.losses), max(0, least - capacity)),
-        asks=waiting.asks(more),
+        asks=tuple(each.ask for each in due.next if each.ask) or waiting.asks(more),
         replacing=frozenset(each.worker.id for each in (*due.going[: due.ahead], *due.next)),
         reason=reason,
     )
@@ -297,10 +303,48 @@ def _retire(
     capacity, names = ctx.count.capacity, some(map(describe, leaving.chosen), "; ")
     reason = f"Shrinking {capacity} → {capacity - len(leaving.chosen)}: {names}; {order}"
     memory = replace(memory, losses=(*memory.losses, *owed))
-    rotated = frozenset(worker.id for worker in leaving.chosen if due.of(worker).can_wait)
-    if rotated:
+    chosen = [due.of(worker) for worker in leaving.chosen]
+    rotated = frozenset(each.worker.id for each in chosen if each.can_wait and each.ask is None)
+    savings = {each.worker.id: each.saves_usd for each in chosen if each.ask is not None}
+    if rotated or savings:
         memory = rotation.record_progress(memory)
-    return _plan_removals(ctx, leaving, reason, memory, describe, rotated)
+    return _plan_removals(ctx, leaving, reason, memory, describe, rotated, savings)
+
+
+def _consolidate(
+    ctx: PoolContext,
+    scene: ClusterContext,
+    keep: Sequence[Bound],
+    others: Sequence[Bound],
+    memory: PoolMemory,
+    turn: Turnover,
+    doubt: Inconsistencies,
+) -> _PoolPlan | None:
+    """An under-used node leaves although the signals would keep the size; every other bound holds."""
+    capacity, replacing_begun = ctx.count.capacity, turn.plan.ahead or (turn.rotation and turn.rotation.begun_at)
+    if not memory.under_used or replacing_begun or any(not each.can_wait for each in turn.plan.due):
+        return None
+    ground = scene.ground(ctx, memory.backoffs, doubt.unmeasured)
+    ranked = consolidation.rank_candidates(ctx, ground, memory.under_used)
+    if not ranked:
+        return None
+    fewer = floor(capacity - 1, BoundSource.CALM, Rank.SIGNAL, "nodes may be consolidated")
+    without_gate = [bound for bound in others if bound not in keep]
+    if resolve_target([*without_gate, fewer, *headroom_bounds(ctx, scene, 1)]).target >= capacity:
+        return None
+    leaving = select_candidates(ctx.workers, ctx.pool, 1, ground, ranked=ranked)
+    if not leaving.chosen:
+        return None
+    (worker,) = leaving.chosen
+    reason = consolidation.describe(worker, (ground.pods or {}).get(worker.name, ()), ctx)
+    return _plan_removals(
+        ctx,
+        leaving,
+        f"Shrinking {capacity} → {capacity - 1}: {reason}",
+        replace(memory, last_shrink=ctx.seen.at),
+        lambda _: reason,
+        savings={worker.id: consolidation.hourly_usd(worker, ctx)},
+    )
 
 
 def _has_come(state: RotationState | None, capacity: int) -> bool:
@@ -314,8 +358,10 @@ def _plan_removals(
     memory: PoolMemory,
     of_each: Callable[[Worker], str],
     rotated: Collection[str] = (),
+    savings: Mapping[str, float | None] = MappingProxyType({}),
 ) -> _PoolPlan:
-    """Those that are chosen leave now. `of_each`: the reason that its removal carries."""
+    """Those that are chosen leave now. `of_each`: the reason that its removal carries. `savings`: of those that are
+    consolidated, USD an hour."""
     gone = {worker.id for worker in leaving.chosen}
     return _PoolPlan(
         action=Action.SHRINK,
@@ -328,7 +374,15 @@ def _plan_removals(
             members=tuple(member for member in memory.members if member not in gone),
         ),
         steps=tuple(
-            interruption.open_removal(each, ctx.pool, ctx.seen, of_each(each), rotated=each.id in rotated)
+            interruption.open_removal(
+                each,
+                ctx.pool,
+                ctx.seen,
+                of_each(each),
+                rotated=each.id in rotated,
+                consolidates=each.id in savings,
+                saves_usd=savings.get(each.id),
+            )
             for each in leaving.chosen
         ),
         leaving=leaving,

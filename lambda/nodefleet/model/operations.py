@@ -102,6 +102,8 @@ class Removal:
     readmitting_since: datetime | None = None  # its cordon was first to be taken off then, and is still on
     forced: bool = False  # operators were told that pods are deleted by force
     cancelled: str = ""  # a reason: it is uncordoned
+    consolidates: bool = False  # voluntary: pods' requests leave it under-used
+    saves_usd: float | None = None  # an hour, by consolidation, with what takes its place
     rotated: bool = False  # voluntary: a new worker takes its place, for age, drift or an operator's request
     notice: NoticeKind | None = None  # voluntary: what EC2 announced or recommends; withdrawn, it is uncordoned
     silent: timedelta = timedelta(0)  # how long the API server has not answered so far

@@ -209,6 +209,7 @@ class PoolMemory:
     swap: MarketSwap | None = None  # the last one
     rotation: RotationState | None = None  # none: no worker is due
     doubtful: Mapping[str, datetime] = field(default_factory=dict)  # what stands against shrinking, and since when
+    under_used: Mapping[str, datetime] = field(default_factory=dict)  # since when workers, or some of all (""), are
     sizes: Mapping[str, Resources] = field(default_factory=dict)  # by type: allocatable of the smallest ready node
 
 
@@ -272,6 +273,8 @@ class PoolUsage:
     drain_failures: int = 0
     no_capacity: int = 0  # counts alerts, and the same condition is alerted once
     market_swaps: int = 0  # On-Demand above its share that Spot took the place of
+    consolidations: int = 0  # of scale_downs: workers that were under-used by what pods ask for
+    consolidated_usd_per_day: float = 0.0  # what these save, with the cheaper nodes that took their place
     rotations: int = 0  # of scale_downs: workers that gave way to new ones for age, drift or an operator's request
 
 

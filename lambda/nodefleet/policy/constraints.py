@@ -215,7 +215,15 @@ def _windows(policy: Policy, pool: Pool, at: Keys) -> Iterator[Conflict]:
     lowest, highest = (*at, "limits", "min"), (*at, "limits", "max")
     for index, window in enumerate(pool.windows):
         here = (*at, "windows", index)
-        if window.min is None and window.max is None and window.name != pool.rotation.window:
+        if (
+            window.min is None
+            and window.max is None
+            and window.name
+            not in (
+                pool.rotation.window,
+                pool.consolidation.window,
+            )
+        ):
             yield Conflict(
                 keys=here,
                 value=window.name,
@@ -232,16 +240,21 @@ def _windows(policy: Policy, pool: Pool, at: Keys) -> Iterator[Conflict]:
             yield from _check_order(policy, (*here, bound), highest, right, equal=True)
 
 
+def _named_window(pool: Pool, name: str | None, at: Keys) -> Iterator[Conflict]:
+    names = [window.name for window in pool.windows]
+    if name and name not in names:
+        yield Conflict(
+            keys=(*at, "window"),
+            value=name,
+            wrong="is not among the pool's windows",
+            right=nearest(name, names) if names else "declare it under windows, by this name",
+        )
+
+
 def _rotation(pool: Pool, at: Keys) -> Iterator[Conflict]:
     rules, here = pool.rotation, (*at, "rotation")
-    names = [window.name for window in pool.windows]
-    if rules.window and rules.window not in names:
-        yield Conflict(
-            keys=(*here, "window"),
-            value=rules.window,
-            wrong="is not among the pool's windows",
-            right=nearest(rules.window, names) if names else "declare it under windows, by this name",
-        )
+    yield from _named_window(pool, rules.window, here)
+    yield from _named_window(pool, pool.consolidation.window, (*at, "consolidation"))
     youngest = rules.max_age * (1 - rules.spread_percent / 100)
     takes = pool.health.join_limit + pool.removal.drain_timeout + pool.cooldown.down
     if rules.max_age and youngest < takes:

@@ -310,6 +310,31 @@ class Rotation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Consolidation:
+    """Nodes that are under-used by what pods ask for: removed, or replaced by a cheaper one."""
+
+    mode: Literal["off", "empty", "underutilised"] = setting(
+        "empty",
+        "",
+        "`off`: never; `empty`: nodes without pods to move whose CPU is idle; `underutilised`: every node whose pods"
+        " fit on others, or on a cheaper type",
+    )
+    after: timedelta = setting(
+        timedelta(seconds=600), SECONDS, "nodes came or went: so long after it the pods have settled", at_least=0
+    )
+    min_age: timedelta = setting(timedelta(seconds=600), SECONDS, "a younger node may still be filled", at_least=0)
+    idle_percent: float = setting(
+        90, PERCENT, "an empty node's CPU is idle at least so much: what works on it without pods keeps it"
+    )
+    savings_percent: float = setting(
+        15, PERCENT, "a cheaper node must cost so much less than the one that it replaces: moving pods has its price"
+    )
+    window: str | None = setting(
+        None, "", "one of the pool's `windows`, by name: only while it is open; none: at any time"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
     """How much may be under way at once."""
 
@@ -396,6 +421,7 @@ class Pool:
     removal: RemovalRules = field(default_factory=RemovalRules)
     budgets: Budgets = field(default_factory=Budgets)
     rotation: Rotation = field(default_factory=Rotation)
+    consolidation: Consolidation = field(default_factory=Consolidation)
     queries: Queries = field(default_factory=Queries)
     labels: Mapping[str, str] = field(
         default_factory=dict, metadata=describe("node labels of this pool's workers, beside our own")

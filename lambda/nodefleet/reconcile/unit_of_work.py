@@ -25,7 +25,7 @@ from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Changes, Lease, Store
 from nodefleet.reconcile.alerting import AlertDeduplicator
-from nodefleet.reconcile.usage import ROTATED, price_of
+from nodefleet.reconcile.usage import CONSOLIDATED, ROTATED, price_of
 
 _DAY_HOURS = 24
 _COUNTED = frozenset({AlertKind.JOIN_FAILED, AlertKind.DRAIN_BLOCKED})  # each time, for the weekly report
@@ -81,18 +81,21 @@ class UnitOfWork:
     def _scale_down(self, removal: Removal) -> Event:
         name = removal.node or removal.instance
         text = f"{name} was drained and removed. {removal.reason}"
-        subjects = (name, ROTATED) if removal.rotated else (name,)
+        kinds = ((CONSOLIDATED, removal.consolidates), (ROTATED, removal.rotated))
+        subjects = (name, *(kind for kind, applies in kinds if applies))
         event = self.saying.make_event(AlertKind.SCALE_DOWN, removal.pool, text, subjects)
         left = sum(
             worker.is_capacity for worker in derive_workers(self._seen, self._policy) if worker.pool == removal.pool
         )
-        return replace(event, nodes=left, change=-1, usd_per_day=self._saved_usd(removal.instance))
+        return replace(event, nodes=left, change=-1, usd_per_day=self._saved_usd(removal))
 
-    def _saved_usd(self, identity: str) -> float | None:
+    def _saved_usd(self, removal: Removal) -> float | None:
+        if removal.saves_usd is not None:
+            return -removal.saves_usd * _DAY_HOURS
         machines = self._seen.instances if isinstance(self._seen.instances, tuple) else ()
         prices = {kind.name: kind for kind in self._seen.catalog}
         for instance in machines:
-            if instance.id == identity:
+            if instance.id == removal.instance:
                 hourly = price_of(instance.type, instance.market, prices)
                 return None if hourly is None else -hourly * _DAY_HOURS
         return None

@@ -19,6 +19,7 @@ _HOUR = timedelta(hours=1)
 _PAID = (InstanceState.PENDING, InstanceState.RUNNING)
 
 
+CONSOLIDATED = "consolidated"  # among the subjects of a scale-down of an under-used worker
 ROTATED = "rotated"  # among the subjects of a scale-down whose worker a new one has replaced
 
 
@@ -163,6 +164,9 @@ def _with_events(used: PoolUsage, events: Sequence[Event], pool: str) -> PoolUsa
         drain_failures=used.drain_failures + kinds[AlertKind.DRAIN_BLOCKED],
         no_capacity=used.no_capacity + kinds[AlertKind.NO_CAPACITY],
         market_swaps=used.market_swaps + kinds[AlertKind.MARKET_RESTORED],
+        consolidations=used.consolidations + sum(CONSOLIDATED in event.subjects for event in own),
+        consolidated_usd_per_day=used.consolidated_usd_per_day
+        + sum(-(event.usd_per_day or 0.0) for event in own if CONSOLIDATED in event.subjects),
         rotations=used.rotations + sum(ROTATED in event.subjects for event in own),
     )
 

@@ -117,7 +117,10 @@ def _scaling(week: PoolWeek) -> str:
     at_max = percent(week.at_max_percent)
     added, removed = week.count("scale_ups"), week.count("scale_downs")
     rotated = week.count("rotations")
-    of_them = f" ({rotated:,} of them by rotation)" if rotated else ""
+    under_used = week.count("consolidations")
+    counted = ((rotated, "rotation"), (under_used, "consolidation"))
+    ways = ", ".join(f"{number:,} of them by {way}" for number, way in counted if number)
+    of_them = f" ({ways})" if ways else ""
     return f"{some(added, 'node')} added, {removed:,} removed{of_them}; as large as max for {at_max} of the time"
 
 

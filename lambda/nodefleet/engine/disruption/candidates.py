@@ -57,23 +57,31 @@ def not_asked(workers: Iterable[Worker]) -> Selection:
 
 
 def select_candidates(
-    workers: Sequence[Worker], pool: Pool, number: int, ground: RemovalContext, *, due: Sequence[Worker] | None = None
+    workers: Sequence[Worker],
+    pool: Pool,
+    number: int,
+    ground: RemovalContext,
+    *,
+    due: Sequence[Worker] | None = None,
+    ranked: Sequence[Worker] | None = None,
 ) -> Selection:
     """Up to `number` workers that may leave now, within the budget of removals at a time.
 
     With `due` only those: each has its replacement, or is owed one, so a zone or the On-Demand base does not keep it.
+    With `ranked` only those, in this order, and nothing is taken for granted.
     """
     stays = {worker.id: unfit for worker in workers if (unfit := _unfit(worker))}
     candidates = [worker for worker in workers if worker.id not in stays]
     left = None if due is not None else _Left(candidates)
-    if due is not None:
-        asked = {worker.id for worker in due}
+    only = due if due is not None else ranked
+    if only is not None:
+        asked = {worker.id for worker in only}
         stays |= {each.id: _kept_node(each, KeepReason.NOT_ASKED) for each in candidates if each.id not in asked}
-        candidates = [each for each in due if each.id not in stays]
+        candidates = [each for each in only if each.id not in stays]
     under_way = sum(_leaves_by_choice(worker) for worker in workers)
     free = min(number, pool.budgets.removals - under_way)
     chosen: list[Worker] = []
-    for worker in candidates if due is not None else rank_candidates(candidates, ground, pool.market):
+    for worker in candidates if only is not None else rank_candidates(candidates, ground, pool.market):
         if len(chosen) >= free:
             stays[worker.id] = _behind(worker, chosen, under_way, pool)
             continue

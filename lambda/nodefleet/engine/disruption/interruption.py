@@ -14,10 +14,27 @@ from nodefleet.phases import taken_at
 from nodefleet.policy.pool import Pool
 
 
-def open_removal(worker: Worker, pool: Pool, seen: Observation, reason: str, *, rotated: bool = False) -> Create:
+def open_removal(
+    worker: Worker,
+    pool: Pool,
+    seen: Observation,
+    reason: str,
+    *,
+    rotated: bool = False,
+    consolidates: bool = False,
+    saves_usd: float | None = None,
+) -> Create:
     """A removal that nobody forces on us: it ends by its deadline, one way or the other."""
     removal = new_removal(worker, RemovalReason.VOLUNTARY, reason, seen.at + pool.removal.drain_timeout, seen)
-    return Create(replace(removal, rotated=rotated, notice=worker.planned.kind if worker.planned else None))
+    return Create(
+        replace(
+            removal,
+            rotated=rotated,
+            consolidates=consolidates,
+            saves_usd=saves_usd,
+            notice=worker.planned.kind if worker.planned else None,
+        )
+    )
 
 
 def plan_interruptions(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[Step]:

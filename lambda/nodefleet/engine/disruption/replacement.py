@@ -16,6 +16,7 @@ from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.names import some
 from nodefleet.model.operations import Removal, RemovalReason, SendAlert
 from nodefleet.policy.pool import Pool
+from nodefleet.scheduling.packing import PlacementRequest
 
 # ── replacement ──────────────────────────────────────────────────────────────────────────────────────────────────────
 # Replacing ready workers: the replacement is launched first, then the worker is drained.
@@ -31,6 +32,8 @@ class Due:
     reason: str
     cause: str  # of the loss that it becomes where it goes before its replacement comes
     can_wait: bool = False  # it is replaced when it suits the pool
+    ask: PlacementRequest | None = None  # what takes its place; none: any node of the pool
+    saves_usd: float | None = None  # an hour, with its replacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

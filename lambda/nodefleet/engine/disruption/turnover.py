@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nodefleet.engine.context import ClusterContext, PoolContext
-from nodefleet.engine.disruption import replacement, rotation
+from nodefleet.engine.disruption import consolidation, replacement, rotation
 from nodefleet.engine.disruption.candidates import is_held_fast
 from nodefleet.engine.disruption.replacement import Due, Replacement, plan_replacement, replacement_floors
 from nodefleet.engine.signals.evaluate import SignalResults
@@ -44,7 +44,8 @@ def plan_turnover(
     """`others`: all bounds but those that come of it. `stuck`: the pool would be smaller, but nobody can leave."""
     before = ctx.before
     urgent = _free(replacement.retiring(ctx.workers, braked=braked), ctx, scene)
-    every = rotation.list_due(ctx)
+    every = rotation.list_due(ctx) or _cheaper(ctx, scene, heard, waiting, losses)
+    rotates = all(each.cause == rotation.CAUSE for each in every)
     state = rotation.next_state(ctx, every)
     given_up = state is not None and before.rotation is not None and state.failures > before.rotation.failures
     ahead = min(before.ahead, len(urgent)) if given_up else before.ahead
@@ -55,7 +56,7 @@ def plan_turnover(
     why_not = rotation.obstacle(
         ctx, state, pods=waiting.unschedulable.count, bounds=others, settled=settled, losses=losses, stuck=stuck
     )
-    due = rotation.in_window(every, ctx)
+    due = rotation.in_window(every, ctx) if rotates else every
     if not why_not and not due:
         why_not = f"window {ctx.pool.rotation.window} is not open"
     if not why_not:
@@ -66,9 +67,20 @@ def plan_turnover(
     return Turnover(
         plan=plan,
         rotation=state,
-        note=rotation.explain_wait(every, why_not) if why_not else "",
-        tells=tuple(rotation.rotation_alerts(ctx, state, every, why_not)),
+        note=rotation.explain_wait(every, why_not) if why_not and rotates else "",
+        tells=tuple(rotation.rotation_alerts(ctx, state, every, why_not)) if rotates else (),
     )
+
+
+def _cheaper(
+    ctx: PoolContext, scene: ClusterContext, heard: SignalResults, waiting: PendingPods, losses: Sequence[Loss]
+) -> list[Due]:
+    """The worker that a cheaper node is to replace. What was begun goes on while its new node boots."""
+    begun = ctx.before.rotation is not None and ctx.before.rotation.begun_at is not None
+    if waiting.unschedulable.count or (not begun and consolidation.obstacle(ctx, heard.opinions, losses)):
+        return []
+    ground = scene.ground(ctx, ctx.before.backoffs)
+    return consolidation.list_due(ctx, ground, scene.templates(ctx.pool.name), begun=begun)
 
 
 def _with_rotation(
@@ -87,7 +99,9 @@ def _with_rotation(
         due, ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.most, all_may_begin=not under_way, all_may_leave=True
     )
     why_not = ""
-    if plan.at_max and not urgent:
+    if plan.at_max and any(each.ask for each in free):
+        why_not = "max leaves no room to launch a cheaper node first"
+    elif plan.at_max and not urgent:
         over = too_much(heard.opinions, ctx.look, ctx.pool.reactive, 1)
         why_not = rotation.obstacle_at_max(ctx, others, over)
     if why_not:

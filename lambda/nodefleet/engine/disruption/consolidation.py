@@ -1,0 +1,214 @@
+"""Nodes that pods' requests leave under-used: a node is removed whose pods fit on others, or replaced by a cheaper one.
+
+    consolidation.mode    which nodes
+    off                   none: only the signals shrink the pool
+    empty                 nodes without pods to move whose CPU is idle
+    underutilised         all nodes whose pods fit on the others, ranked by what is saved for each pod that moves;
+                          if there is none, a node whose pods a cheaper type would hold: that one is launched first
+
+The signals need not be calm for it: CPU and memory may lie between their thresholds, as long as the nodes that remain
+stay below the growth threshold by its margin. All other bounds hold: min, windows, operators, cooldowns, forecasts,
+headroom, safety. Nothing is begun while pods wait or nodes boot, leave or are not well.
+
+It cannot loop. A removal moves pods to nodes that the simulation finds room on in any order, so none of them buys a
+node; and each step makes the fleet cheaper by at least `consolidation.savings_percent` of what it replaces.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from nodefleet.engine.context import PoolContext, RemovalContext
+from nodefleet.engine.disruption.candidates import is_held_fast, select_candidates
+from nodefleet.engine.disruption.replacement import Due
+from nodefleet.engine.signals.vote import Abstain, BelowThreshold, ScaleDownOk, SignalVote, WithinThresholds
+from nodefleet.engine.target.scale_down_gate import too_much
+from nodefleet.model.decision import BoundSource
+from nodefleet.model.fleet import Phase, Worker
+from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.names import pluralize
+from nodefleet.model.state import Loss
+from nodefleet.model.workload import Pod, total
+from nodefleet.phases import market_of
+from nodefleet.scheduling.packing import PlacementRequest
+from nodefleet.scheduling.templates import Template
+
+CAUSE = "consolidated"
+ALL = ""  # of the pool's workers
+PodsByNode: TypeAlias = Mapping[str, Sequence[Pod]]
+_UTILISATION = (BoundSource.CPU, BoundSource.MEMORY)  # signals that may be between their thresholds
+_NOT_WELL = frozenset({Phase.UNREADY, Phase.UNHEALTHY, Phase.INTERRUPTED, Phase.UNLISTED})
+
+
+def obstacle(ctx: PoolContext, opinions: Sequence[SignalVote], losses: Sequence[Loss]) -> str:
+    """Why no node is consolidated now; empty: one may be."""
+    pool, count = ctx.pool, ctx.count
+    if pool.consolidation.mode == "off":
+        return "consolidation is off"
+    if not _in_window(ctx):
+        return f"window {pool.consolidation.window} is not open"
+    if count.booting or count.leaving:
+        return "nodes boot or leave"
+    if losses or any(worker.phase in _NOT_WELL for worker in ctx.workers):
+        return "nodes are not well"
+    if ctx.before.swap and ctx.before.swap.open:
+        return "a Spot node takes the place of an On-Demand one"
+    times = [each for each in (ctx.before.last_grow, ctx.before.last_shrink, ctx.before.last_left) if each]
+    if times and ctx.seen.at - max(times) < pool.consolidation.after:
+        return "nodes came or went a short while ago"
+    against = [opinion.signal for opinion in opinions if not _allows(opinion)]
+    if against:
+        return f"{', '.join(against)} does not allow it"
+    return "; ".join(too_much(opinions, ctx.look, pool.reactive, 1))
+
+
+def first_seen(
+    ctx: PoolContext, opinions: Sequence[SignalVote], losses: Sequence[Loss], pods: PodsByNode | None
+) -> Mapping[str, datetime]:
+    """Since when consolidation could act: for each empty worker, or for the whole pool (""), as any of its workers may
+    be under-used. Whatever stands against it starts the time again."""
+    if pods is None or obstacle(ctx, opinions, losses):
+        return {}
+    before, now = ctx.before.under_used, ctx.seen.at
+    found = [worker.id for worker in ctx.workers if _is_candidate(worker, ctx, pods.get(worker.name, ()))]
+    if ctx.pool.consolidation.mode == "underutilised":
+        found = [ALL] if found else []
+    return {key: before.get(key, now) for key in found}
+
+
+def rank_candidates(ctx: PoolContext, ground: RemovalContext, since: Mapping[str, datetime]) -> list[Worker]:
+    """Workers that consolidation may remove now, the largest saving for each pod that moves first."""
+    pods, ends = ground.pods or {}, ctx.seen.at - ctx.pool.consolidation.after
+    lasting = {key for key, first in since.items() if first <= ends}
+    return sorted(
+        (
+            worker
+            for worker in ctx.workers
+            if lasting & {ALL, worker.id} and _is_candidate(worker, ctx, pods.get(worker.name, ()))
+        ),
+        key=lambda worker: (-_saving_per_pod(worker, pods.get(worker.name, ()), ctx), worker.name),
+    )
+
+
+def list_due(
+    ctx: PoolContext, ground: RemovalContext, templates: Sequence[Template], *, begun: bool = False
+) -> list[Due]:
+    """The worker whose replacement by a cheaper type saves most for each pod that moves; nothing if there is none.
+
+    `begun`: the cheaper node was launched, so it is neither waited nor asked whether a node could simply leave.
+    """
+    if ctx.pool.consolidation.mode != "underutilised":
+        return []
+    pods = ground.pods or {}
+    since = {ALL: ctx.seen.at - ctx.pool.consolidation.after} if begun else ctx.before.under_used
+    ranked = rank_candidates(ctx, ground, since)
+    found = [
+        due
+        for worker in ranked
+        for due in _cheaper(worker, pods.get(worker.name, ()), ctx, templates)
+        if is_held_fast(worker, ctx.pool, ground) is None
+    ]
+    if not found or (not begun and _one_can_leave(ctx, ground, ranked)):
+        return []
+    return sorted(found, key=lambda due: -(due.saves_usd or 0.0) / (1 + _moved(pods.get(due.worker.name, ()))))[:1]
+
+
+def _one_can_leave(ctx: PoolContext, ground: RemovalContext, ranked: Sequence[Worker]) -> bool:
+    """A node that is removed saves more than one that is replaced."""
+    mark = ground.room.mark()
+    selection = select_candidates(ctx.workers, ctx.pool, 1, ground, ranked=ranked)
+    ground.room.roll_back(mark)
+    return bool(selection.chosen)
+
+
+def describe(worker: Worker, pods: Sequence[Pod], ctx: PoolContext) -> str:
+    """Why it leaves."""
+    moved = _moved(pods)
+    why = f"its {pluralize(moved, 'pod fits', 'pods fit')} on other nodes" if moved else "no pods run on it"
+    price = hourly_usd(worker, ctx)
+    return f"{worker.name} is not needed: {why}" + (f", and it costs {price:.4f} USD an hour" if price else "")
+
+
+def hourly_usd(worker: Worker, ctx: PoolContext) -> float | None:
+    return _price(worker.instance.type, market_of(worker), _catalog(ctx)) if worker.instance else None
+
+
+def _allows(opinion: SignalVote) -> bool:
+    if isinstance(opinion.vote, ScaleDownOk | Abstain) or opinion.signal == BoundSource.PREDICTIVE:
+        return True  # the forecast has a floor of its own
+    return opinion.signal in _UTILISATION and isinstance(opinion.vote, WithinThresholds | BelowThreshold)
+
+
+def _in_window(ctx: PoolContext) -> bool:
+    name = ctx.pool.consolidation.window
+    return not name or any(
+        each.pool == ctx.pool.name and each.name == name and ctx.seen.at < each.until for each in ctx.seen.windows
+    )
+
+
+def _is_candidate(worker: Worker, ctx: PoolContext, pods: Sequence[Pod]) -> bool:
+    rules = ctx.pool.consolidation
+    if worker.phase is not Phase.READY or worker.operation or worker.planned or worker.ailment:
+        return False
+    if ctx.seen.at - _ready_since(worker, ctx.seen.at) < rules.min_age:
+        return False
+    if rules.mode == "underutilised":
+        return True
+    return not _moved(pods) and ctx.readings.idle.get(worker.name, 0.0) >= rules.idle_percent
+
+
+def _ready_since(worker: Worker, now: datetime) -> datetime:
+    node, instance = worker.node, worker.instance
+    times = [node.ready_changed_at if node else None, instance.launched_at if instance else None]
+    return max((time for time in times if time), default=now)
+
+
+def _moved(pods: Sequence[Pod]) -> int:
+    return sum(pod.movable for pod in pods)
+
+
+def _saving_per_pod(worker: Worker, pods: Sequence[Pod], ctx: PoolContext) -> float:
+    """An unknown price counts as one, as all of a pool's are then compared by their pods alone."""
+    prices = [hourly_usd(each, ctx) for each in ctx.workers if each.instance]
+    price = hourly_usd(worker, ctx) if all(each is not None for each in prices) else None
+    return (1.0 if price is None else price) / (1 + _moved(pods))
+
+
+def _cheaper(worker: Worker, pods: Sequence[Pod], ctx: PoolContext, templates: Sequence[Template]) -> Iterator[Due]:
+    """The replacement of this worker by the types that hold its pods for less, in its zone and market."""
+    price, market = hourly_usd(worker, ctx), market_of(worker)
+    if price is None:
+        return
+    moving = [pod for pod in pods if pod.movable]
+    most = price * (1 - ctx.pool.consolidation.savings_percent / 100)
+    holding = [each for each in templates if each.zone == worker.zone and _holds(each, moving)]
+    costs = {each.type: _price(each.type, market, _catalog(ctx)) for each in holding}
+    types = {name: cost for name, cost in costs.items() if cost is not None and cost <= most}
+    if types:
+        saves = price - max(types.values())
+        yield Due(
+            worker=worker,
+            reason=f"{' or '.join(types)} would hold its {pluralize(len(moving), 'pod', 'pods')} for"
+            f" {saves:.4f} USD an hour less",
+            cause=CAUSE,
+            can_wait=True,
+            ask=PlacementRequest(zones=(worker.zone,), types=tuple(types), market=market),
+            saves_usd=saves,
+        )
+
+
+def _holds(template: Template, pods: Sequence[Pod]) -> bool:
+    enough = template.empty.has(total(pod.requests for pod in pods)) and len(pods) <= template.free.pods
+    return enough and all(template.can_hold(pod) for pod in pods)
+
+
+def _catalog(ctx: PoolContext) -> Mapping[str, InstanceType]:
+    return {offer.name: offer for offer in ctx.seen.catalog}
+
+
+def _price(type_: str, market: Market | None, catalog: Mapping[str, InstanceType]) -> float | None:
+    """USD an hour. Spot without a known price counts as On-Demand, which it does not exceed."""
+    offer = catalog.get(type_)
+    if offer is None:
+        return None
+    return offer.spot_usd if market is Market.SPOT and offer.spot_usd is not None else offer.hourly_usd

@@ -1,0 +1,258 @@
+"""Whole decisions about nodes that are under-used by what pods ask for."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from nodefleet.engine.decide import decide
+from nodefleet.model.decision import Action
+from nodefleet.model.inventory import InstanceType, Market, Notice, NoticeKind
+from nodefleet.model.operations import Launch, Removal
+from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import ActiveWindow, Pause, Recycle
+from nodefleet.model.state import MarketSwap, Memory, PoolMemory, RotationState
+from nodefleet.model.workload import TYPE_LABEL, Budget, Resources, Rules, Selector
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Consolidation, Limits, MarketMix, Pool, Window
+from support.builders import CATALOG, NOON, SMALL, after, instance, look, node, only, pod, waiting
+from support.decisions import opened
+
+LONG = after(-600)
+EVERY = Consolidation(mode="underutilised")
+BETWEEN = {"cpu": 40, "memory": 45}  # between the thresholds, and low enough for one node fewer
+
+
+def pooled(rules=EVERY, **others) -> Policy:
+    return Policy(pools=(Pool(limits=others.pop("limits", Limits(min=1, max=6)), consolidation=rules, **others),))
+
+
+def known(**memory) -> Memory:
+    return Memory(looked_at=after(-120), pools={"default": PoolMemory(**{"under_used": {"": LONG}, **memory})})
+
+
+def spread(*counts, cpu=300):
+    """So many pods on each worker."""
+    return [
+        pod(f"app{number}x{each}-1", f"w{number:03}", requests=Resources(cpu=cpu, memory=1 << 20))
+        for number, count in enumerate(counts)
+        for each in range(count)
+    ]
+
+
+def half_full(*counts, **changes):
+    return look(len(counts), pods=spread(*counts), **{**BETWEEN, **changes})
+
+
+def leaves(seen, policy=None, memory=None):
+    decision = decide(seen, known() if memory is None else memory, policy or pooled())
+    return [each.node for each in opened(decision, Removal)]
+
+
+# ── removal ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_node_whose_pods_fit_elsewhere_leaves_though_no_signal_is_calm():
+    decision = decide(half_full(3, 3, 1, 3), known(), pooled())
+    assert (only(decision).action, only(decision).target) == (Action.SHRINK, 3)
+    (removal,) = opened(decision, Removal)
+    assert (removal.node, removal.consolidates, removal.rotated, removal.saves_usd) == ("w002", True, False, None)
+    assert decision.memory.pool("default").last_shrink == NOON
+
+
+def test_the_time_begins_when_nothing_stands_against_it():
+    first = decide(half_full(3, 3, 1, 3), Memory(), pooled())
+    assert (only(first).action, first.memory.pool("default").under_used) == (Action.HOLD, {"": NOON})
+    memory, actions = first.memory, []
+    for seconds in range(120, 601, 120):
+        decision = decide(half_full(3, 3, 1, 3, at=after(seconds)), memory, pooled())
+        memory = decision.memory
+        actions.append(only(decision).action)
+    assert actions == [Action.HOLD] * 4 + [Action.SHRINK]
+
+
+def test_what_stands_against_it_starts_the_time_again():
+    busy = decide(half_full(3, 3, 1, 3, cpu=80), known(), pooled())
+    assert busy.memory.pool("default").under_used == {}
+
+
+def test_a_fleet_whose_pods_fit_nowhere_else_is_stable():
+    seen = half_full(5, 5, 5, 5)
+    assert leaves(seen) == []
+    assert only(decide(seen, known(), pooled())).action is Action.HOLD
+
+
+def test_off_never_acts():
+    decision = decide(half_full(3, 3, 0, 3), known(), pooled(Consolidation(mode="off")))
+    assert (opened(decision, Removal), decision.memory.pool("default").under_used) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("idle", "pods", "gone"), [(95.0, 0, ["w002"]), (90.0, 0, ["w002"]), (89.0, 0, []), (95.0, 1, [])]
+)
+def test_by_default_only_an_idle_node_without_pods_leaves(idle, pods, gone):
+    memory, others = known(under_used={"i-002": LONG}), {f"w00{n}": 50.0 for n in (0, 1, 3)}
+    assert leaves(half_full(3, 3, pods, 3, idle={**others, "w002": idle}), pooled(Consolidation()), memory) == gone
+    assert leaves(half_full(3, 3, pods, 3), pooled(Consolidation()), memory) == []
+
+
+def test_a_node_that_has_just_become_empty_stays_for_a_while():
+    seen = half_full(3, 3, 0, 3, idle={"w002": 95.0})
+    decision = decide(seen, known(under_used={"i-001": LONG}), pooled(Consolidation()))
+    assert (opened(decision, Removal), decision.memory.pool("default").under_used) == ([], {"i-002": NOON})
+
+
+SAVED = replace(CATALOG[0], hourly_usd=0.02, spot_usd=0.006)
+
+
+def test_the_largest_saving_for_each_pod_that_moves_comes_first():
+    """The On-Demand node costs more than three times as much, and has one pod more."""
+    seen = half_full(2, 1, 3, 3, catalog=(SAVED,))
+    decision = decide(seen, known(), pooled(market=MarketMix(types=("t3.small",), on_demand_base=0)))
+    (removal,) = opened(decision, Removal)
+    assert (removal.node, removal.saves_usd) == ("w000", 0.02)
+    assert "0.0200 USD" in only(decision).reason
+
+
+def test_what_it_saves_is_not_known_without_a_price():
+    (removal,) = opened(decide(half_full(3, 3, 0, 3, catalog=()), known(), pooled()), Removal)
+    assert removal.saves_usd is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "memory"),
+    [
+        ({"cpu": 80}, {}),
+        ({"memory": 80}, {}),
+        ({"cpu": 50}, {}),  # 66.7 % on three nodes
+        ({"cpu": Missing("away")}, {}),
+        ({}, {"last_grow": after(-599)}),
+        ({}, {"last_shrink": after(-599)}),
+        ({}, {"last_left": after(-599)}),
+        ({}, {"swap": MarketSwap(at=after(-60), on_demand=1)}),
+        ({"instances": [instance(9, launched_at=after(-30))]}, {}),
+        ({"instances": [instance(9)], "nodes": [node(9, ready=False, ready_changed_at=after(-60))]}, {}),
+        ({"commands": (Pause(),)}, {}),
+        ({"notices": (Notice(instance="i-003", kind=NoticeKind.SCHEDULED_CHANGE, at=after(86400)),)}, {}),
+    ],
+)
+def test_nothing_is_consolidated_while(seen, memory):
+    assert leaves(half_full(3, 3, 1, 3)) == ["w002"]
+    assert leaves(half_full(3, 3, 1, 3, **seen), memory=known(**memory)) == []
+
+
+def test_nothing_is_consolidated_while_pods_wait():
+    stuck = waiting("huge-1", requests=Resources(cpu=1000))
+    assert leaves(look(4, pods=[*spread(3, 3, 1, 3), stuck], **BETWEEN)) == []
+
+
+def test_without_pod_objects_nothing_is_known_to_be_under_used():
+    assert leaves(look(4, **BETWEEN)) == []
+
+
+def test_min_budgets_and_protection_hold():
+    assert leaves(half_full(3, 3, 1, 3), pooled(limits=Limits(min=4, max=6))) == []
+    covered = Budget(name="app2", selector=Selector(labels={"app": "app2x0"}), max_unavailable="0")
+    assert leaves(half_full(3, 3, 1, 3, budgets=(covered,))) == ["w001"]
+
+
+def test_a_young_node_stays():
+    young = [instance(n, launched_at=after(-599)) for n in range(4)]
+    seen = look(0, instances=young, nodes=map(node, range(4)), pods=spread(3, 3, 1, 3), **BETWEEN)
+    assert leaves(seen) == []
+
+
+def test_only_while_its_window_is_open():
+    night = Window(name="night", cron="0 2 * * *", lasting=timedelta(hours=2))
+    policy = pooled(replace(EVERY, window="night"), windows=(night,))
+    assert leaves(half_full(3, 3, 1, 3), policy) == []
+    is_open = (ActiveWindow(name="night", until=after(600)),)
+    assert leaves(half_full(3, 3, 1, 3, windows=is_open), policy) == ["w002"]
+
+
+def test_while_a_worker_is_replaced_no_other_is_removed():
+    """The worker that is due cannot leave yet: the new node has less room than it needs."""
+    order = Recycle(instance="i-001", at=after(-60), until=after(600))
+    stuck = pod("stuck-1", "w001", requests=Resources(cpu=1750, memory=1 << 20))
+    seen = look(4, pods=[*spread(4, 0, 1, 4), stuck], commands=(order,), **BETWEEN)
+    begun = RotationState(since=after(-700), begun_at=after(-700), nodes=3)
+    assert leaves(seen, memory=known(rotation=begun, ahead=1)) == []
+
+
+# ── replacement by a cheaper node ────────────────────────────────────────────────────────────────────────────────────
+
+LARGE = replace(SMALL, cpu=8000, memory=4 * SMALL.memory)
+OFFERS = (
+    InstanceType(name="t3.small", resources=SMALL, hourly_usd=0.02, spot_usd=0.006),
+    InstanceType(name="t3.large", resources=LARGE, hourly_usd=0.08, spot_usd=0.024),
+)
+MIXED = MarketMix(types=("t3.small", "t3.large"), spot_percent=100, on_demand_base=0, max_price_usd=0.1)
+
+
+def too_large(pods=4, at=NOON, **changes):
+    """A large Spot node with a few pods, and two small ones without room for them."""
+    large = instance(0, type="t3.large", market=Market.SPOT)
+    own = node(0, allocatable=LARGE)
+    nodes = [replace(own, labels={**own.labels, TYPE_LABEL: "t3.large"}), *(node(n) for n in (1, 2))]
+    small = Rules(node_selector={TYPE_LABEL: "t3.small"})
+    running = [pod(f"few{n}-1", "w000", requests=Resources(cpu=400, memory=1 << 20)) for n in range(pods)]
+    full = [pod(f"full{n}-1", f"w00{n}", rules=small, requests=Resources(cpu=1900)) for n in (1, 2)]
+    return look(
+        0,
+        at=at,
+        instances=[large, instance(1), instance(2), *changes.pop("instances", ())],
+        nodes=[*nodes, *changes.pop("nodes", ())],
+        pods=[*running, *full],
+        catalog=changes.pop("catalog", OFFERS),
+        **{**BETWEEN, "cpu": 35, "memory": 40, **changes},
+    )
+
+
+CHEAP = pooled(market=MIXED)
+
+
+def test_a_cheaper_node_is_launched_first_and_then_the_other_leaves():
+    first = decide(too_large(), known(), CHEAP)
+    (launch,) = opened(first, Launch)
+    assert (launch.types, launch.market, launch.zone, launch.count) == (("t3.small",), Market.SPOT, "a", 1)
+    assert first.memory.pool("default").ahead == 1
+    boots = too_large(at=after(60), instances=[instance(4, launched_at=NOON)])
+    second = decide(boots, first.memory, CHEAP)
+    assert (opened(second, Launch), opened(second, Removal)) == ([], [])
+    has_come = {"instances": [instance(4, launched_at=NOON)], "nodes": [node(4, ready_changed_at=after(90))]}
+    third = decide(too_large(at=after(120), **has_come), second.memory, CHEAP)
+    (removal,) = opened(third, Removal)
+    assert (removal.node, removal.consolidates, removal.rotated) == ("w000", True, False)
+    assert removal.saves_usd == pytest.approx(0.024 - 0.006)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rules"),
+    [
+        ({"pods": 6}, EVERY),  # too many for the small type
+        ({}, replace(EVERY, savings_percent=80)),
+        ({}, replace(EVERY, mode="empty")),
+        ({"catalog": ()}, EVERY),
+        ({"catalog": (OFFERS[0], replace(OFFERS[1], hourly_usd=None, spot_usd=None))}, EVERY),
+        ({"catalog": (replace(OFFERS[0], hourly_usd=None, spot_usd=None), OFFERS[1])}, EVERY),
+        ({"cpu": 80}, EVERY),
+    ],
+)
+def test_no_cheaper_node_is_launched_when(changes, rules):
+    assert opened(decide(too_large(**changes), known(), pooled(rules, market=MIXED)), Launch) == []
+
+
+def test_a_node_that_can_simply_leave_is_not_replaced():
+    room = {"instances": [instance(4)], "nodes": [node(4)]}
+    decision = decide(too_large(**room), known(), CHEAP)
+    assert (opened(decision, Launch), [each.node for each in opened(decision, Removal)]) == ([], ["w004"])
+
+
+def test_a_protected_node_is_not_replaced():
+    covered = Budget(name="few", selector=Selector(), max_unavailable="0")
+    assert opened(decide(too_large(budgets=(covered,)), known(), CHEAP), Launch) == []
+
+
+def test_at_max_nothing_is_launched_for_it_and_nothing_leaves():
+    decision = decide(too_large(), known(), pooled(market=MIXED, limits=Limits(min=1, max=3)))
+    assert (opened(decision, Launch), opened(decision, Removal)) == ([], [])
