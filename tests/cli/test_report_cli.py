@@ -133,3 +133,32 @@ def test_nobody_is_told(monkeypatch):
 def test_the_running_week_begins_on_monday_where_people_live(now, zone, start, hours_):
     week = current_week(now, ZoneInfo(zone))
     assert (week.start, week.hours) == (start, hours_)
+
+
+# ── as a page ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_week_is_written_as_one_html_file(monkeypatch, tmp_path):
+    file = tmp_path / "reports" / "week.html"
+    done = ask(monkeypatch, world(usage=hours((168, used(4, 2)))), "--html", str(file))
+    assert done.exit_code == 0, done.stderr
+    text = file.read_text()
+    assert "Week 2026-W" in text
+    assert "Saved against fixed On-Demand fleets" in text
+    assert "export {" not in text
+    curves = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
+    assert (len(curves["t"]), curves["spot"][0], curves["onDemand"][0]) == (168, 4.0, 2.0)
+    assert (curves["cpu"][0], curves["memory"][0]) == (45.0, 60.0)
+    assert curves["thresholds"] == {"cpuUp": 70.0, "cpuDown": 30.0}
+
+
+def test_a_week_without_records_is_a_page_too(monkeypatch, tmp_path):
+    file = tmp_path / "week.html"
+    assert ask(monkeypatch, world(), "--html", str(file)).exit_code == 0
+    assert "the autoscaler did not run" in file.read_text()
+
+
+def test_a_file_that_cannot_be_written_is_said(monkeypatch, tmp_path):
+    done = ask(monkeypatch, world(), "--html", str(tmp_path))
+    assert done.exit_code == 2
+    assert "cannot be written" in done.stderr

@@ -1,8 +1,10 @@
 """`nodefleet report`: the week in figures, as operators hear of it on Mondays, whenever they want to know."""
 
+import sys
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -22,7 +24,8 @@ from nodefleet.reporting.weekly import PoolReport, WeeklyReport, weekly_report
 from nodefleet.reporting.weekly_text import headline, lines, plain
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.outcome import JsonOption, print_json
+from nodefleet_tools.cli.outcome import JsonOption, fail, print_json
+from nodefleet_tools.report_page.weekly import weekly_page
 
 _WIDEST = 110
 
@@ -34,6 +37,9 @@ class Week(Enum):
 
 def report(
     week: Annotated[Week, typer.Option(help="The last one that is over, or the one that is running.")] = Week.LAST,
+    html: Annotated[
+        Path | None, typer.Option(help="Write it as an HTML file with curves.", show_default=False, metavar="FILE")
+    ] = None,
     as_json: JsonOption = False,
     cluster: ClusterOption = "",
     table: TableOption = "",
@@ -42,7 +48,9 @@ def report(
 
     Node-hours, cost, savings and failures, as operators hear of them on Mondays. Nobody else is told."""
     with connected(cluster=cluster, table=table) as connection:
-        found = _report(connection, week)
+        found, policy = _report(connection, week)
+    if html is not None:
+        _write(html, weekly_page(found, policy))
     if as_json:
         print_json(as_plain(found))
         return
@@ -50,7 +58,16 @@ def report(
     print(plain(found, min(terminal.width, _WIDEST) if terminal.is_terminal else _WIDEST))
 
 
-def _report(connection: Connection, week: Week) -> WeeklyReport:
+def _write(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{file}: cannot be written: {error.strerror}")
+    print(f"Report: {file}", file=sys.stderr)
+
+
+def _report(connection: Connection, week: Week) -> tuple[WeeklyReport, Policy]:
     state, now, history = connection.store.state(), connection.clock(), connection.history
     policy = resolve_policy(state, connection.policies, now).policy
     zone = ZoneInfo(policy.time_zone)
@@ -59,7 +76,8 @@ def _report(connection: Connection, week: Week) -> WeeklyReport:
     events = history.events(period.start, period.end)
     own = state.deployment.own_usd if state.deployment else {}
     catalog = _catalog(connection, policy)
-    return weekly_report(connection.cluster_id, period, usage, events, policy, catalog, own_monthly_usd=own)
+    report = weekly_report(connection.cluster_id, period, usage, events, policy, catalog, own_monthly_usd=own)
+    return report, policy
 
 
 def current_week(now: datetime, zone: tzinfo) -> Period:

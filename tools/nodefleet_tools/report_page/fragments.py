@@ -24,7 +24,7 @@ def summary(played: Played) -> str:
 
 
 def cards(played: Played) -> str:
-    return "\n".join(_card(fact, big=index < _BIG) for index, fact in enumerate(_ordered(played)))
+    return "\n".join(card(fact, big=index < _BIG) for index, fact in enumerate(_ordered(played)))
 
 
 def _ordered(played: Played) -> Iterable[Fact]:
@@ -36,7 +36,7 @@ def _ordered(played: Played) -> Iterable[Fact]:
     yield from facts(played)
 
 
-def _card(fact: Fact, *, big: bool) -> str:
+def card(fact: Fact, *, big: bool) -> str:
     note = f'<span class="note">{escape(fact.note)}</span>' if fact.note else ""
     size = " big" if big else ""
     return (

@@ -11,13 +11,13 @@ from nodefleet_tools.report_page.series import series
 from nodefleet_tools.sim.played import Played
 
 _HERE = "nodefleet_tools.report_page"
-_MODULE = re.compile(r"^export \{.*\};\n", re.MULTILINE)  # one file has no modules
+_MODULE = re.compile(r"^export \{.*\};\n", re.MULTILINE)
 
 
 def page(played: Played) -> str:
     """The whole report as one HTML text."""
     limits = ", ".join(f"{pool.name} {pool.limits.min}–{pool.limits.max}" for pool in played.policy.pools)
-    return Template(_text("page.html")).substitute(
+    return Template(text_of("page.html")).substitute(
         title=escape(played.name.replace("-", " ").capitalize()),
         about=escape(played.about),
         when=f"{played.starts:%A, %d %B %Y, %H:%M} to {played.ends:%H:%M} UTC",
@@ -31,16 +31,21 @@ def page(played: Played) -> str:
         decisions=fragments.decisions(played),
         filters=fragments.filters(played),
         checks=fragments.checks(played),
-        style=_text("page.css"),
-        script=f'"use strict";\n{_MODULE.sub("", _text("chart.js"))}{_text("page.js")}',
-        data=_embedded(series(played)),
+        style=text_of("page.css"),
+        script=script("page.js"),
+        data=embedded(series(played)),
     )
 
 
-def _text(name: str) -> str:
+def script(name: str) -> str:
+    """The drawing code and the page's own, as one classic script: a single file has no modules."""
+    return f'"use strict";\n{_MODULE.sub("", text_of("chart.js"))}{text_of(name)}'
+
+
+def text_of(name: str) -> str:
     return files(_HERE).joinpath(name).read_text(encoding="utf-8")
 
 
-def _embedded(data: object) -> str:
+def embedded(data: object) -> str:
     """JSON that no text in it can break out of."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
