@@ -42,6 +42,28 @@ def test_a_trace_is_played_with_all_policies(trace, tmp_path):
     assert policies["adaptive balanced"]["vs_optimum"] < policies["classic"]["vs_optimum"]
     assert "cheapest" in told["verdict"]
     assert "adaptive balanced" in page.read_text()
+    assert "class=front" in page.read_text()
+
+
+def test_the_price_that_meets_the_budget_is_played_too_and_a_file_may_have_the_document(trace, tmp_path):
+    out = tmp_path / "out.json"
+    common = ("backtest", "--trace", trace, "--jobs", 1, "--json", out)
+    assert run(*common, "--budget", 50).exit_code == 0
+    runs = {each["policy"]: each for each in json.loads(out.read_text())["runs"]}
+    balanced = runs["adaptive balanced"]
+    assert balanced["promised_pct"] == pytest.approx(balanced["seen_pct"], abs=1)
+    assert sum(balanced["votes"].values()) == pytest.approx(1, abs=0.01)
+    assert "votes" not in runs["classic"]
+    high, low = (runs[f"adaptive {name}"]["violation_pct"] for name in ("frugal", "careful"))
+    assert high > low
+    result = run(*common, "--budget", (high + low) / 2)
+    assert "violations promised" in result.output
+    (more,) = {each["policy"] for each in json.loads(out.read_text())["runs"]} - set(runs)
+    assert more.startswith("adaptive, price ")
+
+
+def test_a_file_without_a_purpose_is_refused(trace):
+    assert run("backtest", trace).exit_code == 2
 
 
 def test_one_source_is_needed_and_no_more(trace):

@@ -6,9 +6,10 @@ from math import nan
 
 import pytest
 
+from nodefleet_tools.backtest.page import pareto
 from nodefleet_tools.backtest.peers import Fixed, TargetTracking
-from nodefleet_tools.backtest.play import Conditions, needed, optimum, play
-from nodefleet_tools.backtest.suite import best_fixed, cost_at, mean
+from nodefleet_tools.backtest.play import Conditions, Grade, needed, optimum, play
+from nodefleet_tools.backtest.suite import best_fixed, cost_at, mean, price_for
 from nodefleet_tools.backtest.traces import Trace
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -117,3 +118,24 @@ def test_the_cost_at_a_budget_lies_on_the_line_between_two_prices():
 def test_target_tracking_goes_to_its_target():
     run = play(TargetTracking(), trace(*[3.0] * 30), Conditions(), 1.0, keep=True)
     assert run.ready[-1] == 5
+
+
+def test_the_price_of_a_budget_lies_between_those_around_it():
+    played = [(25.0, 0.8), (65.0, 0.2), (140.0, 0.1)]
+    assert price_for(0.8, played) == 25.0
+    assert 25 < price_for(0.4, played) < 65 < price_for(0.15, played) < 140
+    assert price_for(0.05, played) is None
+    assert price_for(1.0, played) is None
+    assert price_for(0.0005, [(25.0, 0.0), (65.0, 0.0)]) is None
+
+
+def test_the_front_has_no_point_that_another_one_beats():
+    assert pareto([(1.0, 1.1), (0.5, 1.3), (0.7, 1.4), (0.0, 2.0)]) == [(0.0, 2.0), (0.5, 1.3), (1.0, 1.1)]
+
+
+def test_a_grade_compares_promises_with_what_came():
+    grade = Grade(promised=2.0, seen=1, decisions=200)
+    assert (grade.promised_pct, grade.seen_pct) == (1.0, 0.5)
+    grade.add_votes((0.5, 0.25, 0.25))
+    grade.add_votes((1.0, 0.0, 0.0))
+    assert grade.shares == {"full": 0.75, "recent": 0.125, "last": 0.125}

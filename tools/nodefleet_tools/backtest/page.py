@@ -12,32 +12,49 @@ _STYLE = (
     "body{font:15px system-ui;margin:2rem auto;max-width:1150px;color:#222}table{border-collapse:collapse}"
     "td,th{padding:.3rem .8rem;text-align:right;border-bottom:1px solid #ddd}"
     "td:first-child,th:first-child{text-align:left}svg{background:#fafafa}.load{stroke:#888;fill:none}.nodes{stroke:#0a6;fill:none;stroke-width:1.5}.short{stroke:#d22}"
-    ".dot{fill:#0a6}text{font-size:11px}"
+    ".front{stroke:#06c;fill:none;stroke-dasharray:4 3}.dot{fill:#0a6}text{font-size:11px}"
 )
 
 
-def page(trace: Trace, runs: Sequence[Run], conditions: Conditions, verdict: str) -> str:
+def page(trace: Trace, runs: Sequence[Run], conditions: Conditions, verdict: str, usd: float) -> str:
     plots = "".join(_plot(trace, run, conditions) for run in runs if run.ready)
     return (
         f"<!doctype html><meta charset=utf-8><title>Backtest of {escape(trace.name)}</title><style>{_STYLE}</style>"
-        f"<h1>Backtest of {escape(trace.name)}</h1><p>{escape(verdict)}</p>{_table(runs)}"
-        f"<h2>Cost against violations</h2><p>The lower left is better.</p>{_front(runs)}"
+        f"<h1>Backtest of {escape(trace.name)}</h1><p>{escape(verdict)}</p>{_table(runs, usd)}"
+        f"<h2>Cost against violations</h2><p>The lower left is better; those on the line are beaten by no other policy "
+        f"in both.</p>{_front(runs)}"
         f"<h2>Load and nodes</h2><p>Grey: nodes that the load needs. Green: nodes that serve. Red: minutes above the "
         f"limit.</p>{plots}"
     )
 
 
-def _table(runs: Sequence[Run]) -> str:
-    heads = ("policy", "violations %", "longest, min", "node-hours", "× optimum", "actions/day", "undone %")
+def _table(runs: Sequence[Run], usd: float) -> str:
+    heads = (
+        "policy",
+        "violations %",
+        "minutes",
+        "longest, min",
+        "node-hours",
+        "USD",
+        "× optimum",
+        "actions/day",
+        "undone %",
+        "idle node-hours",
+        "min at max",
+    )
     rows = [
         (
             escape(run.policy),
             f"{run.violation_pct:.2f}",
+            str(run.violation_minutes),
             str(run.longest_violation_min),
             f"{run.node_hours:.0f}",
+            f"{run.node_hours * usd:.2f}",
             f"{run.vs_optimum:.3f}",
             f"{run.actions_per_day:.1f}",
             f"{run.undone_pct:.0f}",
+            f"{run.idle_node_minutes / 60:.0f}",
+            str(run.at_max_minutes),
         )
         for run in runs
     ]
@@ -45,19 +62,33 @@ def _table(runs: Sequence[Run]) -> str:
     return "<table><tr>" + "".join(f"<th>{head}</th>" for head in heads) + f"</tr>{cells}</table>"
 
 
+def pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points (violations, cost) that no other one beats in both, by violations."""
+    front: list[tuple[float, float]] = []
+    for violations, cost in sorted(points):
+        if not front or cost < front[-1][1]:
+            front.append((violations, cost))
+    return front
+
+
 def _front(runs: Sequence[Run]) -> str:
     right = max([run.violation_pct for run in runs] + [0.1])
     top = max([run.vs_optimum for run in runs] + [1.1])
+
+    def at(violations: float, cost: float) -> tuple[float, float]:
+        return 60 + 900 * violations / right, 280 - 250 * (cost - 0.9) / (top - 0.9)
+
+    places = [(run.policy, *at(run.violation_pct, run.vs_optimum)) for run in runs] + [("optimum", *at(0, 1))]
     dots = "".join(
-        f'<circle class=dot r=4 cx="{60 + 900 * run.violation_pct / right:.0f}" '
-        f'cy="{280 - 250 * (run.vs_optimum - 0.9) / (top - 0.9):.0f}"/>'
-        f'<text x="{68 + 900 * run.violation_pct / right:.0f}" '
-        f'y="{284 - 250 * (run.vs_optimum - 0.9) / (top - 0.9):.0f}">{escape(run.policy)}</text>'
-        for run in runs
+        f'<circle class=dot r=4 cx="{x:.0f}" cy="{y:.0f}"/><text x="{x + 8:.0f}" y="{y + 4:.0f}">{escape(name)}</text>'
+        for name, x, y in places
     )
+    front = pareto([(run.violation_pct, run.vs_optimum) for run in runs])
+    line = " ".join("{:.0f},{:.0f}".format(*at(*point)) for point in front)
     return (
         f"<svg width={_WIDTH} height=310><text x=60 y=300>violations 0 to {right:.2f} %</text>"
-        f"<text x=0 y=20>{top:.2f} ×</text><text x=0 y=285>0.90 ×</text>{dots}</svg>"
+        f"<text x=0 y=20>{top:.2f} ×</text><text x=0 y=285>0.90 ×</text>"
+        f'<polyline class=front points="{line}"/>{dots}</svg>'
     )
 
 

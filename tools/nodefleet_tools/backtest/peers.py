@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from math import ceil, isfinite
 from statistics import fmean
 
-from nodefleet.engine.forecast.forecaster import Forecaster, Learning
-from nodefleet.engine.forecast.sizing import Prices, is_close, size
+from nodefleet.engine.forecast.forecaster import Forecaster, ForecastWindow, Learning, Outlook
+from nodefleet.engine.forecast.sizing import Prices, Sizes, is_close, size
 from nodefleet.policy.pool import Pool
-from nodefleet_tools.backtest.play import DAY, Conditions, Reading
+from nodefleet_tools.backtest.play import DAY, Conditions, Grade, Reading
 from nodefleet_tools.backtest.traces import Trace
 
 _HOUR = 60
@@ -237,7 +237,7 @@ def _count(lasting: object) -> int:
 
 class Adaptive:
     """`strategy: adaptive`: the forecaster and the sizing that ship. `waits`: decisions in a row that must find a
-    scale-down worth it. `requeue`: while load rises, a look between two scheduled ones may grow the fleet."""
+    scale-down worth it. `requeue`: while load rises, a decision between two scheduled ones may grow the fleet."""
 
     def __init__(
         self,
@@ -254,7 +254,9 @@ class Adaptive:
         self._waits, self._requeue, self._headroom = waits, requeue, headroom
         self.forecaster = Forecaster(Learning(join=conditions.join, interval=conditions.interval))
         self._calm = 0
-        self._close = False  # a look between two scheduled ones could change something
+        self._close = False  # a decision between two scheduled ones could change something
+        self._due: deque[tuple[int, float]] = deque()  # (minute, chance of a violation) that decisions promised
+        self.grade = Grade()
 
     def learn(self, trace: Trace, until: int) -> None:
         for index in range(until):
@@ -266,6 +268,7 @@ class Adaptive:
         forecaster.observe(reading.minute, reading.load)
         if reading.load is None:
             return reading.capacity
+        self._compare(reading)
         if not reading.scheduled and not (self._requeue and self._close and forecaster.is_rising()):
             return reading.capacity
         outlook = forecaster.outlook()
@@ -283,6 +286,8 @@ class Adaptive:
             requeued=not reading.scheduled,
         )
         self._close = is_close(sizes, reading.capacity - self._headroom, prices)
+        if reading.scheduled:
+            self._promise(reading, outlook, sizes)
         if sizes.up is not None:
             self._calm = 0
             return sizes.up + self._headroom
@@ -293,3 +298,18 @@ class Adaptive:
             self._calm = 0
             return sizes.down + self._headroom
         return reading.capacity
+
+    def _promise(self, reading: Reading, outlook: Outlook, sizes: Sizes) -> None:
+        """Keep the chance of a violation that this decision accepts, and who had the vote."""
+        nodes = min(max(0, sizes.up if sizes.up is not None else reading.capacity), len(sizes.now) - 1)
+        self._due.append((reading.minute + self._conditions.join, sizes.now[nodes]))
+        self.grade.add_votes(outlook.votes[ForecastWindow.LEVEL])
+
+    def _compare(self, reading: Reading) -> None:
+        """Compare the promises for this minute with it. A minute without data keeps no promise and breaks none."""
+        while self._due and self._due[0][0] <= reading.minute:
+            minute, chance = self._due.popleft()
+            if minute == reading.minute and reading.load is not None:
+                self.grade.promised += chance
+                self.grade.seen += reading.load > self._conditions.violation * reading.ready
+                self.grade.decisions += 1

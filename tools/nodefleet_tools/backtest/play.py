@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from math import ceil, isfinite
 from typing import Protocol
 
+from nodefleet.engine.forecast.forecaster import FORECASTERS
 from nodefleet_tools.backtest.traces import Trace
 
 DAY = 1440
@@ -63,6 +64,34 @@ class Policy(Protocol):
 
 
 @dataclass(slots=True)
+class Grade:
+    """How good a forecast was: violations that decisions promised against those that came, and who had the vote."""
+
+    promised: float = 0.0
+    seen: int = 0
+    decisions: int = 0
+    votes: list[float] = field(default_factory=lambda: [0.0] * len(FORECASTERS))  # sums
+    voted: int = 0
+
+    def add_votes(self, shares: Sequence[float]) -> None:
+        self.votes = [old + share for old, share in zip(self.votes, shares, strict=True)]
+        self.voted += 1
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The mean share of each forecaster in the vote."""
+        return {name: vote / max(1, self.voted) for name, vote in zip(FORECASTERS, self.votes, strict=True)}
+
+    @property
+    def promised_pct(self) -> float:
+        return 100 * self.promised / max(1, self.decisions)
+
+    @property
+    def seen_pct(self) -> float:
+        return 100 * self.seen / max(1, self.decisions)
+
+
+@dataclass(slots=True)
 class Run:
     """What a policy did on one trace."""
 
@@ -81,6 +110,7 @@ class Run:
     optimum_node_minutes: float = 0.0
     ready: list[int] = field(default_factory=list)  # by scored minute
     short: list[int] = field(default_factory=list)  # scored minutes of violation
+    grade: Grade | None = None  # of the adaptive strategy's forecast
     days: list[list[int]] = field(default_factory=list)  # of each scored day: minutes, violation minutes, node-minutes
 
     @property

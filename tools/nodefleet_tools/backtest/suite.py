@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from math import log
 from statistics import fmean
 
 from nodefleet.engine.forecast.sizing import Prices
@@ -21,6 +22,7 @@ from nodefleet_tools.backtest.traces import Trace
 
 PRICES = {"frugal": 25.0, "balanced": Prices().violation, "careful": 140.0}  # node-minutes per violation minute
 SHORTEST = 2 * DAY  # minutes: what is shorter has no yesterday, and does not count in the mean
+_LEAST_PERCENT = 1e-3  # of minutes: none at all has no logarithm
 BUDGET = 0.5  # percent of minutes: what the costs of policies are compared at
 
 
@@ -33,18 +35,23 @@ class Job:
     conditions: Conditions
     pool: Pool | None = None  # of a policy file
     price: float | None = None  # of the adaptive strategy
+    waits: int = 2  # of the adaptive strategy: readings that must find a scale-down worth it
+    headroom: int = 0  # of the adaptive strategy
     optimum: float = 0.0
     keep: bool = False
 
 
-def adaptive(conditions: Conditions, price: float, name: str, **options: bool) -> Adaptive:
-    return Adaptive(conditions, replace(Prices(), violation=price), name=name, **options)
+def adaptive(
+    conditions: Conditions, price: float, name: str, *, requeue: bool = True, waits: int = 2, headroom: int = 0
+) -> Adaptive:
+    prices = replace(Prices(), violation=price)
+    return Adaptive(conditions, prices, name=name, requeue=requeue, waits=waits, headroom=headroom)
 
 
 def build(job: Job) -> Policy:
     conditions = job.conditions
     if job.price is not None:
-        return adaptive(conditions, job.price, job.policy)
+        return adaptive(conditions, job.price, job.policy, waits=job.waits, headroom=job.headroom)
     if job.pool is not None:
         return Classic(_limited(job.pool, conditions), job.policy)
     builders: dict[str, Callable[[], Policy]] = {
@@ -81,7 +88,22 @@ def run(job: Job) -> Run:
     policy = build(job)
     result = play(policy, job.trace, job.conditions, job.optimum, keep=job.keep)
     result.policy = job.policy
+    if isinstance(policy, Adaptive):
+        result.grade = policy.grade
     return result
+
+
+def price_for(budget: float, played: Sequence[tuple[float, float]]) -> float | None:
+    """The price (node-minutes) at which a load has `budget` percent violations, between the prices that were played
+    with their violations, on a line of their logarithms; none outside of them."""
+    points = sorted((price, max(percent, _LEAST_PERCENT)) for price, percent in played)
+    for (low, many), (high, few) in itertools.pairwise(points):
+        if few <= budget <= many:
+            if many == few:
+                return low
+            share = log(many / budget) / log(many / few)
+            return float(f"{low * (high / low) ** share:.2g}")
+    return None
 
 
 def run_all(jobs: Sequence[Job], processes: int) -> Iterator[Run]:

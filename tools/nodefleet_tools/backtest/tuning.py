@@ -1,4 +1,4 @@
-"""The price of a violation that fits one's own load, found without looking ahead.
+"""The settings of the adaptive strategy that fit one's own load, found without looking ahead.
 
 Every candidate is played once; decisions never see the future, so its days can be scored apart. Each day is then given
 the candidate that was cheapest within the budget on the days before it: a score on days that had no say in the choice.
@@ -9,7 +9,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-CANDIDATES = (10.0, 25.0, 40.0, 65.0, 100.0, 140.0, 250.0)  # node-minutes per violation minute
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Settings to try, under their names in the policy."""
+
+    price: float  # node-minutes per violation minute
+    waits: int = 2  # readings that must find a scale-down worth it
+    headroom: int = 0  # nodes
+
+    @property
+    def name(self) -> str:
+        return f"price {self.price:g}, waits {self.waits}, headroom {self.headroom}"
+
+
+# Prices finely, because they matter most; patience and a spare node beside the usual prices.
+CANDIDATES = (
+    *(Candidate(price=price) for price in (10.0, 25.0, 40.0, 65.0, 100.0, 140.0, 250.0)),
+    *(Candidate(price=price, waits=waits) for price in (25.0, 65.0, 140.0) for waits in (1, 4)),
+    *(Candidate(price=price, headroom=1) for price in (10.0, 25.0)),
+)
 FIRST = 3  # scored days before the first choice: two days are no rhythm
 _DRAWS = 1000
 _LOW, _HIGH = 0.05, 0.95
@@ -19,7 +38,7 @@ Days = Sequence[Sequence[int]]  # minutes, violation minutes, node-minutes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    price: float  # to adopt: the best on all days
+    choice: Candidate  # to adopt: the best on all days
     days: int  # that were scored
     violation_pct: float  # of the days that were scored with what earlier days chose
     node_hours: float
@@ -31,19 +50,19 @@ class Tuned:
     within_budget_pct: float  # of the draws
 
 
-def tune(prices: Mapping[float, Days], classic: Days, budget: float, seed: int = 0) -> Tuned | None:
+def tune(candidates: Mapping[Candidate, Days], classic: Days, budget: float, seed: int = 0) -> Tuned | None:
     """None if there are too few days to choose from and to score on."""
     count = len(classic)
     if count <= FIRST + 1:
         return None
-    scored = [prices[choose(prices, budget, until=day)][day] for day in range(FIRST, count)]
+    scored = [candidates[choose(candidates, budget, until=day)][day] for day in range(FIRST, count)]
     before = classic[FIRST:]
     random = Random(seed)  # noqa: S311  # reproducible
     draws = [random.choices(range(len(scored)), k=len(scored)) for _ in range(_DRAWS)]
     savings = sorted(saving([scored[i] for i in draw], [before[i] for i in draw]) for draw in draws)
     within = sum(violations([scored[i] for i in draw]) <= budget for draw in draws)
     return Tuned(
-        price=choose(prices, budget, until=count),
+        choice=choose(candidates, budget, until=count),
         days=len(scored),
         violation_pct=violations(scored),
         node_hours=sum(day[2] for day in scored) / 60,
@@ -56,12 +75,12 @@ def tune(prices: Mapping[float, Days], classic: Days, budget: float, seed: int =
     )
 
 
-def choose(prices: Mapping[float, Days], budget: float, *, until: int) -> float:
+def choose(candidates: Mapping[Candidate, Days], budget: float, *, until: int) -> Candidate:
     """The cheapest within the budget on the days before; if none is, the one with the fewest violations."""
-    within = [price for price, days in prices.items() if violations(days[:until]) <= budget]
+    within = [each for each, days in candidates.items() if violations(days[:until]) <= budget]
     if within:
-        return min(within, key=lambda price: sum(day[2] for day in prices[price][:until]))
-    return min(prices, key=lambda price: violations(prices[price][:until]))
+        return min(within, key=lambda each: sum(day[2] for day in candidates[each][:until]))
+    return min(candidates, key=lambda each: violations(candidates[each][:until]))
 
 
 def violations(days: Days) -> float:

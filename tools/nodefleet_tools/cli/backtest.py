@@ -1,8 +1,8 @@
 """`nodefleet backtest` and `nodefleet tune`: what policies would have done with your own load."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
@@ -18,9 +18,9 @@ from nodefleet.model.readings import Missing
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.page import page
 from nodefleet_tools.backtest.play import Conditions, Run, optimum
-from nodefleet_tools.backtest.suite import ADAPTIVE, BUDGET, PEERS, PRICES, Job, jobs_for, run_all
+from nodefleet_tools.backtest.suite import ADAPTIVE, BUDGET, PEERS, PRICES, Job, jobs_for, price_for, run_all
 from nodefleet_tools.backtest.traces import NOISE, SHARE_OF_MAX, Trace, TraceError, by_minute, read_csv
-from nodefleet_tools.backtest.tuning import CANDIDATES, Days, Tuned, tune
+from nodefleet_tools.backtest.tuning import CANDIDATES, Candidate, Days, Tuned, tune
 from nodefleet_tools.cli.outcome import JsonOption, fail, print_json
 from nodefleet_tools.cli.policy_file import policy_or_exit
 
@@ -39,6 +39,9 @@ Cores = Annotated[int, typer.Option("--jobs", help="Processes.")]
 
 
 def backtest(  # noqa: PLR0917  # each is an option
+    file: Annotated[
+        Path | None, typer.Argument(help="With --json: write the document to this file, and print the table.")
+    ] = None,
     trace: TraceFile = None,
     prometheus: PrometheusUrl = None,
     days: Days_ = 30,
@@ -60,6 +63,8 @@ def backtest(  # noqa: PLR0917  # each is an option
     The first seven days (or half) are only learned from. A trace file is scaled so that its 99.5th percentile is 56 %
     of the largest fleet; load from Prometheus is taken as it is.
     """
+    if file is not None and not as_json:
+        fail(f"What is {file}? Give --trace FILE to read from, or --json FILE to write to.")
     console = Console(highlight=False)
     conditions = _conditions(nodes, join, violation)
     load = _load_or_exit(trace, prometheus, days, pool, conditions, NOISE if noise else 0.0)
@@ -67,12 +72,16 @@ def backtest(  # noqa: PLR0917  # each is an option
     best = wanted[0].optimum
     wanted += [_of_file(path, load, conditions, best, keep=report is not None) for path in policy or ()]
     runs = _run(wanted, jobs, "Playing policies")
+    runs += _at_budget(runs, budget, wanted[0], jobs)
     said = verdict(runs, budget)
     if report is not None:
-        report.write_text(page(load, runs, conditions, said), encoding="utf-8")
-    if as_json:
+        report.write_text(page(load, runs, conditions, said, usd), encoding="utf-8")
+    if as_json and file is None:
         print_json(as_plain(load, runs, usd, said))
         return
+    if file is not None:
+        document = json.dumps(as_plain(load, runs, usd, said), indent=2, ensure_ascii=False)
+        file.write_text(document + "\n", encoding="utf-8")
     _show(console, load, runs, usd, said)
     if report is not None:
         console.print(f"Report: {report}", soft_wrap=True)
@@ -91,9 +100,10 @@ def tune_(  # noqa: PLR0917  # each is an option
     jobs: Cores = 2,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the price of a violation that fits your own load.
+    """Find the settings of the adaptive strategy that fit your own load.
 
-    It is the one with the lowest cost within a budget of violations.
+    Price of a violation, patience before a scale-down, and a spare node: those with the lowest cost within a budget of
+    violations.
     Each day is scored with what the days before it chose, so nothing is scored on what it was fitted to.
     """
     console = Console(highlight=False)
@@ -103,16 +113,20 @@ def tune_(  # noqa: PLR0917  # each is an option
     key = f"{load.name} {load.start:%Y-%m-%dT%H:%M} {load.minutes} {nodes} {join} {violation}"
     played: dict[str, Days] = known.get(key, {})
     best = optimum(load, conditions)
+    common = Job(policy="classic", trace=load, conditions=conditions, pool=Pool(), optimum=best)
     wanted = [
-        Job(policy=name, trace=load, conditions=conditions, price=price, pool=None if price else Pool(), optimum=best)
-        for name, price in [("classic", None), *((f"{price:g}", price) for price in CANDIDATES)]
-        if name not in played
+        common,
+        *(
+            replace(common, policy=each.name, pool=None, price=each.price, waits=each.waits, headroom=each.headroom)
+            for each in CANDIDATES
+        ),
     ]
-    for run in _run(wanted, jobs, "Playing prices"):
+    wanted = [job for job in wanted if job.policy not in played]
+    for run in _each_run(wanted, jobs, "Playing settings"):
         played[run.policy] = run.days
-        if state is not None:
+        if state is not None:  # after each, so that a run that is stopped goes on from here
             state.write_text(json.dumps({**known, key: played}))
-    found = tune({float(name): each for name, each in played.items() if name != "classic"}, played["classic"], budget)
+    found = tune({each: played[each.name] for each in CANDIDATES}, played["classic"], budget)
     if found is None:
         fail("Too few days: a choice needs three days to rest on and some more to be scored on.")
     if as_json:
@@ -164,18 +178,43 @@ def _of_prometheus(address: str, days: int, pool: str) -> list[tuple[float, floa
 def _of_file(path: Path, load: Trace, conditions: Conditions, best: float, *, keep: bool) -> Job:
     pool = policy_or_exit(path).policy.pools[0]
     price = pool.adaptive.node_minutes if pool.strategy == "adaptive" else None
-    return Job(policy=path.stem, trace=load, conditions=conditions, pool=pool, price=price, optimum=best, keep=keep)
+    return Job(
+        policy=path.stem,
+        trace=load,
+        conditions=conditions,
+        pool=pool,
+        price=price,
+        waits=pool.adaptive.waits,
+        headroom=pool.adaptive.headroom,
+        optimum=best,
+        keep=keep,
+    )
 
 
 def _run(wanted: Sequence[Job], jobs: int, title: str) -> list[Run]:
     order = {job.policy: index for index, job in enumerate(wanted)}
+    return sorted(_each_run(wanted, jobs, title), key=lambda run: order[run.policy])
+
+
+def _each_run(wanted: Sequence[Job], jobs: int, title: str) -> Iterator[Run]:
+    """The runs as they come, with progress."""
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=len(wanted))
-        runs = []
         for run in run_all(wanted, jobs):
-            runs.append(run)
+            yield run
             progress.advance(task)
-    return sorted(runs, key=lambda run: order[run.policy])
+
+
+def _at_budget(runs: Sequence[Run], budget: float, like: Job, jobs: int) -> list[Run]:
+    """The adaptive strategy at the price that meets the budget of violations, if its usual prices lie around it."""
+    played = [
+        (PRICES[run.policy.removeprefix("adaptive ")], run.violation_pct) for run in runs if run.policy in ADAPTIVE
+    ]
+    price = price_for(budget, played)
+    if price is None or price in PRICES.values():
+        return []
+    name = f"adaptive, price {price:g}"
+    return _run([replace(like, policy=name, pool=None, price=price)], jobs, f"Playing a price of {price:g}")
 
 
 def verdict(runs: Sequence[Run], budget: float) -> str:
@@ -205,6 +244,7 @@ def as_plain(load: Trace, runs: Sequence[Run], usd: float, said: str) -> dict[st
         "history_minutes": load.history,
         "gaps": [[begin.isoformat(), end.isoformat()] for begin, end in load.gaps],
         "verdict": said,
+        "optimum_node_hours": round(runs[0].optimum_node_minutes / 60, 2),
         "runs": [
             {
                 "policy": run.policy,
@@ -219,9 +259,21 @@ def as_plain(load: Trace, runs: Sequence[Run], usd: float, said: str) -> dict[st
                 "undone_pct": round(run.undone_pct, 1),
                 "idle_node_hours": round(run.idle_node_minutes / 60, 2),
                 "at_max_minutes": run.at_max_minutes,
+                **_grade_of(run),
             }
             for run in runs
         ],
+    }
+
+
+def _grade_of(run: Run) -> dict[str, Any]:
+    """Calibration and votes of the forecast; nothing of a policy without one."""
+    if run.grade is None:
+        return {}
+    return {
+        "promised_pct": round(run.grade.promised_pct, 3),
+        "seen_pct": round(run.grade.seen_pct, 3),
+        "votes": {name: round(share, 3) for name, share in run.grade.shares.items()},
     }
 
 
@@ -248,6 +300,14 @@ def _show(console: Console, load: Trace, runs: Sequence[Run], usd: float, said: 
     unavoidable = max(run.unavoidable_minutes for run in runs)
     if unavoidable:
         console.print(f"{unavoidable} minutes were more than the largest fleet can carry; they are not counted.")
+    for run in runs:
+        if run.grade is not None and run.policy == "adaptive balanced":
+            votes = ", ".join(f"{name} {100 * share:.0f} %" for name, share in run.grade.shares.items())
+            console.print(
+                f"Forecast of {run.policy}: {run.grade.promised_pct:.2f} % violations promised, "
+                f"{run.grade.seen_pct:.2f} % seen; votes: {votes}.",
+                soft_wrap=True,
+            )
     console.print(said, soft_wrap=True)
 
 
@@ -261,14 +321,20 @@ def _show_tuned(console: Console, found: Tuned, budget: float, nodes: tuple[int,
         soft_wrap=True,
     )
     policy = _policy_of(found, nodes)
-    limits, price = policy["limits"], policy["adaptive"]["price"]
+    limits, settings = policy["limits"], ", ".join(f"{name}: {value}" for name, value in policy["adaptive"].items())
     console.print(
-        f"strategy: adaptive\nlimits: {{min: {limits['min']}, max: {limits['max']}}}\nadaptive: {{price: {price}}}",
+        f"strategy: adaptive\nlimits: {{min: {limits['min']}, max: {limits['max']}}}\nadaptive: {{{settings}}}",
         markup=False,
     )
 
 
 def _policy_of(found: Tuned, nodes: tuple[int, int]) -> dict[str, Any]:
-    """A price by its name where the policy has one."""
-    price = next((word for word, price in PRICES.items() if price == found.price), found.price)
-    return {"strategy": "adaptive", "limits": {"min": nodes[0], "max": nodes[1]}, "adaptive": {"price": price}}
+    """A price by its name where the policy has one; settings that are the default are not named."""
+    choice, default = found.choice, Candidate(price=found.choice.price)
+    price = next((word for word, price in PRICES.items() if price == choice.price), choice.price)
+    changed = {name: value for name, value in asdict(choice).items() if value != getattr(default, name)}
+    return {
+        "strategy": "adaptive",
+        "limits": {"min": nodes[0], "max": nodes[1]},
+        "adaptive": {"price": price, **changed},
+    }
