@@ -8,7 +8,7 @@ SHELL  := /bin/bash
 CORE   := tests/model tests/policy tests/test_phases.py tests/test_phases_capacity.py tests/scheduling tests/eviction tests/engine tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-cli bench-decisions dist mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs corpus-add schema diagrams clean digests runbook bill
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-cli bench-decisions peers dist mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs corpus-add schema diagrams clean digests runbook bill
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,7 +88,10 @@ house: setup ## how easy the code is to find one's way in: files, seams, names (
 bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/decide.py
 	@$(BIN)/python benchmarks/packing.py
-	@cd benchmarks && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
+	@cd benchmarks && ../$(BIN)/python ratios.py && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
+
+peers: setup layers-here ## node-fleet and Karpenter side by side on one control plane (needs what e2e needs; ten minutes)
+	@$(BIN)/python benchmarks/peers/side_by_side.py
 
 bench-cli: setup ## how much CPU time the command line takes to start, against its budget
 	@$(BIN)/python benchmarks/cli_start.py

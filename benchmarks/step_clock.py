@@ -22,7 +22,7 @@ from nodefleet.reconcile import cycle, run
 
 # What is measured: the step's name, where it is, and what it is called there.
 STEPS: tuple[tuple[str, Any, str], ...] = (
-    ("AWS clients", Session, "_made"),
+    ("AWS clients", Session, "_make"),
     ("Kubernetes client", kubernetes, "to_server"),
     ("Kubernetes", kubernetes.KubernetesCluster, "view"),
     ("EC2", Ec2, "instances"),
@@ -31,14 +31,14 @@ STEPS: tuple[tuple[str, Any, str], ...] = (
     ("state, lease", DynamoStore, "state"),
     ("state, lease", DynamoStore, "acquire"),
     ("state, lease", DynamoStore, "release"),
-    ("advance", cycle, "workers"),
+    ("advance", cycle, "derive_workers"),
     ("advance", cycle, "advance"),
     ("decide", cycle, "decide"),
-    ("encode", cycle, "recorded"),
+    ("encode", cycle, "make_record"),
     ("launch", Ec2, "launch"),
     ("archive", S3Archive, "keep"),
     ("commit", DynamoStore, "commit"),
-    ("usage", cycle, "counted"),
+    ("usage", cycle, "count_usage"),
     ("log, metrics", run, "_report"),
     ("log, metrics", LambdaTelemetry, "flush"),
 )

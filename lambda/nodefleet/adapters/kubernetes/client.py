@@ -130,6 +130,7 @@ class Response:
     status: int
     body: bytes
     date: str = ""  # by the server's clock
+    received: int = 0  # bytes of the body as they came, which may be compressed
 
     @property
     def fine(self) -> bool:
@@ -211,7 +212,8 @@ class Api:
             raise _BrokenError(_cause(error), arrived=True) from error
         except exceptions.HTTPError as error:
             _unavailable(request, _cause(error))
-        return Response(status=response.status, body=body, date=response.headers.get("Date", ""))
+        date, received = response.headers.get("Date", ""), response.tell()
+        return Response(status=response.status, body=body, date=date, received=received)
 
     def _leave_old_connections(self) -> None:
         now = time.time()

@@ -1,0 +1,230 @@
+"""node-fleet and Karpenter on the same control plane, with the same workloads and the same node size.
+
+    make peers                                                  # three workloads of 60 pods each; about ten minutes
+    .venv/bin/python benchmarks/peers/side_by_side.py --pods 240 --workloads 7 --settle 180
+
+A real etcd, API server, controllers and scheduler, and KWOK behind the nodes. Ours is the shipped deployment
+(functions, watcher for pending pods, packing) with the policy in compressed time of tests/e2e; Karpenter is its own
+controller with its KWOK provider and its default batching. Both begin with one idle worker and buy one instance type.
+cluster-autoscaler is missing: the Go registry refuses k8s.io/autoscaler/cluster-autoscaler in every version asked for.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil
+from pathlib import Path
+from random import Random
+
+sys.path.append(str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[2]))
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
+from karpenter import CLAIMS, karpenter, node_size
+from tables import machine, progress, table
+
+from e2e.site.policy import compressed
+from e2e.site.site import Site, running_site
+from e2e.site.waiting import until
+from e2e.site.watcher import watching
+
+USD = 0.0208  # an hour of a t3.small on demand in us-east-1
+_EVERY = 0.25  # seconds between two looks at the cluster
+_LONGEST = 300.0  # seconds that pods may wait
+_POLICY = {
+    "limits": {"min": 1, "max": 200},
+    "steps": {"pending": "packing"},
+    "cooldown": {"up": 10, "down": 20},
+    "market": {"types": ["t3.small"]},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    name: str
+    replicas: int
+    cpu: int  # millicores of each pod
+    memory: int  # MiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One workload, met by one autoscaler."""
+
+    who: str
+    workload: int
+    bound: int
+    to_request: float  # seconds from the first unschedulable pod
+    to_running: float | None  # seconds from there until all pods run; none: never
+    bought: int  # nodes at the most, the first one included
+    after: int  # nodes when it had time to consolidate
+    waiting_minutes: float  # of all pods together
+
+
+def workload(seed: int, pods: int) -> list[App]:
+    """Deployments of small, middle and large pods, most of them asking for more of one resource than of the other."""
+    random, apps = Random(f"peers/{seed}"), []  # noqa: S311  # repeatable on purpose
+    while pods > 0:
+        replicas = min(pods, random.randint(2, 8))
+        cpu, memory = random.choice((100, 250, 400, 700, 1100)), random.choice((96, 200, 420, 800, 1300))
+        apps.append(App(f"app-{len(apps)}", replicas, cpu, memory))
+        pods -= replicas
+    return apps
+
+
+def bound(apps: Sequence[App], cores: int, kib: int) -> int:
+    """No packing needs fewer nodes: the scarcer of the two resources."""
+    cpu = sum(app.cpu * app.replicas for app in apps) / cores
+    memory = sum(app.memory * app.replicas for app in apps) * 1024 / kib
+    return ceil(max(cpu, memory))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="node-fleet and Karpenter side by side.")
+    parser.add_argument("--workloads", type=int, default=3)
+    parser.add_argument("--pods", type=int, default=60)
+    parser.add_argument("--settle", type=float, default=60, help="seconds to consolidate in")
+    parser.add_argument("--plot", type=Path, default=Path(__file__).parents[2] / "docs" / "peers.svg")
+    options = parser.parse_args()
+    began = datetime.now(UTC)
+    with tempfile.TemporaryDirectory(prefix="node-fleet-peers-") as name, running_site(Path(name)) as site:
+        outcomes = list(_compare(site, Path(name), options.workloads, options.pods, options.settle))
+    print(machine())
+    table(
+        f"{options.workloads} workloads of {options.pods} pods, {began:%Y-%m-%d}",
+        (
+            "workload",
+            "autoscaler",
+            "bound",
+            "to request, s",
+            "all run after, s",
+            "bought",
+            f"nodes {options.settle:.0f} s later",
+            "pods waited, min",
+            "USD an hour then",
+        ),
+        [_row(each) for each in outcomes],
+    )
+    options.plot.write_text(plot(outcomes, f"{began:%Y-%m-%d}, {options.pods} pods each"))
+    progress(f"plot: {options.plot}")
+
+
+def _compare(site: Site, folder: Path, workloads: int, pods: int, settle: float) -> Iterator[Outcome]:
+    for number in range(1, workloads + 1):
+        apps = workload(number, pods)
+        for who, manner in (("node-fleet", _ours), ("Karpenter", _karpenter)):
+            place = folder / f"{who}-{number}"
+            place.mkdir()
+            _begin(site)
+            progress(f"workload {number}: {who}")
+            with manner(site, place) as count:
+                outcome = _measure(site, who, number, apps, count, settle)
+            progress(f"    {outcome}")
+            yield outcome
+
+
+def _begin(site: Site) -> None:
+    site.reset()
+    site.load.memory(40)
+    site.load.cpu(50)
+    site.begin(compressed(**_POLICY))
+
+
+@contextmanager
+def _ours(site: Site, folder: Path) -> Iterator[Callable[[], int]]:
+    with watching(site, folder), site.schedule.going_on():
+        yield lambda: len(site.hardware.instances())
+
+
+@contextmanager
+def _karpenter(site: Site, folder: Path) -> Iterator[Callable[[], int]]:
+    site.topics.stop()  # nothing of ours is woken
+    with ExitStack() as stack:
+        stack.callback(site.workloads.clear)
+        stack.enter_context(karpenter(site.admin, site.parts.kubeconfig, folder, usd=USD, joins_in=2))
+        yield lambda: 1 + len(site.admin.items(CLAIMS))
+        site.workloads.clear()
+
+
+def _measure(
+    site: Site, who: str, number: int, apps: Sequence[App], count: Callable[[], int], settle: float
+) -> Outcome:
+    size = node_size([*site.nodes().values()])
+    for app in apps:
+        site.workloads.deploy(app.name, app.replicas, cpu=f"{app.cpu}m", memory=f"{app.memory}Mi")
+    pods = sum(app.replicas for app in apps)
+    until(site.workloads.unschedulable, "a pod finds no node", every=0.05)
+    began = last = time.monotonic()
+    requested = running = None
+    most, waited = 1, 0.0
+    while running is None and last - began < _LONGEST:
+        most, found = max(most, count()), site.workloads.pods()
+        now = time.monotonic()
+        requested = requested or (now - began if most > 1 else None)
+        waited += (now - last) * (pods - sum(pod["status"]["phase"] == "Running" for pod in found)) / 60
+        running = now - began if sum(pod["status"]["phase"] == "Running" for pod in found) >= pods else None
+        last = now
+        time.sleep(_EVERY)
+    ends = time.monotonic() + settle
+    while time.monotonic() < ends:
+        most = max(most, count())
+        time.sleep(2)
+    return Outcome(
+        who=who,
+        workload=number,
+        bound=bound(apps, *size),
+        to_request=requested if requested is not None else _LONGEST,
+        to_running=running,
+        bought=most,
+        after=count(),
+        waiting_minutes=waited,
+    )
+
+
+def _row(it: Outcome) -> tuple[object, ...]:
+    runs = f"{it.to_running:.1f}" if it.to_running is not None else "never"
+    return (
+        it.workload,
+        it.who,
+        it.bound,
+        f"{it.to_request:.1f}",
+        runs,
+        it.bought,
+        it.after,
+        f"{it.waiting_minutes:.1f}",
+        f"{it.after * USD:.2f}",
+    )
+
+
+def plot(outcomes: Sequence[Outcome], title: str) -> str:
+    """Nodes bought and nodes after consolidation, with the lower bound as a line, for each workload."""
+    colours = {"node-fleet": ("#1f6feb", "#9ec5fe"), "Karpenter": ("#b35900", "#ffc680")}
+    groups = sorted({each.workload for each in outcomes})
+    height, wide, scale = 220, 150, 180 / max(each.bought for each in outcomes)
+    parts = [f'<text x="10" y="16" font-weight="bold">Nodes bought (dark), after consolidation (light): {title}</text>']
+    for place, group in enumerate(groups):
+        left = 30 + place * wide
+        here = [each for each in outcomes if each.workload == group]
+        for index, each in enumerate(here):
+            for step, nodes in enumerate((each.bought, each.after)):
+                x, y = left + index * 60 + step * 26, height - nodes * scale
+                colour = colours[each.who][step]
+                parts.append(f'<rect x="{x}" y="{y:.0f}" width="24" height="{nodes * scale:.0f}" fill="{colour}"/>')
+                parts.append(f'<text x="{x + 4}" y="{y - 3:.0f}">{nodes}</text>')
+            parts.append(f'<text x="{left + index * 60}" y="{height + 14}">{each.who}</text>')
+        line = height - here[0].bound * scale
+        parts.append(
+            f'<line x1="{left - 6}" x2="{left + 118}" y1="{line:.0f}" y2="{line:.0f}" stroke="#555" '
+            f'stroke-dasharray="4 3"/><text x="{left}" y="{height + 30}">workload {group}, bound {here[0].bound}</text>'
+        )
+    size = f'width="{40 + wide * len(groups)}" height="{height + 40}"'
+    style = 'font-family="sans-serif" font-size="11"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n' + "\n".join(parts) + "\n</svg>\n"
+
+
+if __name__ == "__main__":
+    main()
