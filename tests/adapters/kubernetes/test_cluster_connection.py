@@ -78,6 +78,22 @@ def test_the_token_may_end_with_a_newline_as_files_do(server: FakeApiServer):
     cluster.close()
 
 
+def test_the_proxy_of_the_environment_is_used_unless_it_is_to_be_bypassed(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # nothing answers there
+    monkeypatch.setenv("NO_PROXY", "example.com")
+    by_proxy = KubernetesCluster.at(server.url, TOKEN, authority().ca)
+    with pytest.raises(UnavailableError):
+        by_proxy.server_version()
+    assert server.asked == []
+    by_proxy.close()
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    direct = KubernetesCluster.at(server.url, TOKEN, authority().ca)
+    assert direct.server_version()
+    direct.close()
+
+
 def test_a_kubeconfig_says_where_and_who(server: FakeApiServer, tmp_path: Path):
     path = kubeconfig(tmp_path, server.url, **{"certificate-authority-data": encoded(authority().ca)})
     cluster = KubernetesCluster.of_kubeconfig(path)

@@ -48,7 +48,9 @@ class TokenTransport:
 
         self._server = server
         self._headers = {**HEADERS, "Authorization": f"Bearer {token}", "User-Agent": _AGENT}
-        self._pools: Any = urllib3.PoolManager(maxsize=_CONNECTIONS, ssl_context=trust)
+        options: dict[str, Any] = {"maxsize": _CONNECTIONS, "ssl_context": trust}
+        proxy = _proxy_to(server)
+        self._pools: Any = urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
         self._timeout: Any = urllib3.Timeout
 
     def send(self, request: Request, *, connect: float, read: float) -> "BaseHTTPResponse":
@@ -67,6 +69,15 @@ class TokenTransport:
 
     def close(self) -> None:
         self._pools.clear()
+
+
+def _proxy_to(server: str) -> str:
+    """As the environment says (HTTPS_PROXY, NO_PROXY), which urllib3 does not ask itself; empty: none."""
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415  # botocore has imported it already
+
+    url = urlsplit(server)
+    proxy = getproxies().get(url.scheme, "")
+    return "" if not proxy or proxy_bypass(url.hostname or "") else proxy
 
 
 class ClientTransport:
