@@ -139,7 +139,7 @@ def archive() -> Archive:
     from nodefleet.adapters.aws.archive import S3Archive  # noqa: PLC0415
 
     bucket = settings().bucket
-    return S3Archive(shared_clients().session.client("s3"), bucket) if bucket else NoArchive()
+    return S3Archive(lambda: shared_clients().session.client("s3"), bucket) if bucket else NoArchive()
 
 
 class NoArchive:

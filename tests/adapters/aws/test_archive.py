@@ -51,13 +51,13 @@ def refused(code, operation="GetObject"):
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x00packed\xff", bytes(range(256)) * 4096])
 def test_what_is_kept_is_fetched_as_it_was(s3, content):
-    archive = S3Archive(s3, BUCKET, "observations")
+    archive = S3Archive(lambda: s3, BUCKET, "observations")
     archive.keep(KEY, content)
     assert archive.fetch(KEY) == content
 
 
 def test_the_same_name_is_overwritten(s3):
-    archive = S3Archive(s3, BUCKET)
+    archive = S3Archive(lambda: s3, BUCKET)
     archive.keep(KEY, b"one")
     archive.keep(KEY, b"two")
     assert archive.fetch(KEY) == b"two"
@@ -68,7 +68,7 @@ def test_the_same_name_is_overwritten(s3):
     [("", KEY), ("/", KEY), ("observations", f"observations/{KEY}"), ("/a/b/", f"a/b/{KEY}")],
 )
 def test_everything_is_under_the_prefix(s3, prefix, name):
-    S3Archive(s3, BUCKET, prefix).keep(KEY, b"x")
+    S3Archive(lambda: s3, BUCKET, prefix).keep(KEY, b"x")
     assert s3.get_object(Bucket=BUCKET, Key=name)["Body"].read() == b"x"
 
 
@@ -77,26 +77,26 @@ def test_everything_is_under_the_prefix(s3, prefix, name):
     [("a.json.gz", "application/gzip"), ("a.json", "application/json"), ("a", "application/octet-stream")],
 )
 def test_it_is_encrypted_and_says_what_it_is(s3, key, kind):
-    S3Archive(s3, BUCKET).keep(key, b"x")
+    S3Archive(lambda: s3, BUCKET).keep(key, b"x")
     head = s3.head_object(Bucket=BUCKET, Key=key)
     assert (head["ServerSideEncryption"], head["ContentType"]) == ("AES256", kind)
     assert "ContentEncoding" not in head  # whoever downloads it gets the bytes that were kept
 
 
 def test_the_buckets_own_key_can_be_used(s3):
-    S3Archive(s3, BUCKET, encryption="aws:kms").keep(KEY, b"x")
+    S3Archive(lambda: s3, BUCKET, encryption="aws:kms").keep(KEY, b"x")
     assert s3.head_object(Bucket=BUCKET, Key=KEY)["ServerSideEncryption"] == "aws:kms"
 
 
 def test_what_is_not_there_any_more_is_said_so(s3):
     with pytest.raises(ChangedError, match=r"gone\.json\.gz is not in looks-of-the-shop any more"):
-        S3Archive(s3, BUCKET).fetch("gone.json.gz")
+        S3Archive(lambda: s3, BUCKET).fetch("gone.json.gz")
 
 
 def test_a_denial_may_also_mean_that_it_is_not_there():
     """S3 does not tell whoever may not list the bucket."""
     with pytest.raises(DeniedError, match="not there any more, or s3:GetObject") as raised:
-        S3Archive(Stub(refused("AccessDenied")), BUCKET, "observations").fetch(KEY)
+        S3Archive(lambda: Stub(refused("AccessDenied")), BUCKET, "observations").fetch(KEY)
     assert is_explained(raised.value, "S3")
     for figure in (f"observations/{KEY}", BUCKET, "AccessDenied"):
         assert figure in raised.value.cause
@@ -112,7 +112,7 @@ def test_a_denial_may_also_mean_that_it_is_not_there():
     ],
 )
 def test_what_goes_wrong_is_said_in_our_own_words(problem, error):
-    archive = S3Archive(Stub(problem), BUCKET)
+    archive = S3Archive(lambda: Stub(problem), BUCKET)
     with pytest.raises(error) as fetching:
         archive.fetch(KEY)
     with pytest.raises(error) as keeping:
@@ -123,10 +123,10 @@ def test_what_goes_wrong_is_said_in_our_own_words(problem, error):
 
 def test_a_denied_write_is_denied():
     with pytest.raises(DeniedError, match="s3:PutObject"):
-        S3Archive(Stub(refused("AccessDenied", "PutObject")), BUCKET).keep(KEY, b"x")
+        S3Archive(lambda: Stub(refused("AccessDenied", "PutObject")), BUCKET).keep(KEY, b"x")
 
 
 def test_an_answer_that_breaks_off_is_not_taken_for_the_whole():
     cut = StreamingBody(io.BytesIO(b"half"), content_length=8)
     with pytest.raises(UnavailableError, match="S3"):
-        S3Archive(Stub({"Body": cut}), BUCKET).fetch(KEY)
+        S3Archive(lambda: Stub({"Body": cut}), BUCKET).fetch(KEY)

@@ -95,7 +95,7 @@ class Connection:
         from nodefleet.bootstrap import NoArchive  # noqa: PLC0415
 
         bucket = self.settings.bucket
-        return S3Archive(self.session.client("s3"), bucket) if bucket else NoArchive()
+        return S3Archive(lambda: self.session.client("s3"), bucket) if bucket else NoArchive()
 
     @cached_property
     def cloud(self) -> Cloud:

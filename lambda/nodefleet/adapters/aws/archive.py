@@ -3,6 +3,7 @@
 Content comes and goes as bytes; the caller packs it. The bucket's lifecycle forgets it after some weeks.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
@@ -19,7 +20,9 @@ _ANY_TYPE = "application/octet-stream"
 class S3Archive:
     """Everything under one prefix of one bucket."""
 
-    def __init__(self, client: Any, bucket: str, prefix: str = "", *, encryption: str = "AES256") -> None:
+    def __init__(self, client: Callable[[], Any], bucket: str, prefix: str = "", *, encryption: str = "AES256") -> None:
+        """`client` gives botocore's client when it is needed: most runs archive nothing, and one that launches does so
+        before it archives."""
         self._client = client
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
@@ -28,7 +31,7 @@ class S3Archive:
     def keep(self, key: str, content: bytes) -> None:
         """Overwrites what has the same name: names are made of the content."""
         with calling(PART):
-            self._client.put_object(
+            self._client().put_object(
                 Bucket=self._bucket,
                 Key=f"{self._prefix}{key}",
                 Body=content,
@@ -41,7 +44,7 @@ class S3Archive:
         name = f"{self._prefix}{key}"
         with calling(PART):
             try:
-                answer = self._client.get_object(Bucket=self._bucket, Key=name)
+                answer = self._client().get_object(Bucket=self._bucket, Key=name)
             except ClientError as problem:
                 if code_of(problem) in _MISSING:
                     raise ChangedError(
