@@ -18,6 +18,7 @@ from e2e.parts.needed import go
 from e2e.parts.part import LOOPBACK, Part, answers, free_ports
 from e2e.parts.store import made, run_step
 from nodefleet.adapters.kubernetes.resources import NODES, Resource
+from nodefleet.model.names import POOL_LABEL
 from support.real_cluster_world import Admin
 
 MODULE = Path(__file__).parent / "karpenter"
@@ -48,9 +49,9 @@ class KarpenterRecipe:
         run_step(f"{self.name} {self.version}", [*command, package], MODULE, {"CGO_ENABLED": "0"})
 
 
-def node_size(nodes: list[dict[str, Any]]) -> tuple[int, int]:
+def node_size(workers: list[dict[str, Any]]) -> tuple[int, int]:
     """Millicores and KiB that a worker of ours offers."""
-    offered = nodes[0]["status"]["allocatable"]
+    offered = workers[0]["status"]["allocatable"]
     return int(offered["cpu"]) * 1000, int(offered["memory"].removesuffix("Ki"))
 
 
@@ -58,7 +59,7 @@ def node_size(nodes: list[dict[str, Any]]) -> tuple[int, int]:
 def karpenter(admin: Admin, kubeconfig: Path, folder: Path, *, usd: float, joins_in: int) -> Iterator[None]:
     """Its controller at work; its nodes are gone afterwards."""
     program = made(KarpenterRecipe()) / "karpenter"
-    cores, memory = node_size([node for node in admin.items(NODES) if "alive" in str(node["metadata"]["labels"])])
+    cores, memory = node_size([node for node in admin.items(NODES) if POOL_LABEL in node["metadata"]["labels"]])
     types = folder / "instance_types.json"
     types.write_text(json.dumps([_type(cores, memory, usd)]))
     for definition in _definitions():

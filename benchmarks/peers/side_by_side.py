@@ -173,10 +173,13 @@ def _measure(
     while time.monotonic() < ends:
         most = max(most, count())
         time.sleep(2)
+    least = bound(apps, *size)
+    if running is not None and most < least:
+        raise SystemExit(f"{who} ran all pods on {most} nodes, and {least} are needed: the nodes are not of one size")
     return Outcome(
         who=who,
         workload=number,
-        bound=bound(apps, *size),
+        bound=least,
         to_request=requested if requested is not None else _LONGEST,
         to_running=running,
         bought=most,
