@@ -39,7 +39,7 @@ COMMANDS = (
     Command("simulate", "simulate:simulate", "Play any day of a cluster in a simulated world.", Panel.TRY),
     Command("decide", "decide:decide", "Say what would be done on this observation, and why.", Panel.TRY),
     Command("backtest", "backtest:backtest", "Play policies on recorded load, and compare them.", Panel.TRY),
-    Command("tune", "backtest:tune_", "Find the price of a violation that fits your own load.", Panel.TRY),
+    Command("tune", "backtest:tune_", "Find the settings of the adaptive strategy that fit your own load.", Panel.TRY),
     Command("chaos", "chaos:chaos", "Play hours full of faults and check what must always hold.", Panel.TRY),
     Command(
         "init", "init:init", "Adopt a cluster that exists: write its files, and create what it needs.", Panel.SET_UP
