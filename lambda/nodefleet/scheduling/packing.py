@@ -20,6 +20,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode, PodGroup
 from nodefleet.scheduling.devices import awaited_devices
 from nodefleet.scheduling.index import zones_asked_for
+from nodefleet.scheduling.pool_choice import cheapest_first, pools_without_capacity
 from nodefleet.scheduling.predicates import NodeModel, asks_by_name, unmet_predicate
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import (
@@ -166,14 +167,18 @@ class NewNodes:
 
 
 class PodCompatibility:
-    def __init__(self, templates: Mapping[str, Sequence[Template]]) -> None:
+    def __init__(
+        self, templates: Mapping[str, Sequence[Template]], without_capacity: frozenset[str] = frozenset()
+    ) -> None:
+        """`without_capacity`: pools that launch nothing now. They come last."""
         self._templates = templates  # by pool
+        self._without_capacity = without_capacity
         self._found: dict[Hashable, Mapping[str, int]] = {}
         self._of_pods: dict[int, tuple[Pod, Mapping[str, int]]] = {}
         self._rules: dict[int, Rules] = {}
 
     def pools(self, pod: Pod) -> tuple[str, ...]:
-        """Pools one of whose nodes could hold the pod, in the policy's order."""
+        """Pools one of whose nodes could hold the pod: the cheapest first, else in the policy's order."""
         return tuple(self._of(pod))
 
     def number(self, pod: Pod) -> int:
@@ -197,7 +202,8 @@ class PodCompatibility:
                 pool: sum(each.can_hold(pod) << index for index, each in enumerate(those))
                 for pool, those in self._templates.items()
             }
-            self._found[shape] = {pool: mask for pool, mask in by_pool.items() if mask}
+            fitting = {pool: mask for pool, mask in by_pool.items() if mask}
+            self._found[shape] = cheapest_first(pod, fitting, self._templates, self._without_capacity)
         return self._found[shape]
 
     def _shape(self, pod: Pod) -> Hashable:
@@ -500,7 +506,7 @@ def packing_input(
         templates=templates,
         outlines={pool.name: tuple(known.outlines(pool)) for pool in policy.pools},
         zones=zones_in_use(workers, on_their_way),
-        choices=PodCompatibility(templates),
+        choices=PodCompatibility(templates, pools_without_capacity(seen, policy, workers, memory)),
         coming=frozenset((*devices, *(each.name for each in on_their_way))),
         in_queue_order=frozenset(pool.name for pool in policy.pools if pool.steps.pending_fill == "queue"),
     )
@@ -556,7 +562,7 @@ def _price(packed: Mapping[str, PoolPacking]) -> float:
 
 
 def assign(pods: Iterable[Pod], look: PackingInput) -> Assignment:
-    """Each pod to the first pool, in the policy's order, one of whose nodes can hold it.
+    """Each pod to the cheapest pool one of whose nodes can hold it and that can launch one.
 
     A pool whose nodes are of unknown size gets what is left, as far as labels and taints allow.
     """

@@ -1,0 +1,91 @@
+"""A pod that several pools could hold goes to the cheapest one that can still launch a node."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodefleet.engine.decide import decide
+from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.operations import Create, Launch, Shortage
+from nodefleet.model.state import Memory, PoolMemory
+from nodefleet.model.workload import Resources
+from nodefleet.phases import derive_workers
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
+from nodefleet.scheduling.pool_choice import pools_without_capacity
+from support.builders import GIB, SMALL, TARGET, after, instance, look, waiting
+from support.decisions import KNOWN
+
+LARGE = Resources(cpu=8000, memory=32 * GIB, pods=110)
+CATALOG = (
+    InstanceType(name="t3.small", resources=SMALL, hourly_usd=0.02, spot_usd=0.006),
+    InstanceType(name="m5.2xlarge", resources=LARGE, hourly_usd=0.4, spot_usd=0.15),
+)
+TARGETS = tuple(replace(TARGET, pool=name) for name in ("large", "small"))
+
+
+def pool(name, type_, **changes):
+    given = {"limits": Limits(min=0, max=5), "steps": Steps(pending="packing"), **changes}
+    return Pool(name=name, market=MarketMix(types=(type_,)), **given)
+
+
+def policy(large=None, small=None):
+    return Policy(pools=(pool("large", "m5.2xlarge", **(large or {})), pool("small", "t3.small", **(small or {}))))
+
+
+def chosen(rules, pods=None, memory=KNOWN, **changes):
+    seen = look(0, pods=pods or [waiting("web-0")], **{"catalog": CATALOG, "targets": TARGETS, **changes})
+    opened = [
+        (each.pool, step.operation)
+        for each in decide(seen, memory, rules).pools
+        for step in each.plan
+        if isinstance(step, Create)
+    ]
+    return {name for name, operation in opened if isinstance(operation, Launch)}
+
+
+def test_the_cheapest_pool_takes_the_pod_whatever_the_order():
+    assert chosen(policy()) == {"small"}
+
+
+def test_a_pod_that_only_one_pool_holds_goes_there():
+    assert chosen(policy(), [waiting("big-0", requests=Resources(cpu=4000))]) == {"large"}
+
+
+def test_the_price_of_the_part_that_the_pod_takes_is_compared():
+    """Of a small node it takes half of the memory, of a large one a 32nd: 0.01 against 0.0125 On-Demand …"""
+    cheap = (CATALOG[0], replace(CATALOG[1], hourly_usd=0.2, spot_usd=0.05))
+    assert chosen(policy(), [waiting("web-0", requests=Resources(cpu=100, memory=GIB))], catalog=cheap) == {"large"}
+    assert chosen(policy(), [waiting("web-0", requests=Resources())], catalog=cheap) == {"small"}
+
+
+def test_while_a_price_is_not_known_the_policys_order_decides():
+    unpriced = (CATALOG[0], replace(CATALOG[1], hourly_usd=None, spot_usd=None))
+    assert chosen(policy(), catalog=unpriced) == {"large"}
+
+
+def test_a_pool_at_max_or_in_a_dry_run_is_passed_over():
+    full = {"instances": [replace(instance(n), pool="small", launched_at=after(-30)) for n in range(1)]}
+    assert chosen(policy(small={"limits": Limits(min=0, max=1)}), [waiting(f"w-{n}") for n in range(9)], **full) == {
+        "large"
+    }
+    assert chosen(policy(small={"dry_run": True})) == {"large"}
+
+
+@pytest.mark.parametrize(
+    ("market", "zones", "expected"),
+    [
+        (Market.ON_DEMAND, "ab", {"large"}),
+        (Market.ON_DEMAND, "a", {"small"}),  # another zone has some
+        (Market.SPOT, "ab", {"small"}),  # On-Demand can be had
+    ],
+)
+def test_a_pool_whose_types_are_short_everywhere_is_passed_over(market, zones, expected):
+    short = tuple(Shortage(pool="small", type="t3.small", zone=zone, market=market, until=after(60)) for zone in zones)
+    memory = Memory(pools={"small": PoolMemory(shortages=short)})
+    assert chosen(policy(), memory=memory) == expected
+
+
+def test_a_pool_without_a_launch_target_is_not_short():
+    seen = look(0, pods=(), targets=())
+    assert pools_without_capacity(seen, policy(), derive_workers(seen, policy()), KNOWN) == frozenset()
