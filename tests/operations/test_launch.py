@@ -321,6 +321,7 @@ def test_a_failed_join_is_marked_told_and_learned_before_the_launch_closes():
     progress = advance(one(), look(300, [fresh()]), POLICY)
     assert progress == Progress(
         steps=(
+            Save(one(marking_since=after(300))),
             MarkFailed("i-1"),
             SendAlert(
                 alert=AlertKind.JOIN_FAILED,
@@ -335,22 +336,35 @@ def test_a_failed_join_is_marked_told_and_learned_before_the_launch_closes():
     )
 
 
-@pytest.mark.parametrize(("seconds", "marked"), [(599, True), (600, False)])
+@pytest.mark.parametrize(("seconds", "marked"), [(3599, True), (3600, False)])
 def test_a_mark_that_cannot_be_set_does_not_keep_the_launch_open(seconds, marked):
-    progress = advance(one(), look(seconds, [fresh()]), POLICY)
+    """It is tried for as long as a join may take, however old the instance is by then."""
+    progress = advance(one(marking_since=after(3300)), look(seconds, [fresh()]), POLICY)
     assert (MarkFailed("i-1") in progress.steps) is marked
     assert_wording(told(progress)[0].text)
     assert closed(progress).outcome is Outcome.FAILED
     assert [type(lesson) for lesson in progress.lessons] == [JoinFailed]
 
 
-def test_the_end_of_a_silence_is_noted_before_a_mark_that_may_fail_for_ever():
-    late = one(silent_since=after(400))
-    first = advance(late, look(450, [fresh()]), POLICY)
-    assert first == Progress(steps=(Save(one(silent=timedelta(seconds=50))),))
-    assert MarkFailed("i-1") in advance(kept(first), look(649, [fresh()]), POLICY).steps
-    assert closed(advance(kept(first), look(650, [fresh()]), POLICY)) is not None
-    assert MarkFailed("i-1") not in advance(kept(first), look(650, [fresh()]), POLICY).steps
+def test_an_instance_is_marked_after_a_long_outage_of_the_functions():
+    assert MarkFailed("i-1") in advance(one(), look(7200, [fresh()]), POLICY).steps
+
+
+def test_since_when_a_mark_is_tried_is_stored_before_it_and_forgotten_after_it():
+    two = one(count=2, instances=("i-1", "i-2"))
+    both = [fresh(), replace(fresh(), id="i-2", launched_at=after(299))]
+    first, mark, _, last = advance(two, look(300, both), POLICY).steps
+    assert (first, mark) == (Save(replace(two, marking_since=after(300))), MarkFailed("i-1"))
+    assert last == Save(replace(two, lost=("i-1",)))
+    again = advance(first.operation, look(400, both), POLICY).steps
+    assert again[0] == MarkFailed("i-1")
+    assert again[-1] == last
+
+
+def test_the_end_of_a_silence_is_stored_before_a_mark_that_may_fail_for_ever():
+    first, mark, *_ = advance(one(silent_since=after(400)), look(450, [fresh()]), POLICY).steps
+    assert first == Save(one(silent=timedelta(seconds=50), marking_since=after(450)))
+    assert mark == MarkFailed("i-1")
 
 
 def test_the_limit_is_the_pools():
@@ -362,7 +376,8 @@ def test_the_limit_is_the_pools():
 def test_the_mark_stands_before_the_state_that_would_hide_it():
     seen = look(300, [fresh("i-1"), fresh("i-2", launched_at=after(100))])
     progress = advance(one(count=2, instances=("i-1", "i-2")), seen, POLICY)
-    assert [type(step) for step in progress.steps] == [MarkFailed, SendAlert, Save]
+    assert [type(step) for step in progress.steps] == [Save, MarkFailed, SendAlert, Save]
+    assert progress.steps[0].operation.lost == ()
     assert advance(kept(progress), seen, POLICY) == Progress()
 
 

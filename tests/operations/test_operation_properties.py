@@ -12,7 +12,6 @@ from nodefleet.model.operations import (
     DeleteNode,
     Evict,
     ForceDelete,
-    Launch,
     MarkFailed,
     OrphanKind,
     Refusal,
@@ -22,11 +21,9 @@ from nodefleet.model.operations import (
     Terminate,
     Uncordon,
 )
-from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.workload import Owner, Pod, PodPhase
 from nodefleet.operations.advance import advance
-from nodefleet.operations.progress import with_silence
 from nodefleet.policy.pool import RemovalRules
 from support.builders import after
 from support.operation_builders import AWAY, POLICY, budget, cleanup, closed, effects, launch, removal, told
@@ -148,15 +145,6 @@ def repeated(progress):
     ]
 
 
-def with_its_silence_noted(operation, seen):
-    """The end of a silence is noted by an iteration of its own before an instance is marked; the next one goes on."""
-    noted = advance(operation, seen, POLICY).steps
-    ended = isinstance(operation, Launch) and operation.silent_since and not isinstance(seen.kubernetes, Missing)
-    if ended and noted == (Save(with_silence(operation, seen.at, silent=False)),):
-        return noted[0].operation
-    return operation
-
-
 TOO_LATE = Instance(
     id="i-1", zone="a", state=InstanceState.PENDING, launched_at=after(-400), operation="l1", worker=True
 )
@@ -166,10 +154,9 @@ TOO_LATE = Instance(
 @given(anything, looks)
 def test_a_second_look_at_the_same_world_asks_for_the_same_and_teaches_nothing_new(operation, seen):
     assert advance(operation, seen, POLICY) == advance(operation, seen, POLICY)
-    operation = with_its_silence_noted(operation, seen)
     first = advance(operation, seen, POLICY)
     assume(closed(first) is None)
-    stored = next((step.operation for step in first.steps if isinstance(step, Save)), operation)
+    stored = [operation, *(step.operation for step in first.steps if isinstance(step, Save))][-1]
     second = advance(stored, seen, POLICY)
     assert repeated(second) == repeated(first)
     assert second.lessons == ()

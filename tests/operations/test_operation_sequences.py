@@ -175,7 +175,7 @@ def test_a_launch_ends_with_every_instance_joined_or_given_up(rough, joins):
         assert len(world.nodes) == 2
     if not joins:
         assert close.outcome is Outcome.FAILED
-        # What nobody could mark for as long again as a join may take is left unmarked.
+        # What could not be marked for as long as a join may take is left unmarked.
         tried = 2 * Health().join_limit
         assert all(each.failed or world.now - each.launched_at > tried for each in world.instances.values())
 

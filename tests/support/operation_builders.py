@@ -117,7 +117,7 @@ def look(seconds=0.0, instances=(), nodes=(), pods=(), budgets=(), **changes) ->
 
 def kept(progress: Progress) -> Operation:
     """The state that is stored after the iteration."""
-    return next(step.operation for step in progress.steps if isinstance(step, Save))
+    return [step.operation for step in progress.steps if isinstance(step, Save)][-1]
 
 
 def closed(progress: Progress) -> Close | None:

@@ -62,6 +62,7 @@ class Launch:
     learned: bool = False  # what lacked capacity has been said
     joined: tuple[str, ...] = ()  # instances that became ready nodes
     lost: tuple[str, ...] = ()  # instances that did not
+    marking_since: datetime | None = None  # since when instances are tried to be marked as failed to join
     silent: timedelta = timedelta(0)  # how long the API server has not answered so far
     silent_since: datetime | None = None  # it does not answer now
     attempts: int = 0

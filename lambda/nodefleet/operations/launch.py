@@ -40,7 +40,6 @@ from nodefleet.model.operations import (
     Shortage,
     Shortfall,
     Step,
-    silence,
 )
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Observation
@@ -101,7 +100,7 @@ def track_joins(launch: Launch, seen: Observation, policy: Policy, fleet: Sequen
                 unlisted = fate is _Fate.VANISHED
                 lessons.append(JoinFailed(pool=launch.pool, instance=instance, at=seen.at, unlisted=unlisted))
                 steps.extend(
-                    _report_fate(launch, instance, fate, policy, markable=_may_be_marked(launch, worker, seen, policy))
+                    _report_fate(launch, instance, fate, policy, markable=_may_be_marked(launch, policy, seen.at))
                 )
     return launch, Progress(steps=tuple(steps), lessons=tuple(lessons))
 
@@ -122,11 +121,10 @@ def _should_show(launch: Launch, policy: Policy, now: datetime) -> bool:
     return now >= (launch.answered_at or launch.started) + policy.interval
 
 
-def _may_be_marked(launch: Launch, worker: Worker | None, seen: Observation, policy: Policy) -> bool:
-    """A tag that nobody may set must not keep the launch open: after as long again as a join may take it is left."""
-    instance = worker.instance if worker else None
+def _may_be_marked(launch: Launch, policy: Policy, now: datetime) -> bool:
+    """A tag that cannot be set must not keep the launch open: it is tried for as long as a join may take."""
     limit = rules_of(policy, launch.pool).health.join_limit
-    return instance is not None and seen.at - instance.launched_at - silence(launch, seen.at) < 2 * limit
+    return launch.marking_since is None or now - launch.marking_since < limit
 
 
 def _report_fate(launch: Launch, instance: str, fate: _Fate, policy: Policy, *, markable: bool) -> tuple[Step, ...]:
@@ -186,20 +184,23 @@ def advance_launch(
     silent = isinstance(seen.kubernetes, Missing)
     now = _adopt_instances(launch, seen.instances, policy, seen.at)
     now = with_silence(now, seen.at, silent=silent and bool(now.instances))  # no join clock runs before there is one
-    unplaceable = policy.pool(now.pool) is None
-    if unplaceable and not (now.answered or now.attempts or now.instances):
+    pool_is_gone = policy.pool(now.pool) is None
+    if pool_is_gone and not (now.answered or now.attempts or now.instances):
         detail = f"not sent: the policy has no pool {now.pool} any more"
         return Progress(steps=(Close(operation=now.id, outcome=Outcome.CANCELLED, detail=detail),))
     now, lacked = _lacking(now, policy)
     now, became = track_joins(now, seen, policy, fleet)
     steps, lessons = lacked.steps + became.steps, lacked.lessons + became.lessons
-    if launch.silent_since and not silent and any(isinstance(step, MarkFailed) for step in steps):
-        # The silence is over: that is noted before a mark, which may fail for ever and would hold the note back.
-        return Progress(steps=(Save(with_silence(launch, seen.at, silent=False)),))
+    if any(isinstance(step, MarkFailed) for step in steps):
+        # Stored before a mark, which may fail for ever and hold back what comes after it: since when it is tried, and
+        # that a silence is over.
+        tried = replace(launch, marking_since=launch.marking_since or seen.at)
+        steps = (*save_if_changed(launch, with_silence(tried, seen.at, silent=False)), *steps)
+    now = replace(now, marking_since=None)
 
     if now.answered and set(now.instances) <= {*now.joined, *now.lost}:
         return Progress(steps=(*steps, _close_launch(now)), lessons=lessons)
-    may_send = not (now.answered or silent or unplaceable) and seen.at < now.deadline
+    may_send = not (now.answered or silent or pool_is_gone) and seen.at < now.deadline
     if may_send and _has_room(now, seen, policy, fleet, memory):
         now = replace(now, attempts=now.attempts + 1)
         return Progress(steps=(*steps, Save(now), SendLaunch(now)), lessons=lessons)
