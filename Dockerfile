@@ -1,4 +1,4 @@
-# nodefleet run --loop in a container: for those who want no Lambda. Kubernetes: docs/examples/kubernetes.yaml.
+# nodefleet run --loop in a container: for those who want no Lambda. Kubernetes: infra/examples/kubernetes.yaml.
 #
 #   docker build -t node-fleet:0.2.0 .
 #   docker run --read-only --tmpfs /tmp -e NODEFLEET_CLUSTER=… -e NODEFLEET_TABLE=… -e AWS_REGION=… node-fleet:0.2.0

@@ -19,7 +19,7 @@ from nodefleet_tools.cli.lazy import load
 from nodefleet_tools.release import build_wheel
 
 ROOT = Path(__file__).parents[1]
-MANIFEST = ROOT / "docs/examples/kubernetes.yaml"
+MANIFEST = ROOT / "infra/examples/kubernetes.yaml"
 
 
 def instructions() -> list[tuple[str, str]]:

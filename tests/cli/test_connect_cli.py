@@ -15,7 +15,7 @@ from nodefleet.model.serialization import ValidationError, ValidationIssue
 from nodefleet.model.snapshot import Deployment
 from nodefleet_tools.cli import connect, connections
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.surroundings import InputError, metrics_login
+from nodefleet_tools.cli.environment import InputError, metrics_login
 from support.ec2_fakes import isolate
 
 OURS = ("NODEFLEET_CLUSTER", "NODEFLEET_CLUSTERS", "NODEFLEET_TABLE", "NODEFLEET_BUCKET", "NODEFLEET_SECRETS")

@@ -10,7 +10,7 @@ from nodefleet_tools.cli import main
 from nodefleet_tools.cli.lazy import load
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/adopt.md", "docs/cli.md", "docs/examples/kubernetes.yaml")
+PAGES = ("README.md", "docs/adopt.md", "docs/cli.md", "infra/examples/kubernetes.yaml")
 
 
 def lines(text: str) -> list[str]:

@@ -164,8 +164,8 @@ def at_terminal(monkeypatch):
             if not says:
                 raise typer.Abort
 
-        monkeypatch.setattr("nodefleet_tools.cli.people.sys", type("Sys", (), {"stdin": Real(), "stdout": Real()}))
-        monkeypatch.setattr("nodefleet_tools.cli.people.typer.confirm", confirm)
+        monkeypatch.setattr("nodefleet_tools.cli.operators.sys", type("Sys", (), {"stdin": Real(), "stdout": Real()}))
+        monkeypatch.setattr("nodefleet_tools.cli.operators.typer.confirm", confirm)
         return asked
 
     return answer

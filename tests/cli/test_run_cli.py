@@ -9,7 +9,7 @@ import pytest
 
 from nodefleet.errors import UnavailableError
 from nodefleet.model.snapshot import Deployment, LaunchTarget
-from nodefleet_tools.cli.people import someone
+from nodefleet_tools.cli.operators import someone
 from nodefleet_tools.sim.hooks import Hook, Moment, raising, when
 from support.sim_connections import SimConnection, Terminal
 from support.wording import assert_wording

@@ -17,8 +17,8 @@ from nodefleet.model.readings import Missing, PoolReadings, Reading
 from nodefleet.model.snapshot import ClusterView, Deployment, LaunchTarget
 from nodefleet.policy.loading import PolicyReader, digest_of
 from nodefleet.ports import State
+from nodefleet_tools.doctor.context import DoctorContext, Parts
 from nodefleet_tools.doctor.findings import Finding
-from nodefleet_tools.doctor.patient import Parts, Patient
 from support.builders import CATALOG, NOON, instance, node
 
 AWAY = UnavailableError("DynamoDB", "timed out")
@@ -80,7 +80,7 @@ class Shop:
     now: datetime = NOON
 
     @property
-    def patient(self) -> Patient:
+    def patient(self) -> DoctorContext:
         kubernetes = SimpleNamespace(
             view=lambda: _or_raise(self.view),
             server_version=lambda: _or_raise(self.version),
@@ -91,7 +91,7 @@ class Shop:
         if self.answers is not None:
             answers = self.answers
             prometheus = SimpleNamespace(ask=lambda query, _: answers.get(query, series()))
-        return Patient(
+        return DoctorContext(
             Parts(
                 cluster="shop",
                 table="table",
@@ -112,7 +112,7 @@ class Shop:
             )
         )
 
-    def found(self, check: Callable[[Patient], Any]) -> list[str]:
+    def found(self, check: Callable[[DoctorContext], Any]) -> list[str]:
         """What a check says, each with its sign."""
         return told(check(self.patient))
 

@@ -13,7 +13,7 @@ from nodefleet.model.decision import DecisionRecord
 from nodefleet.model.inventory import InstanceState
 from nodefleet.model.state import Memory
 from nodefleet.policy.cluster import Policy
-from nodefleet_tools.doctor import account, bucket, clock, machines, storage, supply
+from nodefleet_tools.doctor import account, bucket, clock, ec2_permissions, storage, supply
 from nodefleet_tools.doctor.findings import UnknownError
 from nodefleet_tools.doctor.versions import versions
 from support.builders import NOON, instance, look
@@ -332,7 +332,7 @@ class Ec2:
 
 def test_launches_are_asked_for_as_the_loop_would_ask_for_them():
     client = Ec2()
-    assert signs(Shop(clients={"ec2": client}).found(machines.launches)) == "✓✓✓"
+    assert signs(Shop(clients={"ec2": client}).found(ec2_permissions.launches)) == "✓✓✓"
     spot, on_demand, run = (arguments for _, arguments in client.asked)
     assert [name for name, _ in client.asked] == ["create_fleet", "create_fleet", "run_instances"]
     assert spot["Type"] == "instant"
@@ -344,19 +344,19 @@ def test_launches_are_asked_for_as_the_loop_would_ask_for_them():
 
 def test_a_pool_without_spot_is_not_asked_about_spot():
     client = Ec2()
-    Shop(clients={"ec2": client}).with_policy(market={"spot_percent": 0}).found(machines.launches)
+    Shop(clients={"ec2": client}).with_policy(market={"spot_percent": 0}).found(ec2_permissions.launches)
     assert [name for name, _ in client.asked] == ["create_fleet", "run_instances"]
 
 
 def test_a_launch_that_is_not_allowed_names_the_permission_and_the_others_are_asked():
-    lines = Shop(clients={"ec2": Ec2(run_instances=UNAUTHORIZED)}).found(machines.launches)
+    lines = Shop(clients={"ec2": Ec2(run_instances=UNAUTHORIZED)}).found(ec2_permissions.launches)
     assert signs(lines) == "✓✓✗"
     assert "Allow ec2:RunInstances" in lines[2]
 
 
 def test_a_launch_that_cannot_work_says_why():
     broken = refusal("InvalidSubnetID.NotFound", "The subnet ID 'subnet-a' does not exist")
-    lines = Shop(clients={"ec2": Ec2(run_instances=broken)}).found(machines.launches)
+    lines = Shop(clients={"ec2": Ec2(run_instances=broken)}).found(ec2_permissions.launches)
     assert signs(lines) == "✓✓✗"
     assert "subnet-a" in lines[2]
 
@@ -365,7 +365,7 @@ def test_without_a_deployment_launches_are_not_checked():
     shop = Shop(clients={"ec2": Ec2()})
     shop.state = replace(shop.state, deployment=None)
     with pytest.raises(UnknownError, match="no deployment record"):
-        shop.found(machines.launches)
+        shop.found(ec2_permissions.launches)
 
 
 def only_workers(arguments):
@@ -374,7 +374,7 @@ def only_workers(arguments):
 
 def test_removals_are_asked_of_a_worker_and_must_be_refused_of_the_control_plane():
     client = Ec2(terminate_instances=only_workers)
-    assert signs(Shop(clients={"ec2": client}).found(machines.removals)) == "✓✓"
+    assert signs(Shop(clients={"ec2": client}).found(ec2_permissions.removals)) == "✓✓"
     assert [arguments.get("InstanceIds") or arguments["Resources"] for _, arguments in client.asked] == [
         ["i-000"],
         ["i-000"],
@@ -383,20 +383,22 @@ def test_removals_are_asked_of_a_worker_and_must_be_refused_of_the_control_plane
 
 
 def test_credentials_that_may_terminate_the_control_plane_are_a_hint():
-    lines = Shop(clients={"ec2": Ec2()}).found(machines.removals)
+    lines = Shop(clients={"ec2": Ec2()}).found(ec2_permissions.removals)
     assert signs(lines) == "✓✓!"
     assert "may terminate i-server, which is no worker" in lines[2]
 
 
 def test_without_a_worker_nobody_can_tell_whether_one_may_be_terminated():
     gone = instance(0, state=InstanceState.TERMINATED)
-    assert signs(Shop(clients={"ec2": Ec2()}, instances=(gone,)).found(machines.removals)) == "!"
+    assert signs(Shop(clients={"ec2": Ec2()}, instances=(gone,)).found(ec2_permissions.removals)) == "!"
 
 
 def test_machines_are_counted_by_their_tag():
-    assert Shop().found(machines.instances) == ["✓ 3 workers and 1 other instance run with node-fleet:cluster=shop"]
-    assert signs(Shop(instances=()).found(machines.instances)) == "!"
-    assert signs(Shop(instances=(SERVER,)).found(machines.instances)) == "✓"
+    assert Shop().found(ec2_permissions.instances) == [
+        "✓ 3 workers and 1 other instance run with node-fleet:cluster=shop"
+    ]
+    assert signs(Shop(instances=()).found(ec2_permissions.instances)) == "!"
+    assert signs(Shop(instances=(SERVER,)).found(ec2_permissions.instances)) == "✓"
 
 
 # ── templates, subnets, types ────────────────────────────────────────────────────────────────────────────────────

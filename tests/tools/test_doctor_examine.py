@@ -8,9 +8,9 @@ import pytest
 
 from nodefleet.errors import DeniedError, MisconfiguredError, UnavailableError
 from nodefleet.model.serialization import ValidationError, ValidationIssue
+from nodefleet_tools.doctor.context import Fact
 from nodefleet_tools.doctor.examine import examine
 from nodefleet_tools.doctor.findings import Check, UnknownError, Verdict, fine, hint, wrong
-from nodefleet_tools.doctor.patient import Fact
 
 SHORT = timedelta(milliseconds=100)
 DENIED = DeniedError("IAM", "GetRole: AccessDenied", "Allow iam:GetRole to the autoscaler's role")

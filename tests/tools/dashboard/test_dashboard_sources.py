@@ -6,7 +6,7 @@ import time
 import pytest
 
 from nodefleet.errors import UnavailableError
-from nodefleet_tools.cli.surroundings import InputError
+from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.dashboard.decisions import Filter
 from nodefleet_tools.dashboard.demo import DemoSource
 from nodefleet_tools.dashboard.live import LiveSource

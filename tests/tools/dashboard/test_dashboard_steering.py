@@ -5,7 +5,7 @@ import pytest
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import Market
 from nodefleet.model.snapshot import Pause, Recycle, Scale
-from nodefleet_tools.cli.surroundings import InputError
+from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.dashboard import steering
 from support.dashboards import WorldSource
 from support.worlds import shop

@@ -7,7 +7,7 @@ from typing import Any
 
 from nodefleet.adapters.aws.errors import calling
 from nodefleet.model.inventory import Node
-from nodefleet_tools.cli.surroundings import InputError
+from nodefleet_tools.cli.environment import InputError
 
 _ALIVE = ["pending", "running"]
 

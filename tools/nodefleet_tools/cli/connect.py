@@ -29,8 +29,8 @@ from nodefleet.model.serialization import ValidationError
 from nodefleet.model.snapshot import Deployment
 from nodefleet.settings import BUCKET, SECRETS, TABLE, Settings
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.environment import CLUSTER, InputError, checked, the_cluster
 from nodefleet_tools.cli.outcome import Status, fail, issue_list, issue_plain
-from nodefleet_tools.cli.surroundings import CLUSTER, InputError, checked, the_cluster
 
 ClusterOption = Annotated[
     str, typer.Option("--cluster", envvar=CLUSTER, help="The cluster's name.", show_default=False, metavar="NAME")

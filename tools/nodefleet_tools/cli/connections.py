@@ -15,7 +15,7 @@ from nodefleet.model.snapshot import Deployment
 from nodefleet.ports import Archive, Cloud, Concurrency, History, MetricSources, Store
 from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy
 from nodefleet.settings import Settings
-from nodefleet_tools.cli.surroundings import KUBECONFIG, PROMETHEUS_URL, metrics_login, region_in
+from nodefleet_tools.cli.environment import KUBECONFIG, PROMETHEUS_URL, metrics_login, region_in
 
 if TYPE_CHECKING:
     from nodefleet.adapters.aws.secrets import Secrets

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from nodefleet_tools.cli import connect
+from nodefleet_tools.cli.operators import ByOption, someone
 from nodefleet_tools.cli.outcome import JsonOption, fail, print_json
-from nodefleet_tools.cli.people import ByOption, someone
 from nodefleet_tools.dashboard.demo import DemoSource
 from nodefleet_tools.dashboard.live import LiveSource
 from nodefleet_tools.dashboard.server import Dashboard

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from nodefleet_tools.cli.dashboard import demo_source, has_browser, serve
+from nodefleet_tools.cli.operators import someone
 from nodefleet_tools.cli.outcome import JsonOption, Status, print_json
-from nodefleet_tools.cli.people import someone
 from nodefleet_tools.cli.playing import is_lively, played_with_progress, write_report
 from nodefleet_tools.cli.show_played import as_plain, show_lines, show_live, show_sentences, show_summary
 from nodefleet_tools.sim.scenarios.reading import find, read

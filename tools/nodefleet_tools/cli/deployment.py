@@ -12,10 +12,10 @@ from nodefleet.errors import NodeFleetError
 from nodefleet.model.serialization import to_plain
 from nodefleet_tools.cli import changes, connect
 from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
+from nodefleet_tools.cli.environment import the_cluster
+from nodefleet_tools.cli.operators import YesOption, confirm
 from nodefleet_tools.cli.outcome import JsonOption, Status, fail, note_change, print_json
-from nodefleet_tools.cli.people import YesOption, confirm
-from nodefleet_tools.cli.surroundings import the_cluster
-from nodefleet_tools.cli.waking import woken
+from nodefleet_tools.cli.urgent_run import woken
 
 
 def show(

@@ -19,12 +19,12 @@ from nodefleet.model.snapshot import Deployment
 from nodefleet.settings import SECRETS, SLACK, Settings
 from nodefleet_tools.cli.connect import BucketOption, ClusterOption, TableOption, clear_errors
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.environment import InputError, checked, the_cluster
 from nodefleet_tools.cli.outcome import JsonOption, Status
-from nodefleet_tools.cli.surroundings import InputError, checked, the_cluster
 from nodefleet_tools.doctor.checks import checks
+from nodefleet_tools.doctor.context import DoctorContext, Parts
 from nodefleet_tools.doctor.examine import examine
 from nodefleet_tools.doctor.findings import Check, Checked, Finding, Verdict, fine, wrong
-from nodefleet_tools.doctor.patient import Parts, Patient
 
 STYLES = {Verdict.FINE: "green", Verdict.WRONG: "bold red", Verdict.HINT: "yellow"}
 _NAMES = 18  # columns for a check's name
@@ -61,7 +61,7 @@ def doctor(
     with clear_errors(redact):
         connection = _connection(cluster, table, bucket, redact)
     surroundings = Check(name="Environment", look=partial(_surroundings, connection))
-    found = examine((surroundings, *checks(Patient(parts_of(connection)))))
+    found = examine((surroundings, *checks(DoctorContext(parts_of(connection)))))
     told = _as_json(found, redact) if as_json else _printed(found, redact)
     if any(each.is_wrong for each in told):
         raise typer.Exit(Status.FAILED)

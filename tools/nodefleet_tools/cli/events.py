@@ -16,8 +16,8 @@ from nodefleet.model.serialization import to_plain
 from nodefleet_tools.audit import decisions as recorded
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.operators import span
 from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
-from nodefleet_tools.cli.people import span
 from nodefleet_tools.cli.show_record import page_console, show_table
 
 _EVERY = 5.0  # seconds between two reads of the table
@@ -34,7 +34,7 @@ def events(
     cluster: ClusterOption = "",
     table: TableOption = "",
 ) -> None:
-    """List what happened: launches, removals, alerts, operator commands."""
+    """List what happened: launches, removals, alerts, commands."""
     with connected(cluster=cluster, table=table) as connection:
         found = _read(connection, span(since, "--since"), kind)
         if follow:

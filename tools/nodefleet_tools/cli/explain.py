@@ -16,8 +16,8 @@ from nodefleet_tools.audit import decisions
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, clear_errors, connected
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.node_story import as_plain, known_nodes, show_story, story_of
+from nodefleet_tools.cli.operators import span
 from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
-from nodefleet_tools.cli.people import span
 from nodefleet_tools.cli.show_record import page_console, show_record, show_table
 
 LOOKS_BACK = timedelta(hours=2)  # for a node, unless --since says otherwise
@@ -34,7 +34,7 @@ def explain(
     cluster: ClusterOption = "",
     table: TableOption = "",
 ) -> None:
-    """Say why it did what it did, why a node stays, or why a pod waits.
+    """Say why it decided so, why a node stays, why a pod waits.
 
     Without arguments: the last decision, with everything that had a say in it."""
     if node and last:

@@ -18,9 +18,9 @@ from nodefleet_tools.adopting.inspect import Found, inspect, zones
 from nodefleet_tools.adopting.plan import Chosen, Template
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.environment import KUBECONFIG, InputError, region_in, the_cluster
+from nodefleet_tools.cli.operators import YesOption, confirm_destructive, event, someone
 from nodefleet_tools.cli.outcome import JsonOption, is_json, note_change, print_json
-from nodefleet_tools.cli.people import YesOption, confirm_destructive, event, someone
-from nodefleet_tools.cli.surroundings import KUBECONFIG, InputError, region_in, the_cluster
 
 _PRIVATE = 0o600  # user data may hold the token that nodes join with
 _SECRET = ("user-data.sh", "launch-template.json")
@@ -56,7 +56,7 @@ def init(
     cluster: connect.ClusterOption = "",
     table: connect.TableOption = "",
 ) -> None:
-    """Adopt a cluster that exists: write its files, and create what it needs.
+    """Adopt a cluster that exists: write its files, create its parts.
 
     Reads the account and the cluster with your own credentials (AWS_PROFILE, KUBECONFIG), and writes a policy, a
     deployment record, the table's definition, a launch template like a worker that runs, an IAM policy and RBAC

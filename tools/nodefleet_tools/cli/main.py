@@ -41,9 +41,7 @@ COMMANDS = (
     Command("backtest", "backtest:backtest", "Play policies on recorded load, and compare them.", Panel.TRY),
     Command("tune", "backtest:tune_", "Find the settings of the adaptive strategy that fit your own load.", Panel.TRY),
     Command("chaos", "chaos:chaos", "Play hours full of faults and check what must always hold.", Panel.TRY),
-    Command(
-        "init", "init:init", "Adopt a cluster that exists: write its files, and create what it needs.", Panel.SET_UP
-    ),
+    Command("init", "init:init", "Adopt a cluster that exists: write its files, create its parts.", Panel.SET_UP),
     Command("doctor", "doctor:doctor", "Check everything that is needed, and say what to fix.", Panel.SET_UP),
     Command("policy", POLICY, "Check, show, store and roll back the scaling policy.", Panel.SET_UP),
     Command("deployment", DEPLOYMENT, "Show or store where a cluster's parts are.", Panel.SET_UP),
@@ -51,35 +49,31 @@ COMMANDS = (
     Command(
         "nodes",
         "status:nodes",
-        "List the workers: phase, type, market, zone, load, price, and why each stays.",
+        "List the workers: phase, type, market, load, price, reason.",
         Panel.WATCH,
     ),
     Command("decisions", "events:decisions", "List the decisions, newest first: action, size, reason.", Panel.WATCH),
-    Command(
-        "events", "events:events", "List what happened: launches, removals, alerts, operator commands.", Panel.WATCH
-    ),
-    Command(
-        "cost", "status:cost", "Show the cost of today, the week and the month against a fixed fleet.", Panel.WATCH
-    ),
+    Command("events", "events:events", "List what happened: launches, removals, alerts, commands.", Panel.WATCH),
+    Command("cost", "status:cost", "Show the cost of today, week and month against a fixed fleet.", Panel.WATCH),
     Command(
         "dashboard",
         "dashboard:dashboard",
         "Open the page: the fleet now, why, what it costs, and controls.",
         Panel.WATCH,
     ),
-    Command(
-        "explain", "explain:explain", "Say why it did what it did, why a node stays, or why a pod waits.", Panel.WATCH
-    ),
+    Command("explain", "explain:explain", "Say why it decided so, why a node stays, why a pod waits.", Panel.WATCH),
     Command("replay", "replay:replay", "Decide again what was decided, and compare.", Panel.WATCH),
     Command("report", "report:report", "Show a week in figures, with recommendations.", Panel.WATCH),
-    Command("pause", "orders:pause", "Stop scaling for a while, or until `nodefleet resume`.", Panel.STEER),
-    Command("resume", "orders:resume", "End a pause.", Panel.STEER),
-    Command("scale", "orders:scale", "Keep a pool at a size for a while, within min and max.", Panel.STEER),
-    Command("recycle", "orders:recycle", "Replace workers by new ones, which come first.", Panel.STEER),
-    Command("drain", "orders:drain", "Drain and remove workers that no pool owns.", Panel.STEER),
+    Command("pause", "operator_commands:pause", "Stop scaling for a while, or until `nodefleet resume`.", Panel.STEER),
+    Command("resume", "operator_commands:resume", "End a pause.", Panel.STEER),
+    Command("scale", "operator_commands:scale", "Keep a pool at a size for a while, within min and max.", Panel.STEER),
+    Command("recycle", "operator_commands:recycle", "Replace workers by new ones, which come first.", Panel.STEER),
+    Command("drain", "operator_commands:drain", "Drain and remove workers that no pool owns.", Panel.STEER),
     Command("protect", "protect:protect", "Keep a node from being removed, or end that.", Panel.STEER),
-    Command("adopt", "orders:adopt", "Hand workers that no pool owns to a pool.", Panel.STEER),
-    Command("commands", "orders:commands", "Show the operator commands in force: pauses and sizes.", Panel.STEER),
+    Command("adopt", "operator_commands:adopt", "Hand workers that no pool owns to a pool.", Panel.STEER),
+    Command(
+        "commands", "operator_commands:commands", "Show the operator commands in force: pauses and sizes.", Panel.STEER
+    ),
     Command("health", "health:health", "Say whether runs happen: for probes and monitors.", Panel.RUN),
     Command("run", "run:run", "Run the autoscaler here, as the Lambda function does.", Panel.RUN),
 )

@@ -21,13 +21,13 @@ from nodefleet.reconcile.policy_source import resolve_policy
 from nodefleet_tools.cli import changes, connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import warn_of_homeless
+from nodefleet_tools.cli.environment import InputError
+from nodefleet_tools.cli.operators import ByOption, YesOption, confirm, event, someone, worded_time
 from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
-from nodefleet_tools.cli.people import ByOption, YesOption, confirm, event, someone, worded_time
 from nodefleet_tools.cli.policy import summary
 from nodefleet_tools.cli.policy_content import content_or_exit
 from nodefleet_tools.cli.reviewing import reviewed_or_exit
-from nodefleet_tools.cli.surroundings import InputError
-from nodefleet_tools.cli.waking import woken
+from nodefleet_tools.cli.urgent_run import woken
 
 _MOST = 20  # versions that are shown
 

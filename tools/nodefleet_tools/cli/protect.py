@@ -6,8 +6,8 @@ import typer
 
 from nodefleet.model.workload import SCALE_DOWN_DISABLED
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
+from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
-from nodefleet_tools.cli.surroundings import InputError
 
 
 def protect(

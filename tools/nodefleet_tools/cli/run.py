@@ -20,14 +20,14 @@ from nodefleet.ports import Runtime, Time
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
-from nodefleet_tools.cli.looks import Looks
+from nodefleet_tools.cli.environment import KUBECONFIG, PROMETHEUS_URL, InputError, the_cluster
+from nodefleet_tools.cli.operators import span, worded_span
 from nodefleet_tools.cli.outcome import JsonOption, Status, fail, note_change
 from nodefleet_tools.cli.overlay import Overlay
-from nodefleet_tools.cli.people import span, worded_span
 from nodefleet_tools.cli.policy_content import PolicyContent, content_or_exit
+from nodefleet_tools.cli.run_output import RunOutput
 from nodefleet_tools.cli.runs import Runs, require_right_clock
 from nodefleet_tools.cli.stopping import StoppedError, stopping
-from nodefleet_tools.cli.surroundings import KUBECONFIG, PROMETHEUS_URL, InputError, the_cluster
 from nodefleet_tools.dry import dry
 from nodefleet_tools.dry_store import DryStore, NoTable
 
@@ -100,21 +100,21 @@ def _run(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    looks = Looks(as_json=as_json, calls=connection.calls, redact=connection.redact, clock=connection.clock)
-    in_force = _policy(connection, rules, looks)
+    output = RunOutput(as_json=as_json, calls=connection.calls, redact=connection.redact, clock=connection.clock)
+    in_force = _policy(connection, rules, output)
     every = _interval(interval, in_force)
     require_right_clock(connection, in_force)
     _introduce(connection, in_force, rules, every if loop else None, dry_run=dry_run)
-    make = _maker(connection, looks, _version(rules, connection), deployment, dry_run=dry_run)
+    make = _maker(connection, output, _version(rules, connection), deployment, dry_run=dry_run)
     if not dry_run:
         note_change("Steps that the run had begun are in the table: the next run resumes them.")
     with stopping(connection.sleep) as stop:
-        runs = Runs(connection=connection, policy=in_force, parts=make, looks=looks, stop=stop, heartbeat=heartbeat)
+        runs = Runs(connection=connection, policy=in_force, parts=make, output=output, stop=stop, heartbeat=heartbeat)
         if not loop:
             try:
                 runs.one()
             except NodeFleetError as error:
-                looks.failed(error)
+                output.failed(error)
                 if as_json:  # the object is the error: a stream ends with a line, not with a document
                     raise typer.Exit(Status.FAILED) from error
                 raise
@@ -130,14 +130,14 @@ def _run(
 # ── before it starts ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _policy(connection: Connection, rules: PolicyContent | None, looks: Looks) -> Policy:
+def _policy(connection: Connection, rules: PolicyContent | None, output: RunOutput) -> Policy:
     """What is in force. Asking the table also tells how our clock stands to AWS's."""
     if not connection.settings.table:
         return rules.loaded.policy if rules else Policy()
     governing = connection.governing()
     for news in governing.news:
         bad = news.kind in (AlertKind.POLICY_REFUSED, AlertKind.POLICY_UNUSABLE)
-        (looks.warn if bad else looks.line)(news.text)
+        (output.warn if bad else output.line)(news.text)
     return rules.loaded.policy if rules else governing.policy
 
 
@@ -191,7 +191,7 @@ def _version(rules: PolicyContent | None, connection: Connection) -> PolicyVersi
 
 def _maker(
     connection: Connection,
-    looks: Looks,
+    output: RunOutput,
     policy: PolicyVersion | None,
     deployment: Deployment | None,
     *,
@@ -213,12 +213,12 @@ def _maker(
             gauges=connection.gauges,
             archive=connection.archive,
             policies=connection.policies,
-            telemetry=looks,
+            telemetry=output,
             together=connection.together,
         )
         if dry_store:
             made = dry(made, dry_store)
-        overlay = Overlay(store=made.store, policy=policy, deployment=deployment, heard=looks.heard)
+        overlay = Overlay(store=made.store, policy=policy, deployment=deployment, heard=output.heard)
         return replace(made, store=overlay)
 
     return parts

@@ -18,8 +18,8 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Runtime, Time
 from nodefleet.reconcile.run import run
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.looks import Looks
-from nodefleet_tools.cli.people import someone
+from nodefleet_tools.cli.operators import someone
+from nodefleet_tools.cli.run_output import RunOutput
 from nodefleet_tools.cli.stopping import Stop, StoppableTime, StoppedError
 
 LIMIT = timedelta(seconds=120)  # of a run, as Lambda's timeout
@@ -48,7 +48,7 @@ class Runs:
     connection: Connection
     policy: Policy  # as it was at the start; each iteration reads it again
     parts: Callable[[Time], Runtime]
-    looks: Looks
+    output: RunOutput
     stop: Stop
     done: int = 0
     failed: int = 0
@@ -66,7 +66,7 @@ class Runs:
         ran = run(self.parts(time), owner=f"{self._owner}#{self.done + self.failed + 1}")
         if ran.held:
             self.held += 1
-            self.looks.held(ran.held)
+            self.output.held(ran.held)
 
     def many(self, interval: timedelta) -> None:
         """A run every interval by the wall clock, until somebody stops them. A run that takes longer than that lets
@@ -99,8 +99,8 @@ class Runs:
     def _fail(self, error: Exception) -> None:
         self.failed += 1
         self.last_failed = True
-        self.looks.failed(error)
-        self.looks.warn(f"This run failed: {error}")
+        self.output.failed(error)
+        self.output.warn(f"This run failed: {error}")
 
     def _wait_for_tick(self, began: datetime, interval: timedelta) -> datetime:
         """Until the next multiple of the interval. A clock that is set meanwhile starts a new count."""

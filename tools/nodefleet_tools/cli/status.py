@@ -38,7 +38,7 @@ def nodes(
     cluster: ClusterOption = "",
     table: TableOption = "",
 ) -> None:
-    """List the workers: phase, type, market, zone, load, price, and why each stays."""
+    """List the workers: phase, type, market, load, price, reason."""
     with connected(cluster=cluster, table=table) as connection:
         found = seen(connection)
         listed = [each for each in found["nodes"] if pool in ("", each["pool"]) and phase in ("", each["phase"])]
@@ -51,7 +51,7 @@ def nodes(
 
 
 def cost(as_json: JsonOption = False, cluster: ClusterOption = "", table: TableOption = "") -> None:
-    """Show the cost of today, the week and the month against a fixed fleet."""
+    """Show the cost of today, week and month against a fixed fleet."""
     with connected(cluster=cluster, table=table) as connection:
         state, policy = connection.store.state(), connection.governing().policy
         found = money.money(connection.history, connection.cloud, state, policy, connection.clock())

@@ -17,7 +17,7 @@ from nodefleet.errors import NodeFleetError, UnavailableError
 from nodefleet.model.inventory import Node
 from nodefleet.settings import Settings
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.surroundings import InputError
+from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.dashboard import steering
 from nodefleet_tools.dashboard.snapshot import Json
 from nodefleet_tools.dashboard.source import ConnectedSource

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.serialization import ValidationError
-from nodefleet_tools.cli.surroundings import InputError
+from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.dashboard.decisions import Filter, UnknownDecisionError
 from nodefleet_tools.dashboard.session import Session
 from nodefleet_tools.dashboard.snapshot import Json

@@ -13,7 +13,7 @@ from nodefleet.model.names import Metric
 from nodefleet.ports import Runtime
 from nodefleet_tools.audit import decisions as recorded
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.waking import woken
+from nodefleet_tools.cli.urgent_run import woken
 from nodefleet_tools.dashboard import decisions, money, steering
 from nodefleet_tools.dashboard.decisions import Filter
 from nodefleet_tools.dashboard.snapshot import Json, Seen, look, snapshot

@@ -22,9 +22,9 @@ from nodefleet.policy.loading import digest_of, load
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.cli import changes
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.people import event, worded_time
+from nodefleet_tools.cli.environment import InputError
+from nodefleet_tools.cli.operators import event, worded_time
 from nodefleet_tools.cli.policy_file import parsed
-from nodefleet_tools.cli.surroundings import InputError
 from nodefleet_tools.dashboard.snapshot import Json
 from nodefleet_tools.policy_review import review
 

@@ -7,8 +7,8 @@ from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 from nodefleet.adapters.aws.errors import calling, code_of
 from nodefleet.policy.cluster import Policy
 from nodefleet_tools.doctor.clock import compared
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
-from nodefleet_tools.doctor.patient import Patient
 
 SPOT_ROLE = "AWSServiceRoleForEC2Spot"
 _MAKE_SPOT_ROLE = "Make it once: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
@@ -19,31 +19,31 @@ _STANDARD = frozenset("acdhimrtz")
 _MILLICORES = 1000
 
 
-def credentials(patient: Patient) -> Iterator[Finding]:
+def credentials(ctx: DoctorContext) -> Iterator[Finding]:
     with calling("STS"):
-        client = patient.client("sts")
+        client = ctx.client("sts")
         who = client.get_caller_identity()
     yield fine(f"{who['Arn']} in account {who['Account']}, region {client.meta.region_name}")
 
 
-def clock(patient: Patient) -> Iterator[Finding]:
+def clock(ctx: DoctorContext) -> Iterator[Finding]:
     with calling("STS"):
-        patient.client("sts").get_caller_identity()
-    skew = patient.parts.session.skew()
+        ctx.client("sts").get_caller_identity()
+    skew = ctx.parts.session.skew()
     if skew is None:
         yield hint("AWS's answer says no time, so our clock cannot be compared with it")
     else:
-        yield compared("AWS", skew, patient.policy.or_else(Policy()).trust.clock_skew)
+        yield compared("AWS", skew, ctx.policy.or_else(Policy()).trust.clock_skew)
 
 
-def spot_role(patient: Patient) -> Iterator[Finding]:
-    policy = patient.policy.needed()
+def spot_role(ctx: DoctorContext) -> Iterator[Finding]:
+    policy = ctx.policy.needed()
     if not any(pool.market.spot_percent for pool in policy.pools):
         yield fine("not needed: the policy buys no Spot")
         return
     with calling("IAM"):
         try:
-            patient.client("iam").get_role(RoleName=SPOT_ROLE)
+            ctx.client("iam").get_role(RoleName=SPOT_ROLE)
         except ClientError as problem:
             if code_of(problem) != "NoSuchEntity":
                 raise
@@ -52,14 +52,14 @@ def spot_role(patient: Patient) -> Iterator[Finding]:
     yield fine(f"{SPOT_ROLE} exists")
 
 
-def quotas(patient: Patient) -> Iterator[Finding]:
+def quotas(ctx: DoctorContext) -> Iterator[Finding]:
     """Enough vCPUs for max, whichever market they come from: what Spot does not give is bought On-Demand."""
-    policy = patient.policy.needed()
-    most = _most_cores(patient, policy)
+    policy = ctx.policy.needed()
+    most = _most_cores(ctx, policy)
     if not most:
         yield hint("not checked: the policy's instance types have quotas of their own")
         return
-    allowed = dict(_allowed(patient))
+    allowed = dict(_allowed(ctx))
     short = {market: cores for market, cores in allowed.items() if cores < most and _is_bought(market, policy)}
     said = ", ".join(f"{cores:g} {market}" for market, cores in allowed.items())
     if short:
@@ -70,9 +70,9 @@ def quotas(patient: Patient) -> Iterator[Finding]:
         yield fine(f"the account may run {said} vCPUs, and max needs {most:g} at most")
 
 
-def _most_cores(patient: Patient, policy: Policy) -> float:
+def _most_cores(ctx: DoctorContext, policy: Policy) -> float:
     names = sorted({name for pool in policy.pools for name in pool.market.types})
-    offers = patient.parts.cloud().catalog(names)
+    offers = ctx.parts.cloud().catalog(names)
     cores: Mapping[str, float] = {
         offer.name: offer.resources.cpu / _MILLICORES for offer in offers if offer.name[:1] in _STANDARD
     }
@@ -82,8 +82,8 @@ def _most_cores(patient: Patient, policy: Policy) -> float:
     )
 
 
-def _allowed(patient: Patient) -> Iterator[tuple[str, float]]:
-    client = patient.client("service-quotas")
+def _allowed(ctx: DoctorContext) -> Iterator[tuple[str, float]]:
+    client = ctx.client("service-quotas")
     for code, market in _QUOTAS.items():
         with calling("Service Quotas"):
             answer = client.get_service_quota(ServiceCode="ec2", QuotaCode=code)

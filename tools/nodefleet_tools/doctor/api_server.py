@@ -3,16 +3,16 @@
 import re
 from collections.abc import Iterator
 
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
-from nodefleet_tools.doctor.patient import Patient
 
 LEAST = (1, 22)  # evictions by policy/v1
 _BETTER = (1, 27)  # budgets that say what becomes of pods that are not ready
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
-def version(patient: Patient) -> Iterator[Finding]:
-    said = patient.kubernetes.found().server_version()
+def version(ctx: DoctorContext) -> Iterator[Finding]:
+    said = ctx.kubernetes.found().server_version()
     written = _VERSION.match(said)
     known = (int(written[1]), int(written[2])) if written else None
     if known is None:
@@ -26,8 +26,8 @@ def version(patient: Patient) -> Iterator[Finding]:
         yield fine(f"it answers, and is {said}")
 
 
-def role(patient: Patient) -> Iterator[Finding]:
-    lacking = patient.kubernetes.needed().missing_permissions()
+def role(ctx: DoctorContext) -> Iterator[Finding]:
+    lacking = ctx.kubernetes.needed().missing_permissions()
     for permission, verb in lacking:
         group = f" of API group {permission.group}" if permission.group else ""
         fix = f"Allow {verb} on {permission.resource}{group} in node-fleet's ClusterRole"

@@ -12,21 +12,21 @@ from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 from nodefleet.adapters.aws.errors import DENIALS, calling, code_of
 from nodefleet.errors import DeniedError
 from nodefleet.settings import BUCKET
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
-from nodefleet_tools.doctor.patient import Patient
 
 _NOBODY_S = "doctor/nothing"  # a name under which nothing is ever stored
 _LOOKS_BACK = 50  # decisions, for one whose look was kept
 
 
-def bucket(patient: Patient) -> Iterator[Finding]:
-    name = patient.parts.bucket
+def bucket(ctx: DoctorContext) -> Iterator[Finding]:
+    name = ctx.parts.bucket
     if not name:
         yield hint("there is none: looks are not kept, and no decision can be replayed", f"Set {BUCKET}")
         return
-    client = patient.client("s3")
+    client = ctx.client("s3")
     unwritable = _refused(lambda: _begin_and_abandon(client, name))
-    kept = _newest_kept(patient)
+    kept = _newest_kept(ctx)
     unreadable = _refused(lambda: _look_at(client, name, kept or _NOBODY_S))
     if not unwritable:
         yield fine(f"{name} can be written (an upload was begun and abandoned: nothing is stored by that)")
@@ -40,10 +40,10 @@ def bucket(patient: Patient) -> Iterator[Finding]:
         yield hint(f"{name} can be read, but not written with these credentials: {unwritable.cause}", unwritable.remedy)
 
 
-def _newest_kept(patient: Patient) -> str:
+def _newest_kept(ctx: DoctorContext) -> str:
     """The name of something that should be there: of what is not there S3 says “denied” to whoever may not list."""
-    patient.state.needed()
-    records = patient.parts.history().decisions(_LOOKS_BACK)
+    ctx.state.needed()
+    records = ctx.parts.history().decisions(_LOOKS_BACK)
     return next((record.archived for record in records if record.archived), "")
 
 

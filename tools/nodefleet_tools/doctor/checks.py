@@ -9,7 +9,7 @@ from nodefleet_tools.doctor import (
     bucket,
     clock,
     configuration,
-    machines,
+    ec2_permissions,
     messages,
     nodes,
     readings,
@@ -18,13 +18,13 @@ from nodefleet_tools.doctor import (
     system_pods,
     versions,
 )
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Check, Finding
-from nodefleet_tools.doctor.patient import Patient
 
 
-def checks(patient: Patient) -> tuple[Check, ...]:
-    def check(name: str, look: Callable[[Patient], Iterator[Finding]], *, needed: bool = True) -> Check:
-        return Check(name=name, look=partial(look, patient), needed=needed)
+def checks(ctx: DoctorContext) -> tuple[Check, ...]:
+    def check(name: str, look: Callable[[DoctorContext], Iterator[Finding]], *, needed: bool = True) -> Check:
+        return Check(name=name, look=partial(look, ctx), needed=needed)
 
     return (
         Check(name="Versions", look=versions.versions),
@@ -37,9 +37,9 @@ def checks(patient: Patient) -> tuple[Check, ...]:
         check("Bucket", bucket.bucket),
         check("Policy", configuration.policy),
         check("Deployment", configuration.deployment),
-        check("EC2 instances", machines.instances),
-        check("EC2 launches", machines.launches),
-        check("EC2 removals", machines.removals),
+        check("EC2 instances", ec2_permissions.instances),
+        check("EC2 launches", ec2_permissions.launches),
+        check("EC2 removals", ec2_permissions.removals),
         check("Launch templates", supply.templates, needed=False),
         check("Subnets", supply.subnets, needed=False),
         check("Instance types", supply.offers, needed=False),

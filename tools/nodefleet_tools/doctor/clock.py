@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from nodefleet.policy.cluster import Policy
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, wrong
-from nodefleet_tools.doctor.patient import Patient
 
 _RESOLUTION = timedelta(seconds=1)  # of the Date header
 _NOTHING = timedelta(0)
@@ -20,12 +20,12 @@ def compared(whose: str, skew: timedelta, most: timedelta) -> Finding:
     return fine(f"{whose}'s clock and ours agree" + (f" within {seconds:.0f} s" if seconds else ""))
 
 
-def api_server(patient: Patient) -> Iterator[Finding]:
-    now, kubernetes = patient.parts.now, patient.kubernetes.needed()
+def api_server(ctx: DoctorContext) -> Iterator[Finding]:
+    now, kubernetes = ctx.parts.now, ctx.kubernetes.needed()
     sent = now()
     said = kubernetes.server_time()
     skew = certain_skew(said if said.tzinfo else said.replace(tzinfo=UTC), sent, now())
-    yield compared("the API server", skew, patient.policy.or_else(Policy()).trust.clock_skew)
+    yield compared("the API server", skew, ctx.policy.or_else(Policy()).trust.clock_skew)
 
 
 def certain_skew(said: datetime, sent: datetime, received: datetime) -> timedelta:

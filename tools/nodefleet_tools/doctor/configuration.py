@@ -7,19 +7,19 @@ from nodefleet.model.names import pluralize, some
 from nodefleet.model.serialization import ValidationError
 from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet.policy.cluster import Policy
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
-from nodefleet_tools.doctor.patient import Patient
 from nodefleet_tools.policy_review import review
 
 _DEPLOY = "Deploy the stack again"
 _ENOUGH_ZONES = 2
 
 
-def deployment(patient: Patient) -> Iterator[Finding]:
-    found = patient.state.needed().deployment
-    policy = patient.policy.needed()
+def deployment(ctx: DoctorContext) -> Iterator[Finding]:
+    found = ctx.state.needed().deployment
+    policy = ctx.policy.needed()
     if found is None:
-        yield wrong(f"the table has no deployment record of {patient.parts.cluster}", f"{_DEPLOY}, or fix the name")
+        yield wrong(f"the table has no deployment record of {ctx.parts.cluster}", f"{_DEPLOY}, or fix the name")
         return
     findings = [*_wrongs(found, policy)]
     yield from findings
@@ -54,19 +54,19 @@ def _target(target: LaunchTarget) -> Iterator[Finding]:
         yield hint(f"pool {target.pool} is in one zone only: {zone}", "Give it a subnet in a second zone")
 
 
-def policy(patient: Patient) -> Iterator[Finding]:
-    state = patient.state.needed()
+def policy(ctx: DoctorContext) -> Iterator[Finding]:
+    state = ctx.state.needed()
     if state.policy is None:
         yield hint("nobody has written one: the defaults hold", "Write one: nodefleet policy show, docs/policy.md")
     else:
-        yield from _valid(patient, state.policy)
+        yield from _valid(ctx, state.policy)
     if state.declared is not None:
-        yield _declared(patient, state.declared, state.journal.adopted_policy)
+        yield _declared(ctx, state.declared, state.journal.adopted_policy)
 
 
-def _valid(patient: Patient, version: PolicyVersion) -> Iterator[Finding]:
+def _valid(ctx: DoctorContext, version: PolicyVersion) -> Iterator[Finding]:
     try:
-        read = patient.parts.policies.read(version.data)
+        read = ctx.parts.policies.read(version.data)
     except ValidationError as error:
         yield wrong(
             f"policy version {version.number} is no longer valid: {_first(error)}",
@@ -83,9 +83,9 @@ def _valid(patient: Patient, version: PolicyVersion) -> Iterator[Finding]:
         yield hint(f"{each.path} {each.wrong}", f"{each.right[:1].upper()}{each.right[1:]}")
 
 
-def _declared(patient: Patient, version: PolicyVersion, adopted: str) -> Finding:
+def _declared(ctx: DoctorContext, version: PolicyVersion, adopted: str) -> Finding:
     try:
-        patient.parts.policies.read(version.data)
+        ctx.parts.policies.read(version.data)
     except ValidationError as error:
         fix = "Fix it in the stack (nodefleet policy check FILE), and deploy again"
         return wrong(f"the policy that the stack declares is refused: {_first(error)}", fix)

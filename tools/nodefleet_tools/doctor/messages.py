@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 
 from nodefleet.settings import SLACK
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, hint
-from nodefleet_tools.doctor.patient import Patient
 
 
-def slack(patient: Patient) -> Iterator[Finding]:
-    secret = patient.parts.slack_secret
+def slack(ctx: DoctorContext) -> Iterator[Finding]:
+    secret = ctx.parts.slack_secret
     if not secret:
         yield hint(
             "not configured here, so it is not known whether operators are told", f"Set {SLACK} as `notify` has it"
         )
         return
-    patient.parts.slack(secret)
+    ctx.parts.slack(secret)
     yield fine(f"secret {secret} holds a webhook (nothing was sent)")

@@ -7,8 +7,8 @@ from nodefleet.model.inventory import Instance, InstanceState, Node
 from nodefleet.model.names import CONTROL_PLANE_LABELS, POOL_LABEL, TAG_CLUSTER, TAG_POOL, pluralize, some
 from nodefleet.model.workload import ZONE_LABEL
 from nodefleet.policy.cluster import Policy
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
-from nodefleet_tools.doctor.patient import Patient
 
 _GONE = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
 
@@ -27,11 +27,11 @@ class _Fleet:
         return self.machines.get(node.instance)
 
 
-def nodes(patient: Patient) -> Iterator[Finding]:
-    machines = {each.id: each for each in patient.instances.needed() if each.state not in _GONE}
-    fleet = _Fleet(nodes=patient.view.found().nodes, machines=machines, cluster=patient.parts.cluster)
-    policy = patient.policy.needed()
-    findings = [*_control_plane(fleet), *_identities(fleet), *_labels(fleet, policy), *_joining(fleet, patient, policy)]
+def nodes(ctx: DoctorContext) -> Iterator[Finding]:
+    machines = {each.id: each for each in ctx.instances.needed() if each.state not in _GONE}
+    fleet = _Fleet(nodes=ctx.view.found().nodes, machines=machines, cluster=ctx.parts.cluster)
+    policy = ctx.policy.needed()
+    findings = [*_control_plane(fleet), *_identities(fleet), *_labels(fleet, policy), *_joining(fleet, ctx, policy)]
     yield from findings
     if not findings:
         yield fine(f"{pluralize(len(fleet.workers), 'worker', 'workers')}, each the node of its instance")
@@ -88,9 +88,9 @@ def _labels(fleet: _Fleet, policy: Policy) -> Iterator[Finding]:
         yield hint(f"without the label {POOL_LABEL}: {some(loose)}", "They hold pods and are never touched")
 
 
-def _joining(fleet: _Fleet, patient: Patient, policy: Policy) -> Iterator[Finding]:
+def _joining(fleet: _Fleet, ctx: DoctorContext, policy: Policy) -> Iterator[Finding]:
     joined = {node.instance for node in fleet.nodes}
-    now = patient.parts.now()
+    now = ctx.parts.now()
     late = [
         machine.id
         for machine in fleet.machines.values()

@@ -8,8 +8,8 @@ from nodefleet.model.names import pluralize, some
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading, Sample
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
+from nodefleet_tools.doctor.context import READ_WITHIN, DoctorContext
 from nodefleet_tools.doctor.findings import Finding, UnknownError, fine, hint, wrong
-from nodefleet_tools.doctor.patient import READ_WITHIN, Patient
 from nodefleet_tools.durations import lasting
 
 LABELS = ("role", "pool", "node")
@@ -20,9 +20,9 @@ _CUSTOM = "Fix it in the policy, or its source; until then the fleet does not sh
 _SCRAPING = "Fix the scrape configuration (docs/explaining.md names the labels), or the policy's queries"
 
 
-def prometheus(patient: Patient) -> Iterator[Finding]:
+def prometheus(ctx: DoctorContext) -> Iterator[Finding]:
     """Whether it answers, and whether what it scrapes carries the labels that the default queries go by."""
-    found = patient.parts.prometheus()
+    found = ctx.parts.prometheus()
     if found is None:
         fix = "Give its address in the deployment, or in PROMETHEUS_URL"
         yield wrong("nobody says where it is: without readings the fleet never shrinks", fix)
@@ -54,11 +54,11 @@ def _is_worker(labels: Mapping[str, str]) -> bool:
     return labels.get("role", "worker") == "worker"
 
 
-def readings(patient: Patient) -> Iterator[Finding]:
-    policy, now = patient.policy.needed(), patient.parts.now()
-    workers = patient.workers()
+def readings(ctx: DoctorContext) -> Iterator[Finding]:
+    policy, now = ctx.policy.needed(), ctx.parts.now()
+    workers = ctx.workers()
     for pool in policy.pools:
-        found = patient.readings.found().get(pool.name, NOTHING_READ)
+        found = ctx.readings.found().get(pool.name, NOTHING_READ)
         if workers and not workers[pool.name]:
             yield hint(f"pool {pool.name} has no worker, so its CPU and memory cannot be measured yet")
             yield from _read(pool, found.custom, policy, now)
@@ -84,10 +84,10 @@ def _read(pool: Pool, samples: Mapping[str, Sample], policy: Policy, now: dateti
         yield fine(f"pool {pool.name}: {', '.join(good)}")
 
 
-def counts(patient: Patient) -> Iterator[Finding]:
+def counts(ctx: DoctorContext) -> Iterator[Finding]:
     """Where Prometheus counts other workers than Kubernetes has, the fleet does not shrink."""
-    policy, found = patient.policy.needed(), patient.readings.needed()
-    workers = patient.workers()
+    policy, found = ctx.policy.needed(), ctx.readings.needed()
+    workers = ctx.workers()
     if not workers:
         raise UnknownError("what Kubernetes holds cannot be read")
     for pool in policy.pools:

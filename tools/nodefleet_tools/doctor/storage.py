@@ -9,8 +9,8 @@ from nodefleet.adapters.dynamodb.codec import Item, number, text
 from nodefleet.adapters.dynamodb.records import record_key
 from nodefleet.model.names import pluralize
 from nodefleet.policy.cluster import Policy
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
-from nodefleet_tools.doctor.patient import Patient
 from nodefleet_tools.durations import ago
 
 _KEYS = {"HASH": codec.PARTITION, "RANGE": codec.SORT}
@@ -19,8 +19,8 @@ _QUIET = 3  # intervals without a decision
 _SCHEDULE = "See that the schedule is on, and look at its log"
 
 
-def table(patient: Patient) -> Iterator[Finding]:
-    name, client = patient.parts.table, patient.client("dynamodb")
+def table(ctx: DoctorContext) -> Iterator[Finding]:
+    name, client = ctx.parts.table, ctx.client("dynamodb")
     with calling("DynamoDB"):
         about = client.describe_table(TableName=name)["Table"]
     found = {each["KeyType"]: each["AttributeName"] for each in about["KeySchema"]}
@@ -35,9 +35,9 @@ def table(patient: Patient) -> Iterator[Finding]:
         yield hint("it has no stream of new records, so nobody is told of events", "Turn on its stream (new images)")
 
 
-def upkeep(patient: Patient) -> Iterator[Finding]:
+def upkeep(ctx: DoctorContext) -> Iterator[Finding]:
     """What the autoscaler runs without, and an operator wants to have."""
-    name, client = patient.parts.table, patient.client("dynamodb")
+    name, client = ctx.parts.table, ctx.client("dynamodb")
     with calling("DynamoDB"):
         expiry = client.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
     if expiry.get("TimeToLiveStatus") in ("ENABLED", "ENABLING") and expiry.get("AttributeName") == codec.TTL:
@@ -52,14 +52,14 @@ def upkeep(patient: Patient) -> Iterator[Finding]:
         yield hint("what is deleted by mistake is lost", "Turn on point-in-time recovery")
 
 
-def lease(patient: Patient) -> Iterator[Finding]:
+def lease(ctx: DoctorContext) -> Iterator[Finding]:
     """Whether somebody holds the cluster for longer than any run may."""
-    parts = patient.parts
-    patient.state.needed()
+    parts = ctx.parts
+    ctx.state.needed()
     with calling("DynamoDB"):
         key = record_key(parts.cluster, codec.LEASE)
-        answer = patient.client("dynamodb").get_item(TableName=parts.table, Key=key, ConsistentRead=True)
-    yield held(answer.get("Item", {}), parts.now(), patient.policy.or_else(Policy()))
+        answer = ctx.client("dynamodb").get_item(TableName=parts.table, Key=key, ConsistentRead=True)
+    yield held(answer.get("Item", {}), parts.now(), ctx.policy.or_else(Policy()))
 
 
 def held(item: Item, now: datetime, policy: Policy) -> Finding:
@@ -75,14 +75,14 @@ def held(item: Item, now: datetime, policy: Policy) -> Finding:
     return fine(f"{owner} holds it until {until:%H:%M:%S} UTC")
 
 
-def runs(patient: Patient) -> Iterator[Finding]:
-    state, now = patient.state.found(), patient.parts.now()
-    latest = next(iter(patient.parts.history().decisions(1)), None)
+def runs(ctx: DoctorContext) -> Iterator[Finding]:
+    state, now = ctx.state.found(), ctx.parts.now()
+    latest = next(iter(ctx.parts.history().decisions(1)), None)
     if latest is None:
         yield hint("no decision was recorded so far", f"{_SCHEDULE}, or try: nodefleet run --once --dry-run")
         return
     made = f"the last decision was made {ago(now - latest.at)}"
-    if now - latest.at > _QUIET * patient.policy.or_else(Policy()).interval:
+    if now - latest.at > _QUIET * ctx.policy.or_else(Policy()).interval:
         yield hint(made, _SCHEDULE)
     else:
         yield fine(f"{made}; {pluralize(len(state.operations), 'operation is', 'operations are')} under way")

@@ -10,17 +10,17 @@ from nodefleet.adapters.aws.errors import calling, code_of, said_in
 from nodefleet.model.names import pluralize, some
 from nodefleet.model.snapshot import LaunchTarget
 from nodefleet.policy.pool import Pool
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
-from nodefleet_tools.doctor.patient import Patient
 from nodefleet_tools.doctor.targets import targets
 
 _FEW_ADDRESSES = 16
 _PRICES_OF = timedelta(days=7)
 
 
-def templates(patient: Patient) -> Iterator[Finding]:
-    client = patient.client("ec2")
-    for pool, target in targets(patient):
+def templates(ctx: DoctorContext) -> Iterator[Finding]:
+    client = ctx.client("ec2")
+    for pool, target in targets(ctx):
         yield _template(client, pool, target)
 
 
@@ -40,9 +40,9 @@ def _template(client: Any, pool: Pool, target: LaunchTarget) -> Finding:
     return fine(f"pool {pool.name}: {name} exists")
 
 
-def subnets(patient: Patient) -> Iterator[Finding]:
-    client = patient.client("ec2")
-    for pool, target in targets(patient):
+def subnets(ctx: DoctorContext) -> Iterator[Finding]:
+    client = ctx.client("ec2")
+    for pool, target in targets(ctx):
         with calling("EC2"):
             try:
                 answer = client.describe_subnets(SubnetIds=sorted(target.subnets.values()))
@@ -73,9 +73,9 @@ def _placed(pool: Pool, target: LaunchTarget, found: Mapping[str, Mapping[str, A
         yield fine(f"pool {pool.name}: {zones}, {sum(free.values()):,} free addresses")
 
 
-def offers(patient: Patient) -> Iterator[Finding]:
-    client = patient.client("ec2")
-    for pool, target in targets(patient):
+def offers(ctx: DoctorContext) -> Iterator[Finding]:
+    client = ctx.client("ec2")
+    for pool, target in targets(ctx):
         offered = _offered(client, pool)
         nowhere = [name for name in pool.market.types if not any(name in held for held in offered.values())]
         empty = [zone for zone in target.subnets if not offered.get(zone)]
@@ -96,10 +96,10 @@ def offers(patient: Patient) -> Iterator[Finding]:
             yield fine(f"pool {pool.name}: {some(pool.market.types)} in {some(target.subnets)}")
 
 
-def spot_prices(patient: Patient) -> Iterator[Finding]:
+def spot_prices(ctx: DoctorContext) -> Iterator[Finding]:
     """A type that cost more than the cap all week is not bought as Spot: EC2 refuses, and another type has to do."""
-    client, now = patient.client("ec2"), patient.parts.now()
-    for pool, _ in targets(patient):
+    client, now = ctx.client("ec2"), ctx.parts.now()
+    for pool, _ in targets(ctx):
         market = pool.market
         if not market.spot_percent:
             continue

@@ -9,12 +9,12 @@ from nodefleet.model.names import pluralize, some
 from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.workload import SAFE_TO_EVICT, Pod
 from nodefleet.policy.cluster import Policy
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, hint
-from nodefleet_tools.doctor.patient import Patient
 
 
-def system_pods(patient: Patient) -> Iterator[Finding]:
-    pinning = list(pinned(patient.view.needed(), patient.policy.needed()))
+def system_pods(ctx: DoctorContext) -> Iterator[Finding]:
+    pinning = list(pinned(ctx.view.needed(), ctx.policy.needed()))
     if not pinning:
         yield fine("none keeps a worker from leaving")
         return

@@ -6,7 +6,7 @@ from datetime import timedelta
 from nodefleet.errors import NodeFleetError
 from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.people import worded_span
+from nodefleet_tools.cli.operators import worded_span
 
 FUNCTION = "NODEFLEET_RECONCILE_FUNCTION"  # the name or ARN of the function that runs the loop
 _USUAL = Policy().interval

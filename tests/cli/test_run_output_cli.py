@@ -11,8 +11,8 @@ from nodefleet.model.events import Event
 from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet.model.names import Metric
 from nodefleet.model.snapshot import Pause
-from nodefleet_tools.cli.looks import Looks
 from nodefleet_tools.cli.overlay import Overlay
+from nodefleet_tools.cli.run_output import RunOutput
 from nodefleet_tools.cli.stopping import Stop, StoppableTime, StoppedError
 from support.builders import NOON
 from support.worlds import shop
@@ -26,8 +26,8 @@ class Torn(Console):
         raise BrokenPipeError
 
 
-def looks(**options) -> Looks:
-    return Looks(as_json=False, calls=lambda: 0, redact=Redactor(), clock=lambda: NOON, **options)
+def looks(**options) -> RunOutput:
+    return RunOutput(as_json=False, calls=lambda: 0, redact=Redactor(), clock=lambda: NOON, **options)
 
 
 def record():

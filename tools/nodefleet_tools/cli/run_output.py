@@ -22,7 +22,7 @@ _LOOK = "look"  # the field that only the line of an iteration has
 _TOLD = ("failures", "evictions", "joins", "drains", "look_again", "calls", "seconds")
 
 
-class Looks:
+class RunOutput:
     """`ports.Telemetry` of runs at a terminal. It hears each decision as it is written, and shows it when the iteration
     is over. Never raises: a run must not fail because it could not be shown."""
 

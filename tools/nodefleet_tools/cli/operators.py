@@ -15,7 +15,7 @@ from nodefleet.model.events import Event
 from nodefleet.model.serialization import ValidationError, from_plain
 from nodefleet.reconcile.alerting import event_id, key_of
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.surroundings import InputError
+from nodefleet_tools.cli.environment import InputError
 
 ByOption = Annotated[str, typer.Option("--by", help="Who gives the order; else user@host.", show_default=False)]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -23,8 +23,8 @@ from nodefleet.policy.pool import Pool
 from nodefleet.ports import State
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
-from nodefleet_tools.cli.people import (
+from nodefleet_tools.cli.environment import InputError
+from nodefleet_tools.cli.operators import (
     ByOption,
     YesOption,
     confirm_destructive,
@@ -34,8 +34,8 @@ from nodefleet_tools.cli.people import (
     worded_span,
     worded_time,
 )
-from nodefleet_tools.cli.surroundings import InputError
-from nodefleet_tools.cli.waking import woken
+from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
+from nodefleet_tools.cli.urgent_run import woken
 
 _ALL = "all pools"
 _A_DAY = "1d"  # a command that was not possible by then is dropped, and the workers raise their alert again

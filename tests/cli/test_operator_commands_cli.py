@@ -8,8 +8,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from nodefleet.model.snapshot import Adopt, Drain, Pause, Recycle, Scale
-from nodefleet_tools.cli import people
-from nodefleet_tools.cli.waking import FUNCTION
+from nodefleet_tools.cli import operators
+from nodefleet_tools.cli.urgent_run import FUNCTION
 from nodefleet_tools.sim.world import World
 from support.sim_connections import SimConnection, Terminal
 from support.wording import assert_wording
@@ -278,8 +278,8 @@ def test_commands_that_have_ended_are_not_in_force(world, terminal):
 def test_who_gives_an_order_is_user_and_host(monkeypatch):
     monkeypatch.setattr("getpass.getuser", lambda: "ann")
     monkeypatch.setattr("socket.gethostname", lambda: "laptop")
-    assert people.someone() == "ann@laptop"
-    assert people.someone(" bob ") == "bob"
+    assert operators.someone() == "ann@laptop"
+    assert operators.someone(" bob ") == "bob"
 
 
 def test_a_container_without_users_has_a_number(monkeypatch):
@@ -288,7 +288,7 @@ def test_a_container_without_users_has_a_number(monkeypatch):
 
     monkeypatch.setattr("getpass.getuser", unknown)
     monkeypatch.setattr("socket.gethostname", lambda: "")
-    assert_wording(people.someone())
+    assert_wording(operators.someone())
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_a_container_without_users_has_a_number(monkeypatch):
     [(0, "0 s"), (-5, "0 s"), (45, "45 s"), (120, "2 min"), (9000, "2 h 30 min"), (90061, "1 d 1 h"), (59.6, "1 min")],
 )
 def test_spans_are_said_in_two_units(seconds, said):
-    assert people.worded_span(timedelta(seconds=seconds)) == said
+    assert operators.worded_span(timedelta(seconds=seconds)) == said
 
 
 # ── workers that no pool owns ────────────────────────────────────────────────────────────────────────────────────

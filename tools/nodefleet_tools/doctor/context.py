@@ -107,7 +107,7 @@ class Fact(Generic[T]):
             return other
 
 
-class Patient:
+class DoctorContext:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.state: Fact[State] = Fact("the table cannot be read", lambda: parts.store().state())

@@ -18,8 +18,8 @@ from nodefleet.model.names import STATUS_JOIN_FAILED, TAG_CLUSTER, TAG_STATUS, p
 from nodefleet.model.operations import Launch
 from nodefleet.model.snapshot import LaunchTarget
 from nodefleet.policy.pool import Pool
+from nodefleet_tools.doctor.context import DoctorContext
 from nodefleet_tools.doctor.findings import Finding, fine, hint, wrong
-from nodefleet_tools.doctor.patient import Patient
 from nodefleet_tools.doctor.targets import targets
 
 _WOULD_WORK = "DryRunOperation"
@@ -27,34 +27,34 @@ _LIVING = (InstanceState.PENDING, InstanceState.RUNNING)
 _TAGGED = ("instance", "volume")
 
 
-def instances(patient: Patient) -> Iterator[Finding]:
-    found = patient.instances.found()
+def instances(ctx: DoctorContext) -> Iterator[Finding]:
+    found = ctx.instances.found()
     living = [machine for machine in found if machine.state in _LIVING]
     workers = sum(machine.worker for machine in living)
     servers = len(living) - workers
     said = f"{pluralize(workers, 'worker', 'workers')} and {pluralize(servers, 'other instance', 'other instances')}"
     if not living:
-        fix = f"Tag the control plane {TAG_CLUSTER}={patient.parts.cluster}, or check the cluster's name and the region"
-        yield hint(f"no running instance carries {TAG_CLUSTER}={patient.parts.cluster}", fix)
+        fix = f"Tag the control plane {TAG_CLUSTER}={ctx.parts.cluster}, or check the cluster's name and the region"
+        yield hint(f"no running instance carries {TAG_CLUSTER}={ctx.parts.cluster}", fix)
     else:
-        yield fine(f"{said} run with {TAG_CLUSTER}={patient.parts.cluster}")
+        yield fine(f"{said} run with {TAG_CLUSTER}={ctx.parts.cluster}")
 
 
 # ── what we may do ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def launches(patient: Patient) -> Iterator[Finding]:
-    client = patient.client("ec2")
-    for pool, target in targets(patient):
-        asked = {market: _request(pool, target, market, patient) for market in _markets(pool)}
+def launches(ctx: DoctorContext) -> Iterator[Finding]:
+    client = ctx.client("ec2")
+    for pool, target in targets(ctx):
+        asked = {market: _request(pool, target, market, ctx) for market in _markets(pool)}
         for market, request in asked.items():
             yield _tried(f"launching {market.value} workers of pool {pool.name}", client.create_fleet, request)
         run = _run(asked[Market.ON_DEMAND])
         yield _tried(f"running pool {pool.name}'s template, which that includes,", client.run_instances, run)
 
 
-def removals(patient: Patient) -> Iterator[Finding]:
-    client, found = patient.client("ec2"), patient.instances.needed()
+def removals(ctx: DoctorContext) -> Iterator[Finding]:
+    client, found = ctx.client("ec2"), ctx.instances.needed()
     worker = next((machine for machine in found if machine.worker and machine.state in _LIVING), None)
     if worker is None:
         yield hint("whether workers may be terminated and tagged is not known: there is none to ask it of")
@@ -97,10 +97,10 @@ def _dry(call: Callable[..., Any], request: Mapping[str, Any]) -> None:
                 raise
 
 
-def _request(pool: Pool, target: LaunchTarget, market: Market, patient: Patient) -> dict[str, Any]:
+def _request(pool: Pool, target: LaunchTarget, market: Market, ctx: DoctorContext) -> dict[str, Any]:
     """As the loop would ask for one node; the name makes EC2's token another one than any real launch's."""
     zone, subnet = next(iter(target.subnets.items()))
-    now = patient.parts.now()
+    now = ctx.parts.now()
     launch = Launch(
         id=f"doctor/{pool.name}/{market.value}",
         pool=pool.name,
@@ -116,7 +116,7 @@ def _request(pool: Pool, target: LaunchTarget, market: Market, patient: Patient)
         started=now,
         deadline=now + timedelta(minutes=1),
     )
-    return create_fleet.fleet_request(launch, patient.parts.cluster)
+    return create_fleet.fleet_request(launch, ctx.parts.cluster)
 
 
 def _run(fleet: Mapping[str, Any]) -> dict[str, Any]:
