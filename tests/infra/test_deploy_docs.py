@@ -199,7 +199,7 @@ def test_no_secret_is_written_on_a_command_line():
 def test_switched_off_nobody_can_wake_it():
     woken = [each.name for each in unusual_stack().of("TopicSubscription")]
     assert "reconcile-wake" not in woken
-    assert "Alertmanager wakes nobody either" in PAGE
+    assert "Alertmanager starts no run either" in PAGE
 
 
 def test_with_grafana_the_master_may_read_what_the_page_says():
