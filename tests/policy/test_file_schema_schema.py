@@ -14,7 +14,7 @@ from nodefleet.policy.file_schema import PRESETS, schema
 from nodefleet.policy.loading import load
 
 DOCS = Path(__file__).parents[2] / "docs"
-EXAMPLES = sorted((DOCS / "examples").glob("*.yaml"))
+EXAMPLES = sorted(set((DOCS / "examples").glob("*.yaml")) - {DOCS / "examples" / "kubernetes.yaml"})  # no policy
 SCHEMA = schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
 UP = {"kind": "prometheus", "query": "up"}
