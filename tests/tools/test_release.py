@@ -88,3 +88,7 @@ def test_the_source_archive_is_the_commits_and_the_sums_are_right(tmp_path, monk
         assert hashlib.sha256((tmp_path / "one" / name).read_bytes()).hexdigest() == digest
     assert b"later.txt" not in gzip.decompress((tmp_path / f"one/node-fleet-{__version__}.tar.gz").read_bytes())
     assert json.loads((tmp_path / f"one/node-fleet-{__version__}.cdx.json").read_text())["bomFormat"] == "CycloneDX"
+
+
+def test_the_changelog_has_a_section_for_the_version():
+    assert f"\n## [{__version__}] - " in (ROOT / "CHANGELOG.md").read_text()
