@@ -147,3 +147,22 @@ def test_a_month_of_marks_is_not_listed_in_full(tmp_path):
               for minute in range(1, 25) for second in (0, 20, 40)]  # fmt: skip
     done = simulate("--scenario", written(tmp_path, events=events))
     assert "more; --json and --report have them all" in done.stdout
+
+
+def test_another_policy_plays_the_same_day_and_both_are_compared(tmp_path):
+    other, report = tmp_path / "other.yaml", tmp_path / "both.html"
+    other.write_text("limits: {min: 6, max: 6}")
+    scenario = written(tmp_path, compare=[3])
+    done = simulate("--scenario", scenario, "--against", other, "--report", report)
+    assert done.exit_code == 0
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    (hours,) = [line for line in lines if line.startswith("Node-hours") and "fixed" not in line]
+    mine, theirs = map(float, hours.split()[1:])
+    assert mine < theirs
+    text = report.read_text()
+    assert "Compared with another policy" in text
+    curves = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
+    assert len(curves["otherWorkers"]) == len(curves["t"])
+    assert curves["otherWorkers"][-1] == 6
+    plain = json.loads(simulate("--scenario", scenario, "--against", other, "--json").stdout)
+    assert plain["against"]["figures"]["node_hours"] > plain["figures"]["node_hours"]

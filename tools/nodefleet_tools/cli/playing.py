@@ -36,10 +36,10 @@ def is_lively(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal and not console.no_color
 
 
-def write_report(played: Played, path: Path) -> None:
-    """The page into a file; its folder is made if need be."""
+def write_report(played: Played, path: Path, other: Played | None = None) -> None:
+    """The page into a file; its folder is made if need be. `other`: the same day with another policy."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page(played), encoding="utf-8")
+        path.write_text(page(played, other), encoding="utf-8")
     except OSError as error:
         fail(f"{path}: the report cannot be written: {error.strerror}")

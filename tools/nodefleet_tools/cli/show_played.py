@@ -14,7 +14,7 @@ from nodefleet.model.serialization import to_plain
 from nodefleet_tools.live import View, mark_line
 from nodefleet_tools.pacing import schedule, weights
 from nodefleet_tools.sim.played import Frame, Mark, MarkKind, Played
-from nodefleet_tools.sim.summary import breakdown, facts, sentences
+from nodefleet_tools.sim.summary import breakdown, compared, facts, sentences
 
 PER_SECOND = 12  # pictures
 _WIDEST = 110
@@ -87,6 +87,15 @@ def show_sentences(played: Played, console: Console) -> None:
     """What came of it, in three sentences."""
     for sentence in sentences(played):
         console.print(Text(sentence))
+
+
+def show_comparison(played: Played, other: Played, console: Console) -> None:
+    """Two policies on the same day."""
+    console.print(Text("\nThe same day with the other policy", "bold"))
+    table = _grid()
+    for label, mine, theirs in compared(played, other):
+        table.add_row(Text(label), Text(mine, "bold"), Text(theirs))
+    console.print(table)
 
 
 def show_marks(played: Played, console: Console) -> None:

@@ -14,7 +14,8 @@ from nodefleet.model.serialization import ValidationError
 from nodefleet_tools.cli.outcome import JsonOption, Status, fail, fail_with_issues, print_json
 from nodefleet_tools.cli.playing import played_with_progress, write_report
 from nodefleet_tools.cli.policy_file import UnreadableError, parsed, policy_or_exit, text_of
-from nodefleet_tools.cli.show_played import as_plain, show_marks, show_summary
+from nodefleet_tools.cli.show_played import as_plain, show_comparison, show_marks, show_summary
+from nodefleet_tools.sim.played import Played
 from nodefleet_tools.sim.scenarios.reading import Read, find, read, shipped
 from nodefleet_tools.sim.scenarios.tracing import with_trace
 from nodefleet_tools.sim.traces import UnreadableTraceError, read_trace
@@ -25,6 +26,9 @@ FAILED = Status.FAILED  # an expectation does not hold
 def simulate(
     scenario: Annotated[str, typer.Option(help="A scenario by its name (see --list), or a file.")] = "shop-day",
     policy: Annotated[Path | None, typer.Option(help="A policy file in place of the scenario's policy.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Play the same day with this policy, too, and compare.", metavar="POLICY")
+    ] = None,
     trace: Annotated[
         Path | None, typer.Option(help="A CSV (timestamp,value) in place of the first service's load.")
     ] = None,
@@ -45,19 +49,35 @@ def simulate(
     if seed is not None:
         chosen = replace(chosen, scenario=replace(chosen.scenario, seed=seed))
     played = played_with_progress(chosen.scenario, chosen.traces)
+    other = _other(chosen, against) if against is not None else None
     if report is not None:
-        write_report(played, report)
+        write_report(played, report, other)
     if as_json:
-        print(json.dumps(as_plain(played), indent=2, ensure_ascii=False, allow_nan=False))
+        plain = as_plain(played) | ({"against": as_plain(other)} if other else {})
+        print(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         show_marks(played, console)
         show_summary(played, console)
+        if other is not None:
+            show_comparison(played, other, console)
         if trace is not None:
             console.print(Text("\nWhat the scenario expects was not checked: it is about the scenario's own load."))
         if report is not None:
             console.print(Text(f"\nReport: {report}"), soft_wrap=True)
     if not played.holds:
         raise typer.Exit(FAILED)
+
+
+def _other(chosen: Read, policy: Path) -> Played:
+    """The same day, load and seed with another policy; fixed fleets were played already."""
+    rules = _with_policy(chosen, policy).scenario
+    return played_with_progress(replace(rules, compare=()), chosen.traces)
+
+
+def _with_policy(found: Read, policy: Path) -> Read:
+    policy_or_exit(policy)
+    data = parsed(text_of(policy), is_json=policy.suffix == ".json").data
+    return replace(found, scenario=replace(found.scenario, policy=data or {}))
 
 
 def _read_or_exit(name: str, policy: Path | None, trace: Path | None) -> Read:
@@ -68,9 +88,7 @@ def _read_or_exit(name: str, policy: Path | None, trace: Path | None) -> Read:
     except ValidationError as error:
         fail_with_issues(name, error.problems)
     if policy is not None:
-        policy_or_exit(policy)
-        data = parsed(text_of(policy), is_json=policy.suffix == ".json").data
-        found = replace(found, scenario=replace(found.scenario, policy=data or {}))
+        found = _with_policy(found, policy)
     if trace is not None:
         if not found.scenario.services:
             fail(f"{name}: has no service whose load the trace could take the place of")

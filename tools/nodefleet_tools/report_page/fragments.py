@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 
 from nodefleet_tools.sim.played import Check, Mark, MarkKind, Played
-from nodefleet_tools.sim.summary import Fact, breakdown, facts, money, saving, sentences
+from nodefleet_tools.sim.summary import Fact, breakdown, compared, facts, money, saving, sentences
 
 _NAMES = {
     MarkKind.GROW: "Grow",
@@ -89,6 +89,19 @@ def comparison(played: Played) -> str:
     return _section(
         "Compared with fixed fleets", f'<div class="scroll">{table}</div><p class="small">{escape(words)}</p>'
     )
+
+
+def policies(played: Played, other: Played) -> str:
+    """Two policies on the same day, figure by figure."""
+    head, *rows = compared(played, other)
+    columns = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    lines = "\n".join(
+        f"<tr><th scope=row>{escape(label)}</th><td>{escape(mine)}</td><td>{escape(theirs)}</td></tr>"
+        for label, mine, theirs in rows
+    )
+    table = f"<table><thead><tr>{columns}</tr></thead>\n<tbody>\n{lines}\n</tbody></table>"
+    note = "The same load and seed; the dashed line among the workers is the other policy."
+    return _section("Compared with another policy", f'<div class="scroll">{table}</div><p class="small">{note}</p>')
 
 
 def _section(heading: str, content: str) -> str:

@@ -68,7 +68,7 @@
 
   function drawWorkers() {
     const fixed = firstFixed ? firstFixed.nodes : 0;
-    const most = Math.max(inView(sums), Math.min(fixed, inView(sums) * 2)) * 1.12 || 1;
+    const most = Math.max(inView(sums), data.otherWorkers ? inView(data.otherWorkers) : 0, Math.min(fixed, inView(sums) * 2)) * 1.12 || 1;
     const chart = plot(document.getElementById("workers"), { height: 190, range, start: data.start, most, ticks: steps(most, 5, true) });
     let below = data.t.map(() => 0);
     data.workers.map((column, index) => (index < 2 ? column : widened(column, chart))).forEach((column, index) => {
@@ -76,6 +76,7 @@
       if (there[index]) node("path", { d: area(chart, data.t, top, below, range), fill: colour(data.layers[index]), "shape-rendering": "crispEdges" }, chart.layer);
       below = top;
     });
+    if (data.otherWorkers) node("path", { d: path(chart, data.t, data.otherWorkers, range, true), fill: "none", stroke: colour("ink"), "stroke-width": 1.25, "stroke-dasharray": "4 3" }, chart.layer);
     if (firstFixed && fixed <= most) dashed(chart, fixed, colour("soft"), `fixed ${fixed}`);
     if (data.min && data.min !== fixed) dashed(chart, data.min, colour("soft"), `min ${data.min}`);
     if (data.max <= most && data.max !== fixed) dashed(chart, data.max, colour("bad"), `max ${data.max}`);

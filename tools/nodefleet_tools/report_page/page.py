@@ -14,8 +14,8 @@ _HERE = "nodefleet_tools.report_page"
 _MODULE = re.compile(r"^export \{.*\};\n", re.MULTILINE)
 
 
-def page(played: Played) -> str:
-    """The whole report as one HTML text."""
+def page(played: Played, other: Played | None = None) -> str:
+    """The whole report as one HTML text. `other`: the same day with another policy, beside it."""
     limits = ", ".join(f"{pool.name} {pool.limits.min}–{pool.limits.max}" for pool in played.policy.pools)
     return Template(text_of("page.html")).substitute(
         title=escape(played.name.replace("-", " ").capitalize()),
@@ -27,13 +27,13 @@ def page(played: Played) -> str:
         verdict=fragments.verdict(played),
         summary=fragments.summary(played),
         cards=fragments.cards(played),
-        comparison=fragments.comparison(played),
+        comparison=fragments.comparison(played) + (fragments.policies(played, other) if other else ""),
         decisions=fragments.decisions(played),
         filters=fragments.filters(played),
         checks=fragments.checks(played),
         style=text_of("page.css"),
         script=script("page.js"),
-        data=embedded(series(played)),
+        data=embedded(series(played, other)),
     )
 
 

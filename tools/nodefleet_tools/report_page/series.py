@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, Market | None, tuple[Standing, ...]], ...] = (
 )
 
 
-def series(played: Played) -> dict[str, Any]:
+def series(played: Played, other: Played | None = None) -> dict[str, Any]:
     """What the page's script draws."""
     groups = _grouped(played.frames)
     last = [group[-1] for group in groups]
@@ -42,6 +42,7 @@ def series(played: Played) -> dict[str, Any]:
         "waiting": [max(frame.waiting for frame in group) for group in groups],
         "layers": [name for name, _, _ in LAYERS],
         "workers": [[count[name] for count in counts] for name, _, _ in LAYERS],
+        "otherWorkers": [len(group[-1].workers) for group in _grouped(other.frames)] if other else None,
         "usd": [round(frame.usd, 4) for frame in last],
         "fixed": [
             {"nodes": each.nodes, "perHour": each.usd / hours if hours else 0.0, "room": each.room}

@@ -41,6 +41,13 @@ def saving(played: Played, fixed: Fixed) -> Saving:
     )
 
 
+def compared(played: Played, other: Played) -> list[tuple[str, str, str]]:
+    """The figures of two policies on the same day, those that both have: name, this one's, the other's."""
+    theirs = {fact.label: fact.value for fact in facts(other)}
+    rows = [("", "this policy", "the other")]
+    return rows + [(fact.label, fact.value, theirs[fact.label]) for fact in facts(played) if fact.label in theirs]
+
+
 def sentences(played: Played) -> tuple[str, ...]:
     """What came of it, in three plain sentences: size and service, waiting, cost."""
     return tuple(filter(None, (_size(played), _waits(played), _cost(played))))
