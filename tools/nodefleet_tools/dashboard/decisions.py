@@ -66,7 +66,7 @@ def _matches(record: DecisionRecord, wanted: Filter) -> bool:
 
 
 def _lines(record: DecisionRecord, pools: list[PoolDecision]) -> Iterator[str]:
-    """Everything that a search looks through."""
+    """Everything that a search covers."""
     yield record.id
     yield from record.did
     for pool in pools:

@@ -1,4 +1,4 @@
-"""The dashboard over a real cluster, read with the operator's own credentials while somebody has the page open."""
+"""The dashboard over a real cluster, read with the operator's own credentials while the page is open."""
 
 import threading
 
@@ -6,7 +6,7 @@ from nodefleet.errors import NodeFleetError
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.dashboard.source import ConnectedSource
 
-_IDLE = 1.0  # seconds between two looks for a reader
+_IDLE = 1.0  # seconds between two checks for an open page
 
 
 class LiveSource(ConnectedSource):
@@ -14,7 +14,7 @@ class LiveSource(ConnectedSource):
         super().__init__()
         self._connection = connection
         self._every = every
-        self._now = threading.Event()  # an operator command was given: look at once
+        self._now = threading.Event()  # an operator command was given: poll at once
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="dashboard-poll", daemon=True)
         self._thread.start()
@@ -24,9 +24,9 @@ class LiveSource(ConnectedSource):
         return self._connection
 
     def woken(self) -> str:
-        told = super().woken()
+        message = super().woken()
         self._now.set()
-        return told
+        return message
 
     def close(self) -> None:
         self._closed.set()
@@ -36,13 +36,13 @@ class LiveSource(ConnectedSource):
     def _poll(self) -> None:
         while not self._closed.is_set():
             if self.publisher.readers:
-                self.look()
+                self.poll_once()
                 self._now.wait(self._every)
                 self._now.clear()
             else:
-                self._closed.wait(_IDLE)  # nobody watches: AWS is not asked
+                self._closed.wait(_IDLE)  # no open page: AWS is not asked
 
-    def look(self) -> None:
+    def poll_once(self) -> None:
         """One refresh. Whatever fails is shown on the page; the next one may succeed."""
         try:
             self.refresh()

@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class's name
-        """The terminal stays readable; a token in a path is nobody's business."""
+        """The terminal stays readable; a token in a path stays out of logs."""
 
     # ── entry ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -61,7 +61,7 @@ class Seen:
         return self.active.policy
 
 
-def look(parts: Runtime) -> Seen:
+def observe_cluster(parts: Runtime) -> Seen:
     """Read everything once. Raises what the table raises; EC2 and Kubernetes may be Missing."""
     now = parts.time.now()
     state = parts.store.state()

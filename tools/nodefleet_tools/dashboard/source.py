@@ -16,7 +16,7 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.urgent_run import woken
 from nodefleet_tools.dashboard import decisions, money, steering
 from nodefleet_tools.dashboard.decisions import Filter
-from nodefleet_tools.dashboard.snapshot import Json, Seen, look, snapshot
+from nodefleet_tools.dashboard.snapshot import Json, Seen, observe_cluster, snapshot
 from nodefleet_tools.dashboard.steering import Fields
 from nodefleet_tools.dashboard.timeline import COLUMNS, MOST, Point, forecast, point_now, point_of
 
@@ -30,7 +30,7 @@ class DashboardSource(Protocol):
     """Everything that the page shows and does. Dictionaries are plain JSON."""
 
     def about(self) -> Json:
-        """Which cluster, whether it is a demo, which commands there are. Asks nobody."""
+        """Which cluster, whether it is a demo, which commands there are. Reads nothing."""
         ...
 
     def updates(self, after: int, timeout: float) -> tuple[int, bytes] | None:
@@ -115,8 +115,8 @@ class ConnectedSource:
     # ── publishing ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> None:
-        """Look at the cluster and publish. Raises what the table raises."""
-        seen = look(runtime_of(self.connection))
+        """Read the cluster and publish. Raises what the table raises."""
+        seen = observe_cluster(runtime_of(self.connection))
         found = snapshot(seen)
         self._remember(found)
         offset = self.connection.policies.utc_offset(seen.policy, seen.at)
@@ -135,7 +135,7 @@ class ConnectedSource:
         self.publisher.publish({"error": self.connection.redact(cause), "demo": self.demo()})
 
     def _remember(self, found: Json) -> None:
-        """The point of this snapshot; recorded decisions fill the time that nobody watched."""
+        """The point of this snapshot; recorded decisions fill unwatched time."""
         now = point_now(found)
         known = [point for point in self._points if point.at < now.at]
         last = known[-1].at if known else now.at - _HISTORY.total_seconds()
@@ -145,12 +145,12 @@ class ConnectedSource:
         self._points = [*known[-MOST + 1 :], now]
 
     def _activity(self, seen: Seen) -> list[Json]:
-        told = [_event(event) for event in seen.events[:_MOST_ACTIVITY]]
-        told += [
+        entries = [_event(event) for event in seen.events[:_MOST_ACTIVITY]]
+        entries += [
             {"at": at.timestamp(), "kind": "happened", "severity": "world", "headline": "", "pool": "", "text": text}
             for at, text in self.happenings()
         ]
-        return sorted(told, key=lambda each: each["at"], reverse=True)[:_MOST_ACTIVITY]
+        return sorted(entries, key=lambda each: each["at"], reverse=True)[:_MOST_ACTIVITY]
 
     # ── the interface ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -230,7 +230,7 @@ class _Clock:
         return _FOREVER
 
     def sleep(self, duration: timedelta) -> None:
-        raise NotImplementedError("the dashboard only looks")
+        raise NotImplementedError("the dashboard only reads")
 
 
 class _Silent:

@@ -115,7 +115,7 @@ def _drain(connection: Connection, given: Fields, by: str) -> str:
     return f"{worker.id} is drained and removed."
 
 
-def _protect(connection: Connection, given: Fields, by: str) -> str:  # noqa: ARG001  # the annotation names nobody
+def _protect(connection: Connection, given: Fields, by: str) -> str:  # noqa: ARG001  # the annotation has no author
     """As `nodefleet protect`: an annotation, with the operator's own Kubernetes credentials."""
     name, wanted = _text(given, "node"), bool(given.get("on"))
     kubernetes, annotation = connection.kubernetes(), SCALE_DOWN_DISABLED[0]
@@ -218,9 +218,9 @@ def _put_in_force(connection: Connection, data: Any, policy: Policy, source: str
     number = (state.policy.number if state.policy else 0) + 1
     version = PolicyVersion(number=number, source=source, at=at, data=data, digest=digest_of(data))
     text = f"{source} put policy version {number} in force: {changes.in_short(changed)}."
-    told = event(connection, AlertKind.POLICY_CHANGED, text, details=map(str, changed))
+    changed_event = event(connection, AlertKind.POLICY_CHANGED, text, details=map(str, changed))
     try:
-        connection.history.apply(version, told)
+        connection.history.apply(version, changed_event)
     except ChangedError as error:
         raise InputError(f"{error}: reload the policy, and try again") from error
     return f"Policy version {number} is in force: {changes.in_short(changed)}."

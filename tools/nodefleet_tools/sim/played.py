@@ -70,7 +70,7 @@ class MarkKind(Enum):
     REPLACE = "replace"  # growing that only makes up for what was lost
     SHRINK = "shrink"
     REMOVED = "removed"
-    WARNING = "warning"  # something that operators are told of
+    WARNING = "warning"  # an alert
     HAPPENED = "happened"  # the scenario's own
 
 
@@ -123,7 +123,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed:
-    """The same load on a fleet that nobody scales."""
+    """The same load on a fleet of fixed size."""
 
     nodes: int
     usd: float
@@ -156,7 +156,7 @@ class Played:
     frames: tuple[Frame, ...]
     marks: tuple[Mark, ...]
     decided: tuple[Decided, ...]
-    told: tuple[AlertKind, ...]  # what operators heard of, one for each time
+    told: tuple[AlertKind, ...]  # kinds of the alerts that were sent
     figures: Figures
     fixed: tuple[Fixed, ...]
     broken: tuple[str, ...]  # invariants of the world; there must be none
