@@ -17,7 +17,7 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.plan_words import sentence
 from nodefleet_tools.cli.show_record import page_console
-from nodefleet_tools.dashboard.snapshot import Seen, look
+from nodefleet_tools.dashboard.snapshot import Seen, observe_cluster
 from nodefleet_tools.dashboard.source import runtime_of
 from nodefleet_tools.durations import lasting
 
@@ -34,7 +34,7 @@ class PodStory:
 
 def explain_pod(connection: Connection, name: str, *, as_json: bool) -> bool:
     """Whether there is such a pod; if so it has been explained."""
-    seen = look(runtime_of(connection))
+    seen = observe_cluster(runtime_of(connection))
     view = seen.observation.kubernetes
     if not isinstance(view, ClusterView):
         return False

@@ -14,7 +14,7 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console
 from nodefleet_tools.dashboard import money
-from nodefleet_tools.dashboard.snapshot import Json, look, snapshot
+from nodefleet_tools.dashboard.snapshot import Json, observe_cluster, snapshot
 from nodefleet_tools.dashboard.source import runtime_of
 from nodefleet_tools.durations import ago, lasting
 
@@ -65,7 +65,7 @@ def cost(as_json: JsonOption = False, cluster: ClusterOption = "", table: TableO
 
 def seen(connection: Connection) -> Json:
     """The cluster now, read with the operator's credentials. Parts that do not answer are in `problems`."""
-    return snapshot(look(runtime_of(connection)))
+    return snapshot(observe_cluster(runtime_of(connection)))
 
 
 # ── on a page ────────────────────────────────────────────────────────────────────────────────────────────────────
