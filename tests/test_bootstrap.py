@@ -110,7 +110,7 @@ def test_an_address_that_nobody_gave_counts_as_an_api_server_that_is_away_and_sa
     )
     redeployed(deployed)
     assert deployed.tick()["did"] == []
-    assert "Nobody says where the API server is" in Printed.since(capsys).text
+    assert "The API server's address is not configured" in Printed.since(capsys).text
 
 
 def test_a_cluster_without_prometheus_still_gets_its_workers_and_the_cause_is_said(deployed, capsys):
