@@ -8,6 +8,8 @@ larger of what CPU and memory add up to, with pods that exclude each other count
 
     first fit        the packing before this one: pods by dominant share through the scheduler simulation
     planned          the best plan (`steps.pending_fill: tight`)
+    after it         the bought nodes after consolidation (`consolidation.mode: underutilised`), filled as the
+                     scheduler does, without the workloads with rules
     bought           with the nodes that the order of the scheduler's queue needs (`steps.pending_fill: queue`)
     second purchase  workloads in which a played scheduler leaves pods pending on the bought nodes: pods in a random
                      order of equal times, nodes ready one after the other (the scheduler is faster than they boot), or
@@ -42,6 +44,8 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PodGroup
 from nodefleet.scheduling.packing import Assignments, PackingInput, PoolPacking, pack_pools, packing_input
+from nodefleet.scheduling.predicates import NodeModel
+from nodefleet.scheduling.simulation import SchedulerSimulation
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 CPU, MEMORY = 1900, 2038  # millicores, MiB
@@ -191,27 +195,48 @@ def by_heuristic(made: Workload) -> dict[str, int]:
     return {**{name: len(plan) for name, plan in plans.items()}, "improved": len(packing.best_plan(ranked))}
 
 
-def left_over(made: Workload, nodes: int, draw: Random, *, at_once: bool) -> int:
-    """Pods that a scheduler leaves pending on so many nodes: least allocated and balanced first, ties by chance."""
-    queue = draw.sample(made.sizes, len(made.sizes))
-    waves = [nodes] if at_once else [1] * nodes
+def fill(made: Workload, nodes: int, draw: Random, *, at_once: bool) -> list[list[Pod]]:
+    """Pods by node as a scheduler places them (least allocated and balanced first, ties by chance), and those that it
+    leaves pending as the last entry. Nodes become ready one after the other, or at once."""
+    queue = draw.sample(made.pods, len(made.pods))
     free: list[list[int]] = []
-    for wave in waves:
+    placed: list[list[Pod]] = [[] for _ in range(nodes)]
+    for wave in [nodes] if at_once else [1] * nodes:
         free += [[CPU, MEMORY] for _ in range(wave)]
-        queue = [size for size in queue if not _schedule(size, free, draw)]
-    return len(queue)
+        left = []
+        for pod in queue:
+            node = _schedule((pod.requests.cpu, pod.requests.memory >> 20), free, draw)
+            (left if node is None else placed[node]).append(pod)
+        queue = left
+    return [*placed, queue]
 
 
-def _schedule(size: Size, free: list[list[int]], draw: Random) -> bool:
+def consolidated(placed: Sequence[Sequence[Pod]]) -> int:
+    """Nodes after `consolidation.mode: underutilised`: one after the other leaves while its pods fit on the others,
+    those with the fewest pods first."""
+    names = [f"w{number:03}" for number in range(len(placed))]
+    pods = [replace(pod, node=name) for name, each in zip(names, placed, strict=True) for pod in each]
+    owned = [replace(pod, phase=PodPhase.RUNNING, unschedulable_since=None) for pod in pods]
+    room = SchedulerSimulation([NodeModel(name=name, allocatable=NODE) for name in names], owned)
+    fewest_first = sorted(names, key=lambda name: (len(placed[names.index(name)]), name))
+    return len(names) - sum(room.try_drain(name) is None for name in fewest_first)
+
+
+def _schedule(size: Size, free: list[list[int]], draw: Random) -> int | None:
+    """The index of the node that takes the pod."""
     cpu, memory = size
-    scored = [(_score(node[0] - cpu, node[1] - memory), node) for node in free if node[0] >= cpu and node[1] >= memory]
+    scored = [
+        (_score(node[0] - cpu, node[1] - memory), index)
+        for index, node in enumerate(free)
+        if node[0] >= cpu and node[1] >= memory
+    ]
     if not scored:
-        return False
+        return None
     best = max(score for score, _ in scored)
-    node = draw.choice([node for score, node in scored if score == best])
-    node[0] -= cpu
-    node[1] -= memory
-    return True
+    index = draw.choice([index for score, index in scored if score == best])
+    free[index][0] -= cpu
+    free[index][1] -= memory
+    return index
 
 
 def _score(cpu: int, memory: int) -> int:
@@ -232,6 +257,8 @@ class Row:
     second: int = 0
     second_at_once: int = 0
     worse: int = 0
+    consolidated: int = 0
+    without_rules: int = 0  # of the bound
 
     def add(self, made: Workload, old: int, planned: int, bought: int) -> None:
         self.workloads += 1
@@ -242,13 +269,17 @@ class Row:
         self.worse += planned > old
         if made.shape != "rules":
             draw = Random(f"scheduler {made.seed}")  # noqa: S311  # repeatable on purpose
-            self.second += left_over(made, bought, draw, at_once=False) > 0
-            self.second_at_once += left_over(made, bought, draw, at_once=True) > 0
+            self.without_rules += lower_bound(made.sizes)
+            *placed, left = fill(made, bought, draw, at_once=False)
+            self.second += bool(left)
+            self.consolidated += consolidated(placed) + math.ceil(len(left) / PODS)
+            self.second_at_once += bool(fill(made, bought, draw, at_once=True)[-1])
 
     def __str__(self) -> str:
         ratios = [f"{each / self.bound:9.3f}" for each in (self.first_fit, self.planned, self.bought)]
         shares = [f"{each / self.workloads:8.0%}" for each in (self.second, self.second_at_once)]
-        return f"{self.workloads:5} {self.bound:6} {' '.join(ratios)} {' '.join(shares)} {self.worse:6}"
+        after = f"{self.consolidated / self.without_rules:9.3f}" if self.without_rules else f"{'':9}"
+        return f"{self.workloads:5} {self.bound:6} {' '.join(ratios)} {after} {' '.join(shares)} {self.worse:6}"
 
 
 def first_fit(made: Workload) -> int:
@@ -277,7 +308,7 @@ def main() -> None:
             bound += lower_bound(made.sizes)
             for name, nodes in by_heuristic(made).items():
                 heuristics[name] = heuristics.get(name, 0) + nodes
-    print(f"{'':13}    n  bound first fit   planned    bought  2nd buy  at once  worse")
+    print(f"{'':13}    n  bound first fit   planned    bought after it  2nd buy  at once  worse")
     for name in [*(name for name in rows if name != "all"), "all"]:
         print(f"{name:13}{rows[name]}")
     print("\nnodes / lower bound by heuristic, workloads without rules")

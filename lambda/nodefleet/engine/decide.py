@@ -58,7 +58,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.scheduling.templates import observed_sizes
 
 # ── one pool ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-# One pool's decision: hear the signals, collect the bounds, settle on a target, plan the way there, explain.
+# One pool's decision: evaluate the signals, collect the bounds, resolve the target, plan the steps, explain.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,22 +83,27 @@ class PoolResult:
 def decide_pool(
     ctx: PoolContext, scene: ClusterContext, waiting: PendingPods, whole: Memory, trust: data_quality.DataQuality
 ) -> PoolResult:
-    heard = evaluate_signals(ctx, waiting)
-    keep = evaluate_gate(heard.opinions, ctx.look, ctx.pool.reactive, _most_fewer(ctx))
-    who = _membership(ctx, keep, whole)
+    signals = evaluate_signals(ctx, waiting)
+    keep = evaluate_gate(signals.opinions, ctx.look, ctx.pool.reactive, _most_fewer(ctx))
+    membership = _membership(ctx, keep, whole)
     held = unhealthy.brake(ctx.workers, ctx.pool, ctx.before.braked_since, ctx.seen.at)
-    doubt = find_inconsistencies(ctx, heard.opinions)
-    owed = unhealthy.to_replace(who.losses, held, ctx.pool)
-    others = [*_bounds(ctx, heard, keep, owed, whole, trust, doubt), *headroom_bounds(ctx, scene, _could_go(ctx, keep))]
-    replaced = partial(plan_turnover, ctx, scene, heard, waiting, others, who.losses, braked=held.since is not None)
+    doubt = find_inconsistencies(ctx, signals.opinions)
+    owed = unhealthy.to_replace(membership.losses, held, ctx.pool)
+    others = [
+        *_bounds(ctx, signals, keep, owed, whole, trust, doubt),
+        *headroom_bounds(ctx, scene, _could_go(ctx, keep)),
+    ]
+    replaced = partial(
+        plan_turnover, ctx, scene, signals, waiting, others, membership.losses, braked=held.since is not None
+    )
     turn = replaced()
     due = turn.plan
     bounds = [*others, *replacing(due, ctx.count.capacity)]
-    settled = resolve_target(bounds)
+    resolved = resolve_target(bounds)
     memory = replace(
-        heard.memory,
-        members=who.members,
-        losses=who.losses,
+        signals.memory,
+        members=membership.members,
+        losses=membership.losses,
         suspects=orphans.track_first_seen(ctx.workers, ctx.pool, ctx.before.suspects, ctx.seen.at, ctx.most),
         vanished=ctx.vanished,
         ahead=due.ahead,
@@ -106,34 +111,34 @@ def decide_pool(
         braked_since=held.since,
         swap=update_swap(ctx.before.swap, ctx.workers, ctx.pool, ctx.seen.at),
         doubtful=doubt.since,
-        under_used=consolidation.first_seen(ctx, heard.opinions, who.losses, scene.pods_by_node),
+        under_used=consolidation.first_seen(ctx, signals.opinions, membership.losses, scene.pods_by_node),
         sizes=observed_sizes(ctx.pool, ctx.seen, ctx.before.sizes),
     )
-    if settled.target > ctx.count.capacity:
-        course = _grow(ctx, heard, waiting, settled, memory, due)
-    elif settled.target < ctx.count.capacity:
-        course = _shrink(ctx, scene, settled, bounds, memory, doubt, due)
-        if course.action is Action.HOLD:
+    if resolved.target > ctx.count.capacity:
+        pool_plan = _grow(ctx, signals, waiting, resolved, memory, due)
+    elif resolved.target < ctx.count.capacity:
+        pool_plan = _shrink(ctx, scene, resolved, bounds, memory, doubt, due)
+        if pool_plan.action is Action.HOLD:
             turn = replaced(stuck=True)
-            course = _with_note(course, turn.note)
-        if turn.plan.wanted and course.action is Action.HOLD:
+            pool_plan = _with_note(pool_plan, turn.note)
+        if turn.plan.wanted and pool_plan.action is Action.HOLD:
             bounds = [*others, *replacing(turn.plan, ctx.count.capacity)]
-            settled = resolve_target(bounds)
-            course = _grow(ctx, heard, waiting, settled, memory, turn.plan)
+            resolved = resolve_target(bounds)
+            pool_plan = _grow(ctx, signals, waiting, resolved, memory, turn.plan)
     else:
-        reason = explain.explain_hold(ctx.count.capacity, settled, bounds, heard.opinions)
-        retired = _retire(ctx, scene, due, bounds, memory)
-        course = (
-            retired
+        reason = explain.explain_hold(ctx.count.capacity, resolved, bounds, signals.opinions)
+        retirement = _retire(ctx, scene, due, bounds, memory)
+        pool_plan = (
+            retirement
             or _consolidate(ctx, scene, keep, others, memory, turn, doubt)
             or _keep_size(ctx, scene, reason, bounds, memory, turn)
         )
-    heard = replace(heard, tells=(*heard.tells, *doubt.tells, *turn.tells))
-    decision = _decision(ctx, heard, bounds, settled, course, who.losses, held)
+    signals = replace(signals, tells=(*signals.tells, *doubt.tells, *turn.tells))
+    decision = _decision(ctx, signals, bounds, resolved, pool_plan, membership.losses, held)
     return PoolResult(
         decision=decision,
-        memory=course.memory,
-        look_again=requeue_reason(ctx, waiting, settled, decision.plan) or _rising(ctx, heard),
+        memory=pool_plan.memory,
+        look_again=requeue_reason(ctx, waiting, resolved, decision.plan) or _rising(ctx, signals),
     )
 
 
@@ -154,10 +159,10 @@ def hold_blind(ctx: PoolContext, whole: Memory, trust: data_quality.DataQuality)
     return PoolResult(decision=decision, memory=ctx.before)
 
 
-def _rising(ctx: PoolContext, heard: SignalResults) -> str:
+def _rising(ctx: PoolContext, signals: SignalResults) -> str:
     return (
         "load rises, and a fresher reading may ask for more"
-        if heard.is_rising and ctx.count.capacity < ctx.most
+        if signals.is_rising and ctx.count.capacity < ctx.most
         else ""
     )
 
@@ -175,16 +180,16 @@ def _could_go(ctx: PoolContext, keep: Sequence[Bound]) -> int:
 def _membership(ctx: PoolContext, keep: Sequence[Bound], whole: Memory) -> PoolMembers:
     """Who is capacity, and whose loss has to be made up for."""
     before = ctx.before
-    who = track_members(ctx.workers, before.members, before.losses, ctx.seen.at, whole.looked_at)
+    membership = track_members(ctx.workers, before.members, before.losses, ctx.seen.at, whole.looked_at)
     could_spare_one = keep[0].kind is BoundSource.CALM and not ctx.seen.hold
     if could_spare_one:
-        return replace(who, losses=())
-    return who
+        return replace(membership, losses=())
+    return membership
 
 
 def _bounds(
     ctx: PoolContext,
-    heard: SignalResults,
+    signals: SignalResults,
     keep: Sequence[Bound],
     losses: Sequence[Loss],
     whole: Memory,
@@ -193,12 +198,12 @@ def _bounds(
 ) -> list[Bound]:
     capacity = ctx.count.capacity
     asked = [
-        floor(vote.nodes, opinion.signal, Rank.SIGNAL, vote.reason, vote.expires) for opinion, vote in heard.floors
+        floor(vote.nodes, opinion.signal, Rank.SIGNAL, vote.reason, vote.expires) for opinion, vote in signals.floors
     ]
     return [
         *keep,
         *asked,
-        *cooldown_bounds(ctx.pool, ctx.before, capacity, ctx.seen.at, heard.at_once),
+        *cooldown_bounds(ctx.pool, ctx.before, capacity, ctx.seen.at, signals.at_once),
         *window_bounds(ctx.seen, ctx.pool.name),
         *command_bounds(ctx.seen, ctx.pool.name),
         *limit_bounds(ctx.pool, ctx.count),
@@ -213,16 +218,16 @@ def _bounds(
 
 def _grow(
     ctx: PoolContext,
-    heard: SignalResults,
+    signals: SignalResults,
     waiting: PendingPods,
-    settled: TargetResult,
+    resolved: TargetResult,
     memory: PoolMemory,
     due: Replacement,
 ) -> _PoolPlan:
     capacity, least = ctx.count.capacity, ctx.pool.limits.min
-    more = settled.target - capacity
+    more = resolved.target - capacity
     restoring = min(more, max(least - capacity, len(memory.losses), due.wanted, 0))
-    reason = explain.explain_scale_up(capacity, settled, settled.target)
+    reason = explain.explain_scale_up(capacity, resolved, resolved.target)
     need = ScaleUpRequest(
         more=more,
         restoring=restoring,
@@ -233,7 +238,7 @@ def _grow(
     )
     growth = plan_scale_up(need, ctx.workers, ctx.pool, memory, ctx.seen, ctx.policy)
     if 0 < growth.nodes < more:  # the reason of the launches, too, names what is really launched
-        reason = explain.explain_scale_up(capacity, settled, capacity + growth.nodes, growth.obstacle)
+        reason = explain.explain_scale_up(capacity, resolved, capacity + growth.nodes, growth.obstacle)
         growth = plan_scale_up(replace(need, reason=reason), ctx.workers, ctx.pool, memory, ctx.seen, ctx.policy)
     memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + min(due.wanted, growth.nodes))
     if growth.nodes and any(each.can_wait for each in due.next):
@@ -241,7 +246,7 @@ def _grow(
     if growth.nodes == 0:
         return replace(_hold(ctx, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)
     if growth.nodes > restoring:
-        memory = record_growth(heard, ctx, waiting, nodes=capacity + growth.nodes, memory=memory)
+        memory = record_growth(signals, ctx, waiting, nodes=capacity + growth.nodes, memory=memory)
         memory = replace(memory, last_grow=ctx.seen.at)
     return _PoolPlan(
         action=Action.GROW,
@@ -256,7 +261,7 @@ def _grow(
 def _shrink(
     ctx: PoolContext,
     scene: ClusterContext,
-    settled: TargetResult,
+    resolved: TargetResult,
     bounds: Sequence[Bound],
     memory: PoolMemory,
     doubt: Inconsistencies,
@@ -266,15 +271,15 @@ def _shrink(
     the same is true once a new node has come for one of them."""
     capacity, ground = ctx.count.capacity, scene.ground(ctx, memory.backoffs, doubt.unmeasured)
     ground = replace(ground, rotating=frozenset(each.worker.id for each in due.due if each.can_wait))
-    fewer = capacity - settled.target
+    fewer = capacity - resolved.target
     first = [each.worker for each in due.due if not each.can_wait or _has_come(memory.rotation, capacity)]
     leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground, due=first)
     if not leaving.chosen:
         leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground)
     if not leaving.chosen:
-        reason = explain.explain_stuck(capacity, settled, bounds, leaving.obstacle)
+        reason = explain.explain_stuck(capacity, resolved, bounds, leaving.obstacle)
         return replace(_hold(ctx, reason, memory), leaving=leaving)
-    reason = explain.explain_scale_down(capacity, settled, bounds, [worker.name for worker in leaving.chosen])
+    reason = explain.explain_scale_down(capacity, resolved, bounds, [worker.name for worker in leaving.chosen])
     memory = replace(memory, last_shrink=ctx.seen.at)
     if ground.rotating & {worker.id for worker in leaving.chosen}:
         memory = rotation.record_progress(memory)
@@ -394,15 +399,15 @@ def _keep_size(
 ) -> _PoolPlan:
     """Holding, and healing the Spot share meanwhile."""
     healed = rebalance_market(ctx, memory, bounds, lambda: scene.ground(ctx, memory.backoffs))
-    course = replace(_hold(ctx, reason, healed.memory), steps=healed.steps)
-    course = _with_note(course, healed.note, turn.note)
-    return replace(course, leaving=healed.leaving) if healed.leaving else course
+    pool_plan = replace(_hold(ctx, reason, healed.memory), steps=healed.steps)
+    pool_plan = _with_note(pool_plan, healed.note, turn.note)
+    return replace(pool_plan, leaving=healed.leaving) if healed.leaving else pool_plan
 
 
-def _with_note(course: _PoolPlan, *notes: str) -> _PoolPlan:
+def _with_note(pool_plan: _PoolPlan, *notes: str) -> _PoolPlan:
     """With what operators may wonder about besides."""
     said = "; ".join(filter(None, notes))
-    return replace(course, reason=f"{course.reason}. Also: {said}") if said else course
+    return replace(pool_plan, reason=f"{pool_plan.reason}. Also: {said}") if said else pool_plan
 
 
 def _hold(ctx: PoolContext, reason: str, memory: PoolMemory) -> _PoolPlan:
@@ -417,46 +422,46 @@ def _hold(ctx: PoolContext, reason: str, memory: PoolMemory) -> _PoolPlan:
 
 def _decision(
     ctx: PoolContext,
-    heard: SignalResults,
+    signals: SignalResults,
     bounds: Sequence[Bound],
-    settled: TargetResult,
-    course: _PoolPlan,
+    resolved: TargetResult,
+    pool_plan: _PoolPlan,
     lost: Sequence[Loss],
     held: unhealthy.Brake,
 ) -> PoolDecision:
     pool, seen = ctx.pool, ctx.seen
     return PoolDecision(
         pool=pool.name,
-        action=course.action,
+        action=pool_plan.action,
         count=ctx.count,
-        target=course.target,
-        reason=course.reason,
+        target=pool_plan.target,
+        reason=pool_plan.reason,
         bounds=tuple(bounds),
-        overruled=settled.overruled,
-        votes=(*explain.render_votes(heard.opinions), *([f"forecast: {heard.grade}"] if heard.grade else ())),
+        overruled=resolved.overruled,
+        votes=(*explain.render_votes(signals.opinions), *([f"forecast: {signals.grade}"] if signals.grade else ())),
         plan=(
             *interruption.plan_interruptions(ctx.workers, pool, seen),
             *replacement.retirement_alerts(ctx.workers, pool),
             *unhealthy.uncordon_stale(ctx.workers, pool),
             *unhealthy.plan_replacements(ctx.workers, pool, ctx.count, lost, held, seen, most=ctx.most),
-            *course.steps,
-            *orphans.plan_cleanups(ctx.workers, pool, course.memory.suspects, seen, ctx.most),
-            *heard.tells,
-            *_at_max(ctx, settled, bounds),
+            *pool_plan.steps,
+            *orphans.plan_cleanups(ctx.workers, pool, pool_plan.memory.suspects, seen, ctx.most),
+            *signals.tells,
+            *_at_max(ctx, resolved, bounds),
         ),
-        stays=course.leaving.stays,
+        stays=pool_plan.leaving.stays,
         dry_run=pool.dry_run,
     )
 
 
-def _at_max(ctx: PoolContext, settled: TargetResult, bounds: Sequence[Bound]) -> list[SendAlert]:
+def _at_max(ctx: PoolContext, resolved: TargetResult, bounds: Sequence[Bound]) -> list[SendAlert]:
     """Operators should know when the limit keeps the fleet from what it needs. That a worker leaves of our own accord
     before the one comes that takes its place is no news."""
-    least = max(settled.target, ctx.count.capacity)  # whoever only wants to keep what is there asks for no more
+    least = max(resolved.target, ctx.count.capacity)  # whoever only wants to keep what is there asks for no more
     leaving = sum(isinstance(w.operation, Removal) and w.operation.why is RemovalReason.VOLUNTARY for w in ctx.workers)
     wanting = [
         each
-        for each in settled.overruled
+        for each in resolved.overruled
         if each.by in (BoundSource.MAX, BoundSource.FLEET_MAX, BoundSource.FLEET_CAP)
         and each.bound.kind is not BoundSource.HEADROOM  # what is kept free beyond max is lacked by nothing that runs
         and each.bound.nodes > least + leaving * (each.bound.kind in (BoundSource.MIN, BoundSource.REPLACE))

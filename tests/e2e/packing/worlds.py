@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import count
 
 from nodefleet.adapters.kubernetes import KubernetesCluster
-from nodefleet.adapters.kubernetes.client import Api, Client
+from nodefleet.adapters.kubernetes.client import Api, Transport
 from nodefleet.adapters.kubernetes.resources import BUDGETS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, Resource
 from nodefleet.model.operations import Operation
 from nodefleet.model.readings import PoolReadings, Reading
@@ -35,7 +35,7 @@ _BACKGROUND = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
 class Corner(KubernetesCluster):
     """What the shipped adapter read, as far as it is this world's."""
 
-    def __init__(self, client: Client, workload: Workload, whole: Callable[[], ClusterView]) -> None:
+    def __init__(self, client: Transport, workload: Workload, whole: Callable[[], ClusterView]) -> None:
         super().__init__(client)
         self._workload = workload
         self._whole = whole
@@ -80,7 +80,7 @@ class Gauges:
 class World:
     """`whole` gives what the adapter sees of the whole cluster; worlds that are at rest may share one iteration."""
 
-    def __init__(self, workload: Workload, client: Client, whole: Callable[[], ClusterView]) -> None:
+    def __init__(self, workload: Workload, client: Transport, whole: Callable[[], ClusterView]) -> None:
         self.workload = workload
         self._api = Api(client)
         self._numbers = count(1)

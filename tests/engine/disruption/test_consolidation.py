@@ -15,6 +15,8 @@ from nodefleet.model.state import MarketSwap, Memory, PoolMemory, RotationState
 from nodefleet.model.workload import TYPE_LABEL, Budget, Resources, Rules, Selector
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Consolidation, Limits, MarketMix, Pool, Window
+from nodefleet.scheduling.predicates import NodeModel
+from nodefleet.scheduling.simulation import SchedulerSimulation
 from support.builders import CATALOG, NOON, SMALL, after, instance, look, node, only, pod, waiting
 from support.decisions import opened
 
@@ -256,3 +258,34 @@ def test_a_protected_node_is_not_replaced():
 def test_at_max_nothing_is_launched_for_it_and_nothing_leaves():
     decision = decide(too_large(), known(), pooled(market=MIXED, limits=Limits(min=1, max=3)))
     assert (opened(decision, Launch), opened(decision, Removal)) == ([], [])
+
+
+# ── a fleet over time ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _moved(pods, gone, names):
+    """The pods of a node that left, each on the first node with room."""
+    room = SchedulerSimulation(
+        [NodeModel(name=name, allocatable=SMALL) for name in names], [each for each in pods if each.node != gone]
+    )
+    places = {each.uid: room.place(replace(each, node=None)) for each in pods if each.node == gone}
+    assert None not in places.values(), "a pod of the removed node finds no place"
+    return [replace(each, node=places.get(each.uid, each.node)) for each in pods]
+
+
+@pytest.mark.parametrize("counts", [(3, 3, 1, 3), (1, 1, 1, 1, 1, 1), (4, 2, 2, 4, 1), (5, 5, 5)])
+def test_a_fleet_shrinks_without_a_purchase_to_a_size_that_it_keeps(counts):
+    """Load follows the pods: a CPU of 40 % on four nodes is 53 % on three."""
+    numbers, pods, memory, sizes = list(range(len(counts))), spread(*counts), Memory(), []
+    total = 12 * len(pods)
+    for step in range(60):
+        seen = look(numbers, at=after(120 * step), pods=pods, cpu=total / len(numbers), memory=total / len(numbers))
+        decision = decide(seen, memory, pooled())
+        memory = decision.memory
+        assert opened(decision, Launch) == []
+        for removal in opened(decision, Removal):
+            numbers.remove(int(removal.instance[2:]))
+            pods = _moved(pods, removal.node, [f"w{number:03}" for number in numbers])
+        sizes.append(len(numbers))
+    assert sizes[-1] == sizes[-15], "it goes on for ever"
+    assert sizes[-1] < len(counts) or counts == (5, 5, 5)
