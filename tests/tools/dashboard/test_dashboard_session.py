@@ -21,13 +21,6 @@ def test_a_wrong_token_does_not_use_the_link_up():
     assert session.redeem(token(session))
 
 
-def test_a_new_link_replaces_the_old_one():
-    session = Session(port=8000)
-    old = token(session)
-    assert session.redeem(session.renew().partition("token=")[2])
-    assert not session.redeem(old)
-
-
 def test_only_this_servers_own_names_are_its_host():
     session = Session(port=8000)
     assert session.is_own_host("127.0.0.1:8000")

@@ -132,7 +132,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _sign_in(self, token: str) -> None:
         session = self.dashboard.session
         if not session.redeem(token) and not session.is_signed_in(self.headers.get("Cookie", "")):
-            raise _RefusedError(HTTPStatus.FORBIDDEN, "This link was used or is wrong. The terminal has a new one.")
+            raise _RefusedError(
+                HTTPStatus.FORBIDDEN, "This link was used or is wrong. Start `nodefleet dashboard` again for a new one."
+            )
         self._head(HTTPStatus.SEE_OTHER, {"Location": "/", "Set-Cookie": session.set_cookie, "Content-Length": "0"})
 
     def _require_session(self) -> None:

@@ -44,11 +44,6 @@ class Session:
             self._token = ""
         return fits
 
-    def renew(self) -> str:
-        """A new link, for another browser or after the first one was used."""
-        self._token = _secret()
-        return self.link
-
     def is_own_host(self, host: str) -> bool:
         return host in {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
 
