@@ -112,7 +112,7 @@ def test_an_api_server_that_nobody_names_is_asked_for(deployed, terminal):
     deployed.put_secret(f"node-fleet/{site.name}/kubernetes", {"token": TOKEN, "ca": authority().ca})
     terminal("deployment", "put", "-", "--cluster", site.name, text="prometheus: http://127.0.0.1:1")
     done = terminal("run", "--once", "--dry-run")
-    assert "Nobody says where the API server is: put its address into secret" in done.stdout
+    assert "The API server's address is not configured: put it into secret" in done.stdout
     assert "or set KUBECONFIG" in done.stdout
 
 

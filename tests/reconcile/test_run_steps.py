@@ -50,6 +50,7 @@ class Played:
         self.now, self.left, self.takes = NOON, left, takes
         self.states, self.releases = list(states), list(releases)
         self.lease = lease
+        self.urgent_at = None  # when an urgent run comes
         self.calls, self.metrics, self.lines, self.warnings = [], [], [], []
         self.raises = {}
         monkeypatch.setattr(module, "reconcile_once", self._look)
@@ -61,7 +62,9 @@ class Played:
             warn=self.warnings.append,
             calls=lambda: 17,
         )
-        store = SimpleNamespace(wake=self._wake, state=self._state, acquire=self._acquire, release=self._release)
+        store = SimpleNamespace(
+            wake=self._wake, wakes=self._wakes, state=self._state, acquire=self._acquire, release=self._release
+        )
         time = SimpleNamespace(now=lambda: self.now, remaining=lambda: timedelta(seconds=self.left), sleep=self._sleep)
         return run(SimpleNamespace(telemetry=telemetry, store=store, time=time, policies=None), owner="me", **options)
 
@@ -83,6 +86,11 @@ class Played:
 
     def _wake(self):
         self._note("wake")
+
+    def _wakes(self):
+        self._note("wakes")
+        came = self.urgent_at is not None and self.now >= self.urgent_at
+        return STATE.wake + came
 
     def _state(self):
         self._note("state")
@@ -205,7 +213,7 @@ def test_it_looks_again_after_the_pause_and_gathers_what_was_done(play):
     played = play(replace(AGAIN, actions=(CORDONED,)), came(actions=(UNCORDONED,)))
     assert played.run() == RunResult(looks=2, decision=DECISION, did=(str(CORDONED), str(UNCORDONED)))
     assert played.named("look") == [("look", 1), ("look", 2)]
-    assert played.named("sleep") == [("sleep", 10)]
+    assert played.named("sleep") == [("sleep", 2)] * 5
     assert played.named("release") == [("release", 3)]
     assert played.metric(Metric.DURATION) == [14.0]
 
@@ -213,7 +221,24 @@ def test_it_looks_again_after_the_pause_and_gathers_what_was_done(play):
 def test_it_looks_again_at_once_where_there_is_no_need_to_wait(play):
     played = play(replace(AGAIN, at_once=True), came())
     played.run()
-    assert played.named("sleep") == [("sleep", 0)]
+    assert played.named("look") == [("look", 1), ("look", 2)]
+    assert played.named("sleep") == []
+
+
+def test_an_urgent_run_ends_the_pause_within_seconds(play):
+    played = play(AGAIN, came())
+    played.urgent_at = after(5)  # the first iteration ends at 2 s
+    played.run()
+    assert played.named("sleep") == [("sleep", 2)] * 2
+    assert played.now == after(8)
+
+
+def test_a_pause_lasts_where_urgent_runs_cannot_be_read(play):
+    played = play(AGAIN, came())
+    played.raises["wakes"] = AWAY
+    played.run()
+    assert played.named("sleep") == [("sleep", 2)] * 5
+    assert str(AWAY) in played.warnings[0]
 
 
 def test_it_stays_within_its_share_of_the_tick(play):

@@ -78,7 +78,7 @@ def test_a_moment_is_found_by_its_time_and_what_was_decided(checks, moment, hold
 
 def test_a_moment_that_did_not_come_says_what_came_instead(checks):
     (missing,) = checks(moments=[{"after": "12:05", "before": "12:08", "action": "shrink"}])
-    assert missing.found == "12:06:00 3 → 5 by pods"
+    assert missing.found == "12:05:03 3 → 5 by pods"
     (nothing,) = checks(moments=[{"after": "12:20", "before": "12:22", "action": "shrink"}])
     assert nothing.found == "nothing was scaled"
 

@@ -113,7 +113,7 @@ def test_the_largest_saving_for_each_pod_that_moves_comes_first():
     decision = decide(seen, known(), pooled(market=MarketMix(types=("t3.small",), on_demand_base=0)))
     (removal,) = opened(decision, Removal)
     assert (removal.node, removal.saves_usd) == ("w000", 0.02)
-    assert "0.0200 USD" in only(decision).reason
+    assert "0.48 USD a day" in only(decision).reason
 
 
 def test_what_it_saves_is_not_known_without_a_price():

@@ -152,8 +152,7 @@ class Connection:
         server = (self.deployment.api_server if self.deployment else "") or login.server
         if not server:
             raise MisconfiguredError(
-                f"Nobody says where the API server is: put its address into secret {self.api_secret},"
-                f" or set {KUBECONFIG}"
+                f"The API server's address is not configured: put it into secret {self.api_secret}, or set {KUBECONFIG}"
             )
         return KubernetesCluster.at(server, login.token, login.ca)
 

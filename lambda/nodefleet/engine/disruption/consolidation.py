@@ -121,12 +121,16 @@ def _one_can_leave(ctx: PoolContext, ground: RemovalContext, ranked: Sequence[Wo
     return bool(selection.chosen)
 
 
+def _per_day(hourly: float) -> str:
+    return f"{hourly * 24:.2f} USD a day"
+
+
 def describe(worker: Worker, pods: Sequence[Pod], ctx: PoolContext) -> str:
     """Why it leaves."""
     moved = _moved(pods)
     why = f"its {pluralize(moved, 'pod fits', 'pods fit')} on other nodes" if moved else "no pods run on it"
     price = hourly_usd(worker, ctx)
-    return f"{worker.name} is not needed: {why}" + (f", and it costs {price:.4f} USD an hour" if price else "")
+    return f"{worker.name} is not needed: {why}" + (f", and it costs {_per_day(price)}" if price else "")
 
 
 def hourly_usd(worker: Worker, ctx: PoolContext) -> float | None:
@@ -189,7 +193,7 @@ def _cheaper(worker: Worker, pods: Sequence[Pod], ctx: PoolContext, templates: S
         yield Due(
             worker=worker,
             reason=f"{' or '.join(types)} would hold its {pluralize(len(moving), 'pod', 'pods')} for"
-            f" {saves:.4f} USD an hour less",
+            f" {_per_day(saves)} less",
             cause=CAUSE,
             can_wait=True,
             ask=PlacementRequest(zones=(worker.zone,), types=tuple(types), market=market),
