@@ -83,6 +83,11 @@ def test_both_ways_to_name_and_order_pods_are_drawn():
     assert {each.get("scheduling_order", "queue") for each in settings} == {"queue", "random"}
 
 
+def test_each_mode_of_consolidation_is_drawn():
+    drawn = {with_only("consolidation", seed).scene.policy.get("consolidation", {}).get("mode") for seed in range(40)}
+    assert {"off", "empty", "underutilised"} <= drawn
+
+
 # ── their effects ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -145,6 +145,16 @@ def _rotation(plan: "Plan", random: Random) -> "Plan":
     return _with_incident(1100, "a person deploys a new template")(plan, random)
 
 
+def _consolidation(plan: "Plan", random: Random) -> "Plan":
+    """Each mode; nodes are old enough, and the fleet quiet for long enough, within the hour."""
+    rules = {
+        "mode": random.choice(("off", "empty", "underutilised", "underutilised")),
+        "after": random.choice((0, 60, 300, 600)),
+        "min_age": random.choice((0, 120, 600)),
+    }
+    return _in_policy(plan, consolidation=rules)
+
+
 def _empty_reading(plan: "Plan", random: Random) -> "Plan":
     """A queue whose query finds no series while it is idle: always, or but for some minutes."""
     begins = random.uniform(0, TROUBLE.total_seconds())
@@ -202,6 +212,7 @@ WIDENINGS: Mapping[str, Widening] = {
     "pods that start slowly": Widening(0.3, _slow_pods),
     "pods that tolerate every taint": Widening(0.1, _tolerant_pods),
     "rotation": Widening(0.15, _rotation),
+    "consolidation": Widening(0.4, _consolidation),
     "fleet.max": Widening(0.2, _fleet_max),  # after those that change the pools' own limits
 }
 
