@@ -16,6 +16,7 @@ from support.played_days import scenario, small
 SHIPPED = [
     "bad-afternoon",
     "burst",
+    "consolidation",
     "flash-sale",
     "fleet-caps",
     "gpu-jobs",

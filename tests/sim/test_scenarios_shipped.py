@@ -87,3 +87,10 @@ def test_headroom_takes_the_wait_away_and_costs_less_than_half_as_much_again():
     kept = shipped_day("headroom").figures
     assert (kept.longest_pod_wait_seconds, without.figures.longest_pod_wait_seconds) == (0, 79)
     assert (round(kept.node_hours, 1), round(without.figures.node_hours, 1)) == (17.4, 12.8)
+
+
+def test_without_it_all_nodes_that_consolidation_gives_back_stay_half_full():
+    empty = policy_of("consolidation", consolidation={"mode": "empty"})
+    day = changed("consolidation", policy=empty)
+    assert {"final nodes", "shrinks", "node hours", "usd"} <= failing(day)
+    assert round(day.figures.node_hours, 1) == 18.0
