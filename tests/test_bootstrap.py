@@ -162,7 +162,7 @@ def _raises(error: Exception):
 
 def test_every_cluster_has_its_run_and_what_went_wrong_is_raised_then():
     held = LeaseHeld(owner="other", expires=None)
-    ran = {"a": lambda: RunResult(looks=1, did=("x",)), "b": lambda: RunResult(held=held)}
+    ran = {"a": lambda: RunResult(iterations=1, did=("x",)), "b": lambda: RunResult(held=held)}
     assert bootstrap.all_of(ran) == {
         "runs": [
             {"cluster": "a", "held": False, "looks": 1, "did": ["x"]},

@@ -313,7 +313,7 @@ def each_of(runs: Mapping[str, Callable[[], RunResult]]) -> tuple[list[dict[str,
         except Exception as error:  # noqa: BLE001  # raised or reported by the caller
             errors[cluster] = error
             continue
-        said.append({"cluster": cluster, "held": bool(ran.held), "looks": ran.looks, "did": list(ran.did)})
+        said.append({"cluster": cluster, "held": bool(ran.held), "looks": ran.iterations, "did": list(ran.did)})
     return said, errors
 
 

@@ -30,9 +30,9 @@ class Alerts:
         self.texts = []
 
     def at(self, seconds, *subjects, text="x", **options):
-        saying = AlertDeduplicator.since(self.said, "shop", after(seconds), RULES)
-        event = saying.event(self.kind, self.pool, text, subjects, **options)
-        self.said = saying.said
+        deduplicator = AlertDeduplicator.since(self.said, "shop", after(seconds), RULES)
+        event = deduplicator.event(self.kind, self.pool, text, subjects, **options)
+        self.said = deduplicator.records
         if event:
             self.sent.append(seconds)
             self.texts.append(event.text)
@@ -178,18 +178,18 @@ def test_a_condition_that_comes_and_goes_is_a_few_alerts_a_day():
 
 
 def test_what_is_long_over_is_forgotten():
-    saying = AlertDeduplicator.since({}, "shop", NOON, RULES)
-    saying.event(AlertKind.AT_MAX, "default", "x")
-    assert AlertDeduplicator.since(saying.said, "shop", after(6 * 3600 - 1), RULES).said
-    assert not AlertDeduplicator.since(saying.said, "shop", after(6 * 3600), RULES).said
+    deduplicator = AlertDeduplicator.since({}, "shop", NOON, RULES)
+    deduplicator.event(AlertKind.AT_MAX, "default", "x")
+    assert AlertDeduplicator.since(deduplicator.records, "shop", after(6 * 3600 - 1), RULES).records
+    assert not AlertDeduplicator.since(deduplicator.records, "shop", after(6 * 3600), RULES).records
 
 
 def test_notes_on_nodes_follow_the_same_times():
     said, sent = {}, []
     for minutes in (0, 14, 28, 43, 60, 403):
-        saying = AlertDeduplicator.since(said, "shop", after(minutes * 60), RULES)
-        sent += [minutes] if saying.is_news("stay|w1|x") else []
-        said = saying.said
+        deduplicator = AlertDeduplicator.since(said, "shop", after(minutes * 60), RULES)
+        sent += [minutes] if deduplicator.is_news("stay|w1|x") else []
+        said = deduplicator.records
     assert sent == [0, 43, 60, 403]
 
 

@@ -57,7 +57,7 @@ def decision(*pools, **changes):
 
 
 def write(book, decided):
-    return cycle._write(book, decided, look(3))
+    return cycle._record_plan(book, decided, look(3))
 
 
 # ── the plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -333,9 +333,9 @@ def test_a_quiet_look_is_observed_decided_and_written_once(play):
     assert played.calls == [("observe", "7.3", policy.burst.every), ("decide",), ("commit",)]
     assert came == cycle.CycleResult(
         policy=policy,
-        seen=played.observed,
+        observation=played.observed,
         decision=played.decided,
-        again="a node boots",
+        requeue_reason="a node boots",
         evictions={},
     )
     (changes,) = played.written
@@ -366,9 +366,9 @@ def test_what_was_done_failed_and_counted_is_handed_over(play):
     played.answers = {"launch": LaunchResult(instances=("i-7",)), "evict": EvictionOutcome(result=Eviction.EVICTED)}
     came = played.look(operations=(LEAVING, removal(id="r2", instance="i-002", started=after(-30)), removal(id="r3")))
     assert played.order == ["observe", "cordon", "decide", "launch", "evict", "terminate"]
-    assert (came.given, came.removed, came.joins, came.drains) == (1, 1, (80.0,), (30.0,))
+    assert (came.launched, came.removed, came.joins, came.drains) == (1, 1, (80.0,), (30.0,))
     assert came.failures == 2  # the launch that fell short, and the removal that failed
-    assert (came.again != "", came.at_once) == (True, True)
+    assert (came.requeue_reason != "", came.at_once) == (True, True)
     assert came.evictions == {"evicted": 1}
     kinds = [ActionKind.CORDON, ActionKind.LAUNCH, ActionKind.EVICT, ActionKind.TERMINATE]
     assert [action.kind for action in came.actions] == kinds
@@ -381,7 +381,7 @@ def test_a_launch_that_is_served_in_full_asks_for_no_look_at_once(play):
     played = play(decision(pool(Create(fresh)), look_again="it boots"), {"l1": Progress(steps=(SendLaunch(fresh),))})
     played.answers["launch"] = LaunchResult(instances=("i-7",))
     came = played.look()
-    assert (came.again, came.at_once, came.failures, came.given) == ("it boots", False, 0, 1)
+    assert (came.requeue_reason, came.at_once, came.failures, came.launched) == ("it boots", False, 0, 1)
 
 
 def test_operations_go_on_by_what_is_seen_with_those_that_are_open(play):

@@ -29,7 +29,7 @@ BURST, RESERVE = 10, 15  # seconds, the policy's defaults
 
 
 def saw(level):
-    return RunResult(looks=1, decision=Decision(at=NOON, cluster="shop", level=level, pools=(), memory=Memory()))
+    return RunResult(iterations=1, decision=Decision(at=NOON, cluster="shop", level=level, pools=(), memory=Memory()))
 
 
 def ref(name):
@@ -360,7 +360,7 @@ def test_a_blind_run_is_enough_when_nothing_is_left(play):
 
 
 def test_a_run_without_a_decision_is_not_enough_while_pods_are_left(play):
-    played = play(runs=[RunResult(looks=1)])
+    played = play(runs=[RunResult(iterations=1)])
     played.interrupted()
     assert played.named("sleep")
 
@@ -410,7 +410,7 @@ def test_pods_on_their_way_are_enough_for_the_holder(play, result):
 
 def drained(played, *notices):
     policy = Policy()
-    known = emergency_drain._Known(policy=policy)
+    known = emergency_drain._StoredState(policy=policy)
     leaving = emergency_drain._cordon(played.parts(), notices or (WARNING,), known, NOON)
     return emergency_drain._drain(played.parts(), leaving, policy)
 

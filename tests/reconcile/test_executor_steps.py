@@ -134,32 +134,32 @@ class World:
     def __init__(self, *operations, policy=POLICY, **seen):
         self.asked = Asked()
         observation = look(3, operations=operations, **{"pods": [pod("web-1", "w001"), pod("api-1", "w001")]} | seen)
-        self.book = OpenBook(observation)
-        self.hands = Executor(self.asked.parts(), LEASE, policy, observation, self.book)
+        self.uow = OpenBook(observation)
+        self.executor = Executor(self.asked.parts(), LEASE, policy, observation, self.uow)
 
     def take(self, operation, step):
-        return self.hands.execute(operation, step)
+        return self.executor.execute(operation, step)
 
     def deleting(self):
-        return {each.name for each in self.hands.seen.kubernetes.pods if each.deleted_at}
+        return {each.name for each in self.executor.observation.kubernetes.pods if each.deleted_at}
 
 
 # ── before any step ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_nothing_has_happened_at_first():
-    hands = World().hands
-    assert (hands.actions, hands.failures, hands.given, hands.evictions) == ([], 0, 0, {})
-    assert hands.short is False
-    assert hands.unfinished is False
+    executor = World().executor
+    assert (executor.actions, executor.failures, executor.launched, executor.evictions) == ([], 0, 0, {})
+    assert executor.short is False
+    assert executor.unfinished is False
 
 
 def test_what_a_step_rests_on_is_written_before_it():
     world = World()
-    world.book.put(LEAVING)
+    world.uow.put(LEAVING)
     world.asked.answers["cordon"] = AWAY
     world.take(LEAVING, CORDON)
-    assert [changes.put for changes in world.book.commits.all] == [(LEAVING,)]
+    assert [changes.put for changes in world.uow.commits.all] == [(LEAVING,)]
 
 
 @pytest.mark.parametrize(("seconds", "begins"), [(20, True), (19.9, False)])
@@ -168,8 +168,8 @@ def test_nothing_is_begun_in_the_last_seconds(seconds, begins):
     world.asked.left = timedelta(seconds=seconds)
     assert world.take(LEAVING, CORDON) is begins
     assert bool(world.asked.calls) is begins
-    assert world.hands.unfinished is not begins
-    assert world.hands.failures == 0
+    assert world.executor.unfinished is not begins
+    assert world.executor.failures == 0
     assert [fields for _, fields in world.asked.lines] == ([] if begins else [{"step": "Cordon"}])
 
 
@@ -210,11 +210,11 @@ def test_a_step_that_is_only_written_is_never_carried_out(step):
 )
 def test_a_step_that_fails_counts_and_changes_nothing_that_is_seen(error):
     world = World()
-    before = world.hands.seen
+    before = world.executor.observation
     world.asked.answers["cordon"] = error
     assert world.take(LEAVING, CORDON) is False
-    assert (world.hands.failures, world.hands.actions) == (1, [])
-    assert world.hands.seen == before
+    assert (world.executor.failures, world.executor.actions) == (1, [])
+    assert world.executor.observation == before
     ((text, fields),) = world.asked.warnings
     assert str(error) in text
     assert fields == {"step": "Cordon"}
@@ -225,8 +225,8 @@ def test_only_a_missing_permission_is_told_to_people_once_for_each_kind_of_step(
     world.asked.answers |= {"cordon": DENIED, "uncordon": DENIED, "mark_failed": AWAY}
     for step in (CORDON, CORDON, Uncordon("w001", "r1"), MarkFailed("i-001")):
         world.take(replace(LEAVING, pool="web"), step)
-    assert world.hands.failures == 4
-    assert [(event.kind, event.pool, event.text) for event in world.book.events] == [
+    assert world.executor.failures == 4
+    assert [(event.kind, event.pool, event.text) for event in world.uow.events] == [
         (AlertKind.PERMISSION, "web", str(DENIED))
     ] * 2
 
@@ -235,16 +235,16 @@ def test_a_permission_that_lacks_without_an_operation_belongs_to_no_pool():
     world = World()
     world.asked.answers["mark_failed"] = DENIED
     world.take(None, MarkFailed("i-001"))
-    assert [event.pool for event in world.book.events] == [""]
+    assert [event.pool for event in world.uow.events] == [""]
 
 
 def test_a_step_that_has_become_wrong_is_no_failure():
     world = World()
-    before = world.hands.seen
+    before = world.executor.observation
     world.asked.answers["cordon"] = ChangedError("an operator did it")
     assert world.take(LEAVING, CORDON) is False
-    assert (world.hands.failures, world.asked.warnings, world.book.events) == (0, [], [])
-    assert world.hands.seen == before
+    assert (world.executor.failures, world.asked.warnings, world.uow.events) == (0, [], [])
+    assert world.executor.observation == before
     ((text, fields),) = world.asked.lines
     assert "an operator did it" in text
     assert fields == {"step": "Cordon"}
@@ -259,7 +259,7 @@ def test_a_removal_that_ec2_was_not_asked_for_after_all_may_be_called_back(asked
     world = World(operation)
     world.asked.machines["i-001"] = instance(1, worker=False)
     world.take(operation, Terminate("i-001", "it is idle"))
-    written = world.book.written().put
+    written = world.uow.written().put
     assert written == ((replace(operation, terminating=False, asked_at=None),) if put else ())
 
 
@@ -273,7 +273,7 @@ def test_a_step_whose_event_cannot_be_written_is_done(step, act):
     world.asked.answers["note"] = DENIED
     assert world.take(LEAVING, step) is True
     assert [call[0] for call in world.asked.acts] == [act]
-    assert (world.hands.failures, len(world.hands.actions), world.book.events) == (0, 1, [])
+    assert (world.executor.failures, len(world.executor.actions), world.uow.events) == (0, 1, [])
     ((text, _),) = world.asked.warnings
     assert "w001" in text
     assert str(DENIED) in text
@@ -294,10 +294,10 @@ def test_a_launch_is_sent_and_its_answer_kept():
     world.asked.answers["launch"] = LaunchResult(instances=("i-7", "i-8"))
     assert world.take(launch(), SendLaunch(launch()))
     assert world.asked.acts == [("launch", launch())]
-    kept = world.book.operations["l1"]
+    kept = world.uow.operations["l1"]
     assert (kept.answered, kept.answered_at, kept.instances) == (True, NOON, ("i-7", "i-8"))
-    assert (world.hands.given, world.hands.short, world.hands.failures) == (2, False, 0)
-    assert world.hands.actions == [
+    assert (world.executor.launched, world.executor.short, world.executor.failures) == (2, False, 0)
+    assert world.executor.actions == [
         ExecutedAction(
             kind=ActionKind.LAUNCH, instances=("i-7", "i-8"), asked=2, market="spot", zone="a", pool="default"
         )
@@ -310,9 +310,9 @@ def test_fewer_than_asked_for_is_short_and_counts(got):
     refusals = (Refusal(type="t3.small"),)
     world.asked.answers["launch"] = LaunchResult(instances=got, refusals=refusals)
     world.take(launch(), SendLaunch(launch()))
-    assert (world.hands.given, world.hands.short, world.hands.failures) == (len(got), True, 1)
-    assert world.book.operations["l1"].refusals == refusals
-    assert (world.hands.actions[0].asked, world.hands.actions[0].instances) == (2, got)
+    assert (world.executor.launched, world.executor.short, world.executor.failures) == (len(got), True, 1)
+    assert world.uow.operations["l1"].refusals == refusals
+    assert (world.executor.actions[0].asked, world.executor.actions[0].instances) == (2, got)
 
 
 def test_what_ec2_gave_is_added_up():
@@ -320,7 +320,7 @@ def test_what_ec2_gave_is_added_up():
     world.asked.answers["launch"] = LaunchResult(instances=("i-7",))
     world.take(launch(), SendLaunch(launch()))
     world.take(launch(), SendLaunch(launch(id="l2")))
-    assert (world.hands.given, world.hands.failures) == (2, 2)
+    assert (world.executor.launched, world.executor.failures) == (2, 2)
 
 
 @pytest.mark.parametrize(("deadline", "sent"), [(after(1), True), (NOON, False), (after(-1), False)])
@@ -339,8 +339,12 @@ def test_a_node_is_cordoned_as_that_of_its_machine(operation, machine):
     assert world.asked.notes == [
         ("w001", "NodeFleetLeaving", "leaves: calm. Drained until 12:05:00 UTC", False),
     ]
-    assert world.hands.actions == [ExecutedAction(kind=ActionKind.CORDON, node="w001", instance=machine, reason="calm")]
-    assert {each.name: each.removal for each in world.hands.seen.kubernetes.nodes if each.cordoned} == {"w001": "r1"}
+    assert world.executor.actions == [
+        ExecutedAction(kind=ActionKind.CORDON, node="w001", instance=machine, reason="calm")
+    ]
+    assert {each.name: each.removal for each in world.executor.observation.kubernetes.nodes if each.cordoned} == {
+        "w001": "r1"
+    }
 
 
 def test_a_node_is_let_back_in():
@@ -348,15 +352,15 @@ def test_a_node_is_let_back_in():
     assert world.take(LEAVING, Uncordon("w001", "r1"))
     assert world.asked.acts == [("uncordon", "w001", "r1")]
     assert world.asked.notes == [("w001", "NodeFleetUncordoned", "takes pods again", False)]
-    assert world.hands.actions == [ExecutedAction(kind=ActionKind.UNCORDON, node="w001")]
+    assert world.executor.actions == [ExecutedAction(kind=ActionKind.UNCORDON, node="w001")]
 
 
 def test_an_instance_that_failed_to_join_is_marked():
     world = World()
     assert world.take(launch(), MarkFailed("i-001"))
     assert world.asked.acts == [("mark_failed", "i-001")]
-    assert world.hands.actions == [ExecutedAction(kind=ActionKind.MARK_FAILED, instance="i-001")]
-    assert [each.id for each in world.hands.seen.instances if each.failed] == ["i-001"]
+    assert world.executor.actions == [ExecutedAction(kind=ActionKind.MARK_FAILED, instance="i-001")]
+    assert [each.id for each in world.executor.observation.instances if each.failed] == ["i-001"]
 
 
 # ── hand over ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -380,7 +384,7 @@ def test_a_worker_that_no_pool_owns_is_handed_over_on_its_node_first():
     (message,) = [message for _, _, message, _ in world.asked.notes]
     assert "default" in message
     assert "its pool is gone" in message
-    assert world.hands.actions == [
+    assert world.executor.actions == [
         ExecutedAction(kind=ActionKind.ASSIGN, node="w001", instance="i-001", pool="default")
     ]
 
@@ -389,7 +393,7 @@ def test_a_worker_without_a_node_is_handed_over_in_ec2_alone():
     world = unowned()
     assert world.take(None, replace(HAND_OVER, node=""))
     assert world.asked.calls == [("tag", "i-001", "default")]
-    assert world.hands.actions == [ExecutedAction(kind=ActionKind.ASSIGN, instance="i-001", pool="default")]
+    assert world.executor.actions == [ExecutedAction(kind=ActionKind.ASSIGN, instance="i-001", pool="default")]
 
 
 def test_a_node_that_cannot_be_labelled_keeps_its_instance_where_it_is():
@@ -397,7 +401,7 @@ def test_a_node_that_cannot_be_labelled_keeps_its_instance_where_it_is():
     world.asked.answers["label"] = ChangedError("another instance's")
     assert not world.take(None, HAND_OVER)
     assert [call[0] for call in world.asked.acts] == ["label"]
-    assert world.hands.actions == []
+    assert world.executor.actions == []
 
 
 @pytest.mark.parametrize(
@@ -413,14 +417,14 @@ def test_a_node_that_cannot_be_labelled_keeps_its_instance_where_it_is():
 def test_what_is_owned_or_ends_is_not_handed_over(changes):
     world = unowned(**changes)
     assert not world.take(None, HAND_OVER)
-    assert (world.asked.calls, world.hands.failures) == ([], 0)
+    assert (world.asked.calls, world.executor.failures) == ([], 0)
 
 
 def test_a_machine_that_ec2_does_not_know_is_not_handed_over():
     world = unowned()
     world.asked.machines = {}
     assert not world.take(None, HAND_OVER)
-    assert (world.asked.calls, world.hands.failures) == ([], 0)
+    assert (world.asked.calls, world.executor.failures) == ([], 0)
 
 
 # ── evict ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -437,8 +441,8 @@ def test_pods_are_evicted_and_seen_as_going():
     world.asked.answers["evict"] = answer(Eviction.EVICTED)
     assert world.take(LEAVING, EVICT) is True
     assert world.asked.calls == [("evict", WEB), ("evict", API)]
-    assert world.hands.evictions == {"evicted": 2}
-    assert world.hands.actions == [ExecutedAction(kind=ActionKind.EVICT, node="w001", results={"evicted": 2})]
+    assert world.executor.evictions == {"evicted": 2}
+    assert world.executor.actions == [ExecutedAction(kind=ActionKind.EVICT, node="w001", results={"evicted": 2})]
     assert world.deleting() == {"web-1", "api-1"}
 
 
@@ -454,19 +458,19 @@ def test_a_refusal_is_waited_for_and_noted_once():
         ("w001", "NodeFleetDrainWaits", "waits for default/web-1: budget web", True),
         ("w001", "NodeFleetDrainWaits", "waits for default/api-1: its budget says no", True),
     ]
-    assert (world.hands.failures, world.book.events) == (0, [])
-    assert world.hands.evictions == {"refused": 4}
+    assert (world.executor.failures, world.uow.events) == (0, [])
+    assert world.executor.evictions == {"refused": 4}
 
 
 def test_a_pod_that_cannot_be_evicted_does_not_hold_up_the_other():
     world = World()
     world.asked.answers |= {("evict", WEB): AWAY, ("evict", API): answer(Eviction.EVICTED)}
     assert world.take(LEAVING, EVICT) is False
-    assert world.hands.evictions == {"evicted": 1, "failed": 1}
-    assert world.hands.actions == [
+    assert world.executor.evictions == {"evicted": 1, "failed": 1}
+    assert world.executor.actions == [
         ExecutedAction(kind=ActionKind.EVICT, node="w001", results={"evicted": 1, "failed": 1})
     ]
-    assert world.hands.failures == 1
+    assert world.executor.failures == 1
     assert world.deleting() == {"api-1"}
     assert world.asked.notes == [("w001", "NodeFleetDrainWaits", f"waits for default/web-1: {AWAY}", True)]
     assert [fields for _, fields in world.asked.warnings] == [{"step": "Evict"}]
@@ -476,7 +480,7 @@ def test_a_pod_that_changed_is_left_alone_and_is_no_failure():
     world = World()
     world.asked.answers |= {("evict", WEB): ChangedError("another pod"), ("evict", API): answer(Eviction.EVICTED)}
     assert world.take(LEAVING, EVICT) is False
-    assert (world.hands.failures, world.asked.notes, world.asked.warnings) == (0, [], [])
+    assert (world.executor.failures, world.asked.notes, world.asked.warnings) == (0, [], [])
     ((text, fields),) = world.asked.lines
     assert "another pod" in text
     assert fields == {"step": "Evict"}
@@ -489,7 +493,7 @@ def test_many_failures_are_one_failed_step_and_five_are_named():
         world = World()
         world.asked.answers["evict"] = AWAY
         world.take(LEAVING, Evict(node="w001", pods=pods[:failing]))
-        assert world.hands.failures == 1
+        assert world.executor.failures == 1
         assert [text.startswith(words) for (text, _), words in zip(world.asked.warnings, named, strict=True)] == [
             True
         ] * len(named)
@@ -505,8 +509,8 @@ def test_pods_for_which_no_time_is_left_wait_for_the_next_run():
     world.asked.before_calls = late
     assert world.take(LEAVING, EVICT) is False
     assert world.asked.calls == []
-    assert world.hands.unfinished is True
-    assert (world.hands.failures, world.hands.actions, world.hands.evictions) == (0, [], {"failed": 0})
+    assert world.executor.unfinished is True
+    assert (world.executor.failures, world.executor.actions, world.executor.evictions) == (0, [], {"failed": 0})
     assert world.deleting() == set()
 
 
@@ -527,7 +531,7 @@ def test_nothing_is_evicted_from_a_node_that_does_not_leave(operation, shown):
     world = World()
     world.asked.nodes = {"w001": shown}
     assert world.take(operation, EVICT) is False
-    assert (world.asked.calls, world.hands.failures) == ([], 0)
+    assert (world.asked.calls, world.executor.failures) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -552,14 +556,14 @@ def test_a_pod_under_several_budgets_is_told_and_ends_only_a_voluntary_removal(w
     world = World(operation)
     world.asked.answers["evict"] = answer(Eviction.SEVERAL_BUDGETS, "two of them")
     world.take(operation, Evict(node="w001", pods=(WEB,)))
-    (event,) = world.book.events
+    (event,) = world.uow.events
     assert (event.kind, event.pool) == (AlertKind.DRAIN_BLOCKED, "default")
     blocker = "several budgets cover default/web-1"
     assert event.text.startswith(f"w001 cannot be drained: {blocker} (two of them)")
     assert world.asked.notes == [("w001", "NodeFleetDrainBlocked", event.text, True)]
     voluntary = why is RemovalReason.VOLUNTARY
-    assert world.book.operations["r1"].cancelled == (blocker if voluntary else "")
-    assert [each.node for each in world.book.memory.pool("default").backoffs] == (["w001"] if voluntary else [])
+    assert world.uow.operations["r1"].cancelled == (blocker if voluntary else "")
+    assert [each.node for each in world.uow.memory.pool("default").backoffs] == (["w001"] if voluntary else [])
 
 
 # ── force ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -570,8 +574,8 @@ def test_pods_are_deleted_by_force(pods):
     world = World()
     assert world.take(LEAVING, ForceDelete(node="w001", pods=pods)) is True
     assert world.asked.calls == [("delete_pod", each) for each in pods]
-    assert world.hands.evictions == {"forced": len(pods)}
-    assert world.hands.actions == [
+    assert world.executor.evictions == {"forced": len(pods)}
+    assert world.executor.actions == [
         ExecutedAction(kind=ActionKind.FORCE_DELETE, node="w001", results={"forced": len(pods)})
     ]
     assert world.deleting() == {each.name for each in pods}
@@ -581,21 +585,21 @@ def test_a_pod_that_cannot_be_deleted_does_not_hold_up_the_other():
     world = World()
     world.asked.answers[("delete_pod", WEB)] = AWAY
     assert world.take(LEAVING, ForceDelete(node="w001", pods=(WEB, API))) is False
-    assert (world.hands.evictions, world.hands.failures, world.deleting()) == ({"forced": 1}, 1, {"api-1"})
+    assert (world.executor.evictions, world.executor.failures, world.deleting()) == ({"forced": 1}, 1, {"api-1"})
 
 
 def test_pods_deleted_by_several_steps_are_added_up():
     world = World()
     for each in (WEB, API):
         world.take(LEAVING, ForceDelete(node="w001", pods=(each,)))
-    assert world.hands.evictions == {"forced": 2}
+    assert world.executor.evictions == {"forced": 2}
 
 
 def test_where_none_could_be_deleted_nothing_was_done():
     world = World()
     world.asked.answers["delete_pod"] = AWAY
     world.take(LEAVING, ForceDelete(node="w001", pods=(WEB, API)))
-    assert (world.hands.evictions, world.hands.actions, world.hands.failures) == ({}, [], 1)
+    assert (world.executor.evictions, world.executor.actions, world.executor.failures) == ({}, [], 1)
 
 
 # ── terminate ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -606,7 +610,7 @@ END = Terminate("i-001", "it is idle")
 def ends(world, operation=LEAVING):
     done = world.take(operation, END)
     assert world.asked.acts == ([("terminate", "i-001")] if done else [])
-    assert world.hands.actions == (
+    assert world.executor.actions == (
         [ExecutedAction(kind=ActionKind.TERMINATE, instance="i-001", reason="it is idle")] if done else []
     )
     return done
@@ -615,7 +619,9 @@ def ends(world, operation=LEAVING):
 def test_an_empty_node_that_leaves_is_terminated():
     world = World()
     assert ends(world)
-    assert {each.id: each.state for each in world.hands.seen.instances}["i-001"] is InstanceState.SHUTTING_DOWN
+    assert {each.id: each.state for each in world.executor.observation.instances}[
+        "i-001"
+    ] is InstanceState.SHUTTING_DOWN
 
 
 @pytest.mark.parametrize(
@@ -625,7 +631,7 @@ def test_one_that_ends_already_is_not_asked_to(gone):
     world = World()
     world.asked.machines = {"i-001": gone}
     assert world.take(LEAVING, END)
-    assert (world.asked.acts, world.hands.actions) == ([], [])
+    assert (world.asked.acts, world.executor.actions) == ([], [])
 
 
 @pytest.mark.parametrize("state", [InstanceState.PENDING, InstanceState.STOPPED, InstanceState.STOPPING])
@@ -706,8 +712,8 @@ def test_a_node_is_deleted_when_its_machine_is_gone(operation, machine, goes):
     world.asked.machines = {"i-001": machine}
     assert world.take(operation, DeleteNode("w001")) is goes
     assert world.asked.acts == ([("delete_node", "w001", "i-001")] if goes else [])
-    assert [action.kind for action in world.hands.actions] == ([ActionKind.DELETE_NODE] if goes else [])
-    assert ("w001" in {each.name for each in world.hands.seen.kubernetes.nodes}) is not goes
+    assert [action.kind for action in world.executor.actions] == ([ActionKind.DELETE_NODE] if goes else [])
+    assert ("w001" in {each.name for each in world.executor.observation.kubernetes.nodes}) is not goes
 
 
 def test_a_node_of_a_removal_is_judged_by_the_removals_machine():
@@ -722,7 +728,7 @@ def test_a_node_that_is_gone_is_not_deleted_again():
     world = World()
     world.asked.nodes = {}
     assert world.take(LEAVING, DeleteNode("w001"))
-    assert (world.asked.acts, world.hands.actions) == ([], [])
+    assert (world.asked.acts, world.executor.actions) == ([], [])
 
 
 # ── several steps ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -736,57 +742,57 @@ DONE = Close(operation="r1", outcome=Outcome.DONE, detail="")
 )
 def test_steps_wait_from_the_first_that_needs_every_cordon(late):
     world = World(LEAVING)
-    rest = world.hands.early(LEAVING, Progress(steps=(CORDON, late, DONE), lessons=(JOINED,)))
+    rest = world.executor.execute_early(LEAVING, Progress(steps=(CORDON, late, DONE), lessons=(JOINED,)))
     assert rest == (late, DONE)
     assert world.asked.acts == [("cordon", CORDON, "i-001")]
-    assert world.book.joins == [80.0]
-    assert "r1" in world.book.operations
+    assert world.uow.joins == [80.0]
+    assert "r1" in world.uow.operations
 
 
 @pytest.mark.parametrize("steps", [(), (Save(LEAVING),), (DONE,), (Save(LEAVING), DONE), (CORDON,)])
 def test_lessons_are_learned_once(steps):
     world = World(LEAVING)
-    assert world.hands.early(LEAVING, Progress(steps=steps, lessons=(JOINED,))) == ()
-    assert world.book.joins == [80.0]
+    assert world.executor.execute_early(LEAVING, Progress(steps=steps, lessons=(JOINED,))) == ()
+    assert world.uow.joins == [80.0]
 
 
 def test_what_is_only_written_is_written():
     world = World(LEAVING)
     newer = replace(LEAVING, reason="newer")
     alert = SendAlert(alert=AlertKind.AT_MAX, pool="default", text="full")
-    assert world.hands.early(LEAVING, Progress(steps=(Save(newer), alert))) == ()
-    assert world.book.operations == {"r1": newer}
-    assert [event.kind for event in world.book.events] == [AlertKind.AT_MAX]
-    world.hands.early(LEAVING, Progress(steps=(DONE,)))
-    assert world.book.operations == {}
+    assert world.executor.execute_early(LEAVING, Progress(steps=(Save(newer), alert))) == ()
+    assert world.uow.operations == {"r1": newer}
+    assert [event.kind for event in world.uow.events] == [AlertKind.AT_MAX]
+    world.executor.execute_early(LEAVING, Progress(steps=(DONE,)))
+    assert world.uow.operations == {}
 
 
 def test_a_step_works_on_the_newest_version_of_its_operation():
     world = World(LEAVING)
     newer = replace(LEAVING, instance="i-002")
-    world.hands.early(LEAVING, Progress(steps=(Save(newer), CORDON)))
+    world.executor.execute_early(LEAVING, Progress(steps=(Save(newer), CORDON)))
     assert world.asked.acts == [("cordon", CORDON, "i-002")]
 
 
 def test_a_step_of_an_operation_that_is_not_recorded_yet_works_on_what_is_given():
     world = World()
-    world.hands.early(LEAVING, Progress(steps=(CORDON,)))
+    world.executor.execute_early(LEAVING, Progress(steps=(CORDON,)))
     assert world.asked.acts == [("cordon", CORDON, "i-001")]
 
 
 def test_after_a_step_that_fails_none_follows():
     world = World(LEAVING)
     world.asked.answers["cordon"] = AWAY
-    assert world.hands.early(LEAVING, Progress(steps=(CORDON, Uncordon("w001", "r1"), EVICT))) == ()
+    assert world.executor.execute_early(LEAVING, Progress(steps=(CORDON, Uncordon("w001", "r1"), EVICT))) == ()
     assert world.asked.acts == [("cordon", CORDON, "i-001")]
-    world.hands.late("r1", (CORDON, Uncordon("w001", "r1")))
+    world.executor.execute_late("r1", (CORDON, Uncordon("w001", "r1")))
     assert len(world.asked.acts) == 2
 
 
 def test_the_rest_is_taken_while_the_operation_is_open():
     world = World(LEAVING)
-    world.hands.late("r1", (CORDON, Uncordon("w001", "r1")))
+    world.executor.execute_late("r1", (CORDON, Uncordon("w001", "r1")))
     assert [call[0] for call in world.asked.acts] == ["cordon", "uncordon"]
-    world.book.close(DONE)
-    world.hands.late("r1", (CORDON,))
+    world.uow.close(DONE)
+    world.executor.execute_late("r1", (CORDON,))
     assert len(world.asked.acts) == 2

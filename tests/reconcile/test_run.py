@@ -31,7 +31,7 @@ def test_a_quiet_run_looks_once_and_makes_few_calls():
     cluster = shop()
     cluster.calm(1)
     ran = cluster.tick()
-    assert (ran.looks, ran.did, ran.held) == (1, (), None)
+    assert (ran.iterations, ran.did, ran.held) == (1, (), None)
     assert cluster.calls == [
         "store.state",
         "store.acquire",
@@ -79,7 +79,7 @@ def test_a_run_that_finds_the_lease_held_leaves_quietly_with_a_metric():
     hold(cluster, 600)
     ran = cluster.tick()
     assert isinstance(ran.held, LeaseHeld)
-    assert (ran.looks, cluster.world.workers()) == (0, [])
+    assert (ran.iterations, cluster.world.workers()) == (0, [])
     assert values(cluster, Metric.LEASE_HELD) == [1]
     assert values(cluster, Metric.INVOCATIONS) == [1]
 
@@ -88,7 +88,7 @@ def test_a_run_that_finds_the_lease_held_leaves_quietly_with_a_metric():
 def test_an_expired_lease_is_taken_over_after_the_margin_for_clocks(seconds, taken):
     cluster = empty()
     hold(cluster, seconds)  # the next run comes 120 s later
-    assert bool(cluster.tick().looks) is taken
+    assert bool(cluster.tick().iterations) is taken
 
 
 def test_a_lease_ends_soon_after_its_run_must():
@@ -151,7 +151,7 @@ def test_an_error_raises_after_the_lease_is_released():
     cluster = empty()
     with pytest.raises(ZeroDivisionError):
         cluster.tick(when("cluster.view", Moment.BEFORE, raising(ZeroDivisionError("a fault of ours"))))
-    assert cluster.tick().looks
+    assert cluster.tick().iterations
 
 
 def test_an_error_after_a_step_leaves_the_step_recorded():
@@ -170,9 +170,11 @@ def test_while_nodes_boot_for_waiting_pods_it_looks_every_ten_seconds_within_its
     cluster = empty()
     cluster.world.deploy("shop", replicas=2, cpu=500)
     ran = cluster.tick()
-    assert ran.looks > 3
-    assert cluster.calls.count("time.sleep") == 5 * (ran.looks - 1)  # with a check for urgent runs every two seconds
-    assert cluster.calls.count("store.wakes") == 4 * (ran.looks - 1)
+    assert ran.iterations > 3
+    assert cluster.calls.count("time.sleep") == 5 * (
+        ran.iterations - 1
+    )  # with a check for urgent runs every two seconds
+    assert cluster.calls.count("store.wakes") == 4 * (ran.iterations - 1)
     assert cluster.world.now - cluster.began <= timedelta(seconds=120 + 110)
     assert cluster.world.waiting_pods() == []
 
@@ -184,7 +186,7 @@ def test_a_run_ends_in_time_even_if_nothing_comes_of_waiting():
     cluster.world.kube.settings = type(cluster.world.kube.settings)(joins_in=(600, 600))
     ran = cluster.tick()
     used = cluster.world.now - cluster.began - timedelta(seconds=120)
-    assert ran.looks > 5
+    assert ran.iterations > 5
     assert timedelta(seconds=90) < used <= timedelta(seconds=110)
 
 
@@ -193,7 +195,7 @@ def test_at_max_it_does_not_look_again_for_pods_that_cannot_be_helped():
     cluster.calm(1)
     cluster.world.deploy("sale", replicas=6, cpu=1500)
     cluster.world.advance(30)
-    assert cluster.tick().looks == 1
+    assert cluster.tick().iterations == 1
 
 
 def test_what_spot_lacked_is_bought_on_demand_in_the_same_run():
@@ -203,7 +205,7 @@ def test_what_spot_lacked_is_bought_on_demand_in_the_same_run():
     ran = cluster.tick()
     assert {machine.market.value for machine in cluster.world.workers()} == {"on-demand"}
     assert len(cluster.world.workers()) == 2
-    assert ran.looks >= 2
+    assert ran.iterations >= 2
 
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -281,7 +283,7 @@ def test_a_run_that_is_woken_when_its_time_is_up_says_so_and_lets_go():
 
     ran = cluster.tick(when("store.release", Moment.BEFORE, late_wake))
     assert ran.awake
-    assert cluster.tick().looks == 1
+    assert cluster.tick().iterations == 1
 
 
 def test_an_urgent_run_wakes_before_it_asks_for_the_lease():
@@ -348,12 +350,12 @@ def test_no_run_begins_an_iteration_that_may_not_finish(seconds):
     cluster = waiting()
     ran = [cluster.tick(slow(cluster, lambda: seconds)) for _ in range(3)]
     assert None not in ran  # killed
-    assert all(each.looks >= 1 for each in ran)
+    assert all(each.iterations >= 1 for each in ran)
 
 
 def test_quick_iterations_are_repeated_as_often_as_before():
     cluster = waiting()
-    assert cluster.tick().looks >= 9
+    assert cluster.tick().iterations >= 9
 
 
 def test_the_next_run_knows_how_long_the_iterations_of_the_last_one_took():
@@ -363,14 +365,14 @@ def test_the_next_run_knows_how_long_the_iterations_of_the_last_one_took():
     times = iter([2, *[115] * 9])
     ran = cluster.tick(slow(cluster, lambda: next(times)))
     assert ran is not None
-    assert ran.looks == 1
+    assert ran.iterations == 1
 
 
 def test_one_slow_iteration_is_forgotten_after_some_quick_ones():
     cluster = waiting()
     cluster.tick(slow(cluster, lambda: 60))
     cluster.calm(cluster.world.policy.burst.remembered)
-    assert cluster.tick().looks >= 5
+    assert cluster.tick().iterations >= 5
 
 
 def test_a_run_that_is_begun_late_in_its_function_does_not_look_at_all():
@@ -378,8 +380,8 @@ def test_a_run_that_is_begun_late_in_its_function_does_not_look_at_all():
     cluster.tick(slow(cluster, lambda: 60))
     ran = cluster.tick(slow(cluster, lambda: 60), limit=timedelta(seconds=50))
     assert ran is not None
-    assert (ran.looks, ran.awake) == (0, True)
-    assert cluster.tick(slow(cluster, lambda: 60)).looks == 1  # a whole run always looks once
+    assert (ran.iterations, ran.awake) == (0, True)
+    assert cluster.tick(slow(cluster, lambda: 60)).iterations == 1  # a whole run always looks once
 
 
 # ── what alarms count ────────────────────────────────────────────────────────────────────────────────────────────

@@ -35,11 +35,11 @@ AWAY = UnavailableError("DynamoDB", "no answer")
 
 
 def came(**changes):
-    base = CycleResult(policy=Policy(), seen=look(3, catalog=PRICED), decision=DECISION, evictions={})
+    base = CycleResult(policy=Policy(), observation=look(3, catalog=PRICED), decision=DECISION, evictions={})
     return replace(base, **changes)
 
 
-AGAIN = came(again="a node boots")
+AGAIN = came(requeue_reason="a node boots")
 
 
 class Played:
@@ -126,7 +126,7 @@ def play(monkeypatch):
 
 def test_a_quiet_run_looks_once_and_lets_go_unless_it_was_woken(play):
     played = play(came(actions=(CORDONED,)))
-    assert played.run() == RunResult(looks=1, decision=DECISION, did=(str(CORDONED),))
+    assert played.run() == RunResult(iterations=1, decision=DECISION, did=(str(CORDONED),))
     assert [call[0] for call in played.calls] == ["state", "acquire", "state", "look", "release"]
     assert played.named("release") == [("release", STATE.wake)]
     assert played.metric(Metric.INVOCATIONS) == [1]
@@ -211,7 +211,7 @@ def test_a_lease_that_cannot_be_let_go_of_is_warned_of_and_hides_no_error(play):
 
 def test_it_looks_again_after_the_pause_and_gathers_what_was_done(play):
     played = play(replace(AGAIN, actions=(CORDONED,)), came(actions=(UNCORDONED,)))
-    assert played.run() == RunResult(looks=2, decision=DECISION, did=(str(CORDONED), str(UNCORDONED)))
+    assert played.run() == RunResult(iterations=2, decision=DECISION, did=(str(CORDONED), str(UNCORDONED)))
     assert played.named("look") == [("look", 1), ("look", 2)]
     assert played.named("sleep") == [("sleep", 2)] * 5
     assert played.named("release") == [("release", 3)]
@@ -243,7 +243,7 @@ def test_a_pause_lasts_where_urgent_runs_cannot_be_read(play):
 
 def test_it_stays_within_its_share_of_the_tick(play):
     played = play(AGAIN)
-    assert played.run().looks == 10  # one each 12 s
+    assert played.run().iterations == 10  # one each 12 s
     assert played.now == after(110)
 
 
@@ -255,14 +255,14 @@ def test_it_stays_within_its_share_of_the_tick(play):
 def test_no_look_begins_that_may_not_finish(play, left, looks):
     """A pause of 10 s, a look as long as the longest (2 s, with its margin), and the reserve of 15 s."""
     played = play(AGAIN, left=left)
-    assert played.run().looks == looks
+    assert played.run().iterations == looks
 
 
 def test_the_looks_of_earlier_runs_count(play):
     slow = replace(STATE, journal=LoopState(iterations=(20,)))
     needed = 10 + 20 * MARGIN + 15
-    assert play(AGAIN, left=2 + needed + 0.1, states=[slow]).run().looks == 2
-    assert play(AGAIN, left=2 + needed, states=[slow]).run().looks == 1
+    assert play(AGAIN, left=2 + needed + 0.1, states=[slow]).run().iterations == 2
+    assert play(AGAIN, left=2 + needed, states=[slow]).run().iterations == 1
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_a_run_with_too_little_time_for_one_look_leaves_it_to_the_next(play, lef
     """The longest took 20 s: with its margin, and the reserve of 15 s."""
     played = play(left=left, states=[replace(STATE, journal=LoopState(iterations=(20,)))])
     ran = played.run()
-    assert (ran.looks, ran.awake) == (looks, not looks)
+    assert (ran.iterations, ran.awake) == (looks, not looks)
     assert played.named("release") == [("release", 3 if looks else None)]
     if not looks:
         assert ran == RunResult(awake=True)
@@ -280,20 +280,20 @@ def test_a_run_with_too_little_time_for_one_look_leaves_it_to_the_next(play, lef
 
 def test_a_run_that_has_its_whole_time_always_looks_once(play):
     played = play(left=110.0, states=[replace(STATE, journal=LoopState(iterations=(500,)))])
-    assert played.run().looks == 1
+    assert played.run().iterations == 1
 
 
 def test_a_run_that_is_woken_looks_again_without_a_pause(play):
     woken = replace(STATE, wake=4)
     played = play(came(), states=[STATE, STATE, woken], releases=[False, True])
-    assert played.run() == RunResult(looks=2, decision=DECISION)
+    assert played.run() == RunResult(iterations=2, decision=DECISION)
     assert played.named("sleep") == []
     assert played.named("release") == [("release", 3), ("release", 4)]
 
 
 def test_a_run_that_is_woken_when_its_time_is_up_says_so(play):
     played = play(came(actions=(CORDONED,)), left=18.0, releases=[False, True])
-    assert played.run() == RunResult(looks=1, decision=DECISION, did=(str(CORDONED),), awake=True)
+    assert played.run() == RunResult(iterations=1, decision=DECISION, did=(str(CORDONED),), awake=True)
     assert played.named("release") == [("release", 3), ("release", None)]
     assert played.lines[-1] == ("Somebody woke this run, and its time is up: the next run looks again", {})
 
@@ -305,15 +305,15 @@ def test_everything_is_reported_once(play):
     seen = look(3, catalog=PRICED, cpu=40.0, memory=55.0, pending=2)
     played = play(
         came(
-            seen=seen,
-            given=2,
+            observation=seen,
+            launched=2,
             removed=1,
             failures=4,
             evictions={"evicted": 3, "refused": 2},
             joins=(80.0, 90.0),
             drains=(30.0,),
             actions=(CORDONED,),
-            again="",
+            requeue_reason="",
         )
     )
     played.run(scheduled=True)
@@ -377,7 +377,7 @@ def test_the_line_of_a_later_look_says_its_number_and_the_time_of_the_whole_run(
     ids=["EC2", "Kubernetes"],
 )
 def test_without_ec2_or_kubernetes_nothing_is_said_of_the_fleet(play, changes, ec2, kubernetes):
-    played = play(came(seen=replace(look(3), **changes), decision=replace(DECISION, level=Level.PARTIAL)))
+    played = play(came(observation=replace(look(3), **changes), decision=replace(DECISION, level=Level.PARTIAL)))
     played.run()
     assert (played.metric(Metric.EC2_AWAY), played.metric(Metric.API_SERVER_AWAY)) == ([ec2], [kubernetes])
     assert played.metric(Metric.LEVEL) == [LEVELS[Level.PARTIAL]]
@@ -386,7 +386,7 @@ def test_without_ec2_or_kubernetes_nothing_is_said_of_the_fleet(play, changes, e
 
 
 def test_a_reading_that_is_missing_is_not_reported_as_zero(play):
-    played = play(came(seen=look(3, cpu=Missing("timeout"))))
+    played = play(came(observation=look(3, cpu=Missing("timeout"))))
     played.run()
     assert (played.metric(Metric.CPU), len(played.metric(Metric.MEMORY))) == ([], 1)
 

@@ -160,7 +160,7 @@ def test_a_machine_without_a_node_is_named_by_its_id():
 
 def test_lessons_are_learned_counted_and_written():
     opened = OpenBook()
-    opened.learn(
+    opened.add_feedback(
         iter(
             [
                 Joined(pool="default", instance="i-1", took=timedelta(seconds=80), at=NOON),
@@ -168,7 +168,7 @@ def test_lessons_are_learned_counted_and_written():
             ]
         )
     )
-    opened.learn([Joined(pool="default", instance="i-3", took=timedelta(seconds=70), at=NOON)])
+    opened.add_feedback([Joined(pool="default", instance="i-3", took=timedelta(seconds=70), at=NOON)])
     assert (opened.joins, opened.failures) == ([80.0, 70.0], 1)
     journal = opened.written().journal
     assert journal.memory == opened.memory != Memory()
@@ -177,7 +177,7 @@ def test_lessons_are_learned_counted_and_written():
 def test_people_hear_when_joins_fail_again_and_again():
     opened = OpenBook()
     for number in range(Pool().health.failed_joins):
-        opened.learn([JoinFailed(pool="default", instance=f"i-{number}", at=NOON)])
+        opened.add_feedback([JoinFailed(pool="default", instance=f"i-{number}", at=NOON)])
     assert AlertKind.JOIN_BACKOFF in {event.kind for event in opened.events}
 
 
@@ -187,8 +187,8 @@ def alert(kind=AlertKind.DRAIN_BLOCKED, *subjects):
 
 def test_an_alert_is_sent_once_with_the_level():
     opened = OpenBook(journal=LoopState(memory=Memory(level=Level.DEGRADED)))
-    opened.tell(alert(AlertKind.AT_MAX))
-    opened.tell(alert(AlertKind.AT_MAX))
+    opened.send_alert(alert(AlertKind.AT_MAX))
+    opened.send_alert(alert(AlertKind.AT_MAX))
     (event,) = opened.written().events
     assert [event] == opened.events
     assert (event.kind, event.pool, event.text) == (AlertKind.AT_MAX, "default", "the drain waits")
@@ -197,15 +197,15 @@ def test_an_alert_is_sent_once_with_the_level():
 
 def test_an_alert_about_another_subject_is_another_one():
     opened = OpenBook()
-    opened.tell(alert(AlertKind.AT_MAX, "w1"))
-    opened.tell(alert(AlertKind.AT_MAX, "w2"))
+    opened.send_alert(alert(AlertKind.AT_MAX, "w1"))
+    opened.send_alert(alert(AlertKind.AT_MAX, "w2"))
     assert len(opened.written().events) == 2
 
 
 @pytest.mark.parametrize("dry", [True, False])
 def test_an_alert_of_a_pool_that_is_only_watched_says_so(dry):
     opened = OpenBook()
-    opened.tell(alert(), dry=dry)
+    opened.send_alert(alert(), dry=dry)
     assert [event.dry for event in opened.events] == [dry]
 
 
@@ -215,8 +215,8 @@ def test_an_alert_of_a_pool_that_is_only_watched_says_so(dry):
 )
 def test_blocked_drains_and_failed_joins_count_each_time_without_being_sent_again(kind, dry, counted):
     opened = OpenBook()
-    opened.tell(alert(kind), dry=dry)
-    opened.tell(alert(kind), dry=dry)
+    opened.send_alert(alert(kind), dry=dry)
+    opened.send_alert(alert(kind), dry=dry)
     assert len(opened.events) == counted
     assert {(event.kind.value, event.pool, event.text) for event in opened.events} == {
         (kind.value, "default", "the drain waits")
@@ -236,7 +236,7 @@ def test_only_the_loss_of_ec2_or_kubernetes_is_repeated_like_something_critical(
     journal, sent = LoopState(memory=Memory(level=level)), []
     for minutes in range(0, 7 * 60, 10):
         opened = OpenBook(look(3, at=after(60 * minutes)), journal)
-        opened.tell(alert(kind))
+        opened.send_alert(alert(kind))
         sent += [minutes / 60 for _ in opened.events]
         opened.flush()
         journal = opened.journal

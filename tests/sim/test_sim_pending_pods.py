@@ -89,7 +89,7 @@ def refused_pod(**world):
 
 
 def looks_of(cluster, ticks):
-    return sum(ran.looks for _ in range(ticks) if (ran := cluster.tick()))
+    return sum(ran.iterations for _ in range(ticks) if (ran := cluster.tick()))
 
 
 @pytest.mark.parametrize("policy", [{}, PACKING])
@@ -149,7 +149,7 @@ def test_an_attach_limit_neither_buys_to_the_limit_nor_freezes():
     cluster.calm(2 * FOR_AN_HOUR)
     assert len(found.workers()) == 2
     assert told(found, AlertKind.PODS_REFUSED)
-    assert cluster.tick().looks == 1
+    assert cluster.tick().iterations == 1
 
 
 def test_one_refused_workload_does_not_keep_another_from_its_nodes():

@@ -154,7 +154,7 @@ def test_its_cooldown_holds_from_run_to_run():
     first = run(parts, owner="one")
     cluster.world.advance(60)
     (later,) = run(parts, owner="two").decision.pools
-    assert first.looks > 1
+    assert first.iterations > 1
     assert later.action.value == "hold"
     assert "cooldown" in later.reason
 
@@ -173,7 +173,7 @@ def test_another_run_that_holds_the_lease_does_not_keep_it_from_looking():
     parts = cluster.world.parts("other", limit=timedelta(hours=1))
     parts.store.acquire("other", cluster.world.now, cluster.world.now + timedelta(minutes=5), SKEW)
     looked, _ = of(cluster)
-    assert run(looked, owner="dry").looks
+    assert run(looked, owner="dry").iterations
     assert cluster.world.table.lease.owner == "other"
 
 

@@ -255,7 +255,7 @@ def measure_scale_up() -> Iterator[Figure]:
         about="modules that a scale-up crosses, run → cloud.launch", now=str(len(crossed)), wanted="≤ 45", which=crossed
     )
     per_iteration = [
-        f"{watch.calls[name] / ran.looks:g}×"
+        f"{watch.calls[name] / ran.iterations:g}×"
         for name in (
             "nodefleet.phases.derive_workers",
             "nodefleet.reconcile.audit.figures",
@@ -263,7 +263,7 @@ def measure_scale_up() -> Iterator[Figure]:
         )
     ]
     yield Figure(about="fleet, figures, bill computed per iteration", now=", ".join(per_iteration), wanted="once each")
-    reads = [f"{calls[name]}× in {ran.looks}" for name in ("state", "read")]
+    reads = [f"{calls[name]}× in {ran.iterations}" for name in ("state", "read")]
     yield Figure(
         about="state and policy read per run (of so many iterations)", now=", ".join(reads), wanted="once each"
     )

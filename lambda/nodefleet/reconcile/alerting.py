@@ -39,60 +39,60 @@ class AlertDeduplicator:
     cluster: str
     now: datetime
     rules: Messages
-    said: dict[str, AlertRecord] = field(default_factory=dict)
+    records: dict[str, AlertRecord] = field(default_factory=dict)
 
     @classmethod
     def since(
-        cls, said: Mapping[str, AlertRecord], cluster: str, now: datetime, rules: Messages
+        cls, records: Mapping[str, AlertRecord], cluster: str, now: datetime, rules: Messages
     ) -> "AlertDeduplicator":
         """What has not been so for a long time is forgotten: it would be news again anyway."""
-        kept = {key: each for key, each in said.items() if now - each.seen_at < rules.remind_after}
-        return cls(cluster=cluster, now=now, rules=rules, said=kept)
+        kept = {key: each for key, each in records.items() if now - each.seen_at < rules.remind_after}
+        return cls(cluster=cluster, now=now, rules=rules, records=kept)
 
     def is_news(self, key: str) -> bool:
         """Whether operators should hear of it now; notes that it is so."""
-        known = self.said.get(key)
+        known = self.records.get(key)
         news = known is None or self._is_back(known) or self._is_due(known, self.rules.remind_after)
-        self._note(key, told=news)
+        self._remember(key, alerted=news)
         return news
 
     def event(
         self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = (), *, critical: bool = False
     ) -> Event | None:
         """The event, if it is news."""
-        about = tuple(dict.fromkeys(subjects))
-        keys = [key_of(kind.value, pool, subject) for subject in sorted(about) or [""]]
-        known = [self.said.get(key) for key in keys]
+        unique = tuple(dict.fromkeys(subjects))
+        keys = [key_of(kind.value, pool, subject) for subject in sorted(unique) or [""]]
+        known = [self.records.get(key) for key in keys]
         is_critical = critical or kind in CRITICAL
         remind = self.rules.remind_critical if is_critical else self.rules.remind_after
         back = any(each is None or (kind not in SEEN_ON_ATTEMPTS and self._is_back(each)) for each in known)
         if back and not self._has_room(kind, pool):
             for key, each in zip(keys, known, strict=True):
                 if each is not None:
-                    self._note(key, told=False)
+                    self._remember(key, alerted=False)
             return None
         news = back or any(each is not None and self._is_due(each, remind) for each in known)
         for key in keys:
-            self._note(key, told=news)
+            self._remember(key, alerted=news)
         if not news:
             return None
         text += self._count_alert(kind, pool) if back else ""
-        return self.make_event(kind, pool, text, about, key=keys[0])
+        return self.make_event(kind, pool, text, unique, key=keys[0])
 
     def make_event(
         self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = (), *, key: str = ""
     ) -> Event:
         """An event for something that happened just now, whether or not the like happened before. Two of one kind,
         pool and time are told apart by their subjects."""
-        about = tuple(subjects)
-        key = key or key_of(kind.value, pool, ",".join(about))
+        unique = tuple(subjects)
+        key = key or key_of(kind.value, pool, ",".join(unique))
         return Event(
             id=event_id(self.cluster, key, self.now),
             at=self.now,
             cluster=self.cluster,
             kind=kind,
             pool=pool,
-            subjects=about,
+            subjects=unique,
             text=text,
         )
 
@@ -104,15 +104,15 @@ class AlertDeduplicator:
     def _is_due(self, known: AlertRecord, remind: timedelta) -> bool:
         return self.now - known.told_at >= remind
 
-    def _note(self, key: str, *, told: bool) -> None:
-        known = self.said.get(key)
-        told_at = self.now if told or known is None else known.told_at
-        self.said[key] = AlertRecord(told_at=told_at, seen_at=self.now)
+    def _remember(self, key: str, *, alerted: bool) -> None:
+        known = self.records.get(key)
+        told_at = self.now if alerted or known is None else known.told_at
+        self.records[key] = AlertRecord(told_at=told_at, seen_at=self.now)
 
     def _window(self, kind: AlertKind, pool: str) -> tuple[str, AlertRecord]:
         """How many new alerts of this kind and pool were sent, and since when they are counted."""
         key = key_of(kind.value, pool, "*")
-        known = self.said.get(key)
+        known = self.records.get(key)
         if known is None or self._is_due(known, self.rules.remind_after):
             known = AlertRecord(told_at=self.now, seen_at=self.now)
         return key, known
@@ -125,7 +125,7 @@ class AlertDeduplicator:
         if kind in NEVER_HELD_BACK:
             return ""
         key, window = self._window(kind, pool)
-        self.said[key] = replace(window, seen_at=self.now, times=window.times + 1)
+        self.records[key] = replace(window, seen_at=self.now, times=window.times + 1)
         if window.times + 1 < self.rules.most:
             return ""
         until = window.told_at + self.rules.remind_after

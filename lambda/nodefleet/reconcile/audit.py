@@ -54,7 +54,7 @@ def is_eventful(decision: Decision) -> bool:
 
 
 def make_record(
-    question: DecisionInput,
+    decision_input: DecisionInput,
     decision: Decision,
     *,
     fence: int,
@@ -63,7 +63,7 @@ def make_record(
     eventful: bool,
 ) -> tuple[DecisionRecord, bytes | None]:
     """The record, and the question as it is archived; none when nothing came of it."""
-    content = pack_input(question) if eventful else None
+    content = pack_input(decision_input) if eventful else None
     at, cluster = decision.at, decision.cluster
     key = f"{cluster}/{at:%Y/%m/%d}/{sha256(content).hexdigest()}.json.gz" if content else ""
     plain = to_plain(decision)
@@ -80,17 +80,17 @@ def make_record(
         outcome=_digest(plain),
         did=tuple(str(action) for action in actions),
         actions=tuple(actions),
-        figures=figures(question.observation, decision),
+        figures=figures(decision_input.observation, decision),
         dry=any(pool.dry_run for pool in decision.pools),
     )
     return record, content
 
 
-def pack_input(question: DecisionInput) -> bytes:
+def pack_input(decision_input: DecisionInput) -> bytes:
     """The same bytes for the same question."""
     # msgspec writes the megabytes of a large cluster eight times as fast as json. Digests stay with json, whose floats
     # they were made of.
-    return gzip.compress(msgspec.json.encode(to_plain(question), order="sorted"), compresslevel=1, mtime=0)
+    return gzip.compress(msgspec.json.encode(to_plain(decision_input), order="sorted"), compresslevel=1, mtime=0)
 
 
 def unpack_input(content: bytes) -> DecisionInput:
@@ -121,10 +121,10 @@ def shorten_decision(decision: Decision, plain: Any = None) -> tuple[Decision, b
 
 
 def _cut(pool: PoolDecision, keep: int) -> PoolDecision:
-    telling = [stay for stay in pool.stays if stay.reason not in _DULL]
+    notable = [stay for stay in pool.stays if stay.reason not in _DULL]
     return replace(
         pool,
-        stays=tuple(telling[:keep]),
+        stays=tuple(notable[:keep]),
         plan=pool.plan[:keep],
         overruled=pool.overruled[: max(keep, 5)],
         bounds=pool.bounds[: max(keep, 5)],
@@ -146,48 +146,48 @@ class Bill:
     spot_percent: float
 
 
-def bill(seen: Observation) -> Bill | None:
+def bill(observation: Observation) -> Bill | None:
     """What the workers cost now; none if EC2 did not answer or there are no workers."""
-    if isinstance(seen.instances, Missing):
+    if isinstance(observation.instances, Missing):
         return None
     states = (InstanceState.PENDING, InstanceState.RUNNING)
-    machines = [it for it in seen.instances if it.worker and it.state in states]
-    if not machines:
+    instances = [it for it in observation.instances if it.worker and it.state in states]
+    if not instances:
         return None
-    catalog = {kind.name: kind for kind in seen.catalog}
-    prices = [price_of(it.type, it.market, catalog) for it in machines]
-    spot = sum(it.market is Market.SPOT for it in machines)
+    catalog = {kind.name: kind for kind in observation.catalog}
+    prices = [price_of(it.type, it.market, catalog) for it in instances]
+    spot = sum(it.market is Market.SPOT for it in instances)
     return Bill(
         hourly_usd=sum(price for price in prices if price is not None),
         unpriced=prices.count(None),
-        spot_percent=100 * spot / len(machines),
+        spot_percent=100 * spot / len(instances),
     )
 
 
-def figures(seen: Observation, decision: Decision) -> Mapping[str, float]:
+def figures(observation: Observation, decision: Decision) -> Mapping[str, float]:
     """The numbers of an iteration, flat, by name."""
-    found: dict[str, float] = {"unschedulable_pods": unschedulable(seen), "level": LEVELS[decision.level]}
+    values: dict[str, float] = {"unschedulable_pods": unschedulable(observation), "level": LEVELS[decision.level]}
     for pool in decision.pools:
         count = pool.count
         name = pool.pool
-        found |= {
+        values |= {
             f"{name}.ready": count.ready,
             f"{name}.booting": count.booting,
             f"{name}.leaving": count.leaving,
             f"{name}.target": pool.target,
         }
-        readings = seen.readings.get(name, NOTHING_READ)
+        readings = observation.readings.get(name, NOTHING_READ)
         samples = {"cpu": readings.cpu, "memory": readings.memory, **readings.custom}
-        found |= {f"{name}.{key}": round(it.value, 2) for key, it in samples.items() if isinstance(it, Reading)}
+        values |= {f"{name}.{key}": round(it.value, 2) for key, it in samples.items() if isinstance(it, Reading)}
         graded = decision.memory.pool(name).adaptive
         if graded:
             promised, violated = round(graded.promised, 2), round(graded.violated, 2)
-            found |= {f"{name}.violations_promised": promised, f"{name}.violations_seen": violated}
-            found |= {} if graded.skill is None else {f"{name}.forecast_skill": graded.skill}
-    costs = bill(seen)
+            values |= {f"{name}.violations_promised": promised, f"{name}.violations_seen": violated}
+            values |= {} if graded.skill is None else {f"{name}.forecast_skill": graded.skill}
+    costs = bill(observation)
     if costs:
-        found |= {"hourly_usd": round(costs.hourly_usd, 4), "spot_percent": round(costs.spot_percent, 1)}
-    return found
+        values |= {"hourly_usd": round(costs.hourly_usd, 4), "spot_percent": round(costs.spot_percent, 1)}
+    return values
 
 
 def forecast_metrics(decision: Decision) -> Iterator[tuple[Metric, float]]:
@@ -201,11 +201,11 @@ def forecast_metrics(decision: Decision) -> Iterator[tuple[Metric, float]]:
         yield Metric.VIOLATIONS_SEEN, sum(each.violated for each in graded)
 
 
-def mean(seen: Observation, decision: Decision, name: str) -> float | None:
+def mean(observation: Observation, decision: Decision, name: str) -> float | None:
     """A reading over all pools, each weighed by its nodes."""
     total, nodes = 0.0, 0
     for pool in decision.pools:
-        sample = getattr(seen.readings.get(pool.pool, NOTHING_READ), name)
+        sample = getattr(observation.readings.get(pool.pool, NOTHING_READ), name)
         if isinstance(sample, Reading) and pool.count.ready:
             total += sample.value * pool.count.ready
             nodes += pool.count.ready
@@ -214,9 +214,9 @@ def mean(seen: Observation, decision: Decision, name: str) -> float | None:
 
 def sentence(decision: Decision) -> str:
     """The line that an operator reads first."""
-    said = [
+    sentences = [
         f"{pool.pool}: {pool.action.value} {pool.count.capacity} → {pool.target}"
         f"{' (dry run)' if pool.dry_run else ''}. {pool.reason}"
         for pool in decision.pools
     ]
-    return f"[{decision.cluster}] {' | '.join(said)}"
+    return f"[{decision.cluster}] {' | '.join(sentences)}"

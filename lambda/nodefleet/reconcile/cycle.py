@@ -1,7 +1,7 @@
-"""One iteration: what is under way goes on first, then it is decided, then the steps are taken, then it is recorded.
+"""One reconcile iteration: advance open operations, decide, execute the plan, write the audit record.
 
-All nodes that have to be cordoned are cordoned, and all launches are sent, before the first pod is evicted: a pod must
-not land on the next interrupted node. What is opened in an iteration is begun in the same iteration.
+All cordons are set and all launches are sent before the first pod is evicted: an evicted pod must not be scheduled onto
+another node that is about to be drained. An operation that an iteration opens also starts in that iteration.
 """
 
 from collections.abc import Iterable
@@ -36,52 +36,52 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Changes, Lease, Runtime, State
 from nodefleet.reconcile.audit import DecisionInput, is_eventful, make_record
-from nodefleet.reconcile.executor import Executor, note
+from nodefleet.reconcile.executor import Executor, record_node_event
 from nodefleet.reconcile.observe import observe
 from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy, with_fleet
 from nodefleet.reconcile.unit_of_work import UnitOfWork
 from nodefleet.reconcile.usage import count_usage, price_of
 
 # ── alerts about scaling ─────────────────────────────────────────────────────────────────────────────────────────────
-# What operators hear of a decision: that the fleet changes and what it costs, and on a node why it cannot leave.
+# Alerts say that the fleet changes and what the change costs. Events on a node say why that node cannot be removed.
 
 
 _DAY_HOURS = 24
-_NOTES = 10  # events on nodes in one iteration: a big fleet must not flood the API server
-_OUR_BUSINESS = frozenset(
+_MAX_NODE_EVENTS = 10  # in one iteration: the events of a large fleet must not flood the API server
+_INTERNAL_REASONS = frozenset(
     {KeepReason.NOT_ASKED, KeepReason.CHOSEN, KeepReason.OUTRANKED, KeepReason.ONE_AT_A_TIME, KeepReason.NOT_READY}
 )
 
 
-def alert_scaling(book: UnitOfWork, pool: PoolDecision, seen: Observation) -> None:
+def alert_scaling(uow: UnitOfWork, pool: PoolDecision, observation: Observation) -> None:
     if pool.action is Action.GROW:
         kind = AlertKind.SCALE_UP
     elif pool.action is Action.SHRINK and pool.dry_run:
-        kind = AlertKind.SCALE_DOWN  # otherwise it is told when the node is gone
+        kind = AlertKind.SCALE_DOWN  # a real scale-down is announced when the node is gone
     else:
         return
-    # A dry pool decides the same again and again: nothing comes of it.
+    # A dry-run pool repeats its decision in every iteration, because the fleet never changes: deduplicate it.
     subjects = (f"to {pool.target}",)
-    event = book.saying.event(kind, pool.pool, pool.reason, subjects) if pool.dry_run else None
+    event = uow.alerts.event(kind, pool.pool, pool.reason, subjects) if pool.dry_run else None
     if event is None and pool.dry_run:
         return
-    event = event or book.saying.make_event(kind, pool.pool, pool.reason, subjects)
-    book.add_event(
+    event = event or uow.alerts.make_event(kind, pool.pool, pool.reason, subjects)
+    uow.add_event(
         replace(
             event,
             nodes=pool.target,
             change=pool.target - pool.count.capacity,
-            usd_per_day=_cost(pool, seen),
+            usd_per_day=_cost(pool, observation),
             details=pool.votes,
-            level=book.memory.level,
+            level=uow.memory.level,
             dry=pool.dry_run,
         )
     )
 
 
-def _cost(pool: PoolDecision, seen: Observation) -> float | None:
-    """USD a day that the launches of a plan add at most: the most expensive of each launch's types."""
-    catalog = {kind.name: kind for kind in seen.catalog}
+def _cost(pool: PoolDecision, observation: Observation) -> float | None:
+    """The upper bound, in USD a day, of what the plan's launches add: each launch at its most expensive type."""
+    catalog = {kind.name: kind for kind in observation.catalog}
     launches = [step.operation for step in pool.plan if isinstance(step, Create) and isinstance(step.operation, Launch)]
     total = 0.0
     for launch in launches:
@@ -93,56 +93,62 @@ def _cost(pool: PoolDecision, seen: Observation) -> float | None:
     return total if launches else None
 
 
-def explain_stays(parts: Runtime, book: UnitOfWork, decision: Decision) -> None:
-    """Why a node cannot leave, on the node itself, for whoever describes it."""
-    told = 0
+def explain_stays(runtime: Runtime, uow: UnitOfWork, decision: Decision) -> None:
+    """Record an event on each node that cannot be removed, so that `kubectl describe node` shows the reason."""
+    recorded_events = 0
     for pool in decision.pools:
         for stay in pool.stays:
-            if stay.reason in _OUR_BUSINESS or told >= _NOTES:
+            if stay.reason in _INTERNAL_REASONS or recorded_events >= _MAX_NODE_EVENTS:
                 continue
-            if book.saying.is_news(f"stay|{stay.worker}|{stay.reason.value}"):
-                note(parts, stay.worker, "NodeFleetStays", f"cannot leave: {stay.detail or stay.reason.value}")
-                told += 1
+            if uow.alerts.is_news(f"stay|{stay.worker}|{stay.reason.value}"):
+                record_node_event(
+                    runtime, stay.worker, "NodeFleetStays", f"cannot leave: {stay.detail or stay.reason.value}"
+                )
+                recorded_events += 1
 
 
 # ── expiry ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What is over is let go of: notices of instances that are gone, and commands that have ended.
+# Notices of instances that are gone and commands that have ended are removed from the table.
 
 
-def expire_stale(book: UnitOfWork, seen: Observation, policy: Policy) -> None:
-    """Let go of notices that are over and of commands that have ended."""
-    open_on = {each.instance for each in book.operations.values() if isinstance(each, Removal)}
-    # A withdrawal is kept until the time it speaks of: the word that it takes back may come once more.
-    kept = {*in_force(seen.notices), *(notice for notice in seen.notices if notice.withdrawn)}
-    book.retire(n for n in seen.notices if n.instance not in open_on and (n not in kept or _is_over(n, seen, policy)))
-    book.expire(command for command in seen.commands if _has_ended(command, seen, policy))
+def expire_stale(uow: UnitOfWork, observation: Observation, policy: Policy) -> None:
+    """Retire notices that no longer apply, and expire commands that have ended."""
+    open_on = {each.instance for each in uow.operations.values() if isinstance(each, Removal)}
+    # A withdrawal is kept until the time that it names: EC2 may deliver the withdrawn notice once more.
+    kept = {*in_force(observation.notices), *(notice for notice in observation.notices if notice.withdrawn)}
+    uow.retire(
+        n
+        for n in observation.notices
+        if n.instance not in open_on and (n not in kept or _is_over(n, observation, policy))
+    )
+    uow.expire(command for command in observation.commands if _has_ended(command, observation, policy))
 
 
-def _has_ended(command: Command, seen: Observation, policy: Policy) -> bool:
-    """Its time is over, or what it asked for is done."""
-    if command.until is not None and command.until <= seen.at:
+def _has_ended(command: Command, observation: Observation, policy: Policy) -> bool:
+    """Whether the command has passed its end time or has been carried out."""
+    if command.until is not None and command.until <= observation.at:
         return True
-    if not isinstance(command, Adopt | Drain | Recycle) or isinstance(seen.instances, Missing):
+    if not isinstance(command, Adopt | Drain | Recycle) or isinstance(observation.instances, Missing):
         return False
-    instance = next((each for each in seen.instances if each.id == command.instance), None)
+    instance = next((each for each in observation.instances if each.id == command.instance), None)
     if instance is None:
-        return False  # EC2's list may be behind
+        return False  # EC2's list is eventually consistent and may not show the instance yet
     owned = policy.pool(instance.pool) is not None
     return instance.state is InstanceState.TERMINATED or (owned and not isinstance(command, Recycle))
 
 
-def _is_over(notice: Notice, seen: Observation, policy: Policy) -> bool:
-    """Its instance is gone, or by no pool's rules it means anything any more."""
-    if all(is_false_alarm(notice, rules, seen.at) for rules in (*policy.pools, Pool())):
+def _is_over(notice: Notice, observation: Observation, policy: Policy) -> bool:
+    """Whether the notice's instance is gone, or every pool's rules treat the notice as a false alarm."""
+    if all(is_false_alarm(notice, rules, observation.at) for rules in (*policy.pools, Pool())):
         return True
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
+    instances = () if isinstance(observation.instances, Missing) else observation.instances
     ended = (each.id for each in instances if each.state is InstanceState.TERMINATED)
     return notice.instance in ended
 
 
-def without_retired(seen: Observation, book: UnitOfWork) -> Observation:
-    """What is over is not seen any more, though its node may still say it."""
-    return replace(seen, notices=tuple(notice for notice in seen.notices if notice not in book.retired))
+def without_retired(observation: Observation, uow: UnitOfWork) -> Observation:
+    """The observation without retired notices, which a drained node may still carry."""
+    return replace(observation, notices=tuple(notice for notice in observation.notices if notice not in uow.retired))
 
 
 # ── the iteration ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -150,119 +156,121 @@ def without_retired(seen: Observation, book: UnitOfWork) -> Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
-    """What came of an iteration."""
+    """The outcome of an iteration."""
 
     policy: Policy
-    seen: Observation
+    observation: Observation
     decision: Decision
-    again: str = ""  # why another iteration could change something
-    at_once: bool = False  # … and there is no need to wait for it
+    requeue_reason: str = ""  # why another iteration could change something
+    at_once: bool = False  # that iteration starts without a pause
     actions: tuple[ExecutedAction, ...] = ()
     failures: int = 0
-    given: int = 0
+    launched: int = 0
     removed: int = 0
-    joins: tuple[float, ...] = ()  # seconds that each took
-    drains: tuple[float, ...] = ()
+    joins: tuple[float, ...] = ()  # seconds that each new node took to join
+    drains: tuple[float, ...] = ()  # seconds of each completed voluntary removal
     evictions: dict[str, int]
 
     @property
     def did(self) -> tuple[str, ...]:
-        """A sentence each."""
+        """One sentence for each executed action."""
         return tuple(str(action) for action in self.actions)
 
 
-def reconcile_once(parts: Runtime, lease: Lease, state: State, number: int) -> CycleResult:
-    """The run's look of this number: it makes names unique within the run."""
-    rules = resolve_policy(state, parts.policies, parts.time.now())
-    seen = observe(parts, state, rules.policy, f"{lease.fence}.{number}", within=rules.policy.burst.every)
-    rules = with_fleet(rules, state, seen, parts.time.now())
+def reconcile_once(runtime: Runtime, lease: Lease, state: State, number: int) -> CycleResult:
+    """Run one iteration. Its `number` within the run makes the ids of new operations unique."""
+    rules = resolve_policy(state, runtime.policies, runtime.time.now())
+    observation = observe(runtime, state, rules.policy, f"{lease.fence}.{number}", within=rules.policy.burst.every)
+    rules = with_fleet(rules, state, observation, runtime.time.now())
     policy = rules.policy
-    seen = replace(seen, hold=rules.hold)
-    book = UnitOfWork(parts.store, lease, state.journal, policy, seen)
+    observation = replace(observation, hold=rules.hold)
+    uow = UnitOfWork(runtime.store, lease, state.journal, policy, observation)
     if state.deployment:
-        book.own_monthly_usd = sum(state.deployment.own_usd.values())
-    hands = Executor(parts, lease, policy, seen, book)
+        uow.own_monthly_usd = sum(state.deployment.own_usd.values())
+    executor = Executor(runtime, lease, policy, observation, uow)
     try:
-        return _iterate(parts, rules, book, hands, lease)
+        return _iterate(runtime, rules, uow, executor, lease)
     except (LostLeaseError, UnavailableError):
-        raise  # nothing can be written any more
+        raise  # the table cannot be written
     except Exception:
-        book.flush()  # what was done is recorded, whatever went wrong then
+        uow.flush()  # record the actions that were executed before the error
         raise
 
 
-def _iterate(parts: Runtime, rules: ActivePolicy, book: UnitOfWork, hands: Executor, lease: Lease) -> CycleResult:
+def _iterate(runtime: Runtime, rules: ActivePolicy, uow: UnitOfWork, executor: Executor, lease: Lease) -> CycleResult:
     policy = rules.policy
-    _govern(book, rules)
-    late = _advance(hands, book, policy, hands.seen.operations)
-    expire_stale(book, hands.seen, policy)
-    hands.seen = without_retired(hands.seen, book)
-    asked = replace(hands.seen, operations=tuple(book.operations.values()))
-    question = DecisionInput(observation=asked, memory=book.memory, policy=policy)
-    decision = decide(asked, book.memory, policy)
-    book.add_decision(decision)
-    begun = _write(book, decision, asked)
+    _adopt_policy(uow, rules)
+    deferred = _advance(executor, uow, policy, executor.observation.operations)
+    expire_stale(uow, executor.observation, policy)
+    executor.observation = without_retired(executor.observation, uow)
+    observation = replace(executor.observation, operations=tuple(uow.operations.values()))
+    decision_input = DecisionInput(observation=observation, memory=uow.memory, policy=policy)
+    decision = decide(observation, uow.memory, policy)
+    uow.add_decision(decision)
+    planned = _record_plan(uow, decision, observation)
     record, content = make_record(
-        question,
+        decision_input,
         decision,
         fence=lease.fence,
         version=rules.version,
-        actions=hands.actions,
-        eventful=is_eventful(decision) or bool(hands.actions),
+        actions=executor.actions,
+        eventful=is_eventful(decision) or bool(executor.actions),
     )
-    book.audit(record)
-    for step in begun.at_once:
-        hands.execute(None, step)
-    fresh = [book.operations[identity] for identity in begun.operations if identity in book.operations]
-    late |= _advance(hands, book, policy, fresh)
-    for identity, steps in late.items():
-        hands.late(identity, steps)
-    explain_stays(parts, book, decision)
-    _finish(parts, book, hands, decision, question, record, content, rules.version)
+    uow.audit(record)
+    for step in planned.at_once:
+        executor.execute(None, step)
+    fresh = [uow.operations[identity] for identity in planned.operations if identity in uow.operations]
+    deferred |= _advance(executor, uow, policy, fresh)
+    for identity, steps in deferred.items():
+        executor.execute_late(identity, steps)
+    explain_stays(runtime, uow, decision)
+    _finish(runtime, uow, executor, decision, decision_input, record, content, rules.version)
     return CycleResult(
         policy=policy,
-        seen=asked,
+        observation=observation,
         decision=decision,
-        again="EC2 gave fewer than asked for" if hands.short else decision.look_again,
-        at_once=hands.short,
-        actions=tuple(hands.actions),
-        failures=hands.failures + book.failures,
-        given=hands.given,
-        removed=book.removed,
-        joins=tuple(book.joins),
-        drains=tuple(book.drains),
-        evictions=dict(hands.evictions),
+        requeue_reason="EC2 gave fewer than asked for" if executor.short else decision.look_again,
+        at_once=executor.short,
+        actions=tuple(executor.actions),
+        failures=executor.failures + uow.failures,
+        launched=executor.launched,
+        removed=uow.removed,
+        joins=tuple(uow.joins),
+        drains=tuple(uow.drains),
+        evictions=dict(executor.evictions),
     )
 
 
 # ── before the decision ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _govern(book: UnitOfWork, rules: ActivePolicy) -> None:
+def _adopt_policy(uow: UnitOfWork, rules: ActivePolicy) -> None:
     if rules.adopted:
-        book.adopt(rules.adopted)
+        uow.adopt(rules.adopted)
     if rules.refused:
-        book.refuse(rules.refused)
-    for news in rules.news:
-        book.news(news.kind, "", news.text, (news.subject,))
+        uow.refuse(rules.refused)
+    for alert in rules.news:
+        uow.news(alert.kind, "", alert.text, (alert.subject,))
 
 
 def _advance(
-    hands: Executor, book: UnitOfWork, policy: Policy, operations: Iterable[Operation]
+    executor: Executor, uow: UnitOfWork, policy: Policy, operations: Iterable[Operation]
 ) -> dict[str, tuple[Step, ...]]:
-    """Each operation a step further. Gives what has to wait until all cordons are set."""
+    """Advance each operation and execute its early steps. Returns the steps of each that wait for all cordons."""
     advancing = tuple(operations)
     if not advancing:
         return {}
-    seen = replace(hands.seen, operations=tuple(book.operations.values()))
-    fleet = derive_workers(seen, policy)
-    late = {}
+    observation = replace(executor.observation, operations=tuple(uow.operations.values()))
+    fleet = derive_workers(observation, policy)
+    deferred = {}
     for operation in advancing:
         pool = policy.pool(operation.pool)
         if pool and pool.dry_run:
-            continue  # it waits until the pool is no longer dry
-        late[operation.id] = hands.early(operation, advance(operation, seen, policy, fleet, book.memory))
-    return late
+            continue  # the operation waits until dry_run is off
+        deferred[operation.id] = executor.execute_early(
+            operation, advance(operation, observation, policy, fleet, uow.memory)
+        )
+    return deferred
 
 
 # ── the plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -270,92 +278,92 @@ def _advance(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Advanced:
-    operations: tuple[str, ...]  # opened or changed by the plan, to be begun now
-    at_once: tuple[Uncordon | Assign, ...]  # no operation is needed for them
+    operations: tuple[str, ...]  # created or changed by the plan; they start in this iteration
+    at_once: tuple[Uncordon | Assign, ...]  # steps that need no operation
 
 
-def _write(book: UnitOfWork, decision: Decision, seen: Observation) -> _Advanced:
-    """Write the plan down. A dry pool's is only told."""
+def _record_plan(uow: UnitOfWork, decision: Decision, observation: Observation) -> _Advanced:
+    """Add the plan to the unit of work. Of a dry-run pool's plan only the alerts are added."""
     operations: list[str] = []
     at_once: list[Uncordon | Assign] = []
     for pool in (*decision.pools, None):
         if pool:
-            alert_scaling(book, pool, seen)
+            alert_scaling(uow, pool, observation)
         plan, dry_run = (pool.plan, pool.dry_run) if pool else (decision.plan, False)
         for step in plan:
             match step:
                 case SendAlert():
-                    book.tell(step, dry=dry_run)
+                    uow.send_alert(step, dry=dry_run)
                 case _ if dry_run:
                     continue
                 case Create(operation) | Save(operation):
-                    book.put(operation)
+                    uow.put(operation)
                     operations.append(operation.id)
                 case CancelRemoval():
-                    removal = book.operations.get(step.operation)
+                    removal = uow.operations.get(step.operation)
                     if isinstance(removal, Removal):
-                        book.put(cancel_removal(removal, step.reason))
+                        uow.put(cancel_removal(removal, step.reason))
                         operations.append(removal.id)
                 case Uncordon() | Assign():
                     at_once.append(step)
                 case _:
                     raise AssertionError(f"a plan does not hold {type(step).__name__}")
-    for tell in decision.tells:
-        book.tell(tell)
+    for alert in decision.tells:
+        uow.send_alert(alert)
     return _Advanced(operations=tuple(dict.fromkeys(operations)), at_once=tuple(at_once))
 
 
-# ── after it ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── after the decision ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _finish(
-    parts: Runtime,
-    book: UnitOfWork,
-    hands: Executor,
+    runtime: Runtime,
+    uow: UnitOfWork,
+    executor: Executor,
     decision: Decision,
-    question: DecisionInput,
+    decision_input: DecisionInput,
     record: DecisionRecord,
     content: bytes | None,
     version: int,
 ) -> None:
-    """Usage, the archive, and what was done, in one last transaction."""
-    if hands.actions and content is None:
+    """Archive the decision input, then commit usage, iteration durations and executed actions in one transaction."""
+    if executor.actions and content is None:
         record, content = make_record(
-            question, decision, fence=record.fence, version=version, actions=hands.actions, eventful=True
+            decision_input, decision, fence=record.fence, version=version, actions=executor.actions, eventful=True
         )
     archived = record.archived
     if content is not None:
-        archived = _archive(parts, record.archived, content)
-    final = replace(record, did=tuple(hands.did), actions=tuple(hands.actions), archived=archived)
-    if final != record or hands.actions:
-        book.audit(final)
+        archived = _archive(runtime, record.archived, content)
+    final = replace(record, did=tuple(executor.did), actions=tuple(executor.actions), archived=archived)
+    if final != record or executor.actions:
+        uow.audit(final)
     usage = count_usage(
-        book.journal.usage,
-        question.observation,
+        uow.journal.usage,
+        decision_input.observation,
         decision,
-        book.events,
-        question.policy,
-        own_monthly_usd=book.own_monthly_usd,
+        uow.events,
+        decision_input.policy,
+        own_monthly_usd=uow.own_monthly_usd,
     )
-    took = parts.time.now() - question.observation.at
-    durations = remember_duration(book.journal.iterations, took, question.policy.burst)
-    book.journal = replace(book.journal, usage=usage.running, iterations=durations)
-    book.finish(Changes(usage=usage.over, seed=_seed(decision, book.memory)))
-    book.flush()
+    took = runtime.time.now() - decision_input.observation.at
+    durations = remember_duration(uow.journal.iterations, took, decision_input.policy.burst)
+    uow.journal = replace(uow.journal, usage=usage.running, iterations=durations)
+    uow.finish(Changes(usage=usage.over, seed=_seed(decision, uow.memory)))
+    uow.flush()
 
 
-def _archive(parts: Runtime, key: str, content: bytes) -> str:
-    """Where it is kept. Scaling does not fail for want of an archive."""
+def _archive(runtime: Runtime, key: str, content: bytes) -> str:
+    """Store the decision input and return its key; an empty key if the archive fails, which must not stop scaling."""
     try:
-        parts.archive.keep(key, content)
+        runtime.archive.keep(key, content)
     except NodeFleetError as error:
-        parts.telemetry.warn(f"The iteration could not be archived, so this decision cannot be replayed: {error}")
+        runtime.telemetry.warn(f"The iteration could not be archived, so this decision cannot be replayed: {error}")
         return ""
     return key
 
 
 def _seed(decision: Decision, memory: Memory) -> dict[str, object]:
-    """The attributes that the system's first description names."""
+    """The attributes of the state item that the original system description requires."""
     times = [
         (at, action)
         for pool in memory.pools.values()

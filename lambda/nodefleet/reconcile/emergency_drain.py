@@ -25,14 +25,14 @@ from nodefleet.phases import in_force, is_false_alarm, is_imminent, taken_at
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Eviction, EvictionOutcome, Runtime
-from nodefleet.reconcile.executor import OutOfTimeError, note, try_each
+from nodefleet.reconcile.executor import OutOfTimeError, record_node_event, try_each
 from nodefleet.reconcile.policy_source import resolve_policy
 from nodefleet.reconcile.run import RunResult, run
 
 _NOT_ASKED = Missing("not asked: EC2 takes these anyway")
 _UNKNOWN = -1
 _ON_ITS_WAY = (Eviction.EVICTED, Eviction.GONE)
-_AWAY = 3  # records that fail: then it is the table, and the rest is tried later
+_MAX_FAILED_RECORDS = 3  # records that fail: then it is the table, and the rest is tried later
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -57,50 +57,52 @@ class DrainReport:
         return self.asked and self.left == 0
 
 
-def drain_interrupted(parts: Runtime, notices: Sequence[Notice], *, owner: str) -> RunResult:
+def drain_interrupted(runtime: Runtime, notices: Sequence[Notice], *, owner: str) -> RunResult:
     """All that can be done about these notices. Raises at the end if they could not be recorded or the run failed, so
     that they come again."""
-    began = parts.time.now()
-    known = _read_known(parts)
+    began = runtime.time.now()
+    stored = _read_stored(runtime)
     unrecorded: tuple[Notice, ...] = tuple(notices)
     woken = False
     while True:
-        urgent = _urgent(notices, known, parts.time.now())
-        if known.notices is None and len(urgent) < len(notices):  # a warning waits for no table, which may hang
-            known = _read_known(parts)
-            urgent = _urgent(notices, known, parts.time.now())
-        policy = known.policy
+        urgent = _urgent(notices, stored, runtime.time.now())
+        if stored.notices is None and len(urgent) < len(notices):  # a warning waits for no table, which may hang
+            stored = _read_stored(runtime)
+            urgent = _urgent(notices, stored, runtime.time.now())
+        policy = stored.policy
         error: Exception | None = None
-        leaving: list[_InterruptedNode] | None
+        interrupted: list[_InterruptedNode] | None
         if unrecorded or not woken:  # a table that hangs must not keep the nodes from being cordoned
-            (unrecorded, error), leaving = _both(
-                parts, partial(_record, parts, unrecorded), partial(_cordon, parts, urgent, known, began)
+            (unrecorded, error), interrupted = _run_both(
+                runtime, partial(_record, runtime, unrecorded), partial(_cordon, runtime, urgent, stored, began)
             )
             woken = error is None
         else:
-            leaving = _cordon(parts, urgent, known, began)
-        ran: RunResult | None = None
+            interrupted = _cordon(runtime, urgent, stored, began)
+        run_result: RunResult | None = None
         if error and unrecorded == tuple(notices):  # the table is away: a run could not begin
-            drained = _drain(parts, leaving, policy)
+            report = _drain(runtime, interrupted, policy)
         else:
-            (ran, failure), drained = _both(parts, partial(_run, parts, owner), partial(_drain, parts, leaving, policy))
+            (run_result, failure), report = _run_both(
+                runtime, partial(_run, runtime, owner), partial(_drain, runtime, interrupted, policy)
+            )
             error = failure or error
         if error:
-            parts.telemetry.warn(f"Draining goes on in spite of: {error}")
-        if ran and not error and _is_enough(ran, drained):
-            return ran
+            runtime.telemetry.warn(f"Draining goes on in spite of: {error}")
+        if run_result and not error and _is_enough(run_result, report):
+            return run_result
         pause = policy.burst.every
-        if (error and drained.done) or parts.time.remaining() < pause + policy.burst.reserve:
+        if (error and report.done) or runtime.time.remaining() < pause + policy.burst.reserve:
             break
-        parts.time.sleep(pause)
+        runtime.time.sleep(pause)
     if error:
         raise error
-    return ran or RunResult()
+    return run_result or RunResult()
 
 
-def _both(parts: Runtime, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
+def _run_both(runtime: Runtime, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
     """One beside the other; a fault of our own in either is raised when both are over."""
-    results = parts.together(first, second)
+    results = runtime.together(first, second)
     for result in results:
         if isinstance(result, Exception):
             raise result
@@ -108,51 +110,53 @@ def _both(parts: Runtime, first: Callable[[], A], second: Callable[[], B]) -> tu
     return one, other
 
 
-def _run(parts: Runtime, owner: str) -> tuple[RunResult | None, Exception | None]:
+def _run(runtime: Runtime, owner: str) -> tuple[RunResult | None, Exception | None]:
     """The run, or why it failed: draining goes on whatever it raises, even a fault of our own."""
     try:
-        return run(parts, owner=owner), None
+        return run(runtime, owner=owner), None
     except Exception as error:  # noqa: BLE001  # raised at the end
         return None, error
 
 
-def _is_enough(ran: RunResult, drained: DrainReport) -> bool:
+def _is_enough(run_result: RunResult, report: DrainReport) -> bool:
     """Whoever holds the lease was woken and goes on with what was begun here: it is enough that every pod is going, or
     that the nodes show that it has taken them over. A run that had the lease and could see drains itself; one that
     misses EC2 or Kubernetes does nothing."""
-    if ran.held:
-        return drained.asked and (drained.refused == 0 or drained.taken_over)
-    return drained.done or (ran.decision is not None and ran.decision.level is not Level.PARTIAL)
+    if run_result.held:
+        return report.asked and (report.refused == 0 or report.taken_over)
+    return report.done or (run_result.decision is not None and run_result.decision.level is not Level.PARTIAL)
 
 
-def _record(parts: Runtime, notices: Sequence[Notice]) -> tuple[tuple[Notice, ...], NodeFleetError | None]:
+def _record(runtime: Runtime, notices: Sequence[Notice]) -> tuple[tuple[Notice, ...], NodeFleetError | None]:
     """Record, then wake: whoever looks after the wake sees what was recorded. Gives what could not be recorded."""
     errors: list[NodeFleetError] = []
 
     def record(notice: Notice) -> None:
-        if len(errors) >= _AWAY:
+        if len(errors) >= _MAX_FAILED_RECORDS:
             raise errors[0]
         try:
-            parts.store.record(notice)
+            runtime.store.record(notice)
         except NodeFleetError as error:
             errors.append(error)
             raise
 
-    results = try_each(parts, notices, record)
+    results = try_each(runtime, notices, record)
     failed = {notice: error for notice, error in results if isinstance(error, NodeFleetError)}
     error = next(iter(failed.values()), None)
     if len(failed) < len(notices) or not notices:
         try:
-            parts.store.wake()
+            runtime.store.wake()
         except NodeFleetError as problem:
             error = error or problem
     if error:
-        parts.telemetry.warn(f"{len(failed)} of {len(notices)} notices could not be recorded, draining anyway: {error}")
+        runtime.telemetry.warn(
+            f"{len(failed)} of {len(notices)} notices could not be recorded, draining anyway: {error}"
+        )
     return tuple(failed), error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
+class _StoredState:
     """What the table says. While it does not answer, the default policy says how to drain."""
 
     policy: Policy = field(default_factory=Policy)
@@ -160,20 +164,20 @@ class _Known:
     begun: Mapping[str, datetime] = field(default_factory=dict)  # open removals: by instance, when each began
 
 
-def _read_known(parts: Runtime) -> _Known:
+def _read_stored(runtime: Runtime) -> _StoredState:
     try:
-        state = parts.store.state()
-        policy = resolve_policy(state, parts.policies, parts.time.now()).policy
+        state = runtime.store.state()
+        policy = resolve_policy(state, runtime.policies, runtime.time.now()).policy
     except NodeFleetError:
-        return _Known()
+        return _StoredState()
     begun = {each.instance: each.started for each in state.operations if isinstance(each, Removal)}
-    return _Known(policy=policy, notices=state.notices, begun=begun)
+    return _StoredState(policy=policy, notices=state.notices, begun=begun)
 
 
-def _urgent(notices: Sequence[Notice], known: _Known, now: datetime) -> list[Notice]:
+def _urgent(notices: Sequence[Notice], stored: _StoredState, now: datetime) -> list[Notice]:
     """Notices whose nodes are drained without waiting for the lease. One that comes late, or again, may be withdrawn
     already: while the table does not say so, a scheduled change waits for as long as a drain leaves time."""
-    recorded, pools = known.notices, known.policy.pools
+    recorded, pools = stored.notices, stored.policy.pools
     holds = in_force((*(recorded or ()), *notices))
     drained_in = max((pool.removal.drain_timeout for pool in pools), default=Pool().removal.drain_timeout)
 
@@ -199,72 +203,80 @@ class _InterruptedNode:
     cordoned: bool = False  # just now, by us
 
 
-def _cordon(parts: Runtime, notices: Sequence[Notice], known: _Known, began: datetime) -> list[_InterruptedNode] | None:
+def _cordon(
+    runtime: Runtime, notices: Sequence[Notice], stored: _StoredState, began: datetime
+) -> list[_InterruptedNode] | None:
     """Cordon all nodes of these notices, whatever goes wrong with some. None if not even the nodes are known."""
     if not notices:
         return []
-    now = parts.time.now()
+    now = runtime.time.now()
     try:
-        nodes = parts.cluster.nodes()
+        nodes = runtime.cluster.nodes()
     except NodeFleetError as error:
-        parts.telemetry.warn(f"The interrupted nodes could not be cordoned yet: {error}")
+        runtime.telemetry.warn(f"The interrupted nodes could not be cordoned yet: {error}")
         return None
-    removals = _removals(nodes, notices, known, now, began)
-    leaving = [_InterruptedNode(node=node, removal=removal) for node, removal in removals]
-    steps = [(each, _steps(each, (), known.policy, now)) for each in leaving]
+    removals = _removals(nodes, notices, stored, now, began)
+    interrupted = [_InterruptedNode(node=node, removal=removal) for node, removal in removals]
+    steps = [(each, _steps(each, (), stored.policy, now)) for each in interrupted]
     wanted = [(each, step) for each, of_each in steps for step in of_each if isinstance(step, Cordon)]
     done = set()
-    for (each, _), problem in try_each(parts, wanted, lambda it: parts.cluster.cordon(it[1], it[0].removal.instance)):
+    for (each, _), problem in try_each(
+        runtime, wanted, lambda it: runtime.cluster.cordon(it[1], it[0].removal.instance)
+    ):
         if isinstance(problem, NodeFleetError):
-            _report(parts, each.node.name, "cordoned", problem)
+            _report(runtime, each.node.name, "cordoned", problem)
         else:
             done.add(each.removal.instance)
-    return [_mark_cordoned(each) if each.removal.instance in done else each for each in leaving]
+    return [_mark_cordoned(each) if each.removal.instance in done else each for each in interrupted]
 
 
-def _mark_cordoned(leaving: _InterruptedNode) -> _InterruptedNode:
-    node = replace(leaving.node, cordoned=True, removal=leaving.removal.id)
-    return replace(leaving, node=node, cordoned=True)
+def _mark_cordoned(interrupted: _InterruptedNode) -> _InterruptedNode:
+    node = replace(interrupted.node, cordoned=True, removal=interrupted.removal.id)
+    return replace(interrupted, node=node, cordoned=True)
 
 
-def _drain(parts: Runtime, leaving: Sequence[_InterruptedNode] | None, policy: Policy) -> DrainReport:
+def _drain(runtime: Runtime, interrupted: Sequence[_InterruptedNode] | None, policy: Policy) -> DrainReport:
     """Ask every pod of these nodes to go that may go, once. Budgets have their say when the API server is asked."""
-    if leaving is None:
+    if interrupted is None:
         return DrainReport(to_ask=_UNKNOWN)
-    read = try_each(parts, leaving, lambda each: parts.cluster.pods_on(each.node.name, brief=True))
+    read = try_each(runtime, interrupted, lambda each: runtime.cluster.pods_on(each.node.name, brief=True))
     evict: list[PodRef] = []
     force: list[PodRef] = []
     unread = staying = left = 0
     for each, pods in read:
         if isinstance(pods, NodeFleetError):
             unread += 1
-            _report(parts, each.node.name, "drained", pods)
+            _report(runtime, each.node.name, "drained", pods)
             continue
         movable = [pod for pod in pods if pod.movable]
         left += len(movable)
         staying += sum(pod.deleted_at is None for pod in movable)
-        for step in _steps(each, pods, policy, parts.time.now()):
+        for step in _steps(each, pods, policy, runtime.time.now()):
             if isinstance(step, Evict):
                 evict += step.pods
             if isinstance(step, ForceDelete):
                 force += step.pods
-    evictions = _ask(parts, evict, policy, parts.cluster.evict, "evicted")
-    failed = _count_failed([*evictions, *_ask(parts, force, policy, parts.cluster.delete_pod, "deleted by force")])
+    evictions = _call_for_pods(runtime, evict, policy, runtime.cluster.evict, "evicted")
+    failed = _count_failed(
+        [*evictions, *_call_for_pods(runtime, force, policy, runtime.cluster.delete_pod, "deleted by force")]
+    )
     refused = sum(isinstance(each, EvictionOutcome) and each.result not in _ON_ITS_WAY for each in evictions)
-    for each in leaving:
+    for each in interrupted:
         if each.cordoned:
-            note(parts, each.node.name, "NodeFleetLeaving", f"leaves: {each.removal.reason}", warning=True)
+            record_node_event(
+                runtime, each.node.name, "NodeFleetLeaving", f"leaves: {each.removal.reason}", warning=True
+            )
     to_ask = max(0, staying - len(evict) - len(force)) + failed
     return DrainReport(
         to_ask=_UNKNOWN if unread else to_ask,
         refused=refused,
         left=left,
-        taken_over=all(each.node.removal and not notice_in(each.node.removal) for each in leaving),
+        taken_over=all(each.node.removal and not notice_in(each.node.removal) for each in interrupted),
     )
 
 
 def _removals(
-    nodes: Sequence[Node], notices: Sequence[Notice], known: _Known, now: datetime, began: datetime
+    nodes: Sequence[Node], notices: Sequence[Notice], stored: _StoredState, now: datetime, began: datetime
 ) -> list[tuple[Node, Removal]]:
     by_instance = {node.instance: node for node in nodes if node.instance}
     found: dict[str, tuple[Node, Removal]] = {}
@@ -272,11 +284,11 @@ def _removals(
         node = by_instance.get(notice.instance)
         if node is None or node.pool is None or node.control_plane:
             continue
-        rules = known.policy.pool(node.pool) or Pool(name=node.pool)
+        rules = stored.policy.pool(node.pool) or Pool(name=node.pool)
         # A change that is days away, like a recommendation, is for the run to decide about.
         imminent = is_imminent(notice, rules, now) and not is_false_alarm(notice, rules, now)
         if imminent and not rules.dry_run:
-            started = known.begun.get(notice.instance, began)
+            started = stored.begun.get(notice.instance, began)
             found.setdefault(node.name, (node, _removal(node, notice, rules, started)))
     return list(found.values())
 
@@ -302,24 +314,24 @@ def _removal(node: Node, notice: Notice, rules: Pool, started: datetime) -> Remo
 # ── the pods ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _steps(leaving: _InterruptedNode, pods: tuple[Pod, ...], policy: Policy, now: datetime) -> tuple[Step, ...]:
-    seen = Observation(
+def _steps(interrupted: _InterruptedNode, pods: tuple[Pod, ...], policy: Policy, now: datetime) -> tuple[Step, ...]:
+    observation = Observation(
         at=now,
         instances=_NOT_ASKED,
-        kubernetes=ClusterView(nodes=(leaving.node,), pods=pods),
-        operations=(leaving.removal,),
+        kubernetes=ClusterView(nodes=(interrupted.node,), pods=pods),
+        operations=(interrupted.removal,),
     )
-    return advance(leaving.removal, seen, policy).steps
+    return advance(interrupted.removal, observation, policy).steps
 
 
-def _ask(
-    parts: Runtime, pods: Sequence[PodRef], policy: Policy, call: Callable[[PodRef], R], what: str
+def _call_for_pods(
+    runtime: Runtime, pods: Sequence[PodRef], policy: Policy, call: Callable[[PodRef], R], what: str
 ) -> list[R | NodeFleetError]:
     """What came of each. Errors are reported when all were asked."""
-    results = try_each(parts, pods, lambda pod: _in_time(parts, policy, call, pod))
+    results = try_each(runtime, pods, lambda pod: _in_time(runtime, policy, call, pod))
     for pod, result in results:
         if isinstance(result, NodeFleetError):
-            _report(parts, f"{pod.namespace}/{pod.name}", what, result)
+            _report(runtime, f"{pod.namespace}/{pod.name}", what, result)
     return [result for _, result in results]
 
 
@@ -327,14 +339,14 @@ def _count_failed(results: Sequence[object]) -> int:
     return sum(isinstance(each, NodeFleetError) and not isinstance(each, ChangedError) for each in results)
 
 
-def _in_time(parts: Runtime, policy: Policy, call: Callable[[PodRef], R], pod: PodRef) -> R:
-    if parts.time.remaining() < policy.burst.reserve:
+def _in_time(runtime: Runtime, policy: Policy, call: Callable[[PodRef], R], pod: PodRef) -> R:
+    if runtime.time.remaining() < policy.burst.reserve:
         raise OutOfTimeError("there is no time left for it")
     return call(pod)
 
 
-def _report(parts: Runtime, subject: str, what: str, error: NodeFleetError) -> None:
+def _report(runtime: Runtime, subject: str, what: str, error: NodeFleetError) -> None:
     if isinstance(error, ChangedError | OutOfTimeError):
-        parts.telemetry.line(f"{subject} is not {what}: {error}")
+        runtime.telemetry.line(f"{subject} is not {what}: {error}")
     else:
-        parts.telemetry.warn(f"{subject} could not be {what} yet: {error}")
+        runtime.telemetry.warn(f"{subject} could not be {what} yet: {error}")

@@ -62,54 +62,54 @@ from nodefleet.reconcile.unit_of_work import UnitOfWork
 T = TypeVar("T")
 
 
-def apply_step(seen: Observation, step: Step) -> Observation:
+def apply_step(observation: Observation, step: Step) -> Observation:
     match step:
         case Cordon():
-            return _nodes(seen, step.node, lambda node: replace(node, cordoned=True, removal=step.removal))
+            return _change_node(observation, step.node, lambda node: replace(node, cordoned=True, removal=step.removal))
         case Uncordon(name, removal):
-            return _nodes(seen, name, lambda node: _mark_schedulable(node, removal))
+            return _change_node(observation, name, lambda node: _mark_schedulable(node, removal))
         case DeleteNode(name):
-            return _nodes(seen, name, lambda _: None)
+            return _change_node(observation, name, lambda _: None)
         case Evict() | ForceDelete():
-            return _pods(seen, frozenset(step.pods))
+            return _mark_pods_deleted(observation, frozenset(step.pods))
         case Terminate(identity, _):
-            return _instances(seen, identity, lambda it: replace(it, state=InstanceState.SHUTTING_DOWN))
+            return _change_instance(observation, identity, lambda it: replace(it, state=InstanceState.SHUTTING_DOWN))
         case Assign():
-            labelled = _nodes(seen, step.node, lambda node: replace(node, pool=step.pool))
-            return _instances(labelled, step.instance, lambda it: replace(it, pool=step.pool))
+            labelled = _change_node(observation, step.node, lambda node: replace(node, pool=step.pool))
+            return _change_instance(labelled, step.instance, lambda it: replace(it, pool=step.pool))
         case MarkFailed(identity):
-            return _instances(seen, identity, lambda it: replace(it, failed=True))
+            return _change_instance(observation, identity, lambda it: replace(it, failed=True))
         case _:
-            return seen
+            return observation
 
 
 def _mark_schedulable(node: Node, removal: str) -> Node:
     return replace(node, cordoned=False, removal="") if node.removal == removal else node
 
 
-def _nodes(seen: Observation, name: str, change: Callable[[Node], Node | None]) -> Observation:
-    if isinstance(seen.kubernetes, Missing):
-        return seen
-    nodes = _replace_items(seen.kubernetes.nodes, lambda node: node.name == name, change)
-    return replace(seen, kubernetes=replace(seen.kubernetes, nodes=nodes))
+def _change_node(observation: Observation, name: str, change: Callable[[Node], Node | None]) -> Observation:
+    if isinstance(observation.kubernetes, Missing):
+        return observation
+    nodes = _replace_items(observation.kubernetes.nodes, lambda node: node.name == name, change)
+    return replace(observation, kubernetes=replace(observation.kubernetes, nodes=nodes))
 
 
-def _pods(seen: Observation, going: frozenset[PodRef]) -> Observation:
-    if isinstance(seen.kubernetes, Missing) or seen.kubernetes.pods is None:
-        return seen
-    uids = {ref.uid for ref in going}
+def _mark_pods_deleted(observation: Observation, evicted: frozenset[PodRef]) -> Observation:
+    if isinstance(observation.kubernetes, Missing) or observation.kubernetes.pods is None:
+        return observation
+    uids = {ref.uid for ref in evicted}
     pods = _replace_items(
-        seen.kubernetes.pods,
+        observation.kubernetes.pods,
         lambda pod: pod.uid in uids and pod.deleted_at is None,
-        lambda pod: replace(pod, deleted_at=seen.at),
+        lambda pod: replace(pod, deleted_at=observation.at),
     )
-    return replace(seen, kubernetes=replace(seen.kubernetes, pods=pods))
+    return replace(observation, kubernetes=replace(observation.kubernetes, pods=pods))
 
 
-def _instances(seen: Observation, identity: str, change: Callable[[Instance], Instance]) -> Observation:
-    if isinstance(seen.instances, Missing):
-        return seen
-    return replace(seen, instances=_replace_items(seen.instances, lambda it: it.id == identity, change))
+def _change_instance(observation: Observation, identity: str, change: Callable[[Instance], Instance]) -> Observation:
+    if isinstance(observation.instances, Missing):
+        return observation
+    return replace(observation, instances=_replace_items(observation.instances, lambda it: it.id == identity, change))
 
 
 def _replace_items(items: tuple[T, ...], which: Callable[[T], bool], change: Callable[[T], T | None]) -> tuple[T, ...]:
@@ -128,9 +128,9 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 
-def try_each(parts: Runtime, subjects: Sequence[K], call: Callable[[K], R]) -> list[tuple[K, R | NodeFleetError]]:
+def try_each(runtime: Runtime, subjects: Sequence[K], call: Callable[[K], R]) -> list[tuple[K, R | NodeFleetError]]:
     """Each subject with what came of it. Only a lost lease, and faults of our own, are raised, after all had a turn."""
-    results = parts.together(*[partial(call, subject) for subject in subjects])
+    results = runtime.together(*[partial(call, subject) for subject in subjects])
     for result in results:
         if isinstance(result, LostLeaseError) or (
             isinstance(result, Exception) and not isinstance(result, NodeFleetError)
@@ -157,106 +157,108 @@ class OutOfTimeError(NodeFleetError):
 class Executor:
     """Carries out steps under a lease. `seen` follows what was done."""
 
-    def __init__(self, parts: Runtime, lease: Lease, policy: Policy, seen: Observation, book: UnitOfWork) -> None:
-        self._parts = parts
+    def __init__(
+        self, runtime: Runtime, lease: Lease, policy: Policy, observation: Observation, uow: UnitOfWork
+    ) -> None:
+        self._runtime = runtime
         self._lease = lease
         self._policy = policy
-        self._book = book
-        self.seen = seen
+        self._uow = uow
+        self.observation = observation
         self.actions: list[ExecutedAction] = []
         self.failures = 0
-        self.given = 0  # instances that EC2 gave
+        self.launched = 0  # instances that EC2 gave
         self.short = False  # … and it gave fewer than asked for
         self.unfinished = False  # there was no time for everything
         self.evictions: Counter[str] = Counter()
 
-    def early(self, operation: Operation, progress: Progress) -> tuple[Step, ...]:
+    def execute_early(self, operation: Operation, progress: Progress) -> tuple[Step, ...]:
         """Take the steps up to the first that must wait until every node that has to be cordoned is. Gives the rest."""
-        lessons = progress.lessons
+        feedback = progress.lessons
         for index, step in enumerate(progress.steps):
             match step:
                 case Save(newer):
-                    self._book.put(newer)
-                    self._book.learn(lessons)
-                    lessons = ()
+                    self._uow.put(newer)
+                    self._uow.add_feedback(feedback)
+                    feedback = ()
                 case Close():
-                    self._book.close(step)
-                    self._book.learn(lessons)
-                    lessons = ()
+                    self._uow.close(step)
+                    self._uow.add_feedback(feedback)
+                    feedback = ()
                 case SendAlert():
-                    self._book.tell(step)
+                    self._uow.send_alert(step)
                 case Evict() | ForceDelete() | Terminate():
-                    self._book.learn(lessons)
+                    self._uow.add_feedback(feedback)
                     return progress.steps[index:]
                 case _:
-                    current = self._book.operations.get(operation.id, operation)
+                    current = self._uow.operations.get(operation.id, operation)
                     if not self.execute(current, step):
                         return ()
-        self._book.learn(lessons)
+        self._uow.add_feedback(feedback)
         return ()
 
-    def late(self, identity: str, steps: tuple[Step, ...]) -> None:
+    def execute_late(self, identity: str, steps: tuple[Step, ...]) -> None:
         """Take the rest of an operation's steps, if it is still open."""
         for step in steps:
-            operation = self._book.operations.get(identity)
+            operation = self._uow.operations.get(identity)
             if operation is None or not self.execute(operation, step):
                 return
 
     def execute(self, operation: Operation | None, step: Step) -> bool:
         """Whether it was done. What it rests on is written first."""
         try:
-            self._may_begin()
+            self._check_time_left()
         except OutOfTimeError as error:
             self.unfinished = True
-            self._parts.telemetry.line(str(error), step=type(step).__name__)
+            self._runtime.telemetry.line(str(error), step=type(step).__name__)
             return False
-        self._book.flush()
+        self._uow.flush()
         try:
-            failed = self._do(operation, step)
+            failed = self._dispatch(operation, step)
         except ChangedError as error:
-            self._left_alone(step, error)
-            self._not_asked(operation)
+            self._log_skipped(step, error)
+            self._undo_termination_request(operation)
             return False
         except (UnavailableError, DeniedError, MisconfiguredError) as error:
             self._note_failure(operation, step, [error])
             return False
-        self.seen = apply_step(self.seen, _without(step, failed))
+        self.observation = apply_step(self.observation, _without_pods(step, failed))
         for changed in failed.values():
             if isinstance(changed, ChangedError):
-                self._left_alone(step, changed)
+                self._log_skipped(step, changed)
         errors = [each for each in failed.values() if not isinstance(each, ChangedError | OutOfTimeError)]
         if errors:
             self._note_failure(operation, step, errors)
         return not failed
 
-    def _left_alone(self, step: Step, error: ChangedError) -> None:
-        self._parts.telemetry.line(f"Not done, the next iteration decides again: {error}", step=type(step).__name__)
+    def _log_skipped(self, step: Step, error: ChangedError) -> None:
+        self._runtime.telemetry.line(f"Not done, the next iteration decides again: {error}", step=type(step).__name__)
 
-    def _not_asked(self, operation: Operation | None) -> None:
+    def _undo_termination_request(self, operation: Operation | None) -> None:
         """EC2 was to be asked to terminate it for the first time, and was not: it may still be uncordoned at once."""
-        if isinstance(operation, Removal) and operation.terminating and operation.asked_at == self.seen.at:
-            self._book.put(replace(operation, terminating=False, asked_at=None))
+        if isinstance(operation, Removal) and operation.terminating and operation.asked_at == self.observation.at:
+            self._uow.put(replace(operation, terminating=False, asked_at=None))
 
     def _note_failure(self, operation: Operation | None, step: Step, errors: Sequence[NodeFleetError]) -> None:
         """One failed step, whatever the number of its pods that failed."""
         self.failures += 1
         for error in errors[:_NAMED]:
-            self._parts.telemetry.warn(f"Failed: {error}", step=type(step).__name__)
+            self._runtime.telemetry.warn(f"Failed: {error}", step=type(step).__name__)
         if len(errors) > _NAMED:
-            self._parts.telemetry.warn(f"{len(errors) - _NAMED} more failed", step=type(step).__name__)
+            self._runtime.telemetry.warn(f"{len(errors) - _NAMED} more failed", step=type(step).__name__)
         for error in errors:
             if isinstance(error, DeniedError):
                 pool = operation.pool if operation else ""
-                self._book.news(AlertKind.PERMISSION, pool, str(error), (type(step).__name__,))
+                self._uow.news(AlertKind.PERMISSION, pool, str(error), (type(step).__name__,))
 
-    def _may_begin(self) -> None:
+    def _check_time_left(self) -> None:
         reserve = self._policy.burst.reserve
-        if self._parts.time.now() >= self._lease.expires:
+        if self._runtime.time.now() >= self._lease.expires:
             raise LostLeaseError("the lease has expired: another run may act by now")
-        if self._parts.time.remaining() < reserve:
+        if self._runtime.time.remaining() < reserve:
             raise OutOfTimeError(f"Less than {reserve.total_seconds():.0f} s left: the next run goes on")
 
-    def _do(self, operation: Operation | None, step: Step) -> dict[PodRef, NodeFleetError]:
+    def _dispatch(self, operation: Operation | None, step: Step) -> dict[PodRef, NodeFleetError]:
         """Do it. Gives the pods that it could not be done to, with the reason of each."""
         match step:
             case SendLaunch(launch):
@@ -264,9 +266,9 @@ class Executor:
             case Cordon():
                 self._cordon(operation, step)
             case Uncordon(node, removal):
-                self._parts.cluster.uncordon(node, removal)
-                self._note(node, "NodeFleetUncordoned", "takes pods again")
-                self._did(ActionKind.UNCORDON, node=node)
+                self._runtime.cluster.uncordon(node, removal)
+                self._record_node_event(node, "NodeFleetUncordoned", "takes pods again")
+                self._add_action(ActionKind.UNCORDON, node=node)
             case Evict():
                 return self._evict(operation, step)
             case ForceDelete():
@@ -276,8 +278,8 @@ class Executor:
             case DeleteNode(node):
                 self._delete_node(operation, node)
             case MarkFailed(identity):
-                self._parts.cloud.mark_failed(identity)
-                self._did(ActionKind.MARK_FAILED, instance=identity)
+                self._runtime.cloud.mark_failed(identity)
+                self._add_action(ActionKind.MARK_FAILED, instance=identity)
             case Assign():
                 self._assign(step)
             case Create() | Save() | Close() | CancelRemoval() | SendAlert():
@@ -289,16 +291,16 @@ class Executor:
     # ── one by one ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _launch(self, launch: Launch) -> None:
-        now = self._parts.time.now()
+        now = self._runtime.time.now()
         if now >= launch.deadline:
             raise ChangedError(f"{launch.id} is too old to be sent")
-        answer = self._parts.cloud.launch(launch)
-        self._book.put(record_answer(launch, answer.instances, answer.refusals, self._parts.time.now()))
-        self.given += len(answer.instances)
+        answer = self._runtime.cloud.launch(launch)
+        self._uow.put(record_answer(launch, answer.instances, answer.refusals, self._runtime.time.now()))
+        self.launched += len(answer.instances)
         if len(answer.instances) < launch.count:
             self.short = True
             self.failures += 1
-        self._did(
+        self._add_action(
             ActionKind.LAUNCH,
             instances=tuple(answer.instances),
             asked=launch.count,
@@ -309,26 +311,28 @@ class Executor:
 
     def _cordon(self, operation: Operation | None, step: Cordon) -> None:
         instance = operation.instance if isinstance(operation, Removal) else ""
-        self._parts.cluster.cordon(step, instance)
-        self._note(step.node, "NodeFleetLeaving", f"leaves: {step.reason}. Drained until {step.deadline:%H:%M:%S} UTC")
-        self._did(ActionKind.CORDON, node=step.node, instance=instance, reason=step.reason)
+        self._runtime.cluster.cordon(step, instance)
+        self._record_node_event(
+            step.node, "NodeFleetLeaving", f"leaves: {step.reason}. Drained until {step.deadline:%H:%M:%S} UTC"
+        )
+        self._add_action(ActionKind.CORDON, node=step.node, instance=instance, reason=step.reason)
 
     def _assign(self, step: Assign) -> None:
         """The Node first: while the instance's tag names its old pool, the next iteration begins again."""
-        preconditions.is_unowned(self._parts.cloud, step.instance, self._policy)
+        preconditions.check_unowned(self._runtime.cloud, step.instance, self._policy)
         if step.node:
-            self._parts.cluster.assign(step.node, step.instance, step.pool)
-            self._note(step.node, "NodeFleetAdopted", f"belongs to pool {step.pool} now: {step.reason}")
-        self._parts.cloud.assign(step.instance, step.pool)
-        self._did(ActionKind.ASSIGN, node=step.node, instance=step.instance, pool=step.pool)
+            self._runtime.cluster.assign(step.node, step.instance, step.pool)
+            self._record_node_event(step.node, "NodeFleetAdopted", f"belongs to pool {step.pool} now: {step.reason}")
+        self._runtime.cloud.assign(step.instance, step.pool)
+        self._add_action(ActionKind.ASSIGN, node=step.node, instance=step.instance, pool=step.pool)
 
     def _evict(self, operation: Operation | None, step: Evict) -> dict[PodRef, NodeFleetError]:
         if not isinstance(operation, Removal):
             raise ChangedError(f"the removal of {step.node} is over")
-        preconditions.still_leaving(self._parts.cluster.node(step.node), operation, step.node)
+        preconditions.check_draining(self._runtime.cluster.node(step.node), operation, step.node)
         results: Counter[str] = Counter()
         failed: dict[PodRef, NodeFleetError] = {}
-        for pod, evicted in self._each(step.pods, self._parts.cluster.evict):
+        for pod, evicted in self._try_each_pod(step.pods, self._runtime.cluster.evict):
             if isinstance(evicted, NodeFleetError):
                 failed[pod] = evicted
                 results["failed"] += not isinstance(evicted, OutOfTimeError)
@@ -337,90 +341,92 @@ class Executor:
             if evicted.result is Eviction.REFUSED:
                 self._note_refusal(step.node, pod, evicted.detail)
             if evicted.result is Eviction.SEVERAL_BUDGETS:
-                self._several_budgets(operation, step.node, pod, evicted.detail)
+                self._report_several_budgets(operation, step.node, pod, evicted.detail)
         for pod, error in failed.items():
             if not isinstance(error, ChangedError | OutOfTimeError):
                 self._note_refusal(step.node, pod, str(error))
         self.evictions.update(results)
         if any(results.values()):
-            self._did(ActionKind.EVICT, node=step.node, results=dict(+results))
+            self._add_action(ActionKind.EVICT, node=step.node, results=dict(+results))
         return failed
 
     def _force_delete(self, step: ForceDelete) -> dict[PodRef, NodeFleetError]:
-        results = self._each(step.pods, self._parts.cluster.delete_pod)
+        results = self._try_each_pod(step.pods, self._runtime.cluster.delete_pod)
         failed = {pod: error for pod, error in results if isinstance(error, NodeFleetError)}
         deleted = len(results) - len(failed)
         if deleted:
             self.evictions["forced"] += deleted
-            self._did(ActionKind.FORCE_DELETE, node=step.node, results={"forced": deleted})
+            self._add_action(ActionKind.FORCE_DELETE, node=step.node, results={"forced": deleted})
         return failed
 
-    def _each(self, pods: Sequence[PodRef], call: Callable[[PodRef], R]) -> list[tuple[PodRef, R | NodeFleetError]]:
+    def _try_each_pod(
+        self, pods: Sequence[PodRef], call: Callable[[PodRef], R]
+    ) -> list[tuple[PodRef, R | NodeFleetError]]:
         """Each pod for itself, as long as there is time."""
 
         def begin(pod: PodRef) -> R:
-            self._may_begin()
+            self._check_time_left()
             return call(pod)
 
-        results = try_each(self._parts, pods, begin)
+        results = try_each(self._runtime, pods, begin)
         if any(isinstance(result, OutOfTimeError) for _, result in results):
             self.unfinished = True
         return results
 
     def _note_refusal(self, node: str, pod: PodRef, detail: str) -> None:
         message = f"waits for {pod.namespace}/{pod.name}: {detail or 'its budget says no'}"
-        if self._book.saying.is_news(f"note|{node}|{pod.uid}"):
-            self._note(node, "NodeFleetDrainWaits", message, warning=True)
+        if self._uow.alerts.is_news(f"note|{node}|{pod.uid}"):
+            self._record_node_event(node, "NodeFleetDrainWaits", message, warning=True)
 
-    def _several_budgets(self, removal: Removal, node: str, pod: PodRef, detail: str) -> None:
+    def _report_several_budgets(self, removal: Removal, node: str, pod: PodRef, detail: str) -> None:
         """It can never be evicted: operators are told, and the node is uncordoned unless it has to go anyway."""
         blocker = f"several budgets cover {pod.namespace}/{pod.name}"
         if removal.why is RemovalReason.VOLUNTARY:
-            self._book.put(cancel_removal(removal, blocker))
-            self._book.learn([DrainFailed(pool=removal.pool, node=node, blocker=blocker, at=self.seen.at)])
+            self._uow.put(cancel_removal(removal, blocker))
+            self._uow.add_feedback([DrainFailed(pool=removal.pool, node=node, blocker=blocker, at=self.observation.at)])
         text = f"{node} cannot be drained: {blocker} ({detail}). Leave one budget for each pod."
-        self._book.news(AlertKind.DRAIN_BLOCKED, removal.pool, text, (workload_of(f"{pod.namespace}/{pod.name}"),))
-        self._note(node, "NodeFleetDrainBlocked", text, warning=True)
+        self._uow.news(AlertKind.DRAIN_BLOCKED, removal.pool, text, (workload_of(f"{pod.namespace}/{pod.name}"),))
+        self._record_node_event(node, "NodeFleetDrainBlocked", text, warning=True)
 
     def _terminate(self, operation: Operation | None, identity: str, reason: str) -> None:
-        if not preconditions.still_to_end(self._parts.cloud, identity):
+        if not preconditions.needs_termination(self._runtime.cloud, identity):
             return
         rules = rules_of(self._policy, operation.pool if operation else "").removal
-        preconditions.may_end(self._parts.cluster, operation, rules, self._parts.time.now())
-        self._parts.cloud.terminate(identity)
-        self._did(ActionKind.TERMINATE, instance=identity, reason=reason)
+        preconditions.check_termination(self._runtime.cluster, operation, rules, self._runtime.time.now())
+        self._runtime.cloud.terminate(identity)
+        self._add_action(ActionKind.TERMINATE, instance=identity, reason=reason)
 
     def _delete_node(self, operation: Operation | None, name: str) -> None:
-        node = self._parts.cluster.node(name)
+        node = self._runtime.cluster.node(name)
         if node is None:
             return
         instance = operation.instance if isinstance(operation, Removal) else node.instance
-        preconditions.machine_is_gone(self._parts.cloud, name, instance)
-        self._parts.cluster.delete_node(name, instance)
-        self._did(ActionKind.DELETE_NODE, node=name, instance=instance)
+        preconditions.check_instance_gone(self._runtime.cloud, name, instance)
+        self._runtime.cluster.delete_node(name, instance)
+        self._add_action(ActionKind.DELETE_NODE, node=name, instance=instance)
 
-    def _did(self, kind: ActionKind, **what: Any) -> None:
-        self.actions.append(ExecutedAction(kind=kind, **what))
+    def _add_action(self, kind: ActionKind, **fields: Any) -> None:
+        self.actions.append(ExecutedAction(kind=kind, **fields))
 
     @property
     def did(self) -> list[str]:
         """A sentence each."""
         return [str(action) for action in self.actions]
 
-    def _note(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
-        note(self._parts, node, reason, message, warning=warning)
+    def _record_node_event(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
+        record_node_event(self._runtime, node, reason, message, warning=warning)
 
 
-def _without(step: Step, pods: dict[PodRef, NodeFleetError]) -> Step:
+def _without_pods(step: Step, pods: dict[PodRef, NodeFleetError]) -> Step:
     """The step as far as it was taken."""
     if isinstance(step, Evict | ForceDelete) and pods:
         return replace(step, pods=tuple(pod for pod in step.pods if pod not in pods))
     return step
 
 
-def note(parts: Runtime, node: str, reason: str, message: str, *, warning: bool = False) -> None:
+def record_node_event(runtime: Runtime, node: str, reason: str, message: str, *, warning: bool = False) -> None:
     """An event on the node. What is said of a step must not make the step fail."""
     try:
-        parts.cluster.note(node, reason, message, warning=warning)
+        runtime.cluster.note(node, reason, message, warning=warning)
     except NodeFleetError as error:
-        parts.telemetry.warn(f"No event on {node}: {error}")
+        runtime.telemetry.warn(f"No event on {node}: {error}")

@@ -14,24 +14,24 @@ from nodefleet.ports import Runtime, State
 T = TypeVar("T")
 
 
-def observe(parts: Runtime, state: State, policy: Policy, run: str, within: timedelta) -> Observation:
+def observe(runtime: Runtime, state: State, policy: Policy, run: str, within: timedelta) -> Observation:
     """One iteration. `within` is how long the readings may take."""
-    now = parts.time.now()
+    now = runtime.time.now()
     types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
-    machines, offers, view, readings = parts.together(
-        parts.cloud.instances,
-        lambda: parts.cloud.catalog(types),
-        parts.cluster.view,
-        lambda: parts.gauges.read(policy, now, within, _load_known(state, policy)),
+    instances, offers, view, readings = runtime.together(
+        runtime.cloud.instances,
+        lambda: runtime.cloud.catalog(types),
+        runtime.cluster.view,
+        lambda: runtime.gauges.read(policy, now, within, _load_known(state, policy)),
     )
     catalog: tuple[InstanceType, ...] | Missing = _or_missing(offers)
     kubernetes: ClusterView | Missing = _or_missing(view)
-    instances = _plausible(_or_missing(machines), kubernetes)
+    instances = _reject_empty_list(_or_missing(instances), kubernetes)
     if isinstance(readings, Exception):
         raise readings  # it never raises: this is a fault of ours
     return Observation(
         at=now,
-        cluster=parts.cluster_id,
+        cluster=runtime.cluster_id,
         run=run,
         instances=instances,
         kubernetes=kubernetes,
@@ -39,10 +39,10 @@ def observe(parts: Runtime, state: State, policy: Policy, run: str, within: time
         operations=state.operations,
         notices=_notices(state.notices, kubernetes),
         commands=state.commands,
-        windows=parts.policies.windows(policy, now),
+        windows=runtime.policies.windows(policy, now),
         targets=state.deployment.targets if state.deployment else (),
-        catalog=_catalog(parts, catalog),
-        utc_offset=parts.policies.utc_offset(policy, now),
+        catalog=_catalog(runtime, catalog),
+        utc_offset=runtime.policies.utc_offset(policy, now),
     )
 
 
@@ -63,23 +63,23 @@ def _or_missing(got: T | Exception) -> T | Missing:
             return got
 
 
-def _plausible(
-    machines: tuple[Instance, ...] | Missing, kubernetes: ClusterView | Missing
+def _reject_empty_list(
+    instances: tuple[Instance, ...] | Missing, kubernetes: ClusterView | Missing
 ) -> tuple[Instance, ...] | Missing:
     """An empty list is no answer while a ready worker names its instance: a wrong region, role or tag gives one too."""
-    if machines or isinstance(machines, Missing) or isinstance(kubernetes, Missing):
-        return machines
+    if instances or isinstance(instances, Missing) or isinstance(kubernetes, Missing):
+        return instances
     ready = sum(node.ready and bool(node.instance) and node.pool is not None for node in kubernetes.nodes)
     if not ready:
-        return machines
+        return instances
     said = "a ready worker runs on one" if ready == 1 else f"{ready} ready workers run on some"
     return Missing(f"it lists no instance of this cluster, but {said}. Look at the region, the cluster's tag, the role")
 
 
-def _catalog(parts: Runtime, found: tuple[InstanceType, ...] | Missing) -> tuple[InstanceType, ...]:
+def _catalog(runtime: Runtime, found: tuple[InstanceType, ...] | Missing) -> tuple[InstanceType, ...]:
     """Without it nodes that have joined still tell what their type holds, and min is still restored."""
     if isinstance(found, Missing):
-        parts.telemetry.warn(f"What instance types offer is not known: {found.cause}")
+        runtime.telemetry.warn(f"What instance types offer is not known: {found.cause}")
         return ()
     return found
 
@@ -90,9 +90,9 @@ def _notices(recorded: Iterable[Notice], kubernetes: ClusterView | Missing) -> t
     nodes: tuple[Node, ...] = () if isinstance(kubernetes, Missing) else kubernetes.nodes
     on_nodes = [notice for node in nodes if (notice := notice_in(node.removal))]
     notices = tuple(recorded)
-    told = {(notice.instance, notice.kind, notice.at) for notice in notices}
-    untold = [notice for notice in on_nodes if (notice.instance, notice.kind, notice.at) not in told]
-    return tuple(sorted(dict.fromkeys((*untold, *notices)), key=_order))
+    recorded_keys = {(notice.instance, notice.kind, notice.at) for notice in notices}
+    unrecorded = [notice for notice in on_nodes if (notice.instance, notice.kind, notice.at) not in recorded_keys]
+    return tuple(sorted(dict.fromkeys((*unrecorded, *notices)), key=_order))
 
 
 def _order(notice: Notice) -> tuple[str, datetime, str, datetime, str, bool]:

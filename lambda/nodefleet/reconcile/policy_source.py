@@ -68,18 +68,18 @@ def resolve_policy(state: State, policies: Policies, now: datetime) -> ActivePol
     except ValidationError as error:
         hold = f"this release refuses policy version {number}, which is in force"
         text = f"The fleet is held: {hold}. {_first(error)} Nothing is removed and nothing grows beyond min. {_APPLY}"
-        told = PolicyNews(AlertKind.POLICY_UNUSABLE, str(number), text)
+        alert = PolicyNews(AlertKind.POLICY_UNUSABLE, str(number), text)
         salvaged = policies.salvage(state.policy.data)
-        return ActivePolicy(policy=salvaged, version=number, refused=refused, hold=hold, news=(*news, told))
+        return ActivePolicy(policy=salvaged, version=number, refused=refused, hold=hold, news=(*news, alert))
     return ActivePolicy(policy=policy, version=number, refused=refused, news=tuple(news))
 
 
-def with_fleet(rules: ActivePolicy, state: State, seen: Observation, now: datetime) -> ActivePolicy:
+def with_fleet(rules: ActivePolicy, state: State, observation: Observation, now: datetime) -> ActivePolicy:
     """Without a recorded policy the built-in defaults begin an empty cluster, as its first version. A fleet that
     exists was built for some other policy, which is lost: it is held."""
     if state.policy is not None or rules.adopted:
         return rules
-    exists = isinstance(seen.instances, Missing) or any(instance.worker for instance in seen.instances)
+    exists = isinstance(observation.instances, Missing) or any(instance.worker for instance in observation.instances)
     if not (exists or state.declared):
         version = PolicyVersion(number=1, source=BUILT_IN, at=now, data={}, digest="built-in")
         text = "No policy is declared or applied: the built-in defaults are in force as policy version 1."
@@ -91,8 +91,8 @@ def with_fleet(rules: ActivePolicy, state: State, seen: Observation, now: dateti
         )
     hold = "no policy is recorded" + ("" if state.declared is None else ", and the declared one is refused")
     text = f"The fleet is held: {hold}. Nothing is launched or removed. {_APPLY}"
-    told = PolicyNews(AlertKind.POLICY_UNUSABLE, state.declared.digest if state.declared else _NOT_RECORDED, text)
-    return replace(rules, policy=replace(rules.policy, pools=()), hold=hold, news=(*rules.news, told))
+    alert = PolicyNews(AlertKind.POLICY_UNUSABLE, state.declared.digest if state.declared else _NOT_RECORDED, text)
+    return replace(rules, policy=replace(rules.policy, pools=()), hold=hold, news=(*rules.news, alert))
 
 
 def _is_new(declared: PolicyVersion, journal: LoopState) -> bool:

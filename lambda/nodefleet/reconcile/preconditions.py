@@ -13,7 +13,7 @@ from nodefleet.ports import Cloud, Cluster
 _ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
 
 
-def still_leaving(node: Node | None, removal: Removal, name: str) -> None:
+def check_draining(node: Node | None, removal: Removal, name: str) -> None:
     """The node is the one that was meant, and nothing new comes onto it. A voluntary removal needs its own cordon."""
     if node is None or (removal.instance and node.instance not in ("", removal.instance)):
         raise ChangedError(f"{name} is not the node it was")
@@ -21,7 +21,7 @@ def still_leaving(node: Node | None, removal: Removal, name: str) -> None:
         raise ChangedError(f"{name} is not cordoned by {removal.id} any more")
 
 
-def still_to_end(cloud: Cloud, identity: str) -> bool:
+def needs_termination(cloud: Cloud, identity: str) -> bool:
     """Whether the instance has to be terminated still. It must be a worker."""
     instance = cloud.instance(identity)
     if instance is None or instance.state in _ENDING:
@@ -31,7 +31,7 @@ def still_to_end(cloud: Cloud, identity: str) -> bool:
     return True
 
 
-def may_end(cluster: Cluster, operation: Operation | None, rules: RemovalRules, now: datetime) -> None:
+def check_termination(cluster: Cluster, operation: Operation | None, rules: RemovalRules, now: datetime) -> None:
     """Something that is open wants it gone, and nothing on it has to move. An unhealthy node's pods cannot end."""
     match operation:
         case Removal(why=RemovalReason.UNHEALTHY):
@@ -42,7 +42,7 @@ def may_end(cluster: Cluster, operation: Operation | None, rules: RemovalRules, 
             node = cluster.node(name)
             if node is None:
                 return
-            still_leaving(node, operation, name)
+            check_draining(node, operation, name)
             if not plan_drain(cluster.pods_on(name), operation.why, rules, now, since=operation.started).done:
                 raise ChangedError(f"{name} holds pods that have to move")
         case Removal() | Cleanup():
@@ -51,7 +51,7 @@ def may_end(cluster: Cluster, operation: Operation | None, rules: RemovalRules, 
             raise ChangedError("nothing that is open wants this machine terminated")
 
 
-def is_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:
+def check_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:
     """The instance is there, is a worker, and no pool of the policy owns it."""
     instance = cloud.instance(identity)
     if instance is None or not instance.worker or instance.state in _ENDING:
@@ -60,8 +60,8 @@ def is_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:
         raise ChangedError(f"pool {instance.pool} owns {identity} by now")
 
 
-def machine_is_gone(cloud: Cloud, node: str, instance: str) -> None:
+def check_instance_gone(cloud: Cloud, node: str, instance_id: str) -> None:
     """EC2 shows no living instance behind the node."""
-    machine = cloud.instance(instance) if instance else None
-    if machine is not None and machine.state is not InstanceState.TERMINATED:
-        raise ChangedError(f"the instance of {node} is {machine.state.value}")
+    instance = cloud.instance(instance_id) if instance_id else None
+    if instance is not None and instance.state is not InstanceState.TERMINATED:
+        raise ChangedError(f"the instance of {node} is {instance.state.value}")

@@ -1,10 +1,11 @@
-"""One run: under one lease, look, and look again while that could change something or somebody woke us.
+"""One run: acquire the lease, reconcile, and requeue while another iteration could change something or a wake-up came.
 
-No look is begun that may not finish: the longest of the last ones, of earlier runs too, says how long it may take. Only
-the first iteration of a whole run is begun in any case, so that slow ones are forgotten when they are over.
+An iteration starts only if it is expected to finish in the time left. The expectation is the longest of the recent
+iterations, those of earlier runs included. The first iteration of a run that has its full time always starts;
+otherwise a few slow iterations would stop the loop for good.
 
-A run that finds the lease held leaves at once. Whoever is urgent says so on the lease first, and the holder does not
-let go before it has looked again, so no wake-up is lost.
+A run that finds the lease held ends at once. An urgent run first increments the wake counter on the lease, and the
+holder does not release the lease before it has run one more iteration, so no wake-up is lost.
 """
 
 from dataclasses import dataclass
@@ -26,152 +27,155 @@ from nodefleet.reconcile.policy_source import resolve_policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What came of a run."""
+    """The outcome of a run."""
 
-    held: LeaseHeld | None = None  # another run was at work
-    looks: int = 0
+    held: LeaseHeld | None = None  # another run holds the lease: this one did nothing
+    iterations: int = 0
     decision: Decision | None = None  # the last one
     did: tuple[str, ...] = ()
-    awake: bool = False  # somebody woke us and there was no time left to look again: the next run does
+    awake: bool = False  # a wake-up or a due iteration is left to the next run: this one had no time for it
 
 
-def run(parts: Runtime, *, owner: str, urgent: bool = False, scheduled: bool = False) -> RunResult:
-    """One cluster's run. Raises after the lease is released and what was done is recorded."""
-    started = parts.time.now()
-    parts.telemetry.metric(Metric.INVOCATIONS, 1)
-    if scheduled:  # a schedule that has stopped must not be hidden by alerts and warnings that still start runs
-        parts.telemetry.metric(Metric.SCHEDULED_RUNS, 1)
+def run(runtime: Runtime, *, owner: str, urgent: bool = False, scheduled: bool = False) -> RunResult:
+    """Run the control loop of one cluster. An error is raised after the executed actions are recorded and the lease
+    is released."""
+    started = runtime.time.now()
+    runtime.telemetry.metric(Metric.INVOCATIONS, 1)
+    if scheduled:  # alerts and interruption warnings also start runs and must not hide a schedule that has stopped
+        runtime.telemetry.metric(Metric.SCHEDULED_RUNS, 1)
     try:
         if urgent:
-            parts.store.wake()
-        policy = _policy(parts)
-        lease = _acquire(parts, owner, policy)
+            runtime.store.wake()
+        policy = _lease_policy(runtime)
+        lease = _acquire(runtime, owner, policy)
     except NodeFleetError:
-        parts.telemetry.metric(Metric.LEVEL, MAJOR)
+        runtime.telemetry.metric(Metric.LEVEL, MAJOR)
         raise
     if isinstance(lease, LeaseHeld):
-        parts.telemetry.metric(Metric.LEASE_HELD, 1)
-        parts.telemetry.line("Another run is at work", owner=lease.owner, until=lease.expires.isoformat())
+        runtime.telemetry.metric(Metric.LEASE_HELD, 1)
+        runtime.telemetry.line("Another run is at work", owner=lease.owner, until=lease.expires.isoformat())
         return RunResult(held=lease)
     try:
-        ran = _looks(parts, lease, policy, started)
+        result = _run_iterations(runtime, lease, policy, started)
     except LostLeaseError:
-        raise  # there is nothing to let go of
+        raise  # the lease belongs to another run: there is nothing to release
     except BaseException:
-        _let_go(parts, lease)
+        _release(runtime, lease)
         raise
-    took = (parts.time.now() - started).total_seconds()
-    parts.telemetry.metric(Metric.DURATION, took)
-    parts.telemetry.metric(Metric.CALLS, parts.telemetry.calls())
-    return ran
+    took = (runtime.time.now() - started).total_seconds()
+    runtime.telemetry.metric(Metric.DURATION, took)
+    runtime.telemetry.metric(Metric.CALLS, runtime.telemetry.calls())
+    return result
 
 
-def _policy(parts: Runtime) -> Policy:
-    """For the lease only: each iteration reads it again."""
-    return resolve_policy(parts.store.state(), parts.policies, parts.time.now()).policy
+def _lease_policy(runtime: Runtime) -> Policy:
+    """The policy that sets the duration of the lease. Each iteration resolves the policy again."""
+    return resolve_policy(runtime.store.state(), runtime.policies, runtime.time.now()).policy
 
 
-def _acquire(parts: Runtime, owner: str, policy: Policy) -> Lease | LeaseHeld:
-    """Never for longer than this run can last, so that nobody has to wait for one that died."""
-    now = parts.time.now()
-    until = now + min(policy.lease, parts.time.remaining() + policy.trust.clock_skew)
-    return parts.store.acquire(owner, now, until, policy.trust.clock_skew)
+def _acquire(runtime: Runtime, owner: str, policy: Policy) -> Lease | LeaseHeld:
+    """Acquire the lease for no longer than this run can last, so that a crashed run blocks the next one briefly."""
+    now = runtime.time.now()
+    until = now + min(policy.lease, runtime.time.remaining() + policy.trust.clock_skew)
+    return runtime.store.acquire(owner, now, until, policy.trust.clock_skew)
 
 
-def _looks(parts: Runtime, lease: Lease, policy: Policy, started: datetime) -> RunResult:
+def _run_iterations(runtime: Runtime, lease: Lease, policy: Policy, started: datetime) -> RunResult:
     did: tuple[str, ...] = ()
-    looks = 0
-    took: list[int] = []  # seconds, of this run's looks
+    iterations = 0
+    took: list[int] = []  # seconds that each iteration of this run took
     while True:
-        began = parts.time.now()
-        state = parts.store.state()
+        began = runtime.time.now()
+        state = runtime.store.state()
         if state.fence != lease.fence:
             raise LostLeaseError(f"another run holds the cluster: fence {state.fence}, ours was {lease.fence}")
-        if looks == 0 and not _may_look(parts, policy, next_duration(state.journal.iterations, policy.burst)):
-            parts.store.release(lease, None)
-            parts.telemetry.line("An iteration may take longer than this run has left: the next run looks")
+        if iterations == 0 and not _can_start_iteration(
+            runtime, policy, next_duration(state.journal.iterations, policy.burst)
+        ):
+            runtime.store.release(lease, None)
+            runtime.telemetry.line("An iteration may take longer than this run has left: the next run looks")
             return RunResult(awake=True)
-        looks += 1
-        came = reconcile_once(parts, lease, state, looks)
-        did += came.did
-        _report(parts, came, looks, started)
-        rules = came.policy.burst
-        took.append(ceil((parts.time.now() - began).total_seconds()))
-        ahead = next_duration([*state.journal.iterations, *took][-rules.remembered :], rules)
-        pause = timedelta(0) if came.at_once else rules.every
-        if came.again and _has_time(parts, rules, started, pause, ahead):
-            _pause(parts, pause, rules, state.wake)
+        iterations += 1
+        result = reconcile_once(runtime, lease, state, iterations)
+        did += result.did
+        _report(runtime, result, iterations, started)
+        rules = result.policy.burst
+        took.append(ceil((runtime.time.now() - began).total_seconds()))
+        expected = next_duration([*state.journal.iterations, *took][-rules.remembered :], rules)
+        pause = timedelta(0) if result.at_once else rules.every
+        if result.requeue_reason and _has_time(runtime, rules, started, pause, expected):
+            _pause(runtime, pause, rules, state.wake)
             continue
-        if parts.store.release(lease, state.wake):
-            return RunResult(looks=looks, decision=came.decision, did=did)
-        if not _has_time(parts, rules, started, timedelta(0), ahead):
-            parts.store.release(lease, None)
-            parts.telemetry.line("Somebody woke this run, and its time is up: the next run looks again")
-            return RunResult(looks=looks, decision=came.decision, did=did, awake=True)
+        if runtime.store.release(lease, state.wake):
+            return RunResult(iterations=iterations, decision=result.decision, did=did)
+        if not _has_time(runtime, rules, started, timedelta(0), expected):
+            runtime.store.release(lease, None)
+            runtime.telemetry.line("Somebody woke this run, and its time is up: the next run looks again")
+            return RunResult(iterations=iterations, decision=result.decision, did=did, awake=True)
 
 
-def _may_look(parts: Runtime, policy: Policy, ahead: timedelta) -> bool:
-    """A run that has its whole time always looks once."""
-    left = parts.time.remaining()
-    return left >= min(policy.burst.budget, ahead + policy.burst.reserve)
+def _can_start_iteration(runtime: Runtime, policy: Policy, expected: timedelta) -> bool:
+    """Whether the first iteration may start. It always may in a run that has its full time."""
+    left = runtime.time.remaining()
+    return left >= min(policy.burst.budget, expected + policy.burst.reserve)
 
 
-def _has_time(parts: Runtime, rules: Burst, started: datetime, pause: timedelta, ahead: timedelta) -> bool:
-    """For a pause and an iteration: within this run's share of the tick, and before it is stopped from outside."""
-    used = parts.time.now() - started
-    return used + pause < rules.budget and parts.time.remaining() > pause + ahead + rules.reserve
+def _has_time(runtime: Runtime, rules: Burst, started: datetime, pause: timedelta, expected: timedelta) -> bool:
+    """Whether a pause and an iteration fit into this run's share of the tick and end before the function's timeout."""
+    used = runtime.time.now() - started
+    return used + pause < rules.budget and runtime.time.remaining() > pause + expected + rules.reserve
 
 
-def _pause(parts: Runtime, pause: timedelta, rules: Burst, seen: int) -> None:
-    """Until the next iteration is due, or an urgent run came since this one counted `seen` of them."""
-    until = parts.time.now() + pause
-    while (left := until - parts.time.now()) > timedelta(0):
-        parts.time.sleep(min(left, rules.wake_check))
-        if parts.time.now() < until and _woken(parts, seen):
+def _pause(runtime: Runtime, pause: timedelta, rules: Burst, wakes: int) -> None:
+    """Sleep until the next iteration is due, or until the wake counter differs from `wakes`."""
+    until = runtime.time.now() + pause
+    while (left := until - runtime.time.now()) > timedelta(0):
+        runtime.time.sleep(min(left, rules.wake_check))
+        if runtime.time.now() < until and _woken(runtime, wakes):
             return
 
 
-def _woken(parts: Runtime, seen: int) -> bool:
+def _woken(runtime: Runtime, wakes: int) -> bool:
     try:
-        return parts.store.wakes() != seen
+        return runtime.store.wakes() != wakes
     except NodeFleetError as error:
-        parts.telemetry.warn(
+        runtime.telemetry.warn(
             f"Whether an urgent run came cannot be read; the next iteration is not begun early: {error}"
         )
         return False
 
 
-def _let_go(parts: Runtime, lease: Lease) -> None:
+def _release(runtime: Runtime, lease: Lease) -> None:
     try:
-        parts.store.release(lease, None)
+        runtime.store.release(lease, None)
     except NodeFleetError as error:
-        parts.telemetry.warn(f"The lease could not be released; it expires at {lease.expires:%H:%M:%S} UTC: {error}")
+        runtime.telemetry.warn(f"The lease could not be released; it expires at {lease.expires:%H:%M:%S} UTC: {error}")
 
 
-def _report(parts: Runtime, came: CycleResult, looks: int, started: datetime) -> None:
-    """The metrics, and the line that an operator reads."""
-    decision, seen, telemetry = came.decision, came.seen, parts.telemetry
+def _report(runtime: Runtime, result: CycleResult, iterations: int, started: datetime) -> None:
+    """Emit the metrics of an iteration and the log line that summarises it for operators."""
+    decision, observation, telemetry = result.decision, result.observation, runtime.telemetry
     if decision.level is not Level.PARTIAL:
         telemetry.metric(Metric.CURRENT_NODE_COUNT, sum(pool.count.capacity for pool in decision.pools))
-        telemetry.metric(Metric.PENDING_PODS, figures(seen, decision)["unschedulable_pods"])
+        telemetry.metric(Metric.PENDING_PODS, figures(observation, decision)["unschedulable_pods"])
     for metric, name in ((Metric.CPU, "cpu"), (Metric.MEMORY, "memory")):
-        value = mean(seen, decision, name)
+        value = mean(observation, decision, name)
         if value is not None:
             telemetry.metric(metric, value)
     for metric, count in (
-        (Metric.SCALE_UPS, came.given),
-        (Metric.SCALE_DOWNS, came.removed),
-        (Metric.FAILURES, came.failures),
+        (Metric.SCALE_UPS, result.launched),
+        (Metric.SCALE_DOWNS, result.removed),
+        (Metric.FAILURES, result.failures),
         (Metric.LEVEL, LEVELS[decision.level]),
-        (Metric.API_SERVER_AWAY, int(isinstance(seen.kubernetes, Missing))),
-        (Metric.EC2_AWAY, int(isinstance(seen.instances, Missing))),
-        (Metric.EVICTIONS, sum(came.evictions.values())),
+        (Metric.API_SERVER_AWAY, int(isinstance(observation.kubernetes, Missing))),
+        (Metric.EC2_AWAY, int(isinstance(observation.instances, Missing))),
+        (Metric.EVICTIONS, sum(result.evictions.values())),
     ):
         telemetry.metric(metric, count)
-    for metric, times in ((Metric.JOIN_LATENCY, came.joins), (Metric.DRAIN_TIME, came.drains)):
+    for metric, times in ((Metric.JOIN_LATENCY, result.joins), (Metric.DRAIN_TIME, result.drains)):
         for seconds in times:
             telemetry.metric(metric, seconds)
-    costs = bill(seen)
+    costs = bill(observation)
     if costs:
         telemetry.metric(Metric.HOURLY_COST, costs.hourly_usd)
         telemetry.metric(Metric.SPOT_SHARE, costs.spot_percent)
@@ -181,17 +185,17 @@ def _report(parts: Runtime, came: CycleResult, looks: int, started: datetime) ->
     telemetry.metric(Metric.AT_MAX, float(at_max))
     telemetry.line(
         sentence(decision),
-        look=looks,
+        look=iterations,
         trust=decision.level.value,
         votes={pool.pool: pool.votes for pool in decision.pools},
-        did=came.did,
-        actions=[action.kind.value for action in came.actions],
-        evictions=came.evictions,
-        joins=came.joins,
-        drains=came.drains,
-        failures=came.failures,
-        look_again=came.again,
-        figures=figures(seen, decision),
+        did=result.did,
+        actions=[action.kind.value for action in result.actions],
+        evictions=result.evictions,
+        joins=result.joins,
+        drains=result.drains,
+        failures=result.failures,
+        look_again=result.requeue_reason,
+        figures=figures(observation, decision),
         calls=telemetry.calls(),
-        seconds=round((parts.time.now() - started).total_seconds(), 2),
+        seconds=round((runtime.time.now() - started).total_seconds(), 2),
     )

@@ -32,16 +32,18 @@ _COUNTED = frozenset({AlertKind.JOIN_FAILED, AlertKind.DRAIN_BLOCKED})  # each t
 
 
 class UnitOfWork:
-    def __init__(self, store: Store, lease: Lease, journal: LoopState, policy: Policy, seen: Observation) -> None:
+    def __init__(
+        self, store: Store, lease: Lease, journal: LoopState, policy: Policy, observation: Observation
+    ) -> None:
         self._store = store
         self._lease = lease
         self._policy = policy
-        self._seen = seen
-        self._written = journal
+        self._observation = observation
+        self._committed = journal
         self._pending = Changes()
         self.journal = journal
-        self.saying = AlertDeduplicator.since(journal.said, seen.cluster, seen.at, policy.messages)
-        self.operations: dict[str, Operation] = {each.id: each for each in seen.operations}
+        self.alerts = AlertDeduplicator.since(journal.said, observation.cluster, observation.at, policy.messages)
+        self.operations: dict[str, Operation] = {each.id: each for each in observation.operations}
         self.events: list[Event] = []  # of this iteration, written or not; with those that are counted and not sent
         self.joins: list[float] = []  # how many seconds each node took that joined
         self.drains: list[float] = []  # how many seconds each removal took that is over
@@ -70,61 +72,63 @@ class UnitOfWork:
         if close.outcome is Outcome.FAILED:
             self.failures += 1
         if isinstance(operation, Removal):
-            self._removal_over(operation, close)
+            self._count_removal(operation, close)
 
-    def _removal_over(self, removal: Removal, close: Close) -> None:
+    def _count_removal(self, removal: Removal, close: Close) -> None:
         if removal.why is RemovalReason.VOLUNTARY and close.outcome is Outcome.DONE:
             self.removed += 1
-            self.drains.append((self._seen.at - removal.started).total_seconds())
-            self.add_event(self._scale_down(removal))
+            self.drains.append((self._observation.at - removal.started).total_seconds())
+            self.add_event(self._scale_down_event(removal))
 
-    def _scale_down(self, removal: Removal) -> Event:
+    def _scale_down_event(self, removal: Removal) -> Event:
         name = removal.node or removal.instance
         text = f"{name} was drained and removed. {removal.reason}"
         kinds = ((CONSOLIDATED, removal.consolidates), (ROTATED, removal.rotated))
         subjects = (name, *(kind for kind, applies in kinds if applies))
-        event = self.saying.make_event(AlertKind.SCALE_DOWN, removal.pool, text, subjects)
+        event = self.alerts.make_event(AlertKind.SCALE_DOWN, removal.pool, text, subjects)
         left = sum(
-            worker.is_capacity for worker in derive_workers(self._seen, self._policy) if worker.pool == removal.pool
+            worker.is_capacity
+            for worker in derive_workers(self._observation, self._policy)
+            if worker.pool == removal.pool
         )
         return replace(event, nodes=left, change=-1, usd_per_day=self._saved_usd(removal))
 
     def _saved_usd(self, removal: Removal) -> float | None:
         if removal.saves_usd is not None:
             return -removal.saves_usd * _DAY_HOURS
-        machines = self._seen.instances if isinstance(self._seen.instances, tuple) else ()
-        prices = {kind.name: kind for kind in self._seen.catalog}
-        for instance in machines:
+        instances = self._observation.instances if isinstance(self._observation.instances, tuple) else ()
+        prices = {kind.name: kind for kind in self._observation.catalog}
+        for instance in instances:
             if instance.id == removal.instance:
                 hourly = price_of(instance.type, instance.market, prices)
                 return None if hourly is None else -hourly * _DAY_HOURS
         return None
 
-    def learn(self, lessons: Iterable[Feedback]) -> None:
+    def add_feedback(self, feedback: Iterable[Feedback]) -> None:
         """Lessons go into the same transaction as the operation that taught them."""
-        lessons = tuple(lessons)
+        feedback = tuple(feedback)
         before = self.memory
-        after = apply_feedback(before, lessons, self._policy, self._seen.at)
+        after = apply_feedback(before, feedback, self._policy, self._observation.at)
         self.journal = replace(self.journal, memory=after)
-        self.joins += [lesson.took.total_seconds() for lesson in lessons if isinstance(lesson, Joined)]
-        self.failures += sum(isinstance(lesson, JoinFailed) for lesson in lessons)
-        for tell in join_backoffs(before, after, self._policy):
-            self.tell(tell)
+        self.joins += [lesson.took.total_seconds() for lesson in feedback if isinstance(lesson, Joined)]
+        self.failures += sum(isinstance(lesson, JoinFailed) for lesson in feedback)
+        for alert in join_backoffs(before, after, self._policy):
+            self.send_alert(alert)
 
     # ── what operators hear ──────────────────────────────────────────────────────────────────────────────────────
 
-    def tell(self, tell: SendAlert, *, dry: bool = False) -> None:
+    def send_alert(self, alert: SendAlert, *, dry: bool = False) -> None:
         """Once, however often it is said."""
-        kind = tell.alert
+        kind = alert.alert
         critical = kind is AlertKind.DEGRADED and self.memory.level is Level.PARTIAL
-        event = self.saying.event(kind, tell.pool, tell.text, tell.subjects, critical=critical)
+        event = self.alerts.event(kind, alert.pool, alert.text, alert.subjects, critical=critical)
         if event:
             self.add_event(replace(event, dry=dry, level=self.memory.level))
         elif kind in _COUNTED and not dry:
-            self.events.append(self.saying.make_event(kind, tell.pool, tell.text, tell.subjects))
+            self.events.append(self.alerts.make_event(kind, alert.pool, alert.text, alert.subjects))
 
     def news(self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = ()) -> None:
-        event = self.saying.event(kind, pool, text, subjects)
+        event = self.alerts.event(kind, pool, text, subjects)
         if event:
             self.add_event(event)
 
@@ -141,9 +145,9 @@ class UnitOfWork:
         self._pending = replace(self._pending, decision=record)
 
     def retire(self, notices: Iterable[Notice]) -> None:
-        over = tuple(notices)
-        self.retired += over
-        self._pending = replace(self._pending, retire=(*self._pending.retire, *over))
+        expired = tuple(notices)
+        self.retired += expired
+        self._pending = replace(self._pending, retire=(*self._pending.retire, *expired))
 
     def expire(self, commands: Iterable[Command]) -> None:
         self._pending = replace(self._pending, expired=tuple(commands))
@@ -161,10 +165,10 @@ class UnitOfWork:
 
     def flush(self) -> None:
         """Write what is pending, under the fence."""
-        self.journal = replace(self.journal, said=dict(self.saying.said))
-        changed = self.journal != self._written
+        self.journal = replace(self.journal, said=dict(self.alerts.records))
+        changed = self.journal != self._committed
         changes = replace(self._pending, journal=self.journal if changed else None)
         if changes == Changes():
             return
         self._store.commit(self._lease, changes)
-        self._written, self._pending = self.journal, Changes()
+        self._committed, self._pending = self.journal, Changes()

@@ -31,7 +31,7 @@ class UsageCount:
 
 def count_usage(
     before: Usage | None,
-    seen: Observation,
+    observation: Observation,
     decision: Decision,
     events: Sequence[Event],
     policy: Policy,
@@ -41,60 +41,64 @@ def count_usage(
     """The usage up to this iteration. What the last iteration saw is taken to have lasted until now, unless that was
     long ago. The autoscaler's own cost goes by the clock: alarms, metrics and secrets cost the same whether anyone
     looks."""
-    now = seen.at
+    now = observation.at
     hour = now.replace(minute=0, second=0, microsecond=0)
-    watched = _watched_time(before, seen, policy)
+    watched = _watched_time(before, observation, policy)
     over: tuple[Usage, ...] = ()
     if before is None or before.hour != hour:
         this_hour = min(watched, now - hour)
         if before:
-            whole = _with(before, before.hour + _HOUR, seen, decision, policy, watched - this_hour)
-            over = (_with_own(whole, own_monthly_usd),)
+            whole = _add_usage(before, before.hour + _HOUR, observation, decision, policy, watched - this_hour)
+            over = (_add_own_cost(whole, own_monthly_usd),)
         before, watched = Usage(hour=hour, last=now), this_hour
-    running = _with(before, now, seen, decision, policy, watched)
-    pools = {name: _with_events(used, events, name) for name, used in running.pools.items()}
-    return UsageCount(running=_with_own(replace(running, pools=pools), own_monthly_usd), over=over)
+    running = _add_usage(before, now, observation, decision, policy, watched)
+    pools = {name: _count_events(used, events, name) for name, used in running.pools.items()}
+    return UsageCount(running=_add_own_cost(replace(running, pools=pools), own_monthly_usd), over=over)
 
 
-def _with_own(usage: Usage, monthly_usd: float) -> Usage:
+def _add_own_cost(usage: Usage, monthly_usd: float) -> Usage:
     return replace(usage, own_usd=monthly_usd / MONTH_HOURS * ((usage.last - usage.hour) / _HOUR))
 
 
-def _with(
-    usage: Usage, last: datetime, seen: Observation, decision: Decision, policy: Policy, watched: timedelta
+def _add_usage(
+    usage: Usage, last: datetime, observation: Observation, decision: Decision, policy: Policy, watched: timedelta
 ) -> Usage:
     """The usage and this much more of it, by what is seen now."""
     seconds = watched.total_seconds()
     pools = dict(usage.pools)
     for pool in decision.pools:
-        pools[pool.pool] = _sum(pools.get(pool.pool, PoolUsage()), _pool_usage(pool, seen, policy, seconds))
+        pools[pool.pool] = _sum(pools.get(pool.pool, PoolUsage()), _pool_usage(pool, observation, policy, seconds))
     return replace(usage, last=last, pools=pools)
 
 
-def _watched_time(before: Usage | None, seen: Observation, policy: Policy) -> timedelta:
+def _watched_time(before: Usage | None, observation: Observation, policy: Policy) -> timedelta:
     """Time without an iteration is not counted, and neither is time in which EC2 did not say what runs."""
-    if before is None or isinstance(seen.instances, Missing):
+    if before is None or isinstance(observation.instances, Missing):
         return timedelta(0)
-    since = seen.at - before.last
+    since = observation.at - before.last
     return since if timedelta(0) <= since <= policy.trust.gap * policy.interval else timedelta(0)
 
 
-def _pool_usage(pool: PoolDecision, seen: Observation, policy: Policy, seconds: float) -> PoolUsage:
-    machines = [] if isinstance(seen.instances, Missing) else [it for it in seen.instances if _is_paid(it, pool.pool)]
-    spot = sum(it.market is Market.SPOT for it in machines)
-    prices = {kind.name: kind for kind in seen.catalog}
-    hourly = [price_of(it.type, it.market, prices) for it in machines]
-    readings = seen.readings.get(pool.pool, NOTHING_READ)
+def _pool_usage(pool: PoolDecision, observation: Observation, policy: Policy, seconds: float) -> PoolUsage:
+    instances = (
+        []
+        if isinstance(observation.instances, Missing)
+        else [it for it in observation.instances if _is_paid(it, pool.pool)]
+    )
+    spot = sum(it.market is Market.SPOT for it in instances)
+    prices = {kind.name: kind for kind in observation.catalog}
+    hourly = [price_of(it.type, it.market, prices) for it in instances]
+    readings = observation.readings.get(pool.pool, NOTHING_READ)
     cpu, memory = _percent(readings.cpu), _percent(readings.memory)
-    requested = _requested_percent(seen, pool.pool)
+    requested = _requested_percent(observation, pool.pool)
     rules = policy.pool(pool.pool)
     at_max = rules is not None and pool.count.occupied >= rules.limits.max
     types: dict[str, float] = {}
-    for it in machines:
+    for it in instances:
         types[it.type] = types.get(it.type, 0.0) + seconds
     return PoolUsage(
         spot_seconds=spot * seconds,
-        on_demand_seconds=(len(machines) - spot) * seconds,
+        on_demand_seconds=(len(instances) - spot) * seconds,
         usd=sum(price for price in hourly if price is not None) * seconds / _HOUR.total_seconds(),
         unpriced_seconds=hourly.count(None) * seconds,
         types=types,
@@ -109,7 +113,7 @@ def _pool_usage(pool: PoolDecision, seen: Observation, policy: Policy, seconds: 
         most_nodes=pool.count.capacity,
         fewest_nodes=pool.count.capacity,
         at_max_seconds=seconds if at_max else 0.0,
-        waiting_pod_seconds=unschedulable(seen) * seconds,
+        waiting_pod_seconds=unschedulable(observation) * seconds,
     )
 
 
@@ -125,8 +129,8 @@ def price_of(name: str, market: Market, catalog: Mapping[str, InstanceType]) -> 
     return kind.spot_usd if market is Market.SPOT and kind.spot_usd is not None else kind.hourly_usd
 
 
-def unschedulable(seen: Observation) -> int:
-    match seen.kubernetes:
+def unschedulable(observation: Observation) -> int:
+    match observation.kubernetes:
         case ClusterView(pods=None) as view:
             return sum(view.unschedulable.values())
         case ClusterView(pods=pods):
@@ -139,9 +143,9 @@ def _percent(sample: Reading | Missing) -> float | None:
     return sample.value if isinstance(sample, Reading) else None
 
 
-def _requested_percent(seen: Observation, pool: str) -> tuple[float, float] | None:
+def _requested_percent(observation: Observation, pool: str) -> tuple[float, float] | None:
     """How much of the pool's ready nodes pods asked for, in percent of CPU and memory."""
-    view = seen.kubernetes
+    view = observation.kubernetes
     if isinstance(view, Missing) or view.pods is None:
         return None
     nodes = {node.name: node for node in view.nodes if node.pool == pool and node.ready}
@@ -152,7 +156,7 @@ def _requested_percent(seen: Observation, pool: str) -> tuple[float, float] | No
     return 100 * asked.cpu / has.cpu, 100 * asked.memory / has.memory
 
 
-def _with_events(used: PoolUsage, events: Sequence[Event], pool: str) -> PoolUsage:
+def _count_events(used: PoolUsage, events: Sequence[Event], pool: str) -> PoolUsage:
     own = [event for event in events if event.pool == pool and not event.dry]
     kinds = Counter(event.kind for event in own)
     return replace(

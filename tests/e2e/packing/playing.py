@@ -146,7 +146,9 @@ def _cycle(scene: Stage, played: Sequence[Played]) -> None:
         scene.join()
         scene.wait(_all)
     for world, each, (came, bought, waited) in zip(scene.worlds, played, looks, strict=True):
-        cycle = Cycle(packed=world.packed(came.seen), bought=bought, waited=waited, waiting=tuple(world.waiting()))
+        cycle = Cycle(
+            packed=world.packed(came.observation), bought=bought, waited=waited, waiting=tuple(world.waiting())
+        )
         each.cycles.append(cycle)
 
 

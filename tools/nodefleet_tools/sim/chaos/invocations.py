@@ -175,7 +175,7 @@ class Invocations:
             return False
         finally:
             self._figures["calls"] += record.calls
-        self._figures["looks"] += ran.looks
+        self._figures["looks"] += ran.iterations
         guard.did(name, f"ends: {_summary(ran)}")
         guard.accounts.ended(record, had_time=ran.decision is not None and not ran.awake)
         return True
@@ -185,7 +185,7 @@ def _summary(ran: RunResult) -> str:
     if ran.held:
         return f"{ran.held.owner} is at work"
     did = "; ".join(ran.did) or "did nothing"
-    return f"{ran.looks} looks, {did}"
+    return f"{ran.iterations} looks, {did}"
 
 
 class _Suspension:

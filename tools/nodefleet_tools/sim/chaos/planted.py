@@ -70,13 +70,13 @@ def _wake_dropped() -> Any:
 @contextmanager
 def _token_not_stored_first() -> Iterator[None]:
     """The request is sent before it is written down."""
-    take = Executor.execute
+    execute = Executor.execute
 
-    def hasty(hands: Executor, operation: Operation | None, step: Step) -> bool:
+    def hasty(executor: Executor, operation: Operation | None, step: Step) -> bool:
         if not isinstance(step, SendLaunch):
-            return take(hands, operation, step)
-        with patch.object(hands._book, "flush", lambda: None):  # noqa: SLF001
-            return take(hands, operation, step)
+            return execute(executor, operation, step)
+        with patch.object(executor._uow, "flush", lambda: None):  # noqa: SLF001
+            return execute(executor, operation, step)
 
     with patch.object(Executor, "execute", hasty):
         yield
