@@ -1,4 +1,4 @@
-"""The executor: each step of an operation, checked again right before it acts."""
+"""The executor carries out the steps of operations and checks the preconditions of each step right before it acts."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -52,11 +52,9 @@ from nodefleet.reconcile import preconditions
 from nodefleet.reconcile.unit_of_work import UnitOfWork
 
 # ── the snapshot after a step ────────────────────────────────────────────────────────────────────────────────────────
-# What an iteration would show after a step that was just taken, so that the decision does not rest on a world that is
-# gone.
-#
-# Only what is certain is changed. A terminated instance is shutting down, an evicted pod is on its way out; whatever
-# else comes of it the next iteration shows.
+# `apply_step` updates the observation with the certain effects of an executed step, so that the decision of this
+# iteration does not rest on stale state: a terminated instance is shutting down, an evicted pod is being deleted.
+# Indirect effects appear in the next observation.
 
 
 T = TypeVar("T")
@@ -118,10 +116,10 @@ def _replace_items(items: tuple[T, ...], which: Callable[[T], bool], change: Cal
 
 
 # ── calls for many pods ──────────────────────────────────────────────────────────────────────────────────────────────
-# One call for each of many pods or nodes, several at once. What goes wrong with one keeps no other from its turn.
+# One call for each of many pods or nodes, several at once. A call that fails does not stop the others.
 #
-# A webhook that answers 500, a 429 without a budget, a 403 or a 504 is the trouble of one pod. The errors are handed
-# over as results: whoever asked reports them when everything was tried.
+# A webhook that answers 500, a 429 without a budget, a 403 or a 504 concerns one pod. Errors are returned as results,
+# and the caller reports them after all calls.
 
 
 K = TypeVar("K")
@@ -129,7 +127,8 @@ R = TypeVar("R")
 
 
 def try_each(runtime: Runtime, subjects: Sequence[K], call: Callable[[K], R]) -> list[tuple[K, R | NodeFleetError]]:
-    """Each subject with what came of it. Only a lost lease, and faults of our own, are raised, after all had a turn."""
+    """Call once for each subject; returns each subject with its result or error. A lost lease and bugs (errors outside
+    the NodeFleetError tree) are raised after all calls."""
     results = runtime.together(*[partial(call, subject) for subject in subjects])
     for result in results:
         if isinstance(result, LostLeaseError) or (
@@ -140,22 +139,20 @@ def try_each(runtime: Runtime, subjects: Sequence[K], call: Callable[[K], R]) ->
 
 
 # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-# The steps, each checked again right before it acts.
-#
-# A step that fails holds back the rest of its operation until the next iteration; other operations go on. A pod that
-# cannot be evicted holds back nothing: the others of its node are evicted all the same. Nothing is begun that may not
-# finish within the run or the lease. What a step rests on is written before it acts.
+# A step that fails postpones the rest of its operation to the next iteration; other operations continue. A pod that
+# cannot be evicted does not stop the eviction of the other pods of its node. No step starts when the run or the lease
+# has too little time left. The unit of work is committed before each step, so a crash loses no intent.
 
 
-_NAMED = 5  # failures that are told one by one
+_NAMED = 5  # failures that are logged one by one; the rest are counted
 
 
 class OutOfTimeError(NodeFleetError):
-    """What is left of the run is too little to begin something new. The next run goes on."""
+    """The run has too little time left to start another step. The next run continues."""
 
 
 class Executor:
-    """Carries out steps under a lease. `seen` follows what was done."""
+    """Executes steps under a lease. `observation` includes the effects of the steps executed so far."""
 
     def __init__(
         self, runtime: Runtime, lease: Lease, policy: Policy, observation: Observation, uow: UnitOfWork
@@ -167,13 +164,14 @@ class Executor:
         self.observation = observation
         self.actions: list[ExecutedAction] = []
         self.failures = 0
-        self.launched = 0  # instances that EC2 gave
-        self.short = False  # … and it gave fewer than asked for
-        self.unfinished = False  # there was no time for everything
+        self.launched = 0  # instances that EC2 launched
+        self.short = False  # EC2 launched fewer instances than requested
+        self.unfinished = False  # the time ran out before all steps were executed
         self.evictions: Counter[str] = Counter()
 
     def execute_early(self, operation: Operation, progress: Progress) -> tuple[Step, ...]:
-        """Take the steps up to the first that must wait until every node that has to be cordoned is. Gives the rest."""
+        """Execute the steps before the first eviction or termination and return the rest: those wait until every node
+        that has to be cordoned is cordoned."""
         feedback = progress.lessons
         for index, step in enumerate(progress.steps):
             match step:
@@ -198,14 +196,14 @@ class Executor:
         return ()
 
     def execute_late(self, identity: str, steps: tuple[Step, ...]) -> None:
-        """Take the rest of an operation's steps, if it is still open."""
+        """Execute the remaining steps of an operation, if it is still open."""
         for step in steps:
             operation = self._uow.operations.get(identity)
             if operation is None or not self.execute(operation, step):
                 return
 
     def execute(self, operation: Operation | None, step: Step) -> bool:
-        """Whether it was done. What it rests on is written first."""
+        """Commit the unit of work, then execute the step. Returns whether the step succeeded completely."""
         try:
             self._check_time_left()
         except OutOfTimeError as error:
@@ -235,12 +233,12 @@ class Executor:
         self._runtime.telemetry.line(f"Not done, the next iteration decides again: {error}", step=type(step).__name__)
 
     def _undo_termination_request(self, operation: Operation | None) -> None:
-        """EC2 was to be asked to terminate it for the first time, and was not: it may still be uncordoned at once."""
+        """The first termination request was not sent: clear its mark, so that the node can still be uncordoned."""
         if isinstance(operation, Removal) and operation.terminating and operation.asked_at == self.observation.at:
             self._uow.put(replace(operation, terminating=False, asked_at=None))
 
     def _note_failure(self, operation: Operation | None, step: Step, errors: Sequence[NodeFleetError]) -> None:
-        """One failed step, whatever the number of its pods that failed."""
+        """Count one failed step, however many of its pods failed, and log the errors."""
         self.failures += 1
         for error in errors[:_NAMED]:
             self._runtime.telemetry.warn(f"Failed: {error}", step=type(step).__name__)
@@ -259,7 +257,7 @@ class Executor:
             raise OutOfTimeError(f"Less than {reserve.total_seconds():.0f} s left: the next run goes on")
 
     def _dispatch(self, operation: Operation | None, step: Step) -> dict[PodRef, NodeFleetError]:
-        """Do it. Gives the pods that it could not be done to, with the reason of each."""
+        """Execute the step. Returns the pods for which it failed, with the error of each."""
         match step:
             case SendLaunch(launch):
                 self._launch(launch)
@@ -288,7 +286,7 @@ class Executor:
                 assert_never(step)
         return {}
 
-    # ── one by one ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── one method for each kind of step ─────────────────────────────────────────────────────────────────────────
 
     def _launch(self, launch: Launch) -> None:
         now = self._runtime.time.now()
@@ -318,7 +316,8 @@ class Executor:
         self._add_action(ActionKind.CORDON, node=step.node, instance=instance, reason=step.reason)
 
     def _assign(self, step: Assign) -> None:
-        """The Node first: while the instance's tag names its old pool, the next iteration begins again."""
+        """Label the Node before tagging the instance: after a crash in between, the tag still names the old pool and
+        the next iteration repeats both."""
         preconditions.check_unowned(self._runtime.cloud, step.instance, self._policy)
         if step.node:
             self._runtime.cluster.assign(step.node, step.instance, step.pool)
@@ -362,7 +361,7 @@ class Executor:
     def _try_each_pod(
         self, pods: Sequence[PodRef], call: Callable[[PodRef], R]
     ) -> list[tuple[PodRef, R | NodeFleetError]]:
-        """Each pod for itself, as long as there is time."""
+        """Call once for each pod, as long as the run has time."""
 
         def begin(pod: PodRef) -> R:
             self._check_time_left()
@@ -379,7 +378,7 @@ class Executor:
             self._record_node_event(node, "NodeFleetDrainWaits", message, warning=True)
 
     def _report_several_budgets(self, removal: Removal, node: str, pod: PodRef, detail: str) -> None:
-        """It can never be evicted: operators are told, and the node is uncordoned unless it has to go anyway."""
+        """The Eviction API refuses a pod that several budgets cover: alert operators, cancel a voluntary removal."""
         blocker = f"several budgets cover {pod.namespace}/{pod.name}"
         if removal.why is RemovalReason.VOLUNTARY:
             self._uow.put(cancel_removal(removal, blocker))
@@ -410,7 +409,7 @@ class Executor:
 
     @property
     def did(self) -> list[str]:
-        """A sentence each."""
+        """One sentence for each executed action."""
         return [str(action) for action in self.actions]
 
     def _record_node_event(self, node: str, reason: str, message: str, *, warning: bool = False) -> None:
@@ -418,14 +417,14 @@ class Executor:
 
 
 def _without_pods(step: Step, pods: dict[PodRef, NodeFleetError]) -> Step:
-    """The step as far as it was taken."""
+    """The step without the pods for which it failed."""
     if isinstance(step, Evict | ForceDelete) and pods:
         return replace(step, pods=tuple(pod for pod in step.pods if pod not in pods))
     return step
 
 
 def record_node_event(runtime: Runtime, node: str, reason: str, message: str, *, warning: bool = False) -> None:
-    """An event on the node. What is said of a step must not make the step fail."""
+    """Record an event on the node. A failure to record it is logged and does not fail the step."""
     try:
         runtime.cluster.note(node, reason, message, warning=warning)
     except NodeFleetError as error:
