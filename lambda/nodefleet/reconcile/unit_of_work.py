@@ -1,4 +1,4 @@
-"""What is to be written: collected, and written in one transaction before the next step that rests on it."""
+"""The unit of work collects the changes of an iteration and commits them before the next step relies on them."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -28,7 +28,9 @@ from nodefleet.reconcile.alerting import AlertDeduplicator
 from nodefleet.reconcile.usage import CONSOLIDATED, ROTATED, price_of
 
 _DAY_HOURS = 24
-_COUNTED = frozenset({AlertKind.JOIN_FAILED, AlertKind.DRAIN_BLOCKED})  # each time, for the weekly report
+_COUNTED = frozenset(
+    {AlertKind.JOIN_FAILED, AlertKind.DRAIN_BLOCKED}
+)  # counted for the weekly report even when the alert is a repetition
 
 
 class UnitOfWork:
@@ -44,13 +46,15 @@ class UnitOfWork:
         self.journal = journal
         self.alerts = AlertDeduplicator.since(journal.said, observation.cluster, observation.at, policy.messages)
         self.operations: dict[str, Operation] = {each.id: each for each in observation.operations}
-        self.events: list[Event] = []  # of this iteration, written or not; with those that are counted and not sent
-        self.joins: list[float] = []  # how many seconds each node took that joined
-        self.drains: list[float] = []  # how many seconds each removal took that is over
+        self.events: list[
+            Event
+        ] = []  # of this iteration, committed or not, including those that are counted but not sent
+        self.joins: list[float] = []  # seconds that each new node took to join
+        self.drains: list[float] = []  # seconds of each completed voluntary removal
         self.failures = 0
         self.removed = 0
-        self.retired: tuple[Notice, ...] = ()  # in this iteration, written or not
-        self.own_monthly_usd = 0.0  # what the deployment says that the autoscaler itself costs
+        self.retired: tuple[Notice, ...] = ()  # in this iteration, committed or not
+        self.own_monthly_usd = 0.0  # cost of the autoscaler itself, as the deployment states it
 
     @property
     def memory(self) -> Memory:
@@ -105,7 +109,7 @@ class UnitOfWork:
         return None
 
     def add_feedback(self, feedback: Iterable[Feedback]) -> None:
-        """Lessons go into the same transaction as the operation that taught them."""
+        """Apply feedback to the memory, in the same transaction as the change of the operation that produced it."""
         feedback = tuple(feedback)
         before = self.memory
         after = apply_feedback(before, feedback, self._policy, self._observation.at)
@@ -115,10 +119,10 @@ class UnitOfWork:
         for alert in join_backoffs(before, after, self._policy):
             self.send_alert(alert)
 
-    # ── what operators hear ──────────────────────────────────────────────────────────────────────────────────────
+    # ── alerts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send_alert(self, alert: SendAlert, *, dry: bool = False) -> None:
-        """Once, however often it is said."""
+        """Send the alert unless it repeats one that was already sent."""
         kind = alert.alert
         critical = kind is AlertKind.DEGRADED and self.memory.level is Level.PARTIAL
         event = self.alerts.event(kind, alert.pool, alert.text, alert.subjects, critical=critical)
@@ -136,7 +140,7 @@ class UnitOfWork:
         self.events.append(event)
         self._pending = replace(self._pending, events=(*self._pending.events, event))
 
-    # ── the rest ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── decision, notices, commands, policy ──────────────────────────────────────────────────────────────────────
 
     def add_decision(self, decision: Decision) -> None:
         self.journal = replace(self.journal, memory=decision.memory)
@@ -160,11 +164,11 @@ class UnitOfWork:
         self.journal = replace(self.journal, refused_policy=version.digest)
 
     def finish(self, changes: Changes) -> None:
-        """The last words of an iteration: usage, and the figures that the seed's attributes show."""
+        """Add the usage of complete hours and the figures of the state item's seed attributes."""
         self._pending = replace(self._pending, usage=changes.usage, seed=changes.seed)
 
     def flush(self) -> None:
-        """Write what is pending, under the fence."""
+        """Commit the pending changes on condition of the lease's fence. Nothing is written if nothing changed."""
         self.journal = replace(self.journal, said=dict(self.alerts.records))
         changed = self.journal != self._committed
         changes = replace(self._pending, journal=self.journal if changed else None)
