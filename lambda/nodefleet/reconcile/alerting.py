@@ -1,16 +1,16 @@
-"""Alerts are sent once for each condition, not once for each iteration.
+"""Deduplication: an alert is sent once for each condition, not once for each iteration.
 
-An alert is identified by its kind, its pool and its subjects; figures, pod names and the wording do not matter. An
-alert with several subjects is news when one of them is. It is news again
+Kind, pool and subjects identify an alert; figures, pod names and the wording do not. An alert with several subjects is
+new when one of its subjects is new. An alert is sent again
 
     when                                                     after
-    the condition lasts                                      remind_after, remind_critical if it is critical
-    it was over for a while and is back                      over_after; a condition that shows only when something is
-                                                             tried again (a launch, a drain) counts as lasting
-    many alerts of one kind and pool, each of another        `most` of them are sent in remind_after, and the last says
-    subject                                                  until when the others are held back
+    the condition lasts                                      remind_after; remind_critical if it is critical
+    the condition ended for a while and is back              over_after; a condition that is visible only when a launch
+                                                             or a drain is attempted again counts as lasting
 
-Interruptions, forced deletions and readmissions are not held back: each happens to one node once, and EC2 limits them.
+Of many new alerts of one kind and pool with different subjects, `most` are sent within remind_after, and the last of
+them says until when the others are held back. Interruptions, forced deletions and readmissions are never held back:
+each happens to a node once, and EC2 limits their number.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,12 +45,12 @@ class AlertDeduplicator:
     def since(
         cls, records: Mapping[str, AlertRecord], cluster: str, now: datetime, rules: Messages
     ) -> "AlertDeduplicator":
-        """What has not been so for a long time is forgotten: it would be news again anyway."""
+        """Restore the stored records. Conditions not observed for remind_after are dropped: they count as new."""
         kept = {key: each for key, each in records.items() if now - each.seen_at < rules.remind_after}
         return cls(cluster=cluster, now=now, rules=rules, records=kept)
 
     def is_news(self, key: str) -> bool:
-        """Whether operators should hear of it now; notes that it is so."""
+        """Whether a condition is new or due for a reminder. Records that it was observed now."""
         known = self.records.get(key)
         news = known is None or self._is_back(known) or self._is_due(known, self.rules.remind_after)
         self._remember(key, alerted=news)
@@ -59,7 +59,7 @@ class AlertDeduplicator:
     def event(
         self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = (), *, critical: bool = False
     ) -> Event | None:
-        """The event, if it is news."""
+        """The event to send; None if the alert repeats a known condition or is held back."""
         unique = tuple(dict.fromkeys(subjects))
         keys = [key_of(kind.value, pool, subject) for subject in sorted(unique) or [""]]
         known = [self.records.get(key) for key in keys]
@@ -82,8 +82,8 @@ class AlertDeduplicator:
     def make_event(
         self, kind: AlertKind, pool: str, text: str, subjects: Iterable[str] = (), *, key: str = ""
     ) -> Event:
-        """An event for something that happened just now, whether or not the like happened before. Two of one kind,
-        pool and time are told apart by their subjects."""
+        """An event without deduplication, for something that happened just now. Subjects distinguish two events of the
+        same kind, pool and time."""
         unique = tuple(subjects)
         key = key or key_of(kind.value, pool, ",".join(unique))
         return Event(
@@ -96,7 +96,7 @@ class AlertDeduplicator:
             text=text,
         )
 
-    # ── how often ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── frequency ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _is_back(self, known: AlertRecord) -> bool:
         return self.now - known.seen_at >= self.rules.over_after
@@ -110,7 +110,7 @@ class AlertDeduplicator:
         self.records[key] = AlertRecord(told_at=told_at, seen_at=self.now)
 
     def _window(self, kind: AlertKind, pool: str) -> tuple[str, AlertRecord]:
-        """How many new alerts of this kind and pool were sent, and since when they are counted."""
+        """The record that counts new alerts of this kind and pool; `told_at` is when the count started."""
         key = key_of(kind.value, pool, "*")
         known = self.records.get(key)
         if known is None or self._is_due(known, self.rules.remind_after):
@@ -121,7 +121,7 @@ class AlertDeduplicator:
         return kind in NEVER_HELD_BACK or self._window(kind, pool)[1].times < self.rules.most
 
     def _count_alert(self, kind: AlertKind, pool: str) -> str:
-        """Count a new alert; what is added to the last one that is sent for now."""
+        """Count a new alert. Returns the text to append to the last alert before the others are held back."""
         if kind in NEVER_HELD_BACK:
             return ""
         key, window = self._window(kind, pool)
