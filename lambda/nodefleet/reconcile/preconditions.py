@@ -1,4 +1,7 @@
-"""What must still be so at the moment of a step. ChangedError otherwise, and the next iteration decides again."""
+"""Preconditions of steps, read from EC2 and Kubernetes right before the step acts.
+
+A check raises ChangedError if its precondition no longer holds; the next iteration then decides again.
+"""
 
 from datetime import datetime
 
@@ -14,7 +17,7 @@ _ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
 
 
 def check_draining(node: Node | None, removal: Removal, name: str) -> None:
-    """The node is the one that was meant, and nothing new comes onto it. A voluntary removal needs its own cordon."""
+    """The node is still that of the removal, and it is cordoned. A voluntary removal needs its own cordon."""
     if node is None or (removal.instance and node.instance not in ("", removal.instance)):
         raise ChangedError(f"{name} is not the node it was")
     if not node.cordoned or (removal.why is RemovalReason.VOLUNTARY and node.removal != removal.id):
@@ -22,7 +25,7 @@ def check_draining(node: Node | None, removal: Removal, name: str) -> None:
 
 
 def needs_termination(cloud: Cloud, identity: str) -> bool:
-    """Whether the instance has to be terminated still. It must be a worker."""
+    """Whether the instance still has to be terminated. Raises if it is not a worker."""
     instance = cloud.instance(identity)
     if instance is None or instance.state in _ENDING:
         return False
@@ -32,7 +35,10 @@ def needs_termination(cloud: Cloud, identity: str) -> bool:
 
 
 def check_termination(cluster: Cluster, operation: Operation | None, rules: RemovalRules, now: datetime) -> None:
-    """Something that is open wants it gone, and nothing on it has to move. An unhealthy node's pods cannot end."""
+    """An open operation requires the termination, and no pod on the node has to be evicted first.
+
+    The pods of an unhealthy node are not checked: its kubelet cannot end them.
+    """
     match operation:
         case Removal(why=RemovalReason.UNHEALTHY):
             node = cluster.node(operation.node) if operation.node else None
@@ -46,13 +52,13 @@ def check_termination(cluster: Cluster, operation: Operation | None, rules: Remo
             if not plan_drain(cluster.pods_on(name), operation.why, rules, now, since=operation.started).done:
                 raise ChangedError(f"{name} holds pods that have to move")
         case Removal() | Cleanup():
-            pass  # it never joined, or two observations saw it as orphaned, the second of them just now
+            pass  # the instance never joined, or two observations, the second in this iteration, show it as orphaned
         case _:
             raise ChangedError("nothing that is open wants this machine terminated")
 
 
 def check_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:
-    """The instance is there, is a worker, and no pool of the policy owns it."""
+    """The instance exists, is a worker, and belongs to no pool of the policy."""
     instance = cloud.instance(identity)
     if instance is None or not instance.worker or instance.state in _ENDING:
         raise ChangedError(f"{identity} is not a worker, or ends")
@@ -61,7 +67,7 @@ def check_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:
 
 
 def check_instance_gone(cloud: Cloud, node: str, instance_id: str) -> None:
-    """EC2 shows no living instance behind the node."""
+    """EC2 lists no instance of the node, or lists it as terminated."""
     instance = cloud.instance(instance_id) if instance_id else None
     if instance is not None and instance.state is not InstanceState.TERMINATED:
         raise ChangedError(f"the instance of {node} is {instance.state.value}")
