@@ -1,8 +1,8 @@
-"""Which policy is in force.
+"""Resolution of the active policy.
 
-A declared policy that does not validate changes nothing but that operators are told, once. A policy in force that this
-release refuses, or that is gone, holds the fleet: nothing is removed, what is lost is replaced and min is kept, as far
-as the policy can still be read. No earlier version takes its place: it was written for another fleet.
+A declared policy that fails validation is ignored, with one alert. If this release refuses the policy in force, or
+that policy is lost, the fleet is held: no node is removed, lost nodes are replaced and min is kept, as far as the
+policy can still be read. An earlier version does not take its place, because it was written for another fleet.
 """
 
 from dataclasses import dataclass, replace
@@ -23,10 +23,10 @@ _APPLY = "Check a file with `nodefleet policy check FILE` and put it in force wi
 
 @dataclass(frozen=True, slots=True)
 class PolicyNews:
-    """What operators hear about the policy. Said again only of another subject."""
+    """An alert about the policy. It is sent once for each subject."""
 
     kind: AlertKind
-    subject: str  # a version's number, or the digest of what was declared
+    subject: str  # a version number, or the digest of the declared policy
     text: str
 
 
@@ -34,16 +34,16 @@ class PolicyNews:
 class ActivePolicy:
     policy: Policy
     version: int  # 0: none is recorded
-    adopted: PolicyVersion | None = None  # a policy that is taken up now
-    refused: PolicyVersion | None = None  # one that is not
-    hold: str = ""  # why the fleet is held: no policy can be followed as it was written
+    adopted: PolicyVersion | None = None  # the declared or built-in policy that comes into force now
+    refused: PolicyVersion | None = None  # the declared policy, if it fails validation
+    hold: str = ""  # why the fleet is held; empty: it is not held
     news: tuple[PolicyNews, ...] = ()
 
 
 def resolve_policy(state: State, policies: Policies, now: datetime) -> ActivePolicy:
-    """The declared policy if it is new and good, else the version in force, held if it cannot be followed.
+    """The declared policy if it is new and valid; otherwise the version in force, with a hold if it is invalid.
 
-    Without any, `with_fleet` decides whether the defaults may begin.
+    If no policy is recorded, `with_fleet` decides whether the built-in defaults apply.
     """
     declared, refused = state.declared, None
     news: list[PolicyNews] = []
@@ -75,8 +75,8 @@ def resolve_policy(state: State, policies: Policies, now: datetime) -> ActivePol
 
 
 def with_fleet(rules: ActivePolicy, state: State, observation: Observation, now: datetime) -> ActivePolicy:
-    """Without a recorded policy the built-in defaults begin an empty cluster, as its first version. A fleet that
-    exists was built for some other policy, which is lost: it is held."""
+    """Without a recorded policy, an empty cluster starts with the built-in defaults as version 1. An existing fleet was
+    built for a policy that is lost, so it is held."""
     if state.policy is not None or rules.adopted:
         return rules
     exists = isinstance(observation.instances, Missing) or any(instance.worker for instance in observation.instances)
