@@ -1,9 +1,9 @@
-"""What EC2 takes does not wait for the lease.
+"""Emergency drain: nodes that EC2 interrupts are drained without waiting for the lease.
 
-The notices are recorded and whoever holds the lease is woken; then all of their nodes are cordoned, and only then pods
-are evicted. That is safe to do twice, so it may happen beside the holder of the lease and even while nothing can be
-recorded. Launching the replacement does wait for the lease: this run takes it if it can, before or beside the
-evictions. Whatever the run raises, draining goes on; it is raised at the end.
+The notices are recorded and the lease holder is woken, beside that all interrupted nodes are cordoned, and only then
+their pods are evicted. These steps are safe to repeat, so they may run beside the lease holder, and even while the
+table cannot be written. Launching replacements does need the lease: a run that tries to acquire it works beside the
+evictions. If that run fails, draining continues and the error is raised at the end.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ from nodefleet.reconcile.run import RunResult, run
 _NOT_ASKED = Missing("not asked: EC2 takes these anyway")
 _UNKNOWN = -1
 _ON_ITS_WAY = (Eviction.EVICTED, Eviction.GONE)
-_MAX_FAILED_RECORDS = 3  # records that fail: then it is the table, and the rest is tried later
+_MAX_FAILED_RECORDS = 3  # after so many failures the table itself is taken to be unavailable; the rest is tried later
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -41,12 +41,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """How far the nodes are that EC2 takes."""
+    """The progress of draining the interrupted nodes."""
 
-    to_ask: int = 0  # pods that could not be asked to go yet; below zero: not known
-    refused: int = 0  # pods that their budgets hold
-    left: int = 0  # pods that are still there
-    taken_over: bool = False  # all of these nodes carry the removals of whoever has the lease
+    to_ask: int = 0  # pods whose eviction could not be requested yet; below zero: not known
+    refused: int = 0  # pods whose eviction their budgets refuse
+    left: int = 0  # pods that are still on the nodes
+    taken_over: bool = False  # every node carries a removal of the lease holder
 
     @property
     def asked(self) -> bool:
@@ -58,21 +58,23 @@ class DrainReport:
 
 
 def drain_interrupted(runtime: Runtime, notices: Sequence[Notice], *, owner: str) -> RunResult:
-    """All that can be done about these notices. Raises at the end if they could not be recorded or the run failed, so
-    that they come again."""
+    """Record the notices and drain their nodes. Raises at the end if a notice could not be recorded or the run failed,
+    so that Lambda delivers the notices again."""
     began = runtime.time.now()
     stored = _read_stored(runtime)
     unrecorded: tuple[Notice, ...] = tuple(notices)
     woken = False
     while True:
         urgent = _urgent(notices, stored, runtime.time.now())
-        if stored.notices is None and len(urgent) < len(notices):  # a warning waits for no table, which may hang
+        if stored.notices is None and len(urgent) < len(
+            notices
+        ):  # an interruption warning does not wait for the table, which may hang
             stored = _read_stored(runtime)
             urgent = _urgent(notices, stored, runtime.time.now())
         policy = stored.policy
         error: Exception | None = None
         interrupted: list[_InterruptedNode] | None
-        if unrecorded or not woken:  # a table that hangs must not keep the nodes from being cordoned
+        if unrecorded or not woken:  # at the same time: a table that hangs must not delay the cordons
             (unrecorded, error), interrupted = _run_both(
                 runtime, partial(_record, runtime, unrecorded), partial(_cordon, runtime, urgent, stored, began)
             )
@@ -80,7 +82,7 @@ def drain_interrupted(runtime: Runtime, notices: Sequence[Notice], *, owner: str
         else:
             interrupted = _cordon(runtime, urgent, stored, began)
         run_result: RunResult | None = None
-        if error and unrecorded == tuple(notices):  # the table is away: a run could not begin
+        if error and unrecorded == tuple(notices):  # the table is unavailable: a run could not acquire the lease
             report = _drain(runtime, interrupted, policy)
         else:
             (run_result, failure), report = _run_both(
@@ -101,7 +103,7 @@ def drain_interrupted(runtime: Runtime, notices: Sequence[Notice], *, owner: str
 
 
 def _run_both(runtime: Runtime, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
-    """One beside the other; a fault of our own in either is raised when both are over."""
+    """Run both concurrently. An exception in either is raised after both have ended."""
     results = runtime.together(first, second)
     for result in results:
         if isinstance(result, Exception):
@@ -111,7 +113,7 @@ def _run_both(runtime: Runtime, first: Callable[[], A], second: Callable[[], B])
 
 
 def _run(runtime: Runtime, owner: str) -> tuple[RunResult | None, Exception | None]:
-    """The run, or why it failed: draining goes on whatever it raises, even a fault of our own."""
+    """The result of the run, or its error: draining continues whatever the run raises, a bug included."""
     try:
         return run(runtime, owner=owner), None
     except Exception as error:  # noqa: BLE001  # raised at the end
@@ -119,16 +121,20 @@ def _run(runtime: Runtime, owner: str) -> tuple[RunResult | None, Exception | No
 
 
 def _is_enough(run_result: RunResult, report: DrainReport) -> bool:
-    """Whoever holds the lease was woken and goes on with what was begun here: it is enough that every pod is going, or
-    that the nodes show that it has taken them over. A run that had the lease and could see drains itself; one that
-    misses EC2 or Kubernetes does nothing."""
+    """Whether the rest can be left to the control loop.
+
+    If another run holds the lease, it was woken and continues this drain: it is enough that every pod is being evicted,
+    or that the nodes carry the holder's removals. If this run had the lease, it drains the nodes itself, unless EC2 or
+    Kubernetes was unavailable.
+    """
     if run_result.held:
         return report.asked and (report.refused == 0 or report.taken_over)
     return report.done or (run_result.decision is not None and run_result.decision.level is not Level.PARTIAL)
 
 
 def _record(runtime: Runtime, notices: Sequence[Notice]) -> tuple[tuple[Notice, ...], NodeFleetError | None]:
-    """Record, then wake: whoever looks after the wake sees what was recorded. Gives what could not be recorded."""
+    """Record the notices, then wake the lease holder: an iteration after the wake-up observes what was recorded.
+    Returns the notices that could not be recorded."""
     errors: list[NodeFleetError] = []
 
     def record(notice: Notice) -> None:
@@ -157,11 +163,11 @@ def _record(runtime: Runtime, notices: Sequence[Notice]) -> tuple[tuple[Notice, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StoredState:
-    """What the table says. While it does not answer, the default policy says how to drain."""
+    """The state in the table. While the table is unavailable, the default policy applies."""
 
     policy: Policy = field(default_factory=Policy)
-    notices: tuple[Notice, ...] | None = None  # recorded before; none: the table does not answer
-    begun: Mapping[str, datetime] = field(default_factory=dict)  # open removals: by instance, when each began
+    notices: tuple[Notice, ...] | None = None  # recorded before; None: the table is unavailable
+    begun: Mapping[str, datetime] = field(default_factory=dict)  # by instance, when its open removal began
 
 
 def _read_stored(runtime: Runtime) -> _StoredState:
@@ -175,8 +181,11 @@ def _read_stored(runtime: Runtime) -> _StoredState:
 
 
 def _urgent(notices: Sequence[Notice], stored: _StoredState, now: datetime) -> list[Notice]:
-    """Notices whose nodes are drained without waiting for the lease. One that comes late, or again, may be withdrawn
-    already: while the table does not say so, a scheduled change waits for as long as a drain leaves time."""
+    """Notices whose nodes are drained without waiting for the lease.
+
+    A notice that is delivered late or again may have been withdrawn. While the table is unavailable, that is not known,
+    so a scheduled change waits as long as the time left suffices for a drain.
+    """
     recorded, pools = stored.notices, stored.policy.pools
     holds = in_force((*(recorded or ()), *notices))
     drained_in = max((pool.removal.drain_timeout for pool in pools), default=Pool().removal.drain_timeout)
@@ -196,17 +205,17 @@ def _urgent(notices: Sequence[Notice], stored: _StoredState, now: datetime) -> l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _InterruptedNode:
-    """A node that EC2 takes, and what is done about it."""
+    """A node that EC2 interrupts, and its removal."""
 
     node: Node
     removal: Removal
-    cordoned: bool = False  # just now, by us
+    cordoned: bool = False  # in this pass, by this function
 
 
 def _cordon(
     runtime: Runtime, notices: Sequence[Notice], stored: _StoredState, began: datetime
 ) -> list[_InterruptedNode] | None:
-    """Cordon all nodes of these notices, whatever goes wrong with some. None if not even the nodes are known."""
+    """Cordon all nodes of these notices; a failure on one does not stop the others. None: nodes cannot be listed."""
     if not notices:
         return []
     now = runtime.time.now()
@@ -236,7 +245,7 @@ def _mark_cordoned(interrupted: _InterruptedNode) -> _InterruptedNode:
 
 
 def _drain(runtime: Runtime, interrupted: Sequence[_InterruptedNode] | None, policy: Policy) -> DrainReport:
-    """Ask every pod of these nodes to go that may go, once. Budgets have their say when the API server is asked."""
+    """Request the eviction of every evictable pod on these nodes, once. The API server enforces the budgets."""
     if interrupted is None:
         return DrainReport(to_ask=_UNKNOWN)
     read = try_each(runtime, interrupted, lambda each: runtime.cluster.pods_on(each.node.name, brief=True))
@@ -285,7 +294,7 @@ def _removals(
         if node is None or node.pool is None or node.control_plane:
             continue
         rules = stored.policy.pool(node.pool) or Pool(name=node.pool)
-        # A change that is days away, like a recommendation, is for the run to decide about.
+        # The control loop decides about a change that is days away and about rebalance recommendations.
         imminent = is_imminent(notice, rules, now) and not is_false_alarm(notice, rules, now)
         if imminent and not rules.dry_run:
             started = stored.begun.get(notice.instance, began)
@@ -294,8 +303,11 @@ def _removals(
 
 
 def _removal(node: Node, notice: Notice, rules: Pool, started: datetime) -> Removal:
-    """Under the id that the node carries already, if the holder of the lease was quicker. It begins when the removal in
-    the table did, or this drain: pods that tolerate the taint and come back since then are not evicted again."""
+    """The removal of an interrupted node, with the id of the lease holder's removal if the node carries one.
+
+    `started` is when the removal in the table, or this drain, began: pods that tolerate the taint and return after that
+    time are not evicted again.
+    """
     begun = node.removal if node.removal and not notice_in(node.removal) else ""
     return Removal(
         id=begun or emergency(notice),
@@ -307,7 +319,7 @@ def _removal(node: Node, notice: Notice, rules: Pool, started: datetime) -> Remo
         started=started,
         deadline=taken_at(notice, rules),
         force_from=force_from(notice, rules),
-        forced=True,  # the run that has the lease tells operators
+        forced=True,  # the lease holder sends the alert
     )
 
 
@@ -327,7 +339,7 @@ def _steps(interrupted: _InterruptedNode, pods: tuple[Pod, ...], policy: Policy,
 def _call_for_pods(
     runtime: Runtime, pods: Sequence[PodRef], policy: Policy, call: Callable[[PodRef], R], what: str
 ) -> list[R | NodeFleetError]:
-    """What came of each. Errors are reported when all were asked."""
+    """Call once for each pod; returns the results. Errors are logged after all calls."""
     results = try_each(runtime, pods, lambda pod: _in_time(runtime, policy, call, pod))
     for pod, result in results:
         if isinstance(result, NodeFleetError):
