@@ -1,7 +1,7 @@
-"""The audit: what was decided and why, small enough to keep for each iteration, and the line that an operator reads.
+"""The audit record of each iteration: the decision with its reasons, its figures, and the log line for operators.
 
-The complete question goes to the archive when something came of it, so that the decision can be asked for again.
-Otherwise the figures are all that is kept: ten thousand pods are not written down to say that nothing happened.
+The complete decision input is archived when the iteration decided or did something, so that the decision can be
+replayed. Otherwise only the figures are kept: an uneventful iteration is not worth storing ten thousand pods.
 """
 
 import gzip
@@ -28,7 +28,7 @@ from nodefleet.reconcile.usage import price_of, unschedulable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionInput:
-    """All that a decision rests on: asked again, it is decided the same."""
+    """The complete input of a decision: the same input gives the same decision."""
 
     observation: Observation
     memory: Memory
@@ -39,14 +39,14 @@ class DecisionInput:
 
 
 LARGEST = 20_000  # bytes of a decision in a record
-_FEW = 40  # of a long list, when a record is cut
+_FEW = 40  # entries of a long list that a shortened record keeps
 _DULL = frozenset({KeepReason.NOT_ASKED, KeepReason.OUTRANKED})
 LEVELS = {Level.NORMAL: 0, Level.RECOVERY: 1, Level.DEGRADED: 2, Level.PARTIAL: 3}
-MAJOR = 4  # DynamoDB is away: whoever finds that cannot decide anything
+MAJOR = 4  # DynamoDB is unavailable, so no decision is possible
 
 
 def is_eventful(decision: Decision) -> bool:
-    """Something was decided, beyond telling operators."""
+    """Whether the decision contains more than alerts."""
     return any(
         pool.action is not Action.HOLD or any(not isinstance(step, SendAlert) for step in pool.plan)
         for pool in decision.pools
@@ -62,7 +62,7 @@ def make_record(
     actions: Sequence[ExecutedAction],
     eventful: bool,
 ) -> tuple[DecisionRecord, bytes | None]:
-    """The record, and the question as it is archived; none when nothing came of it."""
+    """The record, and the packed decision input for the archive; None for an uneventful iteration."""
     content = pack_input(decision_input) if eventful else None
     at, cluster = decision.at, decision.cluster
     key = f"{cluster}/{at:%Y/%m/%d}/{sha256(content).hexdigest()}.json.gz" if content else ""
@@ -87,9 +87,9 @@ def make_record(
 
 
 def pack_input(decision_input: DecisionInput) -> bytes:
-    """The same bytes for the same question."""
-    # msgspec writes the megabytes of a large cluster eight times as fast as json. Digests stay with json, whose floats
-    # they were made of.
+    """Compress the input. Equal inputs give equal bytes."""
+    # msgspec encodes the megabytes of a large cluster eight times as fast as json. Digests keep using json, because
+    # stored digests were computed from its float format.
     return gzip.compress(msgspec.json.encode(to_plain(decision_input), order="sorted"), compresslevel=1, mtime=0)
 
 
@@ -98,7 +98,7 @@ def unpack_input(content: bytes) -> DecisionInput:
 
 
 def outcome(decision: Decision) -> str:
-    """A digest of the whole decision: a replay must give the same."""
+    """A digest of the whole decision: a replay must produce the same digest."""
     return _digest(to_plain(decision))
 
 
@@ -107,8 +107,8 @@ def _digest(plain: Any) -> str:
 
 
 def shorten_decision(decision: Decision, plain: Any = None) -> tuple[Decision, bool]:
-    """Without its memory, which is stored elsewhere, and cut if it is still too long. `plain`: the decision as it is
-    stored, if that is known."""
+    """The decision without its memory, which is stored elsewhere, and shortened if it is still too long; and whether it
+    was shortened. `plain` is the serialised decision, if the caller has it."""
     short = replace(decision, memory=Memory())
     if len(_json({**(plain or to_plain(decision)), "memory": {}})) <= LARGEST:
         return short, False
@@ -147,7 +147,7 @@ class Bill:
 
 
 def bill(observation: Observation) -> Bill | None:
-    """What the workers cost now; none if EC2 did not answer or there are no workers."""
+    """The current cost of the workers; None if EC2 is unavailable or there are no workers."""
     if isinstance(observation.instances, Missing):
         return None
     states = (InstanceState.PENDING, InstanceState.RUNNING)
@@ -165,7 +165,7 @@ def bill(observation: Observation) -> Bill | None:
 
 
 def figures(observation: Observation, decision: Decision) -> Mapping[str, float]:
-    """The numbers of an iteration, flat, by name."""
+    """The figures of an iteration, as a flat mapping by name."""
     values: dict[str, float] = {"unschedulable_pods": unschedulable(observation), "level": LEVELS[decision.level]}
     for pool in decision.pools:
         count = pool.count
@@ -191,7 +191,7 @@ def figures(observation: Observation, decision: Decision) -> Mapping[str, float]
 
 
 def forecast_metrics(decision: Decision) -> Iterator[tuple[Metric, float]]:
-    """The grade of the forecasts: of the worst pool that has one, and the promises of all pools together."""
+    """The forecast skill of the worst pool, and the promised and actual violations summed over all pools."""
     graded = [kept for pool in decision.pools if (kept := decision.memory.pool(pool.pool).adaptive)]
     skills = [each.skill for each in graded if each.skill is not None]
     if skills:
@@ -202,7 +202,7 @@ def forecast_metrics(decision: Decision) -> Iterator[tuple[Metric, float]]:
 
 
 def mean(observation: Observation, decision: Decision, name: str) -> float | None:
-    """A reading over all pools, each weighed by its nodes."""
+    """The mean of a reading over all pools, weighted by ready nodes."""
     total, nodes = 0.0, 0
     for pool in decision.pools:
         sample = getattr(observation.readings.get(pool.pool, NOTHING_READ), name)
@@ -213,7 +213,7 @@ def mean(observation: Observation, decision: Decision, name: str) -> float | Non
 
 
 def sentence(decision: Decision) -> str:
-    """The line that an operator reads first."""
+    """The log line that summarises the decision for operators."""
     sentences = [
         f"{pool.pool}: {pool.action.value} {pool.count.capacity} → {pool.target}"
         f"{' (dry run)' if pool.dry_run else ''}. {pool.reason}"
