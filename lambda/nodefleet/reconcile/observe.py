@@ -1,4 +1,4 @@
-"""Everything one iteration sees, asked for at once. What does not answer is Missing with its cause, never empty."""
+"""The observation of one iteration, from concurrent queries. A failed source is Missing with its cause, never empty."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def observe(runtime: Runtime, state: State, policy: Policy, run: str, within: timedelta) -> Observation:
-    """One iteration. `within` is how long the readings may take."""
+    """Query all sources and build the observation. `within` is the time limit of the metric queries."""
     now = runtime.time.now()
     types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
     instances, offers, view, readings = runtime.together(
@@ -28,7 +28,7 @@ def observe(runtime: Runtime, state: State, policy: Policy, run: str, within: ti
     kubernetes: ClusterView | Missing = _or_missing(view)
     instances = _reject_empty_list(_or_missing(instances), kubernetes)
     if isinstance(readings, Exception):
-        raise readings  # it never raises: this is a fault of ours
+        raise readings  # metric sources return Missing instead of raising, so this is a bug
     return Observation(
         at=now,
         cluster=runtime.cluster_id,
@@ -47,7 +47,7 @@ def observe(runtime: Runtime, state: State, policy: Policy, run: str, within: ti
 
 
 def _load_known(state: State, policy: Policy) -> dict[str, datetime]:
-    """Up to when the load of each pool has been learned from."""
+    """For each pool with a trained forecaster, the time of the last load sample that it learned from."""
     pools = {pool.name: state.journal.memory.pool(pool.name).adaptive for pool in policy.pools}
     stored = {name: kept.forecaster for name, kept in pools.items() if kept and kept.forecaster}
     return {name: each.last for name, each in stored.items()}
@@ -66,7 +66,8 @@ def _or_missing(got: T | Exception) -> T | Missing:
 def _reject_empty_list(
     instances: tuple[Instance, ...] | Missing, kubernetes: ClusterView | Missing
 ) -> tuple[Instance, ...] | Missing:
-    """An empty list is no answer while a ready worker names its instance: a wrong region, role or tag gives one too."""
+    """An empty instance list counts as Missing while a ready worker names its instance: a wrong region, role or tag
+    also gives an empty list."""
     if instances or isinstance(instances, Missing) or isinstance(kubernetes, Missing):
         return instances
     ready = sum(node.ready and bool(node.instance) and node.pool is not None for node in kubernetes.nodes)
@@ -77,7 +78,7 @@ def _reject_empty_list(
 
 
 def _catalog(runtime: Runtime, found: tuple[InstanceType, ...] | Missing) -> tuple[InstanceType, ...]:
-    """Without it nodes that have joined still tell what their type holds, and min is still restored."""
+    """The catalog, or none with a warning: joined nodes still show the capacity of their types, and min is restored."""
     if isinstance(found, Missing):
         runtime.telemetry.warn(f"What instance types offer is not known: {found.cause}")
         return ()
@@ -85,8 +86,8 @@ def _catalog(runtime: Runtime, found: tuple[InstanceType, ...] | Missing) -> tup
 
 
 def _notices(recorded: Iterable[Notice], kubernetes: ClusterView | Missing) -> tuple[Notice, ...]:
-    """What EC2 said. A node that was drained while nothing could be recorded tells it itself; a record of the same says
-    more: by which event it came, and whether it was withdrawn."""
+    """EC2's notices. A node that was drained while the table was unavailable carries its notice itself. A record of the
+    same notice takes precedence, because it also holds the event id and whether the notice was withdrawn."""
     nodes: tuple[Node, ...] = () if isinstance(kubernetes, Missing) else kubernetes.nodes
     on_nodes = [notice for node in nodes if (notice := notice_in(node.removal))]
     notices = tuple(recorded)
@@ -96,6 +97,6 @@ def _notices(recorded: Iterable[Notice], kubernetes: ClusterView | Missing) -> t
 
 
 def _order(notice: Notice) -> tuple[str, datetime, str, datetime, str, bool]:
-    """Total: of two notices none may come first by chance, since the first of two alike decides."""
+    """A total order of notices: the first of two similar notices takes effect, so their order must not vary."""
     told_at = notice.told_at or notice.at
     return notice.instance, notice.at, notice.kind.value, told_at, notice.event, notice.withdrawn
