@@ -1,4 +1,4 @@
-"""What an hour used and cost, for the weekly report. Time without an iteration is not counted as anything."""
+"""Usage and cost of each hour, for the weekly report. Time without iterations is not counted."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ ROTATED = "rotated"  # among the subjects of a scale-down whose worker a new one
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageCount:
     running: Usage
-    over: tuple[Usage, ...] = ()  # hours that are complete
+    over: tuple[Usage, ...] = ()  # complete hours
 
 
 def count_usage(
@@ -38,9 +38,9 @@ def count_usage(
     *,
     own_monthly_usd: float = 0.0,
 ) -> UsageCount:
-    """The usage up to this iteration. What the last iteration saw is taken to have lasted until now, unless that was
-    long ago. The autoscaler's own cost goes by the clock: alarms, metrics and secrets cost the same whether anyone
-    looks."""
+    """The usage up to this iteration. The current state is counted for the time since the last iteration, unless that
+    was long ago. The autoscaler's own cost accrues by the clock: alarms, metrics and secrets cost the same with or
+    without iterations."""
     now = observation.at
     hour = now.replace(minute=0, second=0, microsecond=0)
     watched = _watched_time(before, observation, policy)
@@ -63,7 +63,7 @@ def _add_own_cost(usage: Usage, monthly_usd: float) -> Usage:
 def _add_usage(
     usage: Usage, last: datetime, observation: Observation, decision: Decision, policy: Policy, watched: timedelta
 ) -> Usage:
-    """The usage and this much more of it, by what is seen now."""
+    """The usage plus that of the `watched` time, at the observed state."""
     seconds = watched.total_seconds()
     pools = dict(usage.pools)
     for pool in decision.pools:
@@ -72,7 +72,7 @@ def _add_usage(
 
 
 def _watched_time(before: Usage | None, observation: Observation, policy: Policy) -> timedelta:
-    """Time without an iteration is not counted, and neither is time in which EC2 did not say what runs."""
+    """The time to count: none after a gap between iterations, and none while EC2 is unavailable."""
     if before is None or isinstance(observation.instances, Missing):
         return timedelta(0)
     since = observation.at - before.last
@@ -122,7 +122,7 @@ def _is_paid(instance: Instance, pool: str) -> bool:
 
 
 def price_of(name: str, market: Market, catalog: Mapping[str, InstanceType]) -> float | None:
-    """USD an hour. Spot without a known price counts as On-Demand, which it does not exceed."""
+    """USD an hour. Spot without a known price counts at the On-Demand price, which Spot does not exceed."""
     kind = catalog.get(name)
     if kind is None:
         return None
@@ -144,7 +144,7 @@ def _percent(sample: Reading | Missing) -> float | None:
 
 
 def _requested_percent(observation: Observation, pool: str) -> tuple[float, float] | None:
-    """How much of the pool's ready nodes pods asked for, in percent of CPU and memory."""
+    """Requested CPU and memory, in percent of what the pool's ready nodes can allocate."""
     view = observation.kubernetes
     if isinstance(view, Missing) or view.pods is None:
         return None
