@@ -1,7 +1,8 @@
-"""What one look at an operation comes to.
+"""The progress of an operation in one iteration: its next steps, and the feedback for the memory.
 
-Steps are taken in their order, and one that fails holds back the rest of its operation until the next iteration. So
-what must not be forgotten stands before the Keep that would hide it, and what is read off the world again stands after.
+Steps are executed in order, and a step that fails postpones the rest of its operation to the next iteration. So a step
+that must not be lost comes before the Save that would mark it as done, and a step that the next observation would
+produce again comes after it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,19 +45,19 @@ NOTHING_YET = Progress()
 
 
 def rules_of(policy: Policy, pool: str) -> Pool:
-    """The pool's rules; the defaults for one that the policy no longer has."""
+    """The pool's rules; the defaults for a pool that the policy no longer has."""
     return policy.pool(pool) or Pool(name=pool)
 
 
 def with_silence(operation: Clocked, now: datetime, *, silent: bool) -> Clocked:
-    """The operation after this iteration, with its note of how long it could not go on for want of an answer."""
+    """The operation with its record of how long it could not advance because EC2 or Kubernetes was unavailable."""
     if silent:
         return replace(operation, silent_since=operation.silent_since or now)
     return replace(operation, silent=silence(operation, now), silent_since=None)
 
 
 def save_if_changed(before: Operation, after: Operation) -> tuple[Step, ...]:
-    """Stored again only if something changed."""
+    """The step that stores the operation; no step if it is unchanged."""
     return (Save(after),) if after != before else ()
 
 
@@ -69,14 +70,14 @@ def pods_are(count: int) -> str:
 
 
 # ── feedback ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What the course of operations teaches the memory: what to leave alone, and for how long.
+# Operations report shortages, failed joins and failed drains to the memory, which backs off accordingly.
 #
-# Trouble that repeats is asked about ever more rarely, up to a limit; a success or another trouble starts again. What
-# is over is forgotten, so the memory stays small.
+# The backoff doubles with each repeated failure, up to a limit; a success or a different failure resets it. Expired
+# entries are dropped, so the memory stays small.
 
 
 def apply_feedback(memory: Memory, lessons: Iterable[Feedback], policy: Policy, now: datetime) -> Memory:
-    """The memory with these lessons, and without what is over by now."""
+    """The memory with this feedback, without expired entries."""
     pools = dict(memory.pools)
     for lesson in lessons:
         known = pools.get(lesson.pool, NOTHING_KNOWN)
@@ -85,7 +86,7 @@ def apply_feedback(memory: Memory, lessons: Iterable[Feedback], policy: Policy, 
 
 
 def join_backoffs(before: Memory, after: Memory, policy: Policy) -> tuple[SendAlert, ...]:
-    """What operators are told when joins failed again and launches became single probes."""
+    """The alerts for pools whose joins failed so often that they now launch one probe at a time."""
     told = []
     for name, known in after.pools.items():
         trouble, earlier = known.join_trouble, before.pool(name).join_trouble
@@ -107,7 +108,7 @@ def _apply_feedback(known: PoolMemory, lesson: Feedback, rules: Pool) -> PoolMem
         case Shortfall():
             return replace(known, losses=_with_owed(known.losses, lesson, rules))
         case JoinFailed(at=at):
-            # EC2's list may be behind: an instance that it gave and does not list counts against max for a while.
+            # EC2's list may be stale: an instance that EC2 launched but does not list counts against max for a while.
             vanished = {**known.vanished, lesson.instance: at} if lesson.unlisted else known.vanished
             trouble = _more_trouble(known.join_trouble, at, rules.health)
             return replace(known, join_trouble=trouble, vanished=vanished)
@@ -127,9 +128,9 @@ def _with_shortage(shortages: Iterable[Shortage], new: Shortage) -> tuple[Shorta
 
 
 def _with_owed(losses: Sequence[Loss], shortfall: Shortfall, rules: Pool) -> tuple[Loss, ...]:
-    """What EC2 did not give is made up for like what it took: at once, on another market or in another zone.
+    """Instances that EC2 did not launch are replaced like interrupted ones: at once, in another market or zone.
 
-    Only until the cooldown of the growth is over: then a signal that still needs it asks by itself.
+    The loss expires with the scale-up cooldown: after that, a signal that still needs the node votes for it.
     """
     owed = {
         f"{shortfall.launch}/{number}": Loss(
@@ -159,7 +160,7 @@ def _with_backoff(backoffs: Iterable[Backoff], failed: DrainFailed, rules: Remov
 
 
 def _current(known: PoolMemory, rules: Pool, now: datetime) -> PoolMemory:
-    # A backoff is remembered past its end, or a node that fails at every try would never be asked more rarely.
+    # A backoff is kept past its end: otherwise the pause of a node that fails at every attempt would never grow.
     longest = rules.removal.retry_longest
     return replace(
         known,
