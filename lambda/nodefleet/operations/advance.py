@@ -1,4 +1,4 @@
-"""The one way in: what comes next for an operation, from what is seen now."""
+"""The entry point of this package: the next steps of an operation, derived from the current observation."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -22,8 +22,8 @@ def advance(
     fleet: Sequence[Worker] | None = None,
     memory: Memory = NOTHING_REMEMBERED,
 ) -> Progress:
-    """The next steps and lessons. `fleet` is what workers(seen, policy) gives, for callers that have it already; a
-    launch needs the memory to know who is not listed and may still be there."""
+    """The next steps of the operation and its feedback. `fleet` is the result of derive_workers, for callers that
+    already have it. A launch needs the memory to count instances that EC2 does not list but that may still exist."""
     fleet = derive_workers(seen, policy) if fleet is None else fleet
     match operation:
         case Launch():
