@@ -1,4 +1,4 @@
-"""A leaving node as one iteration shows it: its instance, its cordon, and the pods that still have to move."""
+"""A node under removal in one observation: its instance, its cordon, and the pods that still have to be evicted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,15 +32,15 @@ class DrainingNode:
     now: datetime
     interval: timedelta
     rules: RemovalRules
-    instance: Instance | None  # none: EC2 did not answer
-    node: Node | None  # none: it never joined, or an operator deleted it
+    instance: Instance | None  # None: EC2 is unavailable
+    node: Node | None  # None: the instance never joined, or an operator deleted its Node
     pods: tuple[Pod, ...]  # on this node
     ledger: BudgetTracker
     plan: DrainPlan
-    withdrawn: bool  # EC2 called off what it had announced
+    withdrawn: bool  # EC2 withdrew its notice
     verdicts: tuple[
         EvictionVerdict, ...
-    ]  # the budgets' word on those that have to go; the Eviction API has the last one
+    ]  # for the pods to evict, by the observed budgets; the Eviction API decides in the end
 
     @classmethod
     def of(
@@ -77,7 +77,7 @@ class DrainingNode:
 
     @property
     def deadline(self) -> datetime:
-        """Draining stands still while nobody answers, and so does its clock."""
+        """The removal's deadline, extended by the time in which EC2 or Kubernetes was unavailable."""
         return self.removal.deadline + silence(self.removal, self.now)
 
     @property
@@ -86,8 +86,8 @@ class DrainingNode:
 
     @property
     def ours(self) -> bool:
-        """It carries this removal's own taint, which `kubectl uncordon` leaves behind, or the one that its instance got
-        while nothing could be recorded."""
+        """Whether the node carries this removal's taint, which `kubectl uncordon` does not remove, or the taint of an
+        emergency drain of its instance."""
         if self.node is None:
             return False
         noted = notice_in(self.node.removal)
@@ -95,32 +95,32 @@ class DrainingNode:
 
     @property
     def cordoned(self) -> bool:
-        """Nothing new comes onto it. An operator's cordon is as good as ours, and stays theirs."""
+        """Whether no new pods are scheduled onto the node. An operator's cordon counts too, and is left in place."""
         return self.node is None or (self.node.cordoned and self.node.removal in ("", self.removal.id))
 
     @property
     def ends(self) -> bool:
-        """EC2 was asked to terminate it, and may still be doing so."""
+        """Whether EC2 was asked to terminate the instance and still has time to do so."""
         asked_at = self.removal.asked_at or self.removal.started
         done_by = asked_at + self.interval + silence(self.removal, self.now)
         return self.removal.terminating and self.now < max(self.deadline, done_by)
 
     @property
     def may_go(self) -> tuple[PodRef, ...]:
-        """What is evicted now. Without the Node nobody can tell whose pods these are, and Kubernetes deletes them."""
+        """The pods to evict now. None without a Node: Kubernetes deletes the pods of a deleted Node itself."""
         if self.node is None:
             return ()
         return tuple(pod_ref(verdict.pod) for verdict in self.verdicts if isinstance(verdict, EvictionPermitted))
 
     @property
     def left(self) -> tuple[PodRef, ...]:
-        """Every pod that still holds up the drain."""
+        """Every pod that still keeps the drain from completing."""
         return tuple(each.pod for each in (*self.plan.evict, *self.plan.wait, *self.plan.blocked))
 
     @property
     def to_force(self) -> tuple[PodRef, ...]:
-        """Those that are deleted without grace before EC2 takes the node. Not the pods of a StatefulSet that are ending
-        already while their kubelet lives: their successors would start beside them, under the same names."""
+        """The pods to delete without grace before EC2 interrupts the node. Terminating StatefulSet pods on a ready node
+        are excluded: their replacements would run beside them under the same names."""
         ending = {pod_ref(pod) for pod in self.pods if pod.deleted_at is not None and _is_stateful(pod)}
         lives = self.node is not None and self.node.ready
         return tuple(pod for pod in self.left if not (lives and pod in ending))
@@ -131,7 +131,7 @@ def _is_stateful(pod: Pod) -> bool:
 
 
 def _must_not_end(own: tuple[Pod, ...], plan: DrainPlan, ledger: BudgetTracker) -> frozenset[PodRef]:
-    """Those who came back and would end with the node, though their budget does not let them all go at once."""
+    """Pods that returned to the node and would end with it, although their budget does not permit all of them to."""
     returned = frozenset(plan.returned)
     verdicts = ledger.verdicts(pod for pod in own if pod_ref(pod) in returned) if returned else ()
     return frozenset(pod_ref(verdict.pod) for verdict in verdicts if not isinstance(verdict, EvictionPermitted))
@@ -144,12 +144,12 @@ def instance_of(removal: Removal, seen: Observation) -> Instance | None:
 
 
 def is_ours(node: Node) -> bool:
-    """A worker of some pool. Everything else may hold pods, and is never touched."""
+    """Whether the node is a worker of a pool. Other nodes are never touched."""
     return node.pool is not None and not node.control_plane
 
 
 def node_of(removal: Removal, view: ClusterView) -> Node | None:
-    """Its Node: the one of its instance, or of its name unless another instance has taken that name."""
+    """The Node of the removal's instance, or the Node of the removal's name unless that belongs to another instance."""
     for node in view.nodes:
         if removal.instance and node.instance == removal.instance:
             return node
@@ -159,33 +159,33 @@ def node_of(removal: Removal, view: ClusterView) -> Node | None:
 
 
 def _free_name(removal: Removal, view: ClusterView) -> str:
-    """The name its Node had, unless that is another instance's by now."""
+    """The name that the removal's Node had, unless another Node has that name now."""
     return "" if any(node.name == removal.node for node in view.nodes) else removal.node
 
 
 # ── blockers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-# Why a voluntary drain does not go on: what stands in the way, and what an operator can do about it.
+# A blocker is the reason why a voluntary drain cannot complete, with the remedy for operators.
 #
-#     seen                                                         blocker
-#     EC2 was asked to terminate it and has not                    the instance
-#     a pod that nobody would make again                           the pod
+#     observed                                                     blocker
+#     EC2 was asked to terminate the instance and has not          the instance
+#     a pod that no controller would recreate                      the pod
 #     several budgets cover a pod: it can never be evicted         the budgets
-#     the node or a pod became protected since                     what protects it
-#     the deadline, and a budget says no                           the budget
-#     the deadline, and pods are still there                       the first of them
-#     the deadline, and our cordon never showed                    the cordon
-# A budget that says no is waited for until the deadline: it may say yes when a replacement is up.
+#     the node or a pod has become protected                       the protection
+#     past the deadline, a budget refuses an eviction              the budget
+#     past the deadline, pods are left                             the first pod
+#     past the deadline, the node never showed our cordon          the cordon
+# A budget that refuses is waited for until the deadline: it may permit the eviction when a replacement is ready.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocker:
-    name: str  # the same for the same trouble, whatever its figures: backing off goes by it
+    name: str  # identifies the cause without figures: the backoff is counted by it
     sentence: str
     remedy: str
 
 
 def blocker(leaving: DrainingNode, fleet: Sequence[Worker]) -> Blocker | None:
-    """What keeps the node from being drained, if something does for good or the time is up."""
+    """The blocker of the drain: a permanent one, or any one past the deadline."""
     asked = leaving.removal.terminating and not leaving.ends
     return (
         (not_terminated(leaving) if asked else None)
