@@ -1,19 +1,19 @@
-"""From a frozen request to ready nodes.
+"""A launch, from a stored request to ready nodes.
 
-The launch is stored before it is sent, so a run that dies leaves the request and its token behind. Whatever carries
-the launch's tag is its own, even when EC2's answer was lost: nothing is bought twice and nothing is orphaned.
+The launch is stored before it is sent, so the request and its token survive a crashed run. Every instance with the
+launch's tag belongs to it, even when EC2's answer was lost: no instance is launched twice, and none is orphaned.
 
-    the request                                  then
-    no answer, before the deadline               sent again, byte for byte; not while Kubernetes is silent, nor
-                                                 beyond max: more may be there by now than when it was decided
-    its pool is no longer in the policy          not sent: closed if it never was, else what it made is followed
-    no answer, but all that was asked for shows  counts as answered
-    no answer, an interval past the deadline     nobody can send it any more: what shows is all there is
-    answered, less than asked                    what was refused is learned and told, once, by its kind
-    answered, every instance settled             closed: done if all that was asked for joined, else failed
+    the request                                  action
+    no answer, before the deadline               sent again, byte for byte; not while Kubernetes is unavailable, and
+                                                 not beyond max: the fleet may have grown since the decision
+    its pool is no longer in the policy          not sent: closed if it never was, else its instances are tracked
+    no answer, but all instances are listed      counts as answered
+    no answer, an interval past the deadline     no run sends it any more: the listed instances are all there are
+    answered, fewer instances than requested     feedback and alerts about the refusals, once for each kind
+    answered, every instance settled             closed: done if all requested instances joined, else failed
 
-What becomes of each instance is in `joining`.
-Without EC2's list nothing moves. Without Kubernetes only EC2's facts count.
+`track_joins` follows each instance.
+Without EC2's list the launch does not advance. Without Kubernetes only EC2's data count.
 """
 
 from collections.abc import Sequence
@@ -49,16 +49,16 @@ from nodefleet.phases import count_workers, fleet_occupied, vanished_members
 from nodefleet.policy.cluster import Policy
 
 # ── joins ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What became of each instance of a launch: each is learned and told once.
+# Each instance of a launch is settled once; a failure gives feedback and one alert.
 #
-# seen                                          then
-# its node is ready                             joined, even after it was given up
-# not joined within the limit                   join failed: learned, told, marked and kept for an operator
-# joined but never ready, and unhealthy by now  join failed: learned, told; the unhealthy node's removal does the rest
-# ended or stopped                              lost: learned and told
-# not shown by EC2 an interval after the answer lost: learned and told; sooner, EC2 may just be late
-# EC2 takes it, or another operation has it     settled in silence: that operation speaks for it
-# booting, or Kubernetes is silent              waited for; the join clock stands still in that silence
+# observed                                      result
+# its node is ready                             joined, even after it counted as lost
+# not joined within the limit                   join failed: feedback, alert; tagged as failed and kept for an operator
+# joined but never ready, and unhealthy         join failed: feedback, alert; the unhealthy node's removal follows
+# terminated or stopped                         lost: feedback, alert
+# not listed by EC2 an interval after the answer  lost: feedback, alert; before that, EC2's list may be stale
+# interrupted, or in another operation          lost without an alert: the other operation reports it
+# booting, or Kubernetes is unavailable         waits; the join timeout does not run while Kubernetes is unavailable
 
 
 class _Fate(Enum):
@@ -81,7 +81,7 @@ _FATES = {
 
 
 def track_joins(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> tuple[Launch, Progress]:
-    """The launch with every instance settled that can be, and what there is to say about those."""
+    """Settle every instance that has joined or failed; returns the launch with the steps and feedback for them."""
     by_id = {worker.id: worker for worker in fleet}
     steps: list[Step] = []
     lessons: list[Feedback] = []
@@ -107,13 +107,13 @@ def track_joins(launch: Launch, seen: Observation, policy: Policy, fleet: Sequen
 
 def _fate(launch: Launch, worker: Worker | None, seen: Observation, policy: Policy) -> _Fate:
     if worker is None or (worker.instance is None and worker.phase is Phase.ORPHANED):
-        # EC2 may be so late that a node has registered before its instance is listed.
+        # A node may register before EC2's eventually consistent list shows its instance.
         return _Fate.VANISHED if _should_show(launch, policy, seen.at) else _Fate.BOOTING
     if worker.notice or not isinstance(worker.operation, Launch | None):
         return _Fate.TAKEN
     fate = _FATES.get(worker.phase, _Fate.BOOTING)
     if fate is _Fate.LATE and isinstance(seen.kubernetes, Missing):
-        return _Fate.BOOTING  # marked before, but its node may be ready by now
+        return _Fate.BOOTING  # tagged as failed before, but its node may have become ready
     return fate
 
 
@@ -122,7 +122,8 @@ def _should_show(launch: Launch, policy: Policy, now: datetime) -> bool:
 
 
 def _may_be_marked(launch: Launch, policy: Policy, now: datetime) -> bool:
-    """A tag that cannot be set must not keep the launch open: it is tried for as long as a join may take."""
+    """Whether tagging is still attempted. A tag that cannot be set must not keep the launch open, so the attempts end
+    after the join timeout."""
     limit = rules_of(policy, launch.pool).health.join_limit
     return launch.marking_since is None or now - launch.marking_since < limit
 
@@ -166,7 +167,7 @@ _WORDS = {
 
 
 def record_answer(launch: Launch, instances: Sequence[str], refusals: Sequence[Refusal], at: datetime) -> Launch:
-    """The launch after EC2's answer: these instances, and these types that it did not give."""
+    """The launch after EC2's answer: the launched instances, and the refusals by instance type."""
     return replace(
         launch,
         answered=True,
@@ -183,7 +184,9 @@ def advance_launch(
         return NOTHING_YET
     silent = isinstance(seen.kubernetes, Missing)
     now = _adopt_instances(launch, seen.instances, policy, seen.at)
-    now = with_silence(now, seen.at, silent=silent and bool(now.instances))  # no join clock runs before there is one
+    now = with_silence(
+        now, seen.at, silent=silent and bool(now.instances)
+    )  # no join timeout runs before the first instance
     pool_is_gone = policy.pool(now.pool) is None
     if pool_is_gone and not (now.answered or now.attempts or now.instances):
         detail = f"not sent: the policy has no pool {now.pool} any more"
@@ -192,8 +195,8 @@ def advance_launch(
     now, became = track_joins(now, seen, policy, fleet)
     steps, lessons = lacked.steps + became.steps, lacked.lessons + became.lessons
     if any(isinstance(step, MarkFailed) for step in steps):
-        # Stored before a mark, which may fail for ever and hold back what comes after it: since when it is tried, and
-        # that a silence is over.
+        # Tagging may fail permanently and postpone the steps after it. So the start of the attempts and the end of an
+        # outage are stored before it.
         tried = replace(launch, marking_since=launch.marking_since or seen.at)
         steps = (*save_if_changed(launch, with_silence(tried, seen.at, silent=False)), *steps)
     now = replace(now, marking_since=None)
@@ -208,9 +211,11 @@ def advance_launch(
 
 
 def _has_room(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory) -> bool:
-    """With all that it asked for, neither the pool nor the fleet is above its max. Members that EC2 does not list count
-    for a while: its list may be behind, and a launch that was stored before must not take their place while they may
-    still be there."""
+    """Whether the pool and the fleet stay within max with all requested instances.
+
+    Members that EC2 does not list count for a while: the list may be stale, and a launch that was stored earlier must
+    not take their place while they may still exist.
+    """
     rules = rules_of(policy, launch.pool)
     own = [worker for worker in fleet if worker.pool == launch.pool]
     gone = vanished_members(own, rules, seen, memory.pool(launch.pool))
@@ -225,7 +230,7 @@ def _has_room(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence
 
 
 def _adopt_instances(launch: Launch, instances: Sequence[Instance], policy: Policy, now: datetime) -> Launch:
-    """With every instance that carries its tag; answered if no more can come."""
+    """The launch with every instance that carries its tag; answered if no more instances can appear."""
     tagged = [instance.id for instance in instances if instance.worker and instance.operation == launch.id]
     launch = replace(launch, instances=_with_attempts(launch.instances, sorted(tagged)))
     nobody_sends = now >= launch.deadline + policy.interval  # EC2 shows a new instance some seconds late
@@ -252,7 +257,7 @@ def _lacking(launch: Launch, policy: Policy) -> tuple[Launch, Progress]:
 
 
 def _short(launch: Launch) -> tuple[SendAlert, ...]:
-    """What operators are told, by who can do something about it."""
+    """The alerts about missing instances, one for each kind of refusal, since each kind has its own remedy."""
     market = _MARKETS[launch.market]
     asked = f"{launch.count} {market} {'node' if launch.count == 1 else 'nodes'}"
     given = f"EC2 gave {len(launch.instances)} of {asked} in {launch.zone}"
