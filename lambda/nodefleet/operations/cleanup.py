@@ -1,19 +1,19 @@
-"""What was orphaned: a Node whose instance is gone, or an instance that is nobody's node.
+"""Cleanup of an orphan: a Node whose instance is gone, or an instance that belongs to no node.
 
-Destroying is the one thing that cannot be taken back, so the orphan is looked at again before each step, and only
-the id that the cleanup names is ever touched.
+Deletion cannot be undone, so the orphan is checked again before each step, and only the id that the cleanup names is
+ever touched.
 
-    the Node                             the instance                           then
-    not there any more                   ended, or not there any more           closed as done
-    -                                    shutting down                          waited for
-    its instance is back, it is not ours  its node is ready, it is not a worker,  closed as cancelled
-                                         it is a member or has time to become one
-    past the deadline                    past the deadline                      told, closed as failed
-    seen for too short a time            seen for too short a time              waited for
-    ready, though EC2 shows no instance  -                                      waited for: EC2's list may be wrong
-    still orphans                        still orphans                          deleted / terminated, until it is gone
+    the Node                              the instance                            action
+    is gone                               is terminated or gone                   closed as done
+    -                                     is shutting down                        waits
+    has its instance back, or is no       has a ready node, is no worker, is a    closed as cancelled
+    worker                                member or may still join
+    is past the deadline                  is past the deadline                    alert, closed as failed
+    is orphaned for too short a time      is orphaned for too short a time        waits
+    is ready, but EC2 lists no instance   -                                       waits: EC2's list may be wrong
+    is still orphaned                     is still orphaned                       deleted or terminated until gone
 
-Without EC2's list nothing moves. Without Kubernetes nothing is destroyed and no deadline passes.
+Without EC2's list the cleanup does not advance. Without Kubernetes nothing is deleted and no deadline passes.
 """
 
 from collections.abc import Sequence
