@@ -1,36 +1,39 @@
-"""A node on its way out: cordoned, drained, terminated, forgotten, or uncordoned.
+"""Removal of a node: cordon, drain, terminate, delete the Node; or uncordon it.
 
-First match wins; the steps of each iteration are read off the world again, so each is safe to take twice.
+The first matching row applies. Each iteration derives the steps from the observation, so each step is safe to repeat.
 
-    seen                                                 voluntary       interrupted     unhealthy
+    observed                                             voluntary       interrupted     unhealthy
     an interrupted removal has the same instance         cancelled       -               cancelled
-    EC2 or Kubernetes does not answer                    clock stands    drains on [1]   clock stands
+    EC2 or Kubernetes is unavailable                     clock stopped   drains on [1]   clock stopped
     the instance or node is not a worker of ours         cancelled       cancelled       cancelled
     EC2 does not list the instance, for less than 120 s  waits           waits           waits
     the same, and its node is ready                      waits           waits           waits
     the instance is gone, its Node is not                Node deleted    Node deleted    Node deleted
     both are gone                                        done            done            done
     shutting down                                        waits           waits           waits
-    EC2 withdrew what it had announced                   uncordoned      uncordoned      -
-    called back, and EC2 not asked to terminate yet      uncordoned      -               uncordoned
+    EC2 withdrew its notice                              uncordoned      uncordoned      -
+    cancelled before the termination was requested       uncordoned      -               uncordoned
     the node is ready again                              -               -               uncordoned
     cordoned by an operator                              cancelled       drains          drains
-    something blocks the drain, or the deadline [2]      let in, failed  -               -
-    an operator took our cordon off                      cancelled       cordoned again  cordoned again
-    long past the deadline, and the instance runs on     -               uncordoned      -
-    EC2 was asked to terminate it and does not           let in, failed  -               let in, failed
+    something blocks the drain, or the deadline [2]      failed [5]      -               -
+    an operator removed our cordon                       cancelled       cordoned again  cordoned again
+    long past the deadline, and the instance still runs  -               uncordoned      -
+    EC2 was asked to terminate it and has not            failed [5]      -               failed [5]
     not cordoned                                         cordoned        cordoned        cordoned
-    past `force_from`, pods left [4]                     -               forced, told    -
+    past `force_from`, pods left [4]                     -               forced, alert   -
     past the deadline, pods left                         -               -               terminated [3]
-    pods left                                            evicted as budgets allow now; the rest waits
-    pods left, but no Node object                        waited for: Kubernetes deletes them itself
-    uncordoned for drain_timeout, and still cordoned     failed, told    failed, told    failed, told
+    pods left                                            evicted as budgets permit now; the rest waits
+    pods left, but no Node object                        waits: Kubernetes deletes them itself
+    uncordon failing for drain_timeout                   failed, alert   failed, alert   failed, alert
     no pods left, with or without a Node                 terminated      terminated      terminated
 
-[1] without EC2 only; it is never terminated or closed then, and waits once EC2 withdrew it or should have taken it.
-[2] see `blockers`. [3] a dead node's pods cannot end.
-[4] but not those of a StatefulSet that are ending already on a live node: their successors would run beside them.
-"Uncordon" takes off our own cordon only. Once EC2 was asked to terminate it, only EC2 not doing so lets it back in.
+[1] only if EC2 alone is unavailable; the instance is not terminated and the removal not closed then. The removal waits
+    if EC2 has withdrawn the notice or is overdue with the interruption.
+[2] see the blockers in `draining`. [3] the kubelet of a dead node cannot end its pods.
+[4] except terminating StatefulSet pods on a ready node: their replacements would run beside them.
+[5] the node is uncordoned and the removal closed as failed.
+Uncordoning removes our own cordon only. After the termination was requested, the node is uncordoned only if EC2 does
+not carry it out.
 """
 
 from collections.abc import Sequence
@@ -67,7 +70,7 @@ from nodefleet.policy.cluster import Policy
 
 
 def cancel_removal(removal: Removal, reason: str) -> Removal:
-    """The removal called back; the next iteration lets the node in again if it is not too late."""
+    """The cancelled removal; the next iteration uncordons the node unless its termination was already requested."""
     return replace(removal, cancelled=removal.cancelled or reason)
 
 
@@ -99,7 +102,7 @@ def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: 
     progress = _advance_node(removal, DrainingNode.of(noted, seen, view, pods, policy), fleet)
     silence_ended = removal.silent_since is not None and noted.silent_since is None
     if silence_ended and progress.steps and not isinstance(progress.steps[0], Save | Close):
-        # Stored before a step that may fail for ever: its clock would stand still until that step succeeds.
+        # Stored before a step that may fail permanently: otherwise the deadline would stay extended until it succeeds.
         return replace(progress, steps=(Save(noted), *progress.steps))
     return progress
 
@@ -123,7 +126,7 @@ def _is_worker(removal: Removal, seen: Observation) -> bool:
 
 
 def _turn_interrupted(removal: Removal, seen: Observation) -> Removal | None:
-    """The removal that goes on with this machine, because EC2 takes it."""
+    """The removal that continues with this instance, because EC2 interrupts it."""
     for other in seen.operations:
         if isinstance(other, Removal) and other.why is RemovalReason.INTERRUPTED and other.instance == removal.instance:
             return other
@@ -133,8 +136,8 @@ def _turn_interrupted(removal: Removal, seen: Observation) -> Removal | None:
 def _advance_unlisted(
     before: Removal, noted: Removal, seen: Observation, view: ClusterView | None, policy: Policy
 ) -> Progress:
-    """EC2 does not list the instance. A list may lack a page, so it is gone only when a second observation agrees and
-    the node is not ready."""
+    """EC2 does not list the instance. A list may be incomplete, so the instance counts as gone only when a later
+    observation agrees and the node is not ready."""
     node = node_of(noted, view) if view else None
     since = noted.unlisted_since or seen.at
     agreed = seen.at - since >= rules_of(policy, noted.pool).budgets.cleanup_after
@@ -144,10 +147,10 @@ def _advance_unlisted(
 
 
 def _delete_node(removal: Removal, seen: Observation, view: ClusterView | None, policy: Policy) -> Progress | None:
-    """The instance is gone: its Node goes too. Without Kubernetes only one that never joined is over.
+    """The instance is gone: delete its Node. Without Kubernetes only the removal of an instance that never joined ends.
 
-    A Node that nobody can delete (a finalizer, a webhook that fails) does not keep the removal open for ever: it is
-    orphans, and what cannot be cleaned up is told to an operator.
+    A Node that cannot be deleted (a finalizer, a failing webhook) does not keep the removal open for ever: it becomes
+    an orphan, and a cleanup that fails alerts operators.
     """
     if view is None and removal.node:
         return None
@@ -176,7 +179,7 @@ def _advance_voluntary(before: Removal, leaving: DrainingNode, fleet: Sequence[W
             return _uncordon(leaving, Outcome.CANCELLED, removal.cancelled, lessons=(_readmit(leaving),))
         if node and node.cordoned and not node.removal:
             return _close_removal(removal, Outcome.CANCELLED, f"an operator cordoned {node.name}: it is theirs")
-        # Before the observation of who uncordoned it: after a crash that may have been ourselves, giving up.
+        # Checked before an operator's uncordon: after a crash, the missing cordon may come from our own aborted drain.
         if found := blocker(leaving, fleet):
             return _give_up(leaving, found)
         if node and removal.cordoned and not node.cordoned:
@@ -193,7 +196,7 @@ def _advance_interrupted(before: Removal, leaving: DrainingNode) -> Progress:
     if leaving.instance is None and (leaving.withdrawn or overdue):
         return Progress(
             steps=save_if_changed(before, removal)
-        )  # EC2 does not say that it runs: it is uncordoned when it does
+        )  # EC2 is unavailable: the node is uncordoned once EC2 shows that the instance runs
     if leaving.runs and not leaving.ends and leaving.withdrawn:
         return _advance_withdrawn(leaving)
     if leaving.runs and not leaving.ends and overdue:
@@ -235,11 +238,11 @@ def _advance_unhealthy(before: Removal, leaving: DrainingNode) -> Progress:
     return _advance_drain(before, leaving)
 
 
-# ── what is done ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _advance_drain(before: Removal, leaving: DrainingNode) -> Progress:
-    """One step further on the way out: cordoned, evicted as budgets allow, terminated."""
+    """The next step of the drain: cordon, then evict as budgets permit, then terminate."""
     leaving = replace(leaving, removal=replace(leaving.removal, readmitting_since=None))
     if not leaving.cordoned:
         return Progress(steps=(*save_if_changed(before, leaving.removal), _cordon(leaving)))
@@ -252,7 +255,7 @@ def _advance_drain(before: Removal, leaving: DrainingNode) -> Progress:
 
 
 def _force_evictions(before: Removal, leaving: DrainingNode) -> Progress:
-    """EC2 takes the node in seconds: pods that are not gone by then would only be lost later."""
+    """EC2 interrupts the node within seconds: a pod that is not deleted now would be lost a little later anyway."""
     going = leaving.to_force
     if not going:
         return _advance_drain(before, leaving)
@@ -305,11 +308,11 @@ def _uncordon(
     about: str = "",
     lessons: tuple[Feedback, ...] = (),
 ) -> Progress:
-    """Closed, with our own cordon off; an operator's stays.
+    """Remove our own cordon and close the removal; an operator's cordon stays.
 
-    A cordon that nobody can take off (a webhook that fails) does not keep the removal open for ever: an operator is
-    told, and from then on it is a stale cordon, which every iteration tries to take off. Lessons are learned once, with
-    the note of the first attempt.
+    A cordon that cannot be removed (a failing webhook) does not keep the removal open for ever: operators are alerted,
+    and it becomes a stale cordon, which every iteration tries to remove. Feedback is given once, with the record of the
+    first attempt.
     """
     removal, node = leaving.removal, leaving.node
     told = (_alert(leaving, alert, text, about),) if text else ()
