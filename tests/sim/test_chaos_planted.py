@@ -43,6 +43,7 @@ FOUND = {
     "fleet max ignored": Rule.OVER_FLEET_MAX,
     "removals in a row": Rule.AVAILABILITY,
     "old workers kept": Rule.ROTATION,
+    "consolidated into growth": Rule.CHURN,
 }
 OTHER_STREAMS = 8
 

@@ -17,6 +17,7 @@ from nodefleet.scheduling.predicates import tolerates_leaving
 from nodefleet_tools.sim.accounts import OLD_VIEW, Accounts
 from nodefleet_tools.sim.availability import Availability
 from nodefleet_tools.sim.budgets import covered, status
+from nodefleet_tools.sim.churn import Churn
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.leftovers import Leftovers
 from nodefleet_tools.sim.machines import PERSON, Machine
@@ -42,6 +43,7 @@ class Guard:
         self.accounts = Accounts(self, world)
         self.leftovers = Leftovers(self, world)
         self.availability = Availability(self, world)
+        self.churn = Churn(self, world)
 
     def broken(self, who: str, rule: Rule, detail: str) -> None:
         self.violations.append(Violation(at=self._world.now, run=who, rule=rule, detail=detail))
@@ -60,6 +62,7 @@ class Guard:
         self.did(run.name, f"launch {launch.id}: {ids} ({launch.market.value}, {launch.zone})")
         self.needs_lease(run, f"launch {ids}")
         self.accounts.launched(run, launch)
+        self.churn.launched(launch.pool)
         made_of_it = [machine for machine in self._world.ec2.machines.values() if machine.operation == launch.id]
         if len(made_of_it) > launch.count:
             detail = f"{len(made_of_it)} instances, and {launch.id} asked for {launch.count}"
@@ -145,6 +148,7 @@ class Guard:
         self.needs_lease(run, f"terminate {machine.id}")
         self.accounts.terminated(run, machine)
         self.leftovers.terminated(run, machine)
+        self.churn.terminated(run, machine)
         node = self._world.kube.node_of(machine.id)
         if node is None or not node.ready or self._is_taken(machine) or not machine.live:
             return

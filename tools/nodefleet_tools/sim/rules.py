@@ -21,6 +21,7 @@ counted what is not there     a decision counted capacity that EC2 is known to t
 wake lost                     a run let go though somebody had woken it since its last iteration, and it had time
 below min for too long        launches work again, and min is still not restored
 did not come to rest          long after everything is well: orphans, cordons, operations or a lease are left
+consolidated in circles       consolidation removed a node, and the fleet is not cheaper than after the last one
 unexpected error              a run raised what no port raises
 table                         a write that the real table would refuse for its size, or records that only pile up
 
@@ -64,6 +65,7 @@ class Rule(Enum):
     WAKE = "wake lost"
     MIN = "below min for too long"
     RESTLESS = "did not come to rest"
+    CHURN = "consolidated in circles"
     CRASHED = "unexpected error"
     TABLE = "table"
     UNFINISHED = "operation never ends"

@@ -16,7 +16,7 @@ from nodefleet.engine import context, decide
 from nodefleet.engine import decide as pool_decision
 from nodefleet.engine.context import PoolContext, SignalInput
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
-from nodefleet.engine.disruption import candidates, interruption, orphans, rotation, unhealthy
+from nodefleet.engine.disruption import candidates, consolidation, interruption, orphans, rotation, unhealthy
 from nodefleet.engine.signals import pending_pods
 from nodefleet.engine.signals.vote import SignalVote
 from nodefleet.engine.target.bounds import floor
@@ -244,6 +244,11 @@ def _never_rotated() -> Any:
     return patch.object(rotation, "obstacle", lambda *_, **__: "not now")
 
 
+def _consolidated_into_growth() -> Any:
+    """Consolidation does not ask whether CPU and memory stay below their growth thresholds."""
+    return patch.object(consolidation, "too_much", lambda *_: [])
+
+
 def _doubts_never_end() -> Any:
     """What was in doubt once holds back shrinking for ever."""
 
@@ -279,4 +284,5 @@ PLANTED: Mapping[str, Planted] = {
     "fleet max ignored": _fleet_max_ignored,
     "removals in a row": _removals_in_a_row,
     "old workers kept": _never_rotated,
+    "consolidated into growth": _consolidated_into_growth,
 }

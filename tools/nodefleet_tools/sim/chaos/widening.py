@@ -146,13 +146,20 @@ def _rotation(plan: "Plan", random: Random) -> "Plan":
 
 
 def _consolidation(plan: "Plan", random: Random) -> "Plan":
-    """Each mode; nodes are old enough, and the fleet quiet for long enough, within the hour."""
+    """Each mode; nodes are old enough, and the fleet quiet for long enough, within the hour. Pods that use more CPU
+    than they request keep it between the thresholds while nodes are half full."""
     rules = {
         "mode": random.choice(("off", "empty", "underutilised", "underutilised")),
         "after": random.choice((0, 60, 300, 600)),
         "min_age": random.choice((0, 120, 600)),
     }
-    return _in_policy(plan, consolidation=rules)
+    busy = {
+        "name": "busy",
+        "replicas": plan.scene.workers.get("default", 0) + random.randint(0, 2),
+        "cpu": 400,
+        "traits": {"cpu_use": random.choice((1.0, 1.7, 2.2))},
+    }
+    return _with(_in_policy(plan, consolidation=rules), workloads=(*plan.scene.workloads, busy))
 
 
 def _empty_reading(plan: "Plan", random: Random) -> "Plan":
