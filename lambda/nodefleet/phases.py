@@ -1,6 +1,6 @@
 """Phases and capacity of the workers, derived from EC2, Kubernetes and open operations on every iteration.
 
-Nothing here is stored: a run that dies leaves no phase behind, and the next one derives the same.
+Phases are not stored: after a crash the next run derives the same phases from the same observation.
 """
 
 from collections import defaultdict
@@ -50,7 +50,7 @@ _UNDER = {
 
 
 def derive_workers(seen: Observation, policy: Policy) -> tuple[Worker, ...]:
-    """Every worker of every pool, by id. The control plane and what is not ours is not among them."""
+    """Every worker of every pool, sorted by id, without the control plane and nodes of other owners."""
     if isinstance(seen.instances, Missing):
         return ()
     sight = _PhaseResolver.of(seen, policy)
@@ -65,7 +65,7 @@ def derive_workers(seen: Observation, policy: Policy) -> tuple[Worker, ...]:
 
 
 def unseen_launches(operations: Iterable[Operation], instances: Sequence[Instance], pool: str) -> int:
-    """Workers that open launches asked for and that EC2 does not show yet: each counts max(asked, seen)."""
+    """The number of instances that open launches requested and that EC2 does not list yet."""
     seen: dict[str, int] = defaultdict(int)
     for instance in instances:
         seen[instance.operation] += 1
@@ -77,19 +77,20 @@ def unseen_launches(operations: Iterable[Operation], instances: Sequence[Instanc
 
 
 def count_expected(launch: Launch) -> int:
-    """How many instances a launch may still turn out to have made."""
+    """How many instances a launch may have created: those of EC2's answer, or all requested while it is unanswered."""
     return len(launch.instances) if launch.answered else launch.count
 
 
 def taken_at(notice: Notice, rules: Pool) -> datetime:
-    """When EC2 takes it: some time after a warning, or when a scheduled change begins, and then not before a warning's
-    time is over, though the word of it may come late."""
+    """When EC2 interrupts the instance: a fixed time after a warning, or at the start of a scheduled change. A
+    scheduled change that is announced late gets at least the time of a warning."""
     warned = (notice.told_at or notice.at) + rules.removal.notice
     return max(notice.at, warned) if notice.kind is NoticeKind.SCHEDULED_CHANGE else notice.at + rules.removal.notice
 
 
 def is_imminent(notice: Notice, rules: Pool, now: datetime) -> bool:
-    """EC2 takes it now. A recommendation forces nothing, and a scheduled change only shortly before its time."""
+    """Whether the node must be drained now: never for a rebalance recommendation, and for a scheduled change only
+    shortly before its time."""
     match notice.kind:
         case NoticeKind.REBALANCE:
             return False
@@ -100,12 +101,12 @@ def is_imminent(notice: Notice, rules: Pool, now: datetime) -> bool:
 
 
 def is_false_alarm(notice: Notice, rules: Pool, now: datetime) -> bool:
-    """EC2 should have taken it long ago: nothing came of it, or the word of it comes too late to matter."""
+    """Whether the announced interruption is long overdue: EC2 did not carry it out, or the notice arrived too late."""
     return now >= taken_at(notice, rules) + rules.removal.false_alarm_after
 
 
 def in_force(notices: Sequence[Notice]) -> list[Notice]:
-    """What still holds: of several words on the same event the last one, unless it withdraws the event."""
+    """The notices that apply: of several notices about one event the last, unless it withdraws the event."""
     last: dict[tuple[str, str], Notice] = {}
     for notice in notices:
         before = last.get((notice.instance, notice.event))
@@ -119,8 +120,8 @@ def _when_said(notice: Notice) -> tuple[datetime, bool]:
 
 
 def is_withdrawn(notices: Sequence[Notice], why: RemovalReason, rules: Pool, now: datetime) -> bool:
-    """EC2 called off what it had announced of this instance, and nothing else takes it: for one that leaves in a hurry,
-    nothing that is near."""
+    """Whether EC2 withdrew a notice of this instance and no other notice applies. For an interrupted removal only
+    imminent notices count."""
     still = [
         each for each in in_force(notices) if why is not RemovalReason.INTERRUPTED or is_imminent(each, rules, now)
     ]
@@ -128,15 +129,15 @@ def is_withdrawn(notices: Sequence[Notice], why: RemovalReason, rules: Pool, now
 
 
 def is_overdue(removal: Removal, rules: RemovalRules, now: datetime) -> bool:
-    """The same of the removal that a notice has opened: its deadline is when EC2 was to take the instance."""
+    """Whether the interruption is long overdue, judged by its removal, whose deadline is the announced time."""
     return now >= removal.deadline + rules.false_alarm_after
 
 
 def silent_for(node: Node, health: Health, now: datetime) -> timedelta:
-    """How long a node that is not ready has sent no heartbeat; nothing if that is not known.
+    """How long a node that is not ready has sent no heartbeat; zero if that is not known.
 
-    Its clock wrote the heartbeat and may be wrong, so the control plane's word counts too: that called it not ready
-    after a grace without one. An API server that was away calls nobody so before it is back.
+    The node's own clock wrote the heartbeat and may be wrong, so the time since the control plane marked the node not
+    ready, plus the heartbeat grace, is the upper bound. An API server that was down marks no node until it is back.
     """
     if node.ready or node.heartbeat_at is None or node.ready_changed_at is None:
         return timedelta(0)
@@ -144,7 +145,7 @@ def silent_for(node: Node, health: Health, now: datetime) -> timedelta:
 
 
 def ailments(seen: Observation, policy: Policy) -> Mapping[str, str]:
-    """Nodes that are ready and yet no good, and why: pressure that does not end, or pods that crash on them alone."""
+    """Ready but unhealthy nodes with the cause: lasting pressure, or pods that crash on this node only."""
     if isinstance(seen.kubernetes, Missing):
         return {}
     found = {}
@@ -168,8 +169,8 @@ def _describe_pressure(node: Node, health: Health, now: datetime) -> str:
 
 
 def _crashing(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
-    """Of each node where some pod crashes all pods that could; without those that crash and whose workload is ready
-    nowhere else: they do not crash because of their node."""
+    """By node, for nodes where a pod crashes: the movable pods, without crashing pods whose workload is ready on no
+    other node, since the node is not the cause of those crashes."""
     pods = tuple(pods)
     if not any(pod.crashes for pod in pods):
         return {}
@@ -208,7 +209,9 @@ def _operations_by_target(operations: Iterable[Operation]) -> dict[str, Operatio
         match operation:
             case Launch():
                 for instance in operation.instances:
-                    targets.setdefault(instance, operation)  # who ends it has more to say than who made it
+                    targets.setdefault(
+                        instance, operation
+                    )  # a removal or cleanup of the instance takes precedence over its launch
             case Removal():
                 targets.update(dict.fromkeys(filter(None, (operation.instance, operation.node)), operation))
             case _:
@@ -224,12 +227,12 @@ def _nodes_with_movable_pods(seen: Observation) -> frozenset[str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PhaseResolver:
-    """What is needed of an iteration to tell each worker's phase."""
+    """Derives the phase of each worker from one observation."""
 
     now: datetime
     policy: Policy
     answered: bool  # the API server answered
-    busy: frozenset[str] | None  # nodes with pods that have to move; none: not known
+    busy: frozenset[str] | None  # nodes with movable pods; None: not known
     open_on: Mapping[str, Operation]
     notices: Mapping[str, Sequence[Notice]]  # by instance
     ailments: Mapping[str, str]  # by node
@@ -279,7 +282,7 @@ class _PhaseResolver:
     def _was_not_taken(
         self, machine: InstancePhase, operation: Operation | None, notice: Notice | None, rules: Pool
     ) -> bool:
-        """EC2 should have taken it long ago. It counts against max again, before its removal is called off."""
+        """Whether the interruption is long overdue. The worker counts against max again, before its removal ends."""
         if (
             notice
             or machine not in (InstancePhase.PENDING, InstancePhase.RUNNING)
@@ -289,7 +292,7 @@ class _PhaseResolver:
         return operation.why is RemovalReason.INTERRUPTED and is_overdue(operation, rules.removal, self.now)
 
     def _notice(self, instance: str, rules: Pool) -> Notice | None:
-        """The one that counts: what is imminent before what is planned, and the earlier before the later."""
+        """The notice that takes precedence: imminent before planned, then the earlier."""
         counted = (
             notice
             for notice in in_force(self.notices.get(instance, ()))
@@ -312,10 +315,10 @@ class _PhaseResolver:
         silent = silence(operation, self.now) if isinstance(operation, Launch) else timedelta(0)
         young = instance is not None and self.now - instance.launched_at - silent < health.join_limit
         if node is not None and node.ready:
-            # Until its startup taints are gone it takes no pod yet, but it will: others must not be bought meanwhile.
+            # A node with startup taints takes no pods yet, but counts as booting, so that no other node is launched.
             return Membership.NONE if young and node.starting else Membership.READY
         if node is None:
-            # The join clock only means something while the API server could have shown the node.
+            # The join timeout applies only if the API server is available: otherwise the node could not be observed.
             late = instance is not None and (instance.failed or (self.answered and not young))
             return Membership.LATE if late else Membership.NONE
         if young:
@@ -345,7 +348,7 @@ def _under(operation: Operation | None, notice: Notice | None) -> OpenOperation:
 
 
 # ── capacity and losses ──────────────────────────────────────────────────────────────────────────────────────────────
-# What the pool's workers are worth: capacity, what counts against max, and who was lost since the last iteration.
+# The capacity of a pool, the workers that count against max, and the workers lost since the last iteration.
 
 
 _FAILED = (Phase.JOIN_FAILED, Phase.UNHEALTHY)
@@ -365,8 +368,8 @@ def count_workers(workers: Sequence[Worker], seen: Observation, pool: str) -> Co
 
 
 def fleet_occupied(fleet: Sequence[Worker], seen: Observation, policy: Policy, memory: Memory) -> int:
-    """What counts against fleet.max: the workers of all pools and of none, launches that are not seen yet, and members
-    that EC2 does not list, for a while."""
+    """The number that counts against fleet.max: workers with and without a pool, requested instances that EC2 does not
+    list yet, and, for a while, members that EC2 no longer lists."""
     instances = () if isinstance(seen.instances, Missing) else seen.instances
     asking = {each.pool for each in seen.operations if isinstance(each, Launch)}
     unseen = sum(unseen_launches(seen.operations, instances, pool) for pool in asking)
@@ -380,7 +383,7 @@ def fleet_occupied(fleet: Sequence[Worker], seen: Observation, policy: Policy, m
 def vanished_members(
     workers: Sequence[Worker], pool: Pool, seen: Observation, before: PoolMemory
 ) -> dict[str, datetime]:
-    """Members of the pool that EC2 does not list, and since when; while it does not answer, those of before."""
+    """Members of the pool that EC2 does not list, and since when; while EC2 is unavailable, the previous ones."""
     if isinstance(seen.instances, Missing):
         return dict(before.vanished)
     return find_vanished(workers, before.members, before.vanished, seen.at, pool.budgets.cleanup_after)
@@ -389,9 +392,10 @@ def vanished_members(
 def find_vanished(
     workers: Sequence[Worker], members: Sequence[str], before: Mapping[str, datetime], now: datetime, doubt: timedelta
 ) -> dict[str, datetime]:
-    """Members that nobody shows any more though nobody said that they ended, and since when.
+    """Members that disappeared from EC2's list without being shown as terminated, and since when.
 
-    EC2 shows what ended for an hour, so its list may be behind: for some time they count against max all the same.
+    EC2 lists terminated instances for about an hour, so the list may be stale: for the time `doubt` these members still
+    count against max.
     """
     shown = {worker.id for worker in workers}
     since = {**dict.fromkeys(members, now), **before}
@@ -399,7 +403,7 @@ def find_vanished(
 
 
 def count_covered(workers: Sequence[Worker], sample: Sample) -> int:
-    """Ready workers that were there when the reading was taken: what it says, it says of them."""
+    """The number of ready workers that were ready at the time of the reading, which describes only them."""
     ready = [worker for worker in workers if worker.is_capacity and worker.phase in READY_OR_NEARLY]
     if not isinstance(sample, Reading):
         return len(ready)
@@ -413,7 +417,7 @@ def _was_ready(worker: Worker, at: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolMembers:
-    """Who is capacity now, and who was and is not any more."""
+    """The workers that are capacity now, and the losses: former members that have to be replaced."""
 
     members: tuple[str, ...]
     losses: tuple[Loss, ...]
@@ -426,9 +430,10 @@ def track_members(
     now: datetime,
     looked_at: datetime | None = None,
 ) -> PoolMembers:
-    """Losses are workers that went without our doing and without an operator holding them back; they are replaced.
+    """Update members and losses. A loss is a worker that neither we removed nor an operator holds back; it is replaced.
 
-    `before` are the members at the last iteration. A worker that came after it and is taken already is one of them too.
+    `before` are the members at the last iteration. A worker that was launched after it and is already interrupted
+    counts as one of them.
     """
     by_id = {worker.id: worker for worker in workers}
     before = [*before, *(worker.id for worker in workers if _came_and_goes(worker, looked_at))]
@@ -462,7 +467,7 @@ def _went_by_will(worker: Worker | None) -> bool:
 
 
 def on_demand_share(total: int, mix: MarketMix) -> int:
-    """How many of `total` nodes are On-Demand: the base at least, and what Spot leaves (halves go to Spot)."""
+    """How many of `total` nodes are On-Demand: at least the base, and what Spot's share leaves (halves go to Spot)."""
     spot = int(mix.spot_percent * total / 100 + 0.5)
     return min(total, max(mix.on_demand_base, total - spot))
 
@@ -476,7 +481,7 @@ def on_demand_of(workers: Iterable[Worker]) -> int:
 
 
 def above_share(workers: Sequence[Worker], mix: MarketMix) -> Market | None:
-    """The market that has more nodes than its share of one node fewer: who leaves comes from there."""
+    """The market to remove a node from: the one above its share of a fleet that is smaller by one node."""
     if not workers:
         return None
     kept = on_demand_share(len(workers) - 1, mix)
@@ -487,7 +492,7 @@ def above_share(workers: Sequence[Worker], mix: MarketMix) -> Market | None:
 
 
 def with_peak(peaks: Mapping[str, int], capacity: int, pool: Pool, now: datetime) -> dict[str, int]:
-    """The highest capacity of each day, today's included, for as long as a rule or the headroom asks for it."""
+    """The highest capacity of each day, today included, for as many days as a rule or the headroom needs."""
     days = max((rule.peak_days for rule in pool.custom if isinstance(rule, ClearTime) and rule.warm_percent), default=0)
     if pool.headroom.peak_percent:
         days = max(days, pool.headroom.peak_days)
@@ -503,7 +508,7 @@ def with_peak(peaks: Mapping[str, int], capacity: int, pool: Pool, now: datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSize:
-    """What every signal may know of the fleet besides its own readings."""
+    """The size of the fleet, as input to every signal besides its own readings."""
 
     now: datetime
     covered: int  # ready workers that the readings cover
