@@ -17,20 +17,20 @@ from nodefleet.policy.cluster import Policy
 
 def advance(
     operation: Operation,
-    seen: Observation,
+    observation: Observation,
     policy: Policy,
     fleet: Sequence[Worker] | None = None,
     memory: Memory = NOTHING_REMEMBERED,
 ) -> Progress:
     """The next steps of the operation and its feedback. `fleet` is the result of derive_workers, for callers that
     already have it. A launch needs the memory to count instances that EC2 does not list but that may still exist."""
-    fleet = derive_workers(seen, policy) if fleet is None else fleet
+    fleet = derive_workers(observation, policy) if fleet is None else fleet
     match operation:
         case Launch():
-            return advance_launch(operation, seen, policy, fleet, memory)
+            return advance_launch(operation, observation, policy, fleet, memory)
         case Removal():
-            return advance_removal(operation, seen, policy, fleet)
+            return advance_removal(operation, observation, policy, fleet)
         case Cleanup():
-            return advance_cleanup(operation, seen, policy, fleet)
+            return advance_cleanup(operation, observation, policy, fleet)
         case _:
             assert_never(operation)

@@ -29,25 +29,25 @@ from nodefleet.model.snapshot import Observation
 from nodefleet.operations.progress import NOTHING_YET, Progress, rules_of, seconds
 from nodefleet.policy.cluster import Policy
 
-_NOBODYS = frozenset({Phase.JOIN_FAILED, Phase.STOPPED})
+_UNOWNED_PHASES = frozenset({Phase.JOIN_FAILED, Phase.STOPPED})
 
 
-def advance_cleanup(cleanup: Cleanup, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
-    if isinstance(seen.instances, Missing):
+def advance_cleanup(cleanup: Cleanup, observation: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
+    if isinstance(observation.instances, Missing):
         return NOTHING_YET
     match cleanup.debris:
         case OrphanKind.NODE:
-            return _node(cleanup, seen, policy, fleet)
+            return _node(cleanup, observation, policy, fleet)
         case OrphanKind.INSTANCE:
-            return _instance(cleanup, seen, seen.instances, policy, fleet)
+            return _instance(cleanup, observation, observation.instances, policy, fleet)
         case _:
             assert_never(cleanup.debris)
 
 
-def _node(cleanup: Cleanup, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
-    if isinstance(seen.kubernetes, Missing):
+def _node(cleanup: Cleanup, observation: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
+    if isinstance(observation.kubernetes, Missing):
         return NOTHING_YET
-    node = next((node for node in seen.kubernetes.nodes if node.name == cleanup.target), None)
+    node = next((node for node in observation.kubernetes.nodes if node.name == cleanup.target), None)
     if node is None:
         return _close_cleanup(cleanup, Outcome.DONE, f"node {cleanup.target} is gone")
     worker = next((worker for worker in fleet if worker.node and worker.node.name == cleanup.target), None)
@@ -55,16 +55,16 @@ def _node(cleanup: Cleanup, seen: Observation, policy: Policy, fleet: Sequence[W
         return _close_cleanup(cleanup, Outcome.CANCELLED, f"node {node.name} is not ours to delete")
     if worker.phase is not Phase.ORPHANED:
         return _close_cleanup(cleanup, Outcome.CANCELLED, f"node {node.name} is not orphaned: {worker.phase.value}")
-    return _destroy(cleanup, seen, policy, DeleteNode(node.name), wait=node.ready)
+    return _destroy(cleanup, observation, policy, DeleteNode(node.name), wait=node.ready)
 
 
 def _instance(
-    cleanup: Cleanup, seen: Observation, instances: Sequence[Instance], policy: Policy, fleet: Sequence[Worker]
+    cleanup: Cleanup, observation: Observation, instances: Sequence[Instance], policy: Policy, fleet: Sequence[Worker]
 ) -> Progress:
     instance = next((instance for instance in instances if instance.id == cleanup.target), None)
     if instance is None or instance.state is InstanceState.TERMINATED:
         return _close_cleanup(cleanup, Outcome.DONE, f"instance {cleanup.target} is gone")
-    if instance.state is InstanceState.SHUTTING_DOWN or isinstance(seen.kubernetes, Missing):
+    if instance.state is InstanceState.SHUTTING_DOWN or isinstance(observation.kubernetes, Missing):
         return NOTHING_YET
     worker = next((worker for worker in fleet if worker.instance and worker.id == cleanup.target), None)
     if worker is None:
@@ -73,25 +73,27 @@ def _instance(
         return _close_cleanup(
             cleanup, Outcome.CANCELLED, f"instance {instance.id} is the ready node {worker.node.name}"
         )
-    if policy.pool(instance.pool) and worker.phase not in _NOBODYS:
+    if policy.pool(instance.pool) and worker.phase not in _UNOWNED_PHASES:
         return _close_cleanup(
             cleanup, Outcome.CANCELLED, f"instance {instance.id} is not orphaned: {worker.phase.value}"
         )
-    return _destroy(cleanup, seen, policy, Terminate(instance.id, cleanup.reason), wait=False)
+    return _destroy(cleanup, observation, policy, Terminate(instance.id, cleanup.reason), wait=False)
 
 
 def _destroy(
-    cleanup: Cleanup, seen: Observation, policy: Policy, step: DeleteNode | Terminate, *, wait: bool
+    cleanup: Cleanup, observation: Observation, policy: Policy, step: DeleteNode | Terminate, *, wait: bool
 ) -> Progress:
-    if seen.at >= cleanup.deadline:
+    if observation.at >= cleanup.deadline:
         text = (
             f"{cleanup.debris.value} {cleanup.target} could not be cleaned up within"
             f" {seconds(cleanup.deadline - cleanup.started)} ({cleanup.reason}). Look at it and remove it by hand"
         )
-        told = SendAlert(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=cleanup.pool, subjects=(cleanup.target,), text=text)
+        alert = SendAlert(
+            alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=cleanup.pool, subjects=(cleanup.target,), text=text
+        )
         detail = f"{cleanup.debris.value} {cleanup.target} is still there"
-        return Progress(steps=(told, Close(operation=cleanup.id, outcome=Outcome.FAILED, detail=detail)))
-    if wait or seen.at - cleanup.first_seen < rules_of(policy, cleanup.pool).budgets.cleanup_after:
+        return Progress(steps=(alert, Close(operation=cleanup.id, outcome=Outcome.FAILED, detail=detail)))
+    if wait or observation.at - cleanup.first_seen < rules_of(policy, cleanup.pool).budgets.cleanup_after:
         return NOTHING_YET
     return Progress(steps=(Save(replace(cleanup, attempts=cleanup.attempts + 1)), step))
 

@@ -44,31 +44,31 @@ class DrainingNode:
 
     @classmethod
     def of(
-        cls, removal: Removal, seen: Observation, view: ClusterView, pods: tuple[Pod, ...], policy: Policy
+        cls, removal: Removal, observation: Observation, view: ClusterView, pods: tuple[Pod, ...], policy: Policy
     ) -> "DrainingNode":
         node = node_of(removal, view)
         pool = rules_of(policy, removal.pool)
         rules = pool.removal
-        said = [notice for notice in seen.notices if notice.instance == removal.instance]
+        own_notices = [notice for notice in observation.notices if notice.instance == removal.instance]
         name = node.name if node else _free_name(removal, view)
         own = tuple(pod for pod in pods if name and pod.node == name)
-        plan = plan_drain(own, removal.why, rules, seen.at, since=removal.started)
-        going = frozenset(plan.to_evict)
+        plan = plan_drain(own, removal.why, rules, observation.at, since=removal.started)
+        pods_to_evict = frozenset(plan.to_evict)
         ledger = BudgetTracker(view.budgets, pods)
         plan = plan.waiting_for(_must_not_end(own, plan, ledger))
         shows_our_cordon = node is not None and node.cordoned and node.removal == removal.id
         return cls(
             removal=replace(removal, cordoned=removal.cordoned or shows_our_cordon),
-            now=seen.at,
+            now=observation.at,
             interval=policy.interval,
             rules=rules,
-            instance=instance_of(removal, seen),
+            instance=instance_of(removal, observation),
             node=node,
             pods=own,
             ledger=ledger,
             plan=plan,
-            withdrawn=is_withdrawn(said, removal.why, pool, seen.at),
-            verdicts=ledger.verdicts(pod for pod in own if pod_ref(pod) in going),
+            withdrawn=is_withdrawn(own_notices, removal.why, pool, observation.at),
+            verdicts=ledger.verdicts(pod for pod in own if pod_ref(pod) in pods_to_evict),
         )
 
     @property
@@ -137,10 +137,10 @@ def _must_not_end(own: tuple[Pod, ...], plan: DrainPlan, ledger: BudgetTracker) 
     return frozenset(pod_ref(verdict.pod) for verdict in verdicts if not isinstance(verdict, EvictionPermitted))
 
 
-def instance_of(removal: Removal, seen: Observation) -> Instance | None:
-    if isinstance(seen.instances, Missing):
+def instance_of(removal: Removal, observation: Observation) -> Instance | None:
+    if isinstance(observation.instances, Missing):
         return None
-    return next((instance for instance in seen.instances if instance.id == removal.instance), None)
+    return next((instance for instance in observation.instances if instance.id == removal.instance), None)
 
 
 def is_ours(node: Node) -> bool:
@@ -184,33 +184,33 @@ class Blocker:
     remedy: str
 
 
-def blocker(leaving: DrainingNode, fleet: Sequence[Worker]) -> Blocker | None:
+def blocker(draining: DrainingNode, fleet: Sequence[Worker]) -> Blocker | None:
     """The blocker of the drain: a permanent one, or any one past the deadline."""
-    asked = leaving.removal.terminating and not leaving.ends
+    asked = draining.removal.terminating and not draining.ends
     return (
-        (not_terminated(leaving) if asked else None)
-        or _for_good(leaving)
-        or _protection_blocker(leaving, fleet)
-        or _too_late(leaving)
+        (not_terminated(draining) if asked else None)
+        or _for_good(draining)
+        or _protection_blocker(draining, fleet)
+        or _too_late(draining)
     )
 
 
-def not_terminated(leaving: DrainingNode) -> Blocker:
+def not_terminated(draining: DrainingNode) -> Blocker:
     return Blocker(
-        name=f"instance {leaving.removal.instance}",
-        sentence=f"EC2 was asked to terminate {leaving.removal.instance} and has not done so",
+        name=f"instance {draining.removal.instance}",
+        sentence=f"EC2 was asked to terminate {draining.removal.instance} and has not done so",
         remedy="Look for termination protection, and for the role's right to terminate it",
     )
 
 
-def _for_good(leaving: DrainingNode) -> Blocker | None:
-    for plan in leaving.plan.blocked:
+def _for_good(draining: DrainingNode) -> Blocker | None:
+    for plan in draining.plan.blocked:
         return Blocker(
             name=f"pod {plan.pod.namespace}/{plan.pod.name}",
             sentence=plan.sentence,
             remedy=f'Give it a controller, or annotate it {SAFE_TO_EVICT[0]}: "true"',
         )
-    for refused in _refusals(leaving):
+    for refused in _refusals(draining):
         if refused.why is EvictionRefusal.SEVERAL_BUDGETS:
             return Blocker(
                 name=f"budgets {', '.join(refused.budgets)}",
@@ -220,30 +220,30 @@ def _for_good(leaving: DrainingNode) -> Blocker | None:
     return None
 
 
-def _protection_blocker(leaving: DrainingNode, fleet: Sequence[Worker]) -> Blocker | None:
-    worker = next((worker for worker in fleet if worker.id == leaving.removal.instance), None)
-    staying = [pod for pod in leaving.pods if pod.deleted_at is None]
-    found = find_protection(worker, staying, leaving.ledger, leaving.rules, (), leaving.now) if worker else None
+def _protection_blocker(draining: DrainingNode, fleet: Sequence[Worker]) -> Blocker | None:
+    worker = next((worker for worker in fleet if worker.id == draining.removal.instance), None)
+    staying = [pod for pod in draining.pods if pod.deleted_at is None]
+    found = find_protection(worker, staying, draining.ledger, draining.rules, (), draining.now) if worker else None
     if found is None or found.reason in (KeepReason.BUDGET, KeepReason.CORDONED_BY_OPERATOR):
         return None
     remedy = "It was not so when the removal began; take it back if the node may go after all"
-    return Blocker(name=f"{found.reason.value} on {leaving.name}", sentence=found.sentence, remedy=remedy)
+    return Blocker(name=f"{found.reason.value} on {draining.name}", sentence=found.sentence, remedy=remedy)
 
 
-def _too_late(leaving: DrainingNode) -> Blocker | None:
-    if leaving.now < leaving.deadline or (leaving.plan.done and leaving.cordoned):
+def _too_late(draining: DrainingNode) -> Blocker | None:
+    if draining.now < draining.deadline or (draining.plan.done and draining.cordoned):
         return None
-    after = f"after {seconds(leaving.removal.deadline - leaving.removal.started)}"
-    for refused in _refusals(leaving):
+    after = f"after {seconds(draining.removal.deadline - draining.removal.started)}"
+    for refused in _refusals(draining):
         return Blocker(
             name=f"budget {refused.budgets[0]}",
             sentence=f"{refused.sentence}, so pod {refused.pod.key} is still there {after}",
             remedy="Give the workload one more replica, or let the budget allow a disruption",
         )
-    for plan in (*leaving.plan.wait, *leaving.plan.evict):
+    for plan in (*draining.plan.wait, *draining.plan.evict):
         return Blocker(
             name=f"pod {plan.pod.namespace}/{plan.pod.name}",
-            sentence=f"{pods_are(len(leaving.left))} still there {after}; {plan.sentence}",
+            sentence=f"{pods_are(len(draining.left))} still there {after}; {plan.sentence}",
             remedy="Look at why it does not end: a finalizer, a long grace, or a refused eviction",
         )
     return Blocker(
@@ -253,5 +253,5 @@ def _too_late(leaving: DrainingNode) -> Blocker | None:
     )
 
 
-def _refusals(leaving: DrainingNode) -> list[EvictionRefused]:
-    return [verdict for verdict in leaving.verdicts if isinstance(verdict, EvictionRefused)]
+def _refusals(draining: DrainingNode) -> list[EvictionRefused]:
+    return [verdict for verdict in draining.verdicts if isinstance(verdict, EvictionRefused)]

@@ -80,7 +80,9 @@ _FATES = {
 }
 
 
-def track_joins(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> tuple[Launch, Progress]:
+def track_joins(
+    launch: Launch, observation: Observation, policy: Policy, fleet: Sequence[Worker]
+) -> tuple[Launch, Progress]:
     """Settle every instance that has joined or failed; returns the launch with the steps and feedback for them."""
     by_id = {worker.id: worker for worker in fleet}
     steps: list[Step] = []
@@ -90,29 +92,31 @@ def track_joins(launch: Launch, seen: Observation, policy: Policy, fleet: Sequen
             continue
         worker = by_id.get(instance)
         if worker and worker.instance and worker.node and worker.node.ready:
-            took = (worker.node.ready_changed_at or seen.at) - worker.instance.launched_at
-            lessons.append(Joined(pool=launch.pool, instance=instance, took=took, at=seen.at))
+            took = (worker.node.ready_changed_at or observation.at) - worker.instance.launched_at
+            lessons.append(Joined(pool=launch.pool, instance=instance, took=took, at=observation.at))
             lost = tuple(other for other in launch.lost if other != instance)
             launch = replace(launch, joined=(*launch.joined, instance), lost=lost)
-        elif instance not in launch.lost and (fate := _fate(launch, worker, seen, policy)) is not _Fate.BOOTING:
+        elif instance not in launch.lost and (fate := _fate(launch, worker, observation, policy)) is not _Fate.BOOTING:
             launch = replace(launch, lost=(*launch.lost, instance))
             if fate is not _Fate.TAKEN:
                 unlisted = fate is _Fate.VANISHED
-                lessons.append(JoinFailed(pool=launch.pool, instance=instance, at=seen.at, unlisted=unlisted))
+                lessons.append(JoinFailed(pool=launch.pool, instance=instance, at=observation.at, unlisted=unlisted))
                 steps.extend(
-                    _report_fate(launch, instance, fate, policy, markable=_may_be_marked(launch, policy, seen.at))
+                    _report_fate(
+                        launch, instance, fate, policy, markable=_may_be_marked(launch, policy, observation.at)
+                    )
                 )
     return launch, Progress(steps=tuple(steps), lessons=tuple(lessons))
 
 
-def _fate(launch: Launch, worker: Worker | None, seen: Observation, policy: Policy) -> _Fate:
+def _fate(launch: Launch, worker: Worker | None, observation: Observation, policy: Policy) -> _Fate:
     if worker is None or (worker.instance is None and worker.phase is Phase.ORPHANED):
         # A node may register before EC2's eventually consistent list shows its instance.
-        return _Fate.VANISHED if _should_show(launch, policy, seen.at) else _Fate.BOOTING
+        return _Fate.VANISHED if _should_show(launch, policy, observation.at) else _Fate.BOOTING
     if worker.notice or not isinstance(worker.operation, Launch | None):
         return _Fate.TAKEN
     fate = _FATES.get(worker.phase, _Fate.BOOTING)
-    if fate is _Fate.LATE and isinstance(seen.kubernetes, Missing):
+    if fate is _Fate.LATE and isinstance(observation.kubernetes, Missing):
         return _Fate.BOOTING  # tagged as failed before, but its node may have become ready
     return fate
 
@@ -138,14 +142,14 @@ def _report_fate(launch: Launch, instance: str, fate: _Fate, policy: Policy, *, 
         _Fate.VANISHED: "was launched, but EC2 does not show it. Look for who terminated it or took its tags away",
     }
     text = f"{instance} in {launch.zone} {words[fate]}"
-    told = SendAlert(alert=AlertKind.JOIN_FAILED, pool=launch.pool, subjects=(instance,), text=text)
-    return (MarkFailed(instance), told) if fate is _Fate.LATE and markable else (told,)
+    alert = SendAlert(alert=AlertKind.JOIN_FAILED, pool=launch.pool, subjects=(instance,), text=text)
+    return (MarkFailed(instance), alert) if fate is _Fate.LATE and markable else (alert,)
 
 
 # ── launch ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_GENERALLY = {
+_GENERAL_REMEDIES = {
     RefusalKind.CAPACITY: "If it stays so, give the pool more types or zones",
     RefusalKind.QUOTA: "Ask AWS for a higher quota, or lower limits.max",
     RefusalKind.PERMISSION: "Fix the autoscaler's role; `nodefleet doctor` names what it lacks",
@@ -178,39 +182,41 @@ def record_answer(launch: Launch, instances: Sequence[str], refusals: Sequence[R
 
 
 def advance_launch(
-    launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory
+    launch: Launch, observation: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory
 ) -> Progress:
-    if isinstance(seen.instances, Missing):
+    if isinstance(observation.instances, Missing):
         return NOTHING_YET
-    silent = isinstance(seen.kubernetes, Missing)
-    now = _adopt_instances(launch, seen.instances, policy, seen.at)
+    silent = isinstance(observation.kubernetes, Missing)
+    now = _adopt_instances(launch, observation.instances, policy, observation.at)
     now = with_silence(
-        now, seen.at, silent=silent and bool(now.instances)
+        now, observation.at, silent=silent and bool(now.instances)
     )  # no join timeout runs before the first instance
     pool_is_gone = policy.pool(now.pool) is None
     if pool_is_gone and not (now.answered or now.attempts or now.instances):
         detail = f"not sent: the policy has no pool {now.pool} any more"
         return Progress(steps=(Close(operation=now.id, outcome=Outcome.CANCELLED, detail=detail),))
-    now, lacked = _lacking(now, policy)
-    now, became = track_joins(now, seen, policy, fleet)
-    steps, lessons = lacked.steps + became.steps, lacked.lessons + became.lessons
+    now, shortfall = _report_shortfall(now, policy)
+    now, joins = track_joins(now, observation, policy, fleet)
+    steps, lessons = shortfall.steps + joins.steps, shortfall.lessons + joins.lessons
     if any(isinstance(step, MarkFailed) for step in steps):
         # Tagging may fail permanently and postpone the steps after it. So the start of the attempts and the end of an
         # outage are stored before it.
-        tried = replace(launch, marking_since=launch.marking_since or seen.at)
-        steps = (*save_if_changed(launch, with_silence(tried, seen.at, silent=False)), *steps)
+        tried = replace(launch, marking_since=launch.marking_since or observation.at)
+        steps = (*save_if_changed(launch, with_silence(tried, observation.at, silent=False)), *steps)
     now = replace(now, marking_since=None)
 
     if now.answered and set(now.instances) <= {*now.joined, *now.lost}:
         return Progress(steps=(*steps, _close_launch(now)), lessons=lessons)
-    may_send = not (now.answered or silent or pool_is_gone) and seen.at < now.deadline
-    if may_send and _has_room(now, seen, policy, fleet, memory):
+    may_send = not (now.answered or silent or pool_is_gone) and observation.at < now.deadline
+    if may_send and _has_room(now, observation, policy, fleet, memory):
         now = replace(now, attempts=now.attempts + 1)
         return Progress(steps=(*steps, Save(now), SendLaunch(now)), lessons=lessons)
     return Progress(steps=(*steps, *save_if_changed(launch, now)), lessons=lessons)
 
 
-def _has_room(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory) -> bool:
+def _has_room(
+    launch: Launch, observation: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory
+) -> bool:
     """Whether the pool and the fleet stay within max with all requested instances.
 
     Members that EC2 does not list count for a while: the list may be stale, and a launch that was stored earlier must
@@ -218,12 +224,12 @@ def _has_room(launch: Launch, seen: Observation, policy: Policy, fleet: Sequence
     """
     rules = rules_of(policy, launch.pool)
     own = [worker for worker in fleet if worker.pool == launch.pool]
-    gone = vanished_members(own, rules, seen, memory.pool(launch.pool))
-    count = count_workers(own, seen, launch.pool)
+    gone = vanished_members(own, rules, observation, memory.pool(launch.pool))
+    count = count_workers(own, observation, launch.pool)
     if count.occupied + len(gone) > rules.limits.max:
         return False
     restores_min = policy.fleet.max is None and count.capacity <= rules.limits.min
-    return restores_min or fleet_occupied(fleet, seen, policy, memory) <= policy.fleet_max
+    return restores_min or fleet_occupied(fleet, observation, policy, memory) <= policy.fleet_max
 
 
 # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -233,13 +239,13 @@ def _adopt_instances(launch: Launch, instances: Sequence[Instance], policy: Poli
     """The launch with every instance that carries its tag; answered if no more instances can appear."""
     tagged = [instance.id for instance in instances if instance.worker and instance.operation == launch.id]
     launch = replace(launch, instances=_with_attempts(launch.instances, sorted(tagged)))
-    nobody_sends = now >= launch.deadline + policy.interval  # EC2 shows a new instance some seconds late
-    if not launch.answered and (nobody_sends or len(launch.instances) >= launch.count):
+    past_sending = now >= launch.deadline + policy.interval  # EC2 shows a new instance some seconds late
+    if not launch.answered and (past_sending or len(launch.instances) >= launch.count):
         return replace(launch, answered=True)
     return launch
 
 
-def _lacking(launch: Launch, policy: Policy) -> tuple[Launch, Progress]:
+def _report_shortfall(launch: Launch, policy: Policy) -> tuple[Launch, Progress]:
     if launch.answered_at is None or launch.learned:
         return launch, NOTHING_YET
     remember = rules_of(policy, launch.pool).market.remember_shortage
@@ -253,10 +259,10 @@ def _lacking(launch: Launch, policy: Policy) -> tuple[Launch, Progress]:
     if missing <= 0:
         return learned, Progress(lessons=lessons)
     owed = Shortfall(pool=launch.pool, launch=launch.id, missing=missing, at=launch.answered_at)
-    return learned, Progress(steps=_short(launch), lessons=(*lessons, owed))
+    return learned, Progress(steps=_shortfall_alerts(launch), lessons=(*lessons, owed))
 
 
-def _short(launch: Launch) -> tuple[SendAlert, ...]:
+def _shortfall_alerts(launch: Launch) -> tuple[SendAlert, ...]:
     """The alerts about missing instances, one for each kind of refusal, since each kind has its own remedy."""
     market = _MARKETS[launch.market]
     asked = f"{launch.count} {market} {'node' if launch.count == 1 else 'nodes'}"
@@ -265,16 +271,16 @@ def _short(launch: Launch) -> tuple[SendAlert, ...]:
     if not launch.refusals:
         text = f"{given} and no reason. If it stays so, look at the account's quota and the launch template"
         return (SendAlert(alert=AlertKind.NO_CAPACITY, pool=launch.pool, subjects=(where,), text=text),)
-    told = []
+    alerts = []
     for kind in RefusalKind:
         of_kind = [refusal for refusal in launch.refusals if refusal.kind is kind]
         if of_kind:
-            lacked = ", ".join(refusal.type for refusal in of_kind)
+            types = ", ".join(refusal.type for refusal in of_kind)
             codes = ", ".join(sorted({refusal.code for refusal in of_kind if refusal.code}))
-            remedy = next((refusal.remedy for refusal in of_kind if refusal.remedy), _GENERALLY[kind])
-            text = f"{given}: {_WORDS[kind]} {lacked}{f' ({codes})' if codes else ''}. {remedy}"
-            told.append(SendAlert(alert=_ALERTS[kind], pool=launch.pool, subjects=(where,), text=text))
-    return tuple(told)
+            remedy = next((refusal.remedy for refusal in of_kind if refusal.remedy), _GENERAL_REMEDIES[kind])
+            text = f"{given}: {_WORDS[kind]} {types}{f' ({codes})' if codes else ''}. {remedy}"
+            alerts.append(SendAlert(alert=_ALERTS[kind], pool=launch.pool, subjects=(where,), text=text))
+    return tuple(alerts)
 
 
 def _close_launch(launch: Launch) -> Close:

@@ -87,7 +87,7 @@ def apply_feedback(memory: Memory, lessons: Iterable[Feedback], policy: Policy, 
 
 def join_backoffs(before: Memory, after: Memory, policy: Policy) -> tuple[SendAlert, ...]:
     """The alerts for pools whose joins failed so often that they now launch one probe at a time."""
-    told = []
+    alerts = []
     for name, known in after.pools.items():
         trouble, earlier = known.join_trouble, before.pool(name).join_trouble
         if trouble is None or trouble == earlier or trouble.failures < rules_of(policy, name).health.failed_joins:
@@ -97,8 +97,8 @@ def join_backoffs(before: Memory, after: Memory, policy: Policy) -> tuple[SendAl
             f" {seconds(trouble.delay)} apart. Look at the console output of a failed one, the join token,"
             " and the way to the master"
         )
-        told.append(SendAlert(alert=AlertKind.JOIN_BACKOFF, pool=name, subjects=(), text=text))
-    return tuple(told)
+        alerts.append(SendAlert(alert=AlertKind.JOIN_BACKOFF, pool=name, subjects=(), text=text))
+    return tuple(alerts)
 
 
 def _apply_feedback(known: PoolMemory, lesson: Feedback, rules: Pool) -> PoolMemory:

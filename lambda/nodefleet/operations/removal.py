@@ -74,32 +74,32 @@ def cancel_removal(removal: Removal, reason: str) -> Removal:
     return replace(removal, cancelled=removal.cancelled or reason)
 
 
-def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
-    if not _is_worker(removal, seen):
+def advance_removal(removal: Removal, observation: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:
+    if not _is_worker(removal, observation):
         return _close_removal(removal, Outcome.CANCELLED, f"{removal.instance} is not a worker of ours")
-    if removal.why is not RemovalReason.INTERRUPTED and (interrupted := _turn_interrupted(removal, seen)):
+    if removal.why is not RemovalReason.INTERRUPTED and (interrupted := _turn_interrupted(removal, observation)):
         return _close_removal(
             removal, Outcome.CANCELLED, f"EC2 takes {removal.instance}: {interrupted.id} goes on with it"
         )
-    view = None if isinstance(seen.kubernetes, Missing) else seen.kubernetes
-    unseen = isinstance(seen.instances, Missing)
+    view = None if isinstance(observation.kubernetes, Missing) else observation.kubernetes
+    unseen = isinstance(observation.instances, Missing)
     pods = view.pods if view else None
-    noted = with_silence(replace(removal, unlisted_since=None), seen.at, silent=unseen or pods is None)
+    noted = with_silence(replace(removal, unlisted_since=None), observation.at, silent=unseen or pods is None)
     if removal.readmitting_since:  # nobody could try while nobody answered
         noted = replace(noted, readmitting_since=removal.readmitting_since + noted.silent - removal.silent)
     waiting = Progress(steps=save_if_changed(removal, noted))
 
-    instance = instance_of(removal, seen)
+    instance = instance_of(removal, observation)
     if not unseen and instance is None:
-        noted = replace(noted, unlisted_since=removal.unlisted_since or seen.at)
-        return _advance_unlisted(removal, noted, seen, view, policy)
+        noted = replace(noted, unlisted_since=removal.unlisted_since or observation.at)
+        return _advance_unlisted(removal, noted, observation, view, policy)
     if not unseen and instance and instance.state is InstanceState.TERMINATED:
-        return _delete_node(removal, seen, view, policy) or waiting
+        return _delete_node(removal, observation, view, policy) or waiting
     if instance and instance.state is InstanceState.SHUTTING_DOWN:
         return waiting
     if view is None or pods is None or (unseen and removal.why is not RemovalReason.INTERRUPTED):
         return waiting
-    progress = _advance_node(removal, DrainingNode.of(noted, seen, view, pods, policy), fleet)
+    progress = _advance_node(removal, DrainingNode.of(noted, observation, view, pods, policy), fleet)
     silence_ended = removal.silent_since is not None and noted.silent_since is None
     if silence_ended and progress.steps and not isinstance(progress.steps[0], Save | Close):
         # Stored before a step that may fail permanently: otherwise the deadline would stay extended until it succeeds.
@@ -107,46 +107,48 @@ def advance_removal(removal: Removal, seen: Observation, policy: Policy, fleet: 
     return progress
 
 
-def _advance_node(removal: Removal, leaving: DrainingNode, fleet: Sequence[Worker]) -> Progress:
+def _advance_node(removal: Removal, draining: DrainingNode, fleet: Sequence[Worker]) -> Progress:
     match removal.why:
         case RemovalReason.VOLUNTARY:
-            return _advance_voluntary(removal, leaving, fleet)
+            return _advance_voluntary(removal, draining, fleet)
         case RemovalReason.INTERRUPTED:
-            return _advance_interrupted(removal, leaving)
+            return _advance_interrupted(removal, draining)
         case RemovalReason.UNHEALTHY:
-            return _advance_unhealthy(removal, leaving)
+            return _advance_unhealthy(removal, draining)
         case _:
             assert_never(removal.why)
 
 
-def _is_worker(removal: Removal, seen: Observation) -> bool:
-    instance = instance_of(removal, seen)
-    node = None if isinstance(seen.kubernetes, Missing) else node_of(removal, seen.kubernetes)
+def _is_worker(removal: Removal, observation: Observation) -> bool:
+    instance = instance_of(removal, observation)
+    node = None if isinstance(observation.kubernetes, Missing) else node_of(removal, observation.kubernetes)
     return (instance is None or instance.worker) and (node is None or is_ours(node))
 
 
-def _turn_interrupted(removal: Removal, seen: Observation) -> Removal | None:
+def _turn_interrupted(removal: Removal, observation: Observation) -> Removal | None:
     """The removal that continues with this instance, because EC2 interrupts it."""
-    for other in seen.operations:
+    for other in observation.operations:
         if isinstance(other, Removal) and other.why is RemovalReason.INTERRUPTED and other.instance == removal.instance:
             return other
     return None
 
 
 def _advance_unlisted(
-    before: Removal, noted: Removal, seen: Observation, view: ClusterView | None, policy: Policy
+    before: Removal, noted: Removal, observation: Observation, view: ClusterView | None, policy: Policy
 ) -> Progress:
     """EC2 does not list the instance. A list may be incomplete, so the instance counts as gone only when a later
     observation agrees and the node is not ready."""
     node = node_of(noted, view) if view else None
-    since = noted.unlisted_since or seen.at
-    agreed = seen.at - since >= rules_of(policy, noted.pool).budgets.cleanup_after
+    since = noted.unlisted_since or observation.at
+    agreed = observation.at - since >= rules_of(policy, noted.pool).budgets.cleanup_after
     if agreed and not (node and node.ready):
-        return _delete_node(noted, seen, view, policy) or Progress(steps=save_if_changed(before, noted))
+        return _delete_node(noted, observation, view, policy) or Progress(steps=save_if_changed(before, noted))
     return Progress(steps=save_if_changed(before, noted))
 
 
-def _delete_node(removal: Removal, seen: Observation, view: ClusterView | None, policy: Policy) -> Progress | None:
+def _delete_node(
+    removal: Removal, observation: Observation, view: ClusterView | None, policy: Policy
+) -> Progress | None:
     """The instance is gone: delete its Node. Without Kubernetes only the removal of an instance that never joined ends.
 
     A Node that cannot be deleted (a finalizer, a failing webhook) does not keep the removal open for ever: it becomes
@@ -156,8 +158,8 @@ def _delete_node(removal: Removal, seen: Observation, view: ClusterView | None, 
         return None
     node = node_of(removal, view) if view else None
     if node:
-        since = removal.undeleted_since or seen.at
-        if seen.at - since >= rules_of(policy, removal.pool).removal.drain_timeout:
+        since = removal.undeleted_since or observation.at
+        if observation.at - since >= rules_of(policy, removal.pool).removal.drain_timeout:
             return _close_removal(
                 removal, Outcome.DONE, f"{removal.instance} is gone, and {node.name} could not be deleted"
             )
@@ -170,125 +172,126 @@ def _delete_node(removal: Removal, seen: Observation, view: ClusterView | None, 
 # ── the three reasons to leave ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _advance_voluntary(before: Removal, leaving: DrainingNode, fleet: Sequence[Worker]) -> Progress:
-    removal, node = leaving.removal, leaving.node
-    if not leaving.ends:
-        if removal.notice and leaving.withdrawn:
-            return _advance_withdrawn(leaving)
+def _advance_voluntary(before: Removal, draining: DrainingNode, fleet: Sequence[Worker]) -> Progress:
+    removal, node = draining.removal, draining.node
+    if not draining.ends:
+        if removal.notice and draining.withdrawn:
+            return _advance_withdrawn(draining)
         if removal.cancelled and (node or not removal.node):
-            return _uncordon(leaving, Outcome.CANCELLED, removal.cancelled, lessons=(_readmit(leaving),))
+            return _uncordon(draining, Outcome.CANCELLED, removal.cancelled, lessons=(_readmit(draining),))
         if node and node.cordoned and not node.removal:
             return _close_removal(removal, Outcome.CANCELLED, f"an operator cordoned {node.name}: it is theirs")
         # Checked before an operator's uncordon: after a crash, the missing cordon may come from our own aborted drain.
-        if found := blocker(leaving, fleet):
-            return _give_up(leaving, found)
+        if found := blocker(draining, fleet):
+            return _give_up(draining, found)
         if node and removal.cordoned and not node.cordoned:
             text = f"An operator uncordoned {node.name} while it was drained ({removal.reason}): it stays"
             return _uncordon(
-                leaving, Outcome.CANCELLED, f"an operator uncordoned {node.name}", text, lessons=(_readmit(leaving),)
+                draining, Outcome.CANCELLED, f"an operator uncordoned {node.name}", text, lessons=(_readmit(draining),)
             )
-    return _advance_drain(before, leaving)
+    return _advance_drain(before, draining)
 
 
-def _advance_interrupted(before: Removal, leaving: DrainingNode) -> Progress:
-    removal = leaving.removal
-    overdue = is_overdue(removal, leaving.rules, leaving.now)
-    if leaving.instance is None and (leaving.withdrawn or overdue):
+def _advance_interrupted(before: Removal, draining: DrainingNode) -> Progress:
+    removal = draining.removal
+    overdue = is_overdue(removal, draining.rules, draining.now)
+    if draining.instance is None and (draining.withdrawn or overdue):
         return Progress(
             steps=save_if_changed(before, removal)
         )  # EC2 is unavailable: the node is uncordoned once EC2 shows that the instance runs
-    if leaving.runs and not leaving.ends and leaving.withdrawn:
-        return _advance_withdrawn(leaving)
-    if leaving.runs and not leaving.ends and overdue:
-        late = seconds(leaving.now - removal.deadline)
+    if draining.runs and not draining.ends and draining.withdrawn:
+        return _advance_withdrawn(draining)
+    if draining.runs and not draining.ends and overdue:
+        late = seconds(draining.now - removal.deadline)
         text = (
-            f"EC2 did not take {removal.instance}: {late} after its time it still runs. {leaving.name} takes pods again"
+            f"EC2 did not take {removal.instance}: {late} after its time it still runs."
+            f" {draining.name} takes pods again"
         )
-        return _uncordon(leaving, Outcome.CANCELLED, f"EC2 did not take it: it runs {late} after its time", text)
-    if leaving.node and leaving.left and leaving.now >= (removal.force_from or removal.deadline):
-        return _force_evictions(before, leaving)
-    return _advance_drain(before, leaving)
+        return _uncordon(draining, Outcome.CANCELLED, f"EC2 did not take it: it runs {late} after its time", text)
+    if draining.node and draining.left and draining.now >= (removal.force_from or removal.deadline):
+        return _force_evictions(before, draining)
+    return _advance_drain(before, draining)
 
 
-def _advance_withdrawn(leaving: DrainingNode) -> Progress:
-    text = f"EC2 has withdrawn the scheduled change of {leaving.removal.instance}. {leaving.name} takes pods again"
-    return _uncordon(leaving, Outcome.CANCELLED, "EC2 has withdrawn the scheduled change", text)
+def _advance_withdrawn(draining: DrainingNode) -> Progress:
+    text = f"EC2 has withdrawn the scheduled change of {draining.removal.instance}. {draining.name} takes pods again"
+    return _uncordon(draining, Outcome.CANCELLED, "EC2 has withdrawn the scheduled change", text)
 
 
-def _advance_unhealthy(before: Removal, leaving: DrainingNode) -> Progress:
-    removal = leaving.removal
-    if not leaving.ends:
-        if leaving.node and leaving.node.ready:
-            return _uncordon(leaving, Outcome.CANCELLED, "ready again")
+def _advance_unhealthy(before: Removal, draining: DrainingNode) -> Progress:
+    removal = draining.removal
+    if not draining.ends:
+        if draining.node and draining.node.ready:
+            return _uncordon(draining, Outcome.CANCELLED, "ready again")
         if removal.cancelled:
-            return _uncordon(leaving, Outcome.CANCELLED, removal.cancelled)
+            return _uncordon(draining, Outcome.CANCELLED, removal.cancelled)
         if removal.terminating:
-            refused = not_terminated(leaving)
-            text = f"Unhealthy node {leaving.name} is still there: {refused.sentence}. {refused.remedy}"
+            refused = not_terminated(draining)
+            text = f"Unhealthy node {draining.name} is still there: {refused.sentence}. {refused.remedy}"
             return _uncordon(
-                leaving,
+                draining,
                 Outcome.FAILED,
                 refused.sentence,
                 text,
                 alert=AlertKind.UNHEALTHY,
-                about=f"{leaving.name} {refused.name}",
+                about=f"{draining.name} {refused.name}",
             )
-    if leaving.now >= leaving.deadline:
-        return _terminate(before, leaving)
-    return _advance_drain(before, leaving)
+    if draining.now >= draining.deadline:
+        return _terminate(before, draining)
+    return _advance_drain(before, draining)
 
 
 # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _advance_drain(before: Removal, leaving: DrainingNode) -> Progress:
+def _advance_drain(before: Removal, draining: DrainingNode) -> Progress:
     """The next step of the drain: cordon, then evict as budgets permit, then terminate."""
-    leaving = replace(leaving, removal=replace(leaving.removal, readmitting_since=None))
-    if not leaving.cordoned:
-        return Progress(steps=(*save_if_changed(before, leaving.removal), _cordon(leaving)))
-    if leaving.plan.done:
-        return _terminate(before, leaving)
-    going = leaving.may_go
-    evict = (Evict(node=leaving.name, pods=going),) if going else ()
-    after = replace(leaving.removal, evicting=leaving.removal.evicting or bool(going))
+    draining = replace(draining, removal=replace(draining.removal, readmitting_since=None))
+    if not draining.cordoned:
+        return Progress(steps=(*save_if_changed(before, draining.removal), _cordon(draining)))
+    if draining.plan.done:
+        return _terminate(before, draining)
+    pods_to_evict = draining.may_go
+    evict = (Evict(node=draining.name, pods=pods_to_evict),) if pods_to_evict else ()
+    after = replace(draining.removal, evicting=draining.removal.evicting or bool(pods_to_evict))
     return Progress(steps=(*save_if_changed(before, after), *evict))
 
 
-def _force_evictions(before: Removal, leaving: DrainingNode) -> Progress:
+def _force_evictions(before: Removal, draining: DrainingNode) -> Progress:
     """EC2 interrupts the node within seconds: a pod that is not deleted now would be lost a little later anyway."""
-    going = leaving.to_force
-    if not going:
-        return _advance_drain(before, leaving)
+    pods = draining.to_force
+    if not pods:
+        return _advance_drain(before, draining)
     text = (
-        f"EC2 takes {leaving.name} at {leaving.removal.deadline:%H:%M:%S}: {pods_are(len(going))} deleted by"
-        f" force, first {going[0].namespace}/{going[0].name}"
+        f"EC2 takes {draining.name} at {draining.removal.deadline:%H:%M:%S}: {pods_are(len(pods))} deleted by"
+        f" force, first {pods[0].namespace}/{pods[0].name}"
     )
-    told = () if leaving.removal.forced else (_alert(leaving, AlertKind.FORCED, text),)
-    cordon = () if leaving.cordoned else (_cordon(leaving),)
-    delete = ForceDelete(node=leaving.name, pods=going)
-    after = replace(leaving.removal, evicting=True, forced=True, readmitting_since=None)
-    return Progress(steps=(*told, *save_if_changed(before, after), *cordon, delete))
+    alerts = () if draining.removal.forced else (_alert(draining, AlertKind.FORCED, text),)
+    cordon = () if draining.cordoned else (_cordon(draining),)
+    delete = ForceDelete(node=draining.name, pods=pods)
+    after = replace(draining.removal, evicting=True, forced=True, readmitting_since=None)
+    return Progress(steps=(*alerts, *save_if_changed(before, after), *cordon, delete))
 
 
-def _terminate(before: Removal, leaving: DrainingNode) -> Progress:
-    removal = leaving.removal
-    if leaving.instance is None:
+def _terminate(before: Removal, draining: DrainingNode) -> Progress:
+    removal = draining.removal
+    if draining.instance is None:
         return Progress(steps=save_if_changed(before, removal))
     after = replace(
         removal,
         terminating=True,
-        asked_at=removal.asked_at if removal.terminating else leaving.now,
+        asked_at=removal.asked_at if removal.terminating else draining.now,
         attempts=removal.attempts + 1,
     )
-    return Progress(steps=(Save(after), Terminate(leaving.instance.id, removal.reason)))
+    return Progress(steps=(Save(after), Terminate(draining.instance.id, removal.reason)))
 
 
-def _give_up(leaving: DrainingNode, found: Blocker) -> Progress:
-    removal = leaving.removal
-    text = f"{leaving.name} could not be drained: {found.sentence}. It takes pods again. {found.remedy}"
-    lesson = DrainFailed(pool=removal.pool, node=leaving.name, blocker=found.name, at=leaving.now)
+def _give_up(draining: DrainingNode, found: Blocker) -> Progress:
+    removal = draining.removal
+    text = f"{draining.name} could not be drained: {found.sentence}. It takes pods again. {found.remedy}"
+    lesson = DrainFailed(pool=removal.pool, node=draining.name, blocker=found.name, at=draining.now)
     return _uncordon(
-        leaving,
+        draining,
         Outcome.FAILED,
         found.sentence,
         text,
@@ -299,7 +302,7 @@ def _give_up(leaving: DrainingNode, found: Blocker) -> Progress:
 
 
 def _uncordon(
-    leaving: DrainingNode,
+    draining: DrainingNode,
     outcome: Outcome,
     detail: str,
     text: str = "",
@@ -314,40 +317,40 @@ def _uncordon(
     and it becomes a stale cordon, which every iteration tries to remove. Feedback is given once, with the record of the
     first attempt.
     """
-    removal, node = leaving.removal, leaving.node
-    told = (_alert(leaving, alert, text, about),) if text else ()
+    removal, node = draining.removal, draining.node
+    alerts = (_alert(draining, alert, text, about),) if text else ()
     close = Close(operation=removal.id, outcome=outcome, detail=detail)
-    if node is None or not leaving.ours:
-        return Progress(steps=(*told, close), lessons=lessons)
+    if node is None or not draining.ours:
+        return Progress(steps=(*alerts, close), lessons=lessons)
     since = removal.readmitting_since
-    if since is not None and leaving.now - since >= leaving.rules.drain_timeout:
-        return _still_cordoned(leaving, since)
-    first = () if since else (Save(replace(removal, readmitting_since=leaving.now)),)
-    steps = (*first, Uncordon(leaving.name, node.removal), *told, close)
+    if since is not None and draining.now - since >= draining.rules.drain_timeout:
+        return _still_cordoned(draining, since)
+    first = () if since else (Save(replace(removal, readmitting_since=draining.now)),)
+    steps = (*first, Uncordon(draining.name, node.removal), *alerts, close)
     return Progress(steps=steps, lessons=() if since else lessons)
 
 
-def _still_cordoned(leaving: DrainingNode, since: datetime) -> Progress:
+def _still_cordoned(draining: DrainingNode, since: datetime) -> Progress:
     text = (
-        f"{leaving.name} could not be uncordoned since {since:%H:%M:%S} and takes no pods. It is tried again. Look at"
+        f"{draining.name} could not be uncordoned since {since:%H:%M:%S} and takes no pods. It is tried again. Look at"
         " admission webhooks and at the right to patch nodes"
     )
-    close = Close(operation=leaving.removal.id, outcome=Outcome.FAILED, detail="its cordon could not be taken off")
-    return Progress(steps=(_alert(leaving, AlertKind.CLEANUP_NEEDS_PERSON, text), close))
+    close = Close(operation=draining.removal.id, outcome=Outcome.FAILED, detail="its cordon could not be taken off")
+    return Progress(steps=(_alert(draining, AlertKind.CLEANUP_NEEDS_PERSON, text), close))
 
 
 def _close_removal(removal: Removal, outcome: Outcome, detail: str) -> Progress:
     return Progress(steps=(Close(operation=removal.id, outcome=outcome, detail=detail),))
 
 
-def _cordon(leaving: DrainingNode) -> Cordon:
-    removal = leaving.removal
-    return Cordon(node=leaving.name, removal=removal.id, reason=removal.reason, deadline=removal.deadline)
+def _cordon(draining: DrainingNode) -> Cordon:
+    removal = draining.removal
+    return Cordon(node=draining.name, removal=removal.id, reason=removal.reason, deadline=removal.deadline)
 
 
-def _readmit(leaving: DrainingNode) -> Readmitted:
-    return Readmitted(pool=leaving.removal.pool, node=leaving.name, at=leaving.now)
+def _readmit(draining: DrainingNode) -> Readmitted:
+    return Readmitted(pool=draining.removal.pool, node=draining.name, at=draining.now)
 
 
-def _alert(leaving: DrainingNode, alert: AlertKind, text: str, about: str = "") -> SendAlert:
-    return SendAlert(alert=alert, pool=leaving.removal.pool, subjects=(about or leaving.name,), text=text)
+def _alert(draining: DrainingNode, alert: AlertKind, text: str, about: str = "") -> SendAlert:
+    return SendAlert(alert=alert, pool=draining.removal.pool, subjects=(about or draining.name,), text=text)
