@@ -40,10 +40,10 @@ class SourceProblem:
 
 def source_problems(source: Source) -> Iterator[SourceProblem]:
     for field, form in _FORMS.get(type(source), {}).items():
-        yield from _misformed((field,), getattr(source, field), form)
+        yield from _check_form((field,), getattr(source, field), form)
     secret = getattr(source, "secret", None)
     if secret is not None:
-        yield from _misformed(("secret",), secret, _SECRET_NAME)
+        yield from _check_form(("secret",), secret, _SECRET_NAME)
     for field in ("repositories", "labels", "queues"):
         if getattr(source, field, None) == ():
             yield SourceProblem(
@@ -51,7 +51,7 @@ def source_problems(source: Source) -> Iterator[SourceProblem]:
             )
     if isinstance(source, Github):
         for index, name in enumerate(source.repositories):
-            yield from _misformed(("repositories", index), name, _REPOSITORY)
+            yield from _check_form(("repositories", index), name, _REPOSITORY)
         if source.remove_offline_after and not source.runner_prefix:
             yield SourceProblem(
                 keys=("remove_offline_after",),
@@ -62,7 +62,7 @@ def source_problems(source: Source) -> Iterator[SourceProblem]:
             )
 
 
-def _misformed(keys: tuple[str | int, ...], text: str, form: tuple[str, str]) -> Iterator[SourceProblem]:
+def _check_form(keys: tuple[str | int, ...], text: str, form: tuple[str, str]) -> Iterator[SourceProblem]:
     pattern, right = form
     if not re.fullmatch(pattern, text):
         # A login in an address is not repeated: problems are shown, logged and stored.

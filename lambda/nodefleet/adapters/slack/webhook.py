@@ -127,7 +127,7 @@ class SlackClient(Protocol):
         ...
 
 
-class Threads(Protocol):
+class IncidentThreads(Protocol):
     """The first message of each open incident. Any NodeFleetError may come of it."""
 
     def find(self, cluster: str, incident: str, now: datetime) -> str:
@@ -147,7 +147,7 @@ class SlackMessenger:
         telemetry: Telemetry,
         limits: DeliveryLimits,
         *,
-        threads: Threads | None = None,
+        threads: IncidentThreads | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         """Without `threads` every message goes to the channel."""
@@ -254,7 +254,7 @@ def notifier(
     time: Time,
     telemetry: Telemetry,
     limits: DeliveryLimits | None = None,
-    threads: Threads | None = None,
+    threads: IncidentThreads | None = None,
 ) -> Notifier:
     """All of it, wired. `links` gives where a cluster can be looked at, by the cluster's name. `threads` counts with a
     bot token alone: a webhook has none."""

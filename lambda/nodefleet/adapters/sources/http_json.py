@@ -8,7 +8,7 @@ from math import isfinite
 from urllib.parse import urlsplit
 
 from nodefleet.adapters import http
-from nodefleet.adapters.sources.logins import SourceLogins, get_json, read_each, unexpected
+from nodefleet.adapters.sources.logins import SourceLogins, get_json, missing_for_status, read_each
 from nodefleet.adapters.sources.port import Moment, SourceCall
 from nodefleet.model.readings import Missing, Reading, Sample
 from nodefleet.policy.demand import HttpJson
@@ -36,7 +36,7 @@ class HttpDocuments:
             return answer
         status, document = answer
         if status != HTTPStatus.OK:
-            return unexpected(request.where, status)
+            return missing_for_status(request.where, status)
         return _number(document, entry.value, moment)
 
     def _forbidden(self, url: str) -> str:

@@ -59,7 +59,7 @@ def get_json(
         return Missing(f"{request.service}'s answer is no JSON: {problem}")
 
 
-def unexpected(service: str, status: int) -> Missing:
+def missing_for_status(service: str, status: int) -> Missing:
     return Missing(f"{service} answered HTTP {status}")
 
 

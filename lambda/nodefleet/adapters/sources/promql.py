@@ -129,12 +129,12 @@ def _range(
     def read() -> Answers:
         begin, end = between
         got = client.ask_range(query, begin, end, moment.left)
-        return unanswered(got) if isinstance(got, Missing) else Answers(load={pool: got})
+        return no_load(got) if isinstance(got, Missing) else Answers(load={pool: got})
 
-    def unanswered(_: Missing) -> Answers:
+    def no_load(_: Missing) -> Answers:
         return Answers()  # the CPU reading of this iteration stands in for it, and the next one asks again
 
-    return PromCall(read, unanswered)
+    return PromCall(read, no_load)
 
 
 def _first_minute(known: datetime | None, now: datetime) -> datetime:

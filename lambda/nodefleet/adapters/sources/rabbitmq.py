@@ -6,7 +6,7 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from nodefleet.adapters import http
-from nodefleet.adapters.sources.logins import SourceLogins, get_json, read_each, unexpected
+from nodefleet.adapters.sources.logins import SourceLogins, get_json, missing_for_status, read_each
 from nodefleet.adapters.sources.port import Moment, SourceCall
 from nodefleet.model.readings import Missing, Reading, Sample
 from nodefleet.policy.demand import Rabbitmq
@@ -36,7 +36,7 @@ class RabbitmqQueues:
         if status == HTTPStatus.NOT_FOUND:
             return Missing(f"RabbitMQ has no queue {entry.queue} in virtual host {entry.vhost}: check both names")
         if status != HTTPStatus.OK or not isinstance(document, dict):
-            return unexpected(SERVICE, status)
+            return missing_for_status(SERVICE, status)
         count = document.get(_FIELDS[entry.counts])
         if not isinstance(count, int):
             # A queue that was just declared has no figures yet.

@@ -110,7 +110,9 @@ def list_due(
     ]
     if not found or (not begun and _one_can_leave(ctx, ground, ranked)):
         return []
-    return sorted(found, key=lambda due: -(due.saves_usd or 0.0) / (1 + _moved(pods.get(due.worker.name, ()))))[:1]
+    return sorted(found, key=lambda due: -(due.saves_usd or 0.0) / (1 + _count_moving(pods.get(due.worker.name, ()))))[
+        :1
+    ]
 
 
 def _one_can_leave(ctx: PoolContext, ground: RemovalContext, ranked: Sequence[Worker]) -> bool:
@@ -127,7 +129,7 @@ def _per_day(hourly: float) -> str:
 
 def describe(worker: Worker, pods: Sequence[Pod], ctx: PoolContext) -> str:
     """Why it leaves."""
-    moved = _moved(pods)
+    moved = _count_moving(pods)
     why = f"its {pluralize(moved, 'pod fits', 'pods fit')} on other nodes" if moved else "no pods run on it"
     price = hourly_usd(worker, ctx)
     return f"{worker.name} is not needed: {why}" + (f", and it costs {_per_day(price)}" if price else "")
@@ -158,7 +160,7 @@ def _is_candidate(worker: Worker, ctx: PoolContext, pods: Sequence[Pod]) -> bool
         return False
     if rules.mode == "underutilised":
         return True
-    return not _moved(pods) and ctx.readings.idle.get(worker.name, 0.0) >= rules.idle_percent
+    return not _count_moving(pods) and ctx.readings.idle.get(worker.name, 0.0) >= rules.idle_percent
 
 
 def _ready_since(worker: Worker, now: datetime) -> datetime:
@@ -167,7 +169,7 @@ def _ready_since(worker: Worker, now: datetime) -> datetime:
     return max((time for time in times if time), default=now)
 
 
-def _moved(pods: Sequence[Pod]) -> int:
+def _count_moving(pods: Sequence[Pod]) -> int:
     return sum(pod.movable for pod in pods)
 
 
@@ -175,7 +177,7 @@ def _saving_per_pod(worker: Worker, pods: Sequence[Pod], ctx: PoolContext) -> fl
     """An unknown price counts as one, as all of a pool's are then compared by their pods alone."""
     prices = [hourly_usd(each, ctx) for each in ctx.workers if each.instance]
     price = hourly_usd(worker, ctx) if all(each is not None for each in prices) else None
-    return (1.0 if price is None else price) / (1 + _moved(pods))
+    return (1.0 if price is None else price) / (1 + _count_moving(pods))
 
 
 def _cheaper(worker: Worker, pods: Sequence[Pod], ctx: PoolContext, templates: Sequence[Template]) -> Iterator[Due]:
