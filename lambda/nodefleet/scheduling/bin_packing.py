@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from operator import mul
 
+from nodefleet.model.arithmetic import add_up
+
 _WIDTH = 24  # largest pods that fit and are compared for one seat: more do not pack better (benchmarks/packing.py)
 _ROUNDS = 24  # of the improvement step: more gain less than a node in a hundred (benchmarks/packing.py)
 _SWEEP = 16  # pods after which full nodes are left out
@@ -96,7 +98,7 @@ class BinPacking:
         }
 
     def price(self, plan: Iterable[PlannedNode]) -> float:
-        return sum(self.options[node.option].price for node in plan)
+        return add_up(self.options[node.option].price for node in plan)
 
     def missing_in_queue_order(self, plan: Sequence[PlannedNode], queue: Iterable[int]) -> list[PlannedNode]:
         """Nodes that are missing if each pod takes the first node with room, in this order of their groups.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 from zlib import crc32
 
+from nodefleet.model.arithmetic import add_up
 from nodefleet.model.fleet import Worker
 from nodefleet.model.inventory import Market
 from nodefleet.model.readings import Missing
@@ -272,7 +273,7 @@ class PoolPacking:
     def price(self) -> float:
         """Of all new nodes, in the unit of their templates."""
         known = all(each.price is not None for each in self._templates)
-        return sum(_price_of(each, self._templates[0], known=known) for each in self.new.chosen.values())
+        return add_up(_price_of(each, self._templates[0], known=known) for each in self.new.chosen.values())
 
     def take(self, pods: Iterable[Pod]) -> None:
         self._left += sorted(pods, key=self._rank)
@@ -558,7 +559,7 @@ def _pack(
 
 
 def _price(packed: Mapping[str, PoolPacking]) -> float:
-    return sum(each.price for each in packed.values())
+    return add_up(each.price for each in packed.values())
 
 
 def assign(pods: Iterable[Pod], look: PackingInput) -> Assignment:

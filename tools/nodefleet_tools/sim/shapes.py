@@ -13,6 +13,7 @@ from math import cos, pi
 from random import Random
 from typing import TypeAlias, assert_never
 
+from nodefleet.model.arithmetic import add_up
 from nodefleet_tools.sim.times_of_day import midnight, moment, since_midnight
 from nodefleet_tools.sim.traces import Points
 
@@ -118,7 +119,7 @@ def demand(shapes: Sequence[Shape], ground: Ground) -> Demand:
     factors = [_factor(shape, ground, index) for index, shape in enumerate(shapes) if isinstance(shape, Factor)]
 
     def at(now: datetime) -> float:
-        value = sum(curve(now) for curve in curves)
+        value = add_up(curve(now) for curve in curves)
         for factor in factors:
             value *= factor(now)
         return max(0.0, value)

@@ -18,6 +18,7 @@ from math import erfc, exp, expm1, log1p, sqrt
 from operator import mul
 
 from nodefleet.engine.forecast.history import COUNT, MISSING, RECENT, UNIT, WEEK, LoadHistory, encode, features
+from nodefleet.model.arithmetic import add_up
 
 # ── learning rates ───────────────────────────────────────────────────────────────────────────────────────────────────
 # The figures by which the forecaster learns. They are the same for every pool: nothing here is fitted to one load.
@@ -110,7 +111,7 @@ def shortfalls(
         apart *= apart
         weights[bisect_left(enough, error)] += floor + 1.0 / (1.0 + apart * apart)
     prior = learning.priors[window]
-    total = sum(weights) + learning.prior_weight
+    total = add_up(weights) + learning.prior_weight
     found, beyond = [0.0] * (most + 1), weights[most + 1]
     for nodes in range(most, -1, -1):
         unseen = _above(enough[nodes] / UNIT - prior.mean, prior.deviation)
@@ -178,13 +179,13 @@ class Regression:
             built: list[float] = []
             for column in range(1, row + 1):
                 if row == column:
-                    value = 1.0 + ridge - sum(map(mul, built, built))
+                    value = 1.0 + ridge - add_up(map(mul, built, built))
                     built.append(sqrt(max(value, 1e-12)))
                     break
                 scale = spread[row] * spread[column]
                 value = (self.products[row][column] / total - means[row] * means[column]) / scale if scale else 0.0
                 other = factor[column - 1]
-                built.append((value - sum(map(mul, built, other))) / other[-1])
+                built.append((value - add_up(map(mul, built, other))) / other[-1])
             factor.append(built)
         return factor
 
@@ -202,18 +203,18 @@ class Regression:
         for index in range(count):
             scale = spread[index + 1]
             value = (moments[index + 1] / total - means[index + 1] * mean) / scale if scale else 0.0
-            forward.append((value - sum(map(mul, forward, factor[index]))) / factor[index][-1])
+            forward.append((value - add_up(map(mul, forward, factor[index]))) / factor[index][-1])
         back = [0.0] * count
         for index in range(count - 1, -1, -1):
-            rest = sum(factor[other][index] * back[other] for other in range(index + 1, count))
+            rest = add_up(factor[other][index] * back[other] for other in range(index + 1, count))
             back[index] = (forward[index] - rest) / factor[index][index]
         slopes = [value / spread[i + 1] if spread[i + 1] else 0.0 for i, value in enumerate(back)]
-        return [mean - sum(map(mul, slopes, means[1:])), *slopes]
+        return [mean - add_up(map(mul, slopes, means[1:])), *slopes]
 
 
 def predict(coefficients: Sequence[float], row: Sequence[float]) -> float:
     """A model on the first features takes as many of the row as it has coefficients."""
-    return float(sum(map(mul, coefficients, row)))
+    return float(add_up(map(mul, coefficients, row)))
 
 
 # ── forecasters ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -339,7 +340,7 @@ class Forecaster:
     def _mix(self, single: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]:
         """The forecast by window, and the share that each forecaster has in it."""
         votes = tuple(self._votes(window) for window in ForecastWindow)
-        return tuple(sum(map(mul, *pair)) for pair in zip(votes, single, strict=True)), votes
+        return tuple(add_up(map(mul, *pair)) for pair in zip(votes, single, strict=True)), votes
 
     def _single(self, minute: int) -> tuple[tuple[float, ...], ...] | None:
         """The forecast of each forecaster, by window."""
@@ -361,7 +362,7 @@ class Forecaster:
         weights = [exp((best - loss) / (self.learning.temperature * best)) for loss in losses]
         # Worse than the last value: no vote at all. It takes no regression to do badly.
         weights = [weight if loss <= losses[_LAST] else 0.0 for weight, loss in zip(weights, losses, strict=True)]
-        total = sum(weights)
+        total = add_up(weights)
         return tuple(weight / total for weight in weights)
 
     def _mature(self, minute: int) -> None:

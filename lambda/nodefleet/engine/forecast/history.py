@@ -8,6 +8,8 @@ that was stored and read again decides exactly like one that was not.
 from array import array
 from math import cos, expm1, isfinite, log1p, pi, sin
 
+from nodefleet.model.arithmetic import add_up
+
 WEEK = 7 * 1440
 KEPT = WEEK + 480  # minutes: last week's values are looked up around minutes that are up to some hours old
 UNIT = 4096  # steps of z: 0.02 % of the load
@@ -128,7 +130,7 @@ def features(history: LoadHistory, minute: int, join: int, interval: int) -> lis
         *yesterday,
         *last_week,
         hour[1],
-        sum(rises) / len(rises) if rises else 0.0,
+        add_up(rises) / len(rises) if rises else 0.0,
         hour[0],
         sin(angle),
         cos(angle),
@@ -143,7 +145,7 @@ def _mean_of(days: "list[_Past]") -> "_Past | None":
     if not days:
         return None
     levels, served, after = zip(*days, strict=True)
-    return sum(levels) / len(days), sum(served) / len(days), sum(after) / len(days)
+    return add_up(levels) / len(days), add_up(served) / len(days), add_up(after) / len(days)
 
 
 def _past(history: LoadHistory, minute: int, join: int, interval: int) -> "_Past | None":

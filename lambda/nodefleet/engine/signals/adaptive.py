@@ -25,6 +25,7 @@ from nodefleet.engine.signals.vote import (
     Vote,
     WithinThresholds,
 )
+from nodefleet.model.arithmetic import add_up
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.state import AdaptiveMemory
@@ -208,7 +209,7 @@ def _grade_promises(
     return replace(
         memory,
         decided_at=ctx.seen.at,
-        promised=memory.promised * _FADING + sum(promise[1] for promise in came),
+        promised=memory.promised * _FADING + add_up(promise[1] for promise in came),
         violated=memory.violated * _FADING + (len(came) if violated else 0),
         due=(*waiting, (float(outlook.minute + outlook.learning.join), round(chance, 6))),
     )

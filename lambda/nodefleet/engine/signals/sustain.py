@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from nodefleet.model.arithmetic import add_up
 from nodefleet.model.readings import Reading
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Policy
@@ -71,7 +72,7 @@ def _describe_elapsed(stood: timedelta, lasting: timedelta) -> str:
 
 def score_of(breaches: Breaches, sample: Reading, lasting: Score) -> float:
     """Σ 0.5^(age / half-life) over the breaches in the window."""
-    return float(sum(0.5 ** ((sample.at - time) / lasting.half_life) for time in breaches.times))
+    return float(add_up(0.5 ** ((sample.at - time) / lasting.half_life) for time in breaches.times))
 
 
 def _streak(before: Breaches, sample: Reading, *, beyond: bool, pace: Pace, keep: int) -> Breaches:
