@@ -24,8 +24,7 @@ from nodefleet import settings
 from nodefleet.adapters.dynamodb.codec import PARTITION, POLICY, SORT
 from nodefleet.adapters.dynamodb.records import deployment_item, event_item, policy_item
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event, PolicyVersion
 from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet.policy.loading import digest_of
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Literal
 
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
-from nodefleet.model.actions import ActionKind
+from nodefleet.model.decision import ActionKind
 from nodefleet.model.names import Metric
 from nodefleet.notifications.alarm_catalog import MEANINGS, REMINDER
 from nodefleet_infra.config import Cluster, ScheduleConfig

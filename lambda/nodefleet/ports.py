@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Protocol
 
-from nodefleet.model.decision import DecisionRecord, PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Instance, InstanceType, Node, Notice
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import Cordon, Launch, Operation, PodRef, Refusal

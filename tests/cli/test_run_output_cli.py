@@ -7,7 +7,7 @@ from rich.console import Console
 
 from nodefleet.adapters.redaction import Redactor
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet.model.names import Metric
 from nodefleet.model.snapshot import Pause

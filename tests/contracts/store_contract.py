@@ -17,8 +17,7 @@ import pytest
 
 from nodefleet.errors import ChangedError, LostLeaseError
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Action, Decision, DecisionRecord, PolicyVersion, PoolDecision
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Action, Decision, DecisionRecord, Event, PolicyVersion, PoolDecision
 from nodefleet.model.fleet import Count
 from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet.model.snapshot import Deployment, LaunchTarget, Pause, Scale

@@ -17,7 +17,7 @@ from e2e.streams import Mapped, StreamPump
 from nodefleet import bootstrap
 from nodefleet.adapters.dynamodb import codec
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from support.deployed import account
 from support.function_output import Printed
 from support.infra_mocks import DEV, deployed_stack

@@ -15,7 +15,7 @@ from nodefleet.model.state import HourLoad, Memory, PoolMemory
 from nodefleet.model.workload import Effect, Resources, Taint
 from nodefleet.phases import with_peak
 from nodefleet.policy.constraints import check
-from nodefleet.policy.headroom import Headroom
+from nodefleet.policy.demand import Headroom
 from nodefleet.policy.pool import Cooldown, Limits, Pool, Predictive
 from support.builders import GIB, NOON, after, look, node, only, pod, waiting
 from support.decisions import KNOWN, alerts, bought, calm_look, opened, with_pool

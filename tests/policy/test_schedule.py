@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from nodefleet.model.snapshot import ActiveWindow
 from nodefleet.policy.cluster import Policy
+from nodefleet.policy.file_schema import path_of
 from nodefleet.policy.pool import Pool, Window
 from nodefleet.policy.schedule import active_windows, schedule_conflicts, utc_offset
-from nodefleet.policy.walk import path_of
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

@@ -7,9 +7,20 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.engine.decide import decide
-from nodefleet.model.actions import ActionKind, ExecutedAction
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Action, Bound, Decision, KeepReason, KeptNode, Overruled, PoolDecision, Rank, Side
+from nodefleet.model.decision import (
+    Action,
+    ActionKind,
+    Bound,
+    Decision,
+    ExecutedAction,
+    KeepReason,
+    KeptNode,
+    Overruled,
+    PoolDecision,
+    Rank,
+    Side,
+)
 from nodefleet.model.fleet import Count, Phase
 from nodefleet.model.inventory import InstanceState, InstanceType
 from nodefleet.model.names import Metric

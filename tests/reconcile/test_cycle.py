@@ -5,9 +5,8 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.engine.decide import decide
-from nodefleet.model.actions import ActionKind
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import ActionKind, Event
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import RefusalKind
 from nodefleet.model.snapshot import Pause, Scale

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from nodefleet.errors import LostLeaseError, UnavailableError
-from nodefleet.model.actions import ActionKind, ExecutedAction
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Action, Decision, PolicyVersion, PoolDecision
+from nodefleet.model.decision import Action, ActionKind, Decision, ExecutedAction, PolicyVersion, PoolDecision
 from nodefleet.model.fleet import Count
 from nodefleet.model.operations import (
     Assign,

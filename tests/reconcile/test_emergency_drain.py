@@ -14,8 +14,8 @@ from nodefleet.errors import (
     ThrottledError,
     UnavailableError,
 )
-from nodefleet.model.actions import ActionKind
 from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import ActionKind
 from nodefleet.model.inventory import InstanceState, Market, NoticeKind
 from nodefleet.model.operations import Removal, RemovalReason
 from nodefleet.model.snapshot import emergency, notice_in

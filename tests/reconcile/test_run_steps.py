@@ -7,8 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from nodefleet.errors import LostLeaseError, UnavailableError
-from nodefleet.model.actions import ActionKind, ExecutedAction
-from nodefleet.model.decision import Action, Bound, Decision, Overruled, PoolDecision, Rank, Side
+from nodefleet.model.decision import (
+    Action,
+    ActionKind,
+    Bound,
+    Decision,
+    ExecutedAction,
+    Overruled,
+    PoolDecision,
+    Rank,
+    Side,
+)
 from nodefleet.model.fleet import Count
 from nodefleet.model.names import Metric
 from nodefleet.model.readings import Missing

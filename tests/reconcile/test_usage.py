@@ -7,8 +7,7 @@ import pytest
 
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Action, Decision, PoolDecision
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Action, Decision, Event, PoolDecision
 from nodefleet.model.fleet import Count
 from nodefleet.model.inventory import InstanceState, InstanceType, Market
 from nodefleet.model.readings import Missing

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.serialization import from_plain, to_plain
 from nodefleet.model.state import PoolUsage, Usage

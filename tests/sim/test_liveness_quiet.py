@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.rules import Rule
 from support.worlds import Cluster, shop

@@ -7,8 +7,7 @@ import pytest
 
 from nodefleet.errors import ChangedError, LostLeaseError
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Decision, DecisionRecord, PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Decision, DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet.model.snapshot import Pause, Scale
 from nodefleet.model.state import Level, LoopState, Memory, Usage

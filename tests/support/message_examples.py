@@ -13,7 +13,7 @@ from pathlib import Path
 from nodefleet.adapters.aws.incoming import decode_alarms
 from nodefleet.adapters.slack.message import Links
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.serialization import from_plain
 from nodefleet.notifications.grouping import Notification, NotificationForm
 from nodefleet.notifications.incoming import Alarm, AlarmState, IncomingItem, Notifiable

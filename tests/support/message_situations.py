@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.operations import RefusalKind
 from nodefleet.reporting.usage import Period, last_day, last_week
 from nodefleet.reporting.weekly import WeeklyReport, weekly_report

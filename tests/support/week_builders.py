@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.state import PoolUsage, Usage
 from nodefleet.model.workload import Resources

@@ -7,8 +7,7 @@ import pytest
 
 from nodefleet.errors import ChangedError
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event, PolicyVersion
 from nodefleet.model.inventory import Market, Notice, NoticeKind
 from nodefleet.model.operations import Cordon, PodRef
 from nodefleet.model.snapshot import Pause

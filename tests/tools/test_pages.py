@@ -28,8 +28,8 @@ from nodefleet.model.state import Level
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import ClearTime, DemandRule, JobDemand, PerWorkerQueue, QueueAndLatency, Threshold
 from nodefleet.policy.fields import Score, Sustain
+from nodefleet.policy.file_schema import leaves, path_of
 from nodefleet.policy.pool import Pool, Targets
-from nodefleet.policy.walk import leaves, path_of
 from nodefleet_tools.cli import main
 from nodefleet_tools.cli.policy import worded
 from nodefleet_tools.observation_file import read_question

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 from nodefleet.errors import ChangedError
-from nodefleet.model.decision import DecisionRecord, PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Instance, InstanceType, Node
 from nodefleet.model.operations import Cordon, Launch, PodRef
 from nodefleet.model.snapshot import ActiveWindow, ClusterView

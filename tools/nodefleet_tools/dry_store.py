@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 from typing import NoReturn
 
 from nodefleet.errors import ChangedError
-from nodefleet.model.decision import DecisionRecord, PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice
 from nodefleet.model.operations import Operation
 from nodefleet.model.snapshot import Command

@@ -14,8 +14,8 @@ from nodefleet.model.readings import Missing
 from nodefleet.model.serialization import ValidationIssue
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import Prometheus
+from nodefleet.policy.file_schema import Keys, path_of
 from nodefleet.policy.pool import Pool
-from nodefleet.policy.walk import Keys, path_of
 from nodefleet.scheduling.templates import architecture
 from nodefleet_tools.promql import doubt_about, problem_in
 

@@ -17,7 +17,7 @@ from nodefleet.model.decision import Bound, BoundSource, Rank
 from nodefleet.model.names import POOL_LABEL, figure, pluralize
 from nodefleet.model.state import HourLoad
 from nodefleet.model.workload import Pod, Resources, Rules, Toleration, total
-from nodefleet.policy.headroom import Headroom
+from nodefleet.policy.demand import Headroom
 from nodefleet.policy.pool import Pool
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import Template

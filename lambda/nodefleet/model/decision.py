@@ -1,15 +1,76 @@
-"""A decision with everything that explains it, and its stored record."""
+"""A decision with everything that explains it, its stored record, and the events that operators are told of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, IntEnum, StrEnum
-from typing import Any
+from typing import Any, assert_never
 
-from nodefleet.model.actions import ExecutedAction
+from nodefleet.model.alerts import AlertKind
 from nodefleet.model.fleet import Count, Phase
+from nodefleet.model.names import pluralize
 from nodefleet.model.operations import SendAlert, Step
 from nodefleet.model.state import Level, Memory
+
+# ── executed actions ─────────────────────────────────────────────────────────────────────────────────────────────────
+# A record for each step that had an effect, with the sentence that operators read of it.
+
+
+class ActionKind(Enum):
+    LAUNCH = "launch"
+    CORDON = "cordon"
+    UNCORDON = "uncordon"
+    EVICT = "evict"
+    FORCE_DELETE = "force-delete"
+    TERMINATE = "terminate"
+    DELETE_NODE = "delete-node"
+    MARK_FAILED = "mark-failed"  # an instance that did not join is kept for an operator
+    ASSIGN = "assign"  # a worker is handed to a pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutedAction:
+    kind: ActionKind
+    node: str = ""
+    instance: str = ""
+    instances: tuple[str, ...] = ()  # launch: what EC2 gave
+    asked: int = 0  # launch: how many were asked for
+    market: str = ""
+    zone: str = ""
+    pool: str = ""
+    results: Mapping[str, int] = field(default_factory=dict)  # evict, force-delete: pods by what came of it
+    reason: str = ""
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """Nodes and instances that it was done to."""
+        return frozenset(filter(None, (self.node, self.instance, *self.instances)))
+
+    def __str__(self) -> str:
+        match self.kind:
+            case ActionKind.LAUNCH:
+                got = ", ".join(self.instances) or "none"
+                return f"asked EC2 for {self.asked} {self.market} in {self.zone}: got {got}"
+            case ActionKind.CORDON:
+                return f"cordoned {self.node}"
+            case ActionKind.UNCORDON:
+                return f"let {self.node} back in"
+            case ActionKind.EVICT:
+                results = ", ".join(f"{count} {result}" for result, count in sorted(self.results.items()) if count)
+                return f"evicted from {self.node}: {results}"
+            case ActionKind.FORCE_DELETE:
+                return f"deleted {pluralize(sum(self.results.values()), 'pod', 'pods')} on {self.node} by force"
+            case ActionKind.TERMINATE:
+                return f"terminated {self.instance}: {self.reason}"
+            case ActionKind.DELETE_NODE:
+                return f"deleted node {self.node}"
+            case ActionKind.MARK_FAILED:
+                return f"marked {self.instance} as failed to join"
+            case ActionKind.ASSIGN:
+                return f"handed {self.node or self.instance} to pool {self.pool}"
+            case _:
+                assert_never(self.kind)
+
 
 # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────────────
 # What was decided, and everything an operator needs to understand why.
@@ -193,3 +254,27 @@ class DecisionRecord:
     actions: tuple[ExecutedAction, ...] = ()  # the same as records; none of before they were kept
     figures: Mapping[str, float] = field(default_factory=dict)
     dry: bool = False
+
+
+# ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# What operators are told: one event for each thing that happened, with its figures and what to do about it.
+#
+# Events are stored with what they tell of, in one transaction; a message is made of each of them later and elsewhere,
+# so that nothing here waits for a messenger.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    id: str  # the same when the same thing is recorded twice
+    at: datetime
+    cluster: str
+    kind: AlertKind
+    pool: str = ""  # empty: the whole cluster
+    subjects: tuple[str, ...] = ()  # what it is about: nodes, budgets, workloads, versions
+    text: str  # what and why, with figures, and what to do
+    nodes: int | None = None  # how many workers the pool has now
+    change: int = 0  # nodes more or fewer
+    usd_per_day: float | None = None  # what the change costs (+) or saves (-); none: not known
+    details: tuple[str, ...] = ()  # what else was seen, a sentence each
+    level: Level = Level.NORMAL
+    dry: bool = False  # nothing was done: it would have been

@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Protocol, TypeAlias, assert_never
 
 from nodefleet.errors import DeniedError, MalformedError, NodeFleetError, UnavailableError
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.names import Metric
 from nodefleet.notifications.grouping import Notification, group_news
 from nodefleet.notifications.incoming import DeliveryLimits, IncomingItem, Notifiable

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import ClassVar, TypeAlias
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 
 # ── notifications ────────────────────────────────────────────────────────────────────────────────────────────────────
 # What there is to tell: an event of ours, or an alarm of CloudWatch or Prometheus.

@@ -1,8 +1,9 @@
-"""Custom signals: the sources of a policy's own readings, and the five rules that turn readings into nodes."""
+"""Demand beyond CPU, memory and pods: custom signals (sources of readings, the five rules that turn them into nodes),
+the adaptive strategy and headroom."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Literal, TypeAlias
 
@@ -284,3 +285,77 @@ _FITTING: Mapping[str, WhenMissing] = {
     "peak": WhenMissing.IGNORE,
     "multiplier": WhenMissing.IGNORE,
 }
+
+
+# ── adaptive strategy ────────────────────────────────────────────────────────────────────────────────────────────────
+# `strategy: adaptive`: nodes by a forecast of the load and the price of a violation.
+
+
+Price: TypeAlias = Literal["frugal", "balanced", "careful"] | float
+
+NODE_MINUTES: Mapping[str, float] = {"frugal": 25.0, "balanced": 65.0, "careful": 140.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announced:
+    """A time at which more load than usual is expected: a sale, a match, a newsletter."""
+
+    name: str = field(metadata=describe("stands in reasons"))
+    at: datetime = field(metadata=describe("when it begins, with its offset: 2026-11-27T09:00:00+01:00"))
+    multiple: float = field(metadata=describe("how many times the load that is usual at that time", above=0))
+    lasting: timedelta = setting(timedelta(hours=1), SECONDS, "how long nodes are kept for it", above=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptive:
+    """Of no effect with `strategy: classic`."""
+
+    price: Price = setting(
+        "balanced",
+        "node-minutes",
+        "what a minute above `limit` is worth: frugal 25, balanced 65, careful 140, or a number; × load ÷ 5 if larger",
+        above=0,
+    )
+    limit: float = setting(85, PERCENT, "CPU above this is a violation: work begins to wait", above=0)
+    join: timedelta = setting(timedelta(seconds=180), SECONDS, "from launch to the first work on a new node", above=0)
+    waits: int = setting(2, "readings", "so many in a row must find a scale-down worth it", at_least=1)
+    headroom: int = setting(0, NODES, "kept ready beyond the forecast, for rises that nothing announces", at_least=0)
+    events: tuple[Announced, ...] = setting((), "", "times at which more load than usual is expected")
+
+    @property
+    def node_minutes(self) -> float:
+        return NODE_MINUTES[self.price] if isinstance(self.price, str) else self.price
+
+
+# ── headroom ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# `headroom`: capacity that is kept free, so that new pods start at once instead of waiting for a node to boot.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headroom:
+    """Each amount is a requirement of its own; the same free capacity may meet several of them. All 0: none is kept."""
+
+    nodes: int = setting(0, NODES, "so many nodes' worth of room on nodes that carry nothing else", at_least=0)
+    pods: int = setting(0, "pods", "room for so many more pods of the size below", at_least=0)
+    cpu: float = setting(0, "cores", "room for as many more pods as ask for so much CPU", at_least=0)
+    memory: float = setting(0, "GiB", "room for as many more pods as ask for so much memory", at_least=0)
+    percent: float = setting(0, PERCENT, "of what the pool's running pods ask for, as room for more of them")
+    peak_percent: float = setting(
+        0, PERCENT, "of the most nodes that the pool had in `peak_days`, as spare nodes", at_most=50
+    )
+    peak_days: int = setting(7, "days", "how long the highest count is remembered", at_least=1, at_most=35)
+    pod_cpu: float | None = setting(
+        None, "cores", "CPU of one pod that headroom is kept for; none takes the mean of the running pods", above=0
+    )
+    pod_memory: float | None = setting(
+        None, "GiB", "memory of one pod that headroom is kept for; none takes the mean of the running pods", above=0
+    )
+    time_of_day: bool = setting(
+        False, "", "true: × how much busier than the mean the coming hour was on the last days (predictive.min_days)"
+    )
+    least_times: float = setting(0.5, "× headroom", "the quietest hours keep this much of it", at_least=0, at_most=1)
+    most_times: float = setting(2, "× headroom", "the busiest hours keep at most this much of it", at_least=1)
+
+    @property
+    def is_kept(self) -> bool:
+        return any((self.nodes, self.pods, self.cpu, self.memory, self.percent, self.peak_percent))

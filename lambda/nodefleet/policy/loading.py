@@ -33,10 +33,16 @@ from nodefleet.policy.file_schema import (
     PRESET,
     PRESETS,
     SHARED_PARTS,
+    Keys,
+    Part,
+    is_table,
+    item,
+    leaves,
+    part,
+    path_of,
 )
 from nodefleet.policy.pool import Pool
 from nodefleet.policy.schedule import active_windows, schedule_conflicts, utc_offset
-from nodefleet.policy.walk import Keys, Part, is_table, item, leaves, part, path_of
 
 # ── lenient decoding ─────────────────────────────────────────────────────────────────────────────────────────────────
 # What can be used of something an operator wrote, and what cannot.

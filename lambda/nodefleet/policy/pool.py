@@ -6,10 +6,8 @@ from datetime import timedelta
 from typing import Literal
 
 from nodefleet.model.workload import Taint
-from nodefleet.policy.adaptive import Adaptive
-from nodefleet.policy.demand import DemandRule, Source
+from nodefleet.policy.demand import Adaptive, DemandRule, Headroom, Source
 from nodefleet.policy.fields import NODES, PERCENT, SECONDS, Sustain, describe, setting
-from nodefleet.policy.headroom import Headroom
 
 YEAR = 366 * 86400  # seconds
 PAUSE = "to stop scaling for a while, use `nodefleet pause`"

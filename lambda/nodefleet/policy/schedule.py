@@ -16,8 +16,8 @@ from nodefleet.model.serialization import IssueCode
 from nodefleet.model.snapshot import ActiveWindow
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.constraints import Conflict
+from nodefleet.policy.file_schema import Keys
 from nodefleet.policy.pool import Window
-from nodefleet.policy.walk import Keys
 
 _FIELDS = 5
 _FIRST_STRETCH = timedelta(hours=2)

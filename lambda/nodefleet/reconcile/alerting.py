@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from nodefleet.model.alerts import CRITICAL, NEVER_HELD_BACK, SEEN_ON_ATTEMPTS, AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.state import AlertRecord
 from nodefleet.policy.cluster import Messages
 

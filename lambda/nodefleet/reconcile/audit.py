@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from nodefleet.model.actions import ExecutedAction
-from nodefleet.model.decision import Action, Decision, DecisionRecord, KeepReason, PoolDecision
+from nodefleet.model.decision import Action, Decision, DecisionRecord, ExecutedAction, KeepReason, PoolDecision
 from nodefleet.model.inventory import InstanceState, Market
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import SendAlert

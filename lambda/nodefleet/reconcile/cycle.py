@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from nodefleet.engine.decide import decide
 from nodefleet.engine.requeue import remember_duration
 from nodefleet.errors import LostLeaseError, NodeFleetError, UnavailableError
-from nodefleet.model.actions import ExecutedAction
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Action, Decision, DecisionRecord, KeepReason, PoolDecision
+from nodefleet.model.decision import Action, Decision, DecisionRecord, ExecutedAction, KeepReason, PoolDecision
 from nodefleet.model.inventory import InstanceState, Notice
 from nodefleet.model.operations import (
     Assign,

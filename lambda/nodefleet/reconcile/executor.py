@@ -15,8 +15,8 @@ from nodefleet.errors import (
     NodeFleetError,
     UnavailableError,
 )
-from nodefleet.model.actions import ActionKind, ExecutedAction
 from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import ActionKind, ExecutedAction
 from nodefleet.model.inventory import Instance, InstanceState, Node
 from nodefleet.model.operations import (
     Assign,

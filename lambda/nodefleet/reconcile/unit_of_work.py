@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Decision, DecisionRecord, PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Decision, DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice
 from nodefleet.model.operations import (
     Close,

@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Decision, PoolDecision
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Decision, Event, PoolDecision
 from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading
 from nodefleet.model.snapshot import ClusterView, Observation

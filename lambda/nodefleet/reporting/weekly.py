@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.readings import Missing
 from nodefleet.model.state import MONTH_HOURS, Usage

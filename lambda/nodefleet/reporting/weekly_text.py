@@ -6,7 +6,7 @@ from datetime import datetime
 from textwrap import fill
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.readings import Missing
 from nodefleet.reporting.review import Recommendation
 from nodefleet.reporting.usage import PoolWeek, coverage, hourly, hours, number, percent, some, times, usd

@@ -9,7 +9,7 @@ from nodefleet.adapters.aws.incoming import decode_stream, stream_failures
 from nodefleet.adapters.dynamodb.codec import decode_body
 from nodefleet.adapters.dynamodb.records import event_item
 from nodefleet.errors import MalformedError
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.serialization import ValidationError, ValidationIssue
 from nodefleet.notifications.incoming import IncomingItem
 from support.message_examples import event, news

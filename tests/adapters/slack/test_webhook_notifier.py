@@ -8,7 +8,7 @@ import pytest
 from nodefleet.adapters.slack.webhook import notifier
 from nodefleet.errors import DeniedError, UnavailableError
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.names import Metric
 from nodefleet.model.serialization import from_plain, to_plain
 from support.loopback_slack import Answer, loopback_slack

@@ -4,7 +4,7 @@ import pytest
 
 from nodefleet.adapters.sources.registry import adapters
 from nodefleet.policy.demand import Prometheus, Source
-from nodefleet.policy.walk import classes_of
+from nodefleet.policy.file_schema import classes_of
 from support.source_doubles import logins
 
 

@@ -17,8 +17,7 @@ from e2e.site.waiting import LONGEST, until
 from e2e.site.workloads import NAMESPACE
 from nodefleet.adapters.kubernetes.resources import BUDGETS, PODS
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Action, DecisionRecord, KeepReason
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Action, DecisionRecord, Event, KeepReason
 
 DRAIN = 30  # seconds until a drain is given up: a busy instance needs a dozen for the others
 STUCK_AFTER = 2  # seconds past its grace

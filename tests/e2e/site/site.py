@@ -24,8 +24,7 @@ from nodefleet.adapters.dynamodb.codec import PARTITION, SORT
 from nodefleet.adapters.dynamodb.records import declared_item
 from nodefleet.adapters.dynamodb.store import DynamoHistory
 from nodefleet.adapters.kubernetes.resources import EVENTS, NODES
-from nodefleet.model.decision import STACK, DecisionRecord, PolicyVersion, PoolDecision
-from nodefleet.model.events import Event
+from nodefleet.model.decision import STACK, DecisionRecord, Event, PolicyVersion, PoolDecision
 from nodefleet.model.names import POOL_LABEL
 from nodefleet.policy.loading import digest_of
 from support.infra_mocks import REGION

@@ -15,8 +15,8 @@ from nodefleet.model.operations import Removal
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.serialization import from_plain, to_plain
 from nodefleet.model.state import Memory
-from nodefleet.policy.adaptive import Adaptive, Announced
 from nodefleet.policy.cluster import Policy
+from nodefleet.policy.demand import Adaptive, Announced
 from nodefleet.policy.pool import Limits, Pool
 from support.builders import after, instance, look, only, waiting
 from support.decisions import bought, opened

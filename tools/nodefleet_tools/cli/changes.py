@@ -11,7 +11,7 @@ from rich.text import Text
 from nodefleet.model.names import some
 from nodefleet.model.snapshot import Deployment
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.walk import Keys, leaves, value_at
+from nodefleet.policy.file_schema import Keys, leaves, value_at
 from nodefleet_tools.cli.policy import summary, worded
 
 _NOT_THERE = "–"

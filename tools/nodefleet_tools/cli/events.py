@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from nodefleet.model.alerts import CATALOGUE
-from nodefleet.model.decision import Action, DecisionRecord
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Action, DecisionRecord, Event
 from nodefleet.model.serialization import to_plain
 from nodefleet_tools.audit import decisions as recorded
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.model.decision import DecisionRecord, KeepReason, KeptNode
-from nodefleet.model.events import Event
+from nodefleet.model.decision import DecisionRecord, Event, KeepReason, KeptNode
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.model.serialization import Plain, kind_of, to_plain
 from nodefleet.model.state import Level

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.serialization import ValidationError, from_plain
 from nodefleet.reconcile.alerting import event_id, key_of
 from nodefleet_tools.cli.connections import Connection

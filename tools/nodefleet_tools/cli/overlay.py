@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from nodefleet.model.decision import DecisionRecord, PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice
 from nodefleet.model.snapshot import Command, Deployment
 from nodefleet.ports import Changes, Lease, LeaseHeld, State, Store

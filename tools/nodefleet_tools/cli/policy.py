@@ -12,11 +12,10 @@ from rich.text import Text
 
 from nodefleet.model.serialization import to_plain
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.file_schema import PRESETS
+from nodefleet.policy.file_schema import PRESETS, Keys, Leaf, leaves, path_of
 from nodefleet.policy.file_schema import schema as policy_schema
 from nodefleet.policy.loading import Loaded
 from nodefleet.policy.pool import Pool
-from nodefleet.policy.walk import Keys, Leaf, leaves, path_of
 from nodefleet_tools.cli.input_file import name_of
 from nodefleet_tools.cli.outcome import JsonOption, issue_plain, print_json
 from nodefleet_tools.cli.policy_file import policy_or_exit

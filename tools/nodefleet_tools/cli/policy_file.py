@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import yaml
 
 from nodefleet.model.serialization import IssueCode, Plain, ValidationError, ValidationIssue
+from nodefleet.policy.file_schema import Keys, path_of
 from nodefleet.policy.loading import Loaded, load
-from nodefleet.policy.walk import Keys, path_of
 from nodefleet_tools.cli.outcome import Status, fail, fail_with_issues
 
 STANDARD_INPUT = "-"

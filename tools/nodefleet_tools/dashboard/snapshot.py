@@ -12,8 +12,7 @@ from typing import Any, TypeAlias, assert_never
 
 from nodefleet.eviction.budgets import EvictionRefused
 from nodefleet.model.alerts import CATALOGUE, Severity
-from nodefleet.model.decision import DecisionRecord, KeptNode
-from nodefleet.model.events import Event
+from nodefleet.model.decision import DecisionRecord, Event, KeptNode
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import InstanceType, Node
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal

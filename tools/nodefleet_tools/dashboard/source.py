@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from nodefleet.model.alerts import CATALOGUE
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.names import Metric
 from nodefleet.ports import Runtime
 from nodefleet_tools.audit import decisions as recorded

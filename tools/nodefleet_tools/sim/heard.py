@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodefleet.engine.target.bounds import resolve_target
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Action, DecisionRecord, PoolDecision
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Action, DecisionRecord, Event, PoolDecision
 from nodefleet.model.names import some
 from nodefleet.model.operations import CancelRemoval, Create, Launch, Operation, Purpose, Removal, RemovalReason
 from nodefleet_tools.sim.hooks import Call, Moment

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from nodefleet.engine.signals.predictive import learn_profile
 from nodefleet.errors import NodeFleetError
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.inventory import Notice
 from nodefleet.model.readings import Reading
 from nodefleet.model.snapshot import Command

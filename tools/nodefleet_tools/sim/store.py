@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from nodefleet.errors import ChangedError, LostLeaseError
-from nodefleet.model.decision import DecisionRecord, PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice
 from nodefleet.model.serialization import from_plain, kind_of
 from nodefleet.model.snapshot import Adopt, Command, Drain, Recycle

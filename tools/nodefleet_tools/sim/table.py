@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from nodefleet.model.decision import DecisionRecord, PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.model.serialization import from_plain, kind_of, to_plain

@@ -11,7 +11,7 @@ import msgspec
 
 from nodefleet.adapters.dynamodb import codec
 from nodefleet.errors import MalformedError
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.notifications.alarm_catalog import is_reminder
 from nodefleet.notifications.incoming import Alarm, AlarmState, IncomingBatch, IncomingItem, MalformedItem
 

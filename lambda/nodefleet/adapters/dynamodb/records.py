@@ -27,8 +27,7 @@ from nodefleet.adapters.dynamodb.codec import (
     with_tag,
 )
 from nodefleet.errors import MalformedError
-from nodefleet.model.decision import Decision, DecisionRecord, PolicyVersion, PoolDecision
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Decision, DecisionRecord, Event, PolicyVersion, PoolDecision
 from nodefleet.model.inventory import Notice
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.model.serialization import Plain, from_plain, kind_of, to_plain

@@ -20,8 +20,7 @@ from nodefleet.adapters.dynamodb.table import (
     write,
 )
 from nodefleet.errors import MalformedError
-from nodefleet.model.decision import DecisionRecord, PolicyVersion
-from nodefleet.model.events import Event
+from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice
 from nodefleet.model.snapshot import Command, Deployment
 from nodefleet.model.state import Usage

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias, assert_never
 
 from nodefleet.model.alerts import CATALOGUE, STANDS_OUT, AlertKind, Severity
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.snapshot import Deployment
 from nodefleet.model.state import Level
 from nodefleet.notifications.alarm_catalog import alarm_text

@@ -29,8 +29,8 @@ from nodefleet.model.arithmetic import add_up
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.state import AdaptiveMemory
-from nodefleet.policy.adaptive import Announced
 from nodefleet.policy.cluster import Policy
+from nodefleet.policy.demand import Announced
 from nodefleet.policy.pool import Pool
 
 SIGNAL = BoundSource.ADAPTIVE.value

@@ -7,7 +7,7 @@ from typing import Any
 
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.snapshot import Command, Pause, Recycle, Scale
 from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.scene import SECOND_POOL

@@ -23,8 +23,7 @@ from nodefleet.engine.target.bounds import floor
 from nodefleet.eviction import drain
 from nodefleet.model import fleet
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Bound, Rank
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Bound, Event, Rank
 from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.operations import Launch, Operation, PodRef, Removal, SendLaunch, Step, Uncordon
 from nodefleet.model.readings import Missing, Reading, Sample

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from nodefleet.model.alerts import CRITICAL, NEVER_HELD_BACK, AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TypeAlias, assert_never
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.events import Event
+from nodefleet.model.decision import Event
 from nodefleet.model.inventory import Market, Notice
 from nodefleet.model.snapshot import Command, Pause, Scale
 from nodefleet_tools.sim.hooks import Call, Hook, Moment

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodefleet.model.actions import ActionKind, ExecutedAction
+from nodefleet.model.decision import ActionKind, ExecutedAction
 
 SENTENCES = [
     (

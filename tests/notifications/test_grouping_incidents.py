@@ -6,7 +6,7 @@ import pytest
 
 from nodefleet.model.alerts import CATALOGUE, AlertKind, Severity
 from nodefleet.model.state import Level
-from nodefleet.notifications.incidents import incident_of
+from nodefleet.notifications.grouping import incident_of
 from nodefleet.notifications.incoming import AlarmState
 from support.message_examples import alarm, event
 
