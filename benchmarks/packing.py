@@ -27,19 +27,9 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Literal, TypeAlias
 
-from nodefleet.model.inventory import InstanceType
+from nodefleet.model.inventory import InstanceType, Resources
 from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
-from nodefleet.model.workload import (
-    HOST_LABEL,
-    ZONE_LABEL,
-    Pod,
-    PodPhase,
-    PodTerm,
-    Resources,
-    Rules,
-    Selector,
-    Spread,
-)
+from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Pod, PodPhase, PodTerm, Rules, Selector, Spread
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PodGroup

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from nodefleet.engine.decide import decide
-from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind
+from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind, Resources
 from nodefleet.model.operations import (
     CancelRemoval,
     Close,
@@ -26,7 +26,7 @@ from nodefleet.model.operations import (
 from nodefleet.model.readings import PoolReadings, Reading
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Memory
-from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod, Resources
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod
 from nodefleet.operations.advance import advance
 from nodefleet.operations.launch import record_answer
 from nodefleet.operations.progress import apply_feedback

@@ -8,12 +8,12 @@ import pytest
 
 from nodefleet.model import fleet
 from nodefleet.model.fleet import PHASES, InstancePhase, Membership, OpenOperation, Phase
-from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind
+from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind, Taint
 from nodefleet.model.operations import Cleanup, Launch, OrphanKind, Removal, RemovalReason
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation
-from nodefleet.model.workload import ZONE_LABEL, Owner, Pod, PodPhase, Taint
-from nodefleet.phases import ailments, count_expected, derive_workers, silent_for, taken_at, unseen_launches
+from nodefleet.model.workload import ZONE_LABEL, Owner, Pod, PodPhase
+from nodefleet.phases import ailments, derive_workers, silent_for, taken_at, unseen_launches
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool, RemovalRules
 
@@ -413,9 +413,9 @@ def test_a_launch_counts_what_it_asked_for_until_it_is_seen():
 
 
 def test_an_answered_launch_counts_what_it_got():
-    assert count_expected(launch()) == 2
-    assert count_expected(launch(answered=True, instances=("i-1",))) == 1
-    assert count_expected(launch(answered=True)) == 0
+    assert launch().expected == 2
+    assert launch(answered=True, instances=("i-1",)).expected == 1
+    assert launch(answered=True).expected == 0
 
 
 # ── unhealthy ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
+from nodefleet.model.inventory import Taint
 from nodefleet.model.names import Metric
-from nodefleet.model.workload import Taint
 from nodefleet.policy.cluster import Policy
 
 Arch: TypeAlias = Literal["x86_64", "arm64"]

@@ -70,15 +70,10 @@ def unseen_launches(operations: Iterable[Operation], instances: Sequence[Instanc
     for instance in instances:
         seen[instance.operation] += 1
     return sum(
-        max(0, count_expected(operation) - seen[operation.id])
+        max(0, operation.expected - seen[operation.id])
         for operation in operations
         if isinstance(operation, Launch) and operation.pool == pool
     )
-
-
-def count_expected(launch: Launch) -> int:
-    """How many instances a launch may have created: those of EC2's answer, or all requested while it is unanswered."""
-    return len(launch.instances) if launch.answered else launch.count
 
 
 def taken_at(notice: Notice, rules: Pool) -> datetime:

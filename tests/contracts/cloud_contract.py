@@ -12,10 +12,9 @@ from typing import Protocol
 import pytest
 
 from nodefleet.errors import ChangedError, DeniedError
-from nodefleet.model.inventory import Instance, InstanceState, Market
+from nodefleet.model.inventory import Instance, InstanceState, Market, Resources
 from nodefleet.model.names import ROLE_SERVER, ROLE_WORKER
 from nodefleet.model.operations import Launch, RefusalKind
-from nodefleet.model.workload import Resources
 from nodefleet.ports import Cloud
 
 KNOWN, OTHER, NOT_OFFERED = "t3.small", "t2.small", "t9.enormous"

@@ -12,10 +12,10 @@ from typing import Protocol
 import pytest
 
 from nodefleet.errors import ChangedError
-from nodefleet.model.inventory import Node
+from nodefleet.model.inventory import Effect, Node, Taint
 from nodefleet.model.names import LEAVING_TAINT, POOL_LABEL
 from nodefleet.model.operations import Cordon, PodRef
-from nodefleet.model.workload import Effect, Pod, PodPhase, Taint
+from nodefleet.model.workload import Pod, PodPhase
 from nodefleet.ports import Cluster, Eviction
 
 DEDICATED = Taint(key="dedicated", value="db", effect=Effect.NO_EXECUTE)

@@ -8,12 +8,12 @@ import pytest
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, KeepReason
-from nodefleet.model.inventory import InstanceType
+from nodefleet.model.inventory import InstanceType, Resources
 from nodefleet.model.operations import Create, Launch, Removal, SendAlert
 from nodefleet.model.readings import Missing, PoolReadings, Reading
 from nodefleet.model.snapshot import Scale
 from nodefleet.model.state import Memory, PoolMemory
-from nodefleet.model.workload import Budget, Owner, Resources, Selector, Volume, VolumeKind
+from nodefleet.model.workload import Budget, Owner, Selector, Volume, VolumeKind
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import JobDemand, Prometheus
 from nodefleet.policy.pool import Budgets, Limits, MarketMix, Pool, Steps

@@ -8,12 +8,11 @@ import pytest
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, KeepReason
-from nodefleet.model.inventory import Market
+from nodefleet.model.inventory import Market, Resources
 from nodefleet.model.operations import CancelRemoval, Launch, Purpose, Removal, RemovalReason, SendAlert, Shortage
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.snapshot import ActiveWindow, Pause, Scale
 from nodefleet.model.state import Level, Memory, PoolMemory
-from nodefleet.model.workload import Resources
 from nodefleet.policy.pool import Limits, MarketMix, Steps
 from support.builders import NOON, after, instance, look, node, only, pod, waiting
 from support.decisions import KNOWN, POLICY, QUIET, alerts, bought, calm_look, doom, filled, opened, with_pool

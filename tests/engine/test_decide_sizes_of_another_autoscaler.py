@@ -11,11 +11,10 @@ import pytest
 
 from nodefleet.engine.decide import decide
 from nodefleet.model.decision import Action
-from nodefleet.model.inventory import InstanceType
+from nodefleet.model.inventory import InstanceType, Resources
 from nodefleet.model.operations import Create, Launch
 from nodefleet.model.snapshot import Scale
 from nodefleet.model.state import Memory
-from nodefleet.model.workload import Resources
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool

@@ -5,11 +5,11 @@ from dataclasses import replace
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action
+from nodefleet.model.inventory import Resources
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.snapshot import Scale
 from nodefleet.model.state import HourLoad, Level, Memory, PoolMemory
-from nodefleet.model.workload import Resources
 from nodefleet.policy.demand import Prometheus, Threshold
 from nodefleet.policy.pool import Limits
 from support.builders import NOON, after, instance, look, only, waiting

@@ -9,10 +9,10 @@ from nodefleet.engine.decide import decide
 from nodefleet.engine.headroom import relative_load
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
+from nodefleet.model.inventory import Effect, Resources, Taint
 from nodefleet.model.operations import Launch
 from nodefleet.model.snapshot import Scale
 from nodefleet.model.state import HourLoad, Memory, PoolMemory
-from nodefleet.model.workload import Effect, Resources, Taint
 from nodefleet.phases import with_peak
 from nodefleet.policy.constraints import check
 from nodefleet.policy.demand import Headroom

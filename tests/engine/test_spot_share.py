@@ -8,11 +8,10 @@ from nodefleet.engine.decide import decide
 from nodefleet.engine.spot_share import update_swap
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action
-from nodefleet.model.inventory import Market
+from nodefleet.model.inventory import Market, Resources
 from nodefleet.model.operations import Create, Launch, Purpose, Removal, RemovalReason, SendAlert, Shortage
 from nodefleet.model.snapshot import Pause
 from nodefleet.model.state import MarketSwap, Memory, PoolMemory
-from nodefleet.model.workload import Resources
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool

@@ -8,9 +8,9 @@ from nodefleet.engine.context import ClusterContext, PoolContext
 from nodefleet.engine.decide import decide
 from nodefleet.engine.signals.pending_pods import PendingIndex, collect_pending
 from nodefleet.engine.tenants import order_by_share, tenant_of
+from nodefleet.model.inventory import Resources
 from nodefleet.model.serialization import IssueCode
 from nodefleet.model.state import PoolMemory
-from nodefleet.model.workload import Resources
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy, Tenants
 from nodefleet.policy.constraints import check

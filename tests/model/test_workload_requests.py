@@ -2,7 +2,8 @@
 
 import pytest
 
-from nodefleet.model.workload import NOTHING, Container, Resources, effective_requests, resources_from
+from nodefleet.model.inventory import NOTHING, Resources
+from nodefleet.model.workload import Container, effective_requests, resources_from
 
 
 def cpu(millicores):

@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from nodefleet.model.workload import NOTHING, Resources, quantity, total
+from nodefleet.model.inventory import NOTHING, Resources, total
+from nodefleet.model.workload import quantity
 
 GPU = "nvidia.com/gpu"
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
-from nodefleet.model.inventory import InstanceType
+from nodefleet.model.inventory import InstanceType, Resources
 from nodefleet.model.serialization import from_plain, to_plain
 from nodefleet.model.state import PoolUsage, Usage
-from nodefleet.model.workload import Resources
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Reactive, Utilisation
 from nodefleet.reporting.review import Subject, Thresholds

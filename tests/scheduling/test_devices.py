@@ -8,9 +8,8 @@ import pytest
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action
-from nodefleet.model.inventory import InstanceType, Node
+from nodefleet.model.inventory import NOTHING, InstanceType, Node, Resources
 from nodefleet.model.state import Memory
-from nodefleet.model.workload import NOTHING, Resources
 from nodefleet.phases import derive_workers
 from nodefleet.policy.pool import Health, Limits, MarketMix, Steps
 from nodefleet.scheduling.devices import awaited_devices, lacks_devices, with_devices

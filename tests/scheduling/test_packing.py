@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodefleet.engine.decide import decide
-from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.inventory import InstanceType, Market, Resources, Taint
 from nodefleet.model.names import CAPACITY_LABEL
 from nodefleet.model.operations import Launch
 from nodefleet.model.readings import Missing
@@ -23,11 +23,9 @@ from nodefleet.model.workload import (
     PodPhase,
     PodTerm,
     Requirement,
-    Resources,
     Rules,
     Selector,
     Spread,
-    Taint,
     Toleration,
     Volume,
     VolumeKind,

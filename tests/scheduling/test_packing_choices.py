@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from nodefleet.model.inventory import Resources, Taint
 from nodefleet.model.snapshot import LaunchTarget
-from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL, Resources, Rules, Taint, Toleration, Volume, VolumeKind
+from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL, Rules, Toleration, Volume, VolumeKind
 from nodefleet.policy.pool import MarketMix, Pool
 from nodefleet.scheduling.packing import PodCompatibility
 from nodefleet.scheduling.templates import template_source

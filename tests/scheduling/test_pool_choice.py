@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.engine.decide import decide
-from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.inventory import InstanceType, Market, Resources
 from nodefleet.model.operations import Create, Launch, Shortage
 from nodefleet.model.state import Memory, PoolMemory
-from nodefleet.model.workload import Resources
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps

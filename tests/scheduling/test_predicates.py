@@ -5,18 +5,16 @@ Left out of those: tolerations that compare numbers, which are an option that is
 
 import pytest
 
+from nodefleet.model.inventory import Effect, Resources, Taint
 from nodefleet.model.workload import (
     HOST_LABEL,
     ZONE_LABEL,
-    Effect,
     HostPort,
     NodeTerm,
     Operator,
     Pod,
     Requirement,
-    Resources,
     Rules,
-    Taint,
     Toleration,
     Volume,
     VolumeKind,

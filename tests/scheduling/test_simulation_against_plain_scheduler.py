@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodefleet.model.inventory import Resources, Taint
 from nodefleet.model.workload import (
     HOST_LABEL,
     ZONE_LABEL,
@@ -14,11 +15,9 @@ from nodefleet.model.workload import (
     Pod,
     PodTerm,
     Requirement,
-    Resources,
     Rules,
     Selector,
     Spread,
-    Taint,
     Toleration,
     Volume,
     VolumeKind,

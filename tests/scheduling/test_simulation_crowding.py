@@ -2,7 +2,8 @@
 
 import pytest
 
-from nodefleet.model.workload import HostPort, Pod, Resources, Rules
+from nodefleet.model.inventory import Resources
+from nodefleet.model.workload import HostPort, Pod, Rules
 from nodefleet.scheduling.predicates import NodeModel, NodeState
 from nodefleet.scheduling.simulation import crowded_out
 

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.model.inventory import InstanceState, InstanceType, Market, Notice, NoticeKind
+from nodefleet.model.inventory import NOTHING, InstanceState, InstanceType, Market, Notice, NoticeKind, Resources, Taint
 from nodefleet.model.operations import Launch, Removal, RemovalReason
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import LaunchTarget
 from nodefleet.model.workload import (
     HOST_LABEL,
-    NOTHING,
     TYPE_LABEL,
     ZONE_LABEL,
     HostPort,
@@ -19,9 +18,7 @@ from nodefleet.model.workload import (
     Owner,
     PodPhase,
     Requirement,
-    Resources,
     Rules,
-    Taint,
     Toleration,
     Volume,
     VolumeKind,

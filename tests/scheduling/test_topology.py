@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from nodefleet.model.inventory import Resources, Taint
 from nodefleet.model.workload import (
     HOST_LABEL,
     ZONE_LABEL,
@@ -12,11 +13,9 @@ from nodefleet.model.workload import (
     Pod,
     PodTerm,
     Requirement,
-    Resources,
     Rules,
     Selector,
     Spread,
-    Taint,
     Toleration,
 )
 from nodefleet.scheduling.predicates import NodeModel

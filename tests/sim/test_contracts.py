@@ -12,11 +12,11 @@ from contracts.cloud_contract import CloudContract
 from contracts.cluster_contract import WEB, ClusterContract, Said
 from contracts.store_contract import SHOP, StoreContract
 from nodefleet.model.decision import PolicyVersion
-from nodefleet.model.inventory import Market, Node
+from nodefleet.model.inventory import Market, Node, Taint
 from nodefleet.model.names import ROLE_WORKER
 from nodefleet.model.operations import Launch, PodRef
 from nodefleet.model.snapshot import Deployment
-from nodefleet.model.workload import Budget, Pod, PodPhase, Selector, Taint
+from nodefleet.model.workload import Budget, Pod, PodPhase, Selector
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.machines import CloudSettings
 from nodefleet_tools.sim.store import SimStore

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from nodefleet.model.inventory import Resources, Taint
 from nodefleet.model.workload import (
     HOST_LABEL,
     ZONE_LABEL,
@@ -13,11 +14,9 @@ from nodefleet.model.workload import (
     PodPhase,
     PodTerm,
     Requirement,
-    Resources,
     Rules,
     Selector,
     Spread,
-    Taint,
     Toleration,
     Volume,
     VolumeKind,

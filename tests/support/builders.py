@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from nodefleet.model.decision import Decision, PoolDecision
-from nodefleet.model.inventory import Instance, InstanceType, Market, Node
+from nodefleet.model.inventory import Instance, InstanceType, Market, Node, Resources
 from nodefleet.model.readings import PoolReadings, Reading, Sample
 from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
 from nodefleet.model.state import Memory
-from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Owner, Pod, PodPhase, Resources
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Owner, Pod, PodPhase
 from nodefleet.policy.cluster import Policy
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -1,9 +1,8 @@
 """What tests ask of whole decisions: small policies, quiet iterations, and what the plan holds."""
 
-from nodefleet.model.inventory import Notice, NoticeKind
+from nodefleet.model.inventory import Notice, NoticeKind, Resources
 from nodefleet.model.operations import Create, Launch, SendAlert
 from nodefleet.model.state import Memory
-from nodefleet.model.workload import Resources
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import JobDemand, Prometheus
 from nodefleet.policy.pool import Limits, Pool, Predictive

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nodefleet.model.inventory import Taint
 from nodefleet.model.names import CONTROL_PLANE_LABELS, POOL_LABEL
-from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, PodPhase, Taint
+from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, PodPhase
 
 THEN = "2026-11-16T11:00:00Z"
 ALLOCATABLE = {"cpu": "2", "memory": "2Gi", "ephemeral-storage": "18242267924", "pods": "30"}

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nodefleet.model.workload import Effect, Taint
+from nodefleet.model.inventory import Effect, Taint
 from nodefleet_infra import userdata
 from support.userdata_sandbox import SERVER, Ran, Sandbox
 

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
-from nodefleet.model.inventory import InstanceType
+from nodefleet.model.inventory import InstanceType, Resources
 from nodefleet.model.state import PoolUsage, Usage
-from nodefleet.model.workload import Resources
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.reporting.review import USUAL, ReviewContext

@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from nodefleet.model.inventory import Taint
 from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL
-from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL, Taint
+from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL
 
 REGION_LABEL = "topology.kubernetes.io/region"
 LONGEST = 16_384  # bytes of user data that EC2 takes, before they are encoded

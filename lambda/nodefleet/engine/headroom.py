@@ -14,9 +14,10 @@ from statistics import fmean
 from nodefleet.engine.context import ClusterContext, PoolContext
 from nodefleet.engine.target.bounds import floor
 from nodefleet.model.decision import Bound, BoundSource, Rank
+from nodefleet.model.inventory import Resources, total
 from nodefleet.model.names import POOL_LABEL, figure, pluralize
 from nodefleet.model.state import HourLoad
-from nodefleet.model.workload import Pod, Resources, Rules, Toleration, total
+from nodefleet.model.workload import Pod, Rules, Toleration
 from nodefleet.policy.demand import Headroom
 from nodefleet.policy.pool import Pool
 from nodefleet.scheduling.simulation import SchedulerSimulation

@@ -8,7 +8,8 @@ other tenant asks: an idle share is lent.
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
-from nodefleet.model.workload import Pod, Resources
+from nodefleet.model.inventory import Resources
+from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Tenants
 from nodefleet.scheduling.packing import NewNode
 

@@ -1,11 +1,70 @@
-"""What EC2 and Kubernetes say of the instances: instances, nodes, notices and types, as they are."""
+"""Instances, nodes, notices and instance types as EC2 and Kubernetes report them, and the resources they have."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
-from nodefleet.model.workload import NOTHING, Resources, Taint
+# ── resources and taints ──────────────────────────────────────────────────────────────────────────────────────────────
+# How much a node has and a pod asks for, in the units Kubernetes schedules by; and which pods a node keeps off.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    cpu: int = 0  # millicores
+    memory: int = 0  # bytes
+    storage: int = 0  # bytes of ephemeral storage
+    pods: int = 0  # how many pods a node may hold; 0 in a request
+    extended: Mapping[str, int] = field(default_factory=dict)  # nvidia.com/gpu, hugepages-2Mi, …
+
+    def __add__(self, other: "Resources") -> "Resources":
+        return self._combine(other, int.__add__)
+
+    def __sub__(self, other: "Resources") -> "Resources":
+        return self._combine(other, int.__sub__)
+
+    def at_least(self, other: "Resources") -> "Resources":
+        """The larger of the two, resource by resource."""
+        return self._combine(other, max)
+
+    def _combine(self, other: "Resources", combine: Callable[[int, int], int]) -> "Resources":
+        extended: dict[str, int] = {}
+        if self.extended or other.extended:
+            names = sorted({*self.extended, *other.extended})
+            extended = {name: combine(self.extended.get(name, 0), other.extended.get(name, 0)) for name in names}
+        return Resources(
+            cpu=combine(self.cpu, other.cpu),
+            memory=combine(self.memory, other.memory),
+            storage=combine(self.storage, other.storage),
+            pods=combine(self.pods, other.pods),
+            extended=extended,
+        )
+
+
+NOTHING = Resources()
+
+
+def total(parts: Iterable[Resources]) -> Resources:
+    result = NOTHING
+    for part in parts:
+        result += part
+    return result
+
+
+class Effect(Enum):
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    key: str
+    value: str = ""
+    effect: Effect = Effect.NO_SCHEDULE
+
+
+# ── instances and nodes ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Market(Enum):

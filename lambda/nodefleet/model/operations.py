@@ -72,6 +72,11 @@ class Launch:
         """The ClientToken: EC2 takes 64 characters, and an id may be longer."""
         return sha256(self.id.encode()).hexdigest()
 
+    @property
+    def expected(self) -> int:
+        """How many instances it may have created: those of EC2's answer, or all requested while it is unanswered."""
+        return len(self.instances) if self.answered else self.count
+
 
 class RemovalReason(Enum):
     VOLUNTARY = "voluntary"

@@ -6,9 +6,9 @@ from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from functools import partial
 
+from nodefleet.model.inventory import Resources
 from nodefleet.model.operations import Shortage
 from nodefleet.model.readings import Reading
-from nodefleet.model.workload import Resources
 
 # ── memory of the adaptive strategy ──────────────────────────────────────────────────────────────────────────────────
 # What the adaptive strategy keeps from one iteration to the next. Safe to lose: it is learned again from the load.

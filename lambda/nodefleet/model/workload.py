@@ -1,14 +1,16 @@
-"""Pods, budgets and resources as the scheduler and the eviction rules see them."""
+"""Pods and budgets as the scheduler and the eviction rules see them."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
 from enum import Enum
 
-# ── resources ────────────────────────────────────────────────────────────────────────────────────────────────────────
-# How much a pod asks for and a node has, in the units Kubernetes schedules by.
+from nodefleet.model.inventory import NOTHING, Effect, Resources
+
+# ── quantities ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# How Kubernetes writes amounts of a resource.
 
 
 _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<suffix>[A-Za-z]*)")
@@ -30,48 +32,6 @@ _SUFFIXES = {
     "Pi": Decimal(2) ** 50,
     "Ei": Decimal(2) ** 60,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    cpu: int = 0  # millicores
-    memory: int = 0  # bytes
-    storage: int = 0  # bytes of ephemeral storage
-    pods: int = 0  # how many pods a node may hold; 0 in a request
-    extended: Mapping[str, int] = field(default_factory=dict)  # nvidia.com/gpu, hugepages-2Mi, …
-
-    def __add__(self, other: "Resources") -> "Resources":
-        return self._combine(other, int.__add__)
-
-    def __sub__(self, other: "Resources") -> "Resources":
-        return self._combine(other, int.__sub__)
-
-    def at_least(self, other: "Resources") -> "Resources":
-        """The larger of the two, resource by resource."""
-        return self._combine(other, max)
-
-    def _combine(self, other: "Resources", combine: Callable[[int, int], int]) -> "Resources":
-        extended: dict[str, int] = {}
-        if self.extended or other.extended:
-            names = sorted({*self.extended, *other.extended})
-            extended = {name: combine(self.extended.get(name, 0), other.extended.get(name, 0)) for name in names}
-        return Resources(
-            cpu=combine(self.cpu, other.cpu),
-            memory=combine(self.memory, other.memory),
-            storage=combine(self.storage, other.storage),
-            pods=combine(self.pods, other.pods),
-            extended=extended,
-        )
-
-
-NOTHING = Resources()
-
-
-def total(parts: Iterable[Resources]) -> Resources:
-    result = NOTHING
-    for part in parts:
-        result += part
-    return result
 
 
 def quantity(text: str) -> Decimal:
@@ -133,19 +93,6 @@ class NodeTerm:
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
-
-
-class Effect(Enum):
-    NO_SCHEDULE = "NoSchedule"
-    PREFER_NO_SCHEDULE = "PreferNoSchedule"
-    NO_EXECUTE = "NoExecute"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taint:
-    key: str
-    value: str = ""
-    effect: Effect = Effect.NO_SCHEDULE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

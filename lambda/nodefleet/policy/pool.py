@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from nodefleet.model.workload import Taint
+from nodefleet.model.inventory import Taint
 from nodefleet.policy.demand import Adaptive, DemandRule, Headroom, Source
 from nodefleet.policy.fields import NODES, PERCENT, SECONDS, Sustain, describe, setting
 

@@ -7,11 +7,10 @@ from datetime import datetime, timedelta
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Decision, Event, PoolDecision
-from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market
+from nodefleet.model.inventory import NOTHING, Instance, InstanceState, InstanceType, Market
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import MONTH_HOURS, PoolUsage, Usage
-from nodefleet.model.workload import NOTHING
 from nodefleet.policy.cluster import Policy
 
 _HOUR = timedelta(hours=1)

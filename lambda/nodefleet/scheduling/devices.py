@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import Node
+from nodefleet.model.inventory import NOTHING, Node, Resources
 from nodefleet.model.snapshot import Observation
-from nodefleet.model.workload import NOTHING, Pod, Resources
+from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 

@@ -3,7 +3,8 @@
 from bisect import insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Pod, Resources, Rules
+from nodefleet.model.inventory import Resources
+from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Pod, Rules
 from nodefleet.scheduling.predicates import (
     NodeModel,
     NodeState,

@@ -12,11 +12,11 @@ from zlib import crc32
 
 from nodefleet.model.arithmetic import add_up
 from nodefleet.model.fleet import Worker
-from nodefleet.model.inventory import Market
+from nodefleet.model.inventory import NOTHING, Market, total
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Observation
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
-from nodefleet.model.workload import NOTHING, Pod, Rules, total
+from nodefleet.model.workload import Pod, Rules
 from nodefleet.policy.cluster import Policy
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode, PodGroup
 from nodefleet.scheduling.devices import awaited_devices

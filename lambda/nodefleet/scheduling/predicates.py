@@ -4,22 +4,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from nodefleet.model.inventory import NOTHING, Effect, Resources, Taint
 from nodefleet.model.names import LEAVING_TAINT
 from nodefleet.model.workload import (
     EVERY_ADDRESS,
     HOST_LABEL,
-    NOTHING,
     ZONE_LABEL,
-    Effect,
     HostPort,
     NodeTerm,
     Operator,
     Pod,
     Requirement,
-    Resources,
     Rules,
     Selector,
-    Taint,
     Toleration,
 )
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import InstanceType, Market, Node
+from nodefleet.model.inventory import NOTHING, InstanceType, Market, Node, Resources
 from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL
 from nodefleet.model.operations import Launch
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
-from nodefleet.model.workload import HOST_LABEL, NOTHING, TYPE_LABEL, ZONE_LABEL, Pod, Resources, Rules
-from nodefleet.phases import count_expected
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod, Rules
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool
 from nodefleet.scheduling.devices import with_devices
@@ -364,7 +363,7 @@ def _unseen_launches(seen: Observation) -> Iterator[tuple[Launch, int]]:
     shown = Counter(instance.operation for instance in instances)
     for operation in seen.operations:
         if isinstance(operation, Launch):
-            yield operation, max(0, count_expected(operation) - shown[operation.id])
+            yield operation, max(0, operation.expected - shown[operation.id])
 
 
 def _model(node: Node, phase: Phase | None) -> NodeModel:

@@ -7,12 +7,12 @@ import pytest
 from nodefleet.adapters.kubernetes import KubernetesCluster
 from nodefleet.adapters.kubernetes.objects import ContainerShape, Port, TolerationShape
 from nodefleet.adapters.kubernetes.pod_rules import MATCHES_NOTHING, host_ports, tolerations
+from nodefleet.model.inventory import Effect
 from nodefleet.model.workload import (
     ANYWHERE,
     EVERY_ADDRESS,
     HOST_LABEL,
     ZONE_LABEL,
-    Effect,
     HostPort,
     NodeTerm,
     Operator,

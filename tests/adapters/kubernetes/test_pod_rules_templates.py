@@ -5,7 +5,7 @@ import pytest
 
 from nodefleet.adapters.kubernetes.objects import PodSpec, PodStatus
 from nodefleet.adapters.kubernetes.pod_rules import Templates
-from nodefleet.model.workload import Effect, Resources
+from nodefleet.model.inventory import Effect, Resources
 
 SPEC = {
     "containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}, "ports": [{"hostPort": 80}]}],

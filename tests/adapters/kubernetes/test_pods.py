@@ -7,7 +7,8 @@ import pytest
 
 from nodefleet.adapters.kubernetes import KubernetesCluster
 from nodefleet.errors import UnavailableError
-from nodefleet.model.workload import Pod, PodPhase, Resources, Volume, VolumeKind
+from nodefleet.model.inventory import Resources
+from nodefleet.model.workload import Pod, PodPhase, Volume, VolumeKind
 from support.fake_api_server import FakeApiServer
 from support.k8s_objects import condition, container, pod, reference
 

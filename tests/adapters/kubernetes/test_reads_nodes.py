@@ -8,9 +8,9 @@ import pytest
 
 from nodefleet.adapters.kubernetes import KubernetesCluster
 from nodefleet.errors import LoginRefusedError, UnavailableError
-from nodefleet.model.inventory import Node
+from nodefleet.model.inventory import Effect, Node, Resources, Taint
 from nodefleet.model.names import LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
-from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Effect, Resources, Taint
+from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL
 from support.fake_api_objects import failure
 from support.fake_api_server import FakeApiServer
 from support.k8s_objects import condition, node

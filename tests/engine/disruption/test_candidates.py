@@ -14,10 +14,10 @@ from nodefleet.engine.disruption.candidates import (
 )
 from nodefleet.model.decision import KeepReason, KeptNode
 from nodefleet.model.fleet import Phase
-from nodefleet.model.inventory import Market, Notice, NoticeKind
+from nodefleet.model.inventory import Market, Notice, NoticeKind, Resources
 from nodefleet.model.snapshot import LaunchTarget
 from nodefleet.model.state import NOTHING_KNOWN, Backoff
-from nodefleet.model.workload import Budget, Owner, Resources, Selector
+from nodefleet.model.workload import Budget, Owner, Selector
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Budgets, MarketMix, Pool

@@ -7,12 +7,12 @@ import pytest
 
 from nodefleet.engine.decide import decide
 from nodefleet.model.decision import Action
-from nodefleet.model.inventory import InstanceType, Market, Notice, NoticeKind
+from nodefleet.model.inventory import InstanceType, Market, Notice, NoticeKind, Resources
 from nodefleet.model.operations import Launch, Removal
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ActiveWindow, Pause, Recycle
 from nodefleet.model.state import MarketSwap, Memory, PoolMemory, RotationState
-from nodefleet.model.workload import TYPE_LABEL, Budget, Resources, Rules, Selector
+from nodefleet.model.workload import TYPE_LABEL, Budget, Rules, Selector
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Consolidation, Limits, MarketMix, Pool, Window
 from nodefleet.scheduling.predicates import NodeModel

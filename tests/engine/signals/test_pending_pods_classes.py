@@ -9,8 +9,9 @@ from nodefleet.engine.context import PoolContext
 from nodefleet.engine.decide import decide
 from nodefleet.engine.signals.pending_pods import PendingIndex, PendingVotes, before_packing, used_otherwise
 from nodefleet.model.alerts import AlertKind
+from nodefleet.model.inventory import Resources, Taint
 from nodefleet.model.state import Memory, PendingClass, PodGrant, PoolMemory
-from nodefleet.model.workload import PodPhase, Resources, Rules, Taint, Toleration, Volume, VolumeKind
+from nodefleet.model.workload import PodPhase, Rules, Toleration, Volume, VolumeKind
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Benefit

@@ -14,18 +14,9 @@ from nodefleet.engine.signals.pending_pods import (
     collect_pending,
 )
 from nodefleet.model.alerts import AlertKind
+from nodefleet.model.inventory import Resources, Taint
 from nodefleet.model.state import PoolMemory
-from nodefleet.model.workload import (
-    ZONE_LABEL,
-    PodTerm,
-    Resources,
-    Rules,
-    Selector,
-    Taint,
-    Toleration,
-    Volume,
-    VolumeKind,
-)
+from nodefleet.model.workload import ZONE_LABEL, PodTerm, Rules, Selector, Toleration, Volume, VolumeKind
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.scheduling.packing import PlacementRequest, pack_pools, packing_input

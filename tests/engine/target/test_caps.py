@@ -8,10 +8,10 @@ from nodefleet.engine.decide import decide
 from nodefleet.engine.target.caps import amounts_in_use, caps_of
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
-from nodefleet.model.inventory import InstanceState, InstanceType, Market
+from nodefleet.model.inventory import InstanceState, InstanceType, Market, Resources
 from nodefleet.model.operations import Create, Launch, SendAlert
 from nodefleet.model.readings import Missing
-from nodefleet.model.workload import Resources, Rules
+from nodefleet.model.workload import Rules
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps

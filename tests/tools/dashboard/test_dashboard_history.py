@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodefleet.model.inventory import InstanceType
+from nodefleet.model.inventory import InstanceType, Resources
 from nodefleet.model.serialization import ValidationError
 from nodefleet.model.state import PoolUsage, Usage
-from nodefleet.model.workload import Resources
 from nodefleet.reporting.usage import Period
 from nodefleet_tools.dashboard.decisions import Filter, UnknownDecisionError
 from nodefleet_tools.dashboard.money import summed

@@ -24,7 +24,6 @@ from nodefleet.model.operations import (
     Uncordon,
 )
 from nodefleet.model.state import Level
-from nodefleet.phases import count_expected
 from nodefleet.ports import Changes, Lease
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.machines import Machine
@@ -159,9 +158,7 @@ class Accounts:
         }
         nodes = [node for node in world.kube.nodes.values() if node.pool == pool.pool and self._may_be_ready(node, run)]
         ghosts = {node.instance for node in nodes} - there
-        asked = sum(
-            count_expected(each) for each in self._operations() if isinstance(each, Launch) and each.pool == pool.pool
-        )
+        asked = sum(each.expected for each in self._operations() if isinstance(each, Launch) and each.pool == pool.pool)
         most = len((there | ghosts) - interrupted) + asked
         if pool.count.capacity > most:
             self._guard.broken(

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from nodefleet.errors import ChangedError
-from nodefleet.model.inventory import Node
+from nodefleet.model.inventory import Node, Taint
 from nodefleet.model.names import LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
 from nodefleet.model.operations import Cordon, PodRef
 from nodefleet.model.snapshot import ClusterView
-from nodefleet.model.workload import Budget, Pod, Taint
+from nodefleet.model.workload import Budget, Pod
 from nodefleet.ports import Eviction, EvictionOutcome
 from nodefleet_tools.sim.budgets import ruling, status
 from nodefleet_tools.sim.hooks import Run

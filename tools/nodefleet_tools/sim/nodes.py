@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
-from nodefleet.model.inventory import InstanceState, Node
+from nodefleet.model.inventory import Effect, InstanceState, Node, Resources, Taint
 from nodefleet.model.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LABEL
-from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Effect, Pod, Resources, Taint
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod
 from nodefleet.policy.cluster import Policy
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.kube import Kube

@@ -7,9 +7,8 @@ quota is. What nobody spoke of can be had.
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.inventory import InstanceType, Market, Resources
 from nodefleet.model.operations import Refusal, RefusalKind
-from nodefleet.model.workload import Resources
 
 GIB = 1 << 30
 NO_CAPACITY = "InsufficientInstanceCapacity"

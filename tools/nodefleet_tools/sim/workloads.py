@@ -10,19 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from nodefleet.model.inventory import Node
-from nodefleet.model.workload import (
-    Effect,
-    NodeTerm,
-    Owner,
-    Pod,
-    PodPhase,
-    Requirement,
-    Rules,
-    Toleration,
-    Volume,
-    VolumeKind,
-)
+from nodefleet.model.inventory import Effect, Node
+from nodefleet.model.workload import NodeTerm, Owner, Pod, PodPhase, Requirement, Rules, Toleration, Volume, VolumeKind
 from nodefleet.scheduling.predicates import CORDON, NAME_FIELD, admits, tolerates
 from nodefleet_tools.sim.kube import Kube, Traits
 from nodefleet_tools.sim.kubelets import Kubelets

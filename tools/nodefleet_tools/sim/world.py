@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nodefleet.model.decision import PolicyVersion
-from nodefleet.model.inventory import Instance, Market, Node, Notice, NoticeKind
+from nodefleet.model.inventory import Instance, Market, Node, Notice, NoticeKind, Resources
 from nodefleet.model.serialization import ValidationError
 from nodefleet.model.snapshot import Deployment, LaunchTarget
-from nodefleet.model.workload import Budget, Pod, Resources, Selector
+from nodefleet.model.workload import Budget, Pod, Selector
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.loading import PolicyReader, digest_of
 from nodefleet.policy.pool import Pool

@@ -13,8 +13,7 @@ from typing import Any
 from nodefleet.adapters.aws.errors import calling
 from nodefleet.adapters.aws.list_prices import on_demand
 from nodefleet.errors import DeniedError, NodeFleetError, UnavailableError
-from nodefleet.model.inventory import InstanceType
-from nodefleet.model.workload import Resources
+from nodefleet.model.inventory import InstanceType, Resources
 
 KEPT = timedelta(hours=6)
 SOON = timedelta(minutes=10)  # when something was lacking

@@ -22,17 +22,15 @@ from nodefleet.adapters.kubernetes.objects import (
     TolerationShape,
     condition,
 )
+from nodefleet.model.inventory import NOTHING, Effect, Resources
 from nodefleet.model.workload import (
     EVERY_ADDRESS,
-    NOTHING,
     Container,
-    Effect,
     HostPort,
     NodeTerm,
     Operator,
     PodTerm,
     Requirement,
-    Resources,
     Rules,
     Selector,
     Spread,

@@ -22,7 +22,7 @@ from nodefleet.adapters.kubernetes.pods import Draft, OwnerName, draft, finish_p
 from nodefleet.adapters.kubernetes.resources import BUDGETS, LEASES, NAMESPACES, NODES, PODS, Request
 from nodefleet.adapters.kubernetes.volumes import Claims, Use, claims_in
 from nodefleet.errors import LoginRefusedError, NodeFleetError, UnavailableError
-from nodefleet.model.inventory import Node
+from nodefleet.model.inventory import Effect, Node, Resources, Taint
 from nodefleet.model.names import CONTROL_PLANE_LABELS, LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
 from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.workload import (
@@ -30,10 +30,7 @@ from nodefleet.model.workload import (
     SCALE_DOWN_DISABLED,
     Budget,
     BudgetStatus,
-    Effect,
     Pod,
-    Resources,
-    Taint,
     UnhealthyPodPolicy,
     resources_from,
 )

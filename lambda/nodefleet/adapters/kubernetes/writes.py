@@ -14,10 +14,9 @@ from nodefleet.adapters.kubernetes.objects import Meta, NodeShape, TaintedNode
 from nodefleet.adapters.kubernetes.reads import node_from
 from nodefleet.adapters.kubernetes.resources import EVENTS, NODES, PODS, Request
 from nodefleet.errors import ChangedError
-from nodefleet.model.inventory import Node
+from nodefleet.model.inventory import Effect, Node
 from nodefleet.model.names import LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
 from nodefleet.model.operations import Cordon, PodRef
-from nodefleet.model.workload import Effect
 from nodefleet.ports import Eviction, EvictionOutcome
 
 # ── cordons ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -25,10 +25,10 @@ from nodefleet.engine.signals.vote import Abstain, BelowThreshold, ScaleDownOk, 
 from nodefleet.engine.target.scale_down_gate import too_much
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.inventory import InstanceType, Market, total
 from nodefleet.model.names import pluralize
 from nodefleet.model.state import Loss
-from nodefleet.model.workload import Pod, total
+from nodefleet.model.workload import Pod
 from nodefleet.phases import market_of
 from nodefleet.scheduling.packing import PlacementRequest
 from nodefleet.scheduling.templates import Template

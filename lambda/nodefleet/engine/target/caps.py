@@ -18,7 +18,6 @@ from nodefleet.model.names import figure
 from nodefleet.model.operations import Create, Launch, Step
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Observation
-from nodefleet.phases import count_expected
 from nodefleet.policy.cluster import FleetLimits, Policy
 
 Amounts = Mapping[str, float]  # by cap: cpu, memory, gpus, usd_per_hour
@@ -51,7 +50,7 @@ def amounts_in_use(fleet: Iterable[Worker], seen: Observation, policy: Policy) -
     shown = Counter(instance.operation for instance in instances)
     for operation in seen.operations:
         if isinstance(operation, Launch):
-            for _ in range(max(0, count_expected(operation) - shown[operation.id])):
+            for _ in range(max(0, operation.expected - shown[operation.id])):
                 used.update(_amounts(operation.types, catalog, operation.market))
     return used
 

@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from nodefleet.model.inventory import Resources, total
 from nodefleet.model.state import Level
-from nodefleet.model.workload import Pod, Resources, total
+from nodefleet.model.workload import Pod
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.machines import Machine
