@@ -12,6 +12,7 @@ consolidated node, so an increase that was met by a launch is never held against
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nodefleet.model.arithmetic import add_up
 from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Removal
 from nodefleet_tools.sim.hooks import Run
@@ -54,7 +55,7 @@ class Churn:
         now = _Consolidated(
             demand=self._demand(pool),
             workers=frozenset(each.id for each in left),
-            usd=sum(map(self._hourly_usd, left)),
+            usd=add_up(map(self._hourly_usd, left)),
         )
         before = self._last.get(pool)
         same = before is not None and before.demand == now.demand and before.workers <= live.keys()

@@ -4,6 +4,7 @@ from datetime import timedelta
 from math import inf
 from statistics import median
 
+from nodefleet.model.arithmetic import add_up
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.machines import SETUP
@@ -17,8 +18,8 @@ _DAY = timedelta(days=1)
 def figures(recorded: Recorder) -> Figures:
     world = recorded.stage.world
     machines = [machine for machine in world.ec2.machines.values() if machine.ours and machine.worker]
-    node_hours = sum(hours(machine, world.start, world.now) for machine in machines)
-    spot = sum(hours(machine, world.start, world.now) for machine in machines if machine.market is Market.SPOT)
+    node_hours = add_up(hours(machine, world.start, world.now) for machine in machines)
+    spot = add_up(hours(machine, world.start, world.now) for machine in machines if machine.market is Market.SPOT)
     took = _to_ready(recorded)
     actions = [each.action for each in recorded.heard.decided if not each.restoring]
     return Figures(
@@ -31,7 +32,7 @@ def figures(recorded: Recorder) -> Figures:
         healed_seconds=_healed(recorded),
         longest_drain_seconds=max((drain.total_seconds() for drain in recorded.heard.drains), default=None),
         node_hours=node_hours,
-        usd=sum(usd(machine, world.start, world.now) for machine in machines),
+        usd=add_up(usd(machine, world.start, world.now) for machine in machines),
         spot_percent=100 * spot / node_hours if node_hours else 0.0,
         grows=actions.count(Action.GROW),
         shrinks=actions.count(Action.SHRINK),

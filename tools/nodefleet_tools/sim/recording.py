@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
 
+from nodefleet.model.arithmetic import add_up
 from nodefleet.model.inventory import Notice
 from nodefleet_tools.sim import frames
 from nodefleet_tools.sim.heard import Heard
@@ -126,10 +127,10 @@ class Recorder:
         cpu, memory = frames.readings(world)
         return Frame(
             at=now,
-            asked=sum(service.asked for service in services),
-            capacity=sum(service.capacity for service in services),
+            asked=add_up(service.asked for service in services),
+            capacity=add_up(service.capacity for service in services),
             room=frames.room(world, services),
-            backlog=sum(service.backlog for service in services),
+            backlog=add_up(service.backlog for service in services),
             latency_ms=self._since_frame.latency_ms,
             violated=self._since_frame.violated,
             cpu=cpu,
@@ -138,7 +139,7 @@ class Recorder:
             waiting=len(self._waiting),
             workers=frames.workers(world, self.ready_at),
             drains=frames.drains(world),
-            usd=sum(usd(machine, world.start, now) for machine in world.ec2.machines.values()),
+            usd=add_up(usd(machine, world.start, now) for machine in world.ec2.machines.values()),
         )
 
 

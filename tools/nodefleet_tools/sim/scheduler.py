@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
+from nodefleet.model.arithmetic import add_up
 from nodefleet.model.inventory import Node
 from nodefleet.model.workload import ZONE_LABEL, Pod, PodPhase, Volume, VolumeKind
 from nodefleet.scheduling.predicates import NodeModel
@@ -142,7 +143,7 @@ def _is_sibling(pod: Pod, other: Pod) -> bool:
 
 
 def _taken(node: Node, pods: Iterable[Pod]) -> float:
-    return sum(_share(node, pod) for pod in pods if not pod.finished)
+    return add_up(_share(node, pod) for pod in pods if not pod.finished)
 
 
 def _share(node: Node, pod: Pod) -> float:
