@@ -61,7 +61,7 @@ def test_what_was_ordered_is_written_before_anybody_is_woken(terminal):
 def test_a_pause_without_an_end_lasts_until_it_is_resumed(world, terminal):
     done = terminal("pause", "default", *ME)
     assert orders(world) == (Pause(pool="default", by="ann"),)
-    assert "Paused default until somebody resumes it." in done.stdout
+    assert "Paused default until an operator resumes it." in done.stdout
     assert world.table.events[0].text.endswith("`nodefleet resume default` ends it.")
 
 
@@ -72,6 +72,48 @@ def test_a_paused_cluster_does_not_scale(world, terminal):
     done = terminal("run", "--once")
     assert "paused by ann" in done.stdout
     assert len(world.workers()) == 3
+
+
+DOWN_ONLY = ["--scale-down-only", "--for", "2h", "--reason", "long jobs", *ME]
+
+
+def test_a_pause_of_the_scale_down_is_stored_told_and_shown(world, terminal):
+    done = terminal("pause", *DOWN_ONLY)
+    until = world.now + timedelta(hours=2)
+    assert orders(world) == (Pause(by="ann", reason="long jobs", until=until, scale_down_only=True),)
+    assert_wording(world.table.events[0].text)
+    assert_wording(words(done))
+
+
+def test_a_pause_of_the_scale_down_needs_an_end(world, terminal):
+    done = terminal("pause", "--scale-down-only", *ME)
+    assert done.exit_code == 2
+    assert orders(world) == ()
+
+
+def test_a_fleet_whose_scale_down_is_paused_grows(world, terminal):
+    terminal("pause", *DOWN_ONLY)
+    world.deploy("sale", replicas=6, cpu=1500)
+    world.advance(30)
+    terminal("run", "--once")
+    assert len(world.workers()) > 3
+
+
+def test_a_fleet_whose_scale_down_is_paused_shrinks_only_after_its_end(monkeypatch):
+    cluster = shop(workers=5)
+    terminal = Terminal(monkeypatch, SimConnection(cluster.world))
+    terminal("pause", *DOWN_ONLY)
+    cluster.calm(50)  # ticks of two minutes: 100 minutes
+    assert len(cluster.world.workers()) == 5
+    cluster.calm(40)
+    assert len(cluster.world.workers()) < 5
+    assert orders(cluster.world) == ()
+
+
+def test_a_pause_replaces_the_one_before(world, terminal):
+    terminal("pause", *DOWN_ONLY)
+    terminal("pause", *ME)
+    assert orders(world) == (Pause(by="ann"),)
 
 
 def test_resuming_ends_the_pause_and_tells_who_did(world, terminal):

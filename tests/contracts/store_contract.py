@@ -443,7 +443,7 @@ class StoreContract:
 
     def test_an_order_needs_no_lease_and_is_told(self, world: StoreWorld, store: Store):
         take(store, "another writer")
-        pause = Pause(pool="default", by="ann", reason="database migration", until=after(7200))
+        pause = Pause(pool="default", by="ann", reason="long jobs", until=after(7200), scale_down_only=True)
         store.order(pause, event(kind=AlertKind.PAUSED))
         assert store.state().commands == (pause,)
         assert world.history().events(NOON, after(1)) == (event(kind=AlertKind.PAUSED),)

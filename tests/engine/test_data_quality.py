@@ -157,6 +157,20 @@ def test_a_pause_holds_but_keeps_min(capacity, ceiling):
     assert as_pairs(found) == [(Side.FLOOR, capacity, "pause"), (Side.CEILING, ceiling, "pause")]
 
 
+def test_a_pause_of_the_scale_down_lets_the_pool_grow():
+    found = bounds(look(commands=(Pause(by="ada", until=after(60), scale_down_only=True),)))
+    assert as_pairs(found) == [(Side.FLOOR, 5, "pause")]
+    assert found[0].expires == after(60)
+    assert_wording(found[0].sentence)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_pauses_the_one_that_stops_more_counts(order):
+    pauses = (Pause(by="ada"), Pause(pool="default", by="bob", until=after(60), scale_down_only=True))[::order]
+    found = bounds(look(commands=pauses))
+    assert as_pairs(found) == [(Side.FLOOR, 5, "pause"), (Side.CEILING, 5, "pause")]
+
+
 @pytest.mark.parametrize(
     ("pause", "holds"),
     [

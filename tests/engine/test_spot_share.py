@@ -64,6 +64,7 @@ def test_a_surplus_of_on_demand_launches_one_spot_node_and_tells():
         (seen(2), Memory(), with_pool(market=MarketMix(rebalance_after=timedelta(0)))),
         (seen(2, hold="version 4 is refused"), Memory(), POLICY),
         (seen(2, commands=(Pause(),)), Memory(), POLICY),
+        (seen(2, commands=(Pause(scale_down_only=True),)), Memory(), POLICY),
         (seen(2), remembering(swap=MarketSwap(at=after(-1700), on_demand=2, open=False)), POLICY),
         (seen(2), remembering(swap=MarketSwap(at=after(-3500), on_demand=2, open=False, failures=1)), POLICY),
     ],

@@ -169,7 +169,7 @@ def test_one_that_is_handed_over_is_not_drained_too():
     assert [type(step) for step in decision.plan] == [Assign]
 
 
-@pytest.mark.parametrize("pause", [Pause(), Pause(until=LATER)])
+@pytest.mark.parametrize("pause", [Pause(), Pause(until=LATER), Pause(until=LATER, scale_down_only=True)])
 def test_a_pause_of_all_pools_holds_drains_too(pause):
     assert decide(look(3, **old(9), commands=(drain(9), pause)), KNOWN, POLICY).plan == ()
 

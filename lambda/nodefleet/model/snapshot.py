@@ -52,6 +52,7 @@ class Pause:
     by: str = "someone"
     reason: str = ""
     until: datetime | None = None
+    scale_down_only: bool = False  # the pools may grow; nothing is removed of our own accord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,6 +135,7 @@ def test_what_it_saves_is_not_known_without_a_price():
         ({"instances": [instance(9, launched_at=after(-30))]}, {}),
         ({"instances": [instance(9)], "nodes": [node(9, ready=False, ready_changed_at=after(-60))]}, {}),
         ({"commands": (Pause(),)}, {}),
+        ({"commands": (Pause(scale_down_only=True),)}, {}),
         ({"notices": (Notice(instance="i-003", kind=NoticeKind.SCHEDULED_CHANGE, at=after(86400)),)}, {}),
     ],
 )

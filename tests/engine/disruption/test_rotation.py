@@ -266,6 +266,7 @@ BUDGET = Budget(name="shop", selector=Selector(labels={"app": "shop"}), max_unav
             known(join_trouble=JoinTrouble(failures=2, delay=timedelta(minutes=9), next_probe=after(60))),
             "2 nodes in a row did not join: next probe in 60 s",
         ),
+        (aged(15, 1, 1, commands=(Pause(by="ada", scale_down_only=True),)), known(), "scale-down paused by ada"),
     ],
 )
 def test_nothing_is_begun(seen, memory, why):

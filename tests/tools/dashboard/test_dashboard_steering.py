@@ -54,6 +54,14 @@ def test_a_pause_of_one_pool_ends_by_its_own_resume(cluster, source):
     assert commands(cluster) == ()
 
 
+def test_the_scale_down_alone_is_paused_for_a_time(cluster, source):
+    given = {"kind": "pause", "scale_down_only": True, "minutes": 30, "reason": "long jobs"}
+    source.command(given, "ann")
+    (order,) = commands(cluster)
+    assert order == Pause(by="ann", reason="long jobs", until=order.until, scale_down_only=True)
+    assert order.until is not None
+
+
 def test_a_node_is_recycled(cluster, source):
     worker = cluster.world.workers()[-1]
     source.command({"kind": "recycle", "instance": worker.id, "reason": "kernel"}, "ann")
@@ -79,6 +87,8 @@ def test_a_worker_of_no_pool_is_drained(cluster, source):
         {"kind": "scale", "pool": "default", "nodes": "4", "minutes": 60, "reason": "x"},
         {"kind": "scale", "pool": "other", "nodes": 4, "minutes": 60, "reason": "x"},
         {"kind": "pause", "minutes": True},
+        {"kind": "pause", "scale_down_only": True},
+        {"kind": "pause", "scale_down_only": "yes", "minutes": 30},
         {"kind": "cancel-scale", "pool": "default"},
         {"kind": "recycle", "instance": "i-unknown"},
         {"kind": "rollback", "number": 7},

@@ -25,19 +25,25 @@ from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.cli.operators import (
+    ALL_POOLS,
+    NEVER_SHRINKS,
     ByOption,
     YesOption,
+    because,
     confirm_destructive,
     event,
+    pause_end,
+    pause_event,
+    resume_event,
     someone,
     span,
+    what_is_paused,
     worded_span,
     worded_time,
 )
 from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
 from nodefleet_tools.cli.urgent_run import woken
 
-_ALL = "all pools"
 _A_DAY = "1d"  # a command that was not possible by then is dropped, and the workers raise their alert again
 
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the others.", show_default=False)]
@@ -49,6 +55,9 @@ ForOption = Annotated[str, typer.Option("--for", help="How long: 90s, 5m, 2h, 7d
 def pause(
     *,
     pool: Annotated[str, typer.Argument(help="Only this pool; else all.", show_default=False)] = "",
+    scale_down_only: Annotated[
+        bool, typer.Option("--scale-down-only", help="Nothing is removed; pools still grow. Needs --for.")
+    ] = False,
     lasting: ForOption = "",
     reason: ReasonOption = "",
     by: ByOption = "",
@@ -58,24 +67,25 @@ def pause(
 ) -> None:
     """Stop scaling for a while, or until `nodefleet resume`.
 
-    Min is still kept.
+    Min is still kept. A pause replaces the one that the pool, or all pools, had before.
 
     \b
       nodefleet pause --for 2h --reason "database migration"
       nodefleet pause web
+      nodefleet pause --scale-down-only --for 8h --reason "long batch jobs"
     """
     with connect.connected(cluster=cluster, table=table) as connection:
+        if scale_down_only and not lasting:
+            raise InputError(NEVER_SHRINKS)
         until = connection.clock() + span(lasting, "--for") if lasting else None
         policy = _policy(connection, pool)
-        order = Pause(pool=pool or None, by=someone(by), reason=reason.strip(), until=until)
-        ends = f"until {worded_time(until)}" if until else "until somebody resumes it"
-        text = (
-            f"{order.by} paused {pool or _ALL} {ends}{_because(order.reason)}. Min is still kept."
-            f" `nodefleet resume{f' {pool}' if pool else ''}` ends it."
+        order = Pause(
+            pool=pool or None, by=someone(by), reason=reason.strip(), until=until, scale_down_only=scale_down_only
         )
-        connection.store.order(order, event(connection, AlertKind.PAUSED, text, pool=pool))
-        note_change(f"Paused {pool or _ALL} {ends}.")
-        _answer(connection, f"Paused {pool or _ALL} {ends}. {woken(connection, policy.interval)}", as_json=as_json)
+        connection.store.order(order, pause_event(connection, order))
+        done = f"Paused {what_is_paused(order)} {pause_end(order)}."
+        note_change(done)
+        _answer(connection, f"{done} {woken(connection, policy.interval)}", as_json=as_json)
 
 
 def resume(
@@ -97,11 +107,12 @@ def resume(
     with connect.connected(cluster=cluster, table=table) as connection:
         found = [it for it in connection.store.state().commands if isinstance(it, Pause) and it.pool == (pool or None)]
         for order in found:
-            text = f"{someone(by)} resumed {pool or _ALL}, which {order.by} had paused{_because(order.reason)}."
-            connection.store.withdraw(order, event(connection, AlertKind.RESUMED, text, pool=pool))
-            note_change(f"Resumed {pool or _ALL}.")
+            connection.store.withdraw(order, resume_event(connection, order, someone(by)))
+            note_change(f"Resumed {what_is_paused(order)}.")
         message = (
-            f"Resumed {pool or _ALL}. {woken(connection)}" if found else f"{pool or _ALL}: there is no such pause."
+            f"Resumed {' and '.join(map(what_is_paused, found))}. {woken(connection)}"
+            if found
+            else f"{pool or ALL_POOLS}: there is no such pause."
         )
         _answer(connection, message, as_json=as_json)
 
@@ -227,7 +238,7 @@ def recycle(
         for each in chosen:
             order = Recycle(instance=each.id, at=now, by=who, reason=reason.strip(), until=until)
             text = (
-                f"{who} asked for a new worker in the place of {each.id}{_because(order.reason)}."
+                f"{who} asked for a new worker in the place of {each.id}{because(order.reason)}."
                 f" The next run begins; it is given up at {worded_time(until)}."
             )
             connection.store.order(order, event(connection, AlertKind.RECYCLED, text, pool=each.pool))
@@ -280,7 +291,7 @@ def _scale(connection: Connection, pool: str, order: Scale) -> str:
         )
     size = pluralize(order.nodes, "node", "nodes")
     text = (
-        f"{order.by} asked for {size} in {pool} until {worded_time(order.until)}{_because(order.reason)}."
+        f"{order.by} asked for {size} in {pool} until {worded_time(order.until)}{because(order.reason)}."
         f" `nodefleet scale {pool} --cancel` ends it."
     )
     connection.store.order(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
@@ -288,15 +299,17 @@ def _scale(connection: Connection, pool: str, order: Scale) -> str:
     message = f"{pool} is kept at {size} until {worded_time(order.until)}. {woken(connection, policy.interval)}"
     if rules.dry_run:
         connection.warn(f"{pool} is a dry pool: it is decided, and nothing is done")
-    if any(isinstance(it, Pause) and it.pool in (None, pool) for it in _in_force(connection)):
-        connection.warn(f"{pool} is paused, which outranks this: nothing is scaled before `nodefleet resume`")
+    for it in _in_force(connection):
+        if isinstance(it, Pause) and it.pool in (None, pool):
+            what, held = ("its scale-down", "removed") if it.scale_down_only else (pool, "scaled")
+            connection.warn(f"{what} is paused, which outranks this: nothing is {held} before `nodefleet resume`")
     return message
 
 
 def _cancel(connection: Connection, pool: str, by: str) -> str:
     found = [it for it in connection.store.state().commands if isinstance(it, Scale) and it.pool == pool]
     for order in found:
-        text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{_because(order.reason)})."
+        text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{because(order.reason)})."
         connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
         note_change(f"{pool} follows its signals again.")
     return f"{pool} follows its signals again. {woken(connection)}" if found else f"{pool}: there is no scale command."
@@ -354,7 +367,7 @@ def _dispose(
         return
     for order in orders:
         text = (
-            f"{order.by} asked for {order.instance} to be {what}{_because(order.reason)}."
+            f"{order.by} asked for {order.instance} to be {what}{because(order.reason)}."
             f" The next run begins; it is given up at {worded_time(order.until)}."
         )
         told = event(connection, AlertKind.HANDED_OVER, text, pool=order.pool if isinstance(order, Adopt) else "")
@@ -405,10 +418,6 @@ def _is_unknown(state: State) -> bool:
     return replace(state, wake=0, commands=()) == State()
 
 
-def _because(reason: str) -> str:
-    return f": {reason.rstrip('.')}" if reason else ""
-
-
 def _in_force(connection: Connection) -> list[Command]:
     now = connection.clock()
     return [it for it in connection.store.state().commands if it.until is None or it.until > now]
@@ -420,7 +429,7 @@ def _worded(order: Command) -> tuple[str, str]:
         case Scale():
             return f"scale to {order.nodes}", order.pool
         case Pause():
-            return "pause", order.pool or _ALL
+            return "pause scale-down" if order.scale_down_only else "pause", order.pool or ALL_POOLS
         case Adopt():
             return f"adopt {order.instance}", order.pool
         case Drain():

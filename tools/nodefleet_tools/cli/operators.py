@@ -13,9 +13,13 @@ import typer
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.serialization import ValidationError, from_plain
+from nodefleet.model.snapshot import Pause
 from nodefleet.reconcile.alerting import event_id, key_of
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
+
+ALL_POOLS = "all pools"
+NEVER_SHRINKS = "a pause of the scale-down needs an end, such as --for 8h: a fleet that never shrinks is a bill"
 
 ByOption = Annotated[str, typer.Option("--by", help="Who gives the order; else user@host.", show_default=False)]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -53,6 +57,34 @@ def event(connection: Connection, kind: AlertKind, text: str, *, pool: str = "",
     cluster, at = connection.cluster_id, connection.clock()
     identity = event_id(cluster, key_of(kind.value, pool, text), at)
     return Event(id=identity, at=at, cluster=cluster, kind=kind, pool=pool, text=text, details=tuple(details))
+
+
+def pause_event(connection: Connection, order: Pause) -> Event:
+    still = "Pools still grow, and lost nodes are replaced." if order.scale_down_only else "Min is still kept."
+    ended_by = f"nodefleet resume{f' {order.pool}' if order.pool else ''}"
+    text = (
+        f"{order.by} paused {what_is_paused(order)} {pause_end(order)}{because(order.reason)}. {still}"
+        f" `{ended_by}` ends it."
+    )
+    return event(connection, AlertKind.PAUSED, text, pool=order.pool or "")
+
+
+def resume_event(connection: Connection, order: Pause, by: str) -> Event:
+    text = f"{by} resumed {what_is_paused(order)}, which {order.by} had paused{because(order.reason)}."
+    return event(connection, AlertKind.RESUMED, text, pool=order.pool or "")
+
+
+def what_is_paused(order: Pause) -> str:
+    pools = order.pool or ALL_POOLS
+    return f"the scale-down of {pools}" if order.scale_down_only else pools
+
+
+def pause_end(order: Pause) -> str:
+    return f"until {worded_time(order.until)}" if order.until else "until an operator resumes it"
+
+
+def because(reason: str) -> str:
+    return f": {reason.rstrip('.')}" if reason else ""
 
 
 def span(text: str, option: str) -> timedelta:

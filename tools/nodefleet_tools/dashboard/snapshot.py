@@ -29,6 +29,7 @@ from nodefleet.reconcile.audit import bill
 from nodefleet.reconcile.observe import observe
 from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy
 from nodefleet.reconcile.usage import price_of
+from nodefleet_tools.cli.operators import what_is_paused
 from nodefleet_tools.cli.plan_words import stay_lines
 
 Json: TypeAlias = dict[str, Any]
@@ -387,7 +388,7 @@ def command(each: Command) -> Json:
     """An operator command that is in force."""
     match each:
         case Pause():
-            subject = each.pool or "all pools"
+            subject = what_is_paused(each)
         case Scale():
             subject = f"{each.pool} at {each.nodes}"
         case Adopt():

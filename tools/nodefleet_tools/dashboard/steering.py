@@ -23,12 +23,21 @@ from nodefleet.policy.pool import Pool
 from nodefleet_tools.cli import changes
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
-from nodefleet_tools.cli.operators import event, worded_time
+from nodefleet_tools.cli.operators import (
+    ALL_POOLS,
+    NEVER_SHRINKS,
+    because,
+    event,
+    pause_end,
+    pause_event,
+    resume_event,
+    what_is_paused,
+    worded_time,
+)
 from nodefleet_tools.cli.policy_file import parsed
 from nodefleet_tools.dashboard.snapshot import Json
 from nodefleet_tools.policy_review import review
 
-_ALL = "all pools"
 _A_DAY = timedelta(days=1)  # a drain or recycle that was not possible by then is given up
 _LONGEST = 366 * 24 * 60  # minutes
 _OVER = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
@@ -49,11 +58,14 @@ def _pause(connection: Connection, given: Fields, by: str) -> str:
     pool = _pool_name(connection, given, needed=False)
     minutes = _minutes(given, needed=False)
     until = connection.clock() + minutes if minutes else None
-    order = Pause(pool=pool or None, by=by, reason=_reason(given), until=until)
-    ends = f"until {worded_time(until)}" if until else "until an operator resumes it"
-    text = f"{by} paused {pool or _ALL} {ends}{_because(order.reason)}. Min is still kept."
-    connection.store.order(order, event(connection, AlertKind.PAUSED, text, pool=pool))
-    return f"Paused {pool or _ALL} {ends}."
+    only = given.get("scale_down_only", False)
+    if not isinstance(only, bool):
+        raise InputError(f"scale_down_only: {only!r} is neither true nor false")
+    if only and until is None:
+        raise InputError(NEVER_SHRINKS)
+    order = Pause(pool=pool or None, by=by, reason=_reason(given), until=until, scale_down_only=only)
+    connection.store.order(order, pause_event(connection, order))
+    return f"Paused {what_is_paused(order)} {pause_end(order)}."
 
 
 def _resume(connection: Connection, given: Fields, by: str) -> str:
@@ -61,11 +73,10 @@ def _resume(connection: Connection, given: Fields, by: str) -> str:
     found = [each for each in connection.store.state().commands if isinstance(each, Pause)]
     found = [each for each in found if each.pool == (pool or None)]
     if not found:
-        raise InputError(f"{pool or _ALL}: there is no pause to end")
+        raise InputError(f"{pool or ALL_POOLS}: there is no pause to end")
     for order in found:
-        text = f"{by} resumed {pool or _ALL}, which {order.by} had paused{_because(order.reason)}."
-        connection.store.withdraw(order, event(connection, AlertKind.RESUMED, text, pool=pool))
-    return f"Resumed {pool or _ALL}."
+        connection.store.withdraw(order, resume_event(connection, order, by))
+    return f"Resumed {' and '.join(map(what_is_paused, found))}."
 
 
 def _scale(connection: Connection, given: Fields, by: str) -> str:
@@ -77,7 +88,7 @@ def _scale(connection: Connection, given: Fields, by: str) -> str:
         raise InputError(f"{pool} has limits from {least} to {most} nodes: {nodes} is outside of them")
     until = connection.clock() + (_minutes(given, needed=True) or _A_DAY)
     order = Scale(pool=pool, nodes=nodes, by=by, reason=reason, until=until)
-    text = f"{by} asked for {nodes} nodes in {pool} until {worded_time(until)}{_because(reason)}."
+    text = f"{by} asked for {nodes} nodes in {pool} until {worded_time(until)}{because(reason)}."
     connection.store.order(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
     return f"{pool} is kept at {nodes} nodes until {worded_time(until)}."
 
@@ -88,7 +99,7 @@ def _cancel_scale(connection: Connection, given: Fields, by: str) -> str:
     if not found:
         raise InputError(f"{pool}: there is no scale command to end")
     for order in found:
-        text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{_because(order.reason)})."
+        text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{because(order.reason)})."
         connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
     return f"{pool} follows its signals again."
 
@@ -99,7 +110,7 @@ def _recycle(connection: Connection, given: Fields, by: str) -> str:
         raise InputError(f"{worker.id} belongs to no pool of the policy: drain it instead")
     until = connection.clock() + _A_DAY
     order = Recycle(instance=worker.id, at=connection.clock(), by=by, reason=_reason(given), until=until)
-    text = f"{by} asked for a new worker in the place of {worker.id}{_because(order.reason)}."
+    text = f"{by} asked for a new worker in the place of {worker.id}{because(order.reason)}."
     connection.store.order(order, event(connection, AlertKind.RECYCLED, text, pool=worker.pool))
     return f"{worker.id} is replaced: a new worker joins first, then this one is drained."
 
@@ -110,7 +121,7 @@ def _drain(connection: Connection, given: Fields, by: str) -> str:
         raise InputError(f"{worker.id} belongs to pool {worker.pool}: recycle it, or scale the pool")
     until = connection.clock() + _A_DAY
     order = Drain(instance=worker.id, at=connection.clock(), by=by, reason=_reason(given), until=until)
-    text = f"{by} asked for {worker.id} to be drained and removed{_because(order.reason)}."
+    text = f"{by} asked for {worker.id} to be drained and removed{because(order.reason)}."
     connection.store.order(order, event(connection, AlertKind.HANDED_OVER, text))
     return f"{worker.id} is drained and removed."
 
@@ -289,7 +300,3 @@ def _minutes(given: Fields, *, needed: bool) -> timedelta | None:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _LONGEST:
         raise InputError(f"minutes: {value!r} is not between 1 and {_LONGEST}")
     return timedelta(minutes=value)
-
-
-def _because(reason: str) -> str:
-    return f": {reason.rstrip('.')}" if reason else ""

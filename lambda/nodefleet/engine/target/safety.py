@@ -62,15 +62,23 @@ def hold_bounds(seen: Observation, pool: Pool, capacity: int, losses: Sequence[L
 
 
 def _pause_bounds(seen: Observation, pool: Pool, capacity: int) -> list[Bound]:
-    for command in seen.commands:
-        if isinstance(command, Pause) and command.pool in (None, pool.name) and _in_force(command.until, seen.at):
-            until = f" until {command.until:%Y-%m-%d %H:%M}" if command.until else ""
-            sentence = f"paused by {command.by}{until}" + (f": {command.reason}" if command.reason else "")
-            return [
-                floor(capacity, BoundSource.PAUSE, Rank.SAFETY, sentence, command.until),
-                ceiling(max(capacity, pool.limits.min), BoundSource.PAUSE, Rank.SAFETY, sentence, command.until),
-            ]
-    return []
+    """A floor, and a ceiling unless only the scale-down is paused. Of two pauses the one that stops more counts."""
+    pauses = [
+        each
+        for each in seen.commands
+        if isinstance(each, Pause) and each.pool in (None, pool.name) and _in_force(each.until, seen.at)
+    ]
+    if not pauses:
+        return []
+    pause = min(pauses, key=lambda each: each.scale_down_only)
+    what = "scale-down paused" if pause.scale_down_only else "paused"
+    until = f" until {pause.until:%Y-%m-%d %H:%M}" if pause.until else ""
+    sentence = f"{what} by {pause.by}{until}" + (f": {pause.reason}" if pause.reason else "")
+    bounds = [floor(capacity, BoundSource.PAUSE, Rank.SAFETY, sentence, pause.until)]
+    if not pause.scale_down_only:
+        most = max(capacity, pool.limits.min)
+        bounds.append(ceiling(most, BoundSource.PAUSE, Rank.SAFETY, sentence, pause.until))
+    return bounds
 
 
 def _in_force(until: datetime | None, now: datetime) -> bool:

@@ -58,9 +58,17 @@ function form(title, note, fields, label, act) {
 }
 
 function pause(pools) {
-  return form("Pause scaling", "Nothing is launched or removed; min is still kept, and interrupted nodes are still drained and replaced.",
-    [field("Pool", pools), field("For", times(true)), field("Reason", reason(false))], "Pause",
-    (values) => ({ kind: "pause", pool: values.pool, minutes: values.minutes ? Number(values.minutes) : null, reason: values.reason }));
+  const lasting = times(true), open = lasting.options[0];
+  // A pause of the scale-down needs an end: a fleet that never shrinks is a bill.
+  const what = el("select", { name: "what", onchange: () => {
+    open.disabled = what.value === "scale-down";
+    if (open.disabled && lasting.selectedIndex === 0) lasting.value = "120";
+  } }, el("option", { value: "" }, "growing and shrinking"), el("option", { value: "scale-down" }, "scale-down only: pools still grow"));
+  const card = form("Pause scaling", "Min is still kept, and interrupted nodes are still drained and replaced. Nothing else is launched or removed; with scale-down only, nothing else is removed.",
+    [field("Pool", pools), field("What", what), field("For", lasting), field("Reason", reason(false))], "Pause",
+    (values) => ({ kind: "pause", pool: values.pool, scale_down_only: values.what === "scale-down", minutes: values.minutes ? Number(values.minutes) : null, reason: values.reason }));
+  card.querySelector("form").addEventListener("reset", () => { open.disabled = false; });
+  return card;
 }
 
 function scale(pools) {

@@ -255,8 +255,11 @@ def deploys_template(stage: Stage, random: Random) -> str:
 
 
 def pauses(stage: Stage, random: Random) -> str:
-    until = stage.world.now + timedelta(seconds=random.uniform(120, 1200))
-    return _order(stage, Pause(by=_PERSON, until=until), AlertKind.PAUSED, f"until {until:%H:%M:%S}")
+    """One in three pauses the scale-down only. That is no draw of its own, so that the seeds play on as they were."""
+    seconds = random.uniform(120, 1200)
+    until, only = stage.world.now + timedelta(seconds=seconds), int(seconds) % 3 == 0
+    text = f"{'the scale-down ' if only else ''}until {until:%H:%M:%S}"
+    return _order(stage, Pause(by=_PERSON, until=until, scale_down_only=only), AlertKind.PAUSED, text)
 
 
 def scales(stage: Stage, random: Random) -> str:

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.snapshot import Pause
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.shop import GIB
 
@@ -60,6 +61,13 @@ class Conditions:
     def paused(self) -> bool:
         """A command holds some pool."""
         return any(each.until is None or each.until > self._world.now for each in self._world.table.commands)
+
+    @property
+    def growth_held(self) -> bool:
+        """A command keeps some pool from growing. A pause of the scale-down must not."""
+        commands = self._world.table.commands
+        held = (each for each in commands if not (isinstance(each, Pause) and each.scale_down_only))
+        return any(each.until is None or each.until > self._world.now for each in held)
 
     def workers(self, pool: str, market: Market | None = None) -> int:
         """Pending and running instances of a pool."""

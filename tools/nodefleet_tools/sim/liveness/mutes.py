@@ -23,7 +23,7 @@ class Mutes(Check):
 
     def cases(self) -> Mapping[str, timedelta]:
         world, conditions = self.world, self.world.conditions
-        if not (conditions.launches_work and conditions.lists_are_true) or conditions.paused:
+        if not (conditions.launches_work and conditions.lists_are_true) or conditions.growth_held:
             return {}
         journal = next(iter(world.table.all("journal", LoopState)), LoopState())
         found = {}

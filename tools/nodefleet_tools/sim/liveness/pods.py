@@ -40,7 +40,7 @@ class Pods(Check):
     def cases(self) -> Mapping[str, timedelta]:
         world, conditions = self.world, self.world.conditions
         pool = next((each for each in world.policy.pools if not each.taints and not each.dry_run), None)
-        if pool is None or not (conditions.launches_work and conditions.lists_are_true) or conditions.paused:
+        if pool is None or not (conditions.launches_work and conditions.lists_are_true) or conditions.growth_held:
             return {}
         if not conditions.below_max(pool.name) or (offered := self._offered(pool)) is None:
             return {}

@@ -184,9 +184,12 @@ class _Act:
 
     def _pause(self, world: World, happening: PersonPauses) -> None:
         until = world.now + happening.lasting
-        text = f"An operator pauses scaling until {until:%H:%M}: {happening.because}"
+        what = "the scale-down" if happening.scale_down_only else "scaling"
+        text = f"An operator pauses {what} until {until:%H:%M}: {happening.because}"
         self.to.say(text)
-        command = Pause(by="an operator", reason=happening.because, until=until)
+        command = Pause(
+            by="an operator", reason=happening.because, until=until, scale_down_only=happening.scale_down_only
+        )
         self.to.order(command, self._told(AlertKind.PAUSED, text))
 
     def _told(self, kind: AlertKind, text: str) -> Event:

@@ -108,6 +108,7 @@ class PersonPauses:
     at: str
     lasting: timedelta
     because: str
+    scale_down_only: bool = False
 
 
 Happening: TypeAlias = (
