@@ -16,8 +16,7 @@ from nodefleet.errors import DeniedError, MisconfiguredError, UnavailableError, 
 from nodefleet.handlers import report
 from nodefleet.model.names import Metric
 from nodefleet.model.snapshot import Deployment
-from nodefleet.ports import LeaseHeld
-from nodefleet.reconcile.run import RunResult
+from nodefleet.ports import LeaseHeld, RunResult
 from support.deployed import Deployed, account, deployed, deployment, dynamodb_at, environment, lukewarm
 from support.dynamo_tables import LOCAL, Client
 from support.function_output import Printed

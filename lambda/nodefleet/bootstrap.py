@@ -22,9 +22,8 @@ from nodefleet.model.inventory import InstanceType
 from nodefleet.model.names import Metric
 from nodefleet.model.snapshot import Deployment
 from nodefleet.policy.cluster import Policy
-from nodefleet.ports import Archive, Cloud, History, MetricSources, Runtime, Store, Telemetry, Time
+from nodefleet.ports import Archive, Cloud, History, MetricSources, RunResult, Runtime, Store, Telemetry, Time
 from nodefleet.reconcile.policy_source import resolve_policy
-from nodefleet.reconcile.run import RunResult
 from nodefleet.settings import BUCKET, SLACK, Settings, settings_in
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Protocol
 
-from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
+from nodefleet.model.decision import Decision, DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Instance, InstanceType, Node, Notice
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import Cordon, Launch, Operation, PodRef, Refusal
@@ -322,3 +322,14 @@ class Runtime:
     policies: Policies
     telemetry: Telemetry
     together: Concurrency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """The outcome of a run."""
+
+    held: LeaseHeld | None = None  # another run holds the lease: this one did nothing
+    iterations: int = 0
+    decision: Decision | None = None  # the last one
+    did: tuple[str, ...] = ()
+    awake: bool = False  # a wake-up or a due iteration is left to the next run: this one had no time for it

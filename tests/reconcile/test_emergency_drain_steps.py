@@ -15,9 +15,8 @@ from nodefleet.model.state import Level, Memory
 from nodefleet.model.workload import Owner, Rules, Toleration
 from nodefleet.policy.cluster import Burst, Policy
 from nodefleet.policy.pool import Pool
-from nodefleet.ports import Eviction, EvictionOutcome, LeaseHeld, State
+from nodefleet.ports import Eviction, EvictionOutcome, LeaseHeld, RunResult, State
 from nodefleet.reconcile import emergency_drain
-from nodefleet.reconcile.run import RunResult
 from support.builders import NOON, after, node, pod
 from support.operation_builders import launch, removal
 
@@ -37,7 +36,7 @@ def ref(name):
 
 
 class Played:
-    def __init__(self, monkeypatch, *, runs=(HELD,), left=100.0, policy=None, recorded=(), operations=()):
+    def __init__(self, *, runs=(HELD,), left=100.0, policy=None, recorded=(), operations=()):
         self.policy, self.recorded, self.operations = policy, recorded, operations  # no policy: the table is away
         self.calls, self.lines, self.warnings = [], [], []
         self.nodes = [node(0), node(1), node(2)]
@@ -46,10 +45,9 @@ class Played:
         self.unreadable = 0  # times that the table does not say what it holds
         self.now, self.left = NOON, left
         self.runs = list(runs)
-        monkeypatch.setattr(emergency_drain, "run", self._run)
 
     def interrupted(self, *notices):
-        return emergency_drain.drain_interrupted(self.parts(), notices or (WARNING,), owner="me")
+        return emergency_drain.drain_interrupted(self.parts(), notices or (WARNING,), self._run)
 
     def parts(self):
         telemetry = SimpleNamespace(line=self.lines.append, warn=self.warnings.append)
@@ -71,8 +69,7 @@ class Played:
             together=lambda *calls: [_caught(call) for call in calls],
         )
 
-    def _run(self, _parts, *, owner):
-        assert owner == "me"
+    def _run(self):
         self.calls.append(("run",))
         ran = self.runs.pop(0) if len(self.runs) > 1 else self.runs[0]
         if isinstance(ran, Exception):
@@ -148,8 +145,8 @@ def _caught(call):
 
 
 @pytest.fixture
-def play(monkeypatch):
-    return lambda **changes: Played(monkeypatch, **changes)
+def play():
+    return Played
 
 
 # ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -586,5 +583,5 @@ def test_a_failed_run_ends_at_once_when_nothing_is_left(play):
 
 def test_a_word_without_notices_still_wakes_the_holder(play):
     played = play()
-    assert emergency_drain.drain_interrupted(played.parts(), (), owner="me") is HELD
+    assert emergency_drain.drain_interrupted(played.parts(), (), played._run) is HELD
     assert [call[0] for call in played.calls] == ["wake", "run"]

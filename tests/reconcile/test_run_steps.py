@@ -23,11 +23,11 @@ from nodefleet.model.names import Metric
 from nodefleet.model.readings import Missing
 from nodefleet.model.state import Level, LoopState, Memory
 from nodefleet.policy.cluster import Policy
-from nodefleet.ports import Lease, LeaseHeld, State
+from nodefleet.ports import Lease, LeaseHeld, RunResult, State
 from nodefleet.reconcile import run as module
 from nodefleet.reconcile.audit import LEVELS, MAJOR, figures, sentence
 from nodefleet.reconcile.cycle import CycleResult
-from nodefleet.reconcile.run import RunResult, run
+from nodefleet.reconcile.run import run
 from support.builders import CATALOG, NOON, after, look
 
 LEASE = Lease(owner="me", fence=7, expires=after(120))

@@ -1,6 +1,7 @@
 """EC2 takes a hundred instances at once: every warning is recorded and acted upon in seconds."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.inventory import Market, Notice
 from nodefleet.reconcile.emergency_drain import drain_interrupted
+from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.event_queue import EventQueue
 from nodefleet_tools.sim.hooks import Call, KilledError, Moment
 from nodefleet_tools.sim.turns import Turns
@@ -47,7 +49,8 @@ def test_a_hundred_warnings_within_ten_seconds(seed, budget):
     def invoke(notices: list[Notice]) -> bool:
         owner = f"event-{next(started)}"
         try:
-            drain_interrupted(world.parts(owner, limit=timedelta(seconds=150)), notices, owner=owner)
+            parts = world.parts(owner, limit=timedelta(seconds=150))
+            drain_interrupted(parts, notices, partial(run, parts, owner=owner))
         except (NodeFleetError, KilledError):
             return False
         return True

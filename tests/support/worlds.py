@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 
 from nodefleet.model.inventory import Market, Notice
 from nodefleet.model.operations import Operation
+from nodefleet.ports import RunResult
 from nodefleet.reconcile.emergency_drain import drain_interrupted
-from nodefleet.reconcile.run import RunResult, run
+from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.hooks import Hook, KilledError
 from nodefleet_tools.sim.world import World
 
@@ -42,7 +44,7 @@ class Cluster:
         """EC2's warning reaches the function."""
         parts = self.world.parts(owner, hooks=hooks, limit=timedelta(seconds=150))
         try:
-            return drain_interrupted(parts, notices, owner=owner)
+            return drain_interrupted(parts, notices, partial(run, parts, owner=owner))
         except KilledError:
             return None
 

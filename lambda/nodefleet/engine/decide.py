@@ -10,15 +10,22 @@ from nodefleet.engine.context import ClusterContext, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
 from nodefleet.engine.disruption import consolidation, interruption, orphans, replacement, rotation, unhealthy
 from nodefleet.engine.disruption.candidates import Selection, not_asked, select_candidates
-from nodefleet.engine.disruption.orphans import resting_alerts, resting_since
+from nodefleet.engine.disruption.consolidation import Turnover, plan_turnover
+from nodefleet.engine.disruption.orphans import (
+    Disposal,
+    dispose_unowned,
+    find_unowned,
+    resting_alerts,
+    resting_since,
+    unowned_alerts,
+)
 from nodefleet.engine.disruption.replacement import Replacement, may_leave
 from nodefleet.engine.disruption.replacement import replacement_floors as replacing
-from nodefleet.engine.disruption.turnover import Turnover, plan_turnover
 from nodefleet.engine.headroom import headroom_bounds
 from nodefleet.engine.provisioning.plan import ScaleUpRequest, plan_scale_up
 from nodefleet.engine.requeue import requeue_reason
 from nodefleet.engine.signals.adaptive import is_adaptive
-from nodefleet.engine.signals.evaluate import SignalResults, evaluate_signals, record_growth
+from nodefleet.engine.signals.evaluate import evaluate_signals, record_growth
 from nodefleet.engine.signals.pending_pods import (
     PendingIndex,
     PendingPods,
@@ -29,22 +36,24 @@ from nodefleet.engine.signals.pending_pods import (
     collect_pending,
     used_otherwise,
 )
+from nodefleet.engine.signals.vote import SignalResults
 from nodefleet.engine.spot_share import rebalance_market, swap_bounds, update_swap
 from nodefleet.engine.target import safety
-from nodefleet.engine.target.bounds import TargetResult, floor, resolve_target
-from nodefleet.engine.target.caps import amounts_in_use, by_priority, cap_bounds, with_launches
+from nodefleet.engine.target.bounds import TargetResult, cooldown_bounds, floor, resolve_target
 from nodefleet.engine.target.configured import (
+    amounts_in_use,
+    by_priority,
+    cap_bounds,
     command_bounds,
     fleet_bounds,
     fleet_surplus,
     limit_bounds,
     replacement_bounds,
     window_bounds,
+    with_launches,
     within_fleet,
 )
-from nodefleet.engine.target.cooldown import cooldown_bounds
 from nodefleet.engine.target.scale_down_gate import evaluate_gate
-from nodefleet.engine.unowned import Disposal, dispose_unowned, find_unowned, unowned_alerts
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank
 from nodefleet.model.fleet import Worker

@@ -11,8 +11,9 @@ from nodefleet import bootstrap
 from nodefleet.adapters.aws import triggers
 from nodefleet.adapters.aws.triggers import InstanceEvents, Message, come_again, messages_in
 from nodefleet.errors import MalformedError
+from nodefleet.ports import RunResult
 from nodefleet.reconcile.emergency_drain import drain_interrupted
-from nodefleet.reconcile.run import RunResult
+from nodefleet.reconcile.run import run
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
@@ -61,4 +62,4 @@ def _owners(told: Iterable[InstanceEvents]) -> dict[str, frozenset[str]]:
 def _ran(cluster: str, own: frozenset[str], told: Iterable[InstanceEvents], context: Any) -> RunResult:
     notices = tuple(dict.fromkeys(notice for each in told for notice in each.notices if notice.instance in own))
     with bootstrap.parts(cluster, context) as parts:
-        return drain_interrupted(parts, notices, owner=bootstrap.owner(context))
+        return drain_interrupted(parts, notices, partial(run, parts, owner=bootstrap.owner(context)))

@@ -6,7 +6,8 @@ from typing import Any
 from nodefleet import bootstrap
 from nodefleet.adapters.aws.triggers import Trigger, triggers_in
 from nodefleet.errors import MalformedError
-from nodefleet.reconcile.run import RunResult, run
+from nodefleet.ports import RunResult
+from nodefleet.reconcile.run import run
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:

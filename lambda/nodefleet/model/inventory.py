@@ -152,6 +152,17 @@ class Notice:
     event: str = ""  # … and the event that says it: a later word on the same event replaces an earlier one
     withdrawn: bool = False  # … the event is closed, or no longer concerns this instance
 
+    @property
+    def reason(self) -> str:
+        """In words, with the date of what is not said to happen at once."""
+        match self.kind:
+            case NoticeKind.SCHEDULED_CHANGE:
+                return f"EC2 has a scheduled change on {self.at:%Y-%m-%d at %H:%M} UTC"
+            case NoticeKind.REBALANCE:
+                return f"EC2 recommends to move off it, since {self.at:%H:%M:%S}"
+            case _:
+                return f"EC2 takes it: {self.kind.value} at {self.at:%H:%M:%S}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceType:

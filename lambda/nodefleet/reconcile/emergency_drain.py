@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from nodefleet.engine.disruption.interruption import force_from, reason_of
+from nodefleet.engine.disruption.interruption import force_from
 from nodefleet.errors import ChangedError, NodeFleetError
 from nodefleet.model.inventory import Node, Notice, NoticeKind
 from nodefleet.model.operations import Cordon, Evict, ForceDelete, PodRef, Removal, RemovalReason, Step
@@ -24,10 +24,9 @@ from nodefleet.operations.advance import advance
 from nodefleet.phases import in_force, is_false_alarm, is_imminent, taken_at
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
-from nodefleet.ports import Eviction, EvictionOutcome, Runtime
+from nodefleet.ports import Eviction, EvictionOutcome, RunResult, Runtime
 from nodefleet.reconcile.executor import OutOfTimeError, record_node_event, try_each
 from nodefleet.reconcile.policy_source import resolve_policy
-from nodefleet.reconcile.run import RunResult, run
 
 _NOT_ASKED = Missing("not asked: EC2 takes these anyway")
 _UNKNOWN = -1
@@ -57,9 +56,9 @@ class DrainReport:
         return self.asked and self.left == 0
 
 
-def drain_interrupted(runtime: Runtime, notices: Sequence[Notice], *, owner: str) -> RunResult:
-    """Record the notices and drain their nodes. Raises at the end if a notice could not be recorded or the run failed,
-    so that Lambda delivers the notices again."""
+def drain_interrupted(runtime: Runtime, notices: Sequence[Notice], start_run: Callable[[], RunResult]) -> RunResult:
+    """Record the notices and drain their nodes, beside a run that launches replacements. Raises at the end if a notice
+    could not be recorded or the run failed, so that Lambda delivers the notices again."""
     began = runtime.time.now()
     stored = _read_stored(runtime)
     unrecorded: tuple[Notice, ...] = tuple(notices)
@@ -86,7 +85,7 @@ def drain_interrupted(runtime: Runtime, notices: Sequence[Notice], *, owner: str
             report = _drain(runtime, interrupted, policy)
         else:
             (run_result, failure), report = _run_both(
-                runtime, partial(_run, runtime, owner), partial(_drain, runtime, interrupted, policy)
+                runtime, partial(_try_run, start_run), partial(_drain, runtime, interrupted, policy)
             )
             error = failure or error
         if error:
@@ -112,10 +111,10 @@ def _run_both(runtime: Runtime, first: Callable[[], A], second: Callable[[], B])
     return one, other
 
 
-def _run(runtime: Runtime, owner: str) -> tuple[RunResult | None, Exception | None]:
+def _try_run(start_run: Callable[[], RunResult]) -> tuple[RunResult | None, Exception | None]:
     """The result of the run, or its error: draining continues whatever the run raises, a bug included."""
     try:
-        return run(runtime, owner=owner), None
+        return start_run(), None
     except Exception as error:  # noqa: BLE001  # raised at the end
         return None, error
 
@@ -315,7 +314,7 @@ def _removal(node: Node, notice: Notice, rules: Pool, started: datetime) -> Remo
         instance=notice.instance,
         node=node.name,
         why=RemovalReason.INTERRUPTED,
-        reason=reason_of(notice),
+        reason=notice.reason,
         started=started,
         deadline=taken_at(notice, rules),
         force_from=force_from(notice, rules),

@@ -8,32 +8,20 @@ A run that finds the lease held ends at once. An urgent run first increments the
 holder does not release the lease before it has run one more iteration, so no wake-up is lost.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
 from nodefleet.engine.requeue import next_duration
 from nodefleet.errors import LostLeaseError, NodeFleetError
-from nodefleet.model.decision import BoundSource, Decision
+from nodefleet.model.decision import BoundSource
 from nodefleet.model.names import Metric
 from nodefleet.model.readings import Missing
 from nodefleet.model.state import Level
 from nodefleet.policy.cluster import Burst, Policy
-from nodefleet.ports import Lease, LeaseHeld, Runtime
+from nodefleet.ports import Lease, LeaseHeld, RunResult, Runtime
 from nodefleet.reconcile.audit import LEVELS, MAJOR, bill, figures, forecast_metrics, mean, sentence
 from nodefleet.reconcile.cycle import CycleResult, reconcile_once
 from nodefleet.reconcile.policy_source import resolve_policy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """The outcome of a run."""
-
-    held: LeaseHeld | None = None  # another run holds the lease: this one did nothing
-    iterations: int = 0
-    decision: Decision | None = None  # the last one
-    did: tuple[str, ...] = ()
-    awake: bool = False  # a wake-up or a due iteration is left to the next run: this one had no time for it
 
 
 def run(runtime: Runtime, *, owner: str, urgent: bool = False, scheduled: bool = False) -> RunResult:

@@ -8,6 +8,7 @@ go on side by side (`turns`), and nothing waits for a real clock.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeAlias
 
 from nodefleet.engine.signals.predictive import learn_profile
@@ -143,7 +144,8 @@ class ScenarioRun:
         self.runs += 1
         owner = f"warned-{self.runs}"
         try:
-            drain_interrupted(self.world.parts(owner, limit=_WARNED), notices, owner=owner)
+            parts = self.world.parts(owner, limit=_WARNED)
+            drain_interrupted(parts, notices, partial(run, parts, owner=owner))
         except (NodeFleetError, KilledError) as error:
             self.world.guard.did(owner, f"raised: {error}")
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from nodefleet.engine.context import operation_id
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import Notice, NoticeKind
+from nodefleet.model.inventory import Notice
 from nodefleet.model.operations import Create, Removal, RemovalReason, Save, SendAlert, Step
 from nodefleet.model.snapshot import Observation
 from nodefleet.phases import taken_at
@@ -53,7 +53,7 @@ def plan_interruptions(workers: Sequence[Worker], pool: Pool, seen: Observation)
 
 
 def _interrupted_removal(worker: Worker, notice: Notice, pool: Pool, seen: Observation) -> Removal:
-    reason, deadline = reason_of(notice), taken_at(notice, pool)
+    reason, deadline = notice.reason, taken_at(notice, pool)
     if isinstance(worker.operation, Removal):
         removal = replace(
             worker.operation, why=RemovalReason.INTERRUPTED, reason=reason, deadline=deadline, cancelled=""
@@ -61,17 +61,6 @@ def _interrupted_removal(worker: Worker, notice: Notice, pool: Pool, seen: Obser
     else:
         removal = new_removal(worker, RemovalReason.INTERRUPTED, reason, deadline, seen)
     return replace(removal, force_from=force_from(notice, pool))
-
-
-def reason_of(notice: Notice) -> str:
-    """In words, with the date of what is not said to happen at once."""
-    match notice.kind:
-        case NoticeKind.SCHEDULED_CHANGE:
-            return f"EC2 has a scheduled change on {notice.at:%Y-%m-%d at %H:%M} UTC"
-        case NoticeKind.REBALANCE:
-            return f"EC2 recommends to move off it, since {notice.at:%H:%M:%S}"
-        case _:
-            return f"EC2 takes it: {notice.kind.value} at {notice.at:%H:%M:%S}"
 
 
 def force_from(notice: Notice, pool: Pool) -> datetime:

@@ -8,7 +8,6 @@ a module or section of its own: retirement here, `rotation` beside it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nodefleet.engine.disruption.interruption import reason_of
 from nodefleet.engine.target.bounds import floor
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Bound, BoundSource, Rank, Side
@@ -126,7 +125,7 @@ def retiring(workers: Sequence[Worker], *, braked: bool = False) -> list[Due]:
 
 
 def retirement_reason(worker: Worker) -> str:
-    return reason_of(worker.planned) if worker.planned else worker.ailment
+    return worker.planned.reason if worker.planned else worker.ailment
 
 
 def is_due(worker: Worker) -> bool:

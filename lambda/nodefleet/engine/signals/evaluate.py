@@ -1,33 +1,19 @@
 """What the signals of all three layers say about one pool, and what they have to remember of it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nodefleet.engine import context
 from nodefleet.engine.context import PoolContext
 from nodefleet.engine.signals import adaptive, custom, effectiveness, predictive, reactive
 from nodefleet.engine.signals.pending_pods import PendingPods, evaluate_pending, immediate_size
-from nodefleet.engine.signals.sustain import Pace
-from nodefleet.engine.signals.vote import ScaleUp, SignalVote
+from nodefleet.engine.signals.thresholds import Pace
+from nodefleet.engine.signals.vote import ScaleUp, SignalResults, SignalVote
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.readings import Reading
 from nodefleet.model.state import PoolMemory
 from nodefleet.policy.pool import Pool, Utilisation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalResults:
-    opinions: tuple[SignalVote, ...]
-    memory: PoolMemory
-    tells: tuple[SendAlert, ...]
-    at_once: int | None = None  # a size that does not wait for the growth cooldown
-    grade: str = ""  # `strategy: adaptive`: how good its forecast has been
-    is_rising: bool = False  # `strategy: adaptive`: another look soon may be worth it
-
-    @property
-    def floors(self) -> tuple[tuple[SignalVote, ScaleUp], ...]:
-        return tuple((opinion, opinion.vote) for opinion in self.opinions if isinstance(opinion.vote, ScaleUp))
 
 
 def evaluate_signals(ctx: PoolContext, waiting: PendingPods) -> SignalResults:

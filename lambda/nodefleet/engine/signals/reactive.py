@@ -7,13 +7,13 @@ for a step more than those: nodes that still boot are part of that step, and a r
 from collections.abc import Mapping
 
 from nodefleet.engine.context import Cached, SignalInput
-from nodefleet.engine.signals.sustain import Pace
 from nodefleet.engine.signals.thresholds import (
     Above,
     Band,
     Below,
     Between,
     Evaluation,
+    Pace,
     from_cache,
     unreadable_vote,
     vote_on,

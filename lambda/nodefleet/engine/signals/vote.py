@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, TypeAlias
 
-from nodefleet.model.state import Breaches
+from nodefleet.model.operations import SendAlert
+from nodefleet.model.state import Breaches, PoolMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +81,19 @@ class SignalVote:
     vote: Vote
     value: float | None = None  # the figure that should improve when it gets nodes
     breaches: Mapping[str, Breaches] = field(default_factory=dict)  # by direction: "cpu:up", "cpu:down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalResults:
+    """What all signals said about one pool, and what they have to remember of it."""
+
+    opinions: tuple[SignalVote, ...]
+    memory: PoolMemory
+    tells: tuple[SendAlert, ...]
+    at_once: int | None = None  # a size that does not wait for the growth cooldown
+    grade: str = ""  # `strategy: adaptive`: how good its forecast has been
+    is_rising: bool = False  # `strategy: adaptive`: another look soon may be worth it
+
+    @property
+    def floors(self) -> tuple[tuple[SignalVote, ScaleUp], ...]:
+        return tuple((opinion, opinion.vote) for opinion in self.opinions if isinstance(opinion.vote, ScaleUp))

@@ -1,16 +1,22 @@
-"""Bounds that operators set: min, max and fleet.max, schedule windows, a scale command. And replacing what was lost."""
+"""Bounds that operators set: min, max, fleet.max and the caps of the fleet, schedule windows, a scale command; and the
+replacement of lost workers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import floor as rounded_down
 
 from nodefleet.engine.context import PoolContext
 from nodefleet.engine.target.bounds import ceiling, floor
 from nodefleet.model.decision import Bound, BoundSource, Rank
-from nodefleet.model.fleet import Count
-from nodefleet.model.names import pluralize, some
+from nodefleet.model.fleet import Count, Worker
+from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.names import figure, pluralize, some
+from nodefleet.model.operations import Create, Launch, Step
+from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Observation, Scale
 from nodefleet.model.state import Loss
+from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.pool import Pool
 
 
@@ -101,3 +107,105 @@ def command_bounds(seen: Observation, pool: str) -> list[Bound]:
         floor(asked.nodes, BoundSource.OPERATOR, Rank.OPERATOR, sentence, asked.until),
         ceiling(asked.nodes, BoundSource.OPERATOR, Rank.OPERATOR, sentence, asked.until),
     ]
+
+
+# ── caps over all pools ──────────────────────────────────────────────────────────────────────────────────────────────
+# Caps over all pools: CPU, memory, GPUs and cost per hour of every worker together.
+#
+# A cap stops growth; it removes nothing, and no pool is kept below its min by it. Pools of higher priority are
+# decided
+# first, so under a cap those of lower priority wait. A new node counts as the largest and most expensive of the types
+# that it may be launched as: what EC2 chooses can then only be less.
+
+
+Amounts = Mapping[str, float]  # by cap: cpu, memory, gpus, usd_per_hour
+
+_GIB = 1 << 30
+_GPUS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi")
+_UNITS = {"cpu": "cores", "memory": "GiB", "gpus": "GPUs", "usd_per_hour": "USD/h"}
+
+
+def caps_of(limits: FleetLimits) -> Amounts:
+    """The caps that the policy sets."""
+    return {name: limit for name in _UNITS if (limit := getattr(limits, name)) is not None}
+
+
+def by_priority(cases: Iterable[PoolContext]) -> list[PoolContext]:
+    """Of pools of one priority those first that the policy names first."""
+    return sorted(cases, key=lambda ctx: -ctx.pool.priority)
+
+
+def amounts_in_use(fleet: Iterable[Worker], seen: Observation, policy: Policy) -> Amounts:
+    """What all workers and the launches that EC2 does not show yet count against the caps. Empty without caps."""
+    if not caps_of(policy.fleet):
+        return {}
+    catalog = {offer.name: offer for offer in seen.catalog}
+    used: Counter[str] = Counter()
+    for worker in fleet:
+        if worker.occupies and worker.instance:
+            used.update(_amounts([worker.instance.type], catalog, worker.instance.market))
+    instances = () if isinstance(seen.instances, Missing) else seen.instances
+    shown = Counter(instance.operation for instance in instances)
+    for operation in seen.operations:
+        if isinstance(operation, Launch):
+            for _ in range(max(0, operation.expected - shown[operation.id])):
+                used.update(_amounts(operation.types, catalog, operation.market))
+    return used
+
+
+def with_launches(used: Amounts, plan: Iterable[Step], seen: Observation) -> Amounts:
+    """The same after the launches of a plan."""
+    catalog = {offer.name: offer for offer in seen.catalog}
+    more = Counter(used)
+    for step in plan:
+        if isinstance(step, Create) and isinstance(step.operation, Launch):
+            for _ in range(step.operation.count):
+                more.update(_amounts(step.operation.types, catalog, step.operation.market))
+    return more
+
+
+def cap_bounds(ctx: PoolContext) -> list[Bound]:
+    """The ceiling of the cap that leaves the pool least."""
+    caps = caps_of(ctx.policy.fleet)
+    if not caps:
+        return []
+    catalog = {offer.name: offer for offer in ctx.seen.catalog}
+    unknown = [name for name in ctx.pool.market.types if name not in catalog]
+    each = _amounts(ctx.pool.market.types, catalog, Market.ON_DEMAND)
+    rooms = {}
+    for name, cap in caps.items():
+        used, size = ctx.used.get(name, 0.0), each.get(name, 0.0)
+        used_now = f"fleet.{name} is {figure(cap)} {_UNITS[name]}, {figure(used)} are in use"
+        if unknown or (name == "usd_per_hour" and not _all_priced(ctx.pool.market.types, catalog)):
+            named = ", ".join(unknown or ctx.pool.market.types)
+            rooms[name] = (0, f"{used_now}, and what {named} would add is not known")
+        elif size:
+            more = max(0, rounded_down((cap - used) / size + 1e-9))
+            rooms[name] = (more, f"{used_now}, and a node of this pool may add {figure(size)}")
+    if not rooms:
+        return []
+    more, sentence = min(rooms.values(), key=lambda room: room[0])
+    nodes = max(ctx.count.capacity + more, ctx.pool.limits.min)
+    return [ceiling(nodes, BoundSource.FLEET_CAP, Rank.LIMIT, sentence)] if nodes < ctx.most else []
+
+
+def _all_priced(types: Iterable[str], catalog: Mapping[str, InstanceType]) -> bool:
+    return all(catalog[name].hourly_usd is not None for name in types)
+
+
+def _amounts(types: Sequence[str], catalog: Mapping[str, InstanceType], market: Market) -> Counter[str]:
+    """Of one instance of the type that takes most; nothing of types that the catalogue does not have."""
+    known = [catalog[name] for name in types if name in catalog]
+    return Counter(
+        {
+            "cpu": max((each.resources.cpu / 1000 for each in known), default=0.0),
+            "memory": max((each.resources.memory / _GIB for each in known), default=0.0),
+            "gpus": max((sum(each.resources.extended.get(gpu, 0) for gpu in _GPUS) for each in known), default=0),
+            "usd_per_hour": max((_price(each, market) for each in known), default=0.0),
+        }
+    )
+
+
+def _price(offer: InstanceType, market: Market) -> float:
+    spot = offer.spot_usd if market is Market.SPOT else None
+    return spot if spot is not None else offer.hourly_usd or 0.0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodefleet.engine.signals.sustain import Pace
+from nodefleet.engine.signals.thresholds import Pace
 from nodefleet.engine.signals.vote import AboveThreshold, BelowThreshold, ScaleDownOk, ScaleUp, WithinThresholds
 from nodefleet.policy.demand import JobDemand
 from nodefleet.policy.fields import Readings, Score, Sustain

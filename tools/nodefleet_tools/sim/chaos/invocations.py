@@ -8,14 +8,15 @@ more.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from random import Random
 from traceback import extract_tb
 
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.inventory import InstanceState, Notice
-from nodefleet.ports import Runtime
+from nodefleet.ports import RunResult, Runtime
 from nodefleet.reconcile.emergency_drain import drain_interrupted
-from nodefleet.reconcile.run import RunResult, run
+from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.strikes import Strikes
@@ -97,7 +98,9 @@ class Invocations:
         """One function for all that EC2 said within a moment."""
         notices = tuple(dict.fromkeys(notice for message in batch for notice in message))
         return self._invoke(
-            "event", lambda parts, owner: drain_interrupted(parts, notices, owner=owner), limit=_EVENT_LIMIT
+            "event",
+            lambda parts, owner: drain_interrupted(parts, notices, partial(run, parts, owner=owner)),
+            limit=_EVENT_LIMIT,
         )
 
     def _state_changed(self, machine: Machine) -> None:

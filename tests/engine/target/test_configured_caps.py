@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.engine.decide import decide
-from nodefleet.engine.target.caps import amounts_in_use, caps_of
+from nodefleet.engine.target.configured import amounts_in_use, caps_of
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.inventory import InstanceState, InstanceType, Market, Resources
