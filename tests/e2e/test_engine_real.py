@@ -17,6 +17,7 @@ import pytest
 
 from e2e.engine.engine import Engine, Ran, engine
 from nodefleet.model.names import ROLE_SERVER, ROLE_WORKER, TAG_CLUSTER, TAG_ROLE
+from nodefleet.settings import settings_in
 from support.deployed_functions import account_of_tests, functions_of
 from support.infra_mocks import Graph, Made
 from support.infra_on_moto import MotoCloud
@@ -346,6 +347,7 @@ RUN: Mapping[tuple[str, int], str] = {
     ("4. Deploy", 0): "dev, test_the_first_preview_of_a_fresh_checkout_creates_everything_and_does_nothing",
     ("5. See that it is well", 0): "test_what_the_page_asks_afterwards_is_answered",
     ("5. See that it is well", 2): "test_the_kubeconfig_of_the_page_is_one",
+    ("Demand sources in your network", 0): "test_the_login_of_a_demand_source_lies_where_the_functions_look",
     ("Upgrading", 0): "test_the_pages_other_commands_work",
     ("Freezing", 0): "test_the_pages_other_commands_work",
     ("The master", 0): "test_the_master_is_replaced_by_the_pages_command_and_keeps_its_address",
@@ -385,6 +387,18 @@ def test_the_webhook_can_be_kept_away_from_pulumi(dev):
     kept = dev.client("secretsmanager").get_secret_value(SecretId=dev.outputs()["slackSecret"])
     assert json.loads(kept["SecretString"]) == json.loads(other)
     assert not (dev.checkout / "slack.json").exists()
+
+
+@needs_aws
+def test_the_login_of_a_demand_source_lies_where_the_functions_look(dev):
+    dev.shell(
+        in_the_region(dev, f"export EDITOR='tee'\n{block('Demand sources in your network')}"), stdin='{"password": "x"}'
+    )
+    variables = graph_of(dev).one("lambda/function:Function", "reconcile").inputs["environment"]["variables"]
+    name = f"{settings_in(variables).source_secrets('dev-shop')}/redis"
+    secrets = dev.client("secretsmanager")
+    assert json.loads(secrets.get_secret_value(SecretId=name)["SecretString"]) == {"password": "x"}
+    secrets.delete_secret(SecretId=name, ForceDeleteWithoutRecovery=True)  # an operator's own: no destroy removes it
 
 
 @needs_aws

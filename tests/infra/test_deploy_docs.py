@@ -12,6 +12,7 @@ import yaml
 
 from nodefleet.model.names import METRIC_INFO
 from nodefleet.model.serialization import fields_of
+from nodefleet.settings import Settings
 from nodefleet_infra import iam, k3s
 from nodefleet_infra.alarms import METRICS
 from nodefleet_infra.bill import FAILING_SHARE, dev_stack, page
@@ -27,6 +28,7 @@ PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
 README = (ROOT / "infra/README.md").read_text(encoding="utf-8")
 DIAGRAMS = ROOT / "diagrams"
 NAMES = Names(project=PROJECT, stack="dev")
+SETTINGS = Settings(table="", clusters=(), secrets=NAMES.secrets)  # as the functions have them
 BOTH = pytest.mark.parametrize("text", [PAGE, README], ids=["deploy.md", "infra/README.md"])
 
 
@@ -159,6 +161,7 @@ def test_names_of_the_dev_stack_are_its_names():
     templates = {each.inputs["name"] for each in graph.of("LaunchTemplate")}
     subnets = {each.tags["Name"] for each in graph.of("Subnet")}
     known = functions | templates | subnets | {NAMES.secrets, NAMES.api_secret("dev-shop"), "dev-shop"}
+    known |= {f"{SETTINGS.source_secrets('dev-shop')}/redis"}
     said = set(re.findall(r"\bnode-fleet-dev[\w/-]*|(?<![-/])\bdev-shop\b", PAGE))
     assert NAMES.of("reconcile") in said
     assert said <= known
@@ -186,6 +189,7 @@ def test_no_secret_is_written_on_a_command_line():
     """The shell's history keeps it, and every process of the instance can read it."""
     folders = ("docs", "infra", "layers", "lambda", "tools", "tests", "benchmarks")
     pages = [*ROOT.glob("*.md"), *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))]
+    pages += (ROOT / "docs/examples").glob("*.yaml")
     shown = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     assert {value[:7] for value in re.findall(r"--secret-string\s+\\?\s*(\S+)", shown)} == {"file://"}
     assert re.findall(r"config set --secret \S+ +[^#\s`]", shown) == []

@@ -89,6 +89,15 @@ def test_every_statement_is_needed_by_some_call(lived, role):
             assert not all(allows(others, request) for request in requests), f"{statement.sid} is not needed"
 
 
+@pytest.mark.parametrize("role", ["reconcile", "notify"])
+def test_every_secret_that_a_role_may_read_is_read(lived, role):
+    """One by one: logins to Kubernetes of each cluster, to demand sources, to Slack. `interruption` has the loop's
+    statements, and events of one cluster only."""
+    granted = {arn for each in iam.FUNCTIONS[role](lived.facts) if each.sid == "Secrets" for arn in each.resources}
+    used = {each.resource for each in asked(lived, role) if each.action == "secretsmanager:GetSecretValue"}
+    assert used == granted
+
+
 PULLING = {
     "ecr:GetAuthorizationToken": "the kubelet's credential provider, node-fleet-ecr",
     "ecr:BatchCheckLayerAvailability": "containerd, to pull",
@@ -115,7 +124,7 @@ BY_MACHINES = {
         "s3:GetObject": "K3s restores one",
         "s3:DeleteObject": "K3s forgets old ones",
         "s3:ListBucket": "K3s counts them, and looks whether the bucket is there",
-        "sns:Publish": "Alertmanager wakes the autoscaler, and tells operators of readings",
+        "sns:Publish": "the watcher and Alertmanager wake the autoscaler; Alertmanager tells operators of readings",
         "kms:Decrypt": "SNS, to encrypt what it is told of readings",
         "kms:GenerateDataKey": "SNS, to encrypt what it is told of readings",
         "cloudwatch:GetMetricData": "Grafana's panels",

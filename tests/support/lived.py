@@ -1,7 +1,7 @@
 """A deployment that has been through everything that its functions do: the calls that they made, each in its role.
 
-Nodes that never join are launched, marked and terminated; readings come from SQS and CloudWatch; EC2 takes an instance;
-Slack is told, refuses, and is told again; the week is reported.
+Nodes that never join are launched, marked and terminated; readings come from SQS and CloudWatch, and from a server that
+wants a login; EC2 takes an instance; Slack is told, refuses, and is told again; the week is reported.
 """
 
 import json
@@ -32,6 +32,7 @@ QUEUE = f"https://sqs.{REGION}.amazonaws.com/{PLACE.account}/orders"
 READINGS = {
     "waiting": {"kind": "sqs", "queue_url": QUEUE},
     "slow": {"kind": "cloud-watch", "namespace": "AWS/ApplicationELB", "metric": "TargetResponseTime"},
+    "jobs": {"kind": "rabbitmq", "url": "http://127.0.0.1:1", "queue": "jobs", "secret": "rabbit"},  # nothing listens
 }
 RULES = [{"kind": "threshold", "name": name, "reading": name, "limit": 100} for name in READINGS]
 HOOK = "node-fleet/hook"
@@ -57,6 +58,7 @@ def lived(recorder: Recorder, folder: Path) -> Iterator[Lived]:
         for site in (shop, blog):
             _deploy(made, site)
         made.declare(blog, {**POLICY, "readings": READINGS, "custom": RULES})
+        made.put_secret(_login_of_rabbit(blog), {"username": "node-fleet", "password": "carrot"})
         recorder.take()
         _never_join(made, shop)
         _interrupted(made, blog)
@@ -133,6 +135,10 @@ def _secrets(made: Deployed) -> dict[str, str]:
     return {secret["Name"]: secret["ARN"] for secret in listed}
 
 
+def _login_of_rabbit(site: Site) -> str:
+    return f"node-fleet/{site.name}/sources/rabbit"
+
+
 def _facts(made: Deployed) -> Facts:
     secrets = _secrets(made)
     return Facts(
@@ -158,6 +164,7 @@ def _facts(made: Deployed) -> Facts:
                 disk_gb=20,
                 queues=(_arn("sqs", "orders"),),
                 metrics=True,
+                source_secrets=tuple(arn for name, arn in secrets.items() if name == _login_of_rabbit(site)),
             )
             for site in made.sites.values()
         ),

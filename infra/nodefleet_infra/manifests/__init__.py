@@ -46,11 +46,21 @@ IMAGES: Mapping[str, str] = {
         "docker.io/grafana/grafana:12.0.2@sha256:b5b59bfc7561634c2d7b136c4543d702ebcc94a3da477f21ff26f89ffd4214fa"
     ),
 }
-# Of the EBS CSI driver. A digest stands here where several public files give the same one; `make digests` says others.
+# Of the EBS CSI driver, with the digests that Kubernetes' list of promoted images (kubernetes/k8s.io) gives the tags.
+# The driver's copy at public.ecr.aws is another build with other digests.
 VOLUME_IMAGES: Mapping[str, str] = {
-    "ebs_driver": "public.ecr.aws/ebs-csi-driver/aws-ebs-csi-driver:v1.46.0",
-    "csi_provisioner": "registry.k8s.io/sig-storage/csi-provisioner:v5.3.0",
-    "csi_attacher": "registry.k8s.io/sig-storage/csi-attacher:v4.9.0",
+    "ebs_driver": (
+        "registry.k8s.io/provider-aws/aws-ebs-csi-driver:v1.46.0"
+        "@sha256:4bfb4eba825f9a948dd420e8622d4d270c0f389a64c1559b6d0512d07fc2f0d9"
+    ),
+    "csi_provisioner": (
+        "registry.k8s.io/sig-storage/csi-provisioner:v5.3.0"
+        "@sha256:bb057f866177d5f4139a1527e594499cbe0feeb67b63aaca8679dfdf0a6016f9"
+    ),
+    "csi_attacher": (
+        "registry.k8s.io/sig-storage/csi-attacher:v4.9.0"
+        "@sha256:5aaefc24f315b182233c8b6146077f8c32e274d864cb03c632206e78bd0302da"
+    ),
     "csi_registrar": (
         "registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.13.0"
         "@sha256:d7138bcc3aa5f267403d45ad4292c95397e421ea17a0035888850f424c7de25d"
