@@ -38,8 +38,15 @@ def deployed(
     dashboard: str,
     logs: str,
 ) -> str:
+    disks = {pool.name: pool.disk_gb for pool in cluster.pools}
     targets = tuple(
-        LaunchTarget(pool=pool, template=template, template_version=version, subnets=dict(subnets))
+        LaunchTarget(
+            pool=pool,
+            template=template,
+            template_version=version,
+            subnets=dict(subnets),
+            disk_gb=disks.get(pool, 0),
+        )
         for pool, (template, version) in templates.items()
     )
     deployment = Deployment(

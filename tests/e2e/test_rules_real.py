@@ -1,7 +1,7 @@
 """Single scheduling rules against the real scheduler: whom it refuses, we keep off, and whom it takes, we place.
 
-Claims without a volume, ReadWriteOncePod, and the node policies of topology spread, on a node of their own beside a
-tainted one.
+Claims without a volume, ReadWriteOncePod, StorageClasses for some zones, attach limits, DaemonSets that have no pod
+yet, and the node policies of topology spread, on a node of their own beside a tainted one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +13,19 @@ import pytest
 from e2e.parts.running import RunningParts
 from e2e.site.waiting import until
 from nodefleet.adapters.kubernetes import KubernetesCluster
-from nodefleet.adapters.kubernetes.resources import CLAIMS, NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOLUMES
+from nodefleet.adapters.kubernetes.resources import (
+    CLAIMS,
+    CSI_NODES,
+    DAEMON_SETS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUMES,
+)
 from nodefleet.model.snapshot import ClusterView
-from nodefleet.model.workload import HOST_LABEL, Pod
+from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Pod, resources_from
+from nodefleet.scheduling.predicates import NodeModel
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import simulate_fleet
 from support.real_cluster_world import Admin
@@ -25,7 +35,9 @@ FREE, TAINTED = "rules-free", "rules-tainted"
 ALIVE = {"node-fleet.test/alive": "true"}
 SIZE = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 ROOM = {"resources": {"requests": {"storage": "1Gi"}}}
-IMMEDIATE, WAITS = "rules-immediate", "rules-waits"
+IMMEDIATE, WAITS, ZONED = "rules-immediate", "rules-waits", "rules-zoned"
+BARE = "rules-bare"
+ATTACHED = 2  # volumes of the driver on one node
 
 
 @dataclass
@@ -33,8 +45,8 @@ class Scene:
     admin: Admin
     cluster: KubernetesCluster
 
-    def node(self, name: str, *taints: Mapping[str, str]) -> None:
-        labels = {HOST_LABEL: name, HERE: "true", **ALIVE}
+    def node(self, name: str, *taints: Mapping[str, str], **labelled: str) -> None:
+        labels = {HOST_LABEL: name, HERE: "true", **ALIVE, **labelled}
         status = {"capacity": SIZE, "allocatable": SIZE}
         body = {"metadata": {"name": name, "labels": labels}, "spec": {"taints": list(taints)}, "status": status}
         self.admin.do(NODES.create(body))
@@ -65,6 +77,7 @@ class Scene:
         return ClusterView(
             nodes=tuple(node for node in whole.nodes if HERE in node.labels),
             pods=tuple(pod for pod in whole.pods or () if pod.namespace == NAMESPACE),
+            daemon_sets=tuple(each for each in whole.daemon_sets if each.namespace == NAMESPACE),
         )
 
     def seen(self, name: str) -> Pod:
@@ -108,11 +121,14 @@ def scene(real_parts: RunningParts) -> Iterator[Scene]:
         ask = made.admin.api.ask
         for pod in made.view().pods or ():
             ask(PODS.delete(pod.name, {"gracePeriodSeconds": 0}, NAMESPACE))
-        for name in (IMMEDIATE, WAITS):
+        ask(DAEMON_SETS.delete("agent", {}, NAMESPACE))
+        for name in (IMMEDIATE, WAITS, ZONED):
             ask(STORAGE_CLASSES.delete(name, {}))
-        for name in (FREE, TAINTED):
+        for name in (FREE, TAINTED, BARE):
             ask(NODES.delete(name, {}))
-        ask(VOLUMES.delete("rules-once", {}))
+        ask(CSI_NODES.delete(FREE, {}))
+        for name in ("rules-once", "rules-attached-0", "rules-attached-1", "rules-attached-2"):
+            ask(VOLUMES.delete(name, {}))
         ask(NAMESPACES.delete(NAMESPACE, {}))
 
 
@@ -156,6 +172,65 @@ def test_a_claim_for_one_pod_keeps_the_second_waiting_in_both(scene: Scene) -> N
     assert "ReadWriteOncePod" in said
     assert scene.seen("once-2").volumes[0].unusable
     assert not scene.seen("once-1").volumes[0].unusable
+
+
+def test_a_storage_class_for_other_zones_keeps_the_pod_off_in_both(scene: Scene) -> None:
+    allowed = [{"matchLabelExpressions": [{"key": ZONE_LABEL, "values": ["rules-elsewhere"]}]}]
+    body = {"metadata": {"name": ZONED}, "provisioner": "rules.test/nobody", "allowedTopologies": allowed}
+    scene.admin.do(STORAGE_CLASSES.create({**body, "volumeBindingMode": "WaitForFirstConsumer"}))
+    scene.claim(ZONED, ZONED)
+    scene.pod("on-zoned", **mounting(ZONED))
+    assert "available persistent volumes to bind" in until(lambda: scene.told("on-zoned"), "the scheduler refuses it")
+    pod = scene.seen("on-zoned")
+    assert pod.volumes[0].zones == ("rules-elsewhere",)
+    assert scene.room().why_not(pod, FREE) is not None
+
+
+def test_a_node_that_can_attach_no_more_volumes_is_full_for_both(scene: Scene) -> None:
+    driver = {"name": "rules.test", "nodeID": FREE, "topologyKeys": [HOST_LABEL], "allocatable": {"count": ATTACHED}}
+    scene.admin.do(CSI_NODES.create({"metadata": {"name": FREE}, "spec": {"drivers": [driver]}}))
+    names = [f"attached-{number}" for number in range(ATTACHED + 1)]
+    before = sum(bool(each.driver) for pod in scene.view().pods or () if pod.node for each in pod.volumes)
+    for name in names:
+        stored = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": IMMEDIATE,
+            "csi": {"driver": "rules.test", "volumeHandle": name},
+        }
+        scene.admin.do(VOLUMES.create({"metadata": {"name": f"rules-{name}"}, "spec": stored}))
+        scene.claim(name, IMMEDIATE, volumeName=f"rules-{name}")
+        scene.pod(name, **mounting(name))
+    until(lambda: all(scene.where(name) or scene.told(name) for name in names), "the scheduler has tried all")
+    refused = [name for name in names if not scene.where(name)]
+    assert len(refused) == 1 + before
+    assert all("max volume count" in scene.told(name) for name in refused)
+    assert [scene.room().why_not(scene.seen(name), FREE) is None for name in refused] == [False] * len(refused)
+    room = scene.room(without=names)
+    assert [room.place(scene.seen(name)) for name in names].count(None) == len(refused)
+
+
+def test_a_daemon_set_without_a_pod_takes_its_share_of_a_new_node_in_both(scene: Scene) -> None:
+    """It asks for nodes that are not there yet. When one comes its daemon goes there first, and the pod still waits."""
+    chosen = {"rules.test/bare": "true"}
+    main = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
+    labels = {"app": "agent"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [main], "nodeSelector": chosen}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    scene.admin.do(DAEMON_SETS.create({"metadata": {"name": "agent"}, "spec": spec}, NAMESPACE))
+    large = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "6"}}}
+    scene.pod("beside-agent", containers=[large], nodeSelector=chosen)
+    until(lambda: scene.told("beside-agent"), "the scheduler refuses it")
+    (agent,) = scene.view().daemon_sets
+    empty = NodeModel(name="new", labels=chosen, allocatable=resources_from(SIZE))
+    room = SchedulerSimulation([])
+    room.add(empty, [agent])
+    expected = room.why_not(scene.seen("beside-agent"), "new")
+    scene.node(BARE, **chosen)
+    until(lambda: any(pod.is_daemon and pod.node for pod in scene.view().pods or ()), "its daemon runs there")
+    until(lambda: "Insufficient cpu" in scene.told("beside-agent"), "the scheduler refuses it there too")
+    assert expected is not None
+    assert not scene.where("beside-agent")
 
 
 def test_a_tainted_node_is_an_empty_domain_only_if_its_taints_are_ignored(scene: Scene) -> None:

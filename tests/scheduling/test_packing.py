@@ -102,6 +102,24 @@ def test_only_pods_that_a_new_node_could_help_count(changes, counts):
     assert bool(list_unschedulable([waiting("web-1", **changes)])) is counts
 
 
+def test_pods_with_volumes_buy_as_many_nodes_as_can_attach_them():
+    def claiming(number):
+        volume = Volume(kind=VolumeKind.CLAIM, name="data", driver="ebs", handle=f"v{number}")
+        return wants(f"db-{number}", cpu=10, volumes=(volume,))
+
+    there = {"instances": [instance(0)], "nodes": [node(0, attach_limits={"ebs": 2}, cordoned=True)]}
+    assert packing([claiming(number) for number in range(7)], **there).nodes == 4
+
+
+def test_a_pod_that_leaves_no_room_for_a_new_daemonset_buys_nothing_and_is_named():
+    """The daemon would take its place on every new node."""
+    logs = replace(wants("logs", cpu=800), owner=Owner(kind="DaemonSet", name="logs"))
+    seen = look(0, pods=[wants("web-1", cpu=1500)])
+    found = packed(replace(seen, kubernetes=replace(seen.kubernetes, daemon_sets=(logs,))))
+    assert found.by_pool["default"].nodes == 0
+    assert [key for key, _ in found.nobody] == ["default/web-1"]
+
+
 def test_nothing_is_needed_when_nobody_waits():
     assert packing([pod("web-1", "w000")], 1) == Packing()
 

@@ -43,6 +43,60 @@ def web(name, on=None, **changes):
     return pod(name, on=on, labels={"app": "web"}, **changes)
 
 
+# ── volumes that are attached ────────────────────────────────────────────────────────────────────────────────────
+
+
+def attaching(name, limit):
+    return node(name, attach_limits={"ebs": limit})
+
+
+def with_volumes(name, *handles, driver="ebs", **changes):
+    volumes = tuple(Volume(kind=VolumeKind.CLAIM, name=each, driver=driver, handle=each) for each in handles)
+    return pod(name, cpu=0, volumes=volumes, **changes)
+
+
+def test_a_node_attaches_only_so_many_volumes():
+    room = SchedulerSimulation([attaching("w1", 2), attaching("w2", 1)])
+    assert [room.place(with_volumes(name, name)) for name in "abcd"] == ["w1", "w1", "w2", None]
+    assert room.place(pod("plain", cpu=0)) == "w1"
+
+
+def test_pods_that_share_a_volume_need_it_attached_once():
+    room = SchedulerSimulation([attaching("w1", 1)], [with_volumes("a", "shared", on="w1")])
+    assert room.place(with_volumes("b", "own")) is None
+    assert room.place(with_volumes("c", "shared")) == "w1"
+
+
+def test_a_driver_without_a_limit_attaches_any_number():
+    room = SchedulerSimulation([attaching("w1", 1)])
+    assert [room.place(with_volumes(name, name, driver="efs")) for name in "abc"] == ["w1"] * 3
+
+
+def test_a_pod_with_more_volumes_than_the_limit_fits_nowhere():
+    room = SchedulerSimulation([attaching("w1", 2)])
+    assert room.place(with_volumes("a", "1", "2", "3")) is None
+    assert_wording(room.why_not(with_volumes("a", "1", "2", "3"), "w1"))
+
+
+def test_what_is_rolled_back_is_no_longer_attached():
+    room = SchedulerSimulation([attaching("w1", 1)], [with_volumes("a", "shared", on="w1")])
+    mark = room.mark()
+    assert room.place(with_volumes("b", "shared")) == "w1"
+    room.roll_back(mark)
+    assert room.place(with_volumes("c", "shared")) == "w1"
+    assert [pod.name for pod in room.take_out("w1")] == ["a", "c"]
+    room.roll_back(mark)
+    assert room.place(with_volumes("d", "own")) is None
+
+
+def test_a_node_whose_volumes_the_others_cannot_attach_stays():
+    nodes = [attaching("w1", 2), attaching("w2", 2)]
+    pods = [with_volumes("a", "1", on="w1"), with_volumes("b", "2", "3", on="w2")]
+    room = SchedulerSimulation(nodes, pods)
+    assert room.try_drain("w2").pod.name == "b"
+    assert room.try_drain("w1").pod.name == "a"
+
+
 # ── first fit ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

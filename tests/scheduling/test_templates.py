@@ -157,6 +157,39 @@ def test_a_catalogue_that_does_not_know_the_disk_does_not_keep_pods_away():
     assert (free.storage, free.pods) == (ANY_STORAGE, KUBELET_PODS)
 
 
+def disk_of(disk_gb, **scene):
+    pool = replace(POOL, market=replace(POOL.market, disk_overhead_percent=10))
+    return templates(pool, look(0, pods=[], targets=(replace(TARGET, disk_gb=disk_gb),), **scene))[0].free.storage
+
+
+def test_the_disk_of_a_new_node_is_the_launch_templates():
+    assert disk_of(20) == 18 * GIB
+    assert disk_of(0) == ANY_STORAGE
+
+
+def test_a_node_that_joined_teaches_how_much_of_the_disk_pods_may_use():
+    there = {"instances": [instance(0)], "nodes": [node(0, allocatable=replace(SMALL, storage=19 * GIB))]}
+    assert disk_of(20, **there) == 19 * GIB
+    assert disk_of(50, **there) == 45 * GIB  # the launch template was changed after the node was launched
+
+
+def attaching(number, limit, **changes):
+    return node(number, attach_limits={"ebs.csi.aws.com": limit}, **changes)
+
+
+def test_a_new_node_attaches_as_many_volumes_as_the_least_of_its_type():
+    nodes = [attaching(0, 25), attaching(1, 24), attaching(2, 3)]
+    instances = [instance(0), instance(1), instance(2, type="t2.small")]
+    seen = look(0, pods=[], instances=instances, nodes=nodes)
+    assert templates(POOL, seen)[0].node.attach_limits == {"ebs.csi.aws.com": 24}
+
+
+def test_the_least_of_all_nodes_stands_for_a_type_that_none_has():
+    seen = look(0, pods=[], instances=[instance(0, type="t2.small")], nodes=[attaching(0, 3)])
+    assert templates(POOL, seen)[0].node.attach_limits == {"ebs.csi.aws.com": 3}
+    assert templates(POOL, look(1, pods=[]))[0].node.attach_limits == {}
+
+
 def test_the_type_is_taken_from_the_instance_and_else_from_the_label():
     big = replace(SMALL, cpu=7777)
     seen = replace(look(0, pods=[], nodes=[node(0, allocatable=big)]), instances=Missing("EC2 is away"))
@@ -187,6 +220,40 @@ def test_each_daemonset_takes_its_share_of_a_new_node_once():
 
 def test_of_a_daemonsets_pods_the_largest_counts():
     assert free_with(daemon("logs-1", cpu=10), daemon("logs-2", cpu=300), daemon("logs-3", cpu=20)).cpu == 1700
+
+
+def daemon_set(name, cpu, **rules):
+    """As the DaemonSet's template says, without any pod of it."""
+    owner, rules = Owner(kind="DaemonSet", name=name), Rules(**rules)
+    return daemon(name, None, cpu, owner=owner, rules=rules, phase=PodPhase.PENDING)
+
+
+def free_on_new_node(*daemon_sets, pods=(), pool=POOL):
+    seen = look(1, pods=pods)
+    return templates(pool, replace(seen, kubernetes=replace(seen.kubernetes, daemon_sets=daemon_sets)))[0].free
+
+
+def test_a_daemonset_that_has_no_pod_yet_takes_its_share_of_a_new_node():
+    assert free_on_new_node(daemon_set("logs", 300)).cpu == 1700
+
+
+def test_a_daemonset_whose_template_does_not_match_a_new_node_takes_nothing():
+    assert free_on_new_node(daemon_set("logs", 300, node_selector={"disk": "ssd"})).cpu == 2000
+    tainted = replace(POOL, taints=(Taint(key="dedicated"),))
+    assert free_on_new_node(daemon_set("logs", 300), pool=tainted).cpu == 2000
+    tolerant = daemon_set("logs", 300, tolerations=(Toleration(operator="Exists"),))
+    assert free_on_new_node(tolerant, pool=tainted).cpu == 1700
+
+
+def test_a_daemonset_counts_once_with_the_larger_of_its_template_and_its_pods():
+    larger = daemon("logs-1", cpu=500)  # a LimitRange or a webhook may have made it so
+    assert free_on_new_node(daemon_set("logs", 300), pods=[larger]).cpu == 1500
+    assert free_on_new_node(daemon_set("logs", 300), pods=[daemon("logs-1", cpu=100)]).cpu == 1700
+
+
+def test_new_nodes_follow_a_daemonsets_template_and_not_its_older_pods():
+    moved = daemon_set("logs", 300, node_selector={"disk": "ssd"})
+    assert free_on_new_node(moved, pods=[daemon("logs-1", cpu=300)]).cpu == 2000
 
 
 def test_daemonsets_of_two_namespaces_are_two():

@@ -21,6 +21,7 @@ _GROUPS = {
     "daemonsets": "apps",
     "poddisruptionbudgets": "policy",
     "storageclasses": "storage.k8s.io",
+    "csinodes": "storage.k8s.io",
     "jobs": "batch",
     "leases": "coordination.k8s.io",
     "selfsubjectaccessreviews": "authorization.k8s.io",

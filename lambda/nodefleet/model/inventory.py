@@ -127,6 +127,7 @@ class Node:
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     allocatable: Resources = NOTHING
+    attach_limits: Mapping[str, int] = field(default_factory=dict)  # volumes by CSI driver; a missing one has no limit
 
     @property
     def starting(self) -> bool:

@@ -21,6 +21,7 @@ class ClusterView:
     pods: tuple[Pod, ...] | None = None  # none: only a count of unschedulable pods is known
     unschedulable: Mapping[str, int] = field(default_factory=dict)  # by pool, when there are no pod objects
     budgets: tuple[Budget, ...] = ()
+    daemon_sets: tuple[Pod, ...] = ()  # a pod of each DaemonSet's template: new nodes get one, also if no node has any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class LaunchTarget:
     template: str = ""
     template_version: str = "1"
     subnets: Mapping[str, str] = field(default_factory=dict)  # zone → subnet
+    disk_gb: int = 0  # the root volume that the template asks for; 0: not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,6 +165,8 @@ class Volume:
     zones: tuple[str, ...] = ()  # where the volume is; empty means anywhere
     node: str | None = None  # a local volume's only node
     unusable: str = ""  # why no node, a new one included, gets the pod this volume; empty: one may
+    driver: str = ""  # the CSI driver that attaches it, if nodes can attach only so many of its volumes
+    handle: str = ""  # tells it from the driver's other volumes: pods that share it on a node need it attached once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

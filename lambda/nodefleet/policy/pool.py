@@ -159,6 +159,12 @@ class MarketMix:
         "of a type's memory is kept by kernel, kubelet and system: 4,096 MiB leave about 3,850 for pods; counts until a"
         " node of the type has joined",
     )
+    disk_overhead_percent: float = setting(
+        10,
+        PERCENT,
+        "of the launch template's disk pods cannot use: the file system's own share, and 5 % below which K3s evicts;"
+        " counts until a node of the type has joined",
+    )
     remember_shortage: timedelta = setting(
         timedelta(seconds=600), SECONDS, "what lacked capacity is not asked again at once", at_least=0
     )

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from nodefleet.model.arithmetic import add_up
 from nodefleet.model.fleet import Worker
-from nodefleet.model.inventory import NOTHING, Market, total
+from nodefleet.model.inventory import NOTHING, Market
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Observation
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
@@ -22,7 +22,7 @@ from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode
 from nodefleet.scheduling.devices import awaited_devices
 from nodefleet.scheduling.index import zones_asked_for
 from nodefleet.scheduling.pool_choice import cheapest_first, pools_without_capacity
-from nodefleet.scheduling.predicates import NodeModel, asks_by_name, unmet_predicate
+from nodefleet.scheduling.predicates import NodeModel, asks_by_name, attachments, unmet_predicate
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import (
     Template,
@@ -81,11 +81,7 @@ class NewNode:
 
     @property
     def _fitting(self) -> list[Template]:
-        return [each for each in self.templates if self._would_do(each)]
-
-    def _would_do(self, template: Template) -> bool:
-        enough = template.empty.has(total(pod.requests for pod in self.pods)) and len(self.pods) <= template.free.pods
-        return enough and all(template.can_hold(pod) for pod in self.pods)
+        return [each for each in self.templates if each.can_hold_all(self.pods)]
 
 
 class Assignments(dict[str, list[Pod]]):
@@ -211,13 +207,14 @@ class PodCompatibility:
         self._rules[id(pod.rules)] = pod.rules  # kept, so that the id is not given to other rules
         asked = pod.requests
         sizes = (asked.cpu, asked.memory, asked.storage, frozenset(asked.extended.items()))
-        return (id(pod.rules), sizes, zones_asked_for(pod), any(volume.node for volume in pod.volumes))
+        volumes = (zones_asked_for(pod), any(volume.node for volume in pod.volumes), frozenset(attachments([pod])))
+        return (id(pod.rules), sizes, volumes if pod.volumes else ())
 
 
 def is_plain(pod: Pod) -> bool:
     """Only its CPU, memory and slot decide whether a node that admits it has room for it, whatever else runs there."""
     asked, rules = pod.requests, pod.rules
-    if asked.storage or asked.extended or rules.host_ports:
+    if asked.storage or asked.extended or rules.host_ports or attachments([pod]):
         return False
     return not (rules.affinity or rules.anti_affinity or rules.spread or asks_by_name(pod))
 

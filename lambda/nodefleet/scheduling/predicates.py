@@ -1,6 +1,7 @@
 """Scheduler predicates: whether one pod may run on one node, and the first reason why not."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -100,12 +101,13 @@ class NodeModel:
     allocatable: Resources = NOTHING
     cordoned: bool = False
     closed: str = ""  # why it takes no new pod at all, whatever the pod tolerates; empty: it does
+    attach_limits: Mapping[str, int] = field(default_factory=dict)  # volumes by CSI driver; a missing one has no limit
 
 
 class NodeState:
     """What is free on one node. Plain numbers, because they change for every pod that is tried."""
 
-    __slots__ = ("cpu", "extended", "index", "memory", "node", "pods", "ports", "slots", "storage")
+    __slots__ = ("attached", "cpu", "extended", "index", "memory", "node", "pods", "ports", "slots", "storage")
 
     def __init__(self, node: NodeModel, index: int) -> None:
         self.node = node
@@ -117,11 +119,14 @@ class NodeState:
         self.extended = dict(node.allocatable.extended)
         self.ports: list[HostPort] = []
         self.pods: list[Pod] = []
+        self.attached: Counter[tuple[str, str]] = Counter()  # pods that use a volume, by its driver and handle
 
     def put(self, pod: Pod) -> None:
         self._reserve(pod, 1)
         self.ports.extend(pod.rules.host_ports)
         self.pods.append(pod)
+        if pod.volumes:
+            self.attached.update(attachments([pod]))
 
     def take_last(self) -> Pod:
         """Undo the last `put`."""
@@ -129,6 +134,8 @@ class NodeState:
         self._reserve(pod, -1)
         if pod.rules.host_ports:
             del self.ports[-len(pod.rules.host_ports) :]
+        if pod.volumes:
+            self.attached -= Counter(attachments([pod]))
         return pod
 
     def has(self, asked: Resources) -> bool:
@@ -151,6 +158,17 @@ class NodeState:
     def has_ports(self, wanted: tuple[HostPort, ...]) -> bool:
         return not any(_clash(one, other) for one in wanted for other in self.ports)
 
+    def driver_at_limit(self, pods: Iterable[Pod]) -> str | None:
+        """The CSI driver of which the node cannot attach the volumes of all these pods as well."""
+        limits = self.node.attach_limits
+        if not limits:
+            return None
+        new = {each for each in attachments(pods) if each[0] in limits and each not in self.attached}
+        for driver, number in sorted(Counter(driver for driver, _ in new).items()):
+            if number + sum(there == driver for there, _ in self.attached) > limits[driver]:
+                return driver
+        return None
+
     @property
     def taken(self) -> float:
         """The share of the node that pods ask for, of CPU and memory on the mean: the scheduler takes the emptiest."""
@@ -171,6 +189,11 @@ class NodeState:
         self.slots -= sign
         for name, amount in asked.extended.items():
             self.extended[name] = self.extended.get(name, 0) - sign * amount
+
+
+def attachments(pods: Iterable[Pod]) -> set[tuple[str, str]]:
+    """Driver and handle of each volume of these pods of which nodes can attach only so many."""
+    return {(volume.driver, volume.handle) for pod in pods for volume in pod.volumes if volume.driver}
 
 
 def _clash(one: HostPort, other: HostPort) -> bool:
@@ -207,6 +230,8 @@ def shortage(pod: Pod, place: NodeState) -> str | None:
         return _lacking(asked, place.free)
     if not place.has_ports(pod.rules.host_ports):
         return "its host port is taken"
+    if pod.volumes and (driver := place.driver_at_limit([pod])):
+        return f"the node can attach no more volumes of {driver}"
     return None
 
 

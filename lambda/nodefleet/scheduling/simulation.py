@@ -16,6 +16,7 @@ from nodefleet.scheduling.predicates import (
     NodeState,
     TopologyDemand,
     asks_by_name,
+    attachments,
     names_asked_for,
     shortage,
     unmet_demand,
@@ -257,7 +258,8 @@ class SchedulerSimulation:
         asked = pod.requests
         sizes = (asked.cpu, asked.memory, asked.storage, frozenset(asked.extended.items()))
         rules = self._classes.number_of(pod.rules)
-        return (rules, pod.namespace, frozenset(pod.labels.items()), sizes, zones_asked_for(pod))
+        volumes = (zones_asked_for(pod), frozenset(attachments([pod]))) if pod.volumes else ()
+        return (rules, pod.namespace, frozenset(pod.labels.items()), sizes, volumes)
 
     # ── bookkeeping ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -321,4 +323,10 @@ def _biggest_first(pods: Iterable[Pod]) -> list[Pod]:
 def _suits(pod: Pod, demands: list[TopologyDemand]) -> Callable[[NodeState], bool]:
     """What a place must satisfy besides its class and its free CPU, memory and slot."""
     asked, ports = pod.requests, pod.rules.host_ports
-    return lambda place: place.has_the_rest(asked) and place.has_ports(ports) and not unmet_demand(demands, place.node)
+
+    def suits(place: NodeState) -> bool:
+        if not place.has_the_rest(asked) or not place.has_ports(ports) or unmet_demand(demands, place.node):
+            return False
+        return not pod.volumes or place.driver_at_limit([pod]) is None
+
+    return suits

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import NOTHING, InstanceType, Market, Node, Resources
+from nodefleet.model.inventory import NOTHING, InstanceType, Market, Node, Resources, total
 from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL
 from nodefleet.model.operations import Launch
 from nodefleet.model.readings import Missing
@@ -25,7 +25,7 @@ from nodefleet.scheduling.simulation import SchedulerSimulation
 #
 # What it offers is known best from a node of the same type that has joined: kernel, kubelet and system have taken their
 # share. It is remembered when such a node leaves. Until one has joined, the catalogue of types is the source, less the
-# policy's `market.memory_overhead_percent`.
+# policy's `market.memory_overhead_percent`; its disk is the launch template's, less `market.disk_overhead_percent`.
 
 
 OS_LABEL = "kubernetes.io/os"
@@ -33,6 +33,7 @@ ARCH_LABEL = "kubernetes.io/arch"
 REGION_LABEL = "topology.kubernetes.io/region"
 
 ANY_STORAGE = 1 << 60  # the disk is the launch template's, so the catalogue may not know it
+_GIB = 2**30
 KUBELET_PODS = 110  # a kubelet's default; EC2 does not know it
 
 _GRAVITON = re.compile(r"a1\.|[a-z]+[0-9]+[a-z]*g")  # t4g, m7gd, is4gen; not g5, whose g is the family
@@ -66,6 +67,11 @@ class Template:
         """Other pods left aside."""
         return unmet_predicate(pod, self.node) is None and shortage(pod, self.empty) is None
 
+    def can_hold_all(self, pods: Sequence[Pod]) -> bool:
+        """These pods together, as far as they do not depend on each other."""
+        enough = self.empty.has(total(pod.requests for pod in pods)) and len(pods) <= self.free.pods
+        return enough and self.empty.driver_at_limit(pods) is None and all(self.can_hold(pod) for pod in pods)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSource:
@@ -76,6 +82,8 @@ class TemplateSource:
     catalog: Mapping[str, InstanceType]
     daemons: tuple[Pod, ...]
     zones: Mapping[str, tuple[str, ...]]  # by pool
+    disks: Mapping[str, int]  # by pool: bytes of the root volume that its launch template asks for, where known
+    attach_limits: Mapping[str, Mapping[str, int]]  # by type ("": any type) and CSI driver: the least of all nodes
     by_market: bool = False  # a pending pod depends on the market, so that each has templates of its own
 
     def templates(self, pool: Pool) -> tuple[Template, ...]:
@@ -137,7 +145,8 @@ class TemplateSource:
             HOST_LABEL: name,
             **({CAPACITY_LABEL: market.value} if market else {}),
         }
-        return NodeModel(name=name, labels=labels, taints=pool.taints, allocatable=allocatable)
+        limits = {**self.attach_limits.get("", {}), **self.attach_limits.get(type_, {})}
+        return NodeModel(name=name, labels=labels, taints=pool.taints, allocatable=allocatable, attach_limits=limits)
 
     def _architecture(self, type_: str) -> str:
         known = self.catalog[type_].architecture if type_ in self.catalog else ""
@@ -146,17 +155,18 @@ class TemplateSource:
     def _allocatable(self, pool: Pool, type_: str) -> Resources | None:
         key = (pool.name, type_)
         offered = self.catalog[type_].resources if type_ in self.catalog else NOTHING
-        if key in self.learned:
-            return with_devices(self.learned[key].allocatable, offered)
-        if key in self.remembered:
-            return with_devices(self.remembered[key], offered)
+        disk = int(self.disks.get(pool.name, 0) * (1 - pool.market.disk_overhead_percent / 100))
+        seen = self.learned[key].allocatable if key in self.learned else self.remembered.get(key)
+        if seen is not None:
+            # A disk that is larger in the launch template than on the nodes was changed after they were launched.
+            return replace(with_devices(seen, offered), storage=max(seen.storage, disk))
         if type_ not in self.catalog:
             return None
         return replace(
             offered,
             memory=int(offered.memory * (1 - pool.market.memory_overhead_percent / 100)),
             pods=offered.pods or KUBELET_PODS,
-            storage=offered.storage or ANY_STORAGE,
+            storage=offered.storage or disk or ANY_STORAGE,
         )
 
 
@@ -166,8 +176,10 @@ def template_source(seen: Observation, memory: Memory = NOTHING_REMEMBERED) -> T
         learned=_smallest_nodes(seen, view.nodes),
         remembered={(name, type_): size for name, pool in memory.pools.items() for type_, size in pool.sizes.items()},
         catalog={offer.name: offer for offer in seen.catalog},
-        daemons=_daemons(view.pods or ()),
+        daemons=_daemons(view.pods or (), view.daemon_sets),
         zones={target.pool: tuple(sorted(target.subnets)) for target in seen.targets},
+        disks={target.pool: target.disk_gb * _GIB for target in seen.targets},
+        attach_limits=_least_attach_limits(seen, view.nodes),
         by_market=_depend_on_market(view.pods or ()),
     )
 
@@ -235,10 +247,15 @@ def _shared_labels(learned: Node | None) -> Mapping[str, str]:
     return {key: labels[key] for key in (OS_LABEL, ARCH_LABEL, REGION_LABEL) if key in labels}
 
 
+def _types(seen: Observation) -> Mapping[str, str]:
+    """By instance."""
+    instances = () if isinstance(seen.instances, Missing) else seen.instances
+    return {instance.id: instance.type for instance in instances}
+
+
 def _smallest_nodes(seen: Observation, nodes: Iterable[Node]) -> Mapping[tuple[str, str], Node]:
     """Of several nodes the smallest: a new one will hold at least that."""
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
-    types = {instance.id: instance.type for instance in instances}
+    types = _types(seen)
     found: dict[tuple[str, str], Node] = {}
     for node in sorted(nodes, key=lambda node: (*_size(node.allocatable), node.name)):
         type_ = types.get(node.instance) or node.labels.get(TYPE_LABEL)
@@ -247,16 +264,32 @@ def _smallest_nodes(seen: Observation, nodes: Iterable[Node]) -> Mapping[tuple[s
     return found
 
 
-def _daemons(pods: Iterable[Pod]) -> tuple[Pod, ...]:
-    """One pod for each DaemonSet, the largest, free of the node that its controller chose for it."""
-    largest: dict[tuple[str, str], Pod] = {}
+def _least_attach_limits(seen: Observation, nodes: Iterable[Node]) -> Mapping[str, Mapping[str, int]]:
+    """Of a type that no node has the least of all nodes stands ("")."""
+    types = _types(seen)
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for node in nodes:
+        for of_type in ("", types.get(node.instance) or node.labels.get(TYPE_LABEL, "")):
+            for driver, limit in node.attach_limits.items():
+                found[of_type][driver] = min(limit, found[of_type].get(driver, limit))
+    return found
+
+
+def _daemons(pods: Iterable[Pod], daemon_sets: Iterable[Pod] = ()) -> tuple[Pod, ...]:
+    """One pod for each DaemonSet, the largest, free of the node that its controller chose for it. Where it may run is
+    said by its template, which new nodes get; admission may have made its pods larger than that."""
+    by_template = {(each.namespace, each.name): each for each in daemon_sets}
+    largest: dict[tuple[str, str], Pod] = dict(by_template)
     for pod in pods:
         if pod.owner is None or not pod.is_daemon or pod.owner.gone or pod.finished:
             continue
         key = (pod.namespace, pod.owner.name)
         if key not in largest or (_size(pod.requests), pod.name) > (_size(largest[key].requests), largest[key].name):
             largest[key] = pod
-    return tuple(replace(pod, rules=_of_no_node(pod.rules)) for _, pod in sorted(largest.items()))
+    return tuple(
+        replace(pod, rules=by_template[key].rules if key in by_template else _of_no_node(pod.rules))
+        for key, pod in sorted(largest.items())
+    )
 
 
 def _of_no_node(rules: Rules) -> Rules:
@@ -379,4 +412,5 @@ def _model(node: Node, phase: Phase | None) -> NodeModel:
         allocatable=node.allocatable,
         cordoned=node.cordoned or phase is Phase.CORDONED,
         closed=closed,
+        attach_limits=node.attach_limits,
     )

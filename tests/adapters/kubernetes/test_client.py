@@ -214,5 +214,5 @@ def test_a_connection_that_was_left_for_long_is_not_used_again(
 def test_one_connection_serves_all_calls_of_a_look(server: FakeApiServer, cluster: KubernetesCluster):
     cluster.view()
     cluster.view()
-    assert cluster.calls == len(server.asked) == 6
+    assert cluster.calls == len(server.asked) == 8
     assert server.connections == 1

@@ -10,7 +10,7 @@ from nodefleet.errors import UnavailableError
 from nodefleet.model.inventory import Resources
 from nodefleet.model.workload import Pod, PodPhase, Volume, VolumeKind
 from support.fake_api_server import FakeApiServer
-from support.k8s_objects import condition, container, pod, reference
+from support.k8s_objects import THEN, condition, container, pod, reference
 
 MIB = 1 << 20
 _POLICIES = (("a", None), ("b", "Always"))
@@ -256,9 +256,39 @@ def test_the_pods_of_one_node_are_asked_for_by_the_server(server: FakeApiServer,
     assert asked.query["fieldSelector"] == "spec.nodeName=w2"
 
 
-def test_pods_that_need_nothing_more_cost_three_requests(server: FakeApiServer, cluster: KubernetesCluster):
+def test_pods_that_need_nothing_more_cost_four_requests(server: FakeApiServer, cluster: KubernetesCluster):
     seen(server, cluster, pod("a"), pod("b"))
-    assert [asked.resource for asked in server.asked] == ["nodes", "pods", "poddisruptionbudgets"]
+    assert [asked.resource for asked in server.asked] == ["nodes", "pods", "daemonsets", "poddisruptionbudgets"]
+
+
+# ── DaemonSets ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def daemon_set(name: str = "agent", **spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container("250m", "128Mi")], **spec}}
+    meta = {"name": name, "namespace": "kube-system", "uid": f"ds-{name}"}
+    return {"metadata": meta, "spec": {"selector": {"matchLabels": {"app": name}}, "template": template}}
+
+
+def test_a_daemon_set_without_pods_says_what_a_new_node_will_run(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("daemonsets", daemon_set(nodeSelector={"disk": "ssd"}))
+    (found,) = cluster.view().daemon_sets
+    assert (found.key, found.is_daemon, found.labels) == ("kube-system/agent", True, {"app": "agent"})
+    assert found.requests == Resources(cpu=250, memory=128 * 2**20)
+    assert found.rules.node_selector == {"disk": "ssd"}
+
+
+def test_a_daemon_set_that_is_being_deleted_gives_new_nodes_nothing(server: FakeApiServer, cluster: KubernetesCluster):
+    leaving = daemon_set()
+    leaving["metadata"]["deletionTimestamp"] = THEN
+    server.objects.put("daemonsets", leaving)
+    assert cluster.view().daemon_sets == ()
+
+
+def test_a_daemon_set_with_an_amount_that_nobody_can_read_is_named(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("daemonsets", daemon_set(containers=[container("many")]))
+    with pytest.raises(UnavailableError, match="kube-system/agent"):
+        cluster.view()
 
 
 # ── crashing ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -112,7 +112,8 @@ def test_other_controllers(
     server.objects.put(plural, controller("db", "u-db", replicas=replicas))
     server.objects.put("pods", pod(owner=reference(kind, "db", "u-db", api)))
     assert owner_of(cluster) == Owner(kind=kind, name="db", uid="u-db", replicas=replicas)
-    assert asked_for(server) == ["nodes", "pods", plural, "poddisruptionbudgets"]
+    others = [] if plural == "daemonsets" else [plural]
+    assert asked_for(server) == ["nodes", "pods", "daemonsets", *others, "poddisruptionbudgets"]
 
 
 def test_a_controller_without_a_number_wants_one(server: FakeApiServer, cluster: KubernetesCluster):
@@ -160,7 +161,7 @@ def test_controllers_that_are_not_looked_for_are_there(
 ):
     server.objects.put("pods", pod(owner=reference(kind, "x", "u-x", api)))
     assert owner_of(cluster) == Owner(kind=kind, name="x", uid="u-x")
-    assert asked_for(server) == ["nodes", "pods", "poddisruptionbudgets"]
+    assert asked_for(server) == ["nodes", "pods", "daemonsets", "poddisruptionbudgets"]
 
 
 def test_a_job_that_is_there_has_no_scale(server: FakeApiServer, cluster: KubernetesCluster):

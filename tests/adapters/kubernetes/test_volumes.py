@@ -15,6 +15,7 @@ from support.sentences import is_phrase
 
 DATA = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
 EBS = "topology.ebs.csi.aws.com/zone"
+DRIVER = "ebs.csi.aws.com"
 
 
 def claimed(server: FakeApiServer, cluster: KubernetesCluster, stored: dict[str, Any] | None, **how: Any) -> Volume:
@@ -120,6 +121,65 @@ def test_a_storage_class_may_allow_some_zones_only(server: FakeApiServer, cluste
         "us-east-1a",
         "us-east-1b",
     )
+
+
+# ── attach limits ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def attaching(name: str, *drivers: tuple[str, int | None]) -> dict[str, Any]:
+    """A CSINode."""
+    listed = [
+        {"name": driver, "nodeID": name, "topologyKeys": None, "allocatable": {"count": count} if count else None}
+        for driver, count in drivers
+    ]
+    return {"metadata": {"name": name}, "spec": {"drivers": listed or None}}
+
+
+def limits(cluster: KubernetesCluster) -> dict[str, Any]:
+    return {each.name: dict(each.attach_limits) for each in cluster.view().nodes}
+
+
+def test_a_node_attaches_as_many_volumes_as_its_driver_says(server: FakeApiServer, cluster: KubernetesCluster):
+    for name in ("w1", "w2", "w3"):
+        server.objects.put("nodes", node(name))
+    server.objects.put("csinodes", attaching("w1", (DRIVER, 25), ("efs.csi.aws.com", None)))
+    server.objects.put("csinodes", attaching("w2"))
+    found = claimed(server, cluster, volume("pv-1", csi={"driver": DRIVER, "volumeHandle": "vol-1"}))
+    assert (found.driver, found.handle) == (DRIVER, "vol-1")
+    assert limits(cluster) == {"w1": {DRIVER: 25}, "w2": {}, "w3": {}}
+
+
+def test_volumes_of_a_driver_without_a_limit_are_not_counted(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("nodes", node("w1"))
+    server.objects.put("csinodes", attaching("w1", (DRIVER, 25)))
+    found = claimed(server, cluster, volume("pv-1", csi={"driver": "efs.csi.aws.com", "volumeHandle": "fs-1"}))
+    assert found.driver == ""
+
+
+def test_a_claim_that_waits_for_its_pod_counts_for_its_class_s_driver(
+    server: FakeApiServer, cluster: KubernetesCluster
+):
+    server.objects.put("nodes", node("w1"))
+    server.objects.put("csinodes", attaching("w1", (DRIVER, 25)))
+    found = unbound(server, cluster, storage_class("fast"))
+    assert (found.driver, found.handle) == (DRIVER, "default/data-db-0")
+
+
+def test_a_role_that_may_not_list_csi_nodes_knows_no_limit(
+    server: FakeApiServer, cluster: KubernetesCluster, caplog: pytest.LogCaptureFixture
+):
+    server.objects.denied.add(("list", "csinodes"))
+    server.objects.put("nodes", node("w1"))
+    server.objects.put("csinodes", attaching("w1", (DRIVER, 25)))
+    found = claimed(server, cluster, volume("pv-1", csi={"driver": DRIVER, "volumeHandle": "vol-1"}))
+    assert (found.driver, limits(cluster)) == ("", {"w1": {}})
+    assert "Allow list on csinodes of API group storage.k8s.io" in caplog.text
+
+
+def test_local_volumes_ask_for_no_limits(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("nodes", node("w1"))
+    claimed(server, cluster, volume("pv-1", term(HOST_LABEL, "w1"), local={"path": "/x"}))
+    assert "csinodes" not in {asked.resource for asked in server.asked}
 
 
 @pytest.mark.parametrize(

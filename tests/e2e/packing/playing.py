@@ -160,6 +160,7 @@ def _of_worlds(view: ClusterView, workloads: Sequence[Workload]) -> ClusterView:
         nodes=tuple(node for node in view.nodes if node.labels.get(WORLD_LABEL) in worlds),
         pods=tuple(pod for pod in view.pods or () if pod.namespace in namespaces),
         budgets=tuple(budget for budget in view.budgets if budget.namespace in namespaces),
+        daemon_sets=tuple(each for each in view.daemon_sets if each.namespace in namespaces),
     )
 
 

@@ -46,6 +46,7 @@ class Corner(KubernetesCluster):
             nodes=tuple(node for node in whole.nodes if node.labels.get(WORLD_LABEL) == self._workload.name),
             pods=tuple(pod for pod in whole.pods or () if pod.namespace in names),
             budgets=tuple(budget for budget in whole.budgets if budget.namespace in names),
+            daemon_sets=tuple(each for each in whole.daemon_sets if each.namespace in names),
         )
 
 

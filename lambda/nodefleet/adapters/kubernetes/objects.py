@@ -181,6 +181,10 @@ class ControllerShape(Shape):
     spec: ReplicaSpec = field(default_factory=ReplicaSpec)
 
 
+class TemplateMeta(Shape):
+    labels: Raw = NOTHING
+
+
 class ClaimSpec(Shape):
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -196,6 +200,28 @@ class ClassTopology(Shape):
     match_label_expressions: list[LabelExpression] | None = None  # a line here has no operator but In
 
 
+class DriverLimit(Shape):
+    count: int | None = None
+
+
+class DriverShape(Shape):
+    """A CSI driver on one node."""
+
+    name: str
+    allocatable: DriverLimit | None = None
+
+
+class DriversSpec(Shape):
+    drivers: list[DriverShape] | None = None
+
+
+class DriversShape(Shape):
+    """A CSINode: the drivers that have registered with the kubelet of the node of that name."""
+
+    metadata: Meta
+    spec: DriversSpec = field(default_factory=DriversSpec)
+
+
 class ClassShape(Shape):
     """A StorageClass."""
 
@@ -209,8 +235,14 @@ class VolumeAffinity(Shape):
     required: NodeSelector | None = None
 
 
+class DriverVolume(Shape):
+    driver: str = ""
+    volume_handle: str = ""
+
+
 class StoredSpec(Shape):
     storage_class_name: str = ""
+    csi: DriverVolume | None = None
     claim_ref: PresentField | None = None
     local: PresentField | None = None
     host_path: PresentField | None = None
@@ -307,6 +339,22 @@ class PodShape(Shape):
     metadata: Meta
     spec: PodSpec = field(default_factory=PodSpec)
     status: PodStatus = field(default_factory=PodStatus)
+
+
+class PodTemplate(Shape):
+    metadata: TemplateMeta = field(default_factory=TemplateMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+
+
+class DaemonSetSpec(Shape):
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class DaemonSetShape(Shape):
+    """With what its pods are like: a new node gets one before there is any to look at."""
+
+    metadata: Meta
+    spec: DaemonSetSpec = field(default_factory=DaemonSetSpec)
 
 
 # ── where a pod may run ──────────────────────────────────────────────────────────────────────────────────────────

@@ -8,8 +8,10 @@ from nodefleet.adapters.kubernetes.client import PART, Api, decode, list_if_allo
 from nodefleet.adapters.kubernetes.objects import (
     Condition,
     ControllerShape,
+    DaemonSetShape,
     Meta,
     PodShape,
+    PodStatus,
     Reference,
     VolumeShape,
     condition,
@@ -83,8 +85,9 @@ def name_owner(reference: Reference, namespace: str, labels: Mapping[str, str]) 
     return OwnerName(namespace=namespace, reference=reference, template=labels.get(_HASH_LABEL, ""))
 
 
-def owners_of(api: Api, all_named: Iterable[OwnerName]) -> Owners:
-    """Those controllers that are still there. Only the kinds that occur are asked for."""
+def owners_of(api: Api, all_named: Iterable[OwnerName], daemon_sets: Iterable[DaemonSetShape] | None = None) -> Owners:
+    """Those controllers that are still there. Only the kinds that occur are asked for, and DaemonSets only if they are
+    not given."""
     by_kind: dict[str, dict[str, OwnerName]] = {}
     for each in all_named:
         if _is_listed(each.reference):
@@ -93,6 +96,9 @@ def owners_of(api: Api, all_named: Iterable[OwnerName]) -> Owners:
     unseen: set[str] = set()
     if _REPLICA_SET in by_kind:
         known.update(_above(api, _replica_sets(api, by_kind.pop(_REPLICA_SET))))
+    if daemon_sets is not None and _DAEMON_SET in by_kind:
+        del by_kind[_DAEMON_SET]
+        known.update({each.metadata.uid: _owner_of_daemons(each) for each in daemon_sets})
     for kind in by_kind:
         resource, _ = _LISTED[kind]
         ask = list_if_allowed if kind == _JOB else list_objects
@@ -143,6 +149,10 @@ def _above(api: Api, sets: Iterable[ControllerShape]) -> dict[str, Owner]:
 def _owner(kind: str, shape: ControllerShape) -> Owner:
     replicas = None if kind in _WITHOUT_SCALE else 1 if shape.spec.replicas is None else shape.spec.replicas
     return Owner(kind=kind, name=shape.metadata.name, uid=shape.metadata.uid, replicas=replicas)
+
+
+def _owner_of_daemons(shape: DaemonSetShape) -> Owner:
+    return Owner(kind=_DAEMON_SET, name=shape.metadata.name, uid=shape.metadata.uid)
 
 
 def _is_listed(reference: Reference) -> bool:
@@ -212,6 +222,27 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
     )
     claims = tuple([claim for each in spec.volumes or () if (claim := _claim(each, pod))])
     return Draft(pod=pod, controller=meta.controller, claims=claims)
+
+
+def daemon_pod(shape: DaemonSetShape, templates: Templates) -> Pod:
+    """The pod that a new node gets of a DaemonSet, as far as its template tells."""
+    meta, template = shape.metadata, shape.spec.template
+    try:
+        labels = templates.strings(template.metadata.labels)
+        requests, rules = templates.requests(template.spec, PodStatus()), templates.rules(template.spec, labels)
+    except ValueError as error:
+        raise UnavailableError(PART, f"DaemonSet {meta.namespace}/{meta.name} cannot be read: {error}") from error
+    return Pod(
+        namespace=meta.namespace,
+        name=meta.name,
+        labels=labels,
+        owner=_owner_of_daemons(shape),
+        phase=PodPhase.PENDING,
+        ready=False,
+        priority=template.spec.priority or 0,
+        requests=requests,
+        rules=rules,
+    )
 
 
 def finish_pod(drafted: Draft, owners: Owners, claims: Claims) -> Pod:

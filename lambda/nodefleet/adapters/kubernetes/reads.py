@@ -9,6 +9,7 @@ from functools import cache, partial
 from nodefleet.adapters.kubernetes.client import PART, Api, list_digests, list_objects
 from nodefleet.adapters.kubernetes.objects import (
     BudgetShape,
+    DaemonSetShape,
     LeaseShape,
     NamespaceShape,
     NodeShape,
@@ -18,8 +19,17 @@ from nodefleet.adapters.kubernetes.objects import (
     labels_of,
 )
 from nodefleet.adapters.kubernetes.pod_rules import Templates, effect_named, selector_of
-from nodefleet.adapters.kubernetes.pods import Draft, OwnerName, draft, finish_pod, name_owner, owners_of, partial_pod
-from nodefleet.adapters.kubernetes.resources import BUDGETS, LEASES, NAMESPACES, NODES, PODS, Request
+from nodefleet.adapters.kubernetes.pods import (
+    Draft,
+    OwnerName,
+    daemon_pod,
+    draft,
+    finish_pod,
+    name_owner,
+    owners_of,
+    partial_pod,
+)
+from nodefleet.adapters.kubernetes.resources import BUDGETS, DAEMON_SETS, LEASES, NAMESPACES, NODES, PODS, Request
 from nodefleet.adapters.kubernetes.volumes import Claims, Use, claims_in
 from nodefleet.errors import LoginRefusedError, NodeFleetError, UnavailableError
 from nodefleet.model.inventory import Effect, Node, Resources, Taint
@@ -137,9 +147,20 @@ _NODE_LEASES = "kube-node-lease"  # the namespace of the kubelets' own leases
 
 def view(api: Api) -> ClusterView:
     listed_nodes = _with_heartbeats(api, nodes(api))
-    pods = _pods(_drafts(api, PODS.list()), api, listed_nodes)
+    templates = _templates(api)
+    drafts = _drafts(api, PODS.list(), templates)
+    daemon_sets = list_objects(api, DAEMON_SETS.list(), DaemonSetShape)
+    claims = _claims(drafts, api, listed_nodes)
+    pods = _pods(drafts, api, claims, daemon_sets)
     budgets = tuple(list_digests(api, BUDGETS.list(), BudgetShape, budget_from))
-    return ClusterView(nodes=listed_nodes, pods=pods, budgets=budgets)
+    return ClusterView(
+        nodes=_with_attach_limits(listed_nodes, claims),
+        pods=pods,
+        budgets=budgets,
+        daemon_sets=tuple(
+            [daemon_pod(each, templates) for each in daemon_sets if each.metadata.deletion_timestamp is None]
+        ),
+    )
 
 
 def nodes(api: Api) -> tuple[Node, ...]:
@@ -163,25 +184,39 @@ def _with_heartbeats(api: Api, found: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def pods_on(api: Api, node: str, *, brief: bool = False) -> tuple[Pod, ...]:
-    drafts = _drafts(api, PODS.list(fieldSelector=f"spec.nodeName={node}"))
-    return tuple([partial_pod(each) for each in drafts]) if brief else _pods(drafts, api, ())
+    drafts = _drafts(api, PODS.list(fieldSelector=f"spec.nodeName={node}"), _templates(api))
+    return tuple([partial_pod(each) for each in drafts]) if brief else _pods(drafts, api, _claims(drafts, api, ()))
 
 
-def _drafts(api: Api, request: Request) -> list[Draft]:
-    templates = Templates(cache(partial(_namespaces, api)))
+def _templates(api: Api) -> Templates:
+    return Templates(cache(partial(_namespaces, api)))
+
+
+def _drafts(api: Api, request: Request, templates: Templates) -> list[Draft]:
     return list_digests(api, request, PodShape, lambda shape: draft(shape, templates))
 
 
-def _pods(drafts: Sequence[Draft], api: Api, nodes: Sequence[Node]) -> tuple[Pod, ...]:
-    mattering = [each for each in drafts if each.matters]
-    owners = owners_of(api, _controllers(mattering))
+def _pods(
+    drafts: Sequence[Draft], api: Api, claims: Claims, daemon_sets: Sequence[DaemonSetShape] | None = None
+) -> tuple[Pod, ...]:
+    owners = owners_of(api, _controllers(each for each in drafts if each.matters), daemon_sets)
+    return tuple([finish_pod(each, owners, claims) for each in drafts])
+
+
+def _claims(drafts: Iterable[Draft], api: Api, nodes: Sequence[Node]) -> Claims:
     uses = [
         Use(claim=claim, pod=each.pod.key, placed=each.pod.node is not None)
-        for each in mattering
+        for each in drafts
+        if each.matters
         for claim in each.claims
     ]
-    claims = claims_in(api, _names_of_hosts(nodes), uses) if uses else Claims()
-    return tuple([finish_pod(each, owners, claims) for each in drafts])
+    return claims_in(api, _names_of_hosts(nodes), uses) if uses else Claims()
+
+
+def _with_attach_limits(nodes: tuple[Node, ...], claims: Claims) -> tuple[Node, ...]:
+    if not claims.limits:
+        return nodes
+    return tuple([replace(node, attach_limits=claims.limits.get(node.name, {})) for node in nodes])
 
 
 def _controllers(drafts: Iterable[Draft]) -> Iterable[OwnerName]:

@@ -119,6 +119,7 @@ EVENTS = Resource(plural="events")
 CLAIMS = Resource(plural="persistentvolumeclaims")
 VOLUMES = Resource(plural="persistentvolumes")
 STORAGE_CLASSES = Resource(group="storage.k8s.io", plural="storageclasses")
+CSI_NODES = Resource(group="storage.k8s.io", plural="csinodes")
 REPLICATION_CONTROLLERS = Resource(plural="replicationcontrollers")
 REPLICA_SETS = Resource(group="apps", plural="replicasets")
 DEPLOYMENTS = Resource(group="apps", plural="deployments")
@@ -165,6 +166,9 @@ NEEDED: tuple[Permission, ...] = (
         verbs=_READ_LISTS,
         why="know whether a claim without a volume waits for a node",
     ),
+    Permission(
+        group="storage.k8s.io", resource="csinodes", verbs=_READ_LISTS, why="know how many volumes a node can attach"
+    ),
     Permission(resource="namespaces", verbs=_READ_LISTS, why="resolve affinity that selects namespaces by label"),
     Permission(
         resource="replicationcontrollers", verbs=_READ_LISTS, why="know how many replicas a pod's controller has"
@@ -172,7 +176,12 @@ NEEDED: tuple[Permission, ...] = (
     Permission(group="apps", resource="replicasets", verbs=("get", "list"), why="find the Deployment of a pod"),
     Permission(group="apps", resource="deployments", verbs=_READ_LISTS, why="know how many replicas it wants"),
     Permission(group="apps", resource="statefulsets", verbs=_READ_LISTS, why="know how many replicas it wants"),
-    Permission(group="apps", resource="daemonsets", verbs=_READ_LISTS, why="tell leftover daemon pods from others"),
+    Permission(
+        group="apps",
+        resource="daemonsets",
+        verbs=_READ_LISTS,
+        why="know what a new node will run; tell leftover daemon pods",
+    ),
     Permission(group="batch", resource="jobs", verbs=_READ_LISTS, why="tell pods whose Job is gone from others"),
     Permission(group="policy", resource="poddisruptionbudgets", verbs=_READ_LISTS, why="know who may leave"),
     Permission(

@@ -12,12 +12,13 @@ from nodefleet.adapters.kubernetes.client import Api, list_if_allowed, list_obje
 from nodefleet.adapters.kubernetes.objects import (
     ClaimShape,
     ClassShape,
+    DriversShape,
     LabelExpression,
     NodeSelectorTerm,
     StoredShape,
     labels_of,
 )
-from nodefleet.adapters.kubernetes.resources import CLAIMS, STORAGE_CLASSES, VOLUMES
+from nodefleet.adapters.kubernetes.resources import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
 from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Volume, VolumeKind
 
 _ZONES = (ZONE_LABEL, "topology.ebs.csi.aws.com/zone", "failure-domain.beta.kubernetes.io/zone")
@@ -59,6 +60,7 @@ class Claims:
     known: Mapping[tuple[str, str], Known] = field(default_factory=dict)
     volumes: Mapping[str, Volume] = field(default_factory=dict)
     users: Mapping[tuple[str, str], str] = field(default_factory=dict)  # of claims for one pod: who has it
+    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by node and CSI driver: volumes at most
 
     def volume(self, claim: VolumeClaim, pod: str, *, placed: bool) -> Volume:
         """What a claim means for a pod. `placed`: it runs already, so what is missing was there when it started."""
@@ -95,27 +97,46 @@ class Use:
 def claims_in(api: Api, names_of_hosts: Mapping[str, str], uses: Sequence[Use]) -> Claims:
     """All claims and volumes. `names_of_hosts`: node names by host label, for volumes that name their host.
 
-    StorageClasses are read only if some pod waits for a claim that has no volume yet.
+    StorageClasses are read only if some pod waits for a claim that has no volume yet, and attach limits only if there
+    are volumes that a CSI driver attaches, or may soon be.
     """
     claims = {
         (each.metadata.namespace, each.metadata.name): each for each in list_objects(api, CLAIMS.list(), ClaimShape)
     }
     stored = list_objects(api, VOLUMES.list(), StoredShape)
-    volumes = {each.metadata.name: volume_from(each, names_of_hosts) for each in stored}
     waited_for = {use.claim.key for use in uses if not use.placed}
     is_open = any(key in waited_for and not each.spec.volume_name for key, each in claims.items())
     classes = _classes(api) if is_open else None
+    attaches = bool(names_of_hosts) and (is_open or any(each.spec.csi for each in stored))
+    limits = _attach_limits(api) if attaches else {}
+    limited = frozenset(driver for each in limits.values() for driver in each)
+    volumes = {each.metadata.name: volume_from(each, names_of_hosts, limited) for each in stored}
     free = _free_by_class(stored, volumes)
     known = {
         key: Known(
             bound_to=each.spec.volume_name,
-            once_bound=_once_bound(each, classes, free),
+            once_bound=_once_bound(each, classes, free, limited),
             one_pod=_ONE_POD in (each.spec.access_modes or ()),
             deleted=each.metadata.deletion_timestamp is not None,
         )
         for key, each in claims.items()
     }
-    return Claims(known=known, volumes=volumes, users=_users(uses, known))
+    return Claims(known=known, volumes=volumes, users=_users(uses, known), limits=limits)
+
+
+def _attach_limits(api: Api) -> Mapping[str, Mapping[str, int]]:
+    """How many volumes of a driver a node can attach. None are known if our role is older than this question, or while
+    a node's driver has not registered: the scheduler sees no limit either."""
+    found = list_if_allowed(api, CSI_NODES.list(), DriversShape)
+    limits = {
+        each.metadata.name: {
+            driver.name: driver.allocatable.count
+            for driver in each.spec.drivers or ()
+            if driver.allocatable and driver.allocatable.count is not None
+        }
+        for each in found or ()
+    }
+    return {name: drivers for name, drivers in limits.items() if drivers}
 
 
 def _users(uses: Iterable[Use], known: Mapping[tuple[str, str], Known]) -> Mapping[tuple[str, str], str]:
@@ -146,7 +167,10 @@ def _free_by_class(stored: Iterable[StoredShape], volumes: Mapping[str, Volume])
 
 
 def _once_bound(
-    claim: ClaimShape, classes: Mapping[str, ClassShape] | None, free: Mapping[str, tuple[Volume, ...]]
+    claim: ClaimShape,
+    classes: Mapping[str, ClassShape] | None,
+    free: Mapping[str, tuple[Volume, ...]],
+    limited: frozenset[str],
 ) -> Volume:
     """What the scheduler expects of a claim that has no volume yet."""
     plain = Volume(kind=VolumeKind.CLAIM)
@@ -161,7 +185,9 @@ def _once_bound(
     if found.volume_binding_mode != _WAITS_FOR_POD:
         return replace(plain, unusable=f"is not bound yet: StorageClass {named} binds it without waiting for a node")
     if found.provisioner != _NO_PROVISIONER:
-        return replace(plain, zones=_zones_allowed(found))
+        volume = replace(plain, zones=_zones_allowed(found))
+        claimed = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        return replace(volume, driver=found.provisioner, handle=claimed) if found.provisioner in limited else volume
     return _one_of(free.get(named, ()), named)
 
 
@@ -185,16 +211,20 @@ def _zones_allowed(found: ClassShape) -> tuple[str, ...]:
     return _zones(terms)
 
 
-def volume_from(shape: StoredShape, names_of_hosts: Mapping[str, str]) -> Volume:
+def volume_from(shape: StoredShape, names_of_hosts: Mapping[str, str], limited: frozenset[str] = frozenset()) -> Volume:
+    """`limited`: CSI drivers of which nodes can attach only so many volumes."""
     affinity = shape.spec.node_affinity
     terms = (affinity.required.node_selector_terms if affinity and affinity.required else None) or []
     node = _only_node(terms, names_of_hosts)
     is_local = shape.spec.local is not None or shape.spec.host_path is not None or node is not None
+    csi = shape.spec.csi if shape.spec.csi and shape.spec.csi.driver in limited else None
     return Volume(
         kind=VolumeKind.LOCAL if is_local else VolumeKind.CLAIM,
         name=shape.metadata.name,
         zones=_zones(terms) or _zones_in_labels(shape),
         node=node,
+        driver=csi.driver if csi else "",
+        handle=csi.volume_handle if csi else "",
     )
 
 

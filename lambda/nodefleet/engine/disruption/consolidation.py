@@ -36,7 +36,7 @@ from nodefleet.engine.target.bounds import resolve_target
 from nodefleet.engine.target.scale_down_gate import too_much
 from nodefleet.model.decision import Bound, BoundSource
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import InstanceType, Market, total
+from nodefleet.model.inventory import InstanceType, Market
 from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.state import Loss, RotationState
@@ -199,7 +199,7 @@ def _cheaper(worker: Worker, pods: Sequence[Pod], ctx: PoolContext, templates: S
         return
     moving = [pod for pod in pods if pod.movable]
     most = price * (1 - ctx.pool.consolidation.savings_percent / 100)
-    holding = [each for each in templates if each.zone == worker.zone and _holds(each, moving)]
+    holding = [each for each in templates if each.zone == worker.zone and each.can_hold_all(moving)]
     costs = {each.type: _price(each.type, market, _catalog(ctx)) for each in holding}
     types = {name: cost for name, cost in costs.items() if cost is not None and cost <= most}
     if types:
@@ -213,11 +213,6 @@ def _cheaper(worker: Worker, pods: Sequence[Pod], ctx: PoolContext, templates: S
             ask=PlacementRequest(zones=(worker.zone,), types=tuple(types), market=market),
             saves_usd=saves,
         )
-
-
-def _holds(template: Template, pods: Sequence[Pod]) -> bool:
-    enough = template.empty.has(total(pod.requests for pod in pods)) and len(pods) <= template.free.pods
-    return enough and all(template.can_hold(pod) for pod in pods)
 
 
 def _catalog(ctx: PoolContext) -> Mapping[str, InstanceType]:
