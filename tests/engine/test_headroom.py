@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.engine.context import ClusterContext
+from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.decide import decide
 from nodefleet.engine.headroom import relative_load
 from nodefleet.model.alerts import AlertKind

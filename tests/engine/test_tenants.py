@@ -4,10 +4,11 @@ from collections import Counter
 
 import pytest
 
-from nodefleet.engine.context import ClusterContext, PoolContext
+from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.context import PoolContext
 from nodefleet.engine.decide import decide
 from nodefleet.engine.signals.pending_pods import PendingIndex, collect_pending
-from nodefleet.engine.tenants import order_by_share, tenant_of
+from nodefleet.engine.tenants import order_by_share, share_new_nodes, tenant_of
 from nodefleet.model.inventory import Resources
 from nodefleet.model.serialization import IssueCode
 from nodefleet.model.state import PoolMemory
@@ -36,7 +37,9 @@ def first(number, tenants, *pods, workers=0):
     given, rules = look(workers, pods=pods), policy(tenants)
     fleet = derive_workers(given, rules)
     ctx = PoolContext.of(rules.pools[0], rules, given, PoolMemory(), fleet)
-    found = collect_pending(ctx, ClusterContext.of(given, rules, fleet).packings, PendingIndex.of(pods))
+    found = share_new_nodes(
+        ctx, collect_pending(ctx, ClusterContext.of(given, rules, fleet).packings, PendingIndex.of(pods))
+    )
     return Counter(tenant_of(each, tenants) for node in found.new[:number] for each in node.pods)
 
 

@@ -12,7 +12,7 @@ from nodefleet.model.inventory import NOTHING, InstanceType, Node, Resources
 from nodefleet.model.state import Memory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.pool import Health, Limits, MarketMix, Steps
-from nodefleet.scheduling.devices import awaited_devices, lacks_devices, with_devices
+from nodefleet.scheduling.devices import awaited_devices, lacks_devices
 from nodefleet.scheduling.templates import ARCH_LABEL, templates
 from support.builders import GIB, NOON, after, instance, look, node, only, pod, waiting
 from support.decisions import KNOWN, alerts, bought, with_pool
@@ -115,9 +115,9 @@ def test_what_is_not_awaited(seen):
 
 
 def test_a_plugin_that_offers_none_is_not_up():
-    assert with_devices(replace(PLAIN, extended={GPU: 0, "a/b": 2}), WITH_GPU).extended == {GPU: 1, "a/b": 2}
-    assert with_devices(WITH_GPU, WITH_GPU) is WITH_GPU
-    assert with_devices(PLAIN, NOTHING) is PLAIN
+    assert replace(PLAIN, extended={GPU: 0, "a/b": 2}).with_devices(WITH_GPU).extended == {GPU: 1, "a/b": 2}
+    assert WITH_GPU.with_devices(WITH_GPU) is WITH_GPU
+    assert PLAIN.with_devices(NOTHING) is PLAIN
 
 
 def test_which_device_a_node_lacks():

@@ -367,7 +367,7 @@ def removal():
 
 def standing(seen, policy=POLICY):
     fleet = derive_workers(seen, policy)
-    on_their_way = expected_nodes(seen, policy, fleet, template_source(seen))
+    on_their_way = expected_nodes(seen, policy.pools, fleet, template_source(seen))
     room = simulate_fleet(seen.kubernetes.nodes, seen.kubernetes.pods, fleet, on_their_way)
     return room, on_their_way, zones_in_use(fleet, on_their_way)
 

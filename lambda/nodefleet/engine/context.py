@@ -1,21 +1,20 @@
-"""Input of a decision, computed once: `PoolContext` for each pool, `ClusterContext` for what pools share."""
+"""Input of one pool's decision, computed once. `cluster_context` holds what all pools share."""
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 from math import isfinite
 from typing import TypeAlias
 
 from nodefleet.eviction.budgets import BudgetTracker
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import Count, Worker
+from nodefleet.model.inventory import Market
 from nodefleet.model.names import figure
 from nodefleet.model.readings import NOT_ASKED, NOTHING_READ, Missing, PoolReadings, Reading, Sample
-from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
-from nodefleet.model.state import NOTHING_REMEMBERED, Backoff, Memory, PoolMemory
+from nodefleet.model.snapshot import LaunchTarget, Observation
+from nodefleet.model.state import Backoff, PoolMemory
 from nodefleet.model.workload import Pod
 from nodefleet.phases import (
     FleetSize,
@@ -27,14 +26,21 @@ from nodefleet.phases import (
 from nodefleet.policy.cluster import Policy, Trust
 from nodefleet.policy.demand import WhenMissing
 from nodefleet.policy.pool import Pool
-from nodefleet.scheduling.packing import PackingInput, PackingResult, pack_pools, packing_input
 from nodefleet.scheduling.simulation import SchedulerSimulation
-from nodefleet.scheduling.templates import Template
 
 
 def target_of(seen: Observation, pool: Pool) -> LaunchTarget:
     """Where the pool's nodes are launched; nowhere, if the deployment does not say."""
     return next((each for each in seen.targets if each.pool == pool.name), LaunchTarget(pool=pool.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementRequest:
+    """What pending pods need of one new node."""
+
+    zones: tuple[str, ...] = ()  # only there; empty means anywhere
+    types: tuple[str, ...] = ()  # only these; empty means any of the pool's
+    market: Market | None = None  # only this one; none: as the pool's share says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,105 +274,3 @@ class PoolContext:
             return False
         since = worker.node.ready_changed_at
         return since is None or self.seen.at - since >= self.policy.trust.stale_after
-
-
-# ── all pools ────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What all pools look at together: who runs where, which budgets hold, and how much room there is.
-#
-# Each part is worked out when it is first asked for, and once an iteration.
-
-
-class ClusterContext:
-    def __init__(
-        self,
-        seen: Observation,
-        found: PackingInput | None,
-        *,
-        muted: frozenset[str] = frozenset(),
-        used_otherwise: bool = False,
-    ) -> None:
-        """`muted` are uids of pods that buy nothing now. `used_otherwise`: others took the places of some."""
-        self._seen = seen
-        self._found = found
-        self._muted = muted
-        self._used_otherwise = used_otherwise
-
-    @classmethod
-    def of(
-        cls, seen: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory = NOTHING_REMEMBERED
-    ) -> "ClusterContext":
-        return cls(seen, packing_input(seen, policy, fleet, memory))
-
-    def without(self, muted: frozenset[str], *, used_otherwise: bool = False) -> "ClusterContext":
-        """The same, with these pods left out too."""
-        return ClusterContext(
-            self._seen,
-            self._found,
-            muted=self._muted | muted,
-            used_otherwise=self._used_otherwise or used_otherwise,
-        )
-
-    def templates(self, pool: str) -> tuple[Template, ...]:
-        """What the pool could launch, as far as it is known."""
-        return self._found.templates[pool] if self._found else ()
-
-    @cached_property
-    def packings(self) -> PackingResult | None:
-        """What the pods that wait need, by pool; none if only their number is known."""
-        if self._found is None:
-            return None
-        waiting = tuple(pod for pod in self._found.waiting if pod.uid not in self._muted)
-        return pack_pools(replace(self._found, waiting=waiting, used_otherwise=self._used_otherwise))
-
-    def count_more(self, pool: str, placeholders: Sequence[Pod]) -> int:
-        """How many new nodes of the pool the pods that wait and these placeholders need together."""
-        if self._found is None:
-            return 0
-        waiting = (pod for pod in self._found.waiting if pod.uid not in self._muted)
-        packed = pack_pools(replace(self._found, waiting=(*waiting, *placeholders), used_otherwise=False))
-        return packed.by_pool[pool].nodes
-
-    @property
-    def room(self) -> SchedulerSimulation:
-        """The nodes that there are and those that boot, with their pods."""
-        return self._found.room if self._found else SchedulerSimulation(())
-
-    @cached_property
-    def pods_by_node(self) -> Mapping[str, Sequence[Pod]] | None:
-        """None if the pods cannot be seen."""
-        view = self._seen.kubernetes
-        if not isinstance(view, ClusterView) or view.pods is None:
-            return None
-        found: dict[str, list[Pod]] = defaultdict(list)
-        for pod in view.pods:
-            if pod.node:
-                found[pod.node].append(pod)
-        return found
-
-    @cached_property
-    def _ledger(self) -> BudgetTracker:
-        view = self._seen.kubernetes
-        return BudgetTracker(view.budgets, view.pods or ()) if isinstance(view, ClusterView) else BudgetTracker((), ())
-
-    def ground(
-        self, ctx: PoolContext, backoffs: tuple[Backoff, ...], unmeasured: frozenset[str] = frozenset()
-    ) -> RemovalContext:
-        """What the choice of who leaves rests on."""
-        ground = self.ground_of(ctx.workers, ctx.before, ctx.pool)
-        return replace(ground, idle=ctx.readings.idle, unmeasured=unmeasured, backoffs=backoffs)
-
-    def ground_of(self, workers: Sequence[Worker], before: PoolMemory, pool: Pool) -> RemovalContext:
-        """The same for workers that nothing is measured of."""
-        target = next((each for each in self._seen.targets if each.pool == pool.name), None)
-        left = before.last_left
-        zones = set(target.subnets) if target else {worker.zone for worker in workers}
-        return RemovalContext(
-            pods=self.pods_by_node,
-            ledger=self._ledger,
-            room=self.room,
-            zones=len(zones),
-            idle={},
-            backoffs=before.backoffs,
-            now=self._seen.at,
-            settles=bool(left and self._seen.at - left < pool.removal.settle),
-        )

@@ -6,7 +6,8 @@ from functools import partial
 from types import MappingProxyType
 
 from nodefleet.engine import data_quality, explain
-from nodefleet.engine.context import ClusterContext, PoolContext
+from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.context import PoolContext
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
 from nodefleet.engine.disruption import consolidation, interruption, orphans, replacement, rotation, unhealthy
 from nodefleet.engine.disruption.candidates import Selection, not_asked, select_candidates
@@ -54,6 +55,7 @@ from nodefleet.engine.target.configured import (
     within_fleet,
 )
 from nodefleet.engine.target.scale_down_gate import evaluate_gate
+from nodefleet.engine.tenants import share_new_nodes
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank
 from nodefleet.model.fleet import Worker
@@ -511,7 +513,7 @@ def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
         ordered = by_priority(cases)
         for index, case in enumerate(ordered):
             ctx = replace(within_fleet(case, ordered[index + 1 :], room, surplus), used=used)
-            waiting = collect_pending(ctx, scene.packings, pending, votes[ctx.pool.name])
+            waiting = share_new_nodes(ctx, collect_pending(ctx, scene.packings, pending, votes[ctx.pool.name]))
             result = decided[ctx.pool.name] = decide_pool(ctx, scene, waiting, memory, trust)
             room -= _count_launched(result.decision)
             used = with_launches(used, () if result.decision.dry_run else result.decision.plan, seen)

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta, timezone
 from math import ceil
 from statistics import fmean
 
-from nodefleet.engine.context import ClusterContext, PoolContext
+from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.context import PoolContext
 from nodefleet.engine.target.bounds import floor
 from nodefleet.model.decision import Bound, BoundSource, Rank
 from nodefleet.model.inventory import Resources, total

@@ -6,9 +6,13 @@ other tenant asks: an idle share is lent.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+from nodefleet.engine.context import PoolContext
+from nodefleet.engine.signals.pending_pods import PendingPods
 from nodefleet.model.inventory import Resources
+from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Tenants
 from nodefleet.scheduling.packing import NewNode
@@ -16,6 +20,20 @@ from nodefleet.scheduling.packing import NewNode
 
 def tenant_of(pod: Pod, tenants: Tenants) -> str:
     return pod.namespace if tenants.label is None else pod.labels.get(tenants.label, "")
+
+
+def share_new_nodes(ctx: PoolContext, waiting: PendingPods) -> PendingPods:
+    """The pool's pending pods, their new nodes in the order of the tenants' shares."""
+    return replace(waiting, new=order_by_share(waiting.new, _running(ctx), ctx.policy.tenants))
+
+
+def _running(ctx: PoolContext) -> Iterator[Pod]:
+    """The pods on the pool's workers, DaemonSets aside."""
+    view = ctx.seen.kubernetes
+    names = {worker.node.name for worker in ctx.workers if worker.node}
+    return (
+        pod for pod in (view.pods or () if isinstance(view, ClusterView) else ()) if pod.node in names and pod.movable
+    )
 
 
 def order_by_share(new: Sequence[NewNode], running: Iterable[Pod], tenants: Tenants) -> tuple[NewNode, ...]:

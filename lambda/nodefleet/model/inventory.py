@@ -1,7 +1,7 @@
 """Instances, nodes, notices and instance types as EC2 and Kubernetes report them, and the resources they have."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 
@@ -26,6 +26,11 @@ class Resources:
     def at_least(self, other: "Resources") -> "Resources":
         """The larger of the two, resource by resource."""
         return self._combine(other, max)
+
+    def with_devices(self, offered: "Resources") -> "Resources":
+        """With the extended resources of a node's type that its device plugins do not offer yet."""
+        missing = {name: count for name, count in offered.extended.items() if not self.extended.get(name)}
+        return replace(self, extended={**self.extended, **missing}) if missing else self
 
     def _combine(self, other: "Resources", combine: Callable[[int, int], int]) -> "Resources":
         extended: dict[str, int] = {}

@@ -5,7 +5,6 @@ the pods that ask for them. After `health.device_limit` it counts as what it is,
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from nodefleet.model.fleet import Phase, Worker
@@ -16,12 +15,6 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 
 
-def with_devices(allocatable: Resources, offered: Resources) -> Resources:
-    """What a node has, with the devices of its type that its device plugin does not offer yet."""
-    missing = {name: count for name, count in offered.extended.items() if not allocatable.extended.get(name)}
-    return replace(allocatable, extended={**allocatable.extended, **missing}) if missing else allocatable
-
-
 def awaited_devices(seen: Observation, policy: Policy, workers: Iterable[Worker]) -> Mapping[str, Resources]:
     """By node: what a ready node will hold once its device plugin is up, while that may still take its time."""
     catalog = {offer.name: offer.resources for offer in seen.catalog if offer.resources.extended}
@@ -30,7 +23,7 @@ def awaited_devices(seen: Observation, policy: Policy, workers: Iterable[Worker]
         pool, node = policy.pool(worker.pool), worker.node
         if pool is None or node is None or worker.instance is None or worker.phase is not Phase.READY:
             continue
-        complete = with_devices(node.allocatable, catalog.get(worker.instance.type, NOTHING))
+        complete = node.allocatable.with_devices(catalog.get(worker.instance.type, NOTHING))
         if complete is not node.allocatable and not _is_late(node, pool, seen.at):
             found[node.name] = complete
     return found

@@ -36,15 +36,6 @@ from nodefleet.scheduling.templates import (
 _ORDERS = 6  # of pods of one second that a plan must stand; another needs more in one of fifty (benchmarks/packing.py)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementRequest:
-    """What pending pods need of one new node."""
-
-    zones: tuple[str, ...] = ()  # only there; empty means anywhere
-    types: tuple[str, ...] = ()  # only these; empty means any of the pool's
-    market: Market | None = None  # only this one; none: as the pool's share says
-
-
 # ── new nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -496,7 +487,7 @@ def packing_input(
         return None
     known = template_source(seen, memory)
     templates = {pool.name: known.templates(pool) for pool in policy.pools}
-    on_their_way = expected_nodes(seen, policy, workers, known)
+    on_their_way = expected_nodes(seen, policy.pools, workers, known)
     devices = awaited_devices(seen, policy, workers)
     return PackingInput(
         room=simulate_fleet(seen.kubernetes.nodes, seen.kubernetes.pods, workers, on_their_way, devices),

@@ -14,9 +14,7 @@ from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod, Rules
-from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool
-from nodefleet.scheduling.devices import with_devices
 from nodefleet.scheduling.predicates import NodeModel, NodeState, labels_asked_for, shortage, unmet_predicate
 from nodefleet.scheduling.simulation import SchedulerSimulation
 
@@ -159,7 +157,7 @@ class TemplateSource:
         seen = self.learned[key].allocatable if key in self.learned else self.remembered.get(key)
         if seen is not None:
             # A disk that is larger in the launch template than on the nodes was changed after they were launched.
-            return replace(with_devices(seen, offered), storage=max(seen.storage, disk))
+            return replace(seen.with_devices(offered), storage=max(seen.storage, disk))
         if type_ not in self.catalog:
             return None
         return replace(
@@ -348,18 +346,19 @@ def simulate_fleet(
 
 
 def expected_nodes(
-    seen: Observation, policy: Policy, workers: Sequence[Worker], known: TemplateSource
+    seen: Observation, pools: Iterable[Pool], workers: Sequence[Worker], known: TemplateSource
 ) -> tuple[ExpectedNode, ...]:
     """Workers that boot, and launches that EC2 does not show yet."""
+    by_name = {pool.name: pool for pool in pools}
     found = [
         _expected_node(
-            known, policy, worker.name, worker.pool, (worker.instance.type,), worker.zone, worker.instance.market
+            known, by_name, worker.name, worker.pool, (worker.instance.type,), worker.zone, worker.instance.market
         )
         for worker in workers
         if worker.instance and worker.phase in _ON_THEIR_WAY and worker.is_capacity
     ]
     found += [
-        _expected_node(known, policy, f"{launch.id}/{number}", launch.pool, launch.types, launch.zone, launch.market)
+        _expected_node(known, by_name, f"{launch.id}/{number}", launch.pool, launch.types, launch.zone, launch.market)
         for launch, missing in _unseen_launches(seen)
         for number in range(missing)
     ]
@@ -379,14 +378,14 @@ def zones_in_use(workers: Sequence[Worker], coming: Sequence[ExpectedNode]) -> M
 
 def _expected_node(
     known: TemplateSource,
-    policy: Policy,
+    pools: Mapping[str, Pool],
     name: str,
     pool_name: str,
     types: Sequence[str],
     zone: str,
     market: Market,
 ) -> ExpectedNode:
-    pool = policy.pool(pool_name)
+    pool = pools.get(pool_name)
     found = (known.template(pool, type_, zone, market) for type_ in types) if pool else iter(())
     return ExpectedNode(name=name, pool=pool_name, zone=zone, template=next(filter(None, found), None))
 

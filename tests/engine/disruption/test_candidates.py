@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.engine.context import ClusterContext, PoolContext
+from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.context import PoolContext
 from nodefleet.engine.disruption.candidates import (
     Selection,
     is_held_fast,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from nodefleet.engine.context import PlacementRequest
 from nodefleet.engine.provisioning.plan import ScaleUpRequest, plan_scale_up
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import Market
@@ -12,7 +13,6 @@ from nodefleet.model.state import NOTHING_KNOWN, PoolMemory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool
-from nodefleet.scheduling.packing import PlacementRequest
 from support.builders import NOON, after, look, pod
 from support.operation_builders import removal
 from support.wording import assert_wording

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.engine.context import PoolContext
+from nodefleet.engine.context import PlacementRequest, PoolContext
 from nodefleet.engine.signals.pending_pods import (
     MutedClass,
     PendingIndex,
@@ -19,7 +19,7 @@ from nodefleet.model.state import PoolMemory
 from nodefleet.model.workload import ZONE_LABEL, PodTerm, Rules, Selector, Toleration, Volume, VolumeKind
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
-from nodefleet.scheduling.packing import PlacementRequest, pack_pools, packing_input
+from nodefleet.scheduling.packing import pack_pools, packing_input
 from support.builders import CATALOG, NOON, instance, look, node, waiting
 from support.decisions import filled
 from support.wording import assert_wording

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from nodefleet.engine.context import ClusterContext, PoolContext, RemovalContext
+from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.context import PlacementRequest, PoolContext, RemovalContext
 from nodefleet.engine.disruption import replacement, rotation
 from nodefleet.engine.disruption.candidates import is_held_fast, select_candidates
 from nodefleet.engine.disruption.replacement import Due, Replacement, plan_replacement, replacement_floors
@@ -42,7 +43,6 @@ from nodefleet.model.operations import SendAlert
 from nodefleet.model.state import Loss, RotationState
 from nodefleet.model.workload import Pod
 from nodefleet.phases import market_of
-from nodefleet.scheduling.packing import PlacementRequest
 from nodefleet.scheduling.templates import Template
 
 CAUSE = "consolidated"

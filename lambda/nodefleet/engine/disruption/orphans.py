@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from nodefleet.engine.context import ClusterContext, operation_id
+from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.context import operation_id
 from nodefleet.engine.disruption import interruption
 from nodefleet.engine.disruption.candidates import select_candidates
 from nodefleet.model.alerts import AlertKind

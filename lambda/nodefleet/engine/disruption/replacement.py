@@ -8,6 +8,7 @@ a module or section of its own: retirement here, `rotation` beside it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nodefleet.engine.context import PlacementRequest
 from nodefleet.engine.target.bounds import floor
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Bound, BoundSource, Rank, Side
@@ -15,7 +16,6 @@ from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.names import some
 from nodefleet.model.operations import Removal, RemovalReason, SendAlert
 from nodefleet.policy.pool import Pool
-from nodefleet.scheduling.packing import PlacementRequest
 
 # ── replacement ──────────────────────────────────────────────────────────────────────────────────────────────────────
 # Replacing ready workers: the replacement is launched first, then the worker is drained.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nodefleet.engine.context import operation_id, target_of
+from nodefleet.engine.context import PlacementRequest, operation_id, target_of
 from nodefleet.engine.provisioning.placement import ANY, Placed, place
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.fleet import Phase, Worker
@@ -13,7 +13,6 @@ from nodefleet.model.snapshot import LaunchTarget, Observation
 from nodefleet.model.state import PoolMemory
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
-from nodefleet.scheduling.packing import PlacementRequest
 
 # The least progressed comes back first: fewer of its pods have moved.
 _CAN_COME_BACK = (Phase.CORDONED, Phase.DRAINING, Phase.DRAINED)

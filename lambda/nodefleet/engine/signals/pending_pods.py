@@ -11,14 +11,13 @@ someone.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2s
 
-from nodefleet.engine.context import PoolContext, workload_of
+from nodefleet.engine.context import PlacementRequest, PoolContext, workload_of
 from nodefleet.engine.signals.vote import ScaleDownOk, ScaleUp, SignalVote, Vote, WithinThresholds
-from nodefleet.engine.tenants import order_by_share
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import Phase, Worker
@@ -31,7 +30,7 @@ from nodefleet.phases import FleetSize
 from nodefleet.policy.fields import doubled_pause
 from nodefleet.policy.pool import Benefit, Pool
 from nodefleet.scheduling.devices import lacks_devices
-from nodefleet.scheduling.packing import NewNode, Packing, PackingResult, PlacementRequest, list_unschedulable
+from nodefleet.scheduling.packing import NewNode, Packing, PackingResult, list_unschedulable
 from nodefleet.scheduling.predicates import NodeModel, unmet_predicate
 from nodefleet.scheduling.templates import Template
 
@@ -368,17 +367,8 @@ def collect_pending(
         ),
         votes=votes,
         pending=pending,
-        new=order_by_share(packing.new, _running(ctx), ctx.policy.tenants),
+        new=packing.new,
         tells=(*_no_vote(ctx, votes.newly), *alert_unplaceable(packing.cannot_hold, name)),
-    )
-
-
-def _running(ctx: PoolContext) -> Iterator[Pod]:
-    """The pods on the pool's workers, DaemonSets aside."""
-    view = ctx.seen.kubernetes
-    names = {worker.node.name for worker in ctx.workers if worker.node}
-    return (
-        pod for pod in (view.pods or () if isinstance(view, ClusterView) else ()) if pod.node in names and pod.movable
     )
 
 
