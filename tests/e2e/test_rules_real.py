@@ -1,7 +1,7 @@
 """Single scheduling rules against the real scheduler: whom it refuses, we keep off, and whom it takes, we place.
 
 Claims without a volume, ReadWriteOncePod, StorageClasses for some zones, attach limits, DaemonSets that have no pod
-yet, and the node policies of topology spread, on a node of their own beside a tainted one.
+yet, preemption, and the node policies of topology spread, on a node of their own beside a tainted one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +22,11 @@ from nodefleet.adapters.kubernetes.resources import (
     PODS,
     STORAGE_CLASSES,
     VOLUMES,
+    Resource,
 )
 from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Pod, resources_from
+from nodefleet.scheduling.packing import list_unschedulable
 from nodefleet.scheduling.predicates import NodeModel
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import simulate_fleet
@@ -36,7 +38,9 @@ ALIVE = {"node-fleet.test/alive": "true"}
 SIZE = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 ROOM = {"resources": {"requests": {"storage": "1Gi"}}}
 IMMEDIATE, WAITS, ZONED = "rules-immediate", "rules-waits", "rules-zoned"
-BARE = "rules-bare"
+BARE, FOUGHT_FOR = "rules-bare", "rules-fought-for"
+PRIORITIES = Resource(group="scheduling.k8s.io", plural="priorityclasses")
+HELD = "rules.test/held"  # a finalizer: its pod is terminating until somebody takes it away
 ATTACHED = 2  # volumes of the driver on one node
 
 
@@ -51,9 +55,9 @@ class Scene:
         body = {"metadata": {"name": name, "labels": labels}, "spec": {"taints": list(taints)}, "status": status}
         self.admin.do(NODES.create(body))
 
-    def pod(self, name: str, app: str = "", **spec: Any) -> None:
-        main = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}
-        meta = {"name": name, "labels": {"app": app or name}}
+    def pod(self, name: str, app: str = "", cpu: str = "100m", finalizers: Sequence[str] = (), **spec: Any) -> None:
+        main = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+        meta = {"name": name, "labels": {"app": app or name}, "finalizers": list(finalizers)}
         body = {"metadata": meta, "spec": {"containers": [main], "nodeSelector": {HERE: "true"}, **spec}}
         self.admin.do(PODS.create(body, NAMESPACE))
 
@@ -124,7 +128,8 @@ def scene(real_parts: RunningParts) -> Iterator[Scene]:
         ask(DAEMON_SETS.delete("agent", {}, NAMESPACE))
         for name in (IMMEDIATE, WAITS, ZONED):
             ask(STORAGE_CLASSES.delete(name, {}))
-        for name in (FREE, TAINTED, BARE):
+        ask(PRIORITIES.delete("rules-urgent", {}))
+        for name in (FREE, TAINTED, BARE, FOUGHT_FOR):
             ask(NODES.delete(name, {}))
         ask(CSI_NODES.delete(FREE, {}))
         for name in ("rules-once", "rules-attached-0", "rules-attached-1", "rules-attached-2"):
@@ -218,8 +223,7 @@ def test_a_daemon_set_without_a_pod_takes_its_share_of_a_new_node_in_both(scene:
     template = {"metadata": {"labels": labels}, "spec": {"containers": [main], "nodeSelector": chosen}}
     spec = {"selector": {"matchLabels": labels}, "template": template}
     scene.admin.do(DAEMON_SETS.create({"metadata": {"name": "agent"}, "spec": spec}, NAMESPACE))
-    large = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "6"}}}
-    scene.pod("beside-agent", containers=[large], nodeSelector=chosen)
+    scene.pod("beside-agent", cpu="6", nodeSelector=chosen)
     until(lambda: scene.told("beside-agent"), "the scheduler refuses it")
     (agent,) = scene.view().daemon_sets
     empty = NodeModel(name="new", labels=chosen, allocatable=resources_from(SIZE))
@@ -231,6 +235,26 @@ def test_a_daemon_set_without_a_pod_takes_its_share_of_a_new_node_in_both(scene:
     until(lambda: "Insufficient cpu" in scene.told("beside-agent"), "the scheduler refuses it there too")
     assert expected is not None
     assert not scene.where("beside-agent")
+
+
+def test_the_room_that_preemption_makes_is_kept_in_both(scene: Scene) -> None:
+    """The victim is held while it terminates: meanwhile its node is promised to the pod that preempts it."""
+    scene.admin.do(PRIORITIES.create({"metadata": {"name": "rules-urgent"}, "value": 1000}))
+    chosen = {"rules.test/fought-for": "true"}
+    scene.node(FOUGHT_FOR, **chosen)
+    scene.pod("victim", cpu="6", finalizers=[HELD], nodeSelector=chosen, terminationGracePeriodSeconds=0)
+    until(lambda: scene.where("victim"), "the first has the node")
+    scene.pod("urgent", cpu="6", nodeSelector=chosen, priorityClassName="rules-urgent")
+    until(lambda: scene.seen("urgent").nominated_node == FOUGHT_FOR, "the scheduler makes room for it")
+    scene.pod("third", cpu="6", nodeSelector=chosen)
+    until(lambda: scene.told("third"), "the scheduler refuses the third")
+    view = scene.view()
+    assert [pod.name for pod in list_unschedulable(view.pods or ()) if pod.rules.node_selector == chosen] == ["third"]
+    assert scene.room(without=["victim"]).why_not(scene.seen("third"), FOUGHT_FOR) is not None
+    assert scene.room(without=["victim", "urgent"]).why_not(scene.seen("third"), FOUGHT_FOR) is None
+    scene.admin.do(PODS.patch("victim", {"metadata": {"finalizers": None}}, NAMESPACE))
+    until(lambda: scene.where("urgent"), "it has the node")
+    assert not scene.where("third")
 
 
 def test_a_tainted_node_is_an_empty_domain_only_if_its_taints_are_ignored(scene: Scene) -> None:

@@ -120,6 +120,21 @@ def test_a_pod_that_leaves_no_room_for_a_new_daemonset_buys_nothing_and_is_named
     assert [key for key, _ in found.nobody] == ["default/web-1"]
 
 
+def test_the_room_that_preemption_makes_is_kept_for_the_pod_it_is_made_for():
+    """Its victim has left; a pod of lower priority that would fit there needs a node of its own."""
+    first = wants("urgent", cpu=1500, priority=1000, nominated=True, nominated_node="w000")
+    assert packing([first], 1).nodes == 0
+    assert packing([first, wants("web-1", cpu=1500)], 1).nodes == 1
+    assert packing([wants("web-1", cpu=1500)], 1).nodes == 0
+
+
+def test_a_node_that_preemption_makes_room_on_is_not_empty():
+    first = wants("urgent", cpu=1500, priority=1000, nominated=True, nominated_node="w000")
+    seen = look(2, pods=[first, pod("web-1", "w001", requests=Resources(cpu=1000))])
+    room = packing_input(seen, POLICY, derive_workers(seen, POLICY)).room
+    assert room.try_drain("w000").pod == replace(first, node="w000")
+
+
 def test_nothing_is_needed_when_nobody_waits():
     assert packing([pod("web-1", "w000")], 1) == Packing()
 

@@ -207,6 +207,7 @@ class Pod:
     mirror: bool = False  # a static pod of the kubelet
     gated: bool = False  # has scheduling gates
     nominated: bool = False  # preemption is making room for it
+    nominated_node: str = ""  # … on this node, which keeps that room for it; empty: not known
     crashes: int = 0  # restarts of a container that waits in CrashLoopBackOff
     requests: Resources = NOTHING
     rules: Rules = ANYWHERE

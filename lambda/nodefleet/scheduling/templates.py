@@ -329,7 +329,11 @@ def simulate_fleet(
     coming: Sequence[ExpectedNode],
     devices: Mapping[str, Resources] = MappingProxyType({}),
 ) -> SchedulerSimulation:
-    """Ready nodes first, by name; then those that boot. `devices`: by node, what it will hold with its devices."""
+    """Ready nodes first, by name; then those that boot. `devices`: by node, what it will hold with its devices.
+
+    A pod that preemption makes room for has its node already: the scheduler keeps that room from others.
+    """
+    pods = [replace(pod, node=pod.nominated_node) if pod.node is None and pod.nominated_node else pod for pod in pods]
     awaited = {each.name for each in coming}
     phases = {worker.node.name: worker.phase for worker in workers if worker.node}
     standing = sorted((node for node in nodes if node.name not in awaited), key=lambda node: node.name)

@@ -10,7 +10,7 @@ from nodefleet.errors import UnavailableError
 from nodefleet.model.inventory import Resources
 from nodefleet.model.workload import Pod, PodPhase, Volume, VolumeKind
 from support.fake_api_server import FakeApiServer
-from support.k8s_objects import THEN, condition, container, pod, reference
+from support.k8s_objects import THEN, condition, container, node, pod, reference
 
 MIB = 1 << 20
 _POLICIES = (("a", None), ("b", "Always"))
@@ -89,9 +89,15 @@ def test_an_unschedulable_pod_without_a_time_waits_since_it_was_made(server: Fak
 def test_gates_and_nominations_are_seen(server: FakeApiServer, cluster: KubernetesCluster):
     gated = pod("a", node=None, schedulingGates=[{"name": "wait.io/for-me"}])
     nominated = pod("b", node=None, status={"nominatedNodeName": "w2"})
+    server.objects.put("nodes", node("w2"))
     first, second = seen(server, cluster, gated, nominated)
     assert (first.gated, first.nominated) == (True, False)
-    assert (second.gated, second.nominated) == (False, True)
+    assert (second.gated, second.nominated, second.nominated_node) == (False, True, "w2")
+
+
+def test_a_nomination_for_a_node_that_is_gone_makes_no_room(server: FakeApiServer, cluster: KubernetesCluster):
+    (found,) = seen(server, cluster, pod("b", node=None, status={"nominatedNodeName": "w2"}))
+    assert (found.nominated, found.nominated_node) == (False, "")
 
 
 def test_a_pod_was_asked_to_go_its_grace_before_it_should_be_gone(server: FakeApiServer, cluster: KubernetesCluster):

@@ -215,6 +215,7 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
         mirror=_MIRROR in annotations,
         gated=bool(spec.scheduling_gates),
         nominated=bool(status.nominated_node_name),
+        nominated_node=status.nominated_node_name,
         crashes=_crashes(shape),
         requests=requests,
         rules=rules,

@@ -151,7 +151,7 @@ def view(api: Api) -> ClusterView:
     drafts = _drafts(api, PODS.list(), templates)
     daemon_sets = list_objects(api, DAEMON_SETS.list(), DaemonSetShape)
     claims = _claims(drafts, api, listed_nodes)
-    pods = _pods(drafts, api, claims, daemon_sets)
+    pods = _with_valid_nominations(_pods(drafts, api, claims, daemon_sets), listed_nodes)
     budgets = tuple(list_digests(api, BUDGETS.list(), BudgetShape, budget_from))
     return ClusterView(
         nodes=_with_attach_limits(listed_nodes, claims),
@@ -201,6 +201,20 @@ def _pods(
 ) -> tuple[Pod, ...]:
     owners = owners_of(api, _controllers(each for each in drafts if each.matters), daemon_sets)
     return tuple([finish_pod(each, owners, claims) for each in drafts])
+
+
+def _with_valid_nominations(pods: tuple[Pod, ...], nodes: Sequence[Node]) -> tuple[Pod, ...]:
+    """A nomination for a node that is gone makes no room: the pod waits like any other until the scheduler tries it
+    again."""
+    names = {node.name for node in nodes}
+    return tuple(
+        [
+            replace(pod, nominated=False, nominated_node="")
+            if pod.nominated and pod.nominated_node not in names
+            else pod
+            for pod in pods
+        ]
+    )
 
 
 def _claims(drafts: Iterable[Draft], api: Api, nodes: Sequence[Node]) -> Claims:
