@@ -1,9 +1,15 @@
-"""docs/security.md names every role with the services that it may use, every secret, and only files that exist."""
+"""docs/security.md names every role with the services that it may use, every secret and ServiceAccount, and only files
+that exist."""
 
 import re
+from dataclasses import replace
 
+import yaml
+
+from nodefleet_infra import manifests
 from support.iam_samples import everybody
 from support.infra_mocks import DEV, ROOT, deployed_stack
+from support.shipped_metrics import SITE
 
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 
@@ -31,6 +37,16 @@ ROLES = ("role", "services", "bounded by", "cannot")
 def test_every_secret_is_there():
     made = {each.inputs["name"].rpartition("/")[2] for each in deployed_stack(DEV).of("secretsmanager/secret:Secret")}
     assert made == set(re.findall(r"^\| `…/([\w-]+)`", PAGE, re.MULTILINE))
+
+
+def test_every_service_account_is_there():
+    written = manifests.rendered(replace(SITE, persistent_volumes=True, grafana=True)).values()
+    made = {each["metadata"]["name"] for text in written for each in yaml.safe_load_all(text) if is_account(each)}
+    assert made == {name.strip("`") for names, _ in rows(("ServiceAccount", "may")) for name in names.split(", ")}
+
+
+def is_account(document):
+    return bool(document) and document["kind"] == "ServiceAccount"
 
 
 def test_files_and_pages_that_are_named_exist():
