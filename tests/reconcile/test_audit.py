@@ -61,10 +61,18 @@ def asked(its):
     return decide(its.observation, its.memory, its.policy)
 
 
+def figures_of(observation, decision):
+    return figures(observation, decision, bill(observation))
+
+
+def recorded(its, decision, **changes):
+    return make_record(its, decision, fence=7, version=3, values=figures_of(its.observation, decision), **changes)
+
+
 def test_an_archived_question_is_decided_the_same():
     """Also one that has everything in it: pods, budgets, readings that are missing."""
     its = question(pods=[pod("web-1", "w001"), waiting("web-2")], memory=Missing("timeout"))
-    record, content = make_record(its, asked(its), fence=7, version=3, actions=(), eventful=True)
+    record, content = recorded(its, asked(its), actions=(), eventful=True)
     again = unpack_input(content)
     assert again == its
     assert outcome(asked(again)) == record.outcome
@@ -77,14 +85,14 @@ def test_the_same_question_gives_the_same_bytes_and_another_one_others():
 
 def test_an_uneventful_look_is_not_archived():
     its = question()
-    record, content = make_record(its, asked(its), fence=7, version=3, actions=(), eventful=False)
+    record, content = recorded(its, asked(its), actions=(), eventful=False)
     assert (content, record.archived) == (None, "")
     assert record.figures["default.cpu"] == 50
 
 
 def test_where_a_question_is_kept_follows_from_its_content():
     its = question()
-    record, _ = make_record(its, asked(its), fence=7, version=3, actions=(CORDONED,), eventful=True)
+    record, _ = recorded(its, asked(its), actions=(CORDONED,), eventful=True)
     assert record.archived.startswith("default/2026/11/16/")
     assert record.archived.endswith(".json.gz")
     assert (record.id, record.fence, record.policy, record.did) == (
@@ -142,7 +150,7 @@ def test_the_bill_counts_by_market():
 
 def test_a_missing_reading_has_no_figure():
     its = question(cpu=Missing("timeout"))
-    assert "default.cpu" not in figures(its.observation, asked(its))
+    assert "default.cpu" not in figures_of(its.observation, asked(its))
     assert mean(its.observation, asked(its), "cpu") is None
     assert mean(its.observation, asked(its), "memory") == 60
 
@@ -176,7 +184,7 @@ def test_only_workers_that_run_or_start_are_paid_for():
 def test_figures_of_cost_are_rounded():
     priced = (replace(PRICED[0], hourly_usd=0.0123456, spot_usd=0.0),)
     its = question(workers=3, catalog=priced)
-    found = figures(its.observation, asked(its))
+    found = figures_of(its.observation, asked(its))
     assert (found["hourly_usd"], found["spot_percent"]) == (0.0123, 66.7)
 
 
@@ -249,7 +257,7 @@ def test_a_decision_of_just_the_right_length_is_kept_whole(over, is_cut):
 
 def test_a_record_holds_the_digest_of_the_whole_decision_and_says_that_it_was_cut():
     decision = given(long_pool("x" * 10))
-    record, _ = make_record(question(), decision, fence=7, version=3, actions=(), eventful=False)
+    record, _ = recorded(question(), decision, actions=(), eventful=False)
     assert record.cut
     assert record.outcome == outcome(decision) != outcome(record.decision)
     assert (record.at, record.cluster, record.decision) == (NOON, "shop", shorten_decision(decision)[0])
@@ -258,7 +266,7 @@ def test_a_record_holds_the_digest_of_the_whole_decision_and_says_that_it_was_cu
 @pytest.mark.parametrize(("dry", "expected"), [((False, False), False), ((False, True), True)])
 def test_a_record_is_dry_when_one_of_its_pools_is(dry, expected):
     pools = tuple(replace(CALM, dry_run=each) for each in dry)
-    record, _ = make_record(question(), given(*pools), fence=7, version=3, actions=(), eventful=False)
+    record, _ = recorded(question(), given(*pools), actions=(), eventful=False)
     assert record.dry is expected
 
 
@@ -285,7 +293,7 @@ def two_pools(**default):
 
 
 def test_every_figure_of_a_look_stands_under_its_own_name():
-    assert figures(two_pools(), given(CALM, WEB, level=Level.DEGRADED)) == {
+    assert figures_of(two_pools(), given(CALM, WEB, level=Level.DEGRADED)) == {
         "unschedulable_pods": 2,
         "level": 2,
         "default.ready": 3,
@@ -306,12 +314,12 @@ def test_every_figure_of_a_look_stands_under_its_own_name():
 
 
 def test_without_ec2_there_are_no_figures_of_cost():
-    found = figures(replace(two_pools(), instances=Missing("away")), given(CALM))
+    found = figures_of(replace(two_pools(), instances=Missing("away")), given(CALM))
     assert not {"hourly_usd", "spot_percent"} & set(found)
 
 
 def test_a_pool_that_was_not_read_has_no_readings():
-    found = figures(replace(two_pools(), readings={}), given(CALM))
+    found = figures_of(replace(two_pools(), readings={}), given(CALM))
     assert "default.ready" in found
     assert "default.cpu" not in found
 
@@ -362,10 +370,10 @@ def test_the_grade_of_the_forecasts_is_that_of_the_worst_and_promises_add_up():
         Metric.VIOLATIONS_PROMISED: 2.0,
         Metric.VIOLATIONS_SEEN: 2.0,
     }
-    assert figures(two_pools(), decision)["default.forecast_skill"] == 30.0
+    assert figures_of(two_pools(), decision)["default.forecast_skill"] == 30.0
 
 
 def test_a_forecast_that_was_not_graded_yet_has_no_skill_and_the_classic_strategy_no_metric():
     assert Metric.FORECAST_SKILL not in dict(forecast_metrics(graded(web=AdaptiveMemory())))
-    assert "web.forecast_skill" not in figures(two_pools(), graded(web=AdaptiveMemory()))
+    assert "web.forecast_skill" not in figures_of(two_pools(), graded(web=AdaptiveMemory()))
     assert dict(forecast_metrics(given(CALM, WEB))) == {}

@@ -4,12 +4,14 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.engine import decide as decide_module
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import ActionKind, Event
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import RefusalKind
 from nodefleet.model.snapshot import Pause, Scale
+from nodefleet.reconcile import cycle
 from nodefleet.reconcile.audit import outcome, unpack_input
 from nodefleet_tools.sim.hooks import Call, Moment
 from support.worlds import Cluster, empty, shop
@@ -37,6 +39,32 @@ def test_every_archived_decision_is_decided_the_same_again():
         question = unpack_input(cluster.world.archive.kept[record.archived])
         again = decide(question.observation, question.memory, question.policy)
         assert outcome(again) == record.outcome, record.did
+
+
+def test_figures_and_bill_are_computed_once_an_iteration_and_the_fleet_once_for_each_set_of_operations(monkeypatch):
+    calls: list[str] = []
+    observations = []
+
+    def count(module, name):
+        original = getattr(module, name)
+
+        def counted(*arguments):
+            calls.append(name)
+            if name == "derive_workers":
+                observations.append((arguments[0].at, arguments[0].operations))
+            return original(*arguments)
+
+        monkeypatch.setattr(module, name, counted)
+
+    for name in ("figures", "bill", "derive_workers"):
+        count(cycle, name)
+    count(decide_module, "derive_workers")
+    cluster = empty()
+    cluster.world.deploy("sale", replicas=6, cpu=900)
+    iterations = sum(ran.iterations for _ in range(3) if (ran := cluster.tick()))
+    assert iterations > 3
+    assert (calls.count("figures"), calls.count("bill")) == (iterations, iterations)
+    assert len(observations) == len(set(observations)) < 2 * iterations
 
 
 def test_the_plan_is_written_before_its_first_step():

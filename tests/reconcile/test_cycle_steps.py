@@ -30,11 +30,12 @@ from nodefleet.model.serialization import ValidationError, ValidationIssue
 from nodefleet.model.snapshot import Pause
 from nodefleet.model.state import Level, LoopState, Memory, PoolMemory
 from nodefleet.operations.progress import Progress
+from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Eviction, EvictionOutcome, LaunchResult, Lease, State
 from nodefleet.reconcile import cycle
-from nodefleet.reconcile.audit import DecisionInput, make_record
+from nodefleet.reconcile.audit import DecisionInput, bill, figures, make_record
 from support.book_builders import Commits, OpenBook
 from support.builders import NOON, after, look, pod
 from support.operation_builders import launch, removal
@@ -148,7 +149,9 @@ def finish(*actions, eventful=False, archive=None, took=3.2, journal=None):
     seen = look(3, pods=[pod("web-1", "w001")])
     question = DecisionInput(observation=seen, memory=Memory(), policy=Policy())
     decided = decision(pool())
-    record, content = make_record(question, decided, fence=7, version=5, actions=(), eventful=eventful)
+    record, content = make_record(
+        question, decided, fence=7, version=5, actions=(), values={"level": 0}, eventful=eventful
+    )
     book = OpenBook(seen, journal)
     archive, warnings = archive or Archive(), []
     parts = SimpleNamespace(
@@ -285,8 +288,9 @@ class Iteration:
         self.calls.append(("observe", run, within))
         return replace(self.observed, operations=state.operations, commands=state.commands)
 
-    def _decide(self, seen, memory, policy):
+    def _decide(self, seen, memory, policy, fleet):
         self.calls.append(("decide",))
+        assert fleet == derive_workers(seen, policy)
         self.asked.append((seen, memory, policy))
         if isinstance(self.decided, Exception):
             raise self.decided
@@ -336,6 +340,8 @@ def test_a_quiet_look_is_observed_decided_and_written_once(play):
         decision=played.decided,
         requeue_reason="a node boots",
         evictions={},
+        costs=bill(played.observed),
+        figures=figures(played.observed, played.decided, bill(played.observed)),
     )
     (changes,) = played.written
     assert (changes.decision.fence, changes.decision.policy, changes.decision.did) == (7, 5, ())

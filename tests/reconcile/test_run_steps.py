@@ -25,7 +25,7 @@ from nodefleet.model.state import Level, LoopState, Memory
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Lease, LeaseHeld, RunResult, State
 from nodefleet.reconcile import run as module
-from nodefleet.reconcile.audit import LEVELS, MAJOR, figures, sentence
+from nodefleet.reconcile.audit import LEVELS, MAJOR, bill, figures, sentence
 from nodefleet.reconcile.cycle import CycleResult
 from nodefleet.reconcile.run import run
 from support.builders import CATALOG, NOON, after, look
@@ -44,7 +44,16 @@ AWAY = UnavailableError("DynamoDB", "no answer")
 
 
 def came(**changes):
-    base = CycleResult(policy=Policy(), observation=look(3, catalog=PRICED), decision=DECISION, evictions={})
+    seen = changes.get("observation", look(3, catalog=PRICED))
+    costs = bill(seen)
+    base = CycleResult(
+        policy=Policy(),
+        observation=seen,
+        decision=DECISION,
+        evictions={},
+        costs=costs,
+        figures=figures(seen, changes.get("decision", DECISION), costs),
+    )
     return replace(base, **changes)
 
 
@@ -363,7 +372,7 @@ def test_everything_is_reported_once(play):
                 "drains": (30.0,),
                 "failures": 4,
                 "look_again": "",
-                "figures": figures(seen, DECISION),
+                "figures": figures(seen, DECISION, bill(seen)),
                 "calls": 17,
                 "seconds": 2.0,
             },

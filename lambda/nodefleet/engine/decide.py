@@ -496,8 +496,9 @@ def _at_max(ctx: PoolContext, resolved: TargetResult, bounds: Sequence[Bound]) -
 # ── the decision ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def decide(seen: Observation, memory: Memory, policy: Policy) -> Decision:
-    fleet = derive_workers(seen, policy)
+def decide(seen: Observation, memory: Memory, policy: Policy, fleet: tuple[Worker, ...] | None = None) -> Decision:
+    """`fleet`: the workers of the observation, if the caller has derived them already."""
+    fleet = derive_workers(seen, policy) if fleet is None else fleet
     cases = [PoolContext.of(pool, policy, seen, memory.pool(pool.name), fleet) for pool in policy.pools]
     trust = data_quality.assess(seen, memory, policy, [each for ctx in cases for each in ctx.unreadable])
     if trust.level is Level.PARTIAL:

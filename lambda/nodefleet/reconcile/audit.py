@@ -59,9 +59,11 @@ def make_record(
     fence: int,
     version: int,
     actions: Sequence[ExecutedAction],
+    values: Mapping[str, float],
     eventful: bool,
 ) -> tuple[DecisionRecord, bytes | None]:
-    """The record, and the packed decision input for the archive; None for an uneventful iteration."""
+    """The record, and the packed decision input for the archive; None for an uneventful iteration. `values` are the
+    figures of the iteration."""
     content = pack_input(decision_input) if eventful else None
     at, cluster = decision.at, decision.cluster
     key = f"{cluster}/{at:%Y/%m/%d}/{sha256(content).hexdigest()}.json.gz" if content else ""
@@ -79,7 +81,7 @@ def make_record(
         outcome=_digest(plain),
         did=tuple(str(action) for action in actions),
         actions=tuple(actions),
-        figures=figures(decision_input.observation, decision),
+        figures=values,
         dry=any(pool.dry_run for pool in decision.pools),
     )
     return record, content
@@ -163,7 +165,7 @@ def bill(observation: Observation) -> Bill | None:
     )
 
 
-def figures(observation: Observation, decision: Decision) -> Mapping[str, float]:
+def figures(observation: Observation, decision: Decision, costs: Bill | None) -> Mapping[str, float]:
     """The figures of an iteration, as a flat mapping by name."""
     values: dict[str, float] = {"unschedulable_pods": unschedulable(observation), "level": LEVELS[decision.level]}
     for pool in decision.pools:
@@ -183,7 +185,6 @@ def figures(observation: Observation, decision: Decision) -> Mapping[str, float]
             promised, violated = round(graded.promised, 2), round(graded.violated, 2)
             values |= {f"{name}.violations_promised": promised, f"{name}.violations_seen": violated}
             values |= {} if graded.skill is None else {f"{name}.forecast_skill": graded.skill}
-    costs = bill(observation)
     if costs:
         values |= {"hourly_usd": round(costs.hourly_usd, 4), "spot_percent": round(costs.spot_percent, 1)}
     return values

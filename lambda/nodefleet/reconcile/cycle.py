@@ -4,7 +4,7 @@ All cordons are set and all launches are sent before the first pod is evicted: a
 another node that is about to be drained. An operation that an iteration opens also starts in that iteration.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from nodefleet.engine.decide import decide
@@ -12,6 +12,7 @@ from nodefleet.engine.requeue import remember_duration
 from nodefleet.errors import LostLeaseError, NodeFleetError, UnavailableError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Decision, DecisionRecord, ExecutedAction, KeepReason, PoolDecision
+from nodefleet.model.fleet import Worker
 from nodefleet.model.inventory import InstanceState, Notice
 from nodefleet.model.operations import (
     Assign,
@@ -34,7 +35,7 @@ from nodefleet.phases import derive_workers, in_force, is_false_alarm
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Changes, Lease, Runtime, State
-from nodefleet.reconcile.audit import DecisionInput, is_eventful, make_record
+from nodefleet.reconcile.audit import Bill, DecisionInput, bill, figures, is_eventful, make_record
 from nodefleet.reconcile.executor import Executor, record_node_event
 from nodefleet.reconcile.observe import observe
 from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy, with_fleet
@@ -169,6 +170,8 @@ class CycleResult:
     joins: tuple[float, ...] = ()  # seconds that each new node took to join
     drains: tuple[float, ...] = ()  # seconds of each completed voluntary removal
     evictions: dict[str, int]
+    costs: Bill | None  # what the workers cost now; none: not known
+    figures: Mapping[str, float]
 
     @property
     def did(self) -> tuple[str, ...]:
@@ -199,27 +202,31 @@ def reconcile_once(runtime: Runtime, lease: Lease, state: State, number: int) ->
 def _iterate(runtime: Runtime, rules: ActivePolicy, uow: UnitOfWork, executor: Executor, lease: Lease) -> CycleResult:
     policy = rules.policy
     _adopt_policy(uow, rules)
-    deferred = _advance(executor, uow, policy, executor.observation.operations)
+    fleet = _Fleet(policy)
+    deferred = _advance(executor, uow, fleet, executor.observation.operations)
     expire_stale(uow, executor.observation, policy)
     executor.observation = without_retired(executor.observation, uow)
     observation = replace(executor.observation, operations=tuple(uow.operations.values()))
     decision_input = DecisionInput(observation=observation, memory=uow.memory, policy=policy)
-    decision = decide(observation, uow.memory, policy)
+    decision = decide(observation, uow.memory, policy, fleet.workers(observation))
     uow.add_decision(decision)
     planned = _record_plan(uow, decision, observation)
+    costs = bill(observation)
+    values = figures(observation, decision, costs)
     record, content = make_record(
         decision_input,
         decision,
         fence=lease.fence,
         version=rules.version,
         actions=executor.actions,
+        values=values,
         eventful=is_eventful(decision) or bool(executor.actions),
     )
     uow.audit(record)
     for step in planned.at_once:
         executor.execute(None, step)
     fresh = [uow.operations[identity] for identity in planned.operations if identity in uow.operations]
-    deferred |= _advance(executor, uow, policy, fresh)
+    deferred |= _advance(executor, uow, fleet, fresh)
     for identity, steps in deferred.items():
         executor.execute_late(identity, steps)
     explain_stays(runtime, uow, decision)
@@ -237,6 +244,8 @@ def _iterate(runtime: Runtime, rules: ActivePolicy, uow: UnitOfWork, executor: E
         joins=tuple(uow.joins),
         drains=tuple(uow.drains),
         evictions=dict(executor.evictions),
+        costs=costs,
+        figures=values,
     )
 
 
@@ -252,22 +261,36 @@ def _adopt_policy(uow: UnitOfWork, rules: ActivePolicy) -> None:
         uow.news(alert.kind, "", alert.text, (alert.subject,))
 
 
+class _Fleet:
+    """The workers of an iteration: derived again only when an operation or a notice has changed since."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._known: tuple[Observation, tuple[Worker, ...]] | None = None
+
+    def workers(self, observation: Observation) -> tuple[Worker, ...]:
+        # Observations of one iteration share their parts, so comparing them costs next to nothing.
+        if self._known is None or self._known[0] != observation:
+            self._known = observation, derive_workers(observation, self.policy)
+        return self._known[1]
+
+
 def _advance(
-    executor: Executor, uow: UnitOfWork, policy: Policy, operations: Iterable[Operation]
+    executor: Executor, uow: UnitOfWork, fleet: _Fleet, operations: Iterable[Operation]
 ) -> dict[str, tuple[Step, ...]]:
     """Advance each operation and execute its early steps. Returns the steps of each that wait for all cordons."""
     advancing = tuple(operations)
     if not advancing:
         return {}
     observation = replace(executor.observation, operations=tuple(uow.operations.values()))
-    fleet = derive_workers(observation, policy)
+    workers = fleet.workers(observation)
     deferred = {}
     for operation in advancing:
-        pool = policy.pool(operation.pool)
+        pool = fleet.policy.pool(operation.pool)
         if pool and pool.dry_run:
             continue  # the operation waits until dry_run is off
         deferred[operation.id] = executor.execute_early(
-            operation, advance(operation, observation, policy, fleet, uow.memory)
+            operation, advance(operation, observation, fleet.policy, workers, uow.memory)
         )
     return deferred
 
@@ -328,7 +351,13 @@ def _finish(
     """Archive the decision input, then commit usage, iteration durations and executed actions in one transaction."""
     if executor.actions and content is None:
         record, content = make_record(
-            decision_input, decision, fence=record.fence, version=version, actions=executor.actions, eventful=True
+            decision_input,
+            decision,
+            fence=record.fence,
+            version=version,
+            actions=executor.actions,
+            values=record.figures,
+            eventful=True,
         )
     archived = record.archived
     if content is not None:

@@ -19,7 +19,7 @@ from nodefleet.model.readings import Missing
 from nodefleet.model.state import Level
 from nodefleet.policy.cluster import Burst, Policy
 from nodefleet.ports import Lease, LeaseHeld, RunResult, Runtime
-from nodefleet.reconcile.audit import LEVELS, MAJOR, bill, figures, forecast_metrics, mean, sentence
+from nodefleet.reconcile.audit import LEVELS, MAJOR, forecast_metrics, mean, sentence
 from nodefleet.reconcile.cycle import CycleResult, reconcile_once
 from nodefleet.reconcile.policy_source import resolve_policy
 
@@ -145,7 +145,7 @@ def _report(runtime: Runtime, result: CycleResult, iterations: int, started: dat
     decision, observation, telemetry = result.decision, result.observation, runtime.telemetry
     if decision.level is not Level.PARTIAL:
         telemetry.metric(Metric.CURRENT_NODE_COUNT, sum(pool.count.capacity for pool in decision.pools))
-        telemetry.metric(Metric.PENDING_PODS, figures(observation, decision)["unschedulable_pods"])
+        telemetry.metric(Metric.PENDING_PODS, result.figures["unschedulable_pods"])
     for metric, name in ((Metric.CPU, "cpu"), (Metric.MEMORY, "memory")):
         value = mean(observation, decision, name)
         if value is not None:
@@ -163,10 +163,9 @@ def _report(runtime: Runtime, result: CycleResult, iterations: int, started: dat
     for metric, times in ((Metric.JOIN_LATENCY, result.joins), (Metric.DRAIN_TIME, result.drains)):
         for seconds in times:
             telemetry.metric(metric, seconds)
-    costs = bill(observation)
-    if costs:
-        telemetry.metric(Metric.HOURLY_COST, costs.hourly_usd)
-        telemetry.metric(Metric.SPOT_SHARE, costs.spot_percent)
+    if result.costs:
+        telemetry.metric(Metric.HOURLY_COST, result.costs.hourly_usd)
+        telemetry.metric(Metric.SPOT_SHARE, result.costs.spot_percent)
     for metric, value in forecast_metrics(decision):
         telemetry.metric(metric, value)
     at_max = any(over.by == BoundSource.MAX for pool in decision.pools for over in pool.overruled)
@@ -183,7 +182,7 @@ def _report(runtime: Runtime, result: CycleResult, iterations: int, started: dat
         drains=result.drains,
         failures=result.failures,
         look_again=result.requeue_reason,
-        figures=figures(observation, decision),
+        figures=result.figures,
         calls=telemetry.calls(),
         seconds=round((runtime.time.now() - started).total_seconds(), 2),
     )
