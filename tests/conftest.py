@@ -28,7 +28,15 @@ def pytest_runtest_setup() -> None:
 def pytest_xdist_make_scheduler(config, log):
     from support.parallel import Together  # noqa: PLC0415  # only where tests run on several cores
 
+    config.option.loadscopereorder = False  # the order is ours, below
     return Together(config, log)
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    if hasattr(config, "workerinput"):
+        from support.parallel import longest_first  # noqa: PLC0415  # the same
+
+        longest_first(config, items)
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -1,14 +1,19 @@
 """`nodefleet backtest` and `nodefleet tune`."""
 
 import json
+from dataclasses import replace
 from math import pi, sin
 
 import pytest
 from typer.testing import CliRunner
 
+from nodefleet_tools.backtest import suite
 from nodefleet_tools.cli.main import app
 from support.builders import NOON
 from support.prometheus_stand_in import prometheus, success
+from support.wording import assert_wording
+
+RUN = suite.run
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +23,22 @@ def trace(tmp_path_factory):
     rows = [f"{start + 300 * index},{100 + 60 * sin(2 * pi * index / 288):.2f}" for index in range(288 * 3)]
     path.write_text("timestamp,value\n" + "\n".join(rows) + "\n")
     return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def played_runs():
+    """Tests that play the same policy on the trace share what comes of it."""
+    played = {}
+
+    def run_once(job):
+        key = (job.policy, repr(job.pool), job.price)
+        if key not in played:
+            played[key] = RUN(replace(job, keep=True))
+        return played[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suite, "run", run_once)
+        yield played
 
 
 def run(*arguments):
@@ -87,7 +108,9 @@ def test_prometheus_is_read_in_pieces_that_it_gives():
     assert [each.path for each in server.asked] == ["/api/v1/query_range"] * 3
 
 
-def test_tune_needs_some_days(trace):
+def test_tune_needs_some_days_and_plays_no_more_than_one_setting_to_know(trace, played_runs):
+    before = len(played_runs)
     result = run("tune", "--trace", trace, "--jobs", 1)
     assert result.exit_code == 2
-    assert "Too few days" in result.output
+    assert_wording(result.output)
+    assert len(played_runs) <= before + 1

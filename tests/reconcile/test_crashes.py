@@ -106,6 +106,8 @@ def points() -> list:
 
 
 POINTS = points()
+# Nothing outside the process changes between two calls: whoever dies before a call dies as after the one before it.
+DEATHS = [point for point in POINTS if point.values[1] == 1 or point.values[2] is Moment.AFTER]
 
 
 def converge(cluster: Cluster, scene: Scene) -> None:
@@ -134,7 +136,7 @@ def test_undisturbed_it_converges(name):
     check(cluster, SCENES[name])
 
 
-@pytest.mark.parametrize(("name", "number", "moment", "call"), POINTS)
+@pytest.mark.parametrize(("name", "number", "moment", "call"), DEATHS)
 def test_a_run_that_is_killed_at_any_call_is_carried_on(name, number, moment, call):
     cluster = played(SCENES[name], killed(number, moment))
     converge(cluster, SCENES[name])

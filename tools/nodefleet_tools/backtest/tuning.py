@@ -50,11 +50,15 @@ class Tuned:
     within_budget_pct: float  # of the draws
 
 
+def are_enough(days: Days) -> bool:
+    return len(days) > FIRST + 1
+
+
 def tune(candidates: Mapping[Candidate, Days], classic: Days, budget: float, seed: int = 0) -> Tuned | None:
     """None if there are too few days to choose from and to score on."""
-    count = len(classic)
-    if count <= FIRST + 1:
+    if not are_enough(classic):
         return None
+    count = len(classic)
     scored = [candidates[choose(candidates, budget, until=day)][day] for day in range(FIRST, count)]
     before = classic[FIRST:]
     random = Random(seed)  # noqa: S311  # reproducible

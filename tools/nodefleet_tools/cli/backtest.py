@@ -20,12 +20,13 @@ from nodefleet_tools.backtest.page import page
 from nodefleet_tools.backtest.play import Conditions, Run, optimum
 from nodefleet_tools.backtest.suite import ADAPTIVE, BUDGET, PEERS, PRICES, Job, jobs_for, price_for, run_all
 from nodefleet_tools.backtest.traces import NOISE, SHARE_OF_MAX, Trace, TraceError, by_minute, read_csv
-from nodefleet_tools.backtest.tuning import CANDIDATES, Candidate, Days, Tuned, tune
+from nodefleet_tools.backtest.tuning import CANDIDATES, Candidate, Days, Tuned, are_enough, tune
 from nodefleet_tools.cli.outcome import JsonOption, fail, print_json
 from nodefleet_tools.cli.policy_file import policy_or_exit
 
 _CHUNK = timedelta(days=7)  # of minutes: Prometheus gives no more than 11,000 points at once
 _PATIENCE = timedelta(seconds=60)
+_TOO_FEW_DAYS = "Too few days: a choice needs three days to rest on and some more to be scored on."
 
 TraceFile = Annotated[Path | None, typer.Option("--trace", help="A CSV (timestamp,value): load in any unit.")]
 PrometheusUrl = Annotated[str | None, typer.Option("--prometheus", help="The address of a Prometheus to read from.")]
@@ -123,12 +124,14 @@ def tune_(  # noqa: PLR0917  # each is an option
     ]
     wanted = [job for job in wanted if job.policy not in played]
     for run in _each_run(wanted, jobs, "Playing settings"):
+        if not are_enough(run.days):  # every setting has as many: the others need not be played
+            fail(_TOO_FEW_DAYS)
         played[run.policy] = run.days
         if state is not None:  # after each, so that a run that is stopped goes on from here
             state.write_text(json.dumps({**known, key: played}))
     found = tune({each: played[each.name] for each in CANDIDATES}, played["classic"], budget)
     if found is None:
-        fail("Too few days: a choice needs three days to rest on and some more to be scored on.")
+        fail(_TOO_FEW_DAYS)
     if as_json:
         print_json({**asdict(found), "budget_pct": budget, "policy": _policy_of(found, nodes)})
         return

@@ -50,11 +50,11 @@ class Clock:
 
     def every(self, seconds: float, action: Action) -> Timer:
         """From now on, until the answer is cancelled."""
-        repeating = Timer(action)
+        repeating, pause = Timer(action), timedelta(seconds=seconds)
 
         def again() -> None:
             if repeating.action is not None:
-                self.after(seconds, again)
+                self.at(self.now + pause, again)
                 repeating.action()
 
         self.after(seconds, again)

@@ -14,7 +14,7 @@ from nodefleet.model.inventory import Instance, InstanceState, Market, Notice, N
 from nodefleet.model.operations import Launch, Refusal, RefusalKind
 from nodefleet.ports import LaunchResult
 from nodefleet_tools.sim.clock import Clock
-from nodefleet_tools.sim.machines import CloudSettings, Machine
+from nodefleet_tools.sim.machines import LIVE, CloudSettings, Machine
 from nodefleet_tools.sim.shop import QUOTA, Shop
 
 NOTICE = timedelta(seconds=120)  # what EC2 gives before it takes a Spot instance
@@ -71,7 +71,7 @@ class Ec2:
         return [
             machine
             for machine in self.machines.values()
-            if machine.live and machine.ours and machine.worker and pool in (None, machine.pool)
+            if machine.states[-1][1] in LIVE and machine.ours and machine.worker and pool in (None, machine.pool)
         ]
 
     def cost(self) -> float:

@@ -21,7 +21,7 @@ def serves(node: Node) -> bool:
 
 def readings(world: World) -> tuple[float | None, float | None]:
     """CPU and memory of the first pool in percent, as Prometheus shows them."""
-    seen = world.prometheus.readings(world.policy.pools[0])
+    seen = world.prometheus.readings(world.policy.pools[0], with_load=False)
     cpu, memory = (sample.value if isinstance(sample, Reading) else None for sample in (seen.cpu, seen.memory))
     return cpu, memory
 

@@ -4,6 +4,7 @@ A service's pods work at their share of the demand; that share is what their CPU
 horizontal autoscaler, if the service has one, and that is what asks for nodes.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -36,7 +37,8 @@ class Service:
     busy: float = 0.0  # share of the pods' capacity that was used last
     latency_ms: float = 0.0
     violated: timedelta = timedelta(0)  # how long the latency was above the SLO
-    _wanted: list[tuple[datetime, int]] = field(default_factory=list)
+    # What was wanted when, of the last minutes, without what something later outdid: the first is the highest.
+    _wanted: deque[tuple[datetime, int]] = field(default_factory=deque)
     _counted: tuple[int, int] = (-1, 0)  # at which version of the cluster, and how many pods serve
 
     @property
@@ -96,9 +98,13 @@ class Load:
         fewest, most = bounds
         wanted = ceil((asked + service.backlog / 60) / (service.per_pod * service.target))
         wanted = min(most, max(fewest, wanted))
-        now = self._clock.now
-        service._wanted = [each for each in service._wanted if now - each[0] < _STABLE] + [(now, wanted)]  # noqa: SLF001
-        enough = max(number for _, number in service._wanted)  # noqa: SLF001
+        now, recent = self._clock.now, service._wanted  # noqa: SLF001
+        while recent and now - recent[0][0] >= _STABLE:
+            recent.popleft()
+        while recent and recent[-1][1] <= wanted:
+            recent.pop()
+        recent.append((now, wanted))
+        enough = recent[0][1]
         current = service.workload.replicas
         self._controllers.scale(service.workload, wanted if wanted > current else min(current, enough))
 

@@ -8,7 +8,7 @@ from nodefleet.model.inventory import Instance, InstanceState, Market
 
 PERSON = "an operator"
 SETUP = "set-up"
-LIVE = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+LIVE = (InstanceState.PENDING, InstanceState.RUNNING)
 
 Range: TypeAlias = tuple[float, float]  # seconds, from … to
 
@@ -45,12 +45,15 @@ class Machine:
 
     @property
     def live(self) -> bool:
-        return self.state in LIVE
+        return self.states[-1][1] in LIVE
 
     @property
     def ended_at(self) -> datetime | None:
         """When it stopped costing money."""
-        return next((at for at, state in self.states if state not in LIVE), None)
+        for at, state in self.states:
+            if state not in LIVE:
+                return at
+        return None
 
     def as_seen(self, at: datetime) -> Instance:
         """What EC2 says of it to somebody whose view is of this moment."""

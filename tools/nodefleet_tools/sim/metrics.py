@@ -113,8 +113,10 @@ class Prometheus:
         alive = self._kubelets.alive - self.silent
         targets = [node for node in self._kube.nodes.values() if node.pool and node.name in alive]
         self._up = {node.name: node.pool or "" for node in targets}
+        busy: dict[str, list[float]] = {}  # by pool: the CPU of each node that answered
         for node in targets:
             cpu, memory = self.use(node)
+            busy.setdefault(node.pool or "", []).append(cpu)
             series = self._series.setdefault(node.name, _Series(pool=node.pool or ""))
             used = series.samples[-1][1] + cpu * SCRAPE if series.samples else 0.0
             series.samples.append((now, used, memory))
@@ -124,14 +126,10 @@ class Prometheus:
             if not series.samples:
                 del self._series[name]
         self._sampled = {key: measure() for key, measure in {**self.fixed, **self.custom}.items()}
-        for pool in {*self._up.values()}:
-            self.load.setdefault(pool, LoadHistory()).add(self._busy_nodes(pool, targets), now)
-
-    def _busy_nodes(self, pool: str, targets: Iterable[Node]) -> float:
-        """Mean CPU × nodes that answered the scrape."""
-        nodes = [node for node in targets if node.pool == pool]
-        fixed = self._sampled.get((pool, "cpu"))
-        return fsum(self.use(node)[0] for node in nodes) if fixed is None else fixed / _PERCENT * len(nodes)
+        for pool, shares in busy.items():
+            fixed = self._sampled.get((pool, "cpu"))
+            load = fsum(shares) if fixed is None else fixed / _PERCENT * len(shares)  # mean CPU × nodes
+            self.load.setdefault(pool, LoadHistory()).add(load, now)
 
     def use(self, node: Node) -> tuple[float, float]:
         """The shares of CPU and memory that are in use on a node now."""
@@ -139,8 +137,8 @@ class Prometheus:
             self._uses = {each.name: self._uses_of(each) for each in self._kube.nodes.values()}
             self._version = self._kube.version
         uses = self._uses[node.name]
-        cpu = _SYSTEM_CPU + fsum(use.cpu * use.traits.cpu_use for use in uses)
-        memory = _SYSTEM_MEMORY + (1 - _SYSTEM_MEMORY) * fsum(use.memory * use.traits.memory_use for use in uses)
+        cpu = _SYSTEM_CPU + fsum([use.cpu * use.traits.cpu_use for use in uses])
+        memory = _SYSTEM_MEMORY + (1 - _SYSTEM_MEMORY) * fsum([use.memory * use.traits.memory_use for use in uses])
         return min(1.0, cpu), min(1.0, memory)
 
     def _uses_of(self, node: Node) -> list[_Use]:
@@ -153,10 +151,10 @@ class Prometheus:
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def readings(self, pool: Pool, known: datetime | None = None) -> PoolReadings:
+    def readings(self, pool: Pool, known: datetime | None = None, *, with_load: bool = True) -> PoolReadings:
         """`known`: up to when the load was learned from, for `strategy: adaptive`."""
         name = pool.name
-        adaptive = pool.strategy == "adaptive" and (name, "cpu") not in self.missing and name in self.load
+        adaptive = with_load and pool.strategy == "adaptive" and (name, "cpu") not in self.missing and name in self.load
         rates = {node: rate for node, rate in self._rates(name) if rate is not None}
         memory = [self._series[node].samples[-1][2] for node, of in self._up.items() if of == name]
         return PoolReadings(

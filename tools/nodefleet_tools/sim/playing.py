@@ -20,6 +20,7 @@ from nodefleet.model.snapshot import Command
 from nodefleet.model.state import HourLoad, LoopState, Memory, PoolMemory
 from nodefleet.reconcile.emergency_drain import drain_interrupted
 from nodefleet.reconcile.run import run
+from nodefleet_tools.sim import frames
 from nodefleet_tools.sim.figures import figures
 from nodefleet_tools.sim.hooks import KilledError
 from nodefleet_tools.sim.metrics import LoadHistory
@@ -161,12 +162,12 @@ class ScenarioRun:
 def _fixed(scenario: Scenario, traces: Mapping[str, Points] | None, nodes: int, tell: Progress) -> Fixed:
     """The same load on so many workers that nobody scales."""
     scene = stage(scenario, traces=traces, fixed=nodes)
-    recorder = Recorder(scene)
+    recorder = Recorder(scene, takes_frames=False)
     quiet = Outlets(alarm=lambda _: None, order=lambda _command, _event: None, say=lambda _: None)
     arrange(scene, quiet)
     _advance(scene.world, scenario.ends, lambda done: tell(f"a fixed fleet of {nodes}", done))
     found = figures(recorder)
-    room = recorder.frames[-1].room if recorder.frames else None
+    room = frames.room(scene.world, list(scene.services.values()))
     price = scene.world.shop.types[scenario.cluster.type].spot_usd
     spot = None if price is None else nodes * price * (scenario.ends - scenario.starts).total_seconds() / 3600
     return Fixed(nodes=nodes, usd=found.usd, violation_minutes=found.violation_minutes, room=room, spot_usd=spot)
@@ -188,7 +189,7 @@ def _history(
 
     def learn() -> None:
         nonlocal profile
-        cpu = world.prometheus.readings(pool).cpu
+        cpu = world.prometheus.readings(pool, with_load=False).cpu
         if isinstance(cpu, Reading) and world.now > begins:
             offset = world.policies.utc_offset(world.policy, world.now)
             profile = learn_profile(profile, cpu, before.workers, pool.predictive, offset)

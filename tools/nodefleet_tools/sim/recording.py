@@ -37,7 +37,7 @@ class _Since:
 
 
 class Recorder:
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, *, takes_frames: bool = True) -> None:
         self.stage = stage
         self.heard = Heard(stage.world)
         self.frames: list[Frame] = []
@@ -51,6 +51,7 @@ class Recorder:
         self.ready_at: dict[str, datetime] = {}  # instance → when its node was first ready
         self.healings: list[Healing] = []
         self._world = stage.world
+        self._takes_frames = takes_frames  # of a fleet whose figures alone count it takes none
         self._every = STEP if stage.scenario.lasts <= _SHORT else _FRAME
         self._patience = {spec.workload: spec.gives_up_after.total_seconds() for spec in stage.scenario.services}
         self._counted = (0, 0)
@@ -81,7 +82,7 @@ class Recorder:
         self._slowest()
         if now > start:  # the ten seconds that end at the start were before it
             self._services()
-        if (now - start) % self._every == timedelta(0):
+        if self._takes_frames and (now - start) % self._every == timedelta(0):
             self.frames.append(self._frame(now))
             self._since_frame = _Since()
 

@@ -80,8 +80,9 @@ class Controllers:
         if replicas == workload.replicas:
             return
         workload.replicas = replicas
+        owner = workload.owner
         for pod in self._kube.pods_of(workload.uid):
-            self._kube.put_pod(replace(pod, owner=workload.owner))
+            self._kube.put_pod(replace(pod, owner=owner))
         self._kube.changed()
 
     def reconcile(self) -> None:

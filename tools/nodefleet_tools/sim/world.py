@@ -55,6 +55,7 @@ _FIRST_VERSION = "1"  # of each launch template
 _AGE = timedelta(days=1)
 _MIB = 1 << 20
 _GAUGES = "gauges"
+_POLICIES = PolicyReader()  # the shipped one: it needs no world, and what it read for one world it need not read again
 
 
 class World:
@@ -86,7 +87,7 @@ class World:
         self.prometheus = Prometheus(self.clock, self.kube, self.kubelets)
         self.table = Table(self.clock)
         self.archive = SimArchive()
-        self.policies = PolicyReader()  # the shipped one: it needs no world
+        self.policies = _POLICIES
         self.person = Person(self.ec2, self.kube, self.kubelets, self.nodes, self.guard)
         self.lines: list[Line] = []
         self.metrics: list[Measured] = []

@@ -9,8 +9,9 @@ from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.shop import GIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from nodefleet_tools.sim.machines import Machine
     from nodefleet_tools.sim.world import World
 
 PORTS = ("cloud", "cluster", "store", "gauges")
@@ -78,16 +79,18 @@ class Conditions:
         room."""
         policy = self._world.policy
         rules = policy.pool(pool)
-        fleet = policy.fleet_max - len(self._world.ec2.live_workers())
-        if rules and policy.fleet.max is None:
-            fleet = max(fleet, rules.limits.min - self.workers(pool))
-        return max(0, min(rules.limits.max - self.workers(pool), fleet, self._within_caps(rules))) if rules else 0
+        if rules is None:
+            return 0
+        live = self._world.ec2.live_workers()
+        own = sum(each.pool == pool for each in live)
+        fleet = policy.fleet_max - len(live)
+        if policy.fleet.max is None:
+            fleet = max(fleet, rules.limits.min - own)
+        return max(0, min(rules.limits.max - own, fleet, self._within_caps(rules, live)))
 
-    def _within_caps(self, pool: Pool) -> int:
+    def _within_caps(self, pool: Pool, live: "Sequence[Machine]") -> int:
         """How many more nodes of the pool, each of its largest type, fit under the caps of the fleet."""
-        world, limits = self._world, self._world.policy.fleet
-        types = world.ec2.shop.types
-        there = [types[machine.type] for machine in world.ec2.live_workers()]
+        limits, types = self._world.policy.fleet, self._world.ec2.shop.types
         own = [types[name] for name in pool.market.types if name in types]
         rooms = [NO_CAP]
         amounts: tuple[tuple[float | None, Callable[[InstanceType], float]], ...] = (
@@ -97,9 +100,10 @@ class Conditions:
             (limits.usd_per_hour, lambda kind: kind.hourly_usd or 0.0),
         )
         for cap, amount in amounts:
-            largest = max(map(amount, own), default=0)
+            largest = max(map(amount, own), default=0) if cap is not None else 0
             if cap is not None and largest:
-                rooms.append(int((cap - sum(map(amount, there))) // largest))
+                taken = sum(amount(types[machine.type]) for machine in live)
+                rooms.append(int((cap - taken) // largest))
         return min(rooms)
 
     def below_max(self, pool: str) -> bool:

@@ -25,10 +25,12 @@ class Mutes(Check):
         world, conditions = self.world, self.world.conditions
         if not (conditions.launches_work and conditions.lists_are_true) or conditions.growth_held:
             return {}
+        if not world.waiting_pods():
+            return {}
         journal = next(iter(world.table.all("journal", LoopState)), LoopState())
         found = {}
         for pool in world.policy.pools:
-            if pool.dry_run or not conditions.below_max(pool.name) or not world.waiting_pods():
+            if pool.dry_run or not conditions.below_max(pool.name):
                 continue
             rules = pool.benefit
             asks = max(conditions.joined_within(pool) + pool.market.remember_shortage, rules.refused_after)
