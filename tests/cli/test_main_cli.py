@@ -12,7 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from nodefleet import __version__
-from nodefleet_tools.cli import main
+from nodefleet.policy.file_schema import PRESETS
+from nodefleet_tools.cli import main, no_account
 from nodefleet_tools.cli.lazy import Command, group_of, load
 from nodefleet_tools.cli.outcome import Status, fail, note_change
 
@@ -67,9 +68,28 @@ def test_the_list_of_commands_imports_none_of_them():
 
 
 def test_a_command_imports_its_own_module_only():
-    modules = loaded_modules("decide", "--help")
-    assert "nodefleet_tools.cli.decide" in modules
+    modules = loaded_modules("events", "--help")
+    assert "nodefleet_tools.cli.events" in modules
     assert not modules & {"nodefleet_tools.cli.run", "nodefleet_tools.cli.doctor", "boto3", "kubernetes"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *((each.name,) for each in main.COMMANDS if each.panel is main.Panel.TRY),
+        ("policy", "check"),
+        ("policy", "show"),
+        ("policy", "schema"),
+    ],
+)
+def test_the_help_of_a_command_without_an_account_imports_neither_engine_nor_simulation(command):
+    modules = loaded_modules(*command, "--help")
+    assert "nodefleet_tools.cli.no_account" in modules
+    assert not {name for name in modules if name.startswith(("nodefleet.", "nodefleet_tools.sim", "boto", "yaml"))}
+
+
+def test_the_presets_of_the_help_are_those_of_policies():
+    assert tuple(PRESETS) == no_account.PRESETS_OF_POLICIES
 
 
 def test_names_of_commands_and_of_their_groups_are_completed():

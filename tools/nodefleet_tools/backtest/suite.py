@@ -9,6 +9,7 @@ from statistics import fmean
 
 from nodefleet.engine.forecast.sizing import Prices
 from nodefleet.policy.pool import Limits, Pool
+from nodefleet_tools.backtest import BUDGET
 from nodefleet_tools.backtest.peers import (
     Adaptive,
     Classic,
@@ -23,7 +24,6 @@ from nodefleet_tools.backtest.traces import Trace
 PRICES = {"frugal": 25.0, "balanced": Prices().violation, "careful": 140.0}  # node-minutes per violation minute
 SHORTEST = 2 * DAY  # minutes: what is shorter has no yesterday, and does not count in the mean
 _LEAST_PERCENT = 1e-3  # of minutes: none at all has no logarithm
-BUDGET = 0.5  # percent of minutes: what the costs of policies are compared at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

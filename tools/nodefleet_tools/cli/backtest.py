@@ -6,9 +6,8 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -18,52 +17,36 @@ from nodefleet.model.readings import Missing
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.page import page
 from nodefleet_tools.backtest.play import Conditions, Run, optimum
-from nodefleet_tools.backtest.suite import ADAPTIVE, BUDGET, PEERS, PRICES, Job, jobs_for, price_for, run_all
+from nodefleet_tools.backtest.suite import ADAPTIVE, PEERS, PRICES, Job, jobs_for, price_for, run_all
 from nodefleet_tools.backtest.traces import NOISE, SHARE_OF_MAX, Trace, TraceError, by_minute, read_csv
 from nodefleet_tools.backtest.tuning import CANDIDATES, Candidate, Days, Tuned, are_enough, tune
-from nodefleet_tools.cli.outcome import JsonOption, fail, print_json
+from nodefleet_tools.cli.outcome import fail, print_json
 from nodefleet_tools.cli.policy_file import policy_or_exit
 
 _CHUNK = timedelta(days=7)  # of minutes: Prometheus gives no more than 11,000 points at once
 _PATIENCE = timedelta(seconds=60)
 _TOO_FEW_DAYS = "Too few days: a choice needs three days to rest on and some more to be scored on."
 
-TraceFile = Annotated[Path | None, typer.Option("--trace", help="A CSV (timestamp,value): load in any unit.")]
-PrometheusUrl = Annotated[str | None, typer.Option("--prometheus", help="The address of a Prometheus to read from.")]
-Days_ = Annotated[int, typer.Option("--days", help="How many days of it.")]
-PoolName = Annotated[str, typer.Option("--pool", help="Whose load, in Prometheus.")]
-Nodes = Annotated[tuple[int, int], typer.Option("--nodes", help="The smallest and the largest fleet.")]
-Join = Annotated[int, typer.Option("--join", help="Seconds from a launch to the first work on the new node.")]
-Violation = Annotated[float, typer.Option("--violation", help="CPU percent above which a minute is a violation.")]
-Budget = Annotated[float, typer.Option("--budget", help="Percent of minutes that may be violations.")]
-Cores = Annotated[int, typer.Option("--jobs", help="Processes.")]
 
-
-def backtest(  # noqa: PLR0917  # each is an option
-    file: Annotated[
-        Path | None, typer.Argument(help="With --json: write the document to this file, and print the table.")
-    ] = None,
-    trace: TraceFile = None,
-    prometheus: PrometheusUrl = None,
-    days: Days_ = 30,
-    pool: PoolName = "default",
-    policy: Annotated[list[Path] | None, typer.Option("--policy", help="A policy file to play too.")] = None,
-    nodes: Nodes = (2, 10),
-    join: Join = 180,
-    violation: Violation = 85,
-    budget: Budget = BUDGET,
-    usd: Annotated[float, typer.Option("--usd", help="Per node-hour; a t3.small On-Demand by default.")] = 0.0208,
-    noise: Annotated[bool, typer.Option(help="Add seeded noise to data coarser than a minute.")] = True,
-    as_json: JsonOption = False,
-    report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
-    jobs: Cores = 2,
+def play_policies(
+    *,
+    file: Path | None,
+    trace: Path | None,
+    prometheus: str | None,
+    days: int,
+    pool: str,
+    policy: list[Path] | None,
+    nodes: tuple[int, int],
+    join: int,
+    violation: float,
+    budget: float,
+    usd: float,
+    noise: bool,
+    as_json: bool,
+    report: Path | None,
+    jobs: int,
 ) -> None:
-    """Play policies on recorded load, and compare them.
-
-    Beside your own: the classic rules, the adaptive strategy and models of other autoscalers.
-    The first seven days (or half) are only learned from. A trace file is scaled so that its 99.5th percentile is 56 %
-    of the largest fleet; load from Prometheus is taken as it is.
-    """
+    """Play policies on recorded load, and compare them."""
     if file is not None and not as_json:
         fail(f"What is {file}? Give --trace FILE to read from, or --json FILE to write to.")
     console = Console(highlight=False)
@@ -88,25 +71,21 @@ def backtest(  # noqa: PLR0917  # each is an option
         console.print(f"Report: {report}", soft_wrap=True)
 
 
-def tune_(  # noqa: PLR0917  # each is an option
-    trace: TraceFile = None,
-    prometheus: PrometheusUrl = None,
-    days: Days_ = 30,
-    pool: PoolName = "default",
-    nodes: Nodes = (2, 10),
-    join: Join = 180,
-    violation: Violation = 85,
-    budget: Budget = BUDGET,
-    state: Annotated[Path | None, typer.Option("--state", help="Keep what was played here, and go on from it.")] = None,
-    jobs: Cores = 2,
-    as_json: JsonOption = False,
+def find_settings(
+    *,
+    trace: Path | None,
+    prometheus: str | None,
+    days: int,
+    pool: str,
+    nodes: tuple[int, int],
+    join: int,
+    violation: float,
+    budget: float,
+    state: Path | None,
+    jobs: int,
+    as_json: bool,
 ) -> None:
-    """Find the settings of the adaptive strategy that fit your own load.
-
-    Price of a violation, patience before a scale-down, and a spare node: those with the lowest cost within a budget of
-    violations.
-    Each day is scored with what the days before it chose, so nothing is scored on what it was fitted to.
-    """
+    """Find the settings of the adaptive strategy that fit your own load."""
     console = Console(highlight=False)
     conditions = _conditions(nodes, join, violation)
     load = _load_or_exit(trace, prometheus, days, pool, conditions, NOISE)

@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from nodefleet_tools.cli.outcome import JsonOption, Status, is_json, print_json
+from nodefleet_tools.cli.outcome import Status, is_json, print_json
 from nodefleet_tools.cli.playing import is_lively
 from nodefleet_tools.sim.chaos.kept import plan_from, text_of
 from nodefleet_tools.sim.chaos.plan import Plan
@@ -25,22 +24,19 @@ _ENOUGH = 20  # seeds that went wrong: there is no use in looking for more
 _LINES = 20  # of progress where no bar can be drawn
 
 
-def chaos(
+def play_chaos(
     *,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to play.")] = 200,
-    first: Annotated[int, typer.Option("--from", min=0, help="The first of them.")] = 0,
-    seed: Annotated[int | None, typer.Option(min=0, help="Play this seed only.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="How many processes play at the same time.")] = 1,
-    plan: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Play a plan that was kept.")] = None,
-    trace: Annotated[bool, typer.Option(help="With --seed or --plan: everything that happened, in order.")] = False,
-    save: Annotated[Path | None, typer.Option(help="With --seed: keep its plan, shortened if it goes wrong.")] = None,
-    about: Annotated[str, typer.Option(help="With --save: what went wrong and what was fixed.")] = "",
-    as_json: JsonOption = False,
+    seeds: int,
+    first: int,
+    seed: int | None,
+    jobs: int,
+    plan: Path | None,
+    trace: bool,
+    save: Path | None,
+    about: str,
+    as_json: bool,
 ) -> None:
-    """Play hours full of faults and check what must always hold.
-
-    The status is 1 if something does not.
-    """
+    """Play hours full of faults and check what must always hold."""
     console = Console(highlight=False, soft_wrap=True, stderr=as_json)
     one = plan_from(plan.read_text(encoding="utf-8")) if plan else None if seed is None else Plan.of(seed)
     if one is not None:

@@ -1,36 +1,21 @@
 """`nodefleet decide`: the decision on an observation in a file, and why."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from nodefleet.engine import decide as engine
 from nodefleet.model.serialization import ValidationError, to_plain
 from nodefleet.policy.cluster import Policy
-from nodefleet_tools.cli.outcome import JsonOption, fail, fail_with_issues, print_json
+from nodefleet_tools.cli.outcome import fail, fail_with_issues, print_json
 from nodefleet_tools.cli.policy_file import STANDARD_INPUT, UnreadableError, policy_or_exit
 from nodefleet_tools.cli.show_decision import show
 from nodefleet_tools.observation_file import read_question
 from nodefleet_tools.shorthand import Question
 
 
-def decide(
-    file: Annotated[
-        Path, typer.Argument(help="An observation or its shorthand, YAML or JSON; - reads standard input.")
-    ],
-    policy: Annotated[Path | None, typer.Option(help="A policy file; without one, the defaults.")] = None,
-    as_json: JsonOption = False,
-    expand: Annotated[
-        bool,
-        typer.Option("--expand", help="Only show the complete observation that the shorthand stands for, as JSON."),
-    ] = False,
-) -> None:
-    """Say what would be done on this observation, and why.
-
-    Nothing is changed anywhere.
-    """
+def decide_file(*, file: Path, policy: Path | None, as_json: bool, expand: bool) -> None:
+    """Say what would be done on this observation, and why."""
     if str(file) == str(policy) == STANDARD_INPUT:
         fail("standard input: holds one file; name the observation or the policy by its path")
     question, rules = _question_or_exit(file, policy_or_exit(policy).policy)

@@ -3,6 +3,7 @@
 The row of a command holds its line of help: showing the list of commands imports none of them.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +37,11 @@ def load(command: Command) -> Any:
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS)
     if isinstance(command.target, str):
         module, _, function = command.target.partition(":")
-        alone.command(name=command.name)(getattr(import_module(f"nodefleet_tools.cli.{module}"), function))
+        gc.disable()  # importing makes hundreds of classes and no garbage worth looking for
+        try:
+            alone.command(name=command.name)(getattr(import_module(f"nodefleet_tools.cli.{module}"), function))
+        finally:
+            gc.enable()
         return get_command(alone)
     alone.callback(cls=group_of(command.target), help=command.help, no_args_is_help=True)(lambda: None)
     return get_command(alone)

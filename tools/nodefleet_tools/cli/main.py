@@ -23,9 +23,9 @@ class Panel(StrEnum):
 
 
 POLICY = (
-    Command("check", "policy:check", "Say what a policy does, or everything that is wrong with it."),
-    Command("show", "policy:show", "Show every value of a policy: where it comes from and what it is for."),
-    Command("schema", "policy:schema", "Print the JSON Schema of a policy file, for editors."),
+    Command("check", "no_account:check", "Say what a policy does, or everything that is wrong with it."),
+    Command("show", "no_account:show", "Show every value of a policy: where it comes from and what it is for."),
+    Command("schema", "no_account:schema", "Print the JSON Schema of a policy file, for editors."),
     Command("apply", "policy_store:apply", "Check a policy, show what it changes, and put it in force."),
     Command("versions", "policy_store:versions", "List the policy versions: number, time, author, and what changed."),
     Command("rollback", "policy_store:rollback", "Put an earlier version in force again, under a new number."),
@@ -35,12 +35,12 @@ DEPLOYMENT = (
     Command("put", "deployment:put", "Check a deployment, show what it changes, and store it."),
 )
 COMMANDS = (
-    Command("demo", "demo:demo", "See a shop's day in about a minute, in a simulated world.", Panel.TRY),
-    Command("simulate", "simulate:simulate", "Play any day of a cluster in a simulated world.", Panel.TRY),
-    Command("decide", "decide:decide", "Say what would be done on this observation, and why.", Panel.TRY),
-    Command("backtest", "backtest:backtest", "Play policies on recorded load, and compare them.", Panel.TRY),
-    Command("tune", "backtest:tune_", "Find the settings of the adaptive strategy that fit your own load.", Panel.TRY),
-    Command("chaos", "chaos:chaos", "Play hours full of faults and check what must always hold.", Panel.TRY),
+    Command("demo", "no_account:demo", "See a shop's day in about a minute, in a simulated world.", Panel.TRY),
+    Command("simulate", "no_account:simulate", "Play any day of a cluster in a simulated world.", Panel.TRY),
+    Command("decide", "no_account:decide", "Say what would be done on this observation, and why.", Panel.TRY),
+    Command("backtest", "no_account:backtest", "Play policies on recorded load, and compare them.", Panel.TRY),
+    Command("tune", "no_account:tune", "Find the settings of the adaptive strategy that fit your own load.", Panel.TRY),
+    Command("chaos", "no_account:chaos", "Play hours full of faults and check what must always hold.", Panel.TRY),
     Command("init", "init:init", "Adopt a cluster that exists: write its files, create its parts.", Panel.SET_UP),
     Command("doctor", "doctor:doctor", "Check everything that is needed, and say what to fix.", Panel.SET_UP),
     Command("policy", POLICY, "Check, show, store and roll back the scaling policy.", Panel.SET_UP),

@@ -3,31 +3,27 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from nodefleet.model.serialization import to_plain
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.file_schema import PRESETS, Keys, Leaf, leaves, path_of
+from nodefleet.policy.file_schema import Keys, Leaf, leaves, path_of
 from nodefleet.policy.file_schema import schema as policy_schema
 from nodefleet.policy.loading import Loaded
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.cli.input_file import name_of
-from nodefleet_tools.cli.outcome import JsonOption, issue_plain, print_json
+from nodefleet_tools.cli.outcome import issue_plain, print_json
 from nodefleet_tools.cli.policy_file import policy_or_exit
 from nodefleet_tools.cli.reviewing import reviewed_or_exit
 
 _ONE = {unit: unit.removesuffix("s") for unit in ("nodes", "days", "jobs", "pods", "growths", "readings", "runners")}
 
 
-def check(
-    file: Annotated[Path, typer.Argument(help="A policy file, YAML or JSON; - reads standard input.")],
-    as_json: JsonOption = False,
-) -> None:
+def check_file(*, file: Path, as_json: bool) -> None:
     """Say what a policy does, or everything that is wrong with it."""
     policy = policy_or_exit(file).policy
     warnings = reviewed_or_exit(name_of(file), policy)
@@ -39,11 +35,7 @@ def check(
         print(summary(pool))
 
 
-def show(
-    file: Annotated[Path | None, typer.Argument(help="A policy file; without one, the defaults.")] = None,
-    preset: Annotated[str | None, typer.Option(help=f"Use this preset: {', '.join(PRESETS)}.")] = None,
-    as_json: JsonOption = False,
-) -> None:
+def show_file(*, file: Path | None, preset: str | None, as_json: bool) -> None:
     """Show every value of a policy: where it comes from and what it is for."""
     loaded = policy_or_exit(file, preset)
     if as_json:
@@ -62,7 +54,7 @@ def show(
         console.print()
 
 
-def schema(as_json: JsonOption = True) -> None:  # noqa: ARG001  # it is JSON anyway
+def print_schema() -> None:
     """Print the JSON Schema of a policy file, for editors."""
     print_json(policy_schema())
 

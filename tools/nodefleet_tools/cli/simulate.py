@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -11,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nodefleet.model.serialization import ValidationError
-from nodefleet_tools.cli.outcome import JsonOption, Status, fail, fail_with_issues, print_json
+from nodefleet_tools.cli.outcome import Status, fail, fail_with_issues, print_json
 from nodefleet_tools.cli.playing import played_with_progress, write_report
 from nodefleet_tools.cli.policy_file import UnreadableError, parsed, policy_or_exit, text_of
 from nodefleet_tools.cli.show_played import as_plain, show_comparison, show_marks, show_summary
@@ -23,24 +22,18 @@ from nodefleet_tools.sim.traces import UnreadableTraceError, read_trace
 FAILED = Status.FAILED  # an expectation does not hold
 
 
-def simulate(
-    scenario: Annotated[str, typer.Option(help="A scenario by its name (see --list), or a file.")] = "shop-day",
-    policy: Annotated[Path | None, typer.Option(help="A policy file in place of the scenario's policy.")] = None,
-    against: Annotated[
-        Path | None, typer.Option(help="Play the same day with this policy, too, and compare.", metavar="POLICY")
-    ] = None,
-    trace: Annotated[
-        Path | None, typer.Option(help="A CSV (timestamp,value) in place of the first service's load.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Another seed: other noise, other boot times.")] = None,
-    as_json: JsonOption = False,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report with plots to this file.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Only list the scenarios that are shipped.")] = False,
+def play_day(
+    *,
+    scenario: str,
+    policy: Path | None,
+    against: Path | None,
+    trace: Path | None,
+    seed: int | None,
+    as_json: bool,
+    report: Path | None,
+    list_: bool,
 ) -> None:
-    """Play any day of a cluster in a simulated world.
-
-    The status is 1 if something that the scenario expects does not come true.
-    """
+    """Play any day of a cluster in a simulated world."""
     console = Console(highlight=False)
     if list_:
         _list(console, as_json=as_json)
