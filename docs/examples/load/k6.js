@@ -5,6 +5,8 @@ import { check } from 'k6';
 
 const target = __ENV.TARGET;
 const peak = Number(__ENV.PEAK || 200); // requests per second at the most
+const minute = Number(__ENV.MINUTE || 60); // seconds: 1 rehearses the whole in 74 seconds, to see that the target answers
+const minutes = (count) => `${count * minute}s`;
 
 export const options = {
   scenarios: {
@@ -15,11 +17,11 @@ export const options = {
       preAllocatedVUs: peak,
       maxVUs: peak * 5,
       stages: [
-        { target: peak / 10, duration: '10m' }, // rest: what min can carry
-        { target: peak, duration: '2m' }, // the rush
-        { target: peak, duration: '20m' },
-        { target: peak / 10, duration: '2m' },
-        { target: peak / 10, duration: '40m' }, // the fleet comes back to min
+        { target: peak / 10, duration: minutes(10) }, // rest: what min can carry
+        { target: peak, duration: minutes(2) }, // the rush
+        { target: peak, duration: minutes(20) },
+        { target: peak / 10, duration: minutes(2) },
+        { target: peak / 10, duration: minutes(40) }, // the fleet comes back to min
       ],
     },
   },
