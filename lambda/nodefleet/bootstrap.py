@@ -219,9 +219,8 @@ def _record_now(store: Store, known: Deployment) -> Deployment:
 
 
 def _gauges(deployment: Deployment) -> MetricSources:
-    from nodefleet.adapters.sources.logins import SourceLogins  # noqa: PLC0415
-    from nodefleet.adapters.sources.read import Sources  # noqa: PLC0415
-    from nodefleet.adapters.sources.registry import adapters  # noqa: PLC0415
+    from nodefleet.adapters.sources.port import SourceLogins  # noqa: PLC0415
+    from nodefleet.adapters.sources.read import Sources, adapters  # noqa: PLC0415
 
     common = shared_clients()
     logins = SourceLogins(common.secrets, settings().source_secrets(deployment.cluster))

@@ -40,7 +40,7 @@ _SERVER.set_forkserver_preload(
         "nodefleet.adapters.dynamodb.store",
         "nodefleet.adapters.dynamodb.store",
         "nodefleet.adapters.sources.read",
-        "nodefleet.adapters.sources.registry",
+        "nodefleet.adapters.sources.read",
         "nodefleet.adapters.kubernetes.cluster",
         "nodefleet.adapters.kubernetes.cluster",
         "nodefleet.policy.loading",

@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 from e2e.parts.prometheus import Prometheus
 from e2e.parts.recipes import program
 from nodefleet.adapters.prometheus import PrometheusClient
-from nodefleet.adapters.sources.promql import LOAD_HISTORY
-from nodefleet.adapters.sources.read import Sources
+from nodefleet.adapters.sources.read import LOAD_HISTORY, Sources
 from nodefleet.engine.forecast.forecaster import Forecaster, ForecastWindow
 from nodefleet.engine.signals.adaptive import learn, skill
 from nodefleet.policy.cluster import Policy

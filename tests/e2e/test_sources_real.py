@@ -13,9 +13,8 @@ import pytest
 from e2e.parts.brokers import RabbitMq, Redis, celery_python, missing_brokers
 from e2e.site.waiting import eventually
 from nodefleet.adapters.credentials import MetricsLogin, RedisLogin
-from nodefleet.adapters.sources.celery import CeleryQueues
-from nodefleet.adapters.sources.rabbitmq import RabbitmqQueues
-from nodefleet.adapters.sources.redis import RedisKeys
+from nodefleet.adapters.sources.http_json import RabbitmqQueues
+from nodefleet.adapters.sources.redis import CeleryQueues, RedisKeys
 from nodefleet.model.readings import Missing, Reading, Sample
 from nodefleet.policy import demand
 from support.source_doubles import cause, logins, read_one

@@ -30,8 +30,7 @@ USERS: Mapping[str, Sequence[str]] = {
     "instance_types": (*LOOP, "report"),
     "secrets": (*LOOP, "notify"),
     "session": LOOP,
-    "sources.cloudwatch": LOOP,
-    "sources.sqs": LOOP,
+    "sources.aws": LOOP,
 }
 
 # Only operators ask for what was archived: with rights of their own.

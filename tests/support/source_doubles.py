@@ -13,8 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import parse_qs, urlsplit
 
-from nodefleet.adapters.sources.logins import SourceLogins
-from nodefleet.adapters.sources.port import Moment, SourceAdapter
+from nodefleet.adapters.sources.port import Moment, SourceAdapter, SourceLogins
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.readings import Missing, Sample
 from support.builders import NOON

@@ -10,8 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from nodefleet.adapters.credentials import GithubLogin
-from nodefleet.adapters.sources.github import GithubJobs
-from nodefleet.adapters.sources.github_app import app_token
+from nodefleet.adapters.sources.github import GithubJobs, app_token
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.readings import Reading
 from nodefleet.policy.demand import Github

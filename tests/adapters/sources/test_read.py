@@ -8,9 +8,8 @@ import pytest
 
 from nodefleet.adapters.concurrency import Threads
 from nodefleet.adapters.prometheus import NEWEST, PrometheusClient, QueryResult, Series
-from nodefleet.adapters.sources.cloudwatch import CloudWatchMetrics
+from nodefleet.adapters.sources.aws import CloudWatchMetrics, SqsQueues
 from nodefleet.adapters.sources.read import Sources
-from nodefleet.adapters.sources.sqs import SqsQueues
 from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
 from nodefleet.policy import demand
 from nodefleet.policy.cluster import Policy

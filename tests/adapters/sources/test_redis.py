@@ -3,9 +3,8 @@
 import pytest
 
 from nodefleet.adapters.credentials import RedisLogin
-from nodefleet.adapters.sources.celery import CeleryQueues
-from nodefleet.adapters.sources.logins import SourceLogins
-from nodefleet.adapters.sources.redis import RedisKeys
+from nodefleet.adapters.sources.port import SourceLogins
+from nodefleet.adapters.sources.redis import CeleryQueues, RedisKeys
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.policy.demand import Celery, Redis
 from support.builders import NOON

@@ -175,9 +175,8 @@ class Connection:
 
     @cached_property
     def gauges(self) -> MetricSources:
-        from nodefleet.adapters.sources.logins import SourceLogins  # noqa: PLC0415
-        from nodefleet.adapters.sources.read import Sources  # noqa: PLC0415
-        from nodefleet.adapters.sources.registry import adapters  # noqa: PLC0415
+        from nodefleet.adapters.sources.port import SourceLogins  # noqa: PLC0415
+        from nodefleet.adapters.sources.read import Sources, adapters  # noqa: PLC0415
 
         logins = SourceLogins(self.secrets, self.settings.source_secrets(self.cluster_id))
         return Sources(

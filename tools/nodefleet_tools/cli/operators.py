@@ -14,7 +14,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.serialization import ValidationError, from_plain
 from nodefleet.model.snapshot import Pause
-from nodefleet.reconcile.alerting import event_id, key_of
+from nodefleet.reconcile.unit_of_work import event_id, key_of
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
 

@@ -1,5 +1,12 @@
-"""Demand sources: where the readings of a policy come from, one file each.
+"""Demand sources: where the readings of a policy come from.
 
-A new source touches four files: its entry in `policy/demand.py`, its adapter here, its line in `registry.py`, and
+read        all sources at the same time; queries to Prometheus; which adapter reads which kind of source
+port        what an adapter is given and returns; logins
+aws         CloudWatch metrics and SQS queues
+github      jobs of GitHub Actions
+http_json   a number in a JSON document; RabbitMQ, by its management API
+redis       lengths in Redis, and of Celery's queues there
+
+A new source touches four files: its entry in `policy/demand.py`, its adapter here, its line in `read.py`, and
 `docs/policy.md`. The schema (`make schema`) follows from the entry, and a test names what is missing.
 """

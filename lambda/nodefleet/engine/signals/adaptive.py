@@ -13,8 +13,7 @@ from math import ceil, expm1
 from nodefleet.engine.context import Cached, PoolContext
 from nodefleet.engine.forecast.forecaster import FORECASTERS, Forecaster, ForecastWindow, Learning, Outlook
 from nodefleet.engine.forecast.history import DAY, WEEK
-from nodefleet.engine.forecast.join_time import expected_join, learn_joins
-from nodefleet.engine.forecast.sizing import Prices, Sizes, is_close, size
+from nodefleet.engine.forecast.sizing import Prices, Sizes, expected_join, is_close, learn_joins, size
 from nodefleet.engine.forecast.storage import restore, store
 from nodefleet.engine.signals.vote import (
     BelowThreshold,

@@ -29,8 +29,7 @@ from nodefleet.policy.fields import Lasting, Readings, Score
 # A spike is not load: how long a reading has stood beyond its limit.
 #
 # Readings count by sample time. Two observations ten seconds apart see the same minute of load, so a sample counts
-# only
-# if it is at least three quarters of an interval younger than the last counted one; a gap starts again.
+# only if it is at least three quarters of an interval younger than the last counted one; a gap starts again.
 
 
 NO_BREACHES = Breaches()

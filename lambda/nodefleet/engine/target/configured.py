@@ -113,9 +113,8 @@ def command_bounds(seen: Observation, pool: str) -> list[Bound]:
 # Caps over all pools: CPU, memory, GPUs and cost per hour of every worker together.
 #
 # A cap stops growth; it removes nothing, and no pool is kept below its min by it. Pools of higher priority are
-# decided
-# first, so under a cap those of lower priority wait. A new node counts as the largest and most expensive of the types
-# that it may be launched as: what EC2 chooses can then only be less.
+# decided first, so under a cap those of lower priority wait. A new node counts as the largest and most expensive of
+# the types that it may be launched as: what EC2 chooses can then only be less.
 
 
 Amounts = Mapping[str, float]  # by cap: cpu, memory, gpus, usd_per_hour

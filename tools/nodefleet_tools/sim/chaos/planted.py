@@ -37,8 +37,8 @@ from nodefleet.policy.cluster import Trust
 from nodefleet.policy.pool import Benefit, Pool
 from nodefleet.ports import Eviction, EvictionOutcome, Lease
 from nodefleet.reconcile import emergency_drain
-from nodefleet.reconcile.alerting import AlertDeduplicator, key_of
 from nodefleet.reconcile.executor import Executor
+from nodefleet.reconcile.unit_of_work import AlertDeduplicator, key_of
 from nodefleet_tools.sim import cluster
 from nodefleet_tools.sim.budgets import Ruling
 from nodefleet_tools.sim.store import SimStore

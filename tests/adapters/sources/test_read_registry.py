@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodefleet.adapters.sources.registry import adapters
+from nodefleet.adapters.sources.read import adapters
 from nodefleet.policy.demand import Prometheus, Source
 from nodefleet.policy.file_schema import classes_of
 from support.source_doubles import logins

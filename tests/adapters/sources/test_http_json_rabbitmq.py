@@ -3,7 +3,7 @@
 import pytest
 
 from nodefleet.adapters.credentials import MetricsLogin
-from nodefleet.adapters.sources.rabbitmq import RabbitmqQueues
+from nodefleet.adapters.sources.http_json import RabbitmqQueues
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.policy.demand import Rabbitmq
 from support.builders import NOON

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.engine.forecast.join_time import FEWEST, KEPT, expected_join, learn_joins
+from nodefleet.engine.forecast.sizing import FEWEST, KEPT, expected_join, learn_joins
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import Instance, Node
 from nodefleet.model.state import AdaptiveMemory

@@ -3,7 +3,7 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from nodefleet.adapters.sources.sqs import SqsQueues
+from nodefleet.adapters.sources.aws import SqsQueues
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.readings import Missing, Reading
 from support.builders import NOON

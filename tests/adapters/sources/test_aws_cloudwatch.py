@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from moto import mock_aws
 
-from nodefleet.adapters.sources.cloudwatch import CloudWatchMetrics
+from nodefleet.adapters.sources.aws import CloudWatchMetrics
 from nodefleet.model.readings import Missing, Reading, Sample
 from nodefleet.policy.demand import CloudWatch
 from support.builders import NOON, after

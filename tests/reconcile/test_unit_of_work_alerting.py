@@ -11,7 +11,7 @@ from nodefleet.model.alerts import CRITICAL, NEVER_HELD_BACK, AlertKind
 from nodefleet.model.serialization import from_plain
 from nodefleet.model.state import AlertRecord
 from nodefleet.policy.cluster import Messages
-from nodefleet.reconcile.alerting import AlertDeduplicator, event_id, key_of
+from nodefleet.reconcile.unit_of_work import AlertDeduplicator, event_id, key_of
 from support.builders import NOON, after
 
 HOUR = 3600
