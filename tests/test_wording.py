@@ -33,3 +33,10 @@ def test_a_text_that_is_not_stored_fails():
     Wordings.place = 2
     with pytest.raises(AssertionError):
         assert_wording("one")
+
+
+def test_the_folder_of_a_test_has_another_name_each_time(tmp_path, monkeypatch):
+    monkeypatch.setenv(WRITES, "1")
+    assert_wording(f"{tmp_path}/policy.yaml: there is no such file; see '{tmp_path}'")
+    (stored,) = next(iter(Wordings.known.values())).said.values()
+    assert stored == ["FOLDER/policy.yaml: there is no such file; see 'FOLDER'"]

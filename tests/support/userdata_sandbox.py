@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from nodefleet_infra import userdata
@@ -108,7 +109,7 @@ esac
     "grubby": 'echo "/boot/vmlinuz-$(cat "$W/kernel")"\n',
     "uname": "echo 6.1.155\n",
     "shutdown": "exit 0\n",
-    "python3": 'fails crypt && exit 1; PATH=${PATH#*:} exec python3 "$@"\n',
+    "python3": 'fails crypt && exit 1; exec @PYTHON@ -S "$@"\n',
     "htpasswd": "fails htpasswd && exit 1; echo 'node-fleet:$2y$10$made'\n",
     "chown": "exit 0\n",
 }
@@ -260,6 +261,7 @@ class Sandbox:
     def _program(self, file: Path, text: str) -> None:
         whole = _PRELUDE + text
         values = {"W": self.world, "ROOT": self.root, "INSTANCE": INSTANCE, "URL": BINARY_URL, "HASH": "a" * 64}
+        values["PYTHON"] = _python()
         for key, value in values.items():
             whole = whole.replace(f"@{key}@", str(value))
         file.write_text(whole)
@@ -267,6 +269,18 @@ class Sandbox:
 
 
 _FOLDERS = ("secrets", "faults", "units", "bucket", "programs")
+
+
+@cache
+def _python() -> str:
+    """The machine's own python3 itself: what stands on the PATH may be a slow script that looks for it."""
+    asked = subprocess.run(
+        ["python3", "-c", "import sys; print(sys.executable)"],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return asked.stdout.strip()
 
 
 def login_in(sandbox: Sandbox, name: str) -> dict[str, str]:

@@ -4,16 +4,18 @@
     NODEFLEET_GOLDEN=1 pytest FILE        writes that file again (`make golden` does it for all)
 
 A rule is tested by typed values; this is for what operators read. Values are told apart by the test and their order in
-it.
+it. Paths in a test's own folder (`tmp_path`), which has another name each time, are written as FOLDER.
 """
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
 FOLDER = Path(__file__).parents[1] / "golden" / "wording"
 WRITES = "NODEFLEET_GOLDEN"
+_OWN_FOLDER = re.compile(r"/[^\s\"']*?/pytest-of-[^/\s]+/pytest-\d+/(?:popen-gw\d+/)?[^/\s\"':,;]+")
 
 
 class Wordings:
@@ -57,7 +59,7 @@ def assert_wording(value: Any) -> None:
     file, _, test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")[0].partition("::")
     held = Wordings.of(Path(file).stem)
     place = Wordings.next()
-    plain = json.loads(json.dumps(value))  # tuples are lists there
+    plain = json.loads(_OWN_FOLDER.sub("FOLDER", json.dumps(value, ensure_ascii=False)))  # tuples are lists there
     if os.environ.get(WRITES):
         held.write(test, place, plain)
     expected = held.said.get(test, [])
