@@ -56,8 +56,9 @@ test: setup layers-here ## everything that must hold: format, lint, types, contr
 demo: $(if $(wildcard $(READY)),$(READY),$(DEMO)) ## see the autoscaler at work, offline (installs only what that needs)
 	@$(BIN)/nodefleet demo
 
-chaos: setup ## ten thousand simulated evenings in which everything fails (about an hour of CPU)
+chaos: setup ## ten thousand simulated evenings in which everything fails, and property tests at length (an hour of CPU)
 	@$(BIN)/nodefleet chaos --seeds 10000 --jobs 2
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto $$(grep -rl '^from hypothesis import' tests --include='test_*.py')
 
 e2e: setup layers-here ## on real parts: a Kubernetes control plane, Prometheus, DynamoDB Local (needs Go, a JDK and Maven)
 	@cd tests && ../$(BIN)/python -m e2e.parts.get; \

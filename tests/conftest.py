@@ -14,7 +14,7 @@ from support.aws_calls import aws_calls, every_aws_call_is_granted  # noqa: F401
 from support.botocore_models import service_models_read_once  # noqa: F401  # the same
 from support.wording import Wordings
 
-settings.register_profile("default", deadline=None)
+settings.register_profile("default", deadline=None, max_examples=60)
 settings.register_profile("thorough", deadline=None, max_examples=2000)
 settings.register_profile("mutants", deadline=None, max_examples=15, database=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

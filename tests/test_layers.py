@@ -7,6 +7,7 @@ import base64
 import hashlib
 import os
 import re
+import shutil
 import sys
 import zipfile
 
@@ -194,6 +195,19 @@ def small(tmp_path, monkeypatch):
     return tmp_path / "build", target, asked
 
 
+@pytest.fixture
+def built(small, tmp_path, tmp_path_factory):
+    """The same, built: for tests that only look at it, once for all of them."""
+    folder, target, _ = small
+    kept = tmp_path_factory.getbasetemp() / "small-layer"
+    if kept.exists():
+        shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+    made = build.build(target, folder)
+    if not kept.exists():
+        shutil.copytree(tmp_path, kept)
+    return folder, target, made
+
+
 def test_a_layer_is_built_once_and_again_when_something_changed(small, tmp_path):
     folder, target, asked = small
     first = build.build(target, folder)
@@ -216,9 +230,8 @@ def test_a_layer_is_built_once_and_again_when_something_changed(small, tmp_path)
     assert asked[4:] == ["install"]  # what was downloaded is still there
 
 
-def test_the_same_requirements_make_the_same_layer(small, tmp_path):
-    folder, target, _ = small
-    one = build.build(target, folder)
+def test_the_same_requirements_make_the_same_layer(built):
+    folder, target, one = built
     bytes_of_one = one.layer.path.read_bytes()
     one.layer.path.unlink()
     assert build.build(target, folder).layer == one.layer
@@ -234,12 +247,11 @@ def test_a_wheel_with_another_hash_is_refused(small, tmp_path):
         build.build(target, folder)
 
 
-def test_a_layer_above_its_budget_fails_the_build_and_says_so(small, monkeypatch, capsys):
-    folder, target, _ = small
+def test_a_layer_above_its_budget_fails_the_build_and_says_so(built, monkeypatch, capsys):
+    folder, target, made = built
     monkeypatch.setattr(build, "LAMBDA", target)
     monkeypatch.setattr(build, "BUILD", folder)
     monkeypatch.setattr(build, "ROOT", folder.parent)
-    made = build.build(target, folder)
     monkeypatch.setattr(build, "build", lambda _: made)
     assert build.main([]) == 0
     monkeypatch.setattr(build, "BUDGET_MB", {build.LAYER: 0.0, build.FUNCTIONS: 5.0})
@@ -251,9 +263,9 @@ def test_the_stack_looks_where_the_builder_puts_it():
     assert build.BUILD / build.LAMBDA.name == artefacts.FOLDER
 
 
-def test_the_stack_reads_what_the_builder_writes(small):
-    folder, target, _ = small
-    made, read = build.build(target, folder), artefacts.found(folder / target.name, target)
+def test_the_stack_reads_what_the_builder_writes(built):
+    folder, target, made = built
+    read = artefacts.found(folder / target.name, target)
     assert (read.layer.path, read.layer.digest) == (made.layer.path, made.layer.content)
     assert (read.functions.path, read.functions.digest) == (made.functions.path, made.functions.content)
 

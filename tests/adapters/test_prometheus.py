@@ -12,6 +12,7 @@ from nodefleet.errors import DeniedError
 from nodefleet.model.readings import Missing
 from support.builders import NOON
 from support.prometheus_stand_in import Http, one, prometheus, said
+from support.wording import assert_wording
 
 SOON = timedelta(seconds=5)
 SHORTLY = timedelta(seconds=0.2)
@@ -136,7 +137,7 @@ def test_a_login_that_cannot_be_had_is_the_cause():
     def denied():
         raise DeniedError("Secrets Manager", "GetSecretValue: AccessDenied", "Allow it")
 
-    assert cause(one(1), login=denied) == "Secrets Manager: GetSecretValue: AccessDenied. Allow it"
+    assert_wording(cause(one(1), login=denied))
 
 
 def test_no_cause_shows_the_login():
@@ -175,19 +176,19 @@ def test_a_redirect_is_not_followed():
 
 def test_no_answer_in_time_is_missing():
     began = time.monotonic()
-    assert cause(Http(late=True), SHORTLY) == "Prometheus gave no answer within 0.2 s"
+    assert_wording(cause(Http(late=True), SHORTLY))
     assert time.monotonic() - began < 2
 
 
 def test_a_server_that_drips_its_answer_does_not_hold_us():
     began = time.monotonic()
-    assert cause(Http(200, b" " * 500, drip=True), SHORTLY) == "Prometheus gave no answer within 0.2 s"
+    assert_wording(cause(Http(200, b" " * 500, drip=True), SHORTLY))
     assert time.monotonic() - began < 2
 
 
 def test_an_endless_answer_is_not_read_to_its_end():
     huge = Http(200, b" " * (MOST_BYTES + 1), length=1 << 40)
-    assert cause(huge) == "Prometheus's answer is bigger than 4 MiB: the query gives too many series"
+    assert_wording(cause(huge))
 
 
 def test_no_time_left_is_not_asked():
@@ -247,7 +248,7 @@ def test_a_server_that_does_not_speak_tls_is_missing():
 def test_a_file_of_certificates_that_is_not_there_is_missing(tmp_path):
     got = PrometheusClient("https://127.0.0.1:9", verify=str(tmp_path / "ca.pem")).ask("up", SOON)
     assert isinstance(got, Missing)
-    assert got.cause.startswith("Prometheus at 127.0.0.1:9 cannot be asked: FileNotFoundError: there is no file")
+    assert_wording(got.cause)
 
 
 def test_a_host_that_cannot_be_one_is_missing():

@@ -21,7 +21,7 @@ from nodefleet_tools.sim.hooks import KilledError
 from nodefleet_tools.sim.rules import Rule
 from support.played_days import played_seed, staged_plan
 
-SHARE = 40  # seeds that every test run plays
+SHARE = 20  # seeds that every test run plays
 AT_A_TIME = 10
 
 

@@ -13,6 +13,7 @@ from moto import mock_aws
 from nodefleet.adapters.aws.archive import S3Archive
 from nodefleet.errors import ChangedError, DeniedError, MisconfiguredError, ThrottledError, UnavailableError
 from support.sentences import is_explained
+from support.wording import assert_wording
 
 BUCKET = "looks-of-the-shop"
 KEY = "shop/2026/11/16/abc.json.gz"
@@ -89,14 +90,16 @@ def test_the_buckets_own_key_can_be_used(s3):
 
 
 def test_what_is_not_there_any_more_is_said_so(s3):
-    with pytest.raises(ChangedError, match=r"gone\.json\.gz is not in looks-of-the-shop any more"):
+    with pytest.raises(ChangedError) as caught:
         S3Archive(lambda: s3, BUCKET).fetch("gone.json.gz")
+    assert_wording(str(caught.value))
 
 
 def test_a_denial_may_also_mean_that_it_is_not_there():
     """S3 does not tell whoever may not list the bucket."""
-    with pytest.raises(DeniedError, match="not there any more, or s3:GetObject") as raised:
+    with pytest.raises(DeniedError) as raised:
         S3Archive(lambda: Stub(refused("AccessDenied")), BUCKET, "observations").fetch(KEY)
+    assert_wording(str(raised.value))
     assert is_explained(raised.value, "S3")
     for figure in (f"observations/{KEY}", BUCKET, "AccessDenied"):
         assert figure in raised.value.cause

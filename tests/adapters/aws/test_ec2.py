@@ -18,6 +18,7 @@ from support.builders import NOON
 from support.ec2_fakes import CLUSTER, Clock, Reply, aws_environment, ec2_error, shared_session, wired
 from support.operation_builders import launch
 from support.sentences import is_explained
+from support.wording import assert_wording
 
 __all__ = ["aws_environment", "shared_session"]
 
@@ -78,15 +79,17 @@ def test_every_page_is_read(stub, ec2):
 def test_a_lost_page_is_an_error_not_a_short_list(stub, ec2):
     stub.add_response("describe_instances", page(machine("i-1"), more="2"), OURS)
     stub.add_client_error("describe_instances", "RequestLimitExceeded", "slow down")
-    with pytest.raises(ThrottledError, match="EC2: DescribeInstances: RequestLimitExceeded: slow down"):
+    with pytest.raises(ThrottledError) as caught:
         ec2.instances()
+    assert_wording(str(caught.value))
 
 
 def test_the_same_token_twice_is_an_error_not_an_endless_list(stub, ec2):
     for _ in range(2):
         stub.add_response("describe_instances", page(machine("i-1"), more="2"))
-    with pytest.raises(UnavailableError, match="same next token"):
+    with pytest.raises(UnavailableError) as caught:
         ec2.instances()
+    assert_wording(str(caught.value))
 
 
 def test_a_machine_that_pages_show_twice_is_listed_once_as_last_seen(stub, ec2):
@@ -159,8 +162,9 @@ def test_only_what_is_clearly_a_worker_is_one(stub, ec2, role):
 )
 def test_a_machine_that_cannot_be_read_is_an_error_not_a_gap(stub, ec2, changes):
     stub.add_response("describe_instances", page(machine("i-1"), machine("i-2", **changes)), OURS)
-    with pytest.raises(UnavailableError, match="i-2 cannot be read"):
+    with pytest.raises(UnavailableError) as caught:
         ec2.instances()
+    assert_wording(str(caught.value))
 
 
 def test_a_filter_is_not_trusted_with_whose_machine_it_is(stub, ec2):
@@ -217,7 +221,7 @@ def test_a_denied_launch_is_an_answer_that_says_what_to_allow(stub, ec2):
     answer = ec2.launch(launch())
     assert answer.instances == ()
     assert {refusal.kind for refusal in answer.refusals} == {RefusalKind.PERMISSION}
-    assert answer.refusals[0].remedy.startswith("Allow ec2:CreateFleet on arn:aws:ec2:us-east-1:1:fleet/* to")
+    assert_wording(answer.refusals[0].remedy)
 
 
 @pytest.mark.parametrize(
@@ -253,15 +257,17 @@ def test_a_launch_sent_again_is_byte_for_byte_the_same(aws_environment):
 def test_a_launch_that_nobody_answers_is_unavailable(aws_environment):
     session = Session(Clock())
     wired(session, "ec2", *[ReadTimeoutError(endpoint_url="https://ec2")] * 3)
-    with pytest.raises(UnavailableError, match="Read timeout"):
+    with pytest.raises(UnavailableError) as caught:
         Ec2(session, CLUSTER, {}, Clock()).launch(launch())
+    assert_wording(str(caught.value))
 
 
 def test_an_answer_that_is_no_xml_is_unavailable(aws_environment):
     session = Session(Clock())
     wired(session, "ec2", *[Reply(200, "<html>Bad gateway")] * 3)
-    with pytest.raises(UnavailableError, match="cannot be read"):
+    with pytest.raises(UnavailableError) as caught:
         Ec2(session, CLUSTER, {}, Clock()).launch(launch())
+    assert_wording(str(caught.value))
 
 
 # ── terminating ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -294,14 +300,16 @@ def test_a_worker_that_goes_meanwhile_is_fine(stub, ec2):
 
 def test_a_machine_whose_tag_was_taken_off_is_left_alone(stub, ec2):
     shows(stub, machine(Tags=[]))
-    with pytest.raises(ChangedError, match="i-1 was to be terminated, but does not carry node-fleet:cluster=shop"):
+    with pytest.raises(ChangedError) as caught:
         ec2.terminate("i-1")
+    assert_wording(str(caught.value))
 
 
 def test_the_control_plane_is_refused_with_what_to_do(stub, ec2):
     shows(stub, machine(tags={"node-fleet:role": "server"}))
-    with pytest.raises(DeniedError, match=r"i-1 was to be terminated, but is not a worker\. .* never touched"):
+    with pytest.raises(DeniedError) as caught:
         ec2.terminate("i-1")
+    assert_wording(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -315,11 +323,13 @@ def test_the_control_plane_is_refused_with_what_to_do(stub, ec2):
 )
 def test_whatever_is_no_worker_of_ours_is_never_touched_and_says_what_it_was_to_be(stub, ec2, act, to_be):
     shows(stub, machine(Tags=[]))
-    with pytest.raises(ChangedError, match=f"i-1 was to be {to_be}, but does not carry node-fleet:cluster=shop"):
+    with pytest.raises(ChangedError) as caught:
         act(ec2)
+    assert_wording(str(caught.value))
     shows(stub, machine(tags={"node-fleet:role": "server"}))
-    with pytest.raises(DeniedError, match=f"i-1 was to be {to_be}, but is not a worker") as raised:
+    with pytest.raises(DeniedError) as raised:
         act(ec2)
+    assert_wording(str(raised.value))
     assert is_explained(raised.value, "EC2")
 
 
@@ -332,8 +342,9 @@ def test_without_a_look_nothing_is_terminated(stub, ec2):
 def test_termination_protection_says_what_to_do(stub, ec2):
     shows(stub, machine())
     stub.add_client_error("terminate_instances", "OperationNotPermitted", "Modify its disableApiTermination")
-    with pytest.raises(DeniedError, match="Take off its termination protection") as raised:
+    with pytest.raises(DeniedError) as raised:
         ec2.terminate("i-1")
+    assert_wording(str(raised.value))
     assert is_explained(raised.value, "EC2")
     assert "i-1" in raised.value.cause
 
@@ -347,7 +358,7 @@ def test_a_termination_that_ec2_does_not_take_is_an_error(stub, ec2, code, error
     with pytest.raises(error) as caught:
         ec2.terminate("i-1")
     if error is DeniedError:
-        assert caught.value.remedy == "Allow ec2:TerminateInstances to the autoscaler's role"
+        assert_wording(caught.value.remedy)
 
 
 # ── marking ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -374,8 +385,9 @@ def test_marking_what_goes_meanwhile_is_fine(stub, ec2):
 def test_a_mark_that_ec2_does_not_take_is_an_error(stub, ec2):
     shows(stub, machine())
     stub.add_client_error("create_tags", "UnauthorizedOperation", "no")
-    with pytest.raises(DeniedError, match="Allow ec2:CreateTags"):
+    with pytest.raises(DeniedError) as caught:
         ec2.mark_failed("i-1")
+    assert_wording(str(caught.value))
 
 
 # ── the catalogue ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -27,6 +27,7 @@ from nodefleet.model.state import LoopState
 from support.builders import NOON
 from support.operation_builders import cleanup, launch, removal
 from support.sentences import is_phrase
+from support.wording import assert_wording
 
 
 def item(plain, **others) -> Item:
@@ -72,8 +73,9 @@ def test_the_bytes_of_a_stream_that_reaches_lambda_are_in_base64():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800"])
 def test_what_could_not_be_read_again_is_not_written(value):
-    with pytest.raises(MalformedError, match="cannot be stored"):
+    with pytest.raises(MalformedError) as caught:
         pack({"cpu": value})
+    assert_wording(str(caught.value))
 
 
 # ── what is there ──
@@ -154,8 +156,9 @@ def test_a_missing_field_is_an_error(warnings):
 
 
 def test_a_newer_format_is_an_error_even_if_it_can_be_read(warnings):
-    with pytest.raises(MalformedError, match="format 2 is newer than 1"):
+    with pytest.raises(MalformedError) as caught:
         decode_body(LoopState, item(to_plain(journal()), format=FORMAT + 1), warnings)
+    assert_wording(str(caught.value))
 
 
 def test_a_record_without_a_format_is_read():

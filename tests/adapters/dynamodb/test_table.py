@@ -19,6 +19,7 @@ from nodefleet.ports import Changes
 from support.builders import after
 from support.dynamo_tables import NO_WAITING
 from support.operation_builders import launch
+from support.wording import assert_wording
 
 
 def refused(code, operation="UpdateItem", **others):
@@ -92,8 +93,9 @@ def test_trying_again_has_an_end(on_moto):
     store = on_moto.store()
     lease = take(store)
     failing(on_moto, CONFLICT)
-    with pytest.raises(UnavailableError, match="others keep writing"):
+    with pytest.raises(UnavailableError) as caught:
         store.commit(lease, Changes(put=(launch(),)))
+    assert_wording(str(caught.value))
     assert len(on_moto.client.calls) == NO_WAITING.tries
     failing(on_moto, SINGLE_CONFLICT)
     with pytest.raises(UnavailableError):
@@ -130,8 +132,9 @@ def test_a_lost_lease_is_said_at_once_though_something_else_was_busy(on_moto):
     store = on_moto.store()
     lease = take(store)
     failing(on_moto, cancelled("ConditionalCheckFailed", "TransactionConflict"))
-    with pytest.raises(LostLeaseError, match="shop with fence 1"):
+    with pytest.raises(LostLeaseError) as caught:
         store.commit(lease, Changes(put=(launch(),)))
+    assert_wording(str(caught.value))
     assert len(on_moto.client.calls) == 1
 
 
@@ -164,8 +167,9 @@ def test_a_transaction_that_is_refused_for_no_condition_of_ours_does_not_go_on_f
     store = on_moto.store()
     lease = take(store)
     failing(on_moto, cancelled("None", "None", "ConditionalCheckFailed"))
-    with pytest.raises(UnavailableError, match=r"^DynamoDB: a transaction .* condition that it does not have$"):
+    with pytest.raises(UnavailableError) as caught:
         store.commit(lease, Changes(put=(launch(),)))
+    assert_wording(str(caught.value))
 
 
 @pytest.mark.parametrize(

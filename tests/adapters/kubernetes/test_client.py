@@ -20,6 +20,7 @@ from support.fake_api_certificates import authority
 from support.fake_api_objects import Reply
 from support.fake_api_server import TOKEN, FakeApiServer
 from support.k8s_objects import node, pod
+from support.wording import assert_wording
 
 
 def text(code: int, words: str = "", **headers: str) -> Reply:
@@ -49,16 +50,18 @@ def test_every_answer_becomes_an_error_of_ours(
     server: FakeApiServer, cluster: KubernetesCluster, code: int, kind: type[NodeFleetError]
 ):
     server.trouble("list", "nodes", reply=text(code, "words of the server"))
-    with pytest.raises(NodeFleetError, match=r"list nodes: .*words of the server") as caught:
+    with pytest.raises(NodeFleetError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))
     assert type(caught.value) is kind
     assert len(server.asked) == 1
 
 
 def test_a_node_that_cannot_be_asked_for_is_not_gone(server: FakeApiServer, cluster: KubernetesCluster):
     server.trouble("get", "nodes", reply=text(500, "etcd is away"))
-    with pytest.raises(UnavailableError, match="get nodes w1: 500 etcd is away"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.node("w1")
+    assert_wording(str(caught.value))
 
 
 def test_a_missing_permission_is_named_with_what_to_mend(server: FakeApiServer, cluster: KubernetesCluster):
@@ -66,21 +69,23 @@ def test_a_missing_permission_is_named_with_what_to_mend(server: FakeApiServer, 
     with pytest.raises(DeniedError) as caught:
         cluster.view()
     assert caught.value.part == "Kubernetes"
-    assert 'cannot list resource "poddisruptionbudgets" at the cluster scope' in caught.value.cause
-    assert caught.value.remedy == "Allow list on poddisruptionbudgets of API group policy in node-fleet's ClusterRole"
+    assert_wording(caught.value.cause)
+    assert_wording(caught.value.remedy)
 
 
 def test_a_missing_permission_on_a_single_pod_names_that_pod(server: FakeApiServer, cluster: KubernetesCluster):
     made = server.objects.put("pods", pod())
     server.objects.denied.add(("create", "pods/eviction"))
-    with pytest.raises(DeniedError, match=r"create pods/eviction default/web-1: .*Allow create on pods/eviction in"):
+    with pytest.raises(DeniedError) as caught:
         cluster.evict(PodRef(namespace="default", name="web-1", uid=made["metadata"]["uid"]))
+    assert_wording(str(caught.value))
 
 
 def test_a_token_that_is_not_accepted_is_said_so(server: FakeApiServer):
     cluster = KubernetesCluster.at(server.url, "an-old-token", authority().ca)
-    with pytest.raises(LoginRefusedError, match="The token is not accepted: renew it") as caught:
+    with pytest.raises(LoginRefusedError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))
     assert "an-old-token" not in str(caught.value)
     cluster.close()
 
@@ -88,8 +93,9 @@ def test_a_token_that_is_not_accepted_is_said_so(server: FakeApiServer):
 def test_a_busy_server_is_not_waited_for(server: FakeApiServer, cluster: KubernetesCluster, pauses: list[float]):
     reply = text(429, "Too many requests, please try again later.", **{"Retry-After": "30"})
     server.trouble("list", "nodes", reply=reply)
-    with pytest.raises(ThrottledError, match="Too many requests"):
+    with pytest.raises(ThrottledError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))
     assert pauses == []
 
 
@@ -112,8 +118,9 @@ def test_a_page_of_html_does_not_fill_the_log(server: FakeApiServer, cluster: Ku
 )
 def test_an_answer_that_cannot_be_read_is_no_empty_list(server: FakeApiServer, cluster: KubernetesCluster, body: bytes):
     server.trouble("list", "nodes", reply=Reply(200, body))
-    with pytest.raises(UnavailableError, match="list nodes: the answer cannot be read"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))
 
 
 @pytest.mark.parametrize("cut", ["before", "within"])
@@ -129,16 +136,18 @@ def test_a_read_is_repeated_when_the_connection_breaks(
 @pytest.mark.parametrize("cut", ["before", "within"])
 def test_a_read_is_not_repeated_for_ever(server: FakeApiServer, cluster: KubernetesCluster, cut: str):
     server.trouble("list", "nodes", cut=cut, times=99)
-    with pytest.raises(UnavailableError, match="list nodes: "):
+    with pytest.raises(UnavailableError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))
     assert len(server.asked) == 3
 
 
 @pytest.mark.parametrize("cut", ["before", "within"])
 def test_a_write_that_broke_is_not_repeated(server: FakeApiServer, cluster: KubernetesCluster, cut: str):
     server.trouble("create", "events", cut=cut, times=99)
-    with pytest.raises(UnavailableError, match="create events default: "):
+    with pytest.raises(UnavailableError) as caught:
         cluster.note("w1", "NodeFleetLeaving", "leaves")
+    assert_wording(str(caught.value))
     assert len(server.asked) == 1
 
 
@@ -154,8 +163,9 @@ def test_a_server_that_is_not_there_is_tried_a_few_times(server: FakeApiServer, 
 def test_a_slow_server_is_given_up_and_not_asked_again(server: FakeApiServer, hasty: KubernetesCluster):
     server.trouble("list", "nodes", delay=1.5)
     began = time.monotonic()
-    with pytest.raises(UnavailableError, match=r"list nodes: no answer within 0\.3 s"):
+    with pytest.raises(UnavailableError) as caught:
         hasty.view()
+    assert_wording(str(caught.value))
     assert time.monotonic() - began < 1.4
     assert len(server.asked) == 1
 
@@ -163,8 +173,9 @@ def test_a_slow_server_is_given_up_and_not_asked_again(server: FakeApiServer, ha
 def test_an_answer_that_drips_is_given_up_too(server: FakeApiServer, hasty: KubernetesCluster):
     server.objects.put("nodes", node("w1"))
     server.trouble("list", "nodes", drip=0.02)
-    with pytest.raises(UnavailableError, match=r"list nodes: no complete answer within 0\.3 s"):
+    with pytest.raises(UnavailableError) as caught:
         hasty.view()
+    assert_wording(str(caught.value))
     assert hasty.node("w1")  # the connection that was left is not used again
     assert server.connections == 2
 
@@ -174,10 +185,12 @@ def test_no_call_takes_longer_than_the_run_has_left(server: FakeApiServer):
     limits = CallLimits(connect=1.0, read=10.0, left=lambda: left.pop(0))
     cluster = KubernetesCluster(to_server(server.url, TOKEN, authority().ca), limits)
     server.trouble("get", "nodes", delay=1.5)
-    with pytest.raises(UnavailableError, match=r"get nodes w1: no answer within 0\.15 s"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.node("w1")
-    with pytest.raises(UnavailableError, match="there is no time left"):
+    assert_wording(str(caught.value))
+    with pytest.raises(UnavailableError) as caught:
         cluster.node("w1")
+    assert_wording(str(caught.value))
     assert cluster.calls == 1
     cluster.close()
 
@@ -197,8 +210,9 @@ def test_an_answer_without_words_is_called_by_its_code(server: FakeApiServer, cl
 
 def test_a_path_that_is_forbidden_is_named(server: FakeApiServer, cluster: KubernetesCluster):
     server.trouble("get", "", reply=text(403, "no"))
-    with pytest.raises(DeniedError, match="Allow get on the path /version"):
+    with pytest.raises(DeniedError) as caught:
         cluster.server_version()
+    assert_wording(str(caught.value))
 
 
 def test_a_connection_that_was_left_for_long_is_not_used_again(

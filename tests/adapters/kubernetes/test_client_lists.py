@@ -7,6 +7,7 @@ from nodefleet.errors import UnavailableError
 from support.fake_api_objects import Reply, failure
 from support.fake_api_server import FakeApiServer
 from support.k8s_objects import node
+from support.wording import assert_wording
 
 EXPIRED = failure(410, "Expired", "The provided continue parameter is too old")
 
@@ -40,8 +41,9 @@ def test_a_lost_page_is_an_error_not_a_short_list(
     server: FakeApiServer, cluster: KubernetesCluster, five: list[str], page: int, reply: Reply
 ):
     server.trouble("list", "nodes", reply=reply, after=page)
-    with pytest.raises(UnavailableError, match="list nodes: "):
+    with pytest.raises(UnavailableError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))
 
 
 def test_a_list_that_lost_its_place_is_read_anew(server: FakeApiServer, cluster: KubernetesCluster, five: list[str]):
@@ -58,8 +60,9 @@ def test_a_list_that_always_loses_its_place_is_given_up(
 ):
     for start in range(9):
         server.trouble("list", "nodes", reply=EXPIRED, after=1 + start)
-    with pytest.raises(UnavailableError, match="changes faster than it can be read"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))
 
 
 def test_gone_on_the_first_page_is_no_lost_place(server: FakeApiServer, cluster: KubernetesCluster):
@@ -75,8 +78,9 @@ def test_a_list_without_an_end_is_given_up(
     monkeypatch.setattr(client, "_MOST_PAGES", 4)
     page = {"metadata": {"continue": "more"}, "items": []}
     server.trouble("list", "nodes", reply=Reply(200, page), times=99)
-    with pytest.raises(UnavailableError, match="there is no end to its pages"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))
     assert len(server.asked) == 4
 
 
@@ -87,5 +91,6 @@ def test_an_empty_list_may_be_null(server: FakeApiServer, cluster: KubernetesClu
 
 def test_an_answer_without_items_is_no_empty_list(server: FakeApiServer, cluster: KubernetesCluster):
     server.trouble("list", "nodes", reply=Reply(200, {"metadata": {}}))
-    with pytest.raises(UnavailableError, match="cannot be read"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))

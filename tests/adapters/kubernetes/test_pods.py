@@ -11,6 +11,7 @@ from nodefleet.model.inventory import Resources
 from nodefleet.model.workload import Pod, PodPhase, Volume, VolumeKind
 from support.fake_api_server import FakeApiServer
 from support.k8s_objects import THEN, condition, container, node, pod, reference
+from support.wording import assert_wording
 
 MIB = 1 << 20
 _POLICIES = (("a", None), ("b", "Always"))
@@ -230,14 +231,16 @@ def test_extended_resources_are_counted(server: FakeApiServer, cluster: Kubernet
 
 def test_an_amount_that_nobody_understands_is_an_error(server: FakeApiServer, cluster: KubernetesCluster):
     server.objects.put("pods", pod(containers=[container("lots")]))
-    with pytest.raises(UnavailableError, match="pod default/web-1 cannot be read: 'lots' is not a quantity"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))
 
 
 def test_rules_that_nobody_understands_are_an_error(server: FakeApiServer, cluster: KubernetesCluster):
     server.objects.put("pods", pod(affinity={"podAffinity": 7}))
-    with pytest.raises(UnavailableError, match="pod default/web-1 cannot be read"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.view()
+    assert_wording(str(caught.value))
 
 
 def test_volumes_on_the_node_are_seen(server: FakeApiServer, cluster: KubernetesCluster):

@@ -14,6 +14,7 @@ from nodefleet.model.operations import Cordon
 from support.fake_api_objects import conflict, failure
 from support.fake_api_server import Asked, FakeApiServer
 from support.k8s_objects import node
+from support.wording import assert_wording
 
 DEADLINE = datetime(2026, 11, 16, 12, 5, tzinfo=UTC)
 LEAVES = Cordon(node="w1", removal="removal/a/i-1", reason="CPU 20 % < 30 %", deadline=DEADLINE)
@@ -131,8 +132,9 @@ def test_a_node_that_changes_all_the_time_is_left(
     annotations = {REMOVAL_ANNOTATION: LEAVES.removal}
     server.objects.put("nodes", with_taints(OURS, ready=False, annotations=annotations, unschedulable=True))
     server.trouble(verb, "nodes", reply=RACE, times=99)
-    with pytest.raises(ChangedError, match="changes faster"):
+    with pytest.raises(ChangedError) as caught:
         write(cluster)
+    assert_wording(str(caught.value))
     assert len(writes(server)) == 3
 
 
@@ -140,8 +142,9 @@ def test_a_node_that_goes_in_between_is_gone(server: FakeApiServer, cluster: Kub
     server.objects.put("nodes", node("w1"))
     server.trouble("get", "nodes", after=1, reply=failure(404, "NotFound", "gone"), times=9)
     server.trouble("patch", "nodes", reply=failure(404, "NotFound", "gone"))
-    with pytest.raises(ChangedError, match="node w1 is gone"):
+    with pytest.raises(ChangedError) as caught:
         cluster.cordon(LEAVES, "i-1")
+    assert_wording(str(caught.value))
 
 
 def test_letting_in_takes_off_our_annotations_and_no_others(server: FakeApiServer, cluster: KubernetesCluster):
@@ -185,8 +188,9 @@ def test_a_deletion_is_guarded_by_identity_and_version(server: FakeApiServer, cl
 def test_a_node_that_becomes_ready_in_between_is_not_deleted(server: FakeApiServer, cluster: KubernetesCluster):
     server.objects.put("nodes", node("w1", ready=False))
     server.on("delete", "nodes", lambda: server.objects.put("nodes", node("w1", ready=True)))
-    with pytest.raises(ChangedError, match="is ready"):
+    with pytest.raises(ChangedError) as caught:
         cluster.delete_node("w1", "i-1")
+    assert_wording(str(caught.value))
     assert server.objects.find("nodes", "w1")
 
 
@@ -198,8 +202,9 @@ def test_a_node_that_somebody_else_deletes_in_between_is_fine(server: FakeApiSer
 
 def test_a_node_without_a_pool_is_not_deleted(server: FakeApiServer, cluster: KubernetesCluster):
     server.objects.put("nodes", node("w1", pool=None, ready=False))
-    with pytest.raises(ChangedError, match="never touched"):
+    with pytest.raises(ChangedError) as caught:
         cluster.delete_node("w1", "i-1")
+    assert_wording(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -209,6 +214,7 @@ def test_a_node_without_a_pool_is_not_deleted(server: FakeApiServer, cluster: Ku
 def test_refusals_are_passed_on(server: FakeApiServer, cluster: KubernetesCluster, reply: Any, kind: Any):
     server.objects.put("nodes", node("w1"))
     server.trouble("patch", "nodes", reply=reply)
-    with pytest.raises(kind, match="patch nodes w1"):
+    with pytest.raises(kind) as caught:
         cluster.cordon(LEAVES, "i-1")
+    assert_wording(str(caught.value))
     assert len(writes(server)) == 1

@@ -11,6 +11,7 @@ from nodefleet.ports import Eviction, EvictionOutcome
 from support.fake_api_objects import Reply, conflict, failure
 from support.fake_api_server import FakeApiServer
 from support.k8s_objects import budget, pod
+from support.wording import assert_wording
 
 VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -70,8 +71,9 @@ def test_figures_that_are_not_worked_out_yet_are_a_refusal(
 )
 def test_a_busy_server_is_no_budget(server: FakeApiServer, cluster: KubernetesCluster, web: PodRef, reply: Reply):
     server.trouble("create", "pods/eviction", reply=reply)
-    with pytest.raises(ThrottledError, match="create pods/eviction default/web-1"):
+    with pytest.raises(ThrottledError) as caught:
         cluster.evict(web)
+    assert_wording(str(caught.value))
 
 
 def test_several_budgets_are_told_from_other_faults(server: FakeApiServer, cluster: KubernetesCluster, web: PodRef):
@@ -79,15 +81,17 @@ def test_several_budgets_are_told_from_other_faults(server: FakeApiServer, clust
     server.trouble("create", "pods/eviction", reply=Reply(500, {"status": "Failure", "message": words, "code": 500}))
     assert cluster.evict(web) == EvictionOutcome(result=Eviction.SEVERAL_BUDGETS, detail=words)
     server.trouble("create", "pods/eviction", reply=failure(500, "InternalError", "etcdserver: leader changed"))
-    with pytest.raises(UnavailableError, match="leader changed"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.evict(web)
+    assert_wording(str(caught.value))
 
 
 def test_a_timeout_over_a_budget_is_a_fault(server: FakeApiServer, cluster: KubernetesCluster, web: PodRef):
     words = 'couldn\'t update PodDisruptionBudget "web" due to conflicts'
     server.trouble("create", "pods/eviction", reply=failure(504, "Timeout", words))
-    with pytest.raises(UnavailableError, match="due to conflicts"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.evict(web)
+    assert_wording(str(caught.value))
 
 
 def test_a_namespace_that_ends_is_told_from_a_missing_permission(
@@ -96,7 +100,7 @@ def test_a_namespace_that_ends_is_told_from_a_missing_permission(
     server.objects.terminating.add("default")
     waits = cluster.evict(web)
     assert waits.result is Eviction.WAITS
-    assert "because it is being terminated" in waits.detail
+    assert_wording(waits.detail)
     server.objects.terminating.clear()
     server.objects.denied.add(("create", "pods/eviction"))
     with pytest.raises(DeniedError):
@@ -132,8 +136,9 @@ def test_a_rule_of_the_cluster_itself_refuses_like_a_budget(
 def test_a_webhook_that_is_broken_is_a_fault(server: FakeApiServer, cluster: KubernetesCluster, web: PodRef):
     message = 'Internal error occurred: failed calling webhook "keep.example.com": admission webhook timed out'
     server.trouble("create", "pods/eviction", reply=failure(500, "InternalError", message))
-    with pytest.raises(UnavailableError, match="failed calling webhook"):
+    with pytest.raises(UnavailableError) as caught:
         cluster.evict(web)
+    assert_wording(str(caught.value))
 
 
 def test_another_pod_of_that_name_is_noticed_before_the_server_is_held_up(
@@ -158,8 +163,9 @@ def test_a_pod_that_goes_in_between_is_gone(server: FakeApiServer, cluster: Kube
 
 def test_a_mere_race_is_left_to_the_next_look(server: FakeApiServer, cluster: KubernetesCluster, web: PodRef):
     server.trouble("create", "pods/eviction", reply=conflict("Pod", "web-1", "the object has been modified"))
-    with pytest.raises(ChangedError, match="the object has been modified"):
+    with pytest.raises(ChangedError) as caught:
         cluster.evict(web)
+    assert_wording(str(caught.value))
 
 
 def test_a_pod_in_another_namespace_is_found_there(server: FakeApiServer, cluster: KubernetesCluster):
@@ -184,5 +190,6 @@ def test_force_that_is_refused_is_said_so(
     server: FakeApiServer, cluster: KubernetesCluster, web: PodRef, reply: Reply, kind: Any
 ):
     server.trouble("delete", "pods", reply=reply)
-    with pytest.raises(kind, match="delete pods default/web-1"):
+    with pytest.raises(kind) as caught:
         cluster.delete_pod(web)
+    assert_wording(str(caught.value))

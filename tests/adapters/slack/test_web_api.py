@@ -15,6 +15,7 @@ from nodefleet.notifications.incoming import AlarmState, DeliveryLimits
 from support.loopback_slack import BOT_TOKEN, CHANNEL, Answer, loopback_slack, refusal
 from support.message_examples import AT, LINKS, alarm, event, single
 from support.notifying_fakes import Clock, Notes
+from support.wording import assert_wording
 
 LIMITS = replace(DeliveryLimits(), connect=timedelta(seconds=1), answer=timedelta(seconds=1))
 HELLO = {"text": "hello"}
@@ -168,10 +169,7 @@ def test_while_the_table_is_away_messages_go_to_the_channel():
     notes = Notes()
     away = MemoryThreads(away=UnavailableError("DynamoDB", "timeout"))
     assert told(alarm(id="1"), alarm(id="2"), threads=away, notes=notes) == [("", False), ("", False)]
-    assert {line for line, _ in notes.warned} == {
-        "a message goes without its thread",
-        "an incident's thread is not remembered",
-    }
+    assert_wording(sorted({line for line, _ in notes.warned}))
 
 
 def test_a_webhook_goes_on_without_threads():

@@ -6,6 +6,7 @@ from nodefleet.model.readings import Missing, Reading
 from nodefleet.policy.demand import HttpJson
 from support.builders import NOON
 from support.source_doubles import Answer, HttpDouble, cause, logins, read_one
+from support.wording import assert_wording
 
 DOCUMENT = {"queues": [{"length": 4}, {"length": 2.5, "a/b": {"~x": 1}}], "idle": None, "text": "7", "yes": True}
 
@@ -78,9 +79,9 @@ def test_a_server_that_fails_is_missing(answer, expected):
 )
 def test_the_function_itself_is_no_source(url):
     sample = read_one(HttpDocuments(logins()), HttpJson(url=url, value="/a"))
-    assert cause(sample).startswith("the HTTP source is an address of the function itself")
+    assert_wording(cause(sample))
 
 
 def test_an_address_with_a_login_is_refused():
     sample = read_one(HttpDocuments(logins()), HttpJson(url="https://me:pw@host/", value="/a"))
-    assert cause(sample) == "the address of the HTTP source holds a login: put that into its secret"
+    assert_wording(cause(sample))

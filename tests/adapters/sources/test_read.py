@@ -17,6 +17,7 @@ from nodefleet.policy.demand import CloudWatch, Sqs
 from nodefleet.policy.pool import Pool, Queries
 from support.builders import NOON, after
 from support.prometheus_stand_in import Http, StandIn, one, prometheus, said, success, vector
+from support.wording import assert_wording
 
 SOON = timedelta(seconds=5)
 QUERIES = Queries(cpu="cpu", memory="memory", nodes="nodes", idle="idle")
@@ -170,12 +171,12 @@ def test_each_pool_asks_for_itself():
 def test_one_reading_that_is_missing_leaves_the_others():
     got = read({**ANSWERS, "memory": vector()})["web"]
     assert got.cpu == Reading(71, SAMPLED)
-    assert cause(got.memory).startswith("the query finds no data")
+    assert_wording(cause(got.memory))
 
 
 def test_a_pool_whose_name_cannot_stand_in_a_query_is_missing():
     got = read(ANSWERS, Pool(name='x"'))['x"']
-    assert "cannot stand in a query" in cause(got.cpu)
+    assert_wording(cause(got.cpu))
     assert got.idle == {}
 
 
@@ -197,30 +198,24 @@ def test_a_server_whose_clock_is_behind_does_not_look_stale():
 @pytest.mark.parametrize("seconds", [301, -301])
 def test_clocks_that_are_too_far_apart_date_nothing(seconds):
     got = read({**ANSWERS, "cpu": one(71, after(seconds))})["web"]
-    assert cause(got.cpu) == (
-        "Prometheus's clock and ours are 301 s apart, so a reading cannot be dated: set both by NTP"
-    )
+    assert_wording(cause(got.cpu))
     assert got.memory == Reading(40, SAMPLED)
 
 
 def test_a_zero_out_of_nothing_is_missing_when_nothing_is_scraped():
     queue = replace(WEB, readings={"queue": demand.Prometheus(query="sum(queue) or vector(0)")})
     got = read({"sum(queue) or vector(0)": one(0), NEWEST: vector()}, queue)["web"]
-    assert cause(got.custom["queue"]) == (
-        "Prometheus has scraped nothing for minutes: whatever it answers is out of date"
-    )
+    assert_wording(cause(got.custom["queue"]))
 
 
 def test_a_reading_whose_age_cannot_be_had_is_missing():
     got = read({**ANSWERS, NEWEST: said({"status": "error", "error": "busy"}, 503)})["web"]
-    assert cause(got.cpu) == (
-        "how old the reading is cannot be told: Prometheus is overloaded or starting (HTTP 503) (busy)"
-    )
+    assert_wording(cause(got.cpu))
 
 
 def test_a_missing_reading_tells_its_own_cause_first():
     got = read({NEWEST: vector(), "cpu": vector()})["web"]
-    assert cause(got.cpu).startswith("the query finds no data")
+    assert_wording(cause(got.cpu))
 
 
 def test_a_server_without_scrapes_can_be_read_as_of_now():
@@ -251,9 +246,7 @@ def test_idle_that_cannot_be_read_is_told_once_until_it_is_well_and_holds_nothin
         gauges.read(Policy(pools=(WEB,)), NOON, SOON)
     warning, again = told
     assert again == warning  # it was well in between, so it is news
-    assert warning.startswith(
-        "pool web: how idle each node is cannot be read: the query gives series without the label"
-    )
+    assert_wording(warning)
 
 
 # ── the deadline ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -269,7 +262,7 @@ def test_what_is_not_there_at_the_deadline_is_missing_and_the_rest_is_not():
 
 def test_a_server_that_is_late_is_missing():
     got = read({**ANSWERS, "cpu": Http(late=True)}, within=timedelta(seconds=0.3))["web"]
-    assert cause(got.cpu) == "Prometheus gave no answer within 0.3 s"
+    assert_wording(cause(got.cpu))
 
 
 def test_a_source_that_hangs_and_knows_no_timeout_does_not_hold_the_look():
@@ -282,7 +275,7 @@ def test_a_source_that_hangs_and_knows_no_timeout_does_not_hold_the_look():
 
     pool = replace(WEB, readings={"orders": Sqs(queue_url="https://q/orders")})
     got = server.read(pool, timedelta(seconds=0.3), sqs=Hanging(pytest.fail))
-    assert cause(got.custom["orders"]) == "SQS gave no answer within 0.3 s"
+    assert_wording(cause(got.custom["orders"]))
     assert got.cpu == Reading(3, NOON)
 
 
@@ -302,7 +295,7 @@ def test_a_fault_in_a_source_is_missing_not_an_exception():
 
     pool = replace(WEB, readings={"p95": CloudWatch(namespace="n", metric="m")})
     got = read(ANSWERS, pool, cloudwatch=Faulty(pytest.fail))["web"]
-    assert cause(got.custom["p95"]) == "CloudWatch could not be asked: KeyError: 'surprise'"
+    assert_wording(cause(got.custom["p95"]))
 
 
 # ── AWS ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -336,11 +329,8 @@ def test_sources_that_nobody_gave_are_missing_only_where_the_policy_reads_them()
         readings={"orders": Sqs(queue_url="https://q/orders"), "p95": CloudWatch(namespace="n", metric="m")},
     )
     got = Sources().read(Policy(pools=(pool,)), NOON, SOON)["web"]
-    assert cause(got.cpu).startswith("no Prometheus is known: give its address in the deployment")
-    assert {cause(each) for each in got.custom.values()} == {
-        "Sqs is not asked for readings here",
-        "CloudWatch is not asked for readings here",
-    }
+    assert_wording(cause(got.cpu))
+    assert_wording(sorted({cause(each) for each in got.custom.values()}))
 
 
 ADAPTIVE = replace(WEB, strategy="adaptive", queries=replace(QUERIES, load="load"))

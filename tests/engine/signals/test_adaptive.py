@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from math import pi, sin
 
 import pytest
@@ -52,6 +53,12 @@ def decided(observation, memory=None, rules=POLICY):
     return decide(observation, memory or Memory(), rules)
 
 
+@cache
+def taught(at, nodes=4):
+    """The first decision, with three days of the wave to learn from."""
+    return decided(seen(at, nodes=nodes, past=history(at)))
+
+
 def bound(decision, source=BoundSource.ADAPTIVE):
     return [each for each in only(decision).bounds if each.kind is source]
 
@@ -63,7 +70,7 @@ def test_classic_is_what_a_policy_that_names_nothing_gets():
 
 def test_a_jump_of_every_day_is_met_before_it_comes():
     at = -180
-    decision = decided(seen(at, past=history(at)))
+    decision = taught(at)
     assert only(decision).action is Action.GROW
     assert only(decision).target >= 6
     assert bought(decision) == only(decision).target - 4
@@ -73,14 +80,14 @@ def test_a_jump_of_every_day_is_met_before_it_comes():
 
 
 def test_growth_is_one_step_and_waits_for_no_cooldown():
-    memory = decided(seen(-600, past=history(-600))).memory
+    memory = taught(-600).memory
     grown = replace(memory, pools={"default": replace(memory.pool("default"), last_grow=after(-200))})
     decision = decided(seen(-120, past=history(-120, days=0)), grown)
     assert only(decision).action is Action.GROW
 
 
 def test_shrinking_waits_for_two_readings_and_then_takes_as_many_as_are_worth_it():
-    first = decided(seen(-7200, nodes=9, past=history(-7200)))
+    first = taught(-7200, nodes=9)
     assert only(first).action is Action.HOLD
     second = decided(seen(-7080, nodes=9), first.memory)
     assert only(second).action is Action.SHRINK
@@ -90,7 +97,7 @@ def test_shrinking_waits_for_two_readings_and_then_takes_as_many_as_are_worth_it
 
 
 def test_nothing_shrinks_while_a_node_boots():
-    memory = decided(seen(-7200, nodes=9, past=history(-7200))).memory
+    memory = taught(-7200, nodes=9).memory
     boots = instance(50, launched_at=after(-7100))
     decision = decided(seen(-7080, nodes=9, instances=[boots]), memory)
     assert only(decision).action is Action.HOLD
@@ -106,7 +113,7 @@ def test_memory_between_its_thresholds_blocks_nothing_that_its_projection_allows
 
 
 def test_without_a_cpu_reading_nothing_is_learned_and_nothing_shrinks():
-    memory = decided(seen(-7200, nodes=9, past=history(-7200))).memory
+    memory = taught(-7200, nodes=9).memory
     decision = decided(seen(-7080, nodes=9, cpu=Missing("timeout")), memory)
     assert only(decision).action is Action.HOLD
     assert decision.memory.pool("default").adaptive == memory.pool("default").adaptive
@@ -118,7 +125,7 @@ def test_pending_pods_stay_a_signal_of_their_own():
 
 
 def test_what_is_kept_is_enough_to_go_on_and_survives_storage():
-    memory = decided(seen(-600, past=history(-600))).memory
+    memory = taught(-600).memory
     stored = from_plain(Memory, to_plain(memory))
     assert stored == memory
     kept = decided(seen(-480), memory)
@@ -128,9 +135,9 @@ def test_what_is_kept_is_enough_to_go_on_and_survives_storage():
 
 def test_after_a_loss_the_history_gives_the_same_again():
     at = -480
-    kept = decided(seen(at), decided(seen(-600, past=history(-600))).memory)
+    kept = decided(seen(at), taught(-600).memory)
     learned = restore(kept.memory.pool("default").adaptive.forecaster)
-    again = decided(seen(at, past=history(at)))
+    again = taught(at)
     relearned = restore(again.memory.pool("default").adaptive.forecaster)
     assert relearned.outlook().mixed == pytest.approx(learned.outlook().mixed, abs=0.02)
 
@@ -144,7 +151,7 @@ def test_minutes_between_scheduled_readings_are_bridged():
 
 
 def test_a_requeued_look_never_shrinks():
-    first = decided(seen(-7200, nodes=9, past=history(-7200)))
+    first = taught(-7200, nodes=9)
     requeued = decided(seen(-7190, nodes=9), first.memory)
     assert only(requeued).action is Action.HOLD
     assert requeued.memory.pool("default").adaptive.calm == first.memory.pool("default").adaptive.calm == 1
@@ -158,7 +165,7 @@ def test_load_that_rises_towards_the_limit_asks_for_a_fresher_reading():
 
 def test_headroom_is_kept_beyond_the_forecast():
     at = -180
-    plain = only(decided(seen(at, past=history(at)))).target
+    plain = only(taught(at)).target
     assert only(decided(seen(at, past=history(at)), rules=policy(headroom=1))).target == plain + 1
 
 
@@ -202,14 +209,14 @@ def test_the_forecast_grades_itself():
 
 
 def test_a_violation_is_seen_against_its_promise():
-    memory = decided(seen(-7200, past=history(-7200))).memory
+    memory = taught(-7200).memory
     for step in range(1, 4):
         memory = decided(seen(-7200 + 120 * step, cpu=95.0), memory).memory
     assert memory.pool("default").adaptive.violated > 0
 
 
 def test_going_back_to_classic_forgets():
-    memory = decided(seen(-600, past=history(-600))).memory
+    memory = taught(-600).memory
     assert decide(seen(-480), memory, Policy()).memory.pool("default").adaptive is None
 
 
@@ -232,7 +239,7 @@ def test_a_saturated_pool_at_max_stays_there():
 
 
 def test_the_forecast_reaches_as_far_as_nodes_took_to_join():
-    memory = decided(seen(-7200, past=history(-7200))).memory
+    memory = taught(-7200).memory
     kept = memory.pool("default").adaptive
     slow = replace(kept, joins={"t3.small a": (285, 290, 280)})
     memory = replace(memory, pools={"default": replace(memory.pool("default"), adaptive=slow)})
@@ -242,7 +249,7 @@ def test_the_forecast_reaches_as_far_as_nodes_took_to_join():
 
 
 def test_a_requeued_iteration_acts_on_a_fresher_reading_of_the_same_minute():
-    first = decided(seen(-7200, past=history(-7200)))
+    first = taught(-7200)
     assert only(first).action is Action.HOLD
     fresher = (Reading(3.9, after(-7180)),)
     second = decided(seen(-7180, cpu=97, past=fresher), first.memory)
@@ -254,7 +261,7 @@ def test_a_requeued_iteration_acts_on_a_fresher_reading_of_the_same_minute():
 
 
 def test_the_grade_says_how_much_better_than_the_last_value_the_forecast_is():
-    decision = decided(seen(-180, past=history(-180)))
+    decision = taught(-180)
     kept = decision.memory.pool("default").adaptive
     assert kept.skill > 20
     assert f"{kept.skill:.0f} % better than the last value" in only(decision).votes[-1]
