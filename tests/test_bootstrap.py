@@ -13,7 +13,7 @@ import pytest
 
 from nodefleet import bootstrap, settings
 from nodefleet.errors import DeniedError, MisconfiguredError, UnavailableError, UnreachableError
-from nodefleet.handlers import report
+from nodefleet.handlers import FUNCTION, report
 from nodefleet.model.names import Metric
 from nodefleet.model.snapshot import Deployment
 from nodefleet.ports import LeaseHeld, RunResult
@@ -27,7 +27,7 @@ LAMBDA = Path(__file__).parents[1] / "lambda"
 
 
 def kept(deployed: Deployed) -> bootstrap.ClusterClients:
-    return bootstrap.cluster_clients(deployed.site.name, deployed.store())
+    return FUNCTION.cluster_clients(deployed.site.name, deployed.store())
 
 
 class AwayStore:
@@ -41,7 +41,7 @@ class AwayStore:
 
 
 def test_a_warm_function_keeps_its_connection_and_its_catalogue(deployed):
-    site, calls = deployed.site, bootstrap.shared_clients().session.calls
+    site, calls = deployed.site, FUNCTION.shared.session.calls
     site.workers(3)
     calls_so_far = [calls()]
     for _ in range(2):
@@ -65,24 +65,24 @@ def test_a_changed_deployment_is_noticed_by_a_warm_function_within_the_hour(depl
 def test_while_the_table_is_away_what_is_known_of_a_cluster_is_used_however_old(deployed):
     warm = kept(deployed)
     deployed.clock.passes(hours=5)
-    assert bootstrap.cluster_clients(deployed.site.name, AwayStore()) is warm
+    assert FUNCTION.cluster_clients(deployed.site.name, AwayStore()) is warm
 
 
 def test_what_a_cold_function_makes_without_the_table_is_not_kept(deployed):
-    by_name = bootstrap.cluster_clients(deployed.site.name, AwayStore())
+    by_name = FUNCTION.cluster_clients(deployed.site.name, AwayStore())
     assert by_name.cluster.view().nodes == ()  # the secret's own name and its address are enough
     assert kept(deployed) is not by_name
 
 
 def test_forgetting_is_as_good_as_a_cold_start(deployed, monkeypatch):
-    warm, common = kept(deployed), bootstrap.shared_clients()
+    warm, common = kept(deployed), FUNCTION.shared
     monkeypatch.setenv(settings.TABLE, "another-table")
-    assert bootstrap.settings().table == deployed.table
-    bootstrap.forget()
-    assert bootstrap.settings().table == "another-table"
-    assert bootstrap.shared_clients() is not common
+    assert FUNCTION.settings.table == deployed.table
+    FUNCTION.forget()
+    assert FUNCTION.settings.table == "another-table"
+    assert FUNCTION.shared is not common
     monkeypatch.setenv(settings.TABLE, deployed.table)
-    bootstrap.forget()
+    FUNCTION.forget()
     assert kept(deployed) is not warm
 
 
@@ -194,34 +194,34 @@ def test_a_machine_is_its_cluster_s_and_while_ec2_does_not_say_perhaps_anybody_s
 
     environment(monkeypatch, ["shop", "blog"], "table")
     monkeypatch.setattr("nodefleet.adapters.aws.ec2.clusters_of", clusters_of)
-    assert bootstrap.owners_of(["i-1"]) == dict.fromkeys(clusters, frozenset({"i-1"}))
+    assert FUNCTION.owners_of(["i-1"]) == dict.fromkeys(clusters, frozenset({"i-1"}))
 
 
 def test_metrics_are_written_however_a_run_ends(deployed, capsys):
     def fails() -> None:
-        with bootstrap.parts(deployed.site.name, deployed.context()) as parts:
+        with FUNCTION.runtime(deployed.site.name, deployed.context()) as parts:
             parts.telemetry.metric(Metric.INVOCATIONS, 1)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fails()
     assert Printed.since(capsys).metrics == {"AutoscalerInvocations": [1.0]}
-    assert bootstrap.shared_clients().present.telemetry is None
+    assert FUNCTION.shared.present.telemetry is None
 
 
 def test_a_run_counts_its_own_calls_only(deployed):
     deployed.tick()
-    with bootstrap.parts(deployed.site.name, deployed.context()) as parts:
+    with FUNCTION.runtime(deployed.site.name, deployed.context()) as parts:
         before = parts.telemetry.calls()
         parts.cluster.view()
         parts.cloud.instances()
         assert 3 <= parts.telemetry.calls() - before <= 8
-    with bootstrap.parts(deployed.site.name, deployed.context()) as parts:
+    with FUNCTION.runtime(deployed.site.name, deployed.context()) as parts:
         assert parts.telemetry.calls() <= before
 
 
 def test_no_call_to_kubernetes_is_begun_that_the_run_has_no_time_for(deployed):
-    hurried = bootstrap.parts(deployed.site.name, deployed.context(timedelta(0)))
+    hurried = FUNCTION.runtime(deployed.site.name, deployed.context(timedelta(0)))
     with hurried as parts, pytest.raises(UnavailableError, match="no time left"):
         parts.cluster.view()
     assert deployed.site.server.asked == []
@@ -262,7 +262,7 @@ def one_has_acted(deployed: Deployed, ran: list[dict]) -> None:
 
 
 def test_of_fifty_runs_at_once_one_acts(deployed, monkeypatch):
-    session = bootstrap.shared_clients().session
+    session = FUNCTION.shared.session
     # moto checks a condition and writes in two steps, which threads can come between.
     monkeypatch.setitem(session._clients, "dynamodb", Client(session.client("dynamodb"), one_at_a_time=True))
     kept(deployed)
@@ -296,7 +296,7 @@ def test_a_moved_api_server_is_found_after_two_calls_that_nobody_answered(deploy
 
     monkeypatch.setattr("nodefleet.adapters.kubernetes.cluster.KubernetesCluster.at", at)
     monkeypatch.setattr("nodefleet.adapters.aws.secrets.ASK_AGAIN_AFTER", timedelta(0))
-    store = bootstrap.store_of(deployed.site.name)
+    store = FUNCTION.store_of(deployed.site.name)
     state = store.state()
     addresses = iter(["https://new:6443", "https://newer:6443"])
 
@@ -304,7 +304,7 @@ def test_a_moved_api_server_is_found_after_two_calls_that_nobody_answered(deploy
         def state(self):
             return replace(state, deployment=replace(state.deployment, api_server=next(addresses)))
 
-    cluster = bootstrap.connect(replace(state.deployment, api_server="https://old:6443"), Store()).cluster
+    cluster = FUNCTION.connect(replace(state.deployment, api_server="https://old:6443"), Store()).cluster
     for _ in range(5):
         with pytest.raises(UnreachableError):
             cluster.view()

@@ -1,15 +1,16 @@
 """The one place where adapters meet the loop. Every part can be replaced by another, such as the simulation's.
 
-A warm function keeps what is expensive to make (clients, connections, the catalogue of types) from run to run.
-Libraries are imported where they are needed: `notify` never loads the Kubernetes client.
+A warm function keeps what is expensive to make (clients, connections, the catalogue of types) from run to run: a
+`WarmFunction`, which the handlers own. Libraries are imported where they are needed: `notify` never loads the
+Kubernetes client.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
 KEPT_FOR = timedelta(hours=1)  # then a changed deployment is noticed by a warm function too
 
 
-@cache
-def settings() -> Settings:
-    return settings_in(os.environ)
-
-
 def now() -> datetime:
     return utc_now()
 
@@ -51,7 +47,7 @@ def owner(context: Any) -> str:
     return str(context.aws_request_id)
 
 
-# ── what all clusters of a function share ────────────────────────────────────────────────────────────────────────
+# ── what a warm function keeps ───────────────────────────────────────────────────────────────────────────────────────
 
 
 class CurrentRun:
@@ -79,20 +75,6 @@ class SharedClients:
     present: CurrentRun
 
 
-@cache
-def shared_clients() -> SharedClients:
-    from nodefleet.adapters.aws.secrets import Secrets  # noqa: PLC0415
-    from nodefleet.adapters.aws.session import Session  # noqa: PLC0415
-    from nodefleet.policy.loading import PolicyReader  # noqa: PLC0415
-
-    session, redact = Session(utc_now), Redactor()
-    secrets = Secrets(session.client, learn=redact.learn)
-    return SharedClients(session, secrets, PolicyReader(), redact, CurrentRun())
-
-
-# ── one cluster ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterClients:
     """What a warm function keeps of a cluster."""
@@ -101,44 +83,6 @@ class ClusterClients:
     cluster: "ReconnectingCluster"
     gauges: MetricSources
     made: datetime
-
-
-@dataclass(slots=True)
-class _Warm:
-    clusters: dict[str, ClusterClients] = field(default_factory=dict)
-
-
-_WARM = _Warm()
-
-
-def forget() -> None:
-    """As after a cold start. For tests, and for a process whose environment changes."""
-    _WARM.clusters.clear()
-    settings.cache_clear()
-    shared_clients.cache_clear()
-
-
-def store_of(cluster: str) -> Store:
-    from nodefleet.adapters.dynamodb.store import DynamoStore  # noqa: PLC0415
-
-    return DynamoStore(
-        shared_clients().session.client("dynamodb"), settings().table, cluster, shared_clients().present.warn
-    )
-
-
-def history_of(cluster: str) -> History:
-    from nodefleet.adapters.dynamodb.store import DynamoHistory  # noqa: PLC0415
-
-    return DynamoHistory(
-        shared_clients().session.client("dynamodb"), settings().table, cluster, shared_clients().present.warn
-    )
-
-
-def archive() -> Archive:
-    from nodefleet.adapters.aws.archive import S3Archive  # noqa: PLC0415
-
-    bucket = settings().bucket
-    return S3Archive(lambda: shared_clients().session.client("s3"), bucket) if bucket else NoArchive()
 
 
 class NoArchive:
@@ -151,147 +95,286 @@ class NoArchive:
         raise UnavailableError("S3", f"no bucket to fetch {key} from: set {BUCKET}")
 
 
-def cluster_clients(cluster: str, store: Store) -> ClusterClients:
-    known = _WARM.clusters.get(cluster)
-    if known and utc_now() - known.made < KEPT_FOR:
-        return known
-    try:
-        deployment = store.state().deployment
-    except NodeFleetError as error:
-        if known:
-            shared_clients().present.warn(f"The deployment's record cannot be read, going by what it was: {error}")
-            return known
-        # An interrupted node is drained all the same: its cluster's login has a name that needs no record.
-        shared_clients().present.warn(f"The deployment's record cannot be read, going by names: {error}")
-        return connect(Deployment(cluster=cluster), store)
-    fresh = connect(deployment or Deployment(cluster=cluster), store)
-    if deployment:
-        _WARM.clusters[cluster] = fresh
-    return fresh
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reporter:
+    """What the weekly report is made of."""
+
+    store: Store
+    history: History
+    policy: Policy
+    catalog: tuple[InstanceType, ...]
+    own_usd: Mapping[str, float]  # a month, as the deployment says
+    now: datetime
+    telemetry: Telemetry
 
 
-def connect(deployment: Deployment, store: Store) -> ClusterClients:
-    from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
+class WarmFunction:
+    """What a function keeps from one invocation to the next: its settings, clients of AWS, and clients by cluster."""
 
-    common = shared_clients()
-    return ClusterClients(
-        cloud=Ec2(common.session, deployment.cluster, deployment.prices, utc_now, common.present.warn),
-        cluster=_kubernetes(deployment, store),
-        gauges=_gauges(deployment),
-        made=utc_now(),
-    )
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._environment = environment
+        self.clusters: dict[str, ClusterClients] = {}
 
+    def forget(self) -> None:
+        """As after a cold start. For tests, and for a process whose environment changes."""
+        self.forget_settings()
+        self.__dict__.pop("shared", None)
 
-def _kubernetes(deployment: Deployment, store: Store) -> "ReconnectingCluster":
-    from nodefleet.adapters.credentials import ApiLogin  # noqa: PLC0415
-    from nodefleet.adapters.kubernetes.cluster import Connected, ReconnectingCluster  # noqa: PLC0415
+    def forget_settings(self) -> None:
+        """The settings are read again and the clusters connected again. The clients of AWS stay."""
+        self.clusters.clear()
+        self.__dict__.pop("settings", None)
 
-    secrets = shared_clients().secrets
-    secret = deployment.api_secret or settings().api_secret(deployment.cluster)
+    @cached_property
+    def settings(self) -> Settings:
+        return settings_in(self._environment)
 
-    known = deployment
-    connected_before = False
+    @cached_property
+    def shared(self) -> SharedClients:
+        from nodefleet.adapters.aws.secrets import Secrets  # noqa: PLC0415
+        from nodefleet.adapters.aws.session import Session  # noqa: PLC0415
+        from nodefleet.policy.loading import PolicyReader  # noqa: PLC0415
 
-    def connect() -> Connected:
-        """The first time by the record that was just read; again, by what it says now."""
-        nonlocal known, connected_before
-        from nodefleet.adapters.kubernetes.client import CallLimits  # noqa: PLC0415
-        from nodefleet.adapters.kubernetes.cluster import KubernetesCluster  # noqa: PLC0415  # loads the client
+        session, redact = Session(utc_now), Redactor()
+        secrets = Secrets(session.client, learn=redact.learn)
+        return SharedClients(session, secrets, PolicyReader(), redact, CurrentRun())
 
-        login = secrets.login(secret, ApiLogin)
-        if connected_before:
-            known = _record_now(store, known)
-        connected_before = True
-        server = known.api_server or login.server
-        if not server:
-            raise MisconfiguredError(f"The API server's address is not configured: put it into secret {secret}")
-        return KubernetesCluster.at(server, login.token, login.ca, CallLimits(left=shared_clients().present.remaining))
+    # ── one cluster ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    return ReconnectingCluster(connect, lambda: secrets.refresh(secret))
+    def store_of(self, cluster: str) -> Store:
+        from nodefleet.adapters.dynamodb.store import DynamoStore  # noqa: PLC0415
 
-
-def _record_now(store: Store, known: Deployment) -> Deployment:
-    try:
-        return store.state().deployment or known
-    except NodeFleetError as error:
-        shared_clients().present.warn(f"The deployment's record cannot be read, going by what it was: {error}")
-        return known
-
-
-def _gauges(deployment: Deployment) -> MetricSources:
-    from nodefleet.adapters.sources.port import SourceLogins  # noqa: PLC0415
-    from nodefleet.adapters.sources.read import Sources, adapters  # noqa: PLC0415
-
-    common = shared_clients()
-    logins = SourceLogins(common.secrets, settings().source_secrets(deployment.cluster))
-    return Sources(
-        prometheus=_prometheus(deployment),
-        adapters=adapters(common.session.client, logins, common.present.warn, may_change=True),
-        warn=common.present.warn,
-    )
-
-
-def _prometheus(deployment: Deployment) -> "PrometheusClient | None":
-    from nodefleet.adapters.prometheus import PrometheusClient  # noqa: PLC0415
-
-    if not deployment.prometheus:
-        return None
-    api_secret = deployment.api_secret or settings().api_secret(deployment.cluster)
-    login, refresh = shared_clients().secrets.metrics_login(deployment.prometheus_secret, api_secret)
-    return PrometheusClient(deployment.prometheus, login, refresh)
-
-
-# ── what the handlers ask for ────────────────────────────────────────────────────────────────────────────────────
-
-
-@contextmanager
-def parts(cluster: str, context: Any) -> Iterator[Runtime]:
-    """Everything one run needs. Its metrics are written when it is over, however it ended."""
-    with speaking(cluster, context) as telemetry:
-        store = store_of(cluster)
-        warm = cluster_clients(cluster, store)
-        telemetry.calls = _since_now(warm)
-        yield Runtime(
-            cluster_id=cluster,
-            time=LambdaTime(context),
-            store=store,
-            history=history_of(cluster),
-            cloud=warm.cloud,
-            cluster=warm.cluster,
-            gauges=warm.gauges,
-            archive=archive(),
-            policies=shared_clients().policies,
-            telemetry=telemetry,
-            together=Threads(),
+        return DynamoStore(
+            self.shared.session.client("dynamodb"), self.settings.table, cluster, self.shared.present.warn
         )
 
+    def history_of(self, cluster: str) -> History:
+        from nodefleet.adapters.dynamodb.store import DynamoHistory  # noqa: PLC0415
 
-def _since_now(warm: ClusterClients) -> Callable[[], int]:
-    def calls() -> int:
-        return shared_clients().session.calls() + warm.cluster.calls
+        return DynamoHistory(
+            self.shared.session.client("dynamodb"), self.settings.table, cluster, self.shared.present.warn
+        )
 
-    before = calls()
-    return lambda: calls() - before
+    def archive(self) -> Archive:
+        from nodefleet.adapters.aws.archive import S3Archive  # noqa: PLC0415
+
+        bucket = self.settings.bucket
+        return S3Archive(lambda: self.shared.session.client("s3"), bucket) if bucket else NoArchive()
+
+    def cluster_clients(self, cluster: str, store: Store) -> ClusterClients:
+        known = self.clusters.get(cluster)
+        if known and utc_now() - known.made < KEPT_FOR:
+            return known
+        try:
+            deployment = store.state().deployment
+        except NodeFleetError as error:
+            if known:
+                self.shared.present.warn(f"The deployment's record cannot be read, going by what it was: {error}")
+                return known
+            # An interrupted node is drained all the same: its cluster's login has a name that needs no record.
+            self.shared.present.warn(f"The deployment's record cannot be read, going by names: {error}")
+            return self.connect(Deployment(cluster=cluster), store)
+        fresh = self.connect(deployment or Deployment(cluster=cluster), store)
+        if deployment:
+            self.clusters[cluster] = fresh
+        return fresh
+
+    def connect(self, deployment: Deployment, store: Store) -> ClusterClients:
+        from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
+
+        common = self.shared
+        return ClusterClients(
+            cloud=Ec2(common.session, deployment.cluster, deployment.prices, utc_now, common.present.warn),
+            cluster=self._kubernetes(deployment, store),
+            gauges=self._gauges(deployment),
+            made=utc_now(),
+        )
+
+    def _kubernetes(self, deployment: Deployment, store: Store) -> "ReconnectingCluster":
+        from nodefleet.adapters.credentials import ApiLogin  # noqa: PLC0415
+        from nodefleet.adapters.kubernetes.cluster import Connected, ReconnectingCluster  # noqa: PLC0415
+
+        secrets = self.shared.secrets
+        secret = deployment.api_secret or self.settings.api_secret(deployment.cluster)
+
+        known = deployment
+        connected_before = False
+
+        def connect() -> Connected:
+            """The first time by the record that was just read; again, by what it says now."""
+            nonlocal known, connected_before
+            from nodefleet.adapters.kubernetes.client import CallLimits  # noqa: PLC0415
+            from nodefleet.adapters.kubernetes.cluster import KubernetesCluster  # noqa: PLC0415  # loads the client
+
+            login = secrets.login(secret, ApiLogin)
+            if connected_before:
+                known = self._record_now(store, known)
+            connected_before = True
+            server = known.api_server or login.server
+            if not server:
+                raise MisconfiguredError(f"The API server's address is not configured: put it into secret {secret}")
+            return KubernetesCluster.at(server, login.token, login.ca, CallLimits(left=self.shared.present.remaining))
+
+        return ReconnectingCluster(connect, lambda: secrets.refresh(secret))
+
+    def _record_now(self, store: Store, known: Deployment) -> Deployment:
+        try:
+            return store.state().deployment or known
+        except NodeFleetError as error:
+            self.shared.present.warn(f"The deployment's record cannot be read, going by what it was: {error}")
+            return known
+
+    def _gauges(self, deployment: Deployment) -> MetricSources:
+        from nodefleet.adapters.sources.port import SourceLogins  # noqa: PLC0415
+        from nodefleet.adapters.sources.read import Sources, adapters  # noqa: PLC0415
+
+        common = self.shared
+        logins = SourceLogins(common.secrets, self.settings.source_secrets(deployment.cluster))
+        return Sources(
+            prometheus=self._prometheus(deployment),
+            adapters=adapters(common.session.client, logins, common.present.warn, may_change=True),
+            warn=common.present.warn,
+        )
+
+    def _prometheus(self, deployment: Deployment) -> "PrometheusClient | None":
+        from nodefleet.adapters.prometheus import PrometheusClient  # noqa: PLC0415
+
+        if not deployment.prometheus:
+            return None
+        api_secret = deployment.api_secret or self.settings.api_secret(deployment.cluster)
+        login, refresh = self.shared.secrets.metrics_login(deployment.prometheus_secret, api_secret)
+        return PrometheusClient(deployment.prometheus, login, refresh)
+
+    # ── what the handlers ask for ────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def runtime(self, cluster: str, context: Any) -> Iterator[Runtime]:
+        """Everything one run needs. Its metrics are written when it is over, however it ended."""
+        with self.telemetry(cluster, context) as telemetry:
+            store = self.store_of(cluster)
+            warm = self.cluster_clients(cluster, store)
+            telemetry.calls = self._since_now(warm)
+            yield Runtime(
+                cluster_id=cluster,
+                time=LambdaTime(context),
+                store=store,
+                history=self.history_of(cluster),
+                cloud=warm.cloud,
+                cluster=warm.cluster,
+                gauges=warm.gauges,
+                archive=self.archive(),
+                policies=self.shared.policies,
+                telemetry=telemetry,
+                together=Threads(),
+            )
+
+    def _since_now(self, warm: ClusterClients) -> Callable[[], int]:
+        def calls() -> int:
+            return self.shared.session.calls() + warm.cluster.calls
+
+        before = calls()
+        return lambda: calls() - before
+
+    @contextmanager
+    def telemetry(self, cluster: str, context: Any) -> Iterator[LambdaTelemetry]:
+        """The telemetry of one invocation, flushed at its end."""
+        common = self.shared
+        telemetry = LambdaTelemetry(
+            cluster=cluster,
+            run=owner(context),
+            calls=common.session.calls,
+            redact=common.redact,
+            opt_in=self.settings.opt_in,
+            only_those=self.settings.only_those,
+        )
+        common.present.telemetry, common.present.time = telemetry, LambdaTime(context)
+        try:
+            yield telemetry
+        finally:
+            common.present.telemetry = common.present.time = None
+            telemetry.flush()
+
+    def some_failed(self, clusters: Mapping[str, Exception], messages: int, context: Any) -> None:
+        """A part of a batch comes again: Lambda itself counts no error then."""
+        for cluster, error in clusters.items():
+            with self.telemetry(cluster, context) as telemetry:
+                telemetry.metric(Metric.FAILURES, 1)
+                telemetry.warn(f"{messages} messages of the batch come again: {error}")
+
+    def set_aside(self, event: Any, error: MalformedError, context: Any) -> dict[str, Any]:
+        """What cannot be understood is acknowledged, so that it does not come again for ever, and said."""
+        with self.telemetry("", context) as telemetry:
+            telemetry.metric(Metric.MALFORMED, 1)
+            telemetry.warn(f"Set aside: {error}", event=str(event)[:500])
+        return {"ignored": str(error)}
+
+    def owners_of(self, instances: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """The clusters of this deployment that these instances belong to, each with its own. While EC2 does not say,
+        all of them look at all."""
+        from nodefleet.adapters.aws.ec2 import clusters_of  # noqa: PLC0415
+
+        clusters = self.settings.clusters
+        try:
+            tagged = clusters_of(self.shared.session, instances)
+        except NodeFleetError:
+            return dict.fromkeys(clusters, frozenset(instances))
+        own = {cluster: frozenset(each for each in instances if tagged.get(each) == cluster) for cluster in clusters}
+        return {cluster: members for cluster, members in own.items() if members}
+
+    @contextmanager
+    def reporter(self, cluster: str, context: Any) -> Iterator[Reporter]:
+        from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
+
+        with self.telemetry(cluster, context) as telemetry:
+            store, history = self.store_of(cluster), self.history_of(cluster)
+            state = store.state()
+            policy = resolve_policy(state, self.shared.policies, utc_now()).policy
+            prices = state.deployment.prices if state.deployment else {}
+            types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
+            yield Reporter(
+                store=store,
+                history=history,
+                policy=policy,
+                catalog=self._catalog(
+                    Ec2(self.shared.session, cluster, prices, utc_now, self.shared.present.warn), types
+                ),
+                own_usd=state.deployment.own_usd if state.deployment else {},
+                now=utc_now(),
+                telemetry=telemetry,
+            )
+
+    def _catalog(self, cloud: Cloud, types: Sequence[str]) -> tuple[InstanceType, ...]:
+        try:
+            return cloud.catalog(types)
+        except NodeFleetError as error:
+            self.shared.present.warn(f"Without what types offer the report advises less: {error}")
+            return ()
+
+    @contextmanager
+    def notifier(self, context: Any) -> Iterator["Notifier"]:
+        from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.delivery_log import DynamoDeliveryLog, DynamoThreads  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.records import event_in  # noqa: PLC0415
+        from nodefleet.adapters.slack import webhook as slack  # noqa: PLC0415
+        from nodefleet.adapters.slack.message import Links  # noqa: PLC0415
+
+        if not self.settings.slack_secret:
+            raise MisconfiguredError(f"{SLACK} is not set: name the secret that holds Slack's webhook")
+        common = self.shared
+        with self.telemetry("", context) as telemetry:
+            yield slack.notifier(
+                hook=common.secrets.login(self.settings.slack_secret, SlackHook),
+                # A retry comes with the same request id, and must not take back the claim of one that still runs.
+                sent=DynamoDeliveryLog(common.session, self.settings.table, f"{owner(context)}-{uuid4().hex}"),
+                event_in=event_in,
+                links=lambda cluster: Links.of(self.store_of(cluster).state().deployment),
+                time=LambdaTime(context),
+                telemetry=telemetry,
+                threads=DynamoThreads(common.session, self.settings.table),
+            )
 
 
-@contextmanager
-def speaking(cluster: str, context: Any) -> Iterator[LambdaTelemetry]:
-    """The telemetry of one invocation, flushed at its end."""
-    common = shared_clients()
-    telemetry = LambdaTelemetry(
-        cluster=cluster,
-        run=owner(context),
-        calls=common.session.calls,
-        redact=common.redact,
-        opt_in=settings().opt_in,
-        only_those=settings().only_those,
-    )
-    common.present.telemetry, common.present.time = telemetry, LambdaTime(context)
-    try:
-        yield telemetry
-    finally:
-        common.present.telemetry = common.present.time = None
-        telemetry.flush()
+# ── answers to Lambda ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def all_of(runs: Mapping[str, Callable[[], RunResult]]) -> dict[str, Any]:
@@ -321,101 +404,3 @@ def raise_all(errors: Iterable[Exception]) -> None:
         raise ExceptionGroup("several clusters' runs failed", all_errors)
     if all_errors:
         raise all_errors[0]
-
-
-def some_failed(clusters: Mapping[str, Exception], messages: int, context: Any) -> None:
-    """A part of a batch comes again: Lambda itself counts no error then."""
-    for cluster, error in clusters.items():
-        with speaking(cluster, context) as telemetry:
-            telemetry.metric(Metric.FAILURES, 1)
-            telemetry.warn(f"{messages} messages of the batch come again: {error}")
-
-
-def set_aside(event: Any, error: MalformedError, context: Any) -> dict[str, Any]:
-    """What cannot be understood is acknowledged, so that it does not come again for ever, and said."""
-    with speaking("", context) as telemetry:
-        telemetry.metric(Metric.MALFORMED, 1)
-        telemetry.warn(f"Set aside: {error}", event=str(event)[:500])
-    return {"ignored": str(error)}
-
-
-def owners_of(instances: Sequence[str]) -> Mapping[str, frozenset[str]]:
-    """The clusters of this deployment that these instances belong to, each with its own. While EC2 does not say, all of
-    them look at all."""
-    from nodefleet.adapters.aws.ec2 import clusters_of  # noqa: PLC0415
-
-    clusters = settings().clusters
-    try:
-        tagged = clusters_of(shared_clients().session, instances)
-    except NodeFleetError:
-        return dict.fromkeys(clusters, frozenset(instances))
-    own = {cluster: frozenset(each for each in instances if tagged.get(each) == cluster) for cluster in clusters}
-    return {cluster: members for cluster, members in own.items() if members}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reporter:
-    """What the weekly report is made of."""
-
-    store: Store
-    history: History
-    policy: Policy
-    catalog: tuple[InstanceType, ...]
-    own_usd: Mapping[str, float]  # a month, as the deployment says
-    now: datetime
-    telemetry: Telemetry
-
-
-@contextmanager
-def reporter(cluster: str, context: Any) -> Iterator[Reporter]:
-    from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
-
-    with speaking(cluster, context) as telemetry:
-        store, history = store_of(cluster), history_of(cluster)
-        state = store.state()
-        policy = resolve_policy(state, shared_clients().policies, utc_now()).policy
-        prices = state.deployment.prices if state.deployment else {}
-        types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
-        yield Reporter(
-            store=store,
-            history=history,
-            policy=policy,
-            catalog=_catalog(
-                Ec2(shared_clients().session, cluster, prices, utc_now, shared_clients().present.warn), types
-            ),
-            own_usd=state.deployment.own_usd if state.deployment else {},
-            now=utc_now(),
-            telemetry=telemetry,
-        )
-
-
-def _catalog(cloud: Cloud, types: Sequence[str]) -> tuple[InstanceType, ...]:
-    try:
-        return cloud.catalog(types)
-    except NodeFleetError as error:
-        shared_clients().present.warn(f"Without what types offer the report advises less: {error}")
-        return ()
-
-
-@contextmanager
-def notifier(context: Any) -> Iterator["Notifier"]:
-    from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415
-    from nodefleet.adapters.dynamodb.delivery_log import DynamoDeliveryLog, DynamoThreads  # noqa: PLC0415
-    from nodefleet.adapters.dynamodb.records import event_in  # noqa: PLC0415
-    from nodefleet.adapters.slack import webhook as slack  # noqa: PLC0415
-    from nodefleet.adapters.slack.message import Links  # noqa: PLC0415
-
-    if not settings().slack_secret:
-        raise MisconfiguredError(f"{SLACK} is not set: name the secret that holds Slack's webhook")
-    common = shared_clients()
-    with speaking("", context) as telemetry:
-        yield slack.notifier(
-            hook=common.secrets.login(settings().slack_secret, SlackHook),
-            # A retry comes with the same request id, and must not take back the claim of one that still runs.
-            sent=DynamoDeliveryLog(common.session, settings().table, f"{owner(context)}-{uuid4().hex}"),
-            event_in=event_in,
-            links=lambda cluster: Links.of(store_of(cluster).state().deployment),
-            time=LambdaTime(context),
-            telemetry=telemetry,
-            threads=DynamoThreads(common.session, settings().table),
-        )

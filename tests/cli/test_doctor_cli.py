@@ -7,8 +7,9 @@ from email.utils import format_datetime
 import pytest
 from typer.testing import CliRunner
 
-from nodefleet import bootstrap, settings
+from nodefleet import settings
 from nodefleet.adapters.redaction import Redactor
+from nodefleet.handlers import FUNCTION
 from nodefleet.model.names import ROLE_SERVER
 from nodefleet_tools.cli import doctor as command
 from nodefleet_tools.cli import main
@@ -53,7 +54,7 @@ def shop(deployed: Deployed, monkeypatch) -> Deployed:
     deployed.put_secret("node-fleet/slack-of-doctor", {"url": HOOK})
     monkeypatch.setenv(settings.SLACK, "node-fleet/slack-of-doctor")
     # AWS's clients are expensive to make.
-    monkeypatch.setattr(command.QuietConnection, "session", bootstrap.shared_clients().session, raising=False)
+    monkeypatch.setattr(command.QuietConnection, "session", FUNCTION.shared.session, raising=False)
     deployed.tick()
     return deployed
 

@@ -10,7 +10,6 @@ from typing import Any
 from uuid import uuid4
 
 from e2e.authorised import AuthorisedCluster
-from nodefleet import bootstrap
 from nodefleet.adapters.kubernetes.resources import (
     BUDGETS,
     CLAIMS,
@@ -27,6 +26,7 @@ from nodefleet.adapters.kubernetes.resources import (
     Request,
     Resource,
 )
+from nodefleet.handlers import FUNCTION
 from nodefleet.model.workload import HOST_LABEL
 from nodefleet_tools.doctor.readings import LABELLED
 from support import k8s_objects
@@ -74,7 +74,7 @@ class Fleet:
         iam = self.deployed.client("iam")
         if _SPOT_ROLE not in {role["RoleName"] for role in iam.list_roles()["Roles"]}:
             iam.create_role(RoleName=_SPOT_ROLE, AssumeRolePolicyDocument="{}")
-        self.deployed.put_secret(bootstrap.settings().slack_secret, {"url": "https://hooks.slack.com/services/T0/B0/x"})
+        self.deployed.put_secret(FUNCTION.settings.slack_secret, {"url": "https://hooks.slack.com/services/T0/B0/x"})
         scraped = [{"role": "worker", "pool": "default", "node": name_of(instance)} for instance in self.workers]
         usual = self.site.prometheus.answer
         self.site.prometheus.answer = lambda query: (

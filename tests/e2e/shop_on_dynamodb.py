@@ -13,9 +13,9 @@ import pytest
 
 from e2e.instances import Gate, Instance, Order, Outcome, StartLine
 from e2e.parts.running import RunningParts
-from nodefleet import bootstrap
 from nodefleet.adapters.aws import session
 from nodefleet.adapters.dynamodb import codec
+from nodefleet.handlers import FUNCTION
 from support.deployed import Deployed, account, deployment
 from support.moto_over_http import moto_over_http
 
@@ -28,9 +28,9 @@ def on_dynamodb(account: None, real_parts: RunningParts) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", real_parts.dynamodb_endpoint)
         patch.setattr(session, "TABLE_READ_SECONDS", 60)  # the first table takes its time on a busy instance
-        bootstrap.forget()
+        FUNCTION.forget()
         yield
-        bootstrap.forget()
+        FUNCTION.forget()
 
 
 @dataclass

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from e2e.authorised import NEEDED_RIGHTS, USER, AuthorisedCluster, Right, authorised_cluster
 from e2e.authorised_fleet import Fleet
-from nodefleet import bootstrap
 from nodefleet.adapters.kubernetes.resources import Request
+from nodefleet.handlers import FUNCTION
 from nodefleet_tools.cli import doctor as command
 from nodefleet_tools.cli import main
 from support.deployed import Deployed, account, deployed
@@ -42,7 +42,7 @@ def fleet(cluster: AuthorisedCluster, deployed: Deployed, monkeypatch: pytest.Mo
     made.please_doctor()
     monkeypatch.delenv("KUBECONFIG", raising=False)
     # AWS's clients are expensive to make.
-    monkeypatch.setattr(command.QuietConnection, "session", bootstrap.shared_clients().session, raising=False)
+    monkeypatch.setattr(command.QuietConnection, "session", FUNCTION.shared.session, raising=False)
     yield made
     made.close()
 

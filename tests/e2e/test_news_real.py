@@ -14,8 +14,8 @@ from e2e.instances import CLAIM, StartLine
 from e2e.shop_on_dynamodb import Shop, on_dynamodb, shop
 from e2e.site.waiting import until
 from e2e.streams import Mapped, StreamPump
-from nodefleet import bootstrap
 from nodefleet.adapters.dynamodb import codec
+from nodefleet.handlers import FUNCTION
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from support.deployed import account
@@ -55,7 +55,7 @@ def news(shop: Shop) -> Iterator[News]:
     streams = boto3.client("dynamodbstreams", endpoint_url=dynamodb.meta.endpoint_url)
     pump = StreamPump(streams, made["LatestStreamArn"], Mapped.declared(graph), deployed.notify)
     with loopback_slack() as slack:
-        deployed.put_secret(bootstrap.settings().slack_secret, {"url": slack.hook.url})
+        deployed.put_secret(FUNCTION.settings.slack_secret, {"url": slack.hook.url})
         yield News(shop, slack, pump)
 
 

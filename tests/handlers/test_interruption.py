@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from nodefleet import bootstrap, settings
+from nodefleet import settings
 from nodefleet.adapters.aws import session
 from nodefleet.adapters.aws.triggers import messages_in
 from nodefleet.errors import MalformedError, UnavailableError
-from nodefleet.handlers import interruption
+from nodefleet.handlers import FUNCTION, interruption
 from nodefleet.model.inventory import NoticeKind
 from nodefleet.model.names import CONTROL_PLANE_LABELS, REASON_ANNOTATION, TAG_ROLE
 from support.deployed import account, deployed, dynamodb_at, environment, two_clusters
@@ -168,8 +168,8 @@ def test_without_the_table_a_cold_function_drains_the_node_and_then_fails(deploy
 def test_a_table_that_hangs_leaves_most_of_the_two_minutes_for_the_drain(deployed):
     site = deployed.site
     victim = busy(deployed)[0]
-    before, sent = bootstrap.shared_clients().session.calls(), []
-    site.server.on("patch", "nodes", lambda: sent.append(bootstrap.shared_clients().session.calls() - before))
+    before, sent = FUNCTION.shared.session.calls(), []
+    site.server.on("patch", "nodes", lambda: sent.append(FUNCTION.shared.session.calls() - before))
     with without_the_table(hangs=True), pytest.raises(UnavailableError, match="DynamoDB"):
         deployed.interruption(said(deployed, WARNING, victim))
     assert site.cordoned() == {victim}
@@ -183,7 +183,7 @@ def test_a_node_drained_without_the_table_is_replaced_when_the_table_is_back(dep
     victim = busy(deployed)[0]
     away = UnavailableError("DynamoDB", "timed out")
     with monkeypatch.context() as patch:
-        patch.setattr(bootstrap, "store_of", lambda _: Away(away))
+        patch.setattr(FUNCTION, "store_of", lambda _: Away(away))
         with pytest.raises(UnavailableError, match="timed out"):
             deployed.interruption(said(deployed, WARNING, victim))
     assert site.cordoned() == {victim}
@@ -385,8 +385,8 @@ def test_only_the_messages_of_the_cluster_that_failed_come_again(two_clusters, m
     shop, blog = two_clusters.sites.values()
     of_shop, of_blog = busy(two_clusters, shop)[0], busy(two_clusters, blog)[0]
     away = UnavailableError("DynamoDB", "timed out")
-    real = bootstrap.store_of
-    monkeypatch.setattr(bootstrap, "store_of", lambda name: Away(away) if name == blog.name else real(name))
+    real = FUNCTION.store_of
+    monkeypatch.setattr(FUNCTION, "store_of", lambda name: Away(away) if name == blog.name else real(name))
     two_clusters.clock.meanwhile = lambda: (shop.settle(), blog.settle())
     events = [said(two_clusters, WARNING, each) for each in (of_shop, of_blog)]
     answer = two_clusters.interruption(batch(*events))

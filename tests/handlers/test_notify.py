@@ -4,9 +4,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from nodefleet import bootstrap
 from nodefleet.errors import UnavailableError
-from nodefleet.handlers import notify
+from nodefleet.handlers import FUNCTION, notify
 
 
 class Recorder:
@@ -31,7 +30,7 @@ def wired(monkeypatch, recorder):
         finally:
             recorder.closed += 1
 
-    monkeypatch.setattr(bootstrap, "notifier", notifier, raising=False)
+    monkeypatch.setattr(FUNCTION, "notifier", notifier, raising=False)
 
 
 def test_a_batch_is_handled_and_answered(monkeypatch):

@@ -6,9 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet import bootstrap, settings
+from nodefleet import settings
 from nodefleet.adapters.dynamodb import codec
 from nodefleet.errors import MisconfiguredError, UnavailableError
+from nodefleet.handlers import FUNCTION
 from support.deployed import Deployed, account, deployed, to_function
 from support.function_output import Printed
 from support.loopback_slack import SECRET, Answer, LoopbackSlack, loopback_slack
@@ -19,7 +20,7 @@ __all__ = ["account", "deployed"]
 @pytest.fixture
 def slack(deployed: Deployed) -> Iterator[LoopbackSlack]:
     with loopback_slack() as made:
-        deployed.put_secret(bootstrap.settings().slack_secret, {"url": made.hook.url})
+        deployed.put_secret(FUNCTION.settings.slack_secret, {"url": made.hook.url})
         yield made
 
 
@@ -118,7 +119,7 @@ def test_while_the_table_is_away_an_alarm_is_told_all_the_same(deployed, slack, 
 
     for call in ("claim", "mark_sent", "release"):
         monkeypatch.setattr(f"nodefleet.adapters.dynamodb.delivery_log.DynamoDeliveryLog.{call}", away)
-    monkeypatch.setattr(bootstrap, "store_of", away)
+    monkeypatch.setattr(FUNCTION, "store_of", away)
     assert deployed.notify(alarm()) == {}
     assert len(slack.messages) == 1
 
@@ -126,7 +127,7 @@ def test_while_the_table_is_away_an_alarm_is_told_all_the_same(deployed, slack, 
 def test_with_a_bot_token_an_alarm_and_its_end_share_a_thread(deployed, capsys):
     with loopback_slack() as slack:
         bot = {"token": slack.bot.token, "channel": slack.bot.channel, "api": slack.bot.api}
-        deployed.put_secret(bootstrap.settings().slack_secret, bot)
+        deployed.put_secret(FUNCTION.settings.slack_secret, bot)
         deployed.notify(alarm("ALARM"))
         deployed.notify(alarm("OK"))
     first, second = slack.messages
@@ -139,7 +140,7 @@ def test_with_a_bot_token_an_alarm_and_its_end_share_a_thread(deployed, capsys):
 
 def test_a_function_that_was_not_told_the_secret_s_name_says_so(deployed, monkeypatch):
     monkeypatch.delenv(settings.SLACK)
-    bootstrap.settings.cache_clear()
+    FUNCTION.forget_settings()
     with pytest.raises(MisconfiguredError, match=settings.SLACK):
         deployed.notify({"Records": []})
 
@@ -148,7 +149,7 @@ def test_a_webhook_that_is_rotated_is_used_when_the_old_one_has_grown_old(deploy
     deployed.tick()
     deployed.notify(deployed.stream())
     with loopback_slack() as other:
-        deployed.put_secret(bootstrap.settings().slack_secret, {"url": other.hook.url})
-        monkeypatch.setattr(bootstrap.shared_clients().secrets, "_kept_for", timedelta(0).total_seconds())
+        deployed.put_secret(FUNCTION.settings.slack_secret, {"url": other.hook.url})
+        monkeypatch.setattr(FUNCTION.shared.secrets, "_kept_for", timedelta(0).total_seconds())
         deployed.notify(alarm())
         assert (len(slack.messages), len(other.messages)) == (2, 1)

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from nodefleet import bootstrap, settings
+from nodefleet import settings
 from nodefleet.engine.decide import decide
-from nodefleet.handlers import reconcile
+from nodefleet.handlers import FUNCTION, reconcile
 from nodefleet.model.names import METRIC_INFO, TAG_CLUSTER, TAG_OPERATION, TAG_POOL, TAG_ROLE
 from nodefleet.model.operations import Launch
 from nodefleet.reconcile.audit import outcome, unpack_input
@@ -147,7 +147,7 @@ def test_a_decision_is_recorded_told_and_archived_and_replays_to_the_same(deploy
     assert record.did
     (kept,) = deployed.client("s3").list_objects_v2(Bucket=deployed.bucket)["Contents"]
     assert kept["Key"] == record.archived
-    question = unpack_input(bootstrap.archive().fetch(record.archived))
+    question = unpack_input(FUNCTION.archive().fetch(record.archived))
     assert outcome(decide(question.observation, question.memory, question.policy)) == record.outcome
     assert sorted(deployed.events()) == ["policy-changed", "scale-up"]
     lease, memory = deployed.items("state#lease")[0], deployed.items("state#memory")[0]
@@ -258,7 +258,7 @@ def test_while_another_run_is_at_work_it_leaves_but_an_alert_is_not_lost(deploye
 )
 def test_what_cannot_be_understood_is_acknowledged_with_a_metric_and_a_line(capsys, monkeypatch, event):
     """Without so much as a call to AWS."""
-    before = bootstrap.shared_clients().session.calls()
+    before = FUNCTION.shared.session.calls()
     environment(monkeypatch, ["shop"], "table")
     monkeypatch.setenv(settings.METRICS, "MalformedEvents")
     clock = MovedClock()
@@ -268,7 +268,7 @@ def test_what_cannot_be_understood_is_acknowledged_with_a_metric_and_a_line(caps
     (line,) = printed.lines
     assert line["message"].startswith("Set aside: ")
     assert line["level"] == "WARNING"
-    assert bootstrap.shared_clients().session.calls() == before
+    assert FUNCTION.shared.session.calls() == before
 
 
 # ── several clusters ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from nodefleet import bootstrap
 from nodefleet.errors import MalformedError, UnavailableError
+from nodefleet.handlers import FUNCTION
 from nodefleet.handlers.report import handler
 from nodefleet.model.alerts import AlertKind
 from nodefleet.policy.cluster import Policy
@@ -65,9 +65,9 @@ def deployed(monkeypatch):
         aside.append(error)
         return {"set_aside": str(error)}
 
-    monkeypatch.setattr(bootstrap, "reporter", reporter)
-    monkeypatch.setattr(bootstrap, "set_aside", set_aside)
-    monkeypatch.setattr(bootstrap, "settings", lambda: SimpleNamespace(clusters=tuple(tables)))
+    monkeypatch.setattr(FUNCTION, "reporter", reporter)
+    monkeypatch.setattr(FUNCTION, "set_aside", set_aside)
+    monkeypatch.setitem(FUNCTION.__dict__, "settings", SimpleNamespace(clusters=tuple(tables)))
     return SimpleNamespace(tables=tables, said=said, aside=aside, clock=clock)
 
 

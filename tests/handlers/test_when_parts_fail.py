@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from nodefleet import bootstrap
 from nodefleet.errors import DeniedError, UnavailableError
-from nodefleet.handlers import interruption, reconcile
+from nodefleet.handlers import FUNCTION, interruption, reconcile
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import Notice
@@ -42,9 +42,9 @@ class Functions:
         self.world = world
         self.invocations = 0
         self.limit = timedelta(seconds=150)  # of an invocation
-        monkeypatch.setattr(bootstrap, "parts", self._parts)
-        monkeypatch.setattr(bootstrap, "settings", lambda: Settings(table="table", clusters=(world.name,)))
-        monkeypatch.setattr(bootstrap, "owners_of", lambda instances: {world.name: frozenset(instances)})
+        monkeypatch.setattr(FUNCTION, "runtime", self._parts)
+        monkeypatch.setitem(FUNCTION.__dict__, "settings", Settings(table="table", clusters=(world.name,)))
+        monkeypatch.setattr(FUNCTION, "owners_of", lambda instances: {world.name: frozenset(instances)})
         monkeypatch.setattr(bootstrap, "owner", lambda _: self._owner)
         monkeypatch.setattr(bootstrap, "now", lambda: world.now)
 
@@ -439,7 +439,7 @@ def test_a_denied_list_is_said_with_its_remedy_and_counts_as_missing(deployed, c
 
 def test_without_slack_messages_come_again_and_the_loop_does_not_notice(deployed):
     with loopback_slack(Answer(status=500, body="oops"), Answer(status=500), Answer(status=500)) as slack:
-        deployed.put_secret(bootstrap.settings().slack_secret, {"url": slack.hook.url})
+        deployed.put_secret(FUNCTION.settings.slack_secret, {"url": slack.hook.url})
         deployed.tick()
         told = deployed.notify(deployed.stream())
         assert told["batchItemFailures"]

@@ -16,7 +16,7 @@ import yaml
 from botocore.client import BaseClient
 from moto import mock_aws
 
-from nodefleet import bootstrap
+from nodefleet.handlers import FUNCTION
 from nodefleet.model.names import TAG_CLUSTER, TAG_POOL, TAG_ROLE
 from nodefleet_infra.alarms import JOIN_FAILED_TERM
 from nodefleet_infra.teardown import Surroundings, sweep
@@ -111,7 +111,7 @@ def test_the_login_that_the_master_publishes_opens_the_api_server(deployed):
 
 
 def test_the_policy_that_the_stack_declares_is_in_force(deployed):
-    state = bootstrap.store_of(deployed.cluster).state()
+    state = FUNCTION.store_of(deployed.cluster).state()
     assert state.policy is not None
     assert (state.policy.number, state.policy.source) == (1, "stack")
     assert state.declared is not None

@@ -26,7 +26,7 @@ from nodefleet.adapters.clock import LambdaTime
 from nodefleet.adapters.dynamodb.codec import EVENTS, PARTITION, SORT
 from nodefleet.adapters.dynamodb.records import declared_item, deployment_item
 from nodefleet.adapters.kubernetes import NEEDED, NEEDED_PATHS
-from nodefleet.handlers import interruption, notify, reconcile
+from nodefleet.handlers import FUNCTION, interruption, notify, reconcile
 from nodefleet.model.decision import PolicyVersion
 from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet.policy.loading import digest_of
@@ -77,13 +77,13 @@ class Deployed:
     # ── looking at it ────────────────────────────────────────────────────────────────────────────────────────────
 
     def client(self, service: str) -> Any:
-        return bootstrap.shared_clients().session.client(service)
+        return FUNCTION.shared.session.client(service)
 
     def store(self, cluster: str = "") -> Store:
-        return bootstrap.store_of(cluster or self.site.name)
+        return FUNCTION.store_of(cluster or self.site.name)
 
     def history(self, cluster: str = "") -> History:
-        return bootstrap.history_of(cluster or self.site.name)
+        return FUNCTION.history_of(cluster or self.site.name)
 
     def events(self, cluster: str = "") -> list[str]:
         """The kinds of all events so far, oldest first."""
@@ -169,10 +169,10 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         monkeypatch.setenv(DUALSTACK_VARIABLE, "none")  # moto answers at the ordinary addresses only
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
             monkeypatch.delenv(name, raising=False)
-        bootstrap.forget()
+        FUNCTION.forget()
         with mock_aws():
             yield
-        bootstrap.forget()
+        FUNCTION.forget()
 
 
 @pytest.fixture
@@ -225,13 +225,12 @@ def environment(monkeypatch: pytest.MonkeyPatch, clusters: Sequence[str], table:
 
 def lukewarm() -> None:
     """As a warm function whose settings have changed: clusters are made again."""
-    bootstrap.settings.cache_clear()
-    bootstrap._WARM.clusters.clear()
+    FUNCTION.forget_settings()
 
 
 def cold() -> None:
     """As a function that has just started, but for the clients of AWS, which are expensive to make."""
-    common = bootstrap.shared_clients()
+    common = FUNCTION.shared
     common.secrets._kept.clear()
     common.redact._known = frozenset()
     lukewarm()
@@ -240,7 +239,7 @@ def cold() -> None:
 @contextmanager
 def dynamodb_at(address: str) -> Iterator[None]:
     """For a function that has just started."""
-    session = bootstrap.shared_clients().session
+    session = FUNCTION.shared.session
     before = session.client("dynamodb")
     del session._clients["dynamodb"]
     with pytest.MonkeyPatch.context() as patch:

@@ -20,7 +20,7 @@ from urllib3.util import connection
 from nodefleet import bootstrap
 from nodefleet.adapters.aws.session import DUALSTACK_VARIABLE
 from nodefleet.adapters.clock import LambdaTime
-from nodefleet.handlers import interruption, notify, reconcile, report
+from nodefleet.handlers import FUNCTION, interruption, notify, reconcile, report
 from nodefleet.model.names import TAG_CLUSTER, TAG_ROLE
 from nodefleet_infra.functions import FUNCTIONS
 from support.deployed_site import Context, MovedClock
@@ -63,8 +63,7 @@ class Deployed:
             self.monkeypatch.setenv(name, value)
         self.monkeypatch.setenv(DUALSTACK_VARIABLE, "none")
         self.monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", made.inputs["name"])
-        bootstrap.settings.cache_clear()
-        bootstrap._WARM.clusters.clear()
+        FUNCTION.forget_settings()
         return HANDLERS[function].handler(event, Context(self.clock, self.clock() + TIMEOUTS[function]))
 
     def tick(self) -> list[str]:
@@ -119,9 +118,9 @@ def account_of_tests(folder: Path) -> Iterator[None]:
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
         monkeypatch.setenv(DUALSTACK_VARIABLE, "none")
-        bootstrap.forget()
+        FUNCTION.forget()
         yield
-        bootstrap.forget()
+        FUNCTION.forget()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from nodefleet import bootstrap
 from nodefleet.adapters.aws import triggers
 from nodefleet.adapters.aws.triggers import InstanceEvents, Message, come_again, messages_in
 from nodefleet.errors import MalformedError
+from nodefleet.handlers import FUNCTION
 from nodefleet.ports import RunResult
 from nodefleet.reconcile.emergency_drain import drain_interrupted
 from nodefleet.reconcile.run import run
@@ -30,7 +31,7 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
     if len(failed) == len(batch):
         bootstrap.raise_all(errors.values())
     if errors:
-        bootstrap.some_failed(errors, len(failed), context)
+        FUNCTION.some_failed(errors, len(failed), context)
     return {"runs": runs, "batchItemFailures": come_again(failed)}
 
 
@@ -39,7 +40,7 @@ def _single(event: Any, context: Any) -> dict[str, Any]:
     try:
         told = triggers.read_events(event, bootstrap.now())
     except MalformedError as error:
-        return bootstrap.set_aside(event, error, context)
+        return FUNCTION.set_aside(event, error, context)
     owners = _owners([told])
     return bootstrap.all_of({cluster: partial(_ran, cluster, own, [told], context) for cluster, own in owners.items()})
 
@@ -49,17 +50,17 @@ def _read(message: Message, context: Any) -> InstanceEvents | None:
     try:
         return triggers.read_events(message.event(), bootstrap.now())
     except MalformedError as error:
-        bootstrap.set_aside(message.body, error, context)
+        FUNCTION.set_aside(message.body, error, context)
         return None
 
 
 def _owners(told: Iterable[InstanceEvents]) -> dict[str, frozenset[str]]:
     """By cluster: its instances that something is said of that matters now."""
     concerned = dict.fromkeys(each for one in told if one.urgent or one.notices for each in one.instances)
-    return dict(bootstrap.owners_of(tuple(concerned))) if concerned else {}
+    return dict(FUNCTION.owners_of(tuple(concerned))) if concerned else {}
 
 
 def _ran(cluster: str, own: frozenset[str], told: Iterable[InstanceEvents], context: Any) -> RunResult:
     notices = tuple(dict.fromkeys(notice for each in told for notice in each.notices if notice.instance in own))
-    with bootstrap.parts(cluster, context) as parts:
-        return drain_interrupted(parts, notices, partial(run, parts, owner=bootstrap.owner(context)))
+    with FUNCTION.runtime(cluster, context) as runtime:
+        return drain_interrupted(runtime, notices, partial(run, runtime, owner=bootstrap.owner(context)))

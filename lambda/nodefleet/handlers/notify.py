@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from nodefleet import bootstrap
+from nodefleet.handlers import FUNCTION
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
-    with bootstrap.notifier(context) as notifier:
+    with FUNCTION.notifier(context) as notifier:
         return notifier.handle(event)
