@@ -18,8 +18,9 @@ from e2e.budgets.objects import template
 from e2e.budgets.staging import Counted, Outcome, Stage, counted, stage, until
 from e2e.parts.running import running
 from nodefleet.adapters.kubernetes.resources import BUDGETS, NAMESPACES, PODS, Resource
-from nodefleet.eviction.budgets import BudgetTracker, EvictionPermitted, EvictionRefusal, EvictionRefused, allowance
+from nodefleet.eviction.budgets import BudgetTracker, EvictionPermitted, EvictionRefusal, EvictionRefused
 from nodefleet.model.workload import BudgetStatus, PodPhase
+from support.builders import allowance
 
 SEEDS = 110
 CASES = all_cases(SEEDS)

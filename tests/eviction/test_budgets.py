@@ -12,7 +12,6 @@ from nodefleet.eviction.budgets import (
     EvictionPermitted,
     EvictionRefusal,
     EvictionRefused,
-    allowance,
     covers,
     is_healthy,
 )
@@ -27,6 +26,7 @@ from nodefleet.model.workload import (
     Selector,
     UnhealthyPodPolicy,
 )
+from support.builders import allowance
 from support.wording import assert_wording
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -366,16 +366,16 @@ def test_asking_does_not_use_anything_up():
 def test_two_pods_of_a_budget_that_allows_one_at_a_time_do_not_block_a_drain_but_cannot_go_at_once():
     pods = web_pods((3,), ready=3)
     ledger = BudgetTracker([budget(min_available="2")], pods)
-    assert ledger.first_blocked(pods) is None
-    assert ledger.first_over(pods[:1]) is None
-    assert ledger.first_over(pods) == ledger.verdicts(pods)[1]
+    assert all(isinstance(ledger.verdict(each), EvictionPermitted) for each in pods)
+    first, second, _ = ledger.verdicts(pods)
+    assert (type(first), type(second)) == (EvictionPermitted, EvictionRefused)
 
 
 def test_a_pod_that_cannot_go_at_all_blocks_a_drain():
     pods = [pod("free", labels={}), *web_pods((2,), ready=2)]
     ledger = BudgetTracker([budget(min_available="2")], pods)
-    assert ledger.first_blocked(pods) == ledger.verdict(pods[1])
-    assert ledger.first_over(pods) == ledger.verdict(pods[1])
+    assert [type(ledger.verdict(each)) for each in pods] == [EvictionPermitted, EvictionRefused, EvictionRefused]
+    assert ledger.verdicts(pods)[1] == ledger.verdict(pods[1])
 
 
 # ── what holds for all ───────────────────────────────────────────────────────────────────────────────────────────

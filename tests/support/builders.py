@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from nodefleet.eviction.budgets import BudgetTracker
 from nodefleet.model.decision import Decision, PoolDecision
 from nodefleet.model.inventory import Instance, InstanceType, Market, Node, Resources
 from nodefleet.model.readings import PoolReadings, Reading, Sample
 from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
 from nodefleet.model.state import Memory
-from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Owner, Pod, PodPhase
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Budget, BudgetStatus, Owner, Pod, PodPhase
 from nodefleet.policy.cluster import Policy
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -134,3 +135,8 @@ def calm_for(looks: int, policy: Policy, **scene: object) -> tuple[Memory, datet
         memory = decide(look(at=at, **scene), memory, policy).memory
         at += policy.interval
     return memory, at
+
+
+def allowance(budget: Budget, pods: Iterable[Pod]) -> BudgetStatus:
+    """How one budget stands with these pods."""
+    return BudgetTracker([budget], pods).status(budget)

@@ -60,18 +60,12 @@ def is_healthy(pod: Pod) -> bool:
     return pod.ready and pod.deleted_at is None
 
 
-def allowance(budget: Budget, pods: Iterable[Pod]) -> BudgetStatus:
-    """How the budget stands with these pods; those that it does not cover are left out of the count."""
-    return _allowance(budget, [pod for pod in pods if covers(budget, pod)]).status
-
-
 class BudgetTracker:
     """All budgets of one iteration, with the pods they cover, ready to be asked about evictions.
 
-    Asked in two ways. Before a node is cordoned: `first_blocked`, whether some pod could not go even as the next
-    single eviction. A drain takes time and replacements come up meanwhile, so two pods of a budget that allows one
-    disruption at a time do not keep their node. `first_over` is the strict form, for pods that go all at once.
-    During a drain: `verdicts`, which pods may go now and which wait.
+    Before a node is cordoned, `verdict` says of each pod whether it could go as the next single eviction. A drain takes
+    time and replacements come up meanwhile, so two pods of a budget that allows one disruption at a time do not keep
+    their node. During a drain, `verdicts` says which pods may go now and which wait.
     """
 
     __slots__ = ("_allowances", "_covers")
@@ -105,14 +99,6 @@ class BudgetTracker:
         """What it would answer to one after the other. Pods of several draining nodes share budgets: ask for all."""
         used: Counter[str] = Counter()
         return tuple(self._answer(pod, used) for pod in pods)
-
-    def first_blocked(self, pods: Iterable[Pod]) -> EvictionRefused | None:
-        """The first pod that could not go even as the next single eviction: its node cannot be drained now."""
-        return next((verdict for pod in pods if isinstance(verdict := self.verdict(pod), EvictionRefused)), None)
-
-    def first_over(self, pods: Iterable[Pod]) -> EvictionRefused | None:
-        """The first pod that could not go if all of them went right now, without a replacement coming up."""
-        return next((verdict for verdict in self.verdicts(pods) if isinstance(verdict, EvictionRefused)), None)
 
     def _answer(self, pod: Pod, used: Counter[str]) -> EvictionVerdict:
         if pod.deleted_at is not None or pod.phase is not PodPhase.RUNNING:

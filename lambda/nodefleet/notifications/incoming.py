@@ -79,7 +79,7 @@ class DeliveryLimits:
     old_after: timedelta = timedelta(hours=6)  # what happened longer ago is only counted
 
     # ── each once ────────────────────────────────────────────────────────────────────────────────────────────────
-    claim: timedelta = timedelta(seconds=60)  # longer than a message takes at worst: see `longest_sending`
+    claim: timedelta = timedelta(seconds=60)  # longer than a message takes at worst, with all tries and waits
     look_again: timedelta = timedelta(seconds=2)  # while another run has the claim
     remember: timedelta = timedelta(days=7)  # the stream gives nothing that is older than a day
 
@@ -92,7 +92,3 @@ class DeliveryLimits:
     tries: int = 3  # only while Slack asks to wait
     longest_wait: timedelta = timedelta(seconds=10)  # that Slack may ask for between two of them
     reserve: timedelta = timedelta(seconds=10)  # with less time left than this nothing is begun
-
-    @property
-    def longest_sending(self) -> timedelta:
-        return self.tries * (self.connect + self.answer) + (self.tries - 1) * self.longest_wait

@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.model.alerts import AlertKind
-from nodefleet.model.inventory import Instance, InstanceState
+from nodefleet.model.inventory import Instance
 from nodefleet.model.names import pluralize, some
 from nodefleet.model.serialization import kind_of, nearest, to_plain
 from nodefleet.model.snapshot import Adopt, Command, Drain, Pause, Recycle, Scale
@@ -29,9 +28,11 @@ from nodefleet_tools.cli.operators import (
     NEVER_SHRINKS,
     ByOption,
     YesOption,
-    because,
+    cancel_scales,
     confirm_destructive,
-    event,
+    order_disposal,
+    order_recycle,
+    order_scale,
     pause_end,
     pause_event,
     resume_event,
@@ -40,6 +41,7 @@ from nodefleet_tools.cli.operators import (
     what_is_paused,
     worded_span,
     worded_time,
+    workers_of,
 )
 from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
 from nodefleet_tools.cli.urgent_run import woken
@@ -237,11 +239,7 @@ def recycle(
             confirm_destructive(f"Replace {some(each.id for each in chosen)}?", yes=yes)
         for each in chosen:
             order = Recycle(instance=each.id, at=now, by=who, reason=reason.strip(), until=until)
-            text = (
-                f"{who} asked for a new worker in the place of {each.id}{because(order.reason)}."
-                f" The next run begins; it is given up at {worded_time(until)}."
-            )
-            connection.store.order(order, event(connection, AlertKind.RECYCLED, text, pool=each.pool))
+            order_recycle(connection, order, each.pool)
             note_change(f"The replacement of {each.id} is ordered.")
         number = pluralize(len(chosen), "worker is", "workers are")
         message = f"{number} replaced, budgets.removals at a time. {woken(connection, policy.interval)}"
@@ -283,20 +281,9 @@ def _order(connection: Connection, pool: str, nodes: int | None, lasting: str, r
 def _scale(connection: Connection, pool: str, order: Scale) -> str:
     policy = _policy(connection, pool)
     rules = policy.pool(pool) or Pool(name=pool)
-    least, most = rules.limits.min, rules.limits.max
-    if not least <= order.nodes <= most:
-        raise InputError(
-            f"{pool} has limits from {least} to {most} nodes, and {order.nodes} is outside of them:"
-            f" change limits.{'min' if order.nodes < least else 'max'} with `nodefleet policy apply`"
-        )
-    size = pluralize(order.nodes, "node", "nodes")
-    text = (
-        f"{order.by} asked for {size} in {pool} until {worded_time(order.until)}{because(order.reason)}."
-        f" `nodefleet scale {pool} --cancel` ends it."
-    )
-    connection.store.order(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
-    note_change(f"{pool} is kept at {size} until {worded_time(order.until)}.")
-    message = f"{pool} is kept at {size} until {worded_time(order.until)}. {woken(connection, policy.interval)}"
+    kept = order_scale(connection, order, rules)
+    note_change(kept)
+    message = f"{kept} {woken(connection, policy.interval)}"
     if rules.dry_run:
         connection.warn(f"{pool} is a dry pool: it is decided, and nothing is done")
     for it in _in_force(connection):
@@ -307,12 +294,12 @@ def _scale(connection: Connection, pool: str, order: Scale) -> str:
 
 
 def _cancel(connection: Connection, pool: str, by: str) -> str:
-    found = [it for it in connection.store.state().commands if isinstance(it, Scale) and it.pool == pool]
-    for order in found:
-        text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{because(order.reason)})."
-        connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
-        note_change(f"{pool} follows its signals again.")
-    return f"{pool} follows its signals again. {woken(connection)}" if found else f"{pool}: there is no scale command."
+    message = f"{pool} follows its signals again."
+    ended = []
+    for order in cancel_scales(connection, pool, by):
+        note_change(message)
+        ended.append(order)
+    return f"{message} {woken(connection)}" if ended else f"{pool}: there is no scale command."
 
 
 # ── workers that no pool owns ────────────────────────────────────────────────────────────────────────────────────
@@ -322,7 +309,7 @@ def _unowned(connection: Connection, policy: Policy, named: list[str], *, everyt
     """The instances that are meant. Each must be a worker of the cluster, and no pool's."""
     if everything == bool(named):
         raise InputError("name the instances, or say --all for every worker that no pool owns")
-    workers = _workers(connection)
+    workers = workers_of(connection)
     if everything:
         return [each for each in workers.values() if policy.pool(each.pool) is None]
     wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
@@ -340,7 +327,7 @@ def _owned(connection: Connection, policy: Policy, named: list[str], pool: str) 
     """The instances that are meant. Each must be a worker of a pool of the policy."""
     if bool(pool) == bool(named):
         raise InputError("name the instances, or say --pool for every worker of a pool")
-    workers = _workers(connection)
+    workers = workers_of(connection)
     if pool:
         return [each for each in workers.values() if each.pool == pool]
     wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
@@ -354,11 +341,6 @@ def _owned(connection: Connection, policy: Policy, named: list[str], pool: str) 
     return [workers[name] for name in dict.fromkeys(named)]
 
 
-def _workers(connection: Connection) -> dict[str, Instance]:
-    over = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
-    return {each.id: each for each in connection.cloud.instances() if each.worker and each.state not in over}
-
-
 def _dispose(
     connection: Connection, policy: Policy, orders: Sequence[Adopt | Drain], what: str, *, as_json: bool
 ) -> None:
@@ -366,12 +348,7 @@ def _dispose(
         _answer(connection, "Every worker belongs to a pool of the policy: there is nothing to do.", as_json=as_json)
         return
     for order in orders:
-        text = (
-            f"{order.by} asked for {order.instance} to be {what}{because(order.reason)}."
-            f" The next run begins; it is given up at {worded_time(order.until)}."
-        )
-        told = event(connection, AlertKind.HANDED_OVER, text, pool=order.pool if isinstance(order, Adopt) else "")
-        connection.store.order(order, told)
+        order_disposal(connection, order)
         note_change(f"{order.instance} is {what} by the next run.")
     number = pluralize(len(orders), "worker is", "workers are")
     _answer(connection, f"{number} {what} by the next run. {woken(connection, policy.interval)}", as_json=as_json)

@@ -1,10 +1,11 @@
-"""The author of an operator command, the event that records it, and the wording of times and durations."""
+"""Operator commands as the command line and the page give them: the author, the checks, the record with its event, and
+the wording of times and durations."""
 
 import getpass
 import os
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -12,8 +13,11 @@ import typer
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
+from nodefleet.model.inventory import Instance, InstanceState
+from nodefleet.model.names import pluralize
 from nodefleet.model.serialization import ValidationError, from_plain
-from nodefleet.model.snapshot import Pause
+from nodefleet.model.snapshot import Adopt, Drain, Pause, Recycle, Scale
+from nodefleet.policy.pool import Pool
 from nodefleet.reconcile.unit_of_work import event_id, key_of
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
@@ -81,6 +85,57 @@ def what_is_paused(order: Pause) -> str:
 
 def pause_end(order: Pause) -> str:
     return f"until {worded_time(order.until)}" if order.until else "until an operator resumes it"
+
+
+def workers_of(connection: Connection) -> dict[str, Instance]:
+    """The cluster's workers that are not on their way out, by id."""
+    over = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
+    return {each.id: each for each in connection.cloud.instances() if each.worker and each.state not in over}
+
+
+def order_scale(connection: Connection, order: Scale, rules: Pool) -> str:
+    """Store the command if the pool's limits allow it. Returns the sentence that says what holds from now on."""
+    least, most = rules.limits.min, rules.limits.max
+    if not least <= order.nodes <= most:
+        raise InputError(
+            f"{order.pool} has limits from {least} to {most} nodes, and {order.nodes} is outside of them:"
+            f" change limits.{'min' if order.nodes < least else 'max'} with `nodefleet policy apply`"
+        )
+    size = pluralize(order.nodes, "node", "nodes")
+    text = (
+        f"{order.by} asked for {size} in {order.pool} until {worded_time(order.until)}{because(order.reason)}."
+        f" `nodefleet scale {order.pool} --cancel` ends it."
+    )
+    connection.store.order(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=order.pool))
+    return f"{order.pool} is kept at {size} until {worded_time(order.until)}."
+
+
+def cancel_scales(connection: Connection, pool: str, by: str) -> Iterator[Scale]:
+    """The pool's scale commands, each when it is ended."""
+    for order in [it for it in connection.store.state().commands if isinstance(it, Scale) and it.pool == pool]:
+        text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{because(order.reason)})."
+        connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
+        yield order
+
+
+def order_recycle(connection: Connection, order: Recycle, pool: str) -> None:
+    text = (
+        f"{order.by} asked for a new worker in the place of {order.instance}{because(order.reason)}."
+        f" The next run begins; it is given up at {worded_time(order.until)}."
+    )
+    connection.store.order(order, event(connection, AlertKind.RECYCLED, text, pool=pool))
+
+
+def order_disposal(connection: Connection, order: Adopt | Drain) -> str:
+    """Store the command for a worker that no pool owns. Returns what becomes of the worker."""
+    what = f"handed to pool {order.pool}" if isinstance(order, Adopt) else "drained and removed"
+    text = (
+        f"{order.by} asked for {order.instance} to be {what}{because(order.reason)}."
+        f" The next run begins; it is given up at {worded_time(order.until)}."
+    )
+    told = event(connection, AlertKind.HANDED_OVER, text, pool=order.pool if isinstance(order, Adopt) else "")
+    connection.store.order(order, told)
+    return what
 
 
 def because(reason: str) -> str:

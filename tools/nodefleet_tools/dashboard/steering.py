@@ -13,7 +13,7 @@ import yaml
 from nodefleet.errors import ChangedError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import PolicyVersion
-from nodefleet.model.inventory import Instance, InstanceState
+from nodefleet.model.inventory import Instance
 from nodefleet.model.serialization import ValidationError, ValidationIssue, nearest
 from nodefleet.model.snapshot import Drain, Pause, Recycle, Scale
 from nodefleet.model.workload import SCALE_DOWN_DISABLED
@@ -26,13 +26,16 @@ from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.cli.operators import (
     ALL_POOLS,
     NEVER_SHRINKS,
-    because,
+    cancel_scales,
     event,
+    order_disposal,
+    order_recycle,
+    order_scale,
     pause_end,
     pause_event,
     resume_event,
     what_is_paused,
-    worded_time,
+    workers_of,
 )
 from nodefleet_tools.cli.policy_file import parsed
 from nodefleet_tools.dashboard.snapshot import Json
@@ -40,7 +43,6 @@ from nodefleet_tools.policy_review import review
 
 _A_DAY = timedelta(days=1)  # a drain or recycle that was not possible by then is given up
 _LONGEST = 366 * 24 * 60  # minutes
-_OVER = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
 
 Fields = Mapping[str, Any]
 
@@ -83,24 +85,15 @@ def _scale(connection: Connection, given: Fields, by: str) -> str:
     pool = _pool_name(connection, given, needed=True)
     rules = _policy(connection).pool(pool) or Pool(name=pool)
     nodes, reason = _number(given, "nodes"), _reason(given, needed=True)
-    least, most = rules.limits.min, rules.limits.max
-    if not least <= nodes <= most:
-        raise InputError(f"{pool} has limits from {least} to {most} nodes: {nodes} is outside of them")
     until = connection.clock() + (_minutes(given, needed=True) or _A_DAY)
     order = Scale(pool=pool, nodes=nodes, by=by, reason=reason, until=until)
-    text = f"{by} asked for {nodes} nodes in {pool} until {worded_time(until)}{because(reason)}."
-    connection.store.order(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
-    return f"{pool} is kept at {nodes} nodes until {worded_time(until)}."
+    return order_scale(connection, order, rules)
 
 
 def _cancel_scale(connection: Connection, given: Fields, by: str) -> str:
     pool = _pool_name(connection, given, needed=True)
-    found = [each for each in connection.store.state().commands if isinstance(each, Scale) and each.pool == pool]
-    if not found:
+    if not list(cancel_scales(connection, pool, by)):
         raise InputError(f"{pool}: there is no scale command to end")
-    for order in found:
-        text = f"{by} ended the scale command for {pool} ({order.nodes}, by {order.by}{because(order.reason)})."
-        connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
     return f"{pool} follows its signals again."
 
 
@@ -110,8 +103,7 @@ def _recycle(connection: Connection, given: Fields, by: str) -> str:
         raise InputError(f"{worker.id} belongs to no pool of the policy: drain it instead")
     until = connection.clock() + _A_DAY
     order = Recycle(instance=worker.id, at=connection.clock(), by=by, reason=_reason(given), until=until)
-    text = f"{by} asked for a new worker in the place of {worker.id}{because(order.reason)}."
-    connection.store.order(order, event(connection, AlertKind.RECYCLED, text, pool=worker.pool))
+    order_recycle(connection, order, worker.pool)
     return f"{worker.id} is replaced: a new worker joins first, then this one is drained."
 
 
@@ -121,9 +113,7 @@ def _drain(connection: Connection, given: Fields, by: str) -> str:
         raise InputError(f"{worker.id} belongs to pool {worker.pool}: recycle it, or scale the pool")
     until = connection.clock() + _A_DAY
     order = Drain(instance=worker.id, at=connection.clock(), by=by, reason=_reason(given), until=until)
-    text = f"{by} asked for {worker.id} to be drained and removed{because(order.reason)}."
-    connection.store.order(order, event(connection, AlertKind.HANDED_OVER, text))
-    return f"{worker.id} is drained and removed."
+    return f"{worker.id} is {order_disposal(connection, order)}."
 
 
 def _protect(connection: Connection, given: Fields, by: str) -> str:  # noqa: ARG001  # the annotation has no author
@@ -268,9 +258,9 @@ def _pool_name(connection: Connection, given: Fields, *, needed: bool) -> str:
 
 def _worker(connection: Connection, given: Fields) -> Instance:
     wanted = _text(given, "instance")
-    for each in connection.cloud.instances():
-        if each.id == wanted and each.worker and each.state not in _OVER:
-            return each
+    worker = workers_of(connection).get(wanted)
+    if worker is not None:
+        return worker
     raise InputError(f"{wanted} is no worker of this cluster")
 
 
