@@ -25,6 +25,8 @@ CALLS: Mapping[str, Sequence[str]] = {
         "DescribeInstanceTypes",
         "DescribeInstances",
         "DescribeSpotPriceHistory",
+        "StartInstances",
+        "StopInstances",
         "TerminateInstances",
     ),
     "s3": ("GetObject", "HeadBucket", "PutObject"),  # botocore asks HeadBucket for the region of a bucket elsewhere

@@ -1,4 +1,4 @@
-"""What the autoscaler may do in EC2: launch workers from our templates, mark and terminate them, and nothing else.
+"""What the autoscaler may do in EC2: launch workers from our templates, mark, stop, start and terminate them.
 
 EC2 asks about each resource that a call touches, and each must be allowed. One CreateFleet is therefore many questions:
 about the fleet itself, and, as RunInstances in our name, about what it launches.
@@ -23,6 +23,8 @@ from nodefleet.model.names import (
     ROLE_SERVER,
     ROLE_WORKER,
     STATUS_JOIN_FAILED,
+    STATUS_STARTED,
+    STATUS_WARM,
     TAG_CLUSTER,
     TAG_POOL,
     TAG_ROLE,
@@ -79,25 +81,25 @@ def launching(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement,
     }
     return (
         Statement(
-            sid="LaunchFrom",
+            sid="From",
             actions=_LAUNCH,
             resources=(*templates, *subnets, *groups, *_any(place, "network-interface")),
         ),
-        Statement(sid="FleetImage", actions=("ec2:CreateFleet",), resources=image),
+        Statement(sid="FleetAmi", actions=("ec2:CreateFleet",), resources=image),
         Statement(
-            sid="LaunchImage",
+            sid="Image",
             actions=("ec2:RunInstances",),
             resources=image,
             conditions={"Bool": {"ec2:IsLaunchTemplateResource": ("true",)}},
         ),
         Statement(
-            sid="LaunchTagged",
+            sid="Tagged",
             actions=_LAUNCH,
             resources=_any(place, "fleet", "instance", "volume"),
             conditions={"StringEquals": tagged},
         ),
         Statement(
-            sid="LaunchOnlyOurs",
+            sid="OnlyOurs",
             effect="Deny",
             actions=("ec2:RunInstances",),
             resources=_every("instance"),
@@ -106,13 +108,13 @@ def launching(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement,
         ),
         *_affordable(clusters),
         Statement(
-            sid="TagNew",
+            sid="Tag",
             actions=("ec2:CreateTags",),
             resources=_any(place, *TAGGED_AT_LAUNCH),
             conditions={"StringEquals": {"ec2:CreateAction": ("CreateFleet", "RunInstances"), **tagged}},
         ),
         Statement(
-            sid="PassWorkerRole",
+            sid="PassRole",
             actions=("iam:PassRole",),
             resources=tuple(cluster.worker_role for cluster in clusters),
             conditions={"StringEquals": {"iam:PassedToService": ("ec2.amazonaws.com",)}},
@@ -150,10 +152,10 @@ def keeping(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, .
         f"aws:ResourceTag/{TAG_CLUSTER}": tuple(cluster.cluster for cluster in clusters),
         f"aws:ResourceTag/{TAG_ROLE}": (ROLE_WORKER,),
     }
-    status = {f"aws:RequestTag/{TAG_STATUS}": (STATUS_JOIN_FAILED,)}
+    status = {f"aws:RequestTag/{TAG_STATUS}": (STATUS_JOIN_FAILED, STATUS_STARTED, STATUS_WARM)}
     return (
         Statement(
-            sid="MarkWorkers",
+            sid="Mark",
             actions=("ec2:CreateTags",),
             resources=instances,
             conditions={
@@ -164,13 +166,13 @@ def keeping(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, .
             },
         ),
         Statement(
-            sid="EndWorkers",
-            actions=("ec2:TerminateInstances",),
+            sid="Workers",
+            actions=("ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"),
             resources=instances,
             conditions={"StringEquals": own_workers},
         ),
         Statement(
-            sid="SpareServers",
+            sid="Spare",
             effect="Deny",
             actions=_HARM,
             resources=_every("instance"),
@@ -186,9 +188,9 @@ def attached_to_vpc(place: Place, function: str) -> tuple[Statement, ...]:
     anything = (f"arn:{place.partition}:ec2:{place.region}:{place.account}:*/*",)
     return (
         Statement(sid="VpcSee", actions=_INTERFACES_SEEN, resources=("*",)),
-        Statement(sid="VpcAttach", actions=_INTERFACES, resources=anything),
+        Statement(sid="Attach", actions=_INTERFACES, resources=anything),
         Statement(
-            sid="VpcNotByCode",
+            sid="NotByCode",
             effect="Deny",
             actions=(*_INTERFACES, *_INTERFACES_SEEN),
             resources=("*",),

@@ -20,7 +20,7 @@ from nodefleet.model.fleet import (
     Worker,
 )
 from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind
-from nodefleet.model.operations import Launch, Operation, Removal, RemovalReason, silence
+from nodefleet.model.operations import Launch, Operation, Removal, RemovalReason, listed_by_launch, silence
 from nodefleet.model.readings import Missing, Reading, Sample
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Loss, Memory, PoolMemory
@@ -66,14 +66,20 @@ def derive_workers(seen: Observation, policy: Policy) -> tuple[Worker, ...]:
 
 def unseen_launches(operations: Iterable[Operation], instances: Sequence[Instance], pool: str) -> int:
     """The number of instances that open launches requested and that EC2 does not list yet."""
-    seen: dict[str, int] = defaultdict(int)
-    for instance in instances:
-        seen[instance.operation] += 1
+    operations = tuple(operations)
+    seen = listed_by_launch(operations, instances)
     return sum(
         max(0, operation.expected - seen[operation.id])
         for operation in operations
         if isinstance(operation, Launch) and operation.pool == pool
     )
+
+
+def is_starting(launch: Launch, instance: str) -> bool:
+    """Whether the launch starts this warm instance: EC2 has not refused, and the start has not come to nothing."""
+    if instance not in launch.starts or instance in launch.lost:
+        return False
+    return not launch.answered or instance in launch.instances
 
 
 def taken_at(notice: Notice, rules: Pool) -> datetime:
@@ -203,7 +209,7 @@ def _operations_by_target(operations: Iterable[Operation]) -> dict[str, Operatio
     for operation in operations:
         match operation:
             case Launch():
-                for instance in operation.instances:
+                for instance in (*operation.instances, *operation.starts):
                     targets.setdefault(
                         instance, operation
                     )  # a removal or cleanup of the instance takes precedence over its launch
@@ -251,11 +257,11 @@ class _PhaseResolver:
         operation = self.open_on.get(identity) or (self.open_on.get(node.name) if node else None)
         told = self._notice(identity, rules)
         notice = told if told and is_imminent(told, rules, self.now) else None
-        machine = _MACHINES[instance.state] if instance else InstancePhase.ABSENT
+        machine = _instance_phase(instance)
         under = (
             OpenOperation.LEAVING
             if self._was_not_taken(machine, operation, notice, rules)
-            else _under(operation, notice)
+            else _under(operation, notice, identity)
         )
         phase = PHASES[machine, self._member(instance, node, rules.health, operation), under]
         if phase is Phase.CORDONED and isinstance(operation, Removal):
@@ -328,12 +334,19 @@ class _PhaseResolver:
         return Phase.DRAINING if removal.evicting else Phase.CORDONED
 
 
-def _under(operation: Operation | None, notice: Notice | None) -> OpenOperation:
+def _instance_phase(instance: Instance | None) -> InstancePhase:
+    phase = _MACHINES[instance.state] if instance else InstancePhase.ABSENT
+    return InstancePhase.WARM if phase is InstancePhase.STOPPED and instance and instance.warm else phase
+
+
+def _under(operation: Operation | None, notice: Notice | None, identity: str) -> OpenOperation:
     if notice is not None:
         return OpenOperation.INTERRUPTED
     match operation:
         case None:
             return OpenOperation.NOTHING
+        case Launch() if is_starting(operation, identity):
+            return OpenOperation.START
         case Launch():
             return OpenOperation.LAUNCH
         case Removal(why=why):

@@ -70,7 +70,16 @@ class Cloud(Protocol):
         What EC2 refuses for good is in the answer; an error means that the answer is not known."""
         ...
 
+    def start_warm(self, launch: Launch) -> LaunchResult:
+        """Start the warm instances that the launch names. Those that run already are in the answer too, so a lost
+        answer is had by sending it again; refusals and errors are as of a launch."""
+        ...
+
     def terminate(self, instance: str) -> None: ...
+
+    def keep_warm(self, instance: str) -> bool:
+        """Tag it as warm, and stop it. False: EC2 cannot stop this instance."""
+        ...
 
     def mark_failed(self, instance: str) -> None:
         """Tag it as failed to join."""

@@ -246,7 +246,7 @@ def test_the_role_may_do_what_a_stacks_loop_may_and_no_more(shop):
                 cluster="shop",
                 api_secret="",
                 templates=arns("launch-template"),
-                worker_role=statements["PassWorkerRole"]["Resource"],
+                worker_role=statements["PassRole"]["Resource"],
                 subnets=arns("subnet"),
                 groups=arns("security-group"),
                 types=("t3.small",),

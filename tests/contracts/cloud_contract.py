@@ -197,6 +197,33 @@ class CloudContract:
             world.cloud.mark_failed(foreign)
         assert not listed(world)[server].failed
 
+    # ── keeping warm ──
+
+    def test_a_machine_that_is_kept_warm_stops_and_runs_again_when_it_is_started(self, world: CloudWorld):
+        launch = world.launch(count=2, market=Market.ON_DEMAND)
+        kept, other = world.cloud.launch(launch).instances
+        world.settle()
+        for _ in range(2):
+            assert world.cloud.keep_warm(kept)
+            world.settle()
+        assert (listed(world)[kept].state, listed(world)[kept].warm) == (InstanceState.STOPPED, True)
+        assert listed(world)[other].state in UP
+        for _ in range(2):
+            assert world.cloud.start_warm(replace(launch, id="again", count=1, starts=(kept,))).instances == (kept,)
+            world.settle()
+        assert listed(world)[kept].state in UP
+        assert not listed(world)[kept].warm
+
+    def test_only_the_clusters_own_workers_are_stopped_and_started(self, world: CloudWorld):
+        server, foreign = world.machine(world.cluster, ROLE_SERVER), world.machine("another", ROLE_WORKER)
+        world.settle()
+        for identity, error in ((server, DeniedError), (foreign, ChangedError)):
+            with pytest.raises(error, match=identity):
+                world.cloud.keep_warm(identity)
+            with pytest.raises(error, match=identity):
+                world.cloud.start_warm(world.launch(count=1, starts=(identity,)))
+            assert world.is_up(identity)
+
     # ── handing over ──
 
     def test_a_machine_that_is_handed_to_a_pool_stays_there_and_keeps_what_it_was(self, world: CloudWorld):

@@ -38,7 +38,7 @@ def test_a_handler_s_calls_are_its_role_s_also_those_of_its_threads(deployed, aw
 @pytest.mark.parametrize(
     ("call", "problems"),
     [
-        (Call("ec2", "StopInstances", {}, "reconcile", "ec2"), {"ec2:StopInstances (reconcile, ec2)"}),
+        (Call("ec2", "StopInstances", {}, "notify", "ec2"), {"ec2:StopInstances (notify, ec2)"}),
         (Call("ec2", "TerminateInstances", {}, "report", "ec2"), {"ec2:TerminateInstances (report, ec2)"}),
         (Call("ec2", "TerminateInstances", {}, "", "ec2"), set()),
         (Call("ec2", "RebootInstances", {}, "", "ec2"), {"ec2:RebootInstances (reconcile/interruption, ec2)"}),

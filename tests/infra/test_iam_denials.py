@@ -107,7 +107,7 @@ def disk(**ebs):
 
 # What each denial is there for: the most expensive that a stolen role would otherwise launch.
 TOO_DEAR = {
-    "LaunchOnlyOurs": run(template="lt-other"),
+    "OnlyOurs": run(template="lt-other"),
     "Types": run(InstanceType="p5.48xlarge"),
     "Shared": run(Placement={"Tenancy": "dedicated"}),
     "DiskType": run(**disk(VolumeType="io2")),
@@ -158,8 +158,9 @@ def test_only_the_workers_role_is_passed_and_only_to_ec2(role_name, service):
 
 @pytest.mark.parametrize("role", LOOP)
 @pytest.mark.parametrize("instance", WORLD.instances)
-def test_only_our_own_workers_are_terminated(role, instance):
-    assert may(role, "ec2", "TerminateInstances", {"InstanceIds": [instance]}) is (instance == "i-worker")
+@pytest.mark.parametrize("operation", ["TerminateInstances", "StopInstances", "StartInstances"])
+def test_only_our_own_workers_are_terminated_stopped_and_started(role, instance, operation):
+    assert may(role, "ec2", operation, {"InstanceIds": [instance]}) is (instance == "i-worker")
 
 
 def test_one_foreign_machine_in_a_call_refuses_all_of_it():

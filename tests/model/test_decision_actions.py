@@ -13,6 +13,14 @@ SENTENCES = [
         ExecutedAction(kind=ActionKind.LAUNCH, asked=1, market="on-demand", zone="b"),
         "asked EC2 for 1 on-demand in b: got none",
     ),
+    (
+        ExecutedAction(kind=ActionKind.START, instances=("i-7",), asked=2, market="on-demand", zone="b"),
+        "asked EC2 to start 2 warm in b: got i-7",
+    ),
+    (
+        ExecutedAction(kind=ActionKind.KEEP_WARM, instance="i-1", reason="it is idle"),
+        "stopped i-1 and keeps it warm: it is idle",
+    ),
     (ExecutedAction(kind=ActionKind.CORDON, node="w1", instance="i-1"), "cordoned w1"),
     (ExecutedAction(kind=ActionKind.UNCORDON, node="w1"), "let w1 back in"),
     (
@@ -40,4 +48,4 @@ def test_no_kind_is_without_a_sentence():
 
 def test_an_action_concerns_nodes_and_instances_by_name():
     assert SENTENCES[0][0].targets == {"i-7", "i-8"}
-    assert SENTENCES[2][0].targets == {"w1", "i-1"}
+    assert SENTENCES[4][0].targets == {"w1", "i-1"}

@@ -23,8 +23,9 @@ from nodefleet.model.operations import (
 )
 from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.operations.advance import advance
-from nodefleet.operations.launch import record_answer
+from nodefleet.operations.launch import advance_launch, record_answer
 from nodefleet.operations.progress import Progress
+from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.pool import Health, MarketMix, Pool
 from support.builders import NOON, after
@@ -576,3 +577,48 @@ def test_a_launch_of_a_pool_that_is_gone_is_not_sent_again_and_what_it_made_is_f
     (newer,) = [step.operation for step in came.steps if isinstance(step, Save)]
     assert newer.instances == ("i-1",)
     assert not any(isinstance(step, SendLaunch) for step in came.steps)
+
+
+# ── warm instances ───────────────────────────────────────────────────────────────────────────────────────────────
+
+START = launch(count=1, types=("t3.small",), market=Market.ON_DEMAND, starts=("i-1",))
+
+
+def warm(**changes):
+    return instance(**{"state": InstanceState.STOPPED, "warm": True} | changes)
+
+
+def advanced(operation, seen):
+    seen = replace(seen, operations=(operation,))
+    return advance_launch(operation, seen, POLICY, derive_workers(seen, POLICY), Memory())
+
+
+def test_a_start_is_sent_until_it_is_answered():
+    progress = advanced(START, look(0, [warm()]))
+    assert effects(progress) == [SendLaunch(kept(progress))]
+
+
+def test_a_start_whose_answer_was_lost_shows_by_the_instance_that_runs():
+    seen = look(20, [warm(state=InstanceState.PENDING, launched_at=after(10))])
+    progress = advanced(START, seen)
+    assert effects(progress) == []
+    assert (kept(progress).answered, kept(progress).instances) == (True, ("i-1",))
+
+
+def test_it_takes_the_time_since_the_start_to_join():
+    started = warm(state=InstanceState.RUNNING, warm=False, launched_at=after(10), created_at=after(-9000))
+    seen = look(60, [started], [node(ready_changed_at=after(45))])
+    progress = advanced(replace(START, answered=True, answered_at=after(10), instances=("i-1",)), seen)
+    assert closed(progress).outcome is Outcome.DONE
+    assert [lesson.took for lesson in progress.lessons] == [timedelta(seconds=35)]
+
+
+@pytest.mark.parametrize(("at", "lost"), [(100, False), (140, True)])
+def test_one_that_stays_stopped_is_lost_once_ec2_should_show_it(at, lost):
+    progress = advanced(replace(START, answered=True, answered_at=after(10), instances=("i-1",)), look(at, [warm()]))
+    assert bool(closed(progress)) is lost
+
+
+def test_a_start_that_nobody_answered_in_time_ends_and_the_instance_is_warm_again():
+    progress = advanced(START, look(500, [warm()]))
+    assert closed(progress).outcome is Outcome.FAILED

@@ -14,6 +14,7 @@ from nodefleet.model.operations import (
     DrainFailed,
     Evict,
     ForceDelete,
+    KeepWarm,
     Outcome,
     PodRef,
     Readmitted,
@@ -27,7 +28,7 @@ from nodefleet.model.snapshot import emergency
 from nodefleet.model.workload import Owner, PodPhase, Rules, Toleration
 from nodefleet.operations.advance import advance
 from nodefleet.operations.progress import Progress
-from nodefleet.operations.removal import cancel_removal
+from nodefleet.operations.removal import advance_removal, cancel_removal
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Budgets, Pool, RemovalRules
@@ -852,3 +853,32 @@ def test_while_ec2_does_not_answer_nothing_is_forced_off_a_node_that_is_not_take
     taken = seconds == 95 and not notices
     assert effects(progress) == ([ForceDelete(node="w1", pods=(ref(),))] if taken else [])
     assert closed(progress) is None
+
+
+# ── kept warm ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+KEPT = removal(keeps=True)
+ASKED = removal(keeps=True, terminating=True, asked_at=NOON, cordoned=True)
+
+
+def stopped(state=InstanceState.STOPPED, **changes):
+    return [instance(state=state, **{"warm": True} | changes)]
+
+
+def test_an_empty_node_whose_instance_is_kept_is_stopped():
+    progress = advance_removal(KEPT, look(10, RUNNING, [cordoned()]), POLICY, ())
+    assert effects(progress) == [KeepWarm("i-1", KEPT.reason)]
+
+
+def test_its_node_is_deleted_once_it_is_stopped():
+    waits = advance_removal(ASKED, look(30, stopped(InstanceState.STOPPING), [cordoned()]), POLICY, ())
+    assert effects(waits) == []
+    assert closed(waits) is None
+    deletes = advance_removal(ASKED, look(60, stopped(), [cordoned()]), POLICY, ())
+    assert effects(deletes) == [DeleteNode("w1")]
+    assert closed(advance_removal(ASKED, look(70, stopped()), POLICY, ())).outcome is Outcome.DONE
+
+
+def test_one_that_an_operator_stopped_meanwhile_is_not_taken_for_kept():
+    progress = advance_removal(KEPT, look(30, stopped(warm=False), [cordoned()]), POLICY, ())
+    assert DeleteNode("w1") not in effects(progress)

@@ -27,6 +27,7 @@ from nodefleet.model.operations import (
     Evict,
     ForceDelete,
     Joined,
+    KeepWarm,
     MarkFailed,
     Outcome,
     PodRef,
@@ -74,6 +75,7 @@ class Asked:
     def parts(self):
         reads = {"node": self._node, "pods_on": self._pods_on, "instance": self._instance}
         acts = ("cordon", "uncordon", "evict", "delete_pod", "delete_node", "launch", "terminate", "mark_failed")
+        acts += ("start_warm", "keep_warm")
         world = SimpleNamespace(**reads, **{name: self._call(name) for name in acts}, note=self._note)
         return SimpleNamespace(
             cluster=SimpleNamespace(**vars(world), assign=self._call("label")),
@@ -313,6 +315,15 @@ def test_fewer_than_asked_for_is_short_and_counts(got):
     assert (world.executor.launched, world.executor.short, world.executor.failures) == (len(got), True, 1)
     assert world.uow.operations["l1"].refusals == refusals
     assert (world.executor.actions[0].asked, world.executor.actions[0].instances) == (2, got)
+
+
+def test_warm_instances_are_started_and_the_answer_is_kept():
+    world, start = World(), launch(count=1, starts=("i-7",))
+    world.asked.answers["start_warm"] = LaunchResult(instances=("i-7",))
+    assert world.take(start, SendLaunch(start))
+    assert world.asked.acts == [("start_warm", start)]
+    assert world.uow.operations["l1"].instances == ("i-7",)
+    assert [each.kind for each in world.executor.actions] == [ActionKind.START]
 
 
 def test_what_ec2_gave_is_added_up():
@@ -696,6 +707,44 @@ def test_only_something_that_is_open_may_terminate():
     assert not ends(world, launch())
     assert is_phrase(world.asked.lines[0][0].split(": ", 1)[1])
     assert not ends(World(), None)
+
+
+# ── keeping warm ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+KEPT = replace(LEAVING, keeps=True, terminating=True, asked_at=NOON)
+KEEP = KeepWarm("i-001", "it is idle")
+
+
+def test_an_empty_node_that_is_kept_is_stopped():
+    world = World(KEPT)
+    world.asked.answers["keep_warm"] = True
+    assert world.take(KEPT, KEEP)
+    assert world.asked.acts == [("keep_warm", "i-001")]
+    (seen,) = [each for each in world.executor.observation.instances if each.id == "i-001"]
+    assert (seen.state, seen.warm) == (InstanceState.STOPPING, True)
+    assert [each.kind for each in world.executor.actions] == [ActionKind.KEEP_WARM]
+
+
+def test_a_node_with_pods_is_not_stopped():
+    world = World(KEPT)
+    world.asked.pods["w001"] = (pod("web-1", on="w001"),)
+    assert not world.take(KEPT, KEEP)
+    assert world.asked.acts == []
+
+
+def test_what_ec2_cannot_stop_is_terminated_in_the_next_iteration():
+    world = World(KEPT)
+    world.asked.answers["keep_warm"] = False
+    assert not world.take(KEPT, KEEP)
+    assert world.uow.operations["r1"] == replace(KEPT, keeps=False, terminating=False, asked_at=None)
+    assert world.executor.failures == 0
+
+
+@pytest.mark.parametrize(("warm", "goes"), [(True, True), (False, False)])
+def test_the_node_of_a_stopped_instance_is_deleted_only_if_we_stopped_it(warm, goes):
+    world = World(KEPT)
+    world.asked.machines["i-001"] = instance(1, state=InstanceState.STOPPED, warm=warm)
+    assert world.take(KEPT, DeleteNode("w001")) is goes
 
 
 # ── node ─────────────────────────────────────────────────────────────────────────────────────────────────────────

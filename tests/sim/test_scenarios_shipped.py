@@ -89,6 +89,16 @@ def test_headroom_takes_the_wait_away_and_costs_less_than_half_as_much_again():
     assert (round(kept.node_hours, 1), round(without.figures.node_hours, 1)) == (17.4, 12.8)
 
 
+def test_warm_instances_halve_the_wait_for_a_node_and_cost_their_disks():
+    scenario = read(find("warm-pool")).scenario
+    without = play(replace(scenario, policy={**scenario.policy, "warm": {}}))
+    kept = shipped_day("warm-pool").figures
+    assert (kept.longest_pod_wait_seconds, without.figures.longest_pod_wait_seconds) == (49, 99)
+    assert (kept.launched, without.figures.launched) == (0, 9)
+    assert round(kept.node_hours, 1) == round(without.figures.node_hours, 1) == 17.3
+    assert round(kept.warm_hours, 1) == 13.7
+
+
 def test_without_it_all_nodes_that_consolidation_gives_back_stay_half_full():
     empty = policy_of("consolidation", consolidation={"mode": "empty"})
     day = changed("consolidation", policy=empty)

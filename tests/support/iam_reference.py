@@ -86,6 +86,7 @@ ACTIONS: Mapping[str, Known] = {
     "ec2:DeleteTags": Known({"instance": TAGGED}),
     "ec2:ModifyInstanceAttribute": Known({"instance": RESOURCE_TAGS}),
     "ec2:RebootInstances": Known({"instance": RESOURCE_TAGS}),
+    "ec2:StartInstances": Known({"instance": RESOURCE_TAGS}),
     "ec2:StopInstances": Known({"instance": RESOURCE_TAGS}),
     "ec2:TerminateInstances": Known({"instance": RESOURCE_TAGS}),
     "ec2:CreateNetworkInterface": Known(

@@ -81,9 +81,9 @@ def requests_of(service: str, operation: str, parameters: Parameters, world: Wor
             return [*_run(parameters, world)]
         case "ec2", "CreateTags":
             return [*_tag(parameters, world)]
-        case "ec2", "TerminateInstances":
+        case "ec2", "StartInstances" | "StopInstances" | "TerminateInstances":
             return [
-                Request("ec2:TerminateInstances", world.ec2(f"instance/{identity}"), _owned(identity, world))
+                Request(f"ec2:{operation}", world.ec2(f"instance/{identity}"), _owned(identity, world))
                 for identity in parameters["InstanceIds"]
             ]
         case "ec2", _ if operation.startswith("Describe"):

@@ -5,17 +5,20 @@ wants a login; EC2 takes an instance; Slack is told, refuses, and is told again;
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodefleet import settings
-from nodefleet.adapters.dynamodb.records import deployment_item
+from nodefleet.adapters.dynamodb.records import deployment_item, operation_item
 from nodefleet.handlers import report
+from nodefleet.model.inventory import Market
+from nodefleet.model.operations import Launch, Removal, RemovalReason
 from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet.policy.loading import load
 from nodefleet_infra.interfaces import ClusterArns, Facts, Place
@@ -62,6 +65,8 @@ def lived(recorder: Recorder, folder: Path) -> Iterator[Lived]:
         recorder.take()
         _never_join(made, shop)
         _interrupted(made, blog)
+        _kept_warm(made, shop, lambda: made.reconcile({"cluster": shop.name}))
+        _kept_warm(made, blog, lambda: made.interruption(_stopping(made, min(blog.ids()))))
         _told(made, shop)
         report.handler({"cluster": shop.name}, made.context())
         calls = recorder.take()
@@ -85,15 +90,43 @@ def _interrupted(made: Deployed, site: Site) -> None:
     for _ in range(4):
         made.clock.passes(seconds=400)
         gone = min(site.ids())
-        event = {
-            "source": "aws.ec2",
-            "detail-type": "EC2 Instance State-change Notification",
-            "time": written(made.clock()),
-            "detail": {"instance-id": gone, "state": "stopping"},
-        }
+        event = _stopping(made, gone)
         made.interruption(event)
     warned = {**event, "detail-type": "EC2 Spot Instance Interruption Warning", "time": written(made.clock())}
     made.interruption({**warned, "detail": {"instance-id": min(site.ids())}})
+
+
+def _stopping(made: Deployed, instance: str) -> dict[str, Any]:
+    return {
+        "source": "aws.ec2",
+        "detail-type": "EC2 Instance State-change Notification",
+        "time": written(made.clock()),
+        "detail": {"instance-id": instance, "state": "stopping"},
+    }
+
+
+def _kept_warm(made: Deployed, site: Site, run: Callable[[], object]) -> None:
+    """A run carries on with a removal that keeps its instance, and then with a launch that starts it again."""
+    kept, now = site.machine(), made.clock()
+    common = {"pool": "default", "reason": "one node less", "started": now, "deadline": now + timedelta(hours=1)}
+    leaves = Removal(id="kept", instance=kept, why=RemovalReason.VOLUNTARY, keeps=True, **common)
+    made._write(operation_item(site.name, leaves))
+    run()
+    zone = min(site.subnets)
+    comes = Launch(
+        id="started",
+        zone=zone,
+        market=Market.ON_DEMAND,
+        types=("t3.small",),
+        count=1,
+        template=site.template,
+        template_version="1",
+        subnet=site.subnets[zone],
+        starts=(kept,),
+        **common,
+    )
+    made._write(operation_item(site.name, comes))
+    run()
 
 
 def _told(made: Deployed, site: Site) -> None:

@@ -259,6 +259,8 @@ def test_waking_and_letting_go_have_no_effect():
         (lambda it: it.launch(launch(count=2, zone="a", market=Market.SPOT)), "ask EC2 for 2 spot in a"),
         (lambda it: it.terminate("i-1"), "terminate i-1"),
         (lambda it: it.mark_failed("i-1"), "mark i-1 as failed to join"),
+        (lambda it: it.keep_warm("i-1"), "stop i-1 and keep it warm"),
+        (lambda it: it.start_warm(launch(starts=("i-1", "i-2"))), "start i-1, i-2"),
         (lambda it: it.assign("i-1", "web"), "tag i-1 as a worker of pool web"),
     ],
 )

@@ -123,6 +123,12 @@ class DryCloud:
     def launch(self, launch: Launch) -> LaunchResult:
         self.would(f"ask EC2 for {launch.count} {launch.market.value} in {launch.zone}")
 
+    def start_warm(self, launch: Launch) -> LaunchResult:
+        self.would(f"start {', '.join(launch.starts)}")
+
+    def keep_warm(self, instance: str) -> bool:
+        self.would(f"stop {instance} and keep it warm")
+
     def terminate(self, instance: str) -> None:
         self.would(f"terminate {instance}")
 

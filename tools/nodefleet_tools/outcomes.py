@@ -22,6 +22,7 @@ from nodefleet.model.operations import (
     DeleteNode,
     Evict,
     ForceDelete,
+    KeepWarm,
     Launch,
     MarkFailed,
     Operation,
@@ -143,6 +144,8 @@ def _step(step: Step) -> Outcome:
             return {"step": "force-delete", "node": step.node, "pods": _pods(step.pods)}
         case Terminate():
             return {"step": "terminate", "instance": step.instance}
+        case KeepWarm():
+            return {"step": "keep-warm", "instance": step.instance}
         case DeleteNode():
             return {"step": "delete-node", "node": step.node}
         case MarkFailed():

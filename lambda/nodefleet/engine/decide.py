@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from nodefleet.engine import data_quality, explain
+from nodefleet.engine import data_quality, explain, warm_pool
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import PoolContext
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
@@ -379,6 +379,7 @@ def _plan_removals(
     """Those that are chosen leave now. `of_each`: the reason that its removal carries. `savings`: of those that are
     consolidated, USD an hour."""
     gone = {worker.id for worker in leaving.chosen}
+    kept = warm_pool.choose_kept([worker for worker in leaving.chosen if worker.id not in rotated], ctx)
     return _PoolPlan(
         action=Action.SHRINK,
         target=ctx.count.capacity - len(gone),
@@ -395,6 +396,7 @@ def _plan_removals(
                 ctx.pool,
                 ctx.seen,
                 of_each(each),
+                keeps=each.id in kept,
                 rotated=each.id in rotated,
                 consolidates=each.id in savings,
                 saves_usd=savings.get(each.id),
@@ -457,6 +459,7 @@ def _decision(
             *unhealthy.plan_replacements(ctx.workers, pool, ctx.count, lost, held, seen, most=ctx.most),
             *pool_plan.steps,
             *orphans.plan_cleanups(ctx.workers, pool, pool_plan.memory.suspects, seen, ctx.most),
+            *warm_pool.plan_surplus(ctx),
             *signals.tells,
             *_at_max(ctx, resolved, bounds),
         ),

@@ -18,11 +18,13 @@ from nodefleet.model.state import Level, Memory
 
 class ActionKind(Enum):
     LAUNCH = "launch"
+    START = "start"  # of warm instances
     CORDON = "cordon"
     UNCORDON = "uncordon"
     EVICT = "evict"
     FORCE_DELETE = "force-delete"
     TERMINATE = "terminate"
+    KEEP_WARM = "keep-warm"  # stopped, to be started again
     DELETE_NODE = "delete-node"
     MARK_FAILED = "mark-failed"  # an instance that did not join is kept for an operator
     ASSIGN = "assign"  # a worker is handed to a pool
@@ -33,8 +35,8 @@ class ExecutedAction:
     kind: ActionKind
     node: str = ""
     instance: str = ""
-    instances: tuple[str, ...] = ()  # launch: what EC2 gave
-    asked: int = 0  # launch: how many were asked for
+    instances: tuple[str, ...] = ()  # launch and start: what EC2 gave
+    asked: int = 0  # launch and start: how many were asked for
     market: str = ""
     zone: str = ""
     pool: str = ""
@@ -51,6 +53,9 @@ class ExecutedAction:
             case ActionKind.LAUNCH:
                 got = ", ".join(self.instances) or "none"
                 return f"asked EC2 for {self.asked} {self.market} in {self.zone}: got {got}"
+            case ActionKind.START:
+                got = ", ".join(self.instances) or "none"
+                return f"asked EC2 to start {self.asked} warm in {self.zone}: got {got}"
             case ActionKind.CORDON:
                 return f"cordoned {self.node}"
             case ActionKind.UNCORDON:
@@ -62,6 +67,8 @@ class ExecutedAction:
                 return f"deleted {pluralize(sum(self.results.values()), 'pod', 'pods')} on {self.node} by force"
             case ActionKind.TERMINATE:
                 return f"terminated {self.instance}: {self.reason}"
+            case ActionKind.KEEP_WARM:
+                return f"stopped {self.instance} and keeps it warm: {self.reason}"
             case ActionKind.DELETE_NODE:
                 return f"deleted node {self.node}"
             case ActionKind.MARK_FAILED:

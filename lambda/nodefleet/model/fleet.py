@@ -28,6 +28,7 @@ class Phase(Enum):
     UNHEALTHY = "unhealthy"
     INTERRUPTED = "interrupted"
     STOPPED = "stopped"
+    WARM = "warm"  # stopped by us, to be started when the pool grows: no capacity, and not against max
     UNLISTED = "unlisted"  # ready, though EC2 does not list it: a list may lack a page, a ready node does not lie
     ORPHANED = "orphaned"  # a Node whose instance is gone
 
@@ -39,6 +40,7 @@ class InstancePhase(Enum):
     PENDING = "pending"
     RUNNING = "running"
     STOPPED = "stopped"  # or stopping
+    WARM = "warm"  # the same, by us: it is kept to be started again
     ENDING = "ending"  # shutting down
     ENDED = "ended"  # terminated
 
@@ -58,6 +60,7 @@ class OpenOperation(Enum):
 
     NOTHING = "nothing"
     LAUNCH = "launch"
+    START = "start"  # of a warm instance, and EC2 has not refused
     LEAVING = "leaving"  # voluntary removal
     INTERRUPTED = "interrupted"  # EC2 takes it
     UNHEALTHY = "unhealthy"  # removal of an unhealthy worker
@@ -88,7 +91,10 @@ _TABLE: tuple[tuple[str, str, str, Phase], ...] = (
     ("ended", _ANY, "unhealthy", Phase.TERMINATING),
     ("ended", _ANY, _ANY, Phase.ORPHANED),
     ("ending", _ANY, _ANY, Phase.TERMINATING),
+    ("stopped", _ANY, "start", Phase.BOOTING),
     ("stopped", _ANY, _ANY, Phase.STOPPED),
+    ("warm", _ANY, "start", Phase.BOOTING),
+    ("warm", _ANY, _ANY, Phase.WARM),
     ("pending", _ANY, "interrupted", Phase.INTERRUPTED),
     ("running", _ANY, "interrupted", Phase.INTERRUPTED),
     ("pending", _ANY, "leaving", Phase.CORDONED),
@@ -120,7 +126,9 @@ PHASES: Mapping[tuple[InstancePhase, Membership, OpenOperation], Phase] = {
 READY_OR_NEARLY = frozenset({Phase.READY, Phase.UNREADY, Phase.UNLISTED})
 COUNTS_AS_CAPACITY = READY_OR_NEARLY | {Phase.BOOTING}
 LEAVES = frozenset({Phase.CORDONED, Phase.DRAINING, Phase.DRAINED, Phase.TERMINATING})
-DOES_NOT_OCCUPY = frozenset({Phase.INTERRUPTED, Phase.TERMINATING, Phase.STOPPED, Phase.ORPHANED, Phase.GONE})
+DOES_NOT_OCCUPY = frozenset(
+    {Phase.INTERRUPTED, Phase.TERMINATING, Phase.STOPPED, Phase.WARM, Phase.ORPHANED, Phase.GONE}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

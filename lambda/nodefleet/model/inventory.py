@@ -110,6 +110,12 @@ class Instance:
     failed: bool = False  # we marked it as failed to join and keep it for an operator
     template: str = ""  # the launch template that it was launched from, by EC2's own tag; empty: not known
     template_version: str = ""
+    warm: bool = False  # stopped by us, and kept to be started again; means nothing while it runs
+    created_at: datetime | None = None  # when it was first launched; `launched_at` is its last start
+
+    @property
+    def first_launched_at(self) -> datetime:
+        return self.created_at or self.launched_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,8 @@ TAG_TEMPLATE_VERSION = "aws:ec2launchtemplate:version"
 ROLE_WORKER = "worker"
 ROLE_SERVER = "server"
 STATUS_JOIN_FAILED = "join-failed"
+STATUS_WARM = "warm"  # we stopped it, to start it again when the pool grows
+STATUS_STARTED = "started"  # … and started it again: whoever stops it now is not us
 
 # ── Kubernetes ───────────────────────────────────────────────────────────────────────────────────────────────────
 POOL_LABEL = "node-fleet.io/pool"

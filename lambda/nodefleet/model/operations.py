@@ -1,5 +1,7 @@
 """What is under way. Each operation is stored before its first effect, so a run that dies is carried on by the next."""
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -7,7 +9,7 @@ from hashlib import sha256
 from typing import ClassVar, TypeAlias
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.inventory import Market, NoticeKind
+from nodefleet.model.inventory import Instance, Market, NoticeKind
 
 
 class Purpose(Enum):
@@ -51,6 +53,7 @@ class Launch:
     template_version: str  # a number, not $Latest: what is sent again must be the same
     subnet: str
     max_price_usd: float | None = None
+    starts: tuple[str, ...] = ()  # warm instances to start instead: then EC2 is asked to start them, and for no fleet
     purpose: Purpose = Purpose.GROW
     reason: str
     started: datetime
@@ -110,6 +113,7 @@ class Removal:
     cancelled: str = ""  # a reason: it is uncordoned
     consolidates: bool = False  # voluntary: pods' requests leave it under-used
     saves_usd: float | None = None  # an hour, by consolidation, with what takes its place
+    keeps: bool = False  # voluntary: stopped and kept warm, not terminated
     rotated: bool = False  # voluntary: a new worker takes its place, for age, drift or an operator's request
     notice: NoticeKind | None = None  # voluntary: what EC2 announced or recommends; withdrawn, it is uncordoned
     silent: timedelta = timedelta(0)  # how long the API server has not answered so far
@@ -138,6 +142,17 @@ class Cleanup:
 
 
 Operation: TypeAlias = Launch | Removal | Cleanup
+
+
+def listed_by_launch(operations: Iterable[Operation], instances: Sequence[Instance]) -> Counter[str]:
+    """How many instances EC2 lists of each launch. Warm instances carry the tag of the launch that once made them, and
+    count for the launch that starts them."""
+    seen = Counter(instance.operation for instance in instances)
+    listed = {instance.id for instance in instances}
+    for operation in operations:
+        if isinstance(operation, Launch) and operation.starts:
+            seen[operation.id] = len(listed & set(operation.starts))
+    return seen
 
 
 def silence(operation: Launch | Removal, now: datetime) -> timedelta:
@@ -225,6 +240,14 @@ class ForceDelete:
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
+    instance: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepWarm:
+    """Tag an instance as warm and stop it: it is started again when the pool grows."""
+
     instance: str
     reason: str
 
@@ -342,6 +365,7 @@ Step: TypeAlias = (
     | Evict
     | ForceDelete
     | Terminate
+    | KeepWarm
     | DeleteNode
     | MarkFailed
     | Assign

@@ -275,6 +275,8 @@ class PoolUsage:
     market_swaps: int = 0  # On-Demand above its share that Spot took the place of
     consolidations: int = 0  # of scale_downs: workers that were under-used by what pods ask for
     consolidated_usd_per_day: float = 0.0  # what these save, with the cheaper nodes that took their place
+    warm_seconds: float = 0.0  # of stopped instances that are kept to be started again
+    warm_usd: float = 0.0  # their disks, by warm.usd_per_month; not in `usd`
     rotations: int = 0  # of scale_downs: workers that gave way to new ones for age, drift or an operator's request
 
 

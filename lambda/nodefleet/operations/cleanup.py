@@ -29,7 +29,7 @@ from nodefleet.model.snapshot import Observation
 from nodefleet.operations.progress import NOTHING_YET, Progress, rules_of, seconds
 from nodefleet.policy.cluster import Policy
 
-_UNOWNED_PHASES = frozenset({Phase.JOIN_FAILED, Phase.STOPPED})
+_UNOWNED_PHASES = frozenset({Phase.JOIN_FAILED, Phase.STOPPED, Phase.WARM})
 
 
 def advance_cleanup(cleanup: Cleanup, observation: Observation, policy: Policy, fleet: Sequence[Worker]) -> Progress:

@@ -196,10 +196,11 @@ def blocker(draining: DrainingNode, fleet: Sequence[Worker]) -> Blocker | None:
 
 
 def not_terminated(draining: DrainingNode) -> Blocker:
+    end, guard = ("stop", "stop") if draining.removal.keeps else ("terminate", "termination")
     return Blocker(
         name=f"instance {draining.removal.instance}",
-        sentence=f"EC2 was asked to terminate {draining.removal.instance} and has not done so",
-        remedy="Look for termination protection, and for the role's right to terminate it",
+        sentence=f"EC2 was asked to {end} {draining.removal.instance} and has not done so",
+        remedy=f"Look for {guard} protection, and for the role's right to {end} it",
     )
 
 

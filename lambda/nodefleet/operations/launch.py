@@ -12,6 +12,8 @@ launch's tag belongs to it, even when EC2's answer was lost: no instance is laun
     answered, fewer instances than requested     feedback and alerts about the refusals, once for each kind
     answered, every instance settled             closed: done if all requested instances joined, else failed
 
+A launch of warm instances goes the same way: EC2 is asked to start them, and starting what runs changes nothing.
+
 `track_joins` follows each instance.
 Without EC2's list the launch does not advance. Without Kubernetes only EC2's data count.
 """
@@ -23,7 +25,7 @@ from enum import Enum
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import Instance, Market
+from nodefleet.model.inventory import Instance, InstanceState, Market
 from nodefleet.model.operations import (
     Close,
     Feedback,
@@ -70,6 +72,8 @@ class _Fate(Enum):
     TAKEN = "taken"
 
 
+_STOPPED = (InstanceState.STOPPING, InstanceState.STOPPED)
+_RUNS = (InstanceState.PENDING, InstanceState.RUNNING)
 _FATES = {
     Phase.JOIN_FAILED: _Fate.LATE,
     Phase.UNHEALTHY: _Fate.NEVER_READY,
@@ -115,6 +119,9 @@ def _fate(launch: Launch, worker: Worker | None, observation: Observation, polic
         return _Fate.VANISHED if _should_show(launch, policy, observation.at) else _Fate.BOOTING
     if worker.notice or not isinstance(worker.operation, Launch | None):
         return _Fate.TAKEN
+    if launch.starts and worker.instance and worker.instance.state in _STOPPED:
+        # EC2 took the request to start it; its list may be stale for a while.
+        return _Fate.ENDED if _should_show(launch, policy, observation.at) else _Fate.BOOTING
     fate = _FATES.get(worker.phase, _Fate.BOOTING)
     if fate is _Fate.LATE and isinstance(observation.kubernetes, Missing):
         return _Fate.BOOTING  # tagged as failed before, but its node may have become ready
@@ -237,12 +244,19 @@ def _has_room(
 
 def _adopt_instances(launch: Launch, instances: Sequence[Instance], policy: Policy, now: datetime) -> Launch:
     """The launch with every instance that carries its tag; answered if no more instances can appear."""
-    tagged = [instance.id for instance in instances if instance.worker and instance.operation == launch.id]
+    tagged = [instance.id for instance in instances if instance.worker and _is_of(launch, instance)]
     launch = replace(launch, instances=_with_attempts(launch.instances, sorted(tagged)))
     past_sending = now >= launch.deadline + policy.interval  # EC2 shows a new instance some seconds late
     if not launch.answered and (past_sending or len(launch.instances) >= launch.count):
         return replace(launch, answered=True)
     return launch
+
+
+def _is_of(launch: Launch, instance: Instance) -> bool:
+    """A started instance still carries the tag of the launch that once made it."""
+    if launch.starts:
+        return instance.id in launch.starts and instance.state in _RUNS
+    return instance.operation == launch.id
 
 
 def _report_shortfall(launch: Launch, policy: Policy) -> tuple[Launch, Progress]:

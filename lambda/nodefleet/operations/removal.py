@@ -1,4 +1,4 @@
-"""Removal of a node: cordon, drain, terminate, delete the Node; or uncordon it.
+"""Removal of a node: cordon, drain, terminate or stop, delete the Node; or uncordon it.
 
 The first matching row applies. Each iteration derives the steps from the observation, so each step is safe to repeat.
 
@@ -32,6 +32,7 @@ The first matching row applies. Each iteration derives the steps from the observ
 [2] see the blockers in `draining`. [3] the kubelet of a dead node cannot end its pods.
 [4] except terminating StatefulSet pods on a ready node: their replacements would run beside them.
 [5] the node is uncordoned and the removal closed as failed.
+A removal that `keeps` its instance has it stopped instead of terminated; it ends when that is so and the Node deleted.
 Uncordoning removes our own cordon only. After the termination was requested, the node is uncordoned only if EC2 does
 not carry it out.
 """
@@ -52,6 +53,7 @@ from nodefleet.model.operations import (
     Evict,
     Feedback,
     ForceDelete,
+    KeepWarm,
     Outcome,
     Readmitted,
     Removal,
@@ -97,6 +99,11 @@ def advance_removal(removal: Removal, observation: Observation, policy: Policy, 
         return _delete_node(removal, observation, view, policy) or waiting
     if instance and instance.state is InstanceState.SHUTTING_DOWN:
         return waiting
+    if removal.keeps and removal.terminating and instance and instance.warm:
+        if instance.state is InstanceState.STOPPED:
+            return _delete_node(removal, observation, view, policy) or waiting
+        if instance.state is InstanceState.STOPPING:
+            return waiting
     if view is None or pods is None or (unseen and removal.why is not RemovalReason.INTERRUPTED):
         return waiting
     progress = _advance_node(removal, DrainingNode.of(noted, observation, view, pods, policy), fleet)
@@ -166,7 +173,14 @@ def _delete_node(
         return Progress(
             steps=(*save_if_changed(removal, replace(removal, undeleted_since=since)), DeleteNode(node.name))
         )
-    return _close_removal(removal, Outcome.DONE, f"{removal.node or removal.instance} is gone")
+    name = removal.node or removal.instance
+    done = f"{name} is stopped and kept warm" if _is_kept(removal, observation) else f"{name} is gone"
+    return _close_removal(removal, Outcome.DONE, done)
+
+
+def _is_kept(removal: Removal, observation: Observation) -> bool:
+    instance = instance_of(removal, observation)
+    return removal.keeps and instance is not None and instance.state is InstanceState.STOPPED
 
 
 # ── the three reasons to leave ───────────────────────────────────────────────────────────────────────────────────
@@ -283,7 +297,8 @@ def _terminate(before: Removal, draining: DrainingNode) -> Progress:
         asked_at=removal.asked_at if removal.terminating else draining.now,
         attempts=removal.attempts + 1,
     )
-    return Progress(steps=(Save(after), Terminate(draining.instance.id, removal.reason)))
+    end = KeepWarm if removal.keeps else Terminate
+    return Progress(steps=(Save(after), end(draining.instance.id, removal.reason)))
 
 
 def _give_up(draining: DrainingNode, found: Blocker) -> Progress:

@@ -359,3 +359,25 @@ class Headroom:
     @property
     def is_kept(self) -> bool:
         return any((self.nodes, self.pods, self.cpu, self.memory, self.percent, self.peak_percent))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmPool:
+    """On-Demand workers that leave are stopped and kept, and started again before others are launched. Spot instances
+    cannot be stopped, and are terminated as ever."""
+
+    size: int = setting(
+        0, NODES, "so many stopped instances at most; 0: every worker that leaves is terminated", at_least=0
+    )
+    max_age: timedelta = setting(
+        timedelta(days=7),
+        SECONDS,
+        "since it was first launched: an older one is terminated, as its system lacks the updates of that time",
+        above=0,
+    )
+    usd_per_month: float = setting(
+        1.6,
+        "USD",
+        "of a stopped instance: its disk of 20 GB at 0.08 USD per GB and month; for the cost report",
+        at_least=0,
+    )

@@ -28,6 +28,7 @@ from nodefleet.model.operations import (
     DrainFailed,
     Evict,
     ForceDelete,
+    KeepWarm,
     Launch,
     MarkFailed,
     Operation,
@@ -72,6 +73,10 @@ def apply_step(observation: Observation, step: Step) -> Observation:
             return _mark_pods_deleted(observation, frozenset(step.pods))
         case Terminate(identity, _):
             return _change_instance(observation, identity, lambda it: replace(it, state=InstanceState.SHUTTING_DOWN))
+        case KeepWarm(identity, _):
+            return _change_instance(
+                observation, identity, lambda it: replace(it, state=InstanceState.STOPPING, warm=True)
+            )
         case Assign():
             labelled = _change_node(observation, step.node, lambda node: replace(node, pool=step.pool))
             return _change_instance(labelled, step.instance, lambda it: replace(it, pool=step.pool))
@@ -185,7 +190,7 @@ class Executor:
                     feedback = ()
                 case SendAlert():
                     self._uow.send_alert(step)
-                case Evict() | ForceDelete() | Terminate():
+                case Evict() | ForceDelete() | Terminate() | KeepWarm():
                     self._uow.add_feedback(feedback)
                     return progress.steps[index:]
                 case _:
@@ -234,8 +239,9 @@ class Executor:
 
     def _undo_termination_request(self, operation: Operation | None) -> None:
         """The first termination request was not sent: clear its mark, so that the node can still be uncordoned."""
-        if isinstance(operation, Removal) and operation.terminating and operation.asked_at == self.observation.at:
-            self._uow.put(replace(operation, terminating=False, asked_at=None))
+        removal = self._uow.operations.get(operation.id, operation) if operation else None
+        if isinstance(removal, Removal) and removal.terminating and removal.asked_at == self.observation.at:
+            self._uow.put(replace(removal, terminating=False, asked_at=None))
 
     def _note_failure(self, operation: Operation | None, step: Step, errors: Sequence[NodeFleetError]) -> None:
         """Count one failed step, however many of its pods failed, and log the errors."""
@@ -273,6 +279,8 @@ class Executor:
                 return self._force_delete(step)
             case Terminate(identity, reason):
                 self._terminate(operation, identity, reason)
+            case KeepWarm(identity, reason):
+                self._keep_warm(operation, identity, reason)
             case DeleteNode(node):
                 self._delete_node(operation, node)
             case MarkFailed(identity):
@@ -292,14 +300,14 @@ class Executor:
         now = self._runtime.time.now()
         if now >= launch.deadline:
             raise ChangedError(f"{launch.id} is too old to be sent")
-        answer = self._runtime.cloud.launch(launch)
+        answer = self._runtime.cloud.start_warm(launch) if launch.starts else self._runtime.cloud.launch(launch)
         self._uow.put(record_answer(launch, answer.instances, answer.refusals, self._runtime.time.now()))
         self.launched += len(answer.instances)
         if len(answer.instances) < launch.count:
             self.short = True
             self.failures += 1
         self._add_action(
-            ActionKind.LAUNCH,
+            ActionKind.START if launch.starts else ActionKind.LAUNCH,
             instances=tuple(answer.instances),
             asked=launch.count,
             market=launch.market.value,
@@ -394,6 +402,18 @@ class Executor:
         preconditions.check_termination(self._runtime.cluster, operation, rules, self._runtime.time.now())
         self._runtime.cloud.terminate(identity)
         self._add_action(ActionKind.TERMINATE, instance=identity, reason=reason)
+
+    def _keep_warm(self, operation: Operation | None, identity: str, reason: str) -> None:
+        """By the same checks as a termination. What EC2 cannot stop is terminated in the next iteration."""
+        if not preconditions.needs_termination(self._runtime.cloud, identity):
+            return
+        rules = rules_of(self._policy, operation.pool if operation else "").removal
+        preconditions.check_termination(self._runtime.cluster, operation, rules, self._runtime.time.now())
+        if self._runtime.cloud.keep_warm(identity):
+            self._add_action(ActionKind.KEEP_WARM, instance=identity, reason=reason)
+        elif isinstance(operation, Removal):
+            self._uow.put(replace(operation, keeps=False, terminating=False, asked_at=None))
+            raise ChangedError(f"EC2 cannot stop {identity}: it is terminated instead")
 
     def _delete_node(self, operation: Operation | None, name: str) -> None:
         node = self._runtime.cluster.node(name)

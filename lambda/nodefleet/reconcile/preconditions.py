@@ -67,7 +67,9 @@ def check_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:
 
 
 def check_instance_gone(cloud: Cloud, node: str, instance_id: str) -> None:
-    """EC2 lists no instance of the node, or lists it as terminated."""
+    """EC2 lists no instance of the node, or lists it as terminated, or as stopped by us."""
     instance = cloud.instance(instance_id) if instance_id else None
-    if instance is not None and instance.state is not InstanceState.TERMINATED:
+    if instance is None or (instance.warm and instance.state is InstanceState.STOPPED):
+        return
+    if instance.state is not InstanceState.TERMINATED:
         raise ChangedError(f"the instance of {node} is {instance.state.value}")

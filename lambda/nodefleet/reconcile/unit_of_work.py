@@ -214,16 +214,17 @@ class UnitOfWork:
 
     def _scale_down_event(self, removal: Removal) -> Event:
         name = removal.node or removal.instance
-        text = f"{name} was drained and removed. {removal.reason}"
+        left = "drained and stopped; it is kept warm" if removal.keeps else "drained and removed"
+        text = f"{name} was {left}. {removal.reason}"
         kinds = ((CONSOLIDATED, removal.consolidates), (ROTATED, removal.rotated))
         subjects = (name, *(kind for kind, applies in kinds if applies))
         event = self.alerts.make_event(AlertKind.SCALE_DOWN, removal.pool, text, subjects)
-        left = sum(
+        capacity = sum(
             worker.is_capacity
             for worker in derive_workers(self._observation, self._policy)
             if worker.pool == removal.pool
         )
-        return replace(event, nodes=left, change=-1, usd_per_day=self._saved_usd(removal))
+        return replace(event, nodes=capacity, change=-1, usd_per_day=self._saved_usd(removal))
 
     def _saved_usd(self, removal: Removal) -> float | None:
         if removal.saves_usd is not None:

@@ -78,11 +78,7 @@ def _watched_time(before: Usage | None, observation: Observation, policy: Policy
 
 
 def _pool_usage(pool: PoolDecision, observation: Observation, policy: Policy, seconds: float) -> PoolUsage:
-    instances = (
-        []
-        if isinstance(observation.instances, Missing)
-        else [it for it in observation.instances if _is_paid(it, pool.pool)]
-    )
+    instances = [it for it in _listed(observation) if _is_paid(it, pool.pool)]
     spot = sum(it.market is Market.SPOT for it in instances)
     prices = {kind.name: kind for kind in observation.catalog}
     hourly = [price_of(it.type, it.market, prices) for it in instances]
@@ -91,6 +87,7 @@ def _pool_usage(pool: PoolDecision, observation: Observation, policy: Policy, se
     requested = _requested_percent(observation, pool.pool)
     rules = policy.pool(pool.pool)
     at_max = rules is not None and pool.count.occupied >= rules.limits.max
+    warm = sum(_is_warm(it, pool.pool) for it in _listed(observation))
     types: dict[str, float] = {}
     for it in instances:
         types[it.type] = types.get(it.type, 0.0) + seconds
@@ -112,7 +109,18 @@ def _pool_usage(pool: PoolDecision, observation: Observation, policy: Policy, se
         fewest_nodes=pool.count.capacity,
         at_max_seconds=seconds if at_max else 0.0,
         waiting_pod_seconds=unschedulable(observation) * seconds,
+        warm_seconds=warm * seconds,
+        warm_usd=warm * (rules.warm.usd_per_month if rules else 0.0) / MONTH_HOURS * seconds / _HOUR.total_seconds(),
     )
+
+
+def _listed(observation: Observation) -> tuple[Instance, ...]:
+    return () if isinstance(observation.instances, Missing) else observation.instances
+
+
+def _is_warm(instance: Instance, pool: str) -> bool:
+    stopped = instance.state in (InstanceState.STOPPING, InstanceState.STOPPED)
+    return instance.worker and instance.pool == pool and stopped and instance.warm
 
 
 def _is_paid(instance: Instance, pool: str) -> bool:

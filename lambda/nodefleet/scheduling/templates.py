@@ -9,7 +9,7 @@ from types import MappingProxyType
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import NOTHING, InstanceType, Market, Node, Resources, total
 from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL
-from nodefleet.model.operations import Launch
+from nodefleet.model.operations import Launch, listed_by_launch
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
@@ -396,7 +396,7 @@ def _expected_node(
 
 def _unseen_launches(seen: Observation) -> Iterator[tuple[Launch, int]]:
     instances = () if isinstance(seen.instances, Missing) else seen.instances
-    shown = Counter(instance.operation for instance in instances)
+    shown = listed_by_launch(seen.operations, instances)
     for operation in seen.operations:
         if isinstance(operation, Launch):
             yield operation, max(0, operation.expected - shown[operation.id])

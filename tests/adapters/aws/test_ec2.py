@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
@@ -318,8 +319,10 @@ def test_the_control_plane_is_refused_with_what_to_do(stub, ec2):
         (lambda ec2: ec2.terminate("i-1"), "terminated"),
         (lambda ec2: ec2.mark_failed("i-1"), "tagged"),
         (lambda ec2: ec2.assign("i-1", "web"), "tagged"),
+        (lambda ec2: ec2.keep_warm("i-1"), "stopped"),
+        (lambda ec2: ec2.start_warm(launch(starts=("i-1",))), "started"),
     ],
-    ids=["terminate", "mark", "assign"],
+    ids=["terminate", "mark", "assign", "keep", "start"],
 )
 def test_whatever_is_no_worker_of_ours_is_never_touched_and_says_what_it_was_to_be(stub, ec2, act, to_be):
     shows(stub, machine(Tags=[]))
@@ -388,6 +391,74 @@ def test_a_mark_that_ec2_does_not_take_is_an_error(stub, ec2):
     with pytest.raises(DeniedError) as caught:
         ec2.mark_failed("i-1")
     assert_wording(str(caught.value))
+
+
+# ── warm instances ───────────────────────────────────────────────────────────────────────────────────────────────
+
+WARM, STARTED = ([{"Key": "node-fleet:status", "Value": value}] for value in ("warm", "started"))
+STOPPED = {"State": {"Code": 80, "Name": "stopped"}}
+
+
+def test_a_worker_that_is_kept_is_tagged_and_then_stopped(stub, ec2):
+    shows(stub, machine())
+    stub.add_response("create_tags", {}, {"Resources": ["i-1"], "Tags": WARM})
+    stub.add_response("stop_instances", {}, {"InstanceIds": ["i-1"]})
+    assert ec2.keep_warm("i-1")
+
+
+def test_what_is_tagged_already_is_only_stopped(stub, ec2):
+    shows(stub, machine(tags={"node-fleet:status": "warm"}))
+    stub.add_response("stop_instances", {}, {"InstanceIds": ["i-1"]})
+    assert ec2.keep_warm("i-1")
+
+
+@pytest.mark.parametrize("code", ["UnsupportedOperation", "OperationNotPermitted"])
+def test_what_ec2_cannot_stop_is_said(stub, ec2, code):
+    shows(stub, machine(tags={"node-fleet:status": "warm"}))
+    stub.add_client_error("stop_instances", code, "a Spot instance of a one-time request")
+    assert not ec2.keep_warm("i-1")
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [("UnauthorizedOperation", DeniedError), ("InternalError", UnavailableError)]
+)
+def test_a_stop_that_ec2_does_not_take_is_an_error(stub, ec2, code, error):
+    shows(stub, machine(tags={"node-fleet:status": "warm"}))
+    stub.add_client_error("stop_instances", code, "no")
+    with pytest.raises(error):
+        ec2.keep_warm("i-1")
+
+
+def test_a_warm_instance_is_started_and_then_says_that_it_was(stub, ec2):
+    shows(stub, machine(**STOPPED, tags={"node-fleet:status": "warm"}))
+    stub.add_response("start_instances", {}, {"InstanceIds": ["i-1"]})
+    stub.add_response("create_tags", {}, {"Resources": ["i-1"], "Tags": STARTED})
+    assert ec2.start_warm(launch(starts=("i-1",))).instances == ("i-1",)
+
+
+def test_one_that_runs_already_is_in_the_answer_and_is_not_started_again(stub, ec2):
+    shows(stub, machine(tags={"node-fleet:status": "started"}))
+    assert ec2.start_warm(launch(starts=("i-1",))).instances == ("i-1",)
+
+
+def test_one_that_has_ended_is_not_in_the_answer(stub, ec2):
+    shows(stub, machine(State={"Code": 48, "Name": "terminated"}))
+    assert ec2.start_warm(launch(starts=("i-1",))) == LaunchResult()
+
+
+def test_a_start_that_lacks_capacity_is_refused_and_the_instance_stays_warm(stub, ec2):
+    shows(stub, machine(**STOPPED, tags={"node-fleet:status": "warm"}))
+    stub.add_client_error("start_instances", "InsufficientInstanceCapacity", "none here")
+    answer = ec2.start_warm(launch(types=("t3.small",), starts=("i-1",)))
+    assert answer.instances == ()
+    assert [(each.type, each.kind) for each in answer.refusals] == [("t3.small", RefusalKind.CAPACITY)]
+
+
+def test_an_instance_is_as_old_as_its_disk_and_not_as_its_last_start(stub, ec2):
+    made = datetime(2026, 11, 1, tzinfo=UTC)
+    disks = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeId": "vol-1", "AttachTime": made}}]
+    shows(stub, machine(BlockDeviceMappings=disks))
+    assert ec2.instance("i-1").first_launched_at == made
 
 
 # ── the catalogue ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -113,6 +113,12 @@ class Machines:
         stopping = {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "node is shutting down"}
         self._set_status(instance, {"conditions": [stopping | {"lastTransitionTime": _stamp(utc_now())}]})
 
+    def start_warm(self, launch: Launch) -> LaunchResult:
+        raise AssertionError(f"no instance is kept warm, and {launch.starts} are to be started")
+
+    def keep_warm(self, instance: str) -> bool:
+        raise AssertionError(f"no instance is kept warm, and {instance} is to be")
+
     def mark_failed(self, instance: str) -> None:
         raise AssertionError(f"{instance} joined")
 

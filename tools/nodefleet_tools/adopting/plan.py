@@ -231,7 +231,7 @@ def iam_policy(found: Found, chosen: Chosen, template: Template) -> str:
     )
     launching = iam_ec2.launching(place, (cluster,))
     if not found.worker_role:
-        launching = tuple(each for each in launching if each.sid != "PassWorkerRole")
+        launching = tuple(each for each in launching if each.sid != "PassRole")
     records = Statement(
         sid="Table",
         actions=tuple(f"dynamodb:{action}" for action in _RECORDS),

@@ -16,6 +16,7 @@ from nodefleet.model.operations import (
     DeleteNode,
     Evict,
     ForceDelete,
+    KeepWarm,
     Launch,
     MarkFailed,
     Operation,
@@ -55,6 +56,8 @@ def sentence(step: Step) -> str:
             return f"delete {_count(len(step.pods), 'pod')} on {step.node} by force"
         case Terminate(instance, reason):
             return f"terminate {instance}: {reason}"
+        case KeepWarm(instance, reason):
+            return f"stop {instance} and keep it warm: {reason}"
         case DeleteNode(node):
             return f"delete the Node {node}"
         case MarkFailed(instance):

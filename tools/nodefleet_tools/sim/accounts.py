@@ -58,7 +58,7 @@ class Accounts:
         self._needs_one(run, f"terminate {machine.id}", _ends(self._operations(), machine.id))
 
     def marked(self, run: Run, machine: Machine) -> None:
-        launches = [each for each in self._operations() if each.id == machine.operation]
+        launches = [each for each in self._operations() if each.id == machine.operation or _starts(each, machine.id)]
         self._needs_one(run, f"tag {machine.id}", launches)
 
     def assigned(self, run: Run, machine: Machine, pool: str) -> None:
@@ -206,6 +206,10 @@ class Accounts:
         """The run is over, and nothing went wrong in it."""
         if run.unheard and had_time:
             self._guard.broken(run.name, Rule.WAKE, f"{run.unheard}, and it let go")
+
+
+def _starts(operation: Operation, instance: str) -> bool:
+    return isinstance(operation, Launch) and instance in operation.starts
 
 
 def _by_hand(run: Run) -> bool:

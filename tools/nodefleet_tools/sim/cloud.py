@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nodefleet.errors import ChangedError, DeniedError, UnavailableError
-from nodefleet.model.inventory import Instance, InstanceType
+from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market
 from nodefleet.model.operations import Launch
 from nodefleet.ports import LaunchResult
 from nodefleet_tools.sim.ec2 import Ec2
@@ -40,6 +40,23 @@ class SimCloud:
         made = [machine for machine in self._ec2.machines.values() if machine.id not in before]
         self._guard.launched(self._run, launch, made)
         return answer
+
+    def start_warm(self, launch: Launch) -> LaunchResult:
+        named = [machine for machine in (self._ours(each, "start") for each in launch.starts) if machine is not None]
+        stopped = [machine for machine in named if not machine.live]
+        answer = self._ec2.start_again(launch)
+        self._guard.started(self._run, launch, [each for each in stopped if each.live])
+        return answer
+
+    def keep_warm(self, instance: str) -> bool:
+        machine = self._ours(instance, "stop")
+        if machine is None or machine.state in (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED):
+            return True
+        if machine.market is Market.SPOT:
+            return False
+        self._guard.kept_warm(self._run, machine)
+        self._ec2.keep_warm(machine)
+        return True
 
     def terminate(self, instance: str) -> None:
         machine = self._ours(instance, "terminate")

@@ -79,7 +79,7 @@ class Ec2:
         now = self.clock.now
         workers = (machine for machine in self.machines.values() if machine.ours and machine.worker)
         return sum(
-            machine.hourly_usd * ((machine.ended_at or now) - machine.launched_at).total_seconds() / 3600
+            machine.hourly_usd * machine.paid_between(machine.states[0][0], now).total_seconds() / 3600
             for machine in workers
         )
 
@@ -184,6 +184,42 @@ class Ec2:
 
     def stop(self, machine: Machine) -> None:
         self._becomes(machine, InstanceState.STOPPED)
+
+    # ── warm instances ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def keep_warm(self, machine: Machine) -> None:
+        machine.warm = True
+        if machine.live:
+            self._becomes(machine, InstanceState.STOPPING)
+            stops_in = self._random(machine.id, f"stop{len(machine.states)}").uniform(*self.settings.stops_in)
+            self.clock.after(
+                stops_in, lambda: self._becomes(machine, InstanceState.STOPPED, only_from=InstanceState.STOPPING)
+            )
+
+    def start_again(self, launch: Launch) -> LaunchResult:
+        """What runs already is in the answer too: the request may have been sent before."""
+        given: list[str] = []
+        refused: dict[str, Refusal] = {}
+        for identity in launch.starts:
+            machine = self.machines.get(identity)
+            if machine is None or machine.state not in (*LIVE, InstanceState.STOPPED):
+                continue
+            if machine.state is InstanceState.STOPPED:
+                if not self._obtainable(machine.type, launch, refused):
+                    continue
+                self.shop.sell((machine.type, machine.zone, machine.market))
+                self._start_stopped(machine)
+            machine.warm = False
+            given.append(identity)
+        return LaunchResult(instances=tuple(given), refusals=tuple(refused.values()))
+
+    def _start_stopped(self, machine: Machine) -> None:
+        machine.launched_at = self.clock.now
+        self._becomes(machine, InstanceState.PENDING)
+        starts_in = self._random(machine.id, f"start{len(machine.states)}").uniform(*self.settings.starts_in)
+        self.clock.after(
+            starts_in, lambda: self._becomes(machine, InstanceState.RUNNING, only_from=InstanceState.PENDING)
+        )
 
     def announce(
         self,

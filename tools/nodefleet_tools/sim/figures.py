@@ -44,6 +44,7 @@ def figures(recorded: Recorder) -> Figures:
         oldest_worker_days=max(((machine.ended_at or world.now) - machine.launched_at) / _DAY for machine in machines)
         if machines
         else 0.0,
+        warm_hours=sum(machine.kept_between(world.start, world.now).total_seconds() for machine in machines) / 3600,
     )
 
 

@@ -70,6 +70,28 @@ class Guard:
         if self.within_max(run, launch):
             self.within_fleet_max(run, launch)
 
+    def started(self, run: Run, launch: Launch, machines: Sequence[Machine]) -> None:
+        ids = ", ".join(machine.id for machine in machines) or "nothing new"
+        self.did(run.name, f"start {launch.id}: {ids}")
+        if not machines:
+            return
+        self.needs_lease(run, f"start {ids}")
+        self.accounts.launched(run, launch)
+        self.churn.launched(launch.pool)
+        if self.within_max(run, launch):
+            self.within_fleet_max(run, launch)
+
+    def kept_warm(self, run: Run, machine: Machine) -> None:
+        self.did(run.name, f"stop {machine.id} and keep it warm")
+        self.needs_lease(run, f"stop {machine.id}")
+        self.accounts.terminated(run, machine)
+        self.churn.terminated(run, machine)
+        kept = [each for each in self._world.ec2.machines.values() if each.pool == machine.pool and each.is_kept]
+        number, most = len({machine.id, *(each.id for each in kept)}), self._world.most_warm(machine.pool)
+        if number > most:
+            self.broken(run.name, Rule.WARM, f"{number} are kept in pool {machine.pool}, and warm.size is {most}")
+        self._leaves_no_pods(run, machine)
+
     def within_max(self, run: Run, launch: Launch) -> bool:
         there = [
             machine
@@ -149,6 +171,9 @@ class Guard:
         self.accounts.terminated(run, machine)
         self.leftovers.terminated(run, machine)
         self.churn.terminated(run, machine)
+        self._leaves_no_pods(run, machine)
+
+    def _leaves_no_pods(self, run: Run, machine: Machine) -> None:
         node = self._world.kube.node_of(machine.id)
         if node is None or not node.ready or self._is_taken(machine) or not machine.live:
             return

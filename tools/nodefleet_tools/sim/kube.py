@@ -27,6 +27,7 @@ class Order(Enum):
 @dataclass(slots=True, kw_only=True)
 class KubeSettings:
     joins_in: Range = (30.0, 70.0)  # from a running instance to a registered node
+    rejoins_in: Range = (12.0, 25.0)  # the same of one that was stopped: only its system and its agent start
     ready_in: Range = (3.0, 8.0)  # from there to ready
     devices_in: Range = (20.0, 60.0)  # from ready to the devices of its type: a plugin starts, drivers load
     never_joins: float = 0.0  # share of instances whose agent never gets there

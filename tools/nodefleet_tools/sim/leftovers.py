@@ -55,6 +55,8 @@ class Leftovers:
         stopped = _stopped_at(machine)
         if stopped is not None:  # EC2 itself says that it is nobody's
             self._is_old_enough(run, cleanup, stopped, rules)
+            if machine.warm:
+                return  # our own tag says so: nothing about it is doubtful
             self._few_enough(run, cleanup, machine.pool, rules)
             return
         since = machine.launched_at + rules.health.join_limit

@@ -1,7 +1,8 @@
 """An instance of EC2: what it is, what became of it when, and how somebody with an old view sees it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from nodefleet.model.inventory import Instance, InstanceState, Market
@@ -9,6 +10,7 @@ from nodefleet.model.inventory import Instance, InstanceState, Market
 PERSON = "an operator"
 SETUP = "set-up"
 LIVE = (InstanceState.PENDING, InstanceState.RUNNING)
+_STOPPED = (InstanceState.STOPPING, InstanceState.STOPPED)
 
 Range: TypeAlias = tuple[float, float]  # seconds, from … to
 
@@ -27,6 +29,7 @@ class Machine:
     ours: bool = True  # carries the cluster's tag
     untagged_at: datetime | None = None  # somebody took the cluster's tag away
     failed: bool = False
+    warm: bool = False  # its status tag says that we stopped it, to start it again
     template: str = ""
     template_version: str = ""
     by: str = SETUP  # who launched it: a run's name, or PERSON
@@ -48,12 +51,34 @@ class Machine:
         return self.states[-1][1] in LIVE
 
     @property
+    def is_kept(self) -> bool:
+        """Stopped, to be started again."""
+        return self.warm and self.state in _STOPPED
+
+    @property
     def ended_at(self) -> datetime | None:
-        """When it stopped costing money."""
-        for at, state in self.states:
-            if state not in LIVE:
-                return at
-        return None
+        """When it stopped costing money; none while it runs, for the first time or again."""
+        if self.live:
+            return None
+        lived = max((number for number, (_, state) in enumerate(self.states) if state in LIVE), default=-1)
+        return self.states[lived + 1][0]
+
+    def paid_between(self, since: datetime, until: datetime) -> timedelta:
+        """How long it ran or booted within a time."""
+        return self._between(since, until, LIVE)
+
+    def kept_between(self, since: datetime, until: datetime) -> timedelta:
+        """How long it was stopped within a time."""
+        return self._between(since, until, _STOPPED)
+
+    def _between(self, since: datetime, until: datetime, states: Collection[InstanceState]) -> timedelta:
+        ends = [*(at for at, _ in self.states[1:]), until]
+        spans = (
+            min(end, until) - max(begin, since)
+            for (begin, state), end in zip(self.states, ends, strict=True)
+            if state in states
+        )
+        return sum((max(span, timedelta(0)) for span in spans), timedelta(0))
 
     def as_seen(self, at: datetime) -> Instance:
         """What EC2 says of it to somebody whose view is of this moment."""
@@ -71,6 +96,8 @@ class Machine:
             failed=self.failed,
             template=self.template,
             template_version=self.template_version,
+            warm=self.warm,
+            created_at=self.states[0][0] if self.launched_at != self.states[0][0] else None,
         )
 
 
@@ -78,6 +105,8 @@ class Machine:
 class CloudSettings:
     boots_in: Range = (10.0, 25.0)  # pending → running
     ends_in: Range = (20.0, 45.0)  # shutting-down → terminated
+    stops_in: Range = (20.0, 45.0)  # stopping → stopped
+    starts_in: Range = (5.0, 12.0)  # stopped → running: its disk is there, and nothing is installed
     shows_in: Range = (0.0, 0.0)  # until a new instance is listed
     read_lag: float = 0.0  # how late a change of state shows
     listed_for: float = 3600.0  # after it was terminated

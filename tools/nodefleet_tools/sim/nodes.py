@@ -16,7 +16,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.kube import Kube
 from nodefleet_tools.sim.kubelets import Kubelets
-from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.machines import LIVE, Machine
 
 NOT_READY = Taint(key="node.kubernetes.io/not-ready")
 UNREACHABLE = (
@@ -25,6 +25,7 @@ UNREACHABLE = (
 )
 _ALL_OF_NOT_READY = frozenset({NOT_READY, *UNREACHABLE})
 _RENEWED = timedelta(seconds=10)  # how often a kubelet renews its Lease
+_FIRST_START = 2  # states until it runs for the first time: pending, running
 _STORAGE = 20 << 30
 _PODS = 110
 _SYSTEM_SHARE = 10  # one part in so many of the memory is not for pods
@@ -55,19 +56,22 @@ class Nodes:
     def _machine_changed(self, machine: Machine) -> None:
         if machine.state is InstanceState.RUNNING and machine.ours:
             self._plan_join(machine)
-        elif machine.state in (InstanceState.SHUTTING_DOWN, InstanceState.STOPPED, InstanceState.TERMINATED):
+        elif machine.state not in LIVE:
             node = self._kube.node_of(machine.id)
             if node is not None:
                 self.silence(node.name)
 
     def _plan_join(self, machine: Machine) -> None:
         settings = self._kube.settings
-        random = Random(f"{self._seed}/{machine.id}/join")  # noqa: S311  # repeatable on purpose
+        again = len(machine.states) > _FIRST_START
+        purpose = f"join{len(machine.states)}" if again else "join"
+        random = Random(f"{self._seed}/{machine.id}/{purpose}")  # noqa: S311  # repeatable on purpose
         fate = random.random()
         if fate < settings.never_joins:
             return
         late = fate < settings.never_joins + settings.joins_late
-        joins_in = random.uniform(*(settings.late_in if late else settings.joins_in))
+        usual = settings.rejoins_in if again else settings.joins_in
+        joins_in = random.uniform(*(settings.late_in if late else usual))
         ready_in = random.uniform(*settings.ready_in)
         self._clock.after(joins_in, lambda: self._registered(machine, ready_in))
 

@@ -119,6 +119,7 @@ class Figures:
     most_nodes: int  # instances
     final_nodes: int  # ready ones
     oldest_worker_days: float  # that there ever was
+    warm_hours: float  # of stopped instances that are kept to be started: they cost their disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

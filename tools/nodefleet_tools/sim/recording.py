@@ -152,5 +152,4 @@ def usd(machine: Machine, since: datetime, until: datetime) -> float:
 def hours(machine: Machine, since: datetime, until: datetime) -> float:
     if not (machine.ours and machine.worker):
         return 0.0
-    ended = min(until, machine.ended_at or until)
-    return max(0.0, (ended - max(since, machine.launched_at)).total_seconds()) / 3600
+    return machine.paid_between(since, until).total_seconds() / 3600

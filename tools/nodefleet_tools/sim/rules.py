@@ -2,6 +2,7 @@
 
 more workers than max         run + pending workers of a pool, without those an operator launched or EC2 takes
 more workers than fleet max   the same of all pools together, and of workers that none of them owns
+too many kept warm            more stopped instances are kept than warm.size, or one longer than warm.max_age
 forbidden target              the control plane, a foreign instance or a foreign node was to be touched
 pods abandoned                a worker was terminated with pods on it that had to move; interrupted, dead and
                               unjoined ones excepted
@@ -48,6 +49,7 @@ class Rule(Enum):
     OVER_MAX = "more workers than max"
     OVER_FLEET_MAX = "more workers than fleet max"
     OVER_FLEET_CAP = "more CPU, memory, GPUs or cost than a cap of the fleet"
+    WARM = "too many kept warm"
     FORBIDDEN = "forbidden target"
     ABANDONED = "pods abandoned"
     BUDGET = "budget broken"

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nodefleet.model.decision import PolicyVersion
-from nodefleet.model.inventory import Instance, Market, Node, Notice, NoticeKind, Resources
+from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind, Resources
 from nodefleet.model.serialization import ValidationError
 from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet.model.workload import Budget, Pod, Selector
@@ -203,6 +203,17 @@ class World:
             made.append(machine)
         return made
 
+    def add_warm(self, number: int, *, pool: str = "default", type_: str = "t3.small") -> None:
+        """Stopped instances that are kept to be started. Zones take turns."""
+        template = (f"lt-{pool}", _FIRST_VERSION)
+        for index in range(number):
+            zone = self.zones[index % len(self.zones)]
+            machine = self.ec2.start(
+                pool=pool, zone=zone, type_=type_, market=Market.ON_DEMAND, by=SETUP, age=_AGE, template=template
+            )
+            machine.warm = True
+            machine.states.append((machine.launched_at + _AGE / 2, InstanceState.STOPPED))
+
     def deploy(
         self,
         name: str,
@@ -292,6 +303,12 @@ class World:
 
         A run that began before a new policy may still go by the one before."""
         return max((_max_of(each, pool) for each in self._in_force_since(since)), default=0)
+
+    def most_warm(self, pool: str) -> int:
+        """The highest warm.size of the pool that a removal which is open now may have been decided by."""
+        since = self.now - max((each.removal.drain_timeout for each in self.policy.pools), default=timedelta(0))
+        found = (each.pool(pool) for each in self._in_force_since(since))
+        return max((each.warm.size for each in found if each), default=0)
 
     def fleet_max(self, since: datetime | None = None) -> int:
         """The same of all pools together, and of workers that none of them owns."""

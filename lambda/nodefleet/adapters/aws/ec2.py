@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,8 @@ from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Mar
 from nodefleet.model.names import (
     ROLE_WORKER,
     STATUS_JOIN_FAILED,
+    STATUS_STARTED,
+    STATUS_WARM,
     TAG_CAPACITY,
     TAG_CLUSTER,
     TAG_OPERATION,
@@ -37,7 +40,10 @@ from nodefleet.ports import LaunchResult
 
 PAGE = 500  # EC2 gives up to 1,000; smaller pages answer within the read timeout
 
+_CAN_RUN = (InstanceState.STOPPED, InstanceState.PENDING, InstanceState.RUNNING)
 _GOING = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
+# A Spot instance of a one-time request, one with instance-store root, one with stop protection.
+_CANNOT_STOP = ("UnsupportedOperation", "OperationNotPermitted", "UnsupportedHibernationConfiguration")
 _LOG = logging.getLogger(__name__)
 
 
@@ -85,6 +91,43 @@ class Ec2:
                     raise
                 return refused
         return create_fleet.launch_result(launch, response)
+
+    def start_warm(self, launch: Launch) -> LaunchResult:
+        """Started first and tagged then: what was refused is still warm, and what crashes in between is sent again."""
+        found = [self._own_worker(identity, "started") for identity in launch.starts]
+        there = [each for each in found if each is not None and each.state in _CAN_RUN]
+        stopped = [each.id for each in there if each.state is InstanceState.STOPPED]
+        with calling("EC2"):
+            try:
+                if stopped:
+                    self._client().start_instances(InstanceIds=stopped)
+            except ClientError as problem:
+                refused = create_fleet.refused_launch(launch, code_of(problem), said_in(problem))
+                if refused is None:
+                    raise
+                running = tuple(each.id for each in there if each.id not in stopped)
+                return replace(refused, instances=running)
+        for each in there:
+            if each.warm:
+                self._tag(each.id, TAG_STATUS, STATUS_STARTED)
+        return LaunchResult(instances=tuple(each.id for each in there))
+
+    def keep_warm(self, instance: str) -> bool:
+        """Tagged first: one that is stopped without the tag would be cleaned up as somebody else's doing."""
+        current = self._own_worker(instance, "stopped")
+        if current is None or current.state in _GOING:
+            return True
+        if not current.warm:
+            self._tag(instance, TAG_STATUS, STATUS_WARM)
+        with calling("EC2"):
+            try:
+                self._client().stop_instances(InstanceIds=[instance])
+            except ClientError as problem:
+                if code_of(problem) in _CANNOT_STOP:
+                    return False
+                if not _is_unknown(problem):
+                    raise
+        return True
 
     def terminate(self, instance: str) -> None:
         current = self._own_worker(instance, "terminated")
@@ -178,11 +221,19 @@ def _decode_instance(raw: Mapping[str, Any]) -> Instance:
             failed=tags.get(TAG_STATUS) == STATUS_JOIN_FAILED,
             template=tags.get(TAG_TEMPLATE, ""),
             template_version=tags.get(TAG_TEMPLATE_VERSION, ""),
+            warm=tags.get(TAG_STATUS) == STATUS_WARM,
+            created_at=_created_at(raw),
         )
     except (KeyError, TypeError, ValueError) as problem:
         # An instance left out would look like a lost one.
         cause = f"DescribeInstances: {raw.get('InstanceId', 'an instance')} cannot be read: {problem!r}"
         raise UnavailableError("EC2", cause) from problem
+
+
+def _created_at(raw: Mapping[str, Any]) -> datetime | None:
+    """LaunchTime is that of the last start. The disks are attached once, when the instance is made."""
+    disks = [each.get("Ebs") or {} for each in raw.get("BlockDeviceMappings") or []]
+    return min((disk["AttachTime"] for disk in disks if disk.get("AttachTime")), default=None)
 
 
 def _market(raw: Mapping[str, Any], tags: Mapping[str, str]) -> Market:

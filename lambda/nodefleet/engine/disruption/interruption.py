@@ -20,6 +20,7 @@ def open_removal(
     seen: Observation,
     reason: str,
     *,
+    keeps: bool = False,
     rotated: bool = False,
     consolidates: bool = False,
     saves_usd: float | None = None,
@@ -29,6 +30,7 @@ def open_removal(
     return Create(
         replace(
             removal,
+            keeps=keeps,
             rotated=rotated,
             consolidates=consolidates,
             saves_usd=saves_usd,
@@ -56,7 +58,12 @@ def _interrupted_removal(worker: Worker, notice: Notice, pool: Pool, seen: Obser
     reason, deadline = notice.reason, taken_at(notice, pool)
     if isinstance(worker.operation, Removal):
         removal = replace(
-            worker.operation, why=RemovalReason.INTERRUPTED, reason=reason, deadline=deadline, cancelled=""
+            worker.operation,
+            why=RemovalReason.INTERRUPTED,
+            reason=reason,
+            deadline=deadline,
+            cancelled="",
+            keeps=False,
         )
     else:
         removal = new_removal(worker, RemovalReason.INTERRUPTED, reason, deadline, seen)

@@ -314,6 +314,8 @@ def _plan_drains(
     commands = {each.instance: each for each in seen.commands if isinstance(each, Drain) and seen.at < each.until}
     asked = [worker for worker in workers if worker.id in commands and worker.id not in given]
     pool = _rules(workers[0].pool)
+    # Nobody starts what no pool owns.
+    asked = [replace(each, phase=Phase.STOPPED) if each.phase is Phase.WARM else each for each in asked]
     suspects = track_first_seen(asked, pool, before.suspects, seen.at)
     known = PoolMemory(backoffs=before.backoffs, last_left=before.last_left, suspects=suspects)
     if not asked or _is_paused(seen):

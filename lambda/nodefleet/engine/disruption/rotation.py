@@ -48,13 +48,13 @@ def list_due(ctx: PoolContext) -> list[Due]:
             continue
         reasons = (
             _describe_request(asked.get(worker.id)),
-            _drift(worker, ctx.pool, target) if ctx.pool.rotation.drift else "",
+            describe_drift(worker, ctx.pool, target) if ctx.pool.rotation.drift else "",
             _age(worker, ctx.pool, ctx.seen.at),
         )
         order = next((number for number, reason in enumerate(reasons) if reason), None)
         if order is not None:
             due = Due(worker=worker, reason=reasons[order], cause=CAUSE, can_wait=True)
-            found.append(((order, worker.instance.launched_at, worker.id), due))
+            found.append(((order, worker.instance.first_launched_at, worker.id), due))
     return [due for _, due in sorted(found, key=lambda each: each[0])]
 
 
@@ -63,7 +63,7 @@ def due_at(worker: Worker, pool: Pool) -> datetime | None:
     rules = pool.rotation
     if not rules.max_age or worker.instance is None:
         return None
-    return worker.instance.launched_at + rules.max_age * (1 - rules.spread_percent / 100 * _part(worker.id))
+    return worker.instance.first_launched_at + rules.max_age * (1 - rules.spread_percent / 100 * _part(worker.id))
 
 
 def in_window(due: Sequence[Due], ctx: PoolContext) -> list[Due]:
@@ -187,7 +187,7 @@ def _describe_request(command: Recycle | None) -> str:
     return f"{command.by} asked for a new one" + (f" ({command.reason})" if command.reason else "")
 
 
-def _drift(worker: Worker, pool: Pool, target: LaunchTarget) -> str:
+def describe_drift(worker: Worker, pool: Pool, target: LaunchTarget) -> str:
     """What is not known has not drifted."""
     made = worker.instance
     if made is None:
@@ -206,7 +206,7 @@ def _age(worker: Worker, pool: Pool, now: datetime) -> str:
     due = due_at(worker, pool)
     if due is None or worker.instance is None or now < due:
         return ""
-    return f"{_span(now - worker.instance.launched_at)} old, max_age is {_span(pool.rotation.max_age)}"
+    return f"{_span(now - worker.instance.first_launched_at)} old, max_age is {_span(pool.rotation.max_age)}"
 
 
 def _span(time: timedelta) -> str:

@@ -1,13 +1,13 @@
 """Zone and market of new nodes: zones balanced, Spot on an On-Demand base, no known shortage."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from nodefleet.engine.context import PlacementRequest
 from nodefleet.model.fleet import Worker
-from nodefleet.model.inventory import Market
+from nodefleet.model.inventory import Instance, Market
 from nodefleet.model.operations import Shortage
 from nodefleet.phases import on_demand_of, on_demand_share
 from nodefleet.policy.pool import MarketMix
@@ -21,6 +21,7 @@ class Placed:
     market: Market
     types: tuple[str, ...]
     count: int
+    starts: tuple[str, ...] = ()  # warm instances that are started instead of launching so many
 
 
 ANY = PlacementRequest()
@@ -41,8 +42,10 @@ def place(
     now: datetime,
     *,
     on_demand_at_least: int = 0,
+    warm: Sequence[Worker] = (),
 ) -> Placement:
-    """Launches for the asked nodes. `workers` are those that are and stay capacity."""
+    """Launches for the asked nodes. `workers` are those that are and stay capacity; what is `warm` is started where an
+    On-Demand node is wanted, the emptier zone first."""
     staying = list(workers)
     per_zone = Counter(dict.fromkeys(zones, 0))
     per_zone.update(worker.zone for worker in staying if worker.zone in per_zone)
@@ -51,19 +54,57 @@ def place(
     scarce = {(short.type, short.zone, short.market) for short in shortages if now < short.until}
 
     chosen: Counter[tuple[str, Market, tuple[str, ...]]] = Counter()
+    left_warm, started = list(warm), defaultdict[str, list[Instance]](list)
     for ask in asks:
         market = ask.market or (Market.ON_DEMAND if left_on_demand > 0 else Market.SPOT)
         found = _choose(ask, market, per_zone, mix, scarce)
         if found is None:
             continue
         zone, market, _ = found
-        chosen[found] += 1
+        instance = _choose_warm(ask, left_warm, per_zone, mix, scarce) if market is Market.ON_DEMAND else None
+        if instance:
+            left_warm = [each for each in left_warm if each.instance != instance]
+            zone = instance.zone
+            started[zone].append(instance)
+        else:
+            chosen[found] += 1
         per_zone[zone] += 1
         left_on_demand -= market is Market.ON_DEMAND
+    starts = tuple(
+        Placed(
+            zone=zone,
+            market=Market.ON_DEMAND,
+            types=tuple(dict.fromkeys(each.type for each in of_zone)),
+            count=len(of_zone),
+            starts=tuple(each.id for each in of_zone),
+        )
+        for zone, of_zone in started.items()
+    )
     launches = tuple(
         Placed(zone=zone, market=market, types=types, count=count) for (zone, market, types), count in chosen.items()
     )
-    return Placement(launches=launches, missing=len(asks) - chosen.total())
+    missing = len(asks) - chosen.total() - sum(each.count for each in starts)
+    return Placement(launches=(*starts, *launches), missing=missing)
+
+
+def _choose_warm(
+    ask: PlacementRequest,
+    warm: Sequence[Worker],
+    per_zone: Mapping[str, int],
+    mix: MarketMix,
+    scarce: set[tuple[str, str, Market]],
+) -> Instance | None:
+    """One that the asked pods fit on, in the zone with the fewest nodes. Starting needs capacity like launching."""
+    zones, types = set(per_zone) & set(ask.zones or per_zone), ask.types or mix.types
+    fit = [
+        worker.instance
+        for worker in warm
+        if worker.instance
+        and worker.zone in zones
+        and worker.instance.type in types
+        and (worker.instance.type, worker.zone, Market.ON_DEMAND) not in scarce
+    ]
+    return min(fit, key=lambda instance: per_zone[instance.zone], default=None)
 
 
 def _choose(

@@ -1,10 +1,11 @@
-"""From "so many more" to steps: uncordon what was leaving, then launch."""
+"""From "so many more" to steps: uncordon what was leaving, then start what is warm, then launch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nodefleet.engine.context import PlacementRequest, operation_id, target_of
 from nodefleet.engine.provisioning.placement import ANY, Placed, place
+from nodefleet.engine.warm_pool import startable
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import Market
@@ -59,6 +60,7 @@ def plan_scale_up(
         memory.shortages,
         seen.at,
         on_demand_at_least=min(need.on_demand, more),
+        warm=startable(workers, pool, seen),
     )
     steps: list[Step] = [*back, *_launches(placed.launches, need, pool, target, seen, policy)]
     launched = sum(each.count for each in placed.launches)
@@ -116,6 +118,7 @@ def launch_of(
             template_version=target.template_version,
             subnet=target.subnets[placed.zone],
             max_price_usd=pool.market.max_price_usd if placed.market is Market.SPOT else None,
+            starts=placed.starts,
             purpose=purpose,
             reason=reason,
             started=seen.at,

@@ -12,7 +12,7 @@ from nodefleet.model.decision import Bound, BoundSource, Rank
 from nodefleet.model.fleet import Count, Worker
 from nodefleet.model.inventory import InstanceType, Market
 from nodefleet.model.names import figure, pluralize, some
-from nodefleet.model.operations import Create, Launch, Step
+from nodefleet.model.operations import Create, Launch, Step, listed_by_launch
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Observation, Scale
 from nodefleet.model.state import Loss
@@ -144,7 +144,7 @@ def amounts_in_use(fleet: Iterable[Worker], seen: Observation, policy: Policy) -
         if worker.occupies and worker.instance:
             used.update(_amounts([worker.instance.type], catalog, worker.instance.market))
     instances = () if isinstance(seen.instances, Missing) else seen.instances
-    shown = Counter(instance.operation for instance in instances)
+    shown = listed_by_launch(seen.operations, instances)
     for operation in seen.operations:
         if isinstance(operation, Launch):
             for _ in range(max(0, operation.expected - shown[operation.id])):

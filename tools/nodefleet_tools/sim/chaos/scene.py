@@ -35,6 +35,7 @@ class Scene:
     cloud: Mapping[str, Any] = field(default_factory=dict)  # CloudSettings
     kubernetes: Mapping[str, Any] = field(default_factory=dict)  # KubeSettings
     workers: Mapping[str, int] = field(default_factory=dict)  # by pool
+    warm: int = 0  # stopped instances that are kept, of the first pool
     workloads: tuple[Mapping[str, Any], ...] = ()  # what World.deploy takes, and perhaps a budget
     history_days: int = 0  # of load that is remembered by the hour
     backlog: tuple[float, ...] | None = None  # seconds from and to which jobs wait; none: there is no such queue
@@ -158,6 +159,7 @@ def staged(plan: "Plan") -> World:
     )
     for pool, number in scene.workers.items():
         world.add_workers(number, pool=pool)
+    world.add_warm(scene.warm, pool=world.policy.pools[0].name)
     for workload in scene.workloads:
         _deploy(world, **workload)
     if scene.history_days:

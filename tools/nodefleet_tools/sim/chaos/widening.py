@@ -145,6 +145,13 @@ def _rotation(plan: "Plan", random: Random) -> "Plan":
     return _with_incident(1100, "a person deploys a new template")(plan, random)
 
 
+def _warm(plan: "Plan", random: Random) -> "Plan":
+    """Some instances are stopped and started again; with 25 h some grow too old within the hour."""
+    rules = {"size": random.randint(1, 4), "max_age": random.choice(("7d", "25h"))}
+    market = {**_first(plan.scene.policy).get("market", {}), "spot_percent": random.choice((0, 0, 50))}
+    return _with(_in_policy(plan, warm=rules, market=market), warm=rules["size"])
+
+
 def _consolidation(plan: "Plan", random: Random) -> "Plan":
     """Each mode; nodes are old enough, and the fleet quiet for long enough, within the hour. Pods that use more CPU
     than they request keep it between the thresholds while nodes are half full."""
@@ -220,6 +227,7 @@ WIDENINGS: Mapping[str, Widening] = {
     "pods that tolerate every taint": Widening(0.1, _tolerant_pods),
     "rotation": Widening(0.15, _rotation),
     "consolidation": Widening(0.4, _consolidation),
+    "warm": Widening(0.3, _warm),
     "fleet.max": Widening(0.2, _fleet_max),  # after those that change the pools' own limits
 }
 

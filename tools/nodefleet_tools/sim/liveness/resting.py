@@ -40,9 +40,12 @@ class RestingCost(Check):
     def _rests(self, machine: Machine) -> bool:
         if not (machine.ours and machine.worker and machine.state in _PAID) or machine.failed:
             return False
+        pool = self.world.policy.pool(machine.pool)
+        if machine.is_kept and pool is not None:
+            return False  # how many and for how long is another rule
         node = self.world.kube.node_of(machine.id)
         stopped = machine.state in (InstanceState.STOPPING, InstanceState.STOPPED)
-        if stopped or node is None or not node.ready or self.world.policy.pool(machine.pool) is None:
+        if stopped or node is None or not node.ready or pool is None:
             return True
         leaves = any(isinstance(each, Removal) and each.instance == machine.id for each in self.world.table.operations)
         return node.cordoned and bool(node.removal) and not leaves

@@ -63,6 +63,7 @@ class Expect:
     most_nodes: Bounds | None = None
     final_nodes: Bounds | None = None
     oldest_worker_days: Bounds | None = None
+    warm_hours: Bounds | None = None
     against: tuple[Against, ...] = ()
     moments: tuple[Moment, ...] = ()
     never: tuple[Moment, ...] = ()  # and decisions that must not have been made

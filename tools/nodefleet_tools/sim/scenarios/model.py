@@ -30,6 +30,7 @@ class Span:
 class ClusterSpec:
     zones: tuple[str, ...] = ZONES
     workers: int = 2  # at the start, for a day already; the first On-Demand, the others Spot
+    warm: int = 0  # besides: instances that are stopped and kept to be started
     type: str = "t3.small"  # of those, and of the fixed fleets that are compared
     boots: Span = field(default_factory=lambda: Span(least=10, most=25))  # EC2: pending → running
     joins: Span = field(default_factory=lambda: Span(least=30, most=70))  # running → a node

@@ -73,6 +73,7 @@ def stage(
     pool = world.policy.pools[0].name
     if fixed is None:
         world.add_workers(cluster.workers, pool=pool, type_=cluster.type)
+        world.add_warm(cluster.warm, pool=pool, type_=cluster.type)
     else:
         world.add_workers(fixed, pool=pool, market=Market.ON_DEMAND, type_=cluster.type)
     set_up = Stage(world=world, scenario=scenario, fixed=fixed)
