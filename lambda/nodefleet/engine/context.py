@@ -43,6 +43,21 @@ class PlacementRequest:
     market: Market | None = None  # only this one; none: as the pool's share says
 
 
+def describe_drift(worker: Worker, pool: Pool, target: LaunchTarget) -> str:
+    """How it differs from what the pool would launch now; empty: it does not. What is not known has not drifted."""
+    made = worker.instance
+    if made is None:
+        return ""
+    if made.template and target.template and made.template != target.template:
+        return f"launched from template {made.template}, and the pool's is {target.template}"
+    if made.template and made.template_version and made.template_version != target.template_version:
+        version = f"version {made.template_version} of its template"
+        return f"launched from {version}, and the pool's is {target.template_version}"
+    if made.type not in pool.market.types:
+        return f"its type {made.type} is none of the pool's"
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalContext:
     """What the choice rests on."""

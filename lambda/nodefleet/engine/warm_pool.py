@@ -11,8 +11,7 @@ A warm instance is no capacity and does not count against max, caps or the On-De
 from collections.abc import Sequence
 from datetime import datetime
 
-from nodefleet.engine.context import PoolContext, operation_id, target_of
-from nodefleet.engine.disruption.rotation import describe_drift
+from nodefleet.engine.context import PoolContext, describe_drift, operation_id, target_of
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import InstanceState, Market
 from nodefleet.model.operations import Cleanup, Create, OrphanKind, Removal

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from nodefleet.engine.context import PoolContext, target_of
+from nodefleet.engine.context import PoolContext, describe_drift, target_of
 from nodefleet.engine.disruption.replacement import Due
 from nodefleet.engine.target.bounds import TargetResult
 from nodefleet.model.alerts import AlertKind
@@ -23,7 +23,7 @@ from nodefleet.model.decision import Bound, Rank, Side
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import SendAlert
-from nodefleet.model.snapshot import LaunchTarget, Recycle
+from nodefleet.model.snapshot import Recycle
 from nodefleet.model.state import Loss, PoolMemory, RotationState
 from nodefleet.policy.fields import doubled_pause
 from nodefleet.policy.pool import Pool
@@ -185,21 +185,6 @@ def _describe_request(command: Recycle | None) -> str:
     if command is None:
         return ""
     return f"{command.by} asked for a new one" + (f" ({command.reason})" if command.reason else "")
-
-
-def describe_drift(worker: Worker, pool: Pool, target: LaunchTarget) -> str:
-    """What is not known has not drifted."""
-    made = worker.instance
-    if made is None:
-        return ""
-    if made.template and target.template and made.template != target.template:
-        return f"launched from template {made.template}, and the pool's is {target.template}"
-    if made.template and made.template_version and made.template_version != target.template_version:
-        version = f"version {made.template_version} of its template"
-        return f"launched from {version}, and the pool's is {target.template_version}"
-    if made.type not in pool.market.types:
-        return f"its type {made.type} is none of the pool's"
-    return ""
 
 
 def _age(worker: Worker, pool: Pool, now: datetime) -> str:
