@@ -8,7 +8,9 @@ import pytest
 
 from nodefleet.engine import decide
 from nodefleet.engine.signals import pending_pods
+from nodefleet.engine.signals.pending_pods import PendingIndex
 from nodefleet.model.inventory import Notice, NoticeKind
+from nodefleet.model.state import LoopState, Memory, PendingClass, PoolMemory
 from nodefleet.operations import launch as launch_operation
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.rules import Rule
@@ -62,6 +64,41 @@ def test_a_mute_that_never_ends_is_found():
     assert broken(cluster) == [Rule.MUTE]
 
 
+def muted_in_two_pools() -> Cluster:
+    """A class that both pools have muted once; the second still has."""
+    pools = [{"name": name, "limits": {"min": 1, "max": 6}} for name in ("default", "batch")]
+    cluster = shop()
+    world = cluster.world
+    world.enforce({"pools": pools})
+    world.deploy("odd", replicas=1, traits=Traits(refused="no StorageClass"))
+    world.advance(1)
+    (pod,) = world.waiting_pods()
+    name = next(iter(PendingIndex.of([pod]).by_class))
+    once = PendingClass(name=name, mutes=1)
+    until = replace(once, muted_until=world.now + timedelta(minutes=30))
+    memory = Memory(pools={"default": PoolMemory(pending=(once,)), "batch": PoolMemory(pending=(until,))})
+    world.table.put("journal", "", LoopState(memory=memory))
+    return cluster.must_live()
+
+
+def test_a_class_is_heard_again_if_any_pool_mutes_it_once_more():
+    cluster = muted_in_two_pools()
+    world = cluster.world
+    for number in range(4):
+        world.advance(1800)
+        memory = world.table.journal.memory
+        muted = replace(memory.pool("batch").pending[0], mutes=number + 2)
+        pools = {**memory.pools, "batch": PoolMemory(pending=(muted,))}
+        world.table.put("journal", "", LoopState(memory=Memory(pools=pools)))
+    assert broken(cluster) == []
+
+
+def test_a_class_that_no_pool_hears_again_is_found():
+    cluster = muted_in_two_pools()
+    cluster.world.advance(4 * 1800)
+    assert broken(cluster) == [Rule.MUTE]
+
+
 # ── interruptions ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -106,3 +143,17 @@ def test_one_that_ends_soon_after_it_takes_pods_again_is_not():
     world.parts("a function").store.record(Notice(instance=worker, kind=NoticeKind.SPOT_INTERRUPTION, at=world.now))
     world.advance(300)
     assert Rule.UNHANDLED not in broken(cluster)
+
+
+@pytest.mark.parametrize(("died", "observed", "found"), [(True, False, False), (True, True, True), (False, False, True)])
+def test_of_one_whose_function_died_an_iteration_must_have_known(died, observed, found):
+    cluster = shop().must_live()
+    world = cluster.world
+    worker = spot_worker(world)
+    world.interrupt(worker)
+    world.parts("a function").store.record(Notice(instance=worker, kind=NoticeKind.SPOT_INTERRUPTION, at=world.now))
+    world.runs["a function"].dead = died
+    world.parts("a tick")
+    world.runs["a tick"].looked_at = world.now if observed else None
+    world.advance(300)
+    assert (Rule.UNHANDLED in broken(cluster)) is found

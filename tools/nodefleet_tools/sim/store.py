@@ -101,6 +101,7 @@ class SimStore:
 
     def record(self, notice: Notice) -> None:
         self._table.put("notice", _notice_key(notice), notice)
+        self._run.recorded.add(notice.instance)
 
     def order(self, command: Command, event: Event) -> None:
         self._table.put("command", _command_key(command), command, type_=kind_of(type(command)))

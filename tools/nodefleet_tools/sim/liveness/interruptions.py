@@ -2,8 +2,10 @@
 
 The events come through a queue, and what is recorded of them is seen by the function that recorded it and by every run.
 Demanded of Spot warnings that were in the table for `_TIME` or longer while everything answered; less is EC2's doing.
-A node that an operator uncordons during the warning takes pods until the next iteration begins, which may be an
-interval away: only from then on its time counts.
+
+Its time counts only while somebody knows of it who can act: from the next iteration on if an operator uncordoned the
+node during the warning, or if every function that recorded it has died since. The queue delivers the event of such a
+function again after the warning's two minutes, and a tick may find a lease that the dead still hold.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +48,14 @@ class Interruptions(Check):
                 self._recorded.setdefault(notice.instance, now)
 
     def _was_observed(self, node: Node) -> bool:
-        """An iteration has begun since an operator last uncordoned it."""
+        """An iteration has begun since an operator last uncordoned it; and a function that recorded it has not died,
+        or an iteration that has not died began after it."""
+        runs = self.world.runs.values()
         uncordoned = self.world.guard.uncordoned_at.get(node.name)
-        begun = (run.looked_at for run in self.world.runs.values())
-        return uncordoned is None or any(at is not None and at >= uncordoned for at in begun)
+        if uncordoned is not None and not any(run.looked_at and run.looked_at >= uncordoned for run in runs):
+            return False
+        handlers = [run for run in runs if node.instance in run.recorded]
+        if not handlers or not all(run.dead for run in handlers):
+            return True
+        recorded = max(run.began for run in handlers if run.began)
+        return any(run.looked_at and run.looked_at >= recorded for run in runs if not run.dead)

@@ -3,17 +3,19 @@
 A class of pods is muted for `benefit.retry_first`, doubling up to `benefit.retry_longest`. Then one of its pods asks:
 it gets a node, or is found to be refused again (after join_limit or `benefit.refused_after`) and the class is muted and
 alerted once more. So the number of its mutes grows, or it is not remembered any more. The case is a class with its
-number of mutes.
+number of mutes in all pools: one that a pool has muted is silent in every other too, and asks in one of them at a time.
 
-Demanded while its pods wait, launches work, EC2 lists what there is, nothing is paused or ordered, and there is room:
-without room nobody buys for whoever asks.
+Demanded while its pods wait, launches work, EC2 lists what there is, nothing is paused or ordered, and a pool that has
+muted it has room: without room nobody buys for whoever asks.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import timedelta
 
-from nodefleet.model.state import LoopState
+from nodefleet.model.state import LoopState, PendingClass
 from nodefleet.policy.fields import doubled_pause
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 
@@ -27,16 +29,22 @@ class Mutes(Check):
             return {}
         if not world.waiting_pods():
             return {}
-        journal = next(iter(world.table.all("journal", LoopState)), LoopState())
-        found = {}
+        memory = next(iter(world.table.all("journal", LoopState)), LoopState()).memory
+        muted: defaultdict[str, list[tuple[Pool, PendingClass]]] = defaultdict(list)
         for pool in world.policy.pools:
-            if pool.dry_run or not conditions.below_max(pool.name):
-                continue
-            rules = pool.benefit
-            asks = max(conditions.joined_within(pool) + pool.market.remember_shortage, rules.refused_after)
-            for each in journal.memory.pool(pool.name).pending:
-                if each.mutes:
-                    pause = doubled_pause(rules.retry_first, each.mutes - 1, rules.retry_longest)
-                    subject = f"class {each.name} of pool {pool.name} after mute {each.mutes}"
-                    found[subject] = pause + asks + pool.cooldown.up + conditions.slack(intervals=4)
+            for each in memory.pool(pool.name).pending:
+                if each.mutes and not pool.dry_run:
+                    muted[each.name].append((pool, each))
+        found = {}
+        for name, by_pool in muted.items():
+            if any(conditions.below_max(pool.name) for pool, _ in by_pool):
+                pools = ", ".join(pool.name for pool, _ in by_pool)
+                subject = f"class {name} of pool {pools} after mute {sum(each.mutes for _, each in by_pool)}"
+                found[subject] = max(self._bound(pool, each) for pool, each in by_pool)
         return found
+
+    def _bound(self, pool: Pool, muted: PendingClass) -> timedelta:
+        conditions, rules = self.world.conditions, pool.benefit
+        asks = max(conditions.joined_within(pool) + pool.market.remember_shortage, rules.refused_after)
+        pause = doubled_pause(rules.retry_first, muted.mutes - 1, rules.retry_longest)
+        return pause + asks + pool.cooldown.up + conditions.slack(intervals=4)
