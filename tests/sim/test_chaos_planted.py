@@ -41,6 +41,8 @@ FOUND = {
     "warnings only recorded": Rule.UNHANDLED,
     "evicts who comes back": Rule.RETURNED,
     "fleet max ignored": Rule.OVER_FLEET_MAX,
+    "caps ignored": Rule.OVER_FLEET_CAP,
+    "headroom grows only": Rule.SHRINKING,
     "removals in a row": Rule.AVAILABILITY,
     "old workers kept": Rule.ROTATION,
     "consolidated into growth": Rule.CHURN,

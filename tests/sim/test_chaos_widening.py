@@ -62,7 +62,8 @@ def test_fleets_are_from_one_to_sixty():
 
 
 def test_a_limit_of_all_pools_together_is_drawn_and_changed():
-    explicit = [Plan.of(seed).scene.policy for seed in SEEDS if "fleet" in Plan.of(seed).scene.policy]
+    policies = [Plan.of(seed).scene.policy for seed in SEEDS]
+    explicit = [rules for rules in policies if "max" in rules.get("fleet", {})]
     tight = [
         rules
         for rules in explicit
@@ -75,6 +76,33 @@ def test_a_limit_of_all_pools_together_is_drawn_and_changed():
         befall(here, Incident(number=number, after=0, kind="a person changes fleet.max"))
         seen.add(here.world.policy.fleet.max)
     assert seen == {None, 2, 4, 8}  # never less than min
+
+
+def test_each_cap_of_the_fleet_and_both_orders_of_pools_are_drawn():
+    policies = [with_only("caps of the fleet", seed).scene.policy for seed in range(80)]
+    assert {name for rules in policies for name in rules["fleet"]} == {"cpu", "memory", "usd_per_hour"}
+    assert {each.get("priority") for rules in policies for each in rules.get("pools", ())[1:]} == {0, 10}
+    assert "gpus" in {
+        name for seed in range(40) for name in with_only("a pool with GPUs", seed).scene.policy.get("fleet", ())
+    }
+
+
+def test_a_pod_that_asks_for_a_gpu_gets_a_node_of_the_pool_that_has_them():
+    here = staged_plan(with_only("a pool with GPUs", 2))
+    here.invocations.calm = here.strikes.calm = True
+    for _ in range(4):
+        here.invocations.tick()
+        here.world.advance(120)
+    assert {machine.type for machine in here.world.workers("gpu")} == {"g4dn.xlarge"}
+    here.invocations.turns.end()
+
+
+def test_headroom_is_drawn_in_each_way_and_stays_below_max():
+    policies = [with_only("headroom", seed).scene.policy for seed in range(80)]
+    firsts = [rules["pools"][0] if "pools" in rules else rules for rules in policies]
+    kept = {name for rules in firsts for name in rules["headroom"]}
+    assert {"nodes", "pods", "cpu", "memory", "percent", "peak_percent"} <= kept
+    assert all(rules["headroom"].get("nodes", 0) < rules["limits"]["max"] for rules in firsts)
 
 
 def test_both_ways_to_name_and_order_pods_are_drawn():

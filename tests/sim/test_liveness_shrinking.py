@@ -64,6 +64,35 @@ def test_one_that_does_not_is_reported_when_it_is_overdue_and_not_before():
     assert len(not_shrunk(cluster)) == 1
 
 
+HEADROOM = {
+    "a node": ({"nodes": 1}, 2),  # beside the one with the pod
+    "nodes": ({"nodes": 2}, 3),
+    "pods": ({"pods": 1, "pod_cpu": 0.1}, 2),
+    "many pods": ({"pods": 5, "pod_cpu": 1.0}, 3),  # beside the pod one, on each other node two
+    "cpu": ({"cpu": 1.0}, 2),
+    "memory": ({"memory": 4.0, "pod_memory": 0.5}, 3),
+    "percent": ({"percent": 50}, 2),
+    "peak": ({"peak_percent": 50}, 4),  # of six
+}
+
+
+@pytest.mark.parametrize(("kept", "size"), HEADROOM.values(), ids=HEADROOM)
+def test_an_idle_fleet_with_headroom_reaches_what_that_needs(kept, size):
+    cluster = idle(headroom=kept)
+    cluster.calm(90)
+    assert len(cluster.world.ready_nodes()) == size
+    assert not_shrunk(cluster) == []
+    assert cluster.world.liveness.awaited == []
+
+
+@pytest.mark.parametrize("kept", [kept for kept, _ in HEADROOM.values()], ids=HEADROOM)
+def test_one_whose_headroom_is_never_given_back_is_reported(kept):
+    cluster = idle(headroom=kept)
+    with PLANTED["headroom grows only"]():
+        cluster.calm(40)
+    assert len(not_shrunk(cluster)) == 1
+
+
 @pytest.mark.parametrize(
     "busy",
     [

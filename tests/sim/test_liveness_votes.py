@@ -145,7 +145,9 @@ def test_one_that_ends_soon_after_it_takes_pods_again_is_not():
     assert Rule.UNHANDLED not in broken(cluster)
 
 
-@pytest.mark.parametrize(("died", "observed", "found"), [(True, False, False), (True, True, True), (False, False, True)])
+@pytest.mark.parametrize(
+    ("died", "observed", "found"), [(True, False, False), (True, True, True), (False, False, True)]
+)
 def test_of_one_whose_function_died_an_iteration_must_have_known(died, observed, found):
     cluster = shop().must_live()
     world = cluster.world

@@ -54,6 +54,33 @@ def test_more_workers_than_max_are_noticed_at_the_launch_that_makes_them():
     assert "4 workers in pool default, and max is 3" in str(scene.world.violations[0])
 
 
+@pytest.mark.parametrize(
+    ("cap", "amount"),
+    [("cpu", 5.9), ("memory", 5.9), ("usd_per_hour", 0.0333)],  # of an On-Demand and four Spot nodes in the end
+)
+def test_more_than_a_cap_of_the_fleet_is_noticed_at_the_launch_that_makes_it(cap, amount):
+    scene = Scene()
+    limits = {"limits": {"min": 1, "max": 9}}
+    scene.world.enforce({**limits, "fleet": {cap: 2 * amount}})
+    scene.world.advance(600)
+    scene.parts.cloud.launch(replace(WANTED, count=1, started=scene.world.now))
+    assert scene.broken == []
+    scene.world.enforce({**limits, "fleet": {cap: amount}})
+    scene.parts.cloud.launch(replace(WANTED, id="two", count=1, started=scene.world.now))
+    assert scene.broken == [], "a run that began before may go by the policy of that time"
+    scene.world.advance(600)
+    scene.parts.cloud.launch(replace(WANTED, id="three", count=1, started=scene.world.now))
+    assert scene.broken == [Rule.OVER_FLEET_CAP]
+
+
+def test_a_pool_gets_its_min_beyond_a_cap():
+    scene = Scene()
+    scene.world.enforce({"limits": {"min": 3, "max": 9}, "fleet": {"cpu": 2}})
+    scene.world.advance(600)
+    scene.parts.cloud.launch(replace(WANTED, count=1, started=scene.world.now))
+    assert scene.broken == []
+
+
 def test_what_a_person_launched_or_ec2_takes_does_not_count():
     scene = Scene(workers=3)
     scene.world.person.launch(zone=ZONES[0])

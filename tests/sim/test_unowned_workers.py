@@ -43,6 +43,21 @@ def test_a_pool_that_was_renamed_takes_no_room_that_its_old_workers_have(renamed
     assert rules(cluster) == []
 
 
+def test_one_that_is_stopped_is_named_to_an_operator_at_once(renamed):
+    """No pool's rules terminate it any more: its cost would rest in silence until `resting.longest`."""
+    cluster, _ = renamed
+    world = cluster.world
+    for machine in world.workers():
+        world.person.stop(machine.id)
+    world.advance(300)
+    cluster.calm(2)
+    asked = [event for event in world.table.events if event.kind is AlertKind.CLEANUP_NEEDS_PERSON]
+    stopped = {
+        world.kube.node_of(machine.id).name for machine in world.ec2.machines.values() if machine.pool == "default"
+    }
+    assert {name for event in asked for name in event.subjects} == stopped
+
+
 def test_without_a_limit_of_the_fleet_the_new_pool_gets_its_min_and_no_more():
     cluster = shop(workers=6, replicas=12)
     cluster.world.enforce({"pools": [{"name": "web", **LIMITS}]})

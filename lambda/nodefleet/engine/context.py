@@ -214,6 +214,14 @@ def _by_name(readings: PoolReadings) -> Mapping[str, Sample]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CapRoom:
+    """What the tightest cap of the fleet leaves a pool."""
+
+    more: int  # nodes
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolContext:
     pool: Pool
     policy: Policy
@@ -223,7 +231,7 @@ class PoolContext:
     readings: PoolReadings
     count: Count
     most: int  # how many workers the pool may have: its max, or less if fleet.max leaves it less
-    used: Mapping[str, float]  # what all pools have in use of the fleet's caps; empty without any
+    cap: CapRoom | None  # none without caps of the fleet
     vanished: Mapping[str, datetime]  # members that are not shown any more, and since when
     look: FleetSize
     cpu: SignalInput
@@ -248,7 +256,7 @@ class PoolContext:
             readings=readings,
             count=replace(count, occupied=count.occupied + len(gone)),
             most=pool.limits.max,
-            used={},
+            cap=None,
             vanished=gone,
             look=FleetSize(
                 now=seen.at,
@@ -259,6 +267,14 @@ class PoolContext:
             cpu=usable_reading(readings.cpu, before.cached.get("cpu"), policy.trust, seen.at),
             memory=usable_reading(readings.memory, before.cached.get("memory"), policy.trust, seen.at),
         )
+
+    @property
+    def limit(self) -> int:
+        """How many workers the pool may have under all limits. A cap of the fleet keeps no pool below its min."""
+        if self.cap is None:
+            return self.most
+        no_capacity = self.count.occupied - self.count.capacity
+        return min(self.most, max(self.count.occupied + self.cap.more, self.pool.limits.min + no_capacity))
 
     @property
     def look_at_pods(self) -> FleetSize:

@@ -52,6 +52,7 @@ from nodefleet.engine.target.configured import (
     replacement_bounds,
     window_bounds,
     with_launches,
+    within_caps,
     within_fleet,
 )
 from nodefleet.engine.target.scale_down_gate import evaluate_gate
@@ -115,7 +116,7 @@ def decide_pool(
         signals.memory,
         members=membership.members,
         losses=membership.losses,
-        suspects=orphans.track_first_seen(ctx.workers, ctx.pool, ctx.before.suspects, ctx.seen.at, ctx.most),
+        suspects=orphans.track_first_seen(ctx.workers, ctx.pool, ctx.before.suspects, ctx.seen.at, ctx.limit),
         vanished=ctx.vanished,
         ahead=due.ahead,
         rotation=turn.rotation,
@@ -173,7 +174,7 @@ def hold_blind(ctx: PoolContext, whole: Memory, trust: data_quality.DataQuality)
 def _rising(ctx: PoolContext, signals: SignalResults) -> str:
     return (
         "load rises, and a fresher reading may ask for more"
-        if signals.is_rising and ctx.count.capacity < ctx.most
+        if signals.is_rising and ctx.count.capacity < ctx.limit
         else ""
     )
 
@@ -456,9 +457,9 @@ def _decision(
             *interruption.plan_interruptions(ctx.workers, pool, seen),
             *replacement.retirement_alerts(ctx.workers, pool),
             *unhealthy.uncordon_stale(ctx.workers, pool),
-            *unhealthy.plan_replacements(ctx.workers, pool, ctx.count, lost, held, seen, most=ctx.most),
+            *unhealthy.plan_replacements(ctx.workers, pool, ctx.count, lost, held, seen, most=ctx.limit),
             *pool_plan.steps,
-            *orphans.plan_cleanups(ctx.workers, pool, pool_plan.memory.suspects, seen, ctx.most),
+            *orphans.plan_cleanups(ctx.workers, pool, pool_plan.memory.suspects, seen, ctx.limit),
             *warm_pool.plan_surplus(ctx),
             *signals.tells,
             *_at_max(ctx, resolved, bounds),
@@ -512,11 +513,12 @@ def decide(seen: Observation, memory: Memory, policy: Policy, fleet: tuple[Worke
         scene, votes = _pack_pending(ClusterContext.of(seen, policy, fleet, memory), cases, pending)
         decided: dict[str, PoolResult] = {}
         room = policy.fleet_max - fleet_occupied(fleet, seen, policy, memory)
-        used = amounts_in_use(fleet, seen, policy)
+        used = amounts_in_use(fleet, cases, seen, policy)
         surplus = fleet_surplus(cases, policy.fleet_max)
         ordered = by_priority(cases)
         for index, case in enumerate(ordered):
-            ctx = replace(within_fleet(case, ordered[index + 1 :], room, surplus), used=used)
+            later = ordered[index + 1 :]
+            ctx = within_caps(within_fleet(case, later, room, surplus), later, used)
             waiting = share_new_nodes(ctx, collect_pending(ctx, scene.packings, pending, votes[ctx.pool.name]))
             result = decided[ctx.pool.name] = decide_pool(ctx, scene, waiting, memory, trust)
             room -= _count_launched(result.decision)

@@ -78,7 +78,7 @@ def rebalance_market(
     if ctx.seen.at < _begins(swap, capacity, ctx.pool):
         return idle
     above = f"{pluralize(surplus, 'On-Demand node', 'On-Demand nodes')} above the share"
-    if ctx.count.occupied >= ctx.most:
+    if ctx.count.occupied >= ctx.limit:
         return replace(idle, note=f"{above}, and max leaves no room to launch Spot first")
     if not (leaving.chosen or any(stay.reason is KeepReason.NOWHERE_TO_GO for stay in leaving.stays)):
         return replace(idle, note=f"{above}, and none of them can leave")

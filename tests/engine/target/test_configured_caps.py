@@ -1,6 +1,7 @@
 """Caps over all pools: growth stops, pools of lower priority wait and say so."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -9,13 +10,14 @@ from nodefleet.engine.target.configured import amounts_in_use, caps_of
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.inventory import InstanceState, InstanceType, Market, Resources
-from nodefleet.model.operations import Create, Launch, SendAlert
+from nodefleet.model.operations import Create, Launch, Removal, SendAlert
 from nodefleet.model.readings import Missing
+from nodefleet.model.state import PoolMemory
 from nodefleet.model.workload import Rules
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
-from support.builders import GIB, SMALL, TARGET, instance, look, only, waiting
+from support.builders import GIB, NOON, SMALL, TARGET, instance, look, node, only, waiting
 from support.decisions import KNOWN, alerts, bought, filled
 from support.operation_builders import removal
 from support.wording import assert_wording
@@ -147,22 +149,64 @@ def test_what_a_pool_that_only_pretends_would_launch_takes_no_room():
     assert grown(decide(seen(0, pods, targets=TARGETS), KNOWN, policy(*pools, cpu=6)))["web"] == 3
 
 
+def test_what_other_pools_lack_to_their_min_is_kept_for_them():
+    """Restoring it is not stopped by a cap, so it would be exceeded."""
+    pools = [pool("web", limits=Limits(min=0), priority=1), pool("batch", limits=Limits(min=2))]
+    decision = decide(seen(0, asking(3, "web"), targets=TARGETS), KNOWN, policy(*pools, cpu=6))
+    assert grown(decision) == {"web": 1, "batch": 2}
+    assert_wording(decision.pools[0].reason)
+    pretending = [pools[0], replace(pools[1], dry_run=True)]
+    given = seen(0, asking(3, "web"), targets=TARGETS)
+    assert grown(decide(given, KNOWN, policy(*pretending, cpu=6)))["web"] == 3
+
+
+# ── what else launches ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def removed(decision):
+    opened = [step.operation for step in only(decision).plan if isinstance(step, Create)]
+    return [each.instance for each in opened if isinstance(each, Removal)]
+
+
+@pytest.mark.parametrize(("cores", "leaves"), [(4, True), (6, False)])
+def test_an_unhealthy_worker_goes_first_where_a_cap_leaves_no_room_for_its_replacement(cores, leaves):
+    """It would wait for a replacement for ever."""
+    unhealthy = node(1, ready=False, ready_changed_at=NOON - timedelta(hours=1))
+    given = seen(1, instances=[instance(1)], nodes=[unhealthy])
+    known = replace(KNOWN, pools={"default": PoolMemory(members=("i-000", "i-001"))})
+    decision = decide(given, known, policy(pool(), cpu=cores))
+    assert removed(decision) == (["i-001"] if leaves else [])
+    assert bought(decision) == (0 if leaves else 1)
+
+
+@pytest.mark.parametrize(("cores", "launched"), [(4, 0), (6, 1)])
+def test_spot_is_not_launched_ahead_of_on_demand_beyond_a_cap(cores, launched):
+    on_demand = [instance(n, market=Market.ON_DEMAND, launched_at=NOON - timedelta(days=1)) for n in range(2)]
+    rules = pool(limits=Limits(min=2, max=20), market=MarketMix(types=("t3.small",), on_demand_base=0))
+    decision = decide(seen(0, instances=on_demand, nodes=[node(n) for n in range(2)]), KNOWN, policy(rules, cpu=cores))
+    assert bought(decision) == launched
+
+
 # ── amounts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def in_use(given, rules):
+    return amounts_in_use(derive_workers(given, rules), (), given, rules)
 
 
 def test_amounts_in_use():
     given = seen(0, instances=[instance(0), instance(1, type="g4dn.2xlarge", market=Market.SPOT)])
-    found = amounts_in_use(derive_workers(given, policy()), given, policy(cpu=1))
+    found = in_use(given, policy(cpu=1))
     assert found == {"cpu": 10, "memory": 34, "gpus": 2, "usd_per_hour": pytest.approx(0.77)}
-    assert amounts_in_use(derive_workers(given, policy()), given, policy()) == {}
+    assert in_use(given, policy()) == {}
 
 
 def test_types_that_the_catalogue_lacks_and_an_ec2_that_is_away_count_nothing():
     given = seen(0, instances=[instance(0, type="x9.huge")])
-    found = amounts_in_use(derive_workers(given, policy()), given, policy(cpu=1))
+    found = in_use(given, policy(cpu=1))
     assert {*found.values()} == {0}
     away = replace(given, instances=Missing("away"))
-    assert not any(amounts_in_use((), away, policy(cpu=1)).values())
+    assert not any(amounts_in_use((), (), away, policy(cpu=1)).values())
 
 
 def test_only_caps_that_are_set():
@@ -172,5 +216,13 @@ def test_only_caps_that_are_set():
 def test_removals_and_workers_that_are_gone_count_nothing():
     gone = instance(1, state=InstanceState.TERMINATED)
     given = seen(1, instances=[gone], operations=(removal(),))
-    found = amounts_in_use(derive_workers(given, policy()), given, policy(cpu=1))
+    found = in_use(given, policy(cpu=1))
     assert found["cpu"] == 2
+
+
+def test_workers_that_ec2_does_not_show_count_as_the_largest_of_their_pool():
+    unlisted = seen(0, nodes=[node(0)])
+    assert in_use(unlisted, policy(cpu=1))["cpu"] == 2
+    rules = policy(cpu=8)
+    known = replace(KNOWN, pools={"default": PoolMemory(members=("i-001", "i-002"))})
+    assert bought(decide(seen(0, asking(5)), known, rules)) == 2, "two members have vanished a moment ago"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from nodefleet.model.arithmetic import add_up
 from nodefleet.model.inventory import Node
 from nodefleet.model.operations import Cordon, Launch, Removal
 from nodefleet.model.workload import Pod
@@ -22,6 +23,7 @@ from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.leftovers import Leftovers
 from nodefleet_tools.sim.machines import PERSON, Machine
 from nodefleet_tools.sim.rules import Happened, Rule, Violation
+from nodefleet_tools.sim.shop import amount_of
 
 if TYPE_CHECKING:
     from nodefleet_tools.sim.world import World
@@ -30,6 +32,7 @@ __all__ = ["Guard", "Happened", "Rule", "Violation"]
 
 _STUCK_AFTER = timedelta(seconds=10)  # past its grace, a pod is no longer waited for
 _REMEMBERED = 20_000
+_ROUNDING = 1e-9  # of sums of prices
 
 
 class Guard:
@@ -121,14 +124,14 @@ class Guard:
             self.broken(run.name, Rule.OVER_FLEET_MAX, f"{len(there)} workers in all pools and none, and {most} may be")
 
     def _within_caps(self, run: Run, launch: Launch, there: list[Machine], own: list[Machine]) -> None:
-        """CPU and GPUs of all workers, for a pool that has more than its min. Memory and cost follow from them."""
-        limits, pool = self._world.policy.fleet, self._world.policy.pool(launch.pool)
-        if pool is None or len(own) <= pool.limits.min:
+        """CPU, memory, GPUs and cost of all workers, for a pool that has more than its min."""
+        world = self._world
+        if len(own) <= world.least(launch.pool, since=launch.started):
             return
-        offered = [self._world.ec2.shop.types[machine.type].resources for machine in there]
-        cores, gpus = sum(each.cpu for each in offered) / 1000, sum(sum(each.extended.values()) for each in offered)
-        for name, amount, cap in (("cpu", cores, limits.cpu), ("gpus", gpus, limits.gpus)):
-            if cap is not None and amount > cap:
+        types = world.ec2.shop.types
+        for name, cap in world.caps(since=launch.started).items():
+            amount = add_up(amount_of(name, types[machine.type], machine.market) for machine in there)
+            if amount > cap + _ROUNDING:
                 self.broken(run.name, Rule.OVER_FLEET_CAP, f"{amount:g} in use, and fleet.{name} is {cap:g}")
 
     def _may_be_capacity(self, machine: Machine) -> bool:

@@ -201,7 +201,6 @@ class Nodes:
     # ── what an instance is as a node ────────────────────────────────────────────────────────────────────────────
 
     def _model(self, machine: Machine) -> Node:
-        kind = self._ec2.shop.types[machine.type]
         pool = self.policy.pool(machine.pool)
         name = f"{'worker' if machine.worker else 'server'}-{machine.id.removeprefix('i-')}"
         labels = {HOST_LABEL: name, ZONE_LABEL: machine.zone, TYPE_LABEL: machine.type, "kubernetes.io/os": "linux"}
@@ -209,7 +208,6 @@ class Nodes:
             labels |= {POOL_LABEL: machine.pool, CAPACITY_LABEL: machine.market.value, **(pool.labels if pool else {})}
         else:
             labels |= dict.fromkeys(CONTROL_PLANE_LABELS, "true")
-        offered = kind.resources
         return Node(
             name=name,
             pool=machine.pool if machine.worker else None,
@@ -217,13 +215,18 @@ class Nodes:
             control_plane=not machine.worker,
             labels=labels,
             taints=(pool.taints if pool else ()) if machine.worker else (Taint(key=CONTROL_PLANE_LABELS[0]),),
-            allocatable=Resources(
-                cpu=offered.cpu,
-                memory=offered.memory - offered.memory // _SYSTEM_SHARE,
-                storage=_STORAGE,
-                pods=_PODS,
-                extended=offered.extended,
-            ),
+            allocatable=self.allocatable(machine.type),
+        )
+
+    def allocatable(self, name: str) -> Resources:
+        """What a node of an instance type offers to pods."""
+        offered = self._ec2.shop.types[name].resources
+        return Resources(
+            cpu=offered.cpu,
+            memory=offered.memory - offered.memory // _SYSTEM_SHARE,
+            storage=_STORAGE,
+            pods=_PODS,
+            extended=offered.extended,
         )
 
 

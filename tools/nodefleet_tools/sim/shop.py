@@ -40,6 +40,21 @@ TYPES = (
 )
 
 
+def amount_of(cap: str, kind: InstanceType, market: Market) -> float:
+    """What one instance counts against a cap of the fleet: cores, GiB, GPUs, USD/h by the price list."""
+    offered = kind.resources
+    match cap:
+        case "cpu":
+            return offered.cpu / 1000
+        case "memory":
+            return offered.memory / GIB
+        case "gpus":
+            return float(sum(offered.extended.get(name, 0) for name in _DEVICES.values()))
+        case _:
+            spot = kind.spot_usd if market is Market.SPOT else None
+            return spot if spot is not None else kind.hourly_usd or 0.0
+
+
 @dataclass(slots=True, kw_only=True)
 class Shop:
     types: dict[str, InstanceType] = field(default_factory=lambda: {each.name: each for each in TYPES})

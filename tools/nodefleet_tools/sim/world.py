@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from nodefleet.engine.target.configured import caps_of
 from nodefleet.model.decision import PolicyVersion
 from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind, Resources
 from nodefleet.model.serialization import ValidationError
@@ -318,6 +319,20 @@ class World:
         """The highest min of the pool since then under a policy without fleet.max: its restoring has no other limit."""
         found = (each.pool(pool) for each in self._in_force_since(since) if each.fleet.max is None)
         return max((each.limits.min for each in found if each), default=-1)
+
+    def least(self, pool: str, since: datetime | None = None) -> int:
+        """The highest min of the pool since then."""
+        found = (each.pool(pool) for each in self._in_force_since(since))
+        return max((each.limits.min for each in found if each), default=0)
+
+    def caps(self, since: datetime | None = None) -> Mapping[str, float]:
+        """What all workers together may have of what is capped: under every policy since then, the most of them."""
+        first, *others = [caps_of(each.fleet) for each in self._in_force_since(since)] or [{}]
+        return {
+            name: max(cap, *(each[name] for each in others)) if others else cap
+            for name, cap in first.items()
+            if all(name in each for each in others)
+        }
 
     def _in_force_since(self, since: datetime | None) -> list[Policy]:
         begun = min(since or self.now, self.now) - LAMBDA_LIMIT

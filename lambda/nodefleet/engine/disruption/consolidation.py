@@ -263,7 +263,7 @@ def plan_turnover(
     state = rotation.next_state(ctx, every)
     given_up = state is not None and before.rotation is not None and state.failures > before.rotation.failures
     ahead = min(before.ahead, len(urgent)) if given_up else before.ahead
-    plan = plan_replacement([*urgent, *every], ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.most)
+    plan = plan_replacement([*urgent, *every], ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.limit)
     if not every:
         return Turnover(plan=plan, rotation=None)
     settled = resolve_target([*others, *replacement_floors(plan, ctx.count.capacity)])
@@ -310,7 +310,7 @@ def _with_rotation(
     due = [*urgent, *free]
     under_way = state is not None and state.begun_at is not None
     plan = plan_replacement(
-        due, ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.most, all_may_begin=not under_way, all_may_leave=True
+        due, ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.limit, all_may_begin=not under_way, all_may_leave=True
     )
     why_not = ""
     if plan.at_max and any(each.ask for each in free):
@@ -319,7 +319,7 @@ def _with_rotation(
         over = too_much(heard.opinions, ctx.look, ctx.pool.reactive, 1)
         why_not = rotation.obstacle_at_max(ctx, others, over)
     if why_not:
-        plan = plan_replacement(due, ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.most)
+        plan = plan_replacement(due, ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.limit)
     return plan, why_not
 
 

@@ -242,6 +242,7 @@ def _is_stale_cordon(worker: Worker) -> bool:
 
 
 _WAITS_ITS_TURN = (KeepReason.CHOSEN, KeepReason.OUTRANKED, KeepReason.ONE_AT_A_TIME, KeepReason.NOT_ASKED)
+_REMAINS = (Phase.ORPHANED, Phase.STOPPED)
 _NOT_YET = frozenset({Phase.REQUESTED, Phase.BOOTING, Phase.INTERRUPTED, Phase.TERMINATING, Phase.GONE})
 
 
@@ -260,8 +261,8 @@ def find_unowned(fleet: Iterable[Worker], policy: Policy) -> list[Worker]:
 
 
 def unowned_alerts(fleet: Iterable[Worker], policy: Policy) -> list[SendAlert]:
-    """Unowned workers and their remains are not removed: an operator decides."""
-    found = [each for each in find_unowned(fleet, policy) if each.occupies or each.phase is Phase.ORPHANED]
+    """Unowned workers and their remains are not removed, nor are stopped ones: an operator decides."""
+    found = [each for each in find_unowned(fleet, policy) if each.occupies or each.phase in _REMAINS]
     if not found:
         return []
     names = some(f"{worker.name} (pool {worker.pool})" for worker in found)

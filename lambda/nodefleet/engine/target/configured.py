@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import floor as rounded_down
 
-from nodefleet.engine.context import PoolContext
+from nodefleet.engine.context import CapRoom, PoolContext
 from nodefleet.engine.target.bounds import ceiling, floor
 from nodefleet.model.decision import Bound, BoundSource, Rank
 from nodefleet.model.fleet import Count, Worker
@@ -113,8 +113,9 @@ def command_bounds(seen: Observation, pool: str) -> list[Bound]:
 # Caps over all pools: CPU, memory, GPUs and cost per hour of every worker together.
 #
 # A cap stops growth; it removes nothing, and no pool is kept below its min by it. Pools of higher priority are
-# decided first, so under a cap those of lower priority wait. A new node counts as the largest and most expensive of
-# the types that it may be launched as: what EC2 chooses can then only be less.
+# decided first, so under a cap those of lower priority wait; what the later ones lack to min is kept for them, or
+# restoring it would exceed the cap. A new node counts as the largest and most expensive of the types that it may be
+# launched as: what EC2 chooses can then only be less.
 
 
 Amounts = Mapping[str, float]  # by cap: cpu, memory, gpus, usd_per_hour
@@ -134,8 +135,9 @@ def by_priority(cases: Iterable[PoolContext]) -> list[PoolContext]:
     return sorted(cases, key=lambda ctx: -ctx.pool.priority)
 
 
-def amounts_in_use(fleet: Iterable[Worker], seen: Observation, policy: Policy) -> Amounts:
-    """What all workers and the launches that EC2 does not show yet count against the caps. Empty without caps."""
+def amounts_in_use(fleet: Iterable[Worker], cases: Iterable[PoolContext], seen: Observation, policy: Policy) -> Amounts:
+    """What all workers count against the caps, with the launches that EC2 does not show yet and, for a while, the
+    members that it shows no longer: those as the largest of their pool's types. Empty without caps."""
     if not caps_of(policy.fleet):
         return {}
     catalog = {offer.name: offer for offer in seen.catalog}
@@ -143,6 +145,11 @@ def amounts_in_use(fleet: Iterable[Worker], seen: Observation, policy: Policy) -
     for worker in fleet:
         if worker.occupies and worker.instance:
             used.update(_amounts([worker.instance.type], catalog, worker.instance.market))
+        elif worker.occupies:
+            used.update(_largest_of(policy.pool(worker.pool), catalog))
+    for case in cases:
+        for _ in case.vanished:
+            used.update(_largest_of(case.pool, catalog))
     instances = () if isinstance(seen.instances, Missing) else seen.instances
     shown = listed_by_launch(seen.operations, instances)
     for operation in seen.operations:
@@ -163,33 +170,55 @@ def with_launches(used: Amounts, plan: Iterable[Step], seen: Observation) -> Amo
     return more
 
 
-def cap_bounds(ctx: PoolContext) -> list[Bound]:
-    """The ceiling of the cap that leaves the pool least."""
+def within_caps(ctx: PoolContext, others: Sequence[PoolContext], used: Amounts) -> PoolContext:
+    """The pool with what the tightest cap leaves it: of what is not in `used` the pools that come after it keep what
+    they lack to min."""
     caps = caps_of(ctx.policy.fleet)
     if not caps:
-        return []
+        return ctx
     catalog = {offer.name: offer for offer in ctx.seen.catalog}
     unknown = [name for name in ctx.pool.market.types if name not in catalog]
-    each = _amounts(ctx.pool.market.types, catalog, Market.ON_DEMAND)
-    rooms = {}
+    each, kept = _largest_of(ctx.pool, catalog), _lacking(others, catalog)
+    rooms = []
     for name, cap in caps.items():
-        used, size = ctx.used.get(name, 0.0), each.get(name, 0.0)
-        used_now = f"fleet.{name} is {figure(cap)} {_UNITS[name]}, {figure(used)} are in use"
+        size = each[name]
+        in_use = f"fleet.{name} is {figure(cap)} {_UNITS[name]}, {figure(used.get(name, 0.0))} are in use"
+        if kept[name]:
+            in_use += f" and {figure(kept[name])} are kept for the min of other pools"
         if unknown or (name == "usd_per_hour" and not _all_priced(ctx.pool.market.types, catalog)):
             named = ", ".join(unknown or ctx.pool.market.types)
-            rooms[name] = (0, f"{used_now}, and what {named} would add is not known")
+            rooms.append(CapRoom(more=0, sentence=f"{in_use}, and what {named} would add is not known"))
         elif size:
-            more = max(0, rounded_down((cap - used) / size + 1e-9))
-            rooms[name] = (more, f"{used_now}, and a node of this pool may add {figure(size)}")
-    if not rooms:
+            more = max(0, rounded_down((cap - used.get(name, 0.0) - kept[name]) / size + 1e-9))
+            rooms.append(CapRoom(more=more, sentence=f"{in_use}, and a node of this pool may add {figure(size)}"))
+    return replace(ctx, cap=min(rooms, key=lambda room: room.more, default=None))
+
+
+def _lacking(others: Iterable[PoolContext], catalog: Mapping[str, InstanceType]) -> Counter[str]:
+    """What these pools will launch to have their min, whatever the caps say."""
+    lacking: Counter[str] = Counter()
+    for each in others:
+        if not each.pool.dry_run:
+            for _ in range(each.pool.limits.min - each.count.capacity):
+                lacking.update(_largest_of(each.pool, catalog))
+    return lacking
+
+
+def cap_bounds(ctx: PoolContext) -> list[Bound]:
+    """The ceiling of the cap that leaves the pool least."""
+    if ctx.cap is None:
         return []
-    more, sentence = min(rooms.values(), key=lambda room: room[0])
-    nodes = max(ctx.count.capacity + more, ctx.pool.limits.min)
-    return [ceiling(nodes, BoundSource.FLEET_CAP, Rank.LIMIT, sentence)] if nodes < ctx.most else []
+    nodes = max(ctx.count.capacity + ctx.cap.more, ctx.pool.limits.min)
+    return [ceiling(nodes, BoundSource.FLEET_CAP, Rank.LIMIT, ctx.cap.sentence)] if nodes < ctx.most else []
 
 
 def _all_priced(types: Iterable[str], catalog: Mapping[str, InstanceType]) -> bool:
     return all(catalog[name].hourly_usd is not None for name in types)
+
+
+def _largest_of(pool: Pool | None, catalog: Mapping[str, InstanceType]) -> Counter[str]:
+    """Of a node of the pool that is not there yet, or whose type is not shown."""
+    return _amounts(pool.market.types if pool else (), catalog, Market.ON_DEMAND)
 
 
 def _amounts(types: Sequence[str], catalog: Mapping[str, InstanceType], market: Market) -> Counter[str]:

@@ -10,11 +10,10 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.snapshot import Command, Pause, Recycle, Scale
 from nodefleet_tools.sim.chaos.drawing import chance
-from nodefleet_tools.sim.chaos.scene import SECOND_POOL
+from nodefleet_tools.sim.chaos.scene import COMMON, SECOND_POOL
 from nodefleet_tools.sim.chaos.stage import Stage
 
 _PERSON = "a person"
-_COMMON = ("burst", "trust", "preset", "fleet")  # what a policy says for all its pools
 _FUTURE = "from_a_newer_release"  # a setting that this release does not know
 _NEW_NAME = "web"
 _ROLE_RIGHTS = (
@@ -134,9 +133,7 @@ def changes_fleet_max(stage: Stage, random: Random) -> str:
         return ""
     data = _in_force(stage)
     most = random.choice((1, 2, 4, 8, None))
-    data["fleet"] = {"max": most}
-    if most is None:
-        del data["fleet"]
+    data["fleet"] = {**data.get("fleet", {}), "max": most}
     _enforce(stage, data)
     return str(stage.world.policy.fleet.max)
 
@@ -146,7 +143,7 @@ def changes_pools(stage: Stage, random: Random) -> str:
     if "store" in stage.world.faults.away:
         return ""
     data = _in_force(stage)
-    common = {key: data.pop(key) for key in _COMMON if key in data}
+    common = {key: data.pop(key) for key in COMMON if key in data}
     if "pools" not in data:
         second = {"name": SECOND_POOL, "limits": {"min": random.choice((0, 1)), "max": 2}}
         _enforce(stage, {**common, "pools": [{"name": "default", **data}, second]})
@@ -162,7 +159,7 @@ def renames_pool(stage: Stage, random: Random) -> str:
         return ""
     data = _in_force(stage)
     if "pools" not in data:
-        common = {key: data.pop(key) for key in _COMMON if key in data}
+        common = {key: data.pop(key) for key in COMMON if key in data}
         data = {**common, "pools": [{"name": "default", **data}]}
     pool = random.choice(data["pools"])
     before = pool["name"]
@@ -187,7 +184,7 @@ def removes_growing_pool(stage: Stage, random: Random) -> str:
             return
         data = _in_force(stage)
         if len(data.get("pools", ())) > 1:
-            common = {key: data[key] for key in _COMMON if key in data}
+            common = {key: data[key] for key in COMMON if key in data}
             others = [each for each in data["pools"] if each["name"] != pool.name]
             _enforce(stage, {**common, "pools": others})
         else:
@@ -210,9 +207,12 @@ def _enforce(stage: Stage, data: dict[str, Any]) -> None:
     for rules in data.get("pools", [data]):
         base = rules.get("market", {}).get("on_demand_base", 1)
         rules["market"] = {**rules.get("market", {}), "on_demand_base": min(base, rules["limits"]["max"])}
+        if rules.get("headroom", {}).get("nodes", 0) >= rules["limits"]["max"]:  # spare nodes are part of max
+            rules["headroom"] = {}
     if "fleet" in data:  # it may not be less than the pools' min together
         least = sum(rules["limits"]["min"] for rules in data.get("pools", [data]))
-        data["fleet"] = {"max": max(data["fleet"]["max"], least)}
+        most = data["fleet"].get("max")
+        data["fleet"] = {**data["fleet"], "max": None if most is None else max(most, least)}
     stage.world.enforce(data)
 
 

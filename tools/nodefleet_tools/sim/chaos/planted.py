@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 from nodefleet import phases
-from nodefleet.engine import context, decide
+from nodefleet.engine import context, decide, headroom
 from nodefleet.engine import decide as pool_decision
 from nodefleet.engine.context import PoolContext, SignalInput
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
@@ -223,6 +223,16 @@ def _fleet_max_ignored() -> Iterator[None]:
         yield
 
 
+def _caps_ignored() -> Any:
+    """Each pool grows as if the fleet had no caps."""
+    return patch.object(decide, "within_caps", lambda this, *_: this)
+
+
+def _headroom_grows_only() -> Any:
+    """Headroom that was bought is never given back: no node could leave while it is kept."""
+    return patch.object(headroom, "_spare_nodes", lambda *_: 0)
+
+
 def _resting_untold() -> Any:
     """Nobody hears of instances that are paid for and are no capacity."""
     return patch.object(decide, "resting_alerts", lambda *_: ())
@@ -281,6 +291,8 @@ PLANTED: Mapping[str, Planted] = {
     "warnings only recorded": _warnings_only_recorded,
     "evicts who comes back": _evicts_who_comes_back,
     "fleet max ignored": _fleet_max_ignored,
+    "caps ignored": _caps_ignored,
+    "headroom grows only": _headroom_grows_only,
     "removals in a row": _removals_in_a_row,
     "old workers kept": _never_rotated,
     "consolidated into growth": _consolidated_into_growth,

@@ -227,9 +227,10 @@ class Rest:
         if not self._needs_person():
             return
         world = self._world
-        for machine in world.ec2.live_workers():
+        stopped = [each for each in world.ec2.machines.values() if each.ours and each.state is InstanceState.STOPPED]
+        for machine in (*world.ec2.live_workers(), *stopped):
             unjoined = world.kube.node_of(machine.id) is None and world.now - machine.launched_at > _UNJOINED
-            if unjoined or world.policy.pool(machine.pool) is None:
+            if (unjoined and machine.live) or (machine.worker and world.policy.pool(machine.pool) is None):
                 world.person.terminate(machine.id)
         for node in tuple(world.kube.nodes.values()):
             if node.pool and not node.ready and not _lives(world, node.instance):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 SECOND_POOL = "batch"
+COMMON = ("burst", "trust", "preset", "fleet", "tenants")  # what a policy says for all its pools
 _HOURS = 24
 _JOBS = 500.0  # that wait: far above the limit
 

@@ -11,8 +11,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nodefleet.policy.file_schema import PRESETS
+from nodefleet_tools.sim.chaos.drawing import chance, coin
+from nodefleet_tools.sim.chaos.scene import COMMON
 from nodefleet_tools.sim.chaos.timing import BACKLOG, TROUBLE, Incident
 from nodefleet_tools.sim.kube import Order
+from nodefleet_tools.sim.workloads import Kind
 
 if TYPE_CHECKING:
     from nodefleet_tools.sim.chaos.plan import Plan
@@ -24,6 +27,9 @@ _REFUSED = (
     "0/4 nodes are available: 4 cannot allocate all claims.",
 )
 _DAYS = (1, 7, 28)  # of history
+_A_NODE = {"cpu": 2.0, "memory": 2.0, "usd_per_hour": 0.023}  # of the usual types: cores, GiB, and the dearest of them
+_TEAMS = ("team-a", "team-b")
+GPU = "nvidia.com/gpu"
 
 Change: TypeAlias = Callable[["Plan", Random], "Plan"]
 
@@ -96,7 +102,50 @@ def _fleet_max(plan: "Plan", random: Random) -> "Plan":
     """One limit for all pools together: between what they need at least and what they may have each."""
     limits = [pool["limits"] for pool in plan.scene.policy.get("pools", [plan.scene.policy])]
     least, most = (sum(each[side] for each in limits) for side in ("min", "max"))
-    return _with(plan, policy={**plan.scene.policy, "fleet": {"max": random.randint(max(1, least), most)}})
+    fleet = {**plan.scene.policy.get("fleet", {}), "max": random.randint(max(1, least), most)}
+    return _with(plan, policy={**plan.scene.policy, "fleet": fleet})
+
+
+def _caps(plan: "Plan", random: Random) -> "Plan":
+    """One or two caps over all pools, each for so many nodes of the usual type and a part of one; and an order."""
+    pools = plan.scene.policy.get("pools", [plan.scene.policy])
+    least, most = (sum(pool["limits"][side] for pool in pools) for side in ("min", "max"))
+    nodes = random.randint(max(1, least), max(1, most)) + random.choice((0.0, 0.0, 0.5))
+    chosen = random.sample(sorted(_A_NODE), k=random.choice((1, 1, 2)))
+    caps = {name: nodes * _A_NODE[name] for name in chosen}
+    changed = {**plan.scene.policy, "fleet": {**plan.scene.policy.get("fleet", {}), **caps}}
+    if "pools" in changed:
+        first, *others = changed["pools"]
+        changed["pools"] = [first, *({**each, "priority": random.choice((0, 10))} for each in others)]
+    return _with(plan, policy=changed)
+
+
+def _gpu_pool(plan: "Plan", random: Random) -> "Plan":
+    """A pool of its own for pods that ask for a GPU; perhaps with a cap of GPUs."""
+    gpu = {
+        "name": "gpu",
+        "limits": {"min": 0, "max": random.choice((1, 2))},
+        "market": {"types": ["g4dn.xlarge"], "max_price_usd": 0.6, "on_demand_base": random.choice((0, 1))},
+    }
+    policy = _in_pools(plan.scene.policy)
+    policy["pools"] = [*policy["pools"], gpu]
+    if chance(random, 0.3):
+        policy["fleet"] = {**policy.get("fleet", {}), "gpus": 1}
+    lasts = {"traits": {"runs_for": 900.0}} if coin(random) else {}
+    kind = Kind.JOB if lasts else Kind.DEPLOYMENT
+    train = {"name": "train", "kind": kind.name, "replicas": random.randint(1, 3), "cpu": 500, **lasts}
+    return _with(plan, policy=policy, workloads=(*plan.scene.workloads, {**train, "extended": {GPU: 1}}))
+
+
+def _tenants(plan: "Plan", random: Random) -> "Plan":
+    """Two teams in namespaces of their own, one of which may have no share that is named."""
+    shares = {name: float(random.choice((1, 2, 5))) for name in random.sample(_TEAMS, k=random.choice((1, 2)))}
+    asking = [
+        {"name": f"{team}-web", "namespace": team, "replicas": random.randint(1, 6), "cpu": random.choice((300, 900))}
+        for team in _TEAMS
+    ]
+    policy = {**plan.scene.policy, "tenants": {"shares": shares}}
+    return _with(plan, policy=policy, workloads=(*plan.scene.workloads, *asking))
 
 
 def _history(plan: "Plan", random: Random) -> "Plan":
@@ -169,6 +218,29 @@ def _consolidation(plan: "Plan", random: Random) -> "Plan":
     return _with(_in_policy(plan, consolidation=rules), workloads=(*plan.scene.workloads, busy))
 
 
+def _headroom(plan: "Plan", random: Random) -> "Plan":
+    """Each way to say how much is kept free."""
+    kept = random.choice(
+        (
+            {"nodes": 1},
+            {"nodes": 2},
+            {"pods": 3, "pod_cpu": 0.4, "pod_memory": 0.25},
+            {"pods": 2},
+            {"cpu": 1.5},
+            {"memory": 1.0},
+            {"percent": 30},
+            {"peak_percent": 20},
+        )
+    )
+    most = _first(plan.scene.policy)["limits"]["max"]
+    return _in_policy(plan, headroom=kept if kept.get("nodes", 0) < most else {"pods": 2})
+
+
+def _adaptive(plan: "Plan", random: Random) -> "Plan":
+    rules = {"price": random.choice(("frugal", "balanced", "careful")), "headroom": random.choice((0, 0, 1))}
+    return _in_policy(plan, strategy="adaptive", adaptive=rules)
+
+
 def _empty_reading(plan: "Plan", random: Random) -> "Plan":
     """A queue whose query finds no series while it is idle: always, or but for some minutes."""
     begins = random.uniform(0, TROUBLE.total_seconds())
@@ -228,7 +300,12 @@ WIDENINGS: Mapping[str, Widening] = {
     "rotation": Widening(0.15, _rotation),
     "consolidation": Widening(0.4, _consolidation),
     "warm": Widening(0.3, _warm),
+    "headroom": Widening(0.06, _headroom),
+    "adaptive": Widening(0.06, _adaptive),
+    "tenants": Widening(0.04, _tenants),
+    "a pool with GPUs": Widening(0.04, _gpu_pool),
     "fleet.max": Widening(0.2, _fleet_max),  # after those that change the pools' own limits
+    "caps of the fleet": Widening(0.08, _caps),
 }
 
 # Incidents that the plain plan does not know; what each does is in `incidents`. Numbers are never used again.
@@ -278,6 +355,14 @@ def _in_policy(plan: "Plan", **rules: Any) -> "Plan":
         return _with(plan, policy={**policy, **rules})
     first, *others = policy["pools"]
     return _with(plan, policy={**policy, "pools": [{**first, **rules}, *others]})
+
+
+def _in_pools(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """The same policy with its only pool named, if it is not."""
+    if "pools" in policy:
+        return dict(policy)
+    common = {key: value for key, value in policy.items() if key in COMMON}
+    return {**common, "pools": [{"name": "default", **_without(policy, *common)}]}
 
 
 def _first(policy: Mapping[str, Any]) -> Mapping[str, Any]:

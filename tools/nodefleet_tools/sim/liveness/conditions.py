@@ -1,21 +1,25 @@
 """Facts of the world that a liveness check depends on. All of them are the truth, not what a run was told."""
 
 from datetime import timedelta
+from math import floor
 from typing import TYPE_CHECKING
 
-from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.engine.target.configured import caps_of
+from nodefleet.model.arithmetic import add_up
+from nodefleet.model.inventory import Market
 from nodefleet.model.snapshot import Pause
 from nodefleet.policy.pool import Pool
-from nodefleet_tools.sim.shop import GIB
+from nodefleet_tools.sim.shop import amount_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from nodefleet_tools.sim.machines import Machine
     from nodefleet_tools.sim.world import World
 
 PORTS = ("cloud", "cluster", "store", "gauges")
-NO_CAP = 1 << 30
+_NO_CAP = 1 << 30
+_ROUNDING = 1e-9
 
 
 class Conditions:
@@ -89,21 +93,14 @@ class Conditions:
         return max(0, min(rules.limits.max - own, fleet, self._within_caps(rules, live)))
 
     def _within_caps(self, pool: Pool, live: "Sequence[Machine]") -> int:
-        """How many more nodes of the pool, each of its largest type, fit under the caps of the fleet."""
-        limits, types = self._world.policy.fleet, self._world.ec2.shop.types
+        """How many more nodes of the pool, each as large and as dear as its types may be, fit under the caps."""
+        types, rooms = self._world.ec2.shop.types, [_NO_CAP]
         own = [types[name] for name in pool.market.types if name in types]
-        rooms = [NO_CAP]
-        amounts: tuple[tuple[float | None, Callable[[InstanceType], float]], ...] = (
-            (limits.cpu, lambda kind: kind.resources.cpu / 1000),
-            (limits.memory, lambda kind: kind.resources.memory / GIB),
-            (limits.gpus, lambda kind: sum(kind.resources.extended.values())),
-            (limits.usd_per_hour, lambda kind: kind.hourly_usd or 0.0),
-        )
-        for cap, amount in amounts:
-            largest = max(map(amount, own), default=0) if cap is not None else 0
-            if cap is not None and largest:
-                taken = sum(amount(types[machine.type]) for machine in live)
-                rooms.append(int((cap - taken) // largest))
+        for name, cap in caps_of(self._world.policy.fleet).items():
+            largest = max((amount_of(name, each, Market.ON_DEMAND) for each in own), default=0.0)
+            if largest:
+                there = add_up(amount_of(name, types[each.type], each.market) for each in live)
+                rooms.append(floor((cap - there) / largest + _ROUNDING))
         return min(rooms)
 
     def below_max(self, pool: str) -> bool:

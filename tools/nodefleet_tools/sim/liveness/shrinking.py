@@ -7,7 +7,8 @@ A pool must give a node back when all of this is true of the world:
     a worker is empty: no pod on it has to move; it is measured, it is not the last of its zone nor of the On-Demand
     base, and nobody opted it out or cordoned it
     at most one node is not ready, and at most one exporter is silent
-    no command, window, forecast or headroom wants more, and no part is away
+    without that worker the others still have the pool's headroom free; one that is not ready leaves that open
+    no command, window or forecast wants more, and no part is away
 
 Each size may last: sustain.down, recovery_hold, doubt_for, cooldown.down, and two drains, one of which was uncordoned.
 """
@@ -15,14 +16,15 @@ Each size may last: sustain.down, recovery_hold, doubt_for, cooldown.down, and t
 from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
-from math import isnan
+from math import ceil, isnan
 
-from nodefleet.model.inventory import Market, Node
+from nodefleet.model.inventory import Market, Node, Resources, total
 from nodefleet.policy.demand import ClearTime
 from nodefleet.policy.fields import Readings
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
+from nodefleet_tools.sim.shop import GIB
 
 _TOLERATED = 1  # nodes in doubt, and exporters that are silent
 _PERCENT = 100.0
@@ -51,7 +53,7 @@ class Shrinking(Check):
             and not pool.dry_run
             and self._is_sound(pool, ready)
             and self._is_idle(pool, ready)
-            and any(self._is_free(node, pool, ready) for node in ready)
+            and any(self._is_free(node, pool, ready) and self._keeps_headroom(node, pool, ready) for node in ready)
         )
 
     def _is_sound(self, pool: Pool, ready: list[Node]) -> bool:
@@ -64,7 +66,7 @@ class Shrinking(Check):
 
     def _is_idle(self, pool: Pool, ready: list[Node]) -> bool:
         prometheus = self.world.prometheus
-        if pool.headroom.is_kept or any(isinstance(rule, ClearTime) and rule.warm_percent for rule in pool.custom):
+        if any(isinstance(rule, ClearTime) and rule.warm_percent for rule in pool.custom):
             return False  # it keeps some ready of its own
         own = [prometheus.custom[key]() for key in prometheus.custom if key[0] == pool.name]
         if any(value is not None and not isnan(value) and value for value in own):
@@ -93,6 +95,59 @@ class Shrinking(Check):
         last_of_zone = zones[machine.zone] == 1 and len(world.zones) > 1
         base = machine.market is Market.ON_DEMAND and markets[Market.ON_DEMAND] <= pool.market.on_demand_base
         return not last_of_zone and not base
+
+    # ── headroom ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _keeps_headroom(self, leaving: Node, pool: Pool, ready: list[Node]) -> bool:
+        """Placeholders of one size are placed by counting how many each node holds."""
+        rules = pool.headroom
+        if not rules.is_kept:
+            return True
+        if any(node.pool == pool.name and node not in ready for node in self.world.kube.nodes.values()):
+            return False
+        others = [node for node in ready if node is not leaving]
+        whole = self._smallest(pool, ready)
+        times = rules.most_times if rules.time_of_day else 1.0  # the most that it may be
+        peaks = self.world.table.journal.memory.pool(pool.name).peaks.values()
+        spare = ceil(times * max(rules.nodes, max((*peaks, len(ready))) * rules.peak_percent / _PERCENT))
+        if self._held(whole, others) < spare:
+            return False
+        running = [pod.requests for node in ready for pod in self.world.kube.pods_on(node.name) if pod.movable]
+        asked, number = total(running), max(len(running), 1)
+        size = Resources(
+            cpu=min(round(1000 * rules.pod_cpu) if rules.pod_cpu else asked.cpu // number, whole.cpu),
+            memory=min(round(GIB * rules.pod_memory) if rules.pod_memory else asked.memory // number, whole.memory),
+        )
+        size = size if size.cpu or size.memory else whole
+        amounts = [
+            (1000 * rules.cpu, size.cpu or whole.cpu),
+            (GIB * rules.memory, size.memory or whole.memory),
+            (asked.cpu * rules.percent / _PERCENT, size.cpu or whole.cpu),
+            (asked.memory * rules.percent / _PERCENT, size.memory or whole.memory),
+        ]
+        pods = ceil(times * max(rules.pods, *(amount / max(each, 1) for amount, each in amounts)))
+        return self._held(size, others) >= pods
+
+    def _smallest(self, pool: Pool, ready: list[Node]) -> Resources:
+        """An empty node of the type that holds least, without what DaemonSets take."""
+        kinds = [self.world.nodes.allocatable(name) for name in pool.market.types]
+        daemons = [total(pod.requests for pod in self.world.kube.pods_on(node.name) if pod.is_daemon) for node in ready]
+        return Resources(
+            cpu=min(kind.cpu for kind in kinds) - min(each.cpu for each in daemons),
+            memory=min(kind.memory for kind in kinds) - min(each.memory for each in daemons),
+        )
+
+    def _held(self, size: Resources, nodes: list[Node]) -> int:
+        """How many pods of one size find room on these nodes."""
+        held = 0
+        for node in nodes:
+            pods = self.world.kube.pods_on(node.name)
+            taken, offered = total(pod.requests for pod in pods if not pod.finished), node.allocatable
+            rooms = [offered.pods - len(pods)]
+            rooms += [(offered.cpu - taken.cpu) // size.cpu] if size.cpu else []
+            rooms += [(offered.memory - taken.memory) // size.memory] if size.memory else []
+            held += max(0, min(rooms))
+        return held
 
     def _bound(self, pool: Pool) -> timedelta:
         policy, down = self.world.policy, pool.sustain.down
