@@ -7,12 +7,14 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.errors import DeniedError, ThrottledError, UnavailableError
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Event
 from nodefleet.model.inventory import InstanceState
 from nodefleet_tools.sim.chaos.incidents import INCIDENTS, befall
 from nodefleet_tools.sim.chaos.plan import WEIGHTS, Delivery, Incident, Plan
 from nodefleet_tools.sim.chaos.play import play
 from nodefleet_tools.sim.chaos.rest import Rest, calm_down, restored_within
-from nodefleet_tools.sim.chaos.scene import staged
+from nodefleet_tools.sim.chaos.scene import Scene, staged
 from nodefleet_tools.sim.chaos.seeds import verdicts
 from nodefleet_tools.sim.chaos.stage import Stage
 from nodefleet_tools.sim.chaos.strikes import Rates
@@ -261,3 +263,53 @@ def test_a_pool_that_stays_below_min_is_noticed_when_its_time_is_over():
     here.world.advance(1691)
     rest._restore()
     assert [each.rule for each in here.world.violations] == [Rule.MIN]
+
+
+def filled(*, full: int) -> tuple[Stage, Rest]:
+    """Three nodes of one pool take all of fleet.max, so many of them with a pod that fits on no other; another pool
+    lacks its min."""
+    pools = [{"name": "default", "limits": {"min": 0, "max": 3}}, {"name": "batch", "limits": {"min": 1, "max": 2}}]
+    scene = Scene(
+        policy={"fleet": {"max": 3}, "pools": pools},
+        zones=1,
+        workers={"default": 3},
+        workloads=({"name": "large", "replicas": full, "cpu": 1500},),
+    )
+    here = staged_plan(Plan(seed=1, scene=scene))
+    calm_down(here)
+    return here, Rest(here)
+
+
+def min_is_missed(here: Stage, rest: Rest, *, ticks: bool) -> bool:
+    for _ in range(16):
+        if ticks:
+            here.invocations.tick()
+        here.world.advance(120)
+        rest._restore()
+    here.invocations.turns.end()
+    return Rule.MIN in [each.rule for each in here.world.violations]
+
+
+def test_a_pool_may_stay_below_min_while_full_nodes_of_others_take_all_of_fleet_max_and_operators_know():
+    here, rest = filled(full=3)
+    assert not min_is_missed(here, rest, ticks=True)
+    assert not here.world.ready_nodes("batch")
+    assert AlertKind.AT_MAX in {event.kind for event in here.world.table.events if event.pool == "batch"}
+
+
+def test_one_of_which_nobody_was_told_may_not():
+    here, rest = filled(full=3)
+    assert min_is_missed(here, rest, ticks=False)
+
+
+def test_an_empty_node_of_another_pool_gives_way():
+    here, rest = filled(full=2)
+    assert not min_is_missed(here, rest, ticks=True)
+    assert here.world.ready_nodes("batch")
+
+
+def test_one_that_does_not_is_noticed():
+    here, rest = filled(full=2)
+    event = Event(id="x", at=here.world.now, cluster="shop", kind=AlertKind.AT_MAX, pool="batch", text="")
+    here.world.parts("r").store.tell(event)
+    assert min_is_missed(here, rest, ticks=False)

@@ -159,9 +159,10 @@ class Rest:
 
     def _filled_by_others(self, pool: Pool) -> bool:
         """fleet.max is reached, and every worker that another pool has above its min holds pods that may have no other
-        place: none of them gives way, and at-max says so."""
+        place: none of them gives way, and an operator was told that the pool is at max. Caps keep no pool below min."""
         world = self._world
-        if world.policy.fleet.max is None or world.conditions.below_max(pool.name):
+        most = world.policy.fleet.max
+        if most is None or len(world.ec2.live_workers()) < most or not self._is_told_at_max(pool):
             return False
         above = [
             node
@@ -171,6 +172,9 @@ class Rest:
             if node.pool == other.name
         ]
         return bool(above) and all(any(pod.movable for pod in world.kube.pods_on(node.name)) for node in above)
+
+    def _is_told_at_max(self, pool: Pool) -> bool:
+        return any(event.kind is AlertKind.AT_MAX and event.pool == pool.name for event in self._world.table.events)
 
     def _unjoined(self) -> list[Machine]:
         """Machines without a node, beyond those that are kept for a person to look at."""

@@ -27,7 +27,7 @@ _REFUSED = (
     "0/4 nodes are available: 4 cannot allocate all claims.",
 )
 _DAYS = (1, 7, 28)  # of history
-_A_NODE = {"cpu": 2.0, "memory": 2.0, "usd_per_hour": 0.023}  # of the usual types: cores, GiB, and the dearest of them
+_A_NODE = {"cpu": 2.0, "memory": 2.0, "usd_per_hour": 0.023}  # the most expensive of the usual types
 _TEAMS = ("team-a", "team-b")
 GPU = "nvidia.com/gpu"
 

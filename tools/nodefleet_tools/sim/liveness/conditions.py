@@ -93,7 +93,7 @@ class Conditions:
         return max(0, min(rules.limits.max - own, fleet, self._within_caps(rules, live)))
 
     def _within_caps(self, pool: Pool, live: "Sequence[Machine]") -> int:
-        """How many more nodes of the pool, each as large and as dear as its types may be, fit under the caps."""
+        """How many more nodes of the pool, each as large and as expensive as its types may be, fit under the caps."""
         types, rooms = self._world.ec2.shop.types, [_NO_CAP]
         own = [types[name] for name in pool.market.types if name in types]
         for name, cap in caps_of(self._world.policy.fleet).items():
