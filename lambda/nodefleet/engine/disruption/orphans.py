@@ -266,8 +266,9 @@ def unowned_alerts(fleet: Iterable[Worker], policy: Policy) -> list[SendAlert]:
     if not found:
         return []
     names = some(f"{worker.name} (pool {worker.pool})" for worker in found)
+    counting = "They count" if all(worker.phase is not Phase.STOPPED for worker in found) else "Those that run count"
     text = (
-        f"No pool of the policy owns {names}. They count against fleet.max ({policy.fleet_max}). Name the pool again,"
+        f"No pool of the policy owns {names}. {counting} against fleet.max ({policy.fleet_max}). Name the pool again,"
         " hand them to a pool with `nodefleet adopt`, or remove them with `nodefleet drain`."
     )
     subjects = tuple(worker.name for worker in found)
