@@ -242,7 +242,8 @@ def _is_stale_cordon(worker: Worker) -> bool:
 
 
 _WAITS_ITS_TURN = (KeepReason.CHOSEN, KeepReason.OUTRANKED, KeepReason.ONE_AT_A_TIME, KeepReason.NOT_ASKED)
-_REMAINS = (Phase.ORPHANED, Phase.STOPPED)
+_STOPPED = (Phase.STOPPED, Phase.WARM)
+_REMAINS = (Phase.ORPHANED, *_STOPPED)
 _NOT_YET = frozenset({Phase.REQUESTED, Phase.BOOTING, Phase.INTERRUPTED, Phase.TERMINATING, Phase.GONE})
 
 
@@ -266,7 +267,7 @@ def unowned_alerts(fleet: Iterable[Worker], policy: Policy) -> list[SendAlert]:
     if not found:
         return []
     names = some(f"{worker.name} (pool {worker.pool})" for worker in found)
-    counting = "They count" if all(worker.phase is not Phase.STOPPED for worker in found) else "Those that run count"
+    counting = "They count" if all(worker.phase not in _STOPPED for worker in found) else "Those that run count"
     text = (
         f"No pool of the policy owns {names}. {counting} against fleet.max ({policy.fleet_max}). Name the pool again,"
         " hand them to a pool with `nodefleet adopt`, or remove them with `nodefleet drain`."
