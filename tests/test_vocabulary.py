@@ -78,3 +78,25 @@ def test_the_map_of_contributing_names_files_that_are_there():
     named = re.findall(r"`([\w./]+(?:\.py|/))`", table)
     assert len(named) > 20
     assert [name for name in named if not ((ROOT / name).exists() or (ROOT / "lambda/nodefleet" / name).exists())] == []
+
+
+def test_the_ten_rules_of_contributing_are_where_it_says():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("| rule | file | name in it |")[2].partition("\n\n")[0]
+    rules = re.findall(r"\| `([\w./]+)` \| `(\w+)` \|$", table, re.MULTILINE)
+    assert len(rules) == 10
+    for file, name in rules:
+        code = (ROOT / "lambda/nodefleet" / file).read_text(encoding="utf-8")
+        assert re.search(rf"^(def|class) {name}\b", code, re.MULTILINE), f"{file} has no {name}"
+
+
+def test_the_map_of_the_docs_has_a_line_for_every_page():
+    text = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[[\w-]+\.md\]\(([\w-]+\.md)\) \| \S", text, re.MULTILINE)
+    assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name != "README.md")
+
+
+def test_the_list_of_decisions_has_every_page():
+    folder = ROOT / "docs/decisions"
+    listed = re.findall(r"\(([\w-]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8"))
+    assert listed == sorted(page.name for page in folder.glob("*.md") if page.name != "README.md")
