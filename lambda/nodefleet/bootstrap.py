@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from nodefleet.adapters.clock import LambdaTime, utc_now
 from nodefleet.adapters.concurrency import Threads
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.adapters.telemetry import LambdaTelemetry
 from nodefleet.errors import MalformedError, MisconfiguredError, NodeFleetError, UnavailableError
 from nodefleet.model.inventory import InstanceType

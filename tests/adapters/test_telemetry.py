@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.adapters.telemetry import WHILE_FAILING, WITHIN_A_RUN, LambdaTelemetry, PlainTelemetry
 from nodefleet.errors import UnavailableError
 from nodefleet.model.names import METRIC_INFO, Metric

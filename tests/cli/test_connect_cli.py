@@ -6,9 +6,8 @@ import pytest
 import typer
 
 from nodefleet.adapters.aws.secrets import Secrets
-from nodefleet.adapters.credentials import ApiLogin, MetricsLogin
+from nodefleet.adapters.credentials import ApiLogin, MetricsLogin, Redactor
 from nodefleet.adapters.kubernetes.cluster import KubernetesCluster
-from nodefleet.adapters.redaction import Redactor
 from nodefleet.bootstrap import NoArchive
 from nodefleet.errors import DeniedError, LoginRefusedError, UnavailableError
 from nodefleet.model.serialization import ValidationError, ValidationIssue

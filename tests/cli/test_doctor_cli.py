@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nodefleet import settings
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.handlers import FUNCTION
 from nodefleet.model.names import ROLE_SERVER
 from nodefleet_tools.cli import doctor as command

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.inventory import Notice, NoticeKind

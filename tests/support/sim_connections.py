@@ -7,7 +7,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.model.snapshot import Deployment
 from nodefleet.settings import Settings
 from nodefleet_tools.cli import connect, main

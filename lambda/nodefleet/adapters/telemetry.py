@@ -16,7 +16,7 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 from nodefleet.adapters.clock import utc_now
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.model.names import METRIC_INFO, Metric
 
 # ── log fields ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from nodefleet.engine import data_quality, explain, warm_pool
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import PoolContext
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
-from nodefleet.engine.disruption import consolidation, interruption, orphans, replacement, rotation, unhealthy
+from nodefleet.engine.disruption import consolidation, interruption, orphans, rotation, unhealthy
 from nodefleet.engine.disruption.candidates import Selection, not_asked, select_candidates
 from nodefleet.engine.disruption.consolidation import Turnover, plan_turnover
 from nodefleet.engine.disruption.orphans import (
@@ -20,8 +20,8 @@ from nodefleet.engine.disruption.orphans import (
     resting_since,
     unowned_alerts,
 )
-from nodefleet.engine.disruption.replacement import Replacement, may_leave
-from nodefleet.engine.disruption.replacement import replacement_floors as replacing
+from nodefleet.engine.disruption.rotation import Replacement, may_leave
+from nodefleet.engine.disruption.rotation import replacement_floors as replacing
 from nodefleet.engine.headroom import headroom_bounds
 from nodefleet.engine.provisioning.plan import ScaleUpRequest, plan_scale_up
 from nodefleet.engine.requeue import requeue_reason
@@ -455,7 +455,7 @@ def _decision(
         votes=(*explain.render_votes(signals.opinions), *([f"forecast: {signals.grade}"] if signals.grade else ())),
         plan=(
             *interruption.plan_interruptions(ctx.workers, pool, seen),
-            *replacement.retirement_alerts(ctx.workers, pool),
+            *rotation.retirement_alerts(ctx.workers, pool),
             *unhealthy.uncordon_stale(ctx.workers, pool),
             *unhealthy.plan_replacements(ctx.workers, pool, ctx.count, lost, held, seen, most=ctx.limit),
             *pool_plan.steps,

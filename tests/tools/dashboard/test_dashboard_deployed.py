@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet_tools.cli import connect
 from nodefleet_tools.dashboard.decisions import Filter
 from nodefleet_tools.dashboard.live import LiveSource

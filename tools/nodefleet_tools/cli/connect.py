@@ -23,7 +23,7 @@ from typing import Annotated
 
 import typer
 
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.serialization import ValidationError
 from nodefleet.model.snapshot import Deployment

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodefleet.adapters.clock import utc_now
 from nodefleet.adapters.concurrency import Threads
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.snapshot import Deployment
 from nodefleet.ports import Archive, Cloud, Concurrency, History, MetricSources, Store

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.serialization import Plain
 from nodefleet.model.snapshot import Deployment

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.model.decision import DecisionRecord
 from nodefleet.model.names import some
 from nodefleet.model.serialization import to_plain

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.adapters.telemetry import PlainTelemetry, plain
 from nodefleet.model.decision import DecisionRecord, PoolDecision
 from nodefleet.model.names import Metric, pluralize

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from nodefleet.adapters.redaction import Redactor
+from nodefleet.adapters.credentials import Redactor
 from nodefleet.errors import NodeFleetError, UnavailableError
 from nodefleet.model.inventory import Node
 from nodefleet.settings import Settings

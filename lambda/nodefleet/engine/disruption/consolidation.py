@@ -21,9 +21,9 @@ from typing import TypeAlias
 
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import PlacementRequest, PoolContext, RemovalContext
-from nodefleet.engine.disruption import replacement, rotation
+from nodefleet.engine.disruption import rotation
 from nodefleet.engine.disruption.candidates import is_held_fast, select_candidates
-from nodefleet.engine.disruption.replacement import Due, Replacement, plan_replacement, replacement_floors
+from nodefleet.engine.disruption.rotation import Due, Replacement, plan_replacement, replacement_floors
 from nodefleet.engine.signals.pending_pods import PendingPods
 from nodefleet.engine.signals.vote import (
     Abstain,
@@ -257,7 +257,7 @@ def plan_turnover(
 ) -> Turnover:
     """`others`: all bounds but those that come of it. `stuck`: the pool would be smaller, but nobody can leave."""
     before = ctx.before
-    urgent = _free(replacement.retiring(ctx.workers, braked=braked), ctx, scene)
+    urgent = _free(rotation.retiring(ctx.workers, braked=braked), ctx, scene)
     every = rotation.list_due(ctx) or _list_cheaper(ctx, scene, heard, waiting, losses)
     rotates = all(each.cause == rotation.CAUSE for each in every)
     state = rotation.next_state(ctx, every)

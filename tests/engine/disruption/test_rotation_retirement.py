@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.engine.disruption.replacement import (
+from nodefleet.engine.disruption.rotation import (
     is_due,
     may_leave,
     plan_replacement,

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from nodefleet.adapters.redaction import HIDDEN, Redactor
+from nodefleet.adapters.credentials import HIDDEN, Redactor
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2RlLWZsZWV0In0.c2lnbmF0dXJl"
 

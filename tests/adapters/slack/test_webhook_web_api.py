@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from nodefleet.adapters.slack.web_api import REMEDIES, WebApi
-from nodefleet.adapters.slack.webhook import SlackMessenger, Webhook
+from nodefleet.adapters.slack.webhook import API_REMEDIES, SlackMessenger, WebApi, Webhook
 from nodefleet.errors import DeniedError, MalformedError, ThrottledError, UnavailableError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.notifications.incoming import AlarmState, DeliveryLimits
@@ -79,7 +78,7 @@ def test_what_an_answer_means(answer, kind, told):
     assert told in str(error)
 
 
-@pytest.mark.parametrize(("error", "remedy"), REMEDIES.items())
+@pytest.mark.parametrize(("error", "remedy"), API_REMEDIES.items())
 def test_what_an_operator_has_to_fix_is_said(error, remedy):
     problem = refused(refusal(error))
     assert isinstance(problem, DeniedError)
