@@ -11,8 +11,8 @@ about the fleet itself, and, as RunInstances in our name, about what it launches
     tags                                      only while something is made (ec2:CreateAction)
     the workers' role                         only for EC2
 
-That a server is never touched is said twice: it lacks the tag that workers have, and a denial outweighs whatever
-somebody may add to the role later. So it is with launches: one without a template of ours is denied, and so is whatever
+That a server is never touched is said twice: it lacks the tag that workers have, and a denial outweighs whatever an
+operator may add to the role later. So it is with launches: one without a template of ours is denied, and so is whatever
 would cost more than what the policies want. A call may put other values in the place of a template's, and IAM bounds
 each of them that costs money but one: how many. Nor does it know user data (docs/security.md).
 """

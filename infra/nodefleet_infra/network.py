@@ -1,6 +1,6 @@
 """The network: a VPC, who may talk to whom in it, and how the functions reach AWS.
 
-Nothing here lets anybody in from outside.
+Nothing here lets traffic in from outside.
 """
 
 import pulumi

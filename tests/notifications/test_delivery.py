@@ -94,8 +94,8 @@ def test_of_two_runs_at_once_one_tells():
     class Nested(Pigeon):
         """While this one sends, another run gets the same batch; it waits, and the first is done."""
 
-        def send(self, letter):
-            super().send(letter)
+        def send(self, notification):
+            super().send(notification)
             other = Clock(at=clock.at, end=clock.at + timedelta(seconds=11))
             assert deliver(news(FIRST), parts(table, pigeon, other, owner="other")).left == news(FIRST)
 
@@ -119,8 +119,8 @@ def test_a_run_that_died_after_sending_doubles_one_message_at_most():
     table, clock, pigeon = Table(), Clock(), Pigeon()
 
     class DiesAfter(Pigeon):
-        def send(self, letter):
-            pigeon.send(letter)
+        def send(self, notification):
+            pigeon.send(notification)
             raise Crash
 
     with pytest.raises(Crash):
@@ -152,9 +152,9 @@ def test_a_folded_letter_leaves_out_what_was_told():
     flood = news(*(event(AlertKind.DRAIN_BLOCKED, id=str(number)) for number in range(5)))
     table.marks["1"] = table.marks["2"] = ("other", None)
     deliver(flood, parts(table, pigeon))
-    (letter,) = pigeon.letters
-    assert letter.form is NotificationForm.MANY
-    assert [told.id for told in letter.told] == ["0", "3", "4"]
+    (notification,) = pigeon.notifications
+    assert notification.form is NotificationForm.MANY
+    assert [told.id for told in notification.told] == ["0", "3", "4"]
 
 
 def test_the_log_has_each_event_of_a_folded_letter():
@@ -182,7 +182,7 @@ def test_a_retry_of_half_a_flood_tells_nothing_twice():
 def test_nothing_is_begun_that_may_not_finish():
     pigeon = Pigeon()
     delivered = deliver(BATCH, parts(pigeon=pigeon, clock=Clock(end=AT + timedelta(seconds=9))))
-    assert pigeon.letters == []
+    assert pigeon.notifications == []
     assert delivered.left == BATCH
     assert isinstance(delivered.error, UnavailableError)
 
@@ -217,8 +217,8 @@ def test_a_message_that_could_not_be_remembered_is_not_sent_again():
     table, pigeon = Table(), Pigeon()
 
     class Forgets(Pigeon):
-        def send(self, letter):
-            pigeon.send(letter)
+        def send(self, notification):
+            pigeon.send(notification)
             table.away = UnavailableError("DynamoDB", "timeout")
 
     assert deliver(news(FIRST), parts(table, Forgets())) == DeliveryResult(messages=1)
@@ -229,7 +229,7 @@ def test_a_claim_that_cannot_be_given_back_is_no_further_trouble():
     table = Table()
 
     class Falls(Pigeon):
-        def send(self, letter):  # noqa: ARG002
+        def send(self, notification):  # noqa: ARG002
             table.away = UnavailableError("DynamoDB", "timeout")
             raise AWAY
 

@@ -262,7 +262,7 @@ def _create_table(made: Deployed) -> None:
 def _site(made: Deployed, name: str, folder: Path, stack: ExitStack) -> Site:
     ec2 = made.client("ec2")
     template = ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData={"ImageId": IMAGE})
-    zones = [f"{REGION}{letter}" for letter in "ab"]
+    zones = [f"{REGION}{notification}" for notification in "ab"]
     found = ec2.describe_subnets(Filters=[{"Name": "availability-zone", "Values": zones}])["Subnets"]
     site = Site(
         name=name,

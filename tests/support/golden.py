@@ -251,8 +251,11 @@ def simulated(name: str) -> str:
 
 def slack() -> str:
     """The payload of each message of docs/messages.md: events of simulated situations (tests/messages.json)."""
-    letters = {kind.value: single(each) for kind, each in OF_A_KIND.items()} | dict(SPECIAL)
-    shown = {name: payload(build_message(letter, LINKS, DeliveryLimits())) for name, letter in letters.items()}
+    notifications = {kind.value: single(each) for kind, each in OF_A_KIND.items()} | dict(SPECIAL)
+    shown = {
+        name: payload(build_message(notification, LINKS, DeliveryLimits()))
+        for name, notification in notifications.items()
+    }
     return json.dumps(shown, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -43,8 +43,11 @@ def examples() -> dict[str, str]:
     from nodefleet.notifications.incoming import DeliveryLimits  # noqa: PLC0415
     from support.message_examples import LINKS, OF_A_KIND, SPECIAL, single  # noqa: PLC0415
 
-    letters = {kind.value: single(each) for kind, each in OF_A_KIND.items()} | dict(SPECIAL)
-    return {name: preview(payload(build_message(letter, LINKS, DeliveryLimits()))) for name, letter in letters.items()}
+    notifications = {kind.value: single(each) for kind, each in OF_A_KIND.items()} | dict(SPECIAL)
+    return {
+        name: preview(payload(build_message(notification, LINKS, DeliveryLimits())))
+        for name, notification in notifications.items()
+    }
 
 
 def indented(text: str) -> str:

@@ -98,17 +98,17 @@ class Marks:
 
 @dataclass
 class Pigeon:
-    """A messenger. `fails` holds what it raises, letter by letter; none: it gets through."""
+    """A messenger. `fails` holds what it raises, notification by notification; none: it gets through."""
 
-    letters: list[Notification] = field(default_factory=list)
+    notifications: list[Notification] = field(default_factory=list)
     fails: list[BaseException | None] = field(default_factory=list)
 
-    def send(self, letter: Notification) -> None:
+    def send(self, notification: Notification) -> None:
         error = self.fails.pop(0) if self.fails else None
         if error:
             raise error
-        self.letters.append(letter)
+        self.notifications.append(notification)
 
     @property
     def told(self) -> list[str]:
-        return [told.id for letter in self.letters for told in letter.told]
+        return [told.id for notification in self.notifications for told in notification.told]

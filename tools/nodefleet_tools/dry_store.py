@@ -72,7 +72,7 @@ class DryStore:
         own.policy = changes.policy or own.policy
 
     def record(self, notice: Notice) -> None:
-        """Not kept: the table has it from whoever heard it for real."""
+        """Not kept: the table has it from the function that received it."""
 
     def order(self, command: Command, event: Event) -> None:
         """Not kept: no run orders anything."""

@@ -61,7 +61,7 @@ def digest_of(outcome: Outcome) -> str:
 
 
 def summary_of(outcome: Outcome) -> str:
-    """The decision in one line, for whoever compares two of them."""
+    """The decision in one line, to compare two of them by."""
     said = [f"{pool['pool']}: {_pool_summary(pool)}" for pool in outcome["pools"]]
     said += [f"alert {alert[0]}" for alert in outcome["alerts"]]
     said += [f"step {_step_summary(step)}" for step in outcome["steps"]]

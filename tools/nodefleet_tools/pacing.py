@@ -12,7 +12,7 @@ _AFTERWARDS = timedelta(minutes=4)  # a mark is looked at for so long
 
 
 def weights(played: Played) -> list[float]:
-    """What each frame is worth to whoever looks."""
+    """What each frame is worth to a viewer."""
     marks = [mark.at for mark in played.marks if mark.kind is not MarkKind.REMOVED]
     found = []
     for frame in played.frames:

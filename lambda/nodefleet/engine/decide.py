@@ -472,7 +472,7 @@ def _decision(
 def _at_max(ctx: PoolContext, resolved: TargetResult, bounds: Sequence[Bound]) -> list[SendAlert]:
     """Operators should know when the limit keeps the fleet from what it needs. That a worker leaves of our own accord
     before the one comes that takes its place is no news."""
-    least = max(resolved.target, ctx.count.capacity)  # whoever only wants to keep what is there asks for no more
+    least = max(resolved.target, ctx.count.capacity)  # a bound that only keeps the size asks for no more
     leaving = sum(isinstance(w.operation, Removal) and w.operation.why is RemovalReason.VOLUNTARY for w in ctx.workers)
     wanting = [
         each

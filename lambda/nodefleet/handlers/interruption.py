@@ -1,4 +1,4 @@
-"""What EC2 says of its instances: warnings are acted upon at once, whoever holds the lease.
+"""EC2 events about instances. A warning is acted upon at once, even while another run holds the lease.
 
 They come through a queue in batches, so that one function handles all warnings of a moment.
 """

@@ -1,8 +1,8 @@
 """Each notification once: claimed, sent, remembered. What could not be sent is given back to the caller.
 
-    before sending     every news of the letter is claimed for a minute; what has been told drops out of the letter
-    another has it     waited for: it tells it, or its claim ends because it died
-    sent               remembered for days, so that no redelivery tells it again
+    before sending     every event of the notification is claimed for a minute; those that were sent drop out of it
+    another has it     waited for: that one sends it, or its claim ends because it died
+    sent               remembered for days, so that no redelivery sends it again
     not sent           the claim is given back, and delivery stops: what follows would not get through either
     refused for good   set aside with a line in the log: nothing may block what comes after it
 
@@ -56,7 +56,7 @@ class DeliveryLog(Protocol):
 
 
 class Messenger(Protocol):
-    def send(self, letter: Notification) -> None:
+    def send(self, notification: Notification) -> None:
         """UnavailableError: not now. DeniedError: not before an operator fixes something. MalformedError: never."""
         ...
 
@@ -84,29 +84,29 @@ class DeliveryResult:
 
 
 def deliver(news: Sequence[IncomingItem], parts: DeliveryRuntime) -> DeliveryResult:
-    letters = group_news(news, parts.time.now(), parts.limits)
+    notifications = group_news(news, parts.time.now(), parts.limits)
     marks = _Claims(parts)
     messages = 0
-    for place, letter in enumerate(letters):
+    for place, notification in enumerate(notifications):
         try:
-            messages += _send(letter, marks, parts)
+            messages += _send(notification, marks, parts)
         except (UnavailableError, DeniedError) as error:
-            ids = {told.id for untold in letters[place:] for told in untold.told}
+            ids = {told.id for untold in notifications[place:] for told in untold.told}
             left = tuple(each for each in news if each.told.id in ids)
             return DeliveryResult(messages=messages, left=left, error=error)
     return DeliveryResult(messages=messages)
 
 
-def _send(letter: Notification, marks: "_Claims", parts: DeliveryRuntime) -> int:
+def _send(notification: Notification, marks: "_Claims", parts: DeliveryRuntime) -> int:
     """How many messages that took: none if everything in it had been told."""
     if parts.time.remaining() < parts.limits.reserve:
         raise UnavailableError("Slack", "this run has no time left for another message")
-    mine = marks.claim(letter.news)
+    mine = marks.claim(notification.news)
     if not mine:
         return 0
     sent = 1
     try:
-        parts.messenger.send(letter.only(mine))
+        parts.messenger.send(notification.only(mine))
     except (UnavailableError, DeniedError):
         marks.release(mine)
         raise

@@ -14,14 +14,15 @@ from nodefleet.model.state import Level
 from nodefleet.notifications.incoming import Alarm, AlarmState, DeliveryLimits, IncomingItem, Notifiable
 
 # ── groups ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-# A flood becomes a few letters, in the order in which things happened.
+# A flood becomes a few notifications, in the order in which things happened.
 #
-#     news                                                       letter
-#     older than some hours                                      one for each cluster: counted
+#     events and alarms                                           notification
+#     older than some hours                                       one for each cluster: counted
 #     more of one kind and cluster than an operator reads singly  one for the kind: counted, the first few worded
-#     more letters of one cluster than an operator reads         one for the rest; what stands out is never in it
-#     everything else                                            one each
-# What was really done and what a dry run would have done are never in one letter, unless it only counts.
+#     more notifications of one cluster than an operator reads    one for the rest; never a kind that stands out
+#     everything else                                             one each
+#
+# Executed actions and those of a dry run are never in one notification, unless it only counts.
 
 
 class NotificationForm(Enum):
@@ -51,7 +52,7 @@ class Notification:
         return any(told.kind in STANDS_OUT for told in self.told)
 
     def only(self, news: Sequence[IncomingItem]) -> "Notification":
-        """The letter with just these of its news: the others have been told."""
+        """The notification with just these of its news: the others have been told."""
         form = NotificationForm.SINGLE if len(news) == 1 and self.form is not NotificationForm.OLD else self.form
         return replace(self, form=form, news=tuple(news))
 
@@ -59,12 +60,12 @@ class Notification:
 def group_news(news: Iterable[IncomingItem], now: datetime, limits: DeliveryLimits) -> tuple[Notification, ...]:
     distinct = list({each.told.id: each for each in reversed(list(news))}.values())[::-1]  # the first one of each id
     places = {each.told.id: place for place, each in enumerate(distinct)}
-    letters = [*_old(distinct, now, limits), *_fresh(distinct, now, limits)]
+    notifications = [*_old(distinct, now, limits), *_fresh(distinct, now, limits)]
     by_cluster: defaultdict[str, list[Notification]] = defaultdict(list)
-    for letter in sorted(letters, key=lambda letter: places[letter.first.id]):
-        by_cluster[letter.first.cluster].append(letter)
-    quiet = [letter for crowd in by_cluster.values() for letter in _limit_notifications(crowd, limits)]
-    return tuple(sorted(quiet, key=lambda letter: places[letter.first.id]))
+    for notification in sorted(notifications, key=lambda notification: places[notification.first.id]):
+        by_cluster[notification.first.cluster].append(notification)
+    quiet = [notification for crowd in by_cluster.values() for notification in _limit_notifications(crowd, limits)]
+    return tuple(sorted(quiet, key=lambda notification: places[notification.first.id]))
 
 
 def _is_old(each: IncomingItem, now: datetime, limits: DeliveryLimits) -> bool:
@@ -91,17 +92,23 @@ def _fresh(news: Sequence[IncomingItem], now: datetime, limits: DeliveryLimits) 
             yield from (Notification(form=NotificationForm.SINGLE, news=(each,)) for each in members)
 
 
-def _limit_notifications(letters: Sequence[Notification], limits: DeliveryLimits) -> list[Notification]:
-    """At most so many letters, except for what stands out."""
-    if len(letters) <= limits.letters:
-        return list(letters)
-    plain = [letter for letter in letters if not letter.stands_out and letter.form is not NotificationForm.OLD]
-    room = max(0, limits.letters - 1 - (len(letters) - len(plain)))
+def _limit_notifications(notifications: Sequence[Notification], limits: DeliveryLimits) -> list[Notification]:
+    """At most so many notifications, except for what stands out."""
+    if len(notifications) <= limits.notifications:
+        return list(notifications)
+    plain = [
+        notification
+        for notification in notifications
+        if not notification.stands_out and notification.form is not NotificationForm.OLD
+    ]
+    room = max(0, limits.notifications - 1 - (len(notifications) - len(plain)))
     rest = plain[room:]
     if len(rest) < 2:  # noqa: PLR2004  # one alone is no crowd
-        return list(letters)
-    merged = Notification(form=NotificationForm.MIXED, news=tuple(each for letter in rest for each in letter.news))
-    return [letter for letter in letters if letter not in rest] + [merged]
+        return list(notifications)
+    merged = Notification(
+        form=NotificationForm.MIXED, news=tuple(each for notification in rest for each in notification.news)
+    )
+    return [notification for notification in notifications if notification not in rest] + [merged]
 
 
 # ── severity ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -72,9 +72,9 @@ class IncomingBatch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryLimits:
     # ── a flood ──────────────────────────────────────────────────────────────────────────────────────────────────
-    alone: int = 3  # news of one kind, cluster and batch; more than this is one letter
-    letters: int = 10  # of one cluster and batch; beyond this only what stands out has a letter of its own
-    shown: int = 3  # news of a folded letter that is given in its own words; the rest is counted
+    alone: int = 3  # news of one kind, cluster and batch; more than this is one notification
+    notifications: int = 10  # of one cluster and batch; beyond this only what stands out has a notification of its own
+    shown: int = 3  # news of a folded notification that is given in its own words; the rest is counted
     shown_outstanding: int = 10  # the same for what stands out
     old_after: timedelta = timedelta(hours=6)  # what happened longer ago is only counted
 

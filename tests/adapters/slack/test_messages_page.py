@@ -64,7 +64,7 @@ def test_the_figures_are_the_code_s():
     limits = DeliveryLimits()
     assert f"More than {limits.alone} messages" in section("many of a kind")
     assert f"up to {limits.shown_outstanding} are told" in section("many of a kind")
-    assert f"at most {limits.letters} messages" in section("much at once")
+    assert f"at most {limits.notifications} messages" in section("much at once")
     assert f"for {limits.old_after.total_seconds() / 3600:g} hours" in section("older events")
 
 

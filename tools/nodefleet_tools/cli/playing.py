@@ -15,7 +15,7 @@ from nodefleet_tools.sim.traces import Points
 
 
 def played_with_progress(scenario: Scenario, traces: Mapping[str, Points]) -> Played:
-    """Progress is for whoever watches: on the terminal's error stream, and gone afterwards."""
+    """Progress is for the viewer: on the terminal's error stream, and gone afterwards."""
     console = Console(stderr=True)
     if not is_lively(console):
         return play(scenario, traces=traces)

@@ -1,4 +1,4 @@
-"""A policy file both ways: as somebody wrote it, which is what the table keeps, and as the policy it stands for."""
+"""A policy file both ways: as its author wrote it, which is what the table keeps, and as the policy it stands for."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Runs of the loop in this process: one, or one after the other until somebody stops them.
+"""Runs of the loop in this process: one, or one after the other until an operator stops them.
 
 A failed run is told and the next one comes in its time, as in Lambda. What a run may take is the same as there, too.
 """
@@ -69,7 +69,7 @@ class Runs:
             self.output.held(ran.held)
 
     def many(self, interval: timedelta) -> None:
-        """A run every interval by the wall clock, until somebody stops them. A run that takes longer than that lets
+        """A run every interval by the wall clock, until an operator stops them. A run that takes longer than that lets
         the next ones out."""
         began = self.connection.clock()
         try:

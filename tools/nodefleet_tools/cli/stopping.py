@@ -1,4 +1,4 @@
-"""Ending a run that somebody stops: at the next pause, with the lease let go, and at once if they insist."""
+"""Ending a run that an operator stops: at the next pause, with the lease let go, and at once if they insist."""
 
 import os
 import signal
@@ -9,17 +9,17 @@ from typing import Any
 
 from nodefleet.adapters.clock import LimitedTime
 
-_SLICE = 0.5  # seconds: how soon a pause notices that somebody stops it
+_SLICE = 0.5  # seconds: how soon a pause notices the stop
 _STDERR = 2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StoppedError(Exception):
-    """Somebody stops us while there is nothing to finish."""
+    """The operator stops us while there is nothing to finish."""
 
 
 class Stop:
-    """Whether somebody wants the end. Pauses pass through here, so that they end with it."""
+    """Whether the operator wants the end. Pauses pass through here, so that they end with it."""
 
     def __init__(self, sleep: Callable[[float], None]) -> None:
         self._sleep = sleep

@@ -1,4 +1,4 @@
-"""Telling the autoscaler that somebody waits for it. What was ordered is in the table already: this only hastens it."""
+"""Telling the autoscaler that an operator waits for it. The order is in the table already: this only hastens it."""
 
 import json
 from datetime import timedelta
@@ -13,7 +13,7 @@ _USUAL = Policy().interval
 
 
 def woken(connection: Connection, interval: timedelta = _USUAL) -> str:
-    """Wake whoever is at work, start a run if it is known how, and say when the order is seen."""
+    """Wake the run that is at work, start one if it is known how, and say when the order is seen."""
     later = f"The next run sees it, within {worded_span(interval)}."
     try:
         connection.store.wake()

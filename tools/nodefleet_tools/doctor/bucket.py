@@ -41,7 +41,7 @@ def bucket(ctx: DoctorContext) -> Iterator[Finding]:
 
 
 def _newest_kept(ctx: DoctorContext) -> str:
-    """The name of something that should be there: of what is not there S3 says “denied” to whoever may not list."""
+    """The name of an object that should be there: of one that is not S3 says “denied” to callers that may not list."""
     ctx.state.needed()
     records = ctx.parts.history().decisions(_LOOKS_BACK)
     return next((record.archived for record in records if record.archived), "")

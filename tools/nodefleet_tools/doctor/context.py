@@ -73,10 +73,10 @@ class Parts:
 
 
 class Fact(Generic[T]):
-    """Found out once, by whoever asks first. Its own check gets the error; the others hear that it is not known."""
+    """Found out once, when it is first needed. Its own check gets the error; the others learn that it is not known."""
 
     def __init__(self, unknown: str, find: Callable[[], T]) -> None:
-        self._unknown = unknown  # said by whoever needed it
+        self._unknown = unknown  # said by the check that needed it
         self._find = find
         self._finding = Lock()
         self._known: list[T] = []

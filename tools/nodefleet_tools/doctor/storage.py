@@ -53,7 +53,7 @@ def upkeep(ctx: DoctorContext) -> Iterator[Finding]:
 
 
 def lease(ctx: DoctorContext) -> Iterator[Finding]:
-    """Whether somebody holds the cluster for longer than any run may."""
+    """Whether a run holds the lease for longer than any run may."""
     parts = ctx.parts
     ctx.state.needed()
     with calling("DynamoDB"):

@@ -213,7 +213,7 @@ def _starts(operation: Operation, instance: str) -> bool:
 
 
 def _by_hand(run: Run) -> bool:
-    """It has never looked: somebody drives the ports, as tests do, and keeps no records."""
+    """No iteration ran: a test drives the ports and keeps no records."""
     return run.looked_at is None
 
 

@@ -16,7 +16,7 @@ Action: TypeAlias = Callable[[], object]
 
 
 class Sleeper(Protocol):
-    """Somebody who waits by letting others go on."""
+    """An activity that waits by letting others go on."""
 
     def wait_until(self, when: datetime) -> None: ...
 
@@ -38,7 +38,7 @@ class Clock:
         self.now = start
         self._order = count()  # of two things at the same moment the one that was planned first
         self._plan: list[tuple[datetime, int, Timer]] = []
-        self.sleeper: Sleeper | None = None  # whose turn it is; none: whoever waits moves time on itself
+        self.sleeper: Sleeper | None = None  # whose turn it is; none: the activity that waits moves time on itself
 
     def at(self, when: datetime, action: Action) -> Timer:
         timer = Timer(action)
@@ -64,13 +64,13 @@ class Clock:
         self.wait_until(self.now + timedelta(seconds=seconds))
 
     def wait_until(self, when: datetime) -> None:
-        """Whoever takes part in the world waits: time goes on meanwhile, and everything else happens."""
+        """An activity of the world waits: time goes on meanwhile, and everything else happens."""
         if not self._plan or self._plan[0][0] > when:
             self.now = max(self.now, when)  # nothing happens before
         elif self.sleeper:
             self.sleeper.wait_until(when)
         else:
-            self.at(when, _nothing)  # whoever else waits must not take time beyond this
+            self.at(when, _nothing)  # other activities that wait must not take time beyond this
             self.advance_to(when)
 
     def advance(self, duration: timedelta) -> None:

@@ -53,7 +53,7 @@ class Ec2:
         return machine.ours and self.hidden_since is None and self.known(machine)
 
     def list_of(self, at: datetime) -> tuple[Instance, ...]:
-        """The cluster's list as somebody sees it whose view is of this moment."""
+        """The cluster's list as a caller sees it whose view is of this moment."""
         there = (machine for machine in self.machines.values() if self.listed(machine) and machine.shows_from <= at)
         return tuple(machine.as_seen(at) for machine in there)
 

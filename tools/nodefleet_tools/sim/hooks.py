@@ -66,7 +66,7 @@ class Run:
     wake_seen: int | None = None  # what that look knew of wake-ups
     interrupted: frozenset[str] = frozenset()  # … and which instances it knew that EC2 takes
     recorded: set[str] = field(default_factory=set)  # instances whose notices it put into the table
-    unheard: str = ""  # it let go though somebody had woken it since
+    unheard: str = ""  # it released the lease though it was woken since
     checked: dict[str, datetime] = field(default_factory=dict)  # when it last asked for a node or its pods
     unread: dict[str, str] = field(default_factory=dict)  # pools whose readings were not there in truth, and why
 

@@ -120,7 +120,7 @@ class Leftovers:
 
 
 def _stopped_at(machine: Machine) -> datetime | None:
-    """Since when it is stopped, or was when somebody began to terminate it: that may be asked for twice."""
+    """Since when it is stopped, or was when its termination began: that may be asked for twice."""
     known = (each for each in reversed(machine.states) if each[1] in (InstanceState.STOPPED, InstanceState.RUNNING))
     at, state = next(known, (None, None))
     return at if state is InstanceState.STOPPED else None

@@ -1,4 +1,4 @@
-"""An instance of EC2: what it is, what became of it when, and how somebody with an old view sees it."""
+"""An instance of EC2: what it is, what became of it when, and how a caller with an old view sees it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Machine:
     operation: str = ""
     worker: bool = True
     ours: bool = True  # carries the cluster's tag
-    untagged_at: datetime | None = None  # somebody took the cluster's tag away
+    untagged_at: datetime | None = None  # an operator took the cluster's tag away
     failed: bool = False
     warm: bool = False  # its status tag says that we stopped it, to start it again
     template: str = ""
@@ -81,7 +81,7 @@ class Machine:
         return sum((max(span, timedelta(0)) for span in spans), timedelta(0))
 
     def as_seen(self, at: datetime) -> Instance:
-        """What EC2 says of it to somebody whose view is of this moment."""
+        """What EC2 says of it to a caller whose view is of this moment."""
         past = [state for since, state in self.states if since <= at]
         return Instance(
             id=self.id,

@@ -170,7 +170,7 @@ class Nodes:
     def restore(self, nodes: Sequence[Node], share: float, random: Random) -> None:
         """The API server starts from an older state, or from nothing: these workers, and no pods.
 
-        Agents whose Node is there go on with it. The others register only when somebody starts them again, which is
+        Agents whose Node is there go on with it. The others register only when an operator starts them again, which is
         done to this share of them.
         """
         alive, stay = set(self._kubelets.alive), {node.name for node in self._kube.nodes.values() if not node.pool}

@@ -19,7 +19,7 @@ destroyed at first sight      a cleanup took something that cannot have been see
 mass cleanup                  cleanups took more on doubtful evidence than an operator wants to be asked about
 shrank on missing data        a node was to leave though the readings were missing or stale
 counted what is not there     a decision counted capacity that EC2 is known to take, or that does not exist
-wake lost                     a run let go though somebody had woken it since its last iteration, and it had time
+wake lost                     a run released the lease though it was woken since its last iteration, and it had time
 below min for too long        launches work again, and min is still not restored
 did not come to rest          long after everything is well: orphans, cordons, operations or a lease are left
 consolidated in circles       consolidation removed a node, and the fleet is not cheaper than after the last one
@@ -95,7 +95,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """One thing that was done or that befell somebody, for the trace of what led to a violation."""
+    """One action or event, for the trace of what led to a violation."""
 
     at: datetime
     who: str

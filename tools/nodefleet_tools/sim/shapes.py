@@ -49,7 +49,7 @@ class Stairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Somebody's own measurements: a CSV with the columns timestamp and value."""
+    """A user's own measurements: a CSV with the columns timestamp and value."""
 
     file: str  # beside the scenario file, unless it is a whole path
     peak: float | None = None  # scaled so that this is its highest value; none: as it is
@@ -213,7 +213,7 @@ def _noise(shape: Noise, seed: str) -> Demand:
     drawn: dict[int, float] = {}
 
     def knot(number: int) -> float:
-        # One draw for each step of time, whoever asks and in whatever order.
+        # One draw for each step of time, in whatever order it is asked for.
         if number not in drawn:
             drawn[number] = Random(f"{seed}/{number}").gauss(0.0, shape.percent / 100)  # noqa: S311  # repeatable
         return drawn[number]

@@ -142,7 +142,7 @@ class SimStore:
         return 0 if self._table.has("event", event.id) else self._table.put("event", event.id, event)
 
     def _clear_away(self, command: Command) -> None:
-        """Unless somebody has given another one in its place."""
+        """Unless an operator has given another one in its place."""
         key, kind = _command_key(command), type(command)
         stored = self._table.items["command"].get(key)
         if stored is not None and from_plain(kind, json.loads(stored.text)["value"]) == command:

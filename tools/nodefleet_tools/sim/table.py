@@ -34,11 +34,11 @@ _COMMANDS = {kind_of(cls): cls for cls in (Pause, Scale, Adopt, Drain, Recycle)}
 class _Item:
     text: str
     expires: datetime | None = None
-    read: list[Any] = field(default_factory=list)  # what the text stands for, once somebody asked
+    read: list[Any] = field(default_factory=list)  # what the text stands for, once it was read
 
 
 class Table:
-    """The items, by kind of record and key. Expired ones go when somebody next reads their kind: a TTL is lazy."""
+    """The items, by kind of record and key. Expired ones go when their kind is next read: a TTL is lazy."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

@@ -1,4 +1,4 @@
-"""A CSV of somebody's own measurements: two columns, a timestamp and a value, with a heading or without."""
+"""A CSV of a user's own measurements: two columns, a timestamp and a value, with a heading or without."""
 
 import csv
 from bisect import bisect_right

@@ -28,7 +28,7 @@ class Turns:
         return len(self._others) + self._first_is_at_work
 
     def end(self) -> None:
-        """Nothing goes on: whoever is still at work dies where it stands."""
+        """Nothing goes on: an activity that is still at work dies where it stands."""
         for turn in self._others:
             turn.end()
 
@@ -55,7 +55,7 @@ class _Turn:
         self._clock = clock
         self._run = run
         self._failure: BaseException | None = None
-        self._mine, self._theirs = Lock(), Lock()  # free: its turn, and the turn of whoever told it to go on
+        self._mine, self._theirs = Lock(), Lock()  # free: its turn, and the turn of the activity that told it to go on
         self._mine.acquire()
         self._theirs.acquire()
         Thread(target=self._body, daemon=True, name="run").start()
@@ -85,7 +85,7 @@ class _Turn:
         self._mine.acquire()
         try:
             self._run()
-        except BaseException as failure:  # noqa: BLE001  # raised by whoever told it to go on
+        except BaseException as failure:  # noqa: BLE001  # raised in the activity that told it to go on
             self._failure = failure
         self.over = True
         self._theirs.release()

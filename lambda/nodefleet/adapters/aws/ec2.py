@@ -113,7 +113,7 @@ class Ec2:
         return LaunchResult(instances=tuple(each.id for each in there))
 
     def keep_warm(self, instance: str) -> bool:
-        """Tagged first: one that is stopped without the tag would be cleaned up as somebody else's doing."""
+        """Tagged first: one that is stopped without the tag would be cleaned up as stopped by someone else."""
         current = self._own_worker(instance, "stopped")
         if current is None or current.state in _GOING:
             return True

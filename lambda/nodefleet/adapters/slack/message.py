@@ -229,7 +229,7 @@ def _footer(sheet: SlackMessage) -> str:
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-# A letter as a sheet: what happened, the figures, what to do. The events' own texts are framed, never rewritten.
+# A notification as a sheet: what happened, the figures, what to do. The events' own texts are framed, never rewritten.
 
 
 _STATES = {
@@ -252,8 +252,8 @@ class Links:
         return cls(dashboard=deployment.dashboard, logs=deployment.logs) if deployment else cls()
 
 
-def build_message(letter: Notification, links: Links, limits: DeliveryLimits) -> SlackMessage:
-    told = letter.told
+def build_message(notification: Notification, links: Links, limits: DeliveryLimits) -> SlackMessage:
+    told = notification.told
     common = SlackMessage(
         sign=SIGNS[highest_severity(told)],
         headline="",
@@ -261,9 +261,13 @@ def build_message(letter: Notification, links: Links, limits: DeliveryLimits) ->
         until=max(each.at for each in told),
         links=(Link(words="Dashboard", url=links.dashboard), Link(words="Logs", url=links.logs)),
     )
-    match letter.form:
+    match notification.form:
         case NotificationForm.SINGLE:
-            return _event(letter.first, common) if isinstance(letter.first, Event) else _alarm(letter.first, common)
+            return (
+                _event(notification.first, common)
+                if isinstance(notification.first, Event)
+                else _alarm(notification.first, common)
+            )
         case NotificationForm.MANY:
             return _many(told, common, limits)
         case NotificationForm.MIXED:
@@ -271,7 +275,7 @@ def build_message(letter: Notification, links: Links, limits: DeliveryLimits) ->
         case NotificationForm.OLD:
             return _old(told, common, limits)
         case _:
-            assert_never(letter.form)
+            assert_never(notification.form)
 
 
 # ── one ──────────────────────────────────────────────────────────────────────────────────────────────────────────

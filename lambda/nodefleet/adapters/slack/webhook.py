@@ -158,15 +158,15 @@ class SlackMessenger:
         self._now = now
         self._known: dict[str, Links] = {}
 
-    def send(self, letter: Notification) -> None:
-        incident = incident_of(letter.told) if self._threads else None
-        thread = self._find(letter.first.cluster, incident)
-        sent = self._post(letter, thread, in_channel=incident is not None and incident.in_channel)
+    def send(self, notification: Notification) -> None:
+        incident = incident_of(notification.told) if self._threads else None
+        thread = self._find(notification.first.cluster, incident)
+        sent = self._post(notification, thread, in_channel=incident is not None and incident.in_channel)
         if incident:
-            self._remember(letter.first.cluster, incident, thread or sent)
+            self._remember(notification.first.cluster, incident, thread or sent)
 
-    def _post(self, letter: Notification, thread: str, *, in_channel: bool) -> str:
-        written = build_message(letter, self._links_of(letter.first.cluster), self._limits)
+    def _post(self, notification: Notification, thread: str, *, in_channel: bool) -> str:
+        written = build_message(notification, self._links_of(notification.first.cluster), self._limits)
         try:
             return self._client.post(payload(written), thread, in_channel=in_channel)
         except MalformedError as refused:

@@ -77,7 +77,7 @@ def find_orphans(workers: Sequence[Worker], pool: Pool, most: int | None = None)
 
 
 def is_alone(worker: Worker) -> bool:
-    """Stopped, or running without a Node though nobody marked it as failed to join: somebody deleted the Node. Its
+    """Stopped, or running without a Node though it was not marked as failed to join: an operator deleted the Node. Its
     replacement is launched like that of every loss, and it must not go on costing in silence."""
     deleted = (
         worker.phase is Phase.JOIN_FAILED

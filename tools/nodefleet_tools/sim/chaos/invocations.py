@@ -68,7 +68,7 @@ class Invocations:
             self._soon(lambda: self._started("tick", lambda parts, owner: run(parts, owner=owner)))
 
     def alert(self) -> None:
-        """Alertmanager or a person: somebody urgent."""
+        """An urgent run: by Alertmanager or an operator."""
         self._started("alert", lambda parts, owner: run(parts, owner=owner, urgent=True), retries=_RETRIES)
 
     def at_once(self, number: int) -> None:

@@ -69,7 +69,7 @@ def schedules(stage: Stage, random: Random) -> str:
         world.clock.after(random.uniform(60, 600), lambda: world.ec2.end(machine))
         return machine.id
     rules = RemovalRules()
-    after = rules.notice + rules.false_alarm_after + LAMBDA_LIMIT  # whoever began before that may still act on it
+    after = rules.notice + rules.false_alarm_after + LAMBDA_LIMIT  # a run that began before that may still act on it
     world.clock.after(after.total_seconds(), lambda: world.ec2.forget(notice))
     return f"{machine.id}, but nothing will come of it"
 

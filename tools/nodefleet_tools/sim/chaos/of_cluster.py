@@ -90,7 +90,7 @@ def _failing(random: Random) -> Failing:
 
 
 def cannot_read_record(stage: Stage, random: Random) -> str:
-    """Until somebody deploys the version that wrote it."""
+    """Until an operator deploys the version that wrote it."""
     seconds = random.uniform(30, 900)
     stage.strikes.unreadable = "operation#launch"
 

@@ -217,7 +217,7 @@ def _enforce(stage: Stage, data: dict[str, Any]) -> None:
 
 
 def refuses_policy(stage: Stage, random: Random) -> str:
-    """A release is deployed that refuses the active policy, until somebody applies one that it takes."""
+    """A release is deployed that refuses the active policy, until an operator applies one that it takes."""
     world = stage.world
     if "store" in world.faults.away:
         return ""

@@ -57,7 +57,7 @@ def _release_without_owner() -> Any:
 
 
 def _wake_dropped() -> Any:
-    """A run lets go whoever came meanwhile."""
+    """A run releases the lease although an urgent run came meanwhile."""
     release = SimStore.release
 
     def deaf(store: SimStore, lease: Lease, wake: int | None) -> bool:  # noqa: ARG001  # that is the bug

@@ -22,6 +22,6 @@ def verdicts(seeds: Sequence[int], jobs: int) -> Iterator[Verdict]:
     if jobs <= 1:
         yield from map(judged, seeds)
         return
-    # Whoever asks may have threads, such as a progress bar's: those must not be copied into the new processes.
+    # The caller may have threads, such as a progress bar's: those must not be copied into the new processes.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as processes:
         yield from processes.map(judged, seeds, chunksize=_AT_A_TIME)

@@ -3,7 +3,7 @@
 The events come through a queue, and what is recorded of them is seen by the function that recorded it and by every run.
 Demanded of Spot warnings that were in the table for `_TIME` or longer while everything answered; less is EC2's doing.
 
-Its time counts only while somebody knows of it who can act: from the next iteration on if an operator uncordoned the
+Its time counts only while a run knows of it that can act: from the next iteration on if an operator uncordoned the
 node during the warning, or if every function that recorded it has died since. The queue delivers the event of such a
 function again after the warning's two minutes, and a tick may find a lease that the dead still hold.
 """

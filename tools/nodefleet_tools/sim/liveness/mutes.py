@@ -6,7 +6,7 @@ alerted once more. So the number of its mutes grows, or it is not remembered any
 number of mutes in all pools: one that a pool has muted is silent in every other too, and asks in one of them at a time.
 
 Demanded while its pods wait, launches work, EC2 lists what there is, nothing is paused or ordered, and a pool that has
-muted it has room: without room nobody buys for whoever asks.
+muted it has room: without room no node is bought for any signal.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Scenarios: days of a cluster as YAML files that anybody can read, play and write.
+"""Scenarios: days of a cluster as YAML files to read, play and write.
 
 model         what a file says
 happenings    what may happen beside the load

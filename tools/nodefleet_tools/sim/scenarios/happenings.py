@@ -67,7 +67,7 @@ class BudgetTightened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadScaled:
-    """Somebody sets a workload's replicas."""
+    """An operator sets a workload's replicas."""
 
     at: str
     workload: str

@@ -90,7 +90,7 @@ class ServiceSpec:
     replicas: Replicas | None = None  # none: as many as the workload says
     base_ms: float = 50.0  # a request that does not wait
     slo_ms: float = 500.0  # longer is a violation
-    gives_up_after: timedelta = timedelta(minutes=5)  # whoever waits longer than this has failed
+    gives_up_after: timedelta = timedelta(minutes=5)  # a request that waits longer than this has failed
 
 
 # ── readings beside CPU and memory ───────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""A scenario with somebody's own load in place of its first service's."""
+"""A scenario with a user's own load in place of its first service's."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,7 @@
 """One more worker when the queue is longer than so many jobs for each worker.
 
 Workers are all that are there or booting; the floor is one above the ready ones, so that a repeat while that one
-boots buys nothing more. Idle time is measured between samples: how often somebody looked does not matter.
+boots buys nothing more. Idle time is measured between samples: the number of iterations does not matter.
 """
 
 from nodefleet.engine.signals.thresholds import Above, Band, Below, Between, Evaluation
