@@ -12,6 +12,7 @@ every call of the code against it. `*` stands for a resource only where AWS know
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nodefleet.model.names import SHARED_PARTITION
 from nodefleet_infra import disk_keys, iam_ec2, volumes
 from nodefleet_infra.interfaces import ClusterArns, Facts, Place, backup_prefix
 from nodefleet_infra.statements import Statement
@@ -89,8 +90,9 @@ def _readings(clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
 
 
 def _records(facts: Facts, *actions: str) -> Statement:
-    """Only the records of our clusters."""
-    ours = tuple(cluster.cluster for cluster in facts.clusters)
+    """Only the records of our clusters, and of all of them together where there is one."""
+    shared = (SHARED_PARTITION,) if "UpdateItem" in actions else ()
+    ours = (*(cluster.cluster for cluster in facts.clusters), *shared)
     return Statement(
         sid="Table",
         actions=_of("dynamodb", *actions),

@@ -190,7 +190,7 @@ def attached_to_vpc(place: Place, function: str) -> tuple[Statement, ...]:
         Statement(sid="VpcSee", actions=_INTERFACES_SEEN, resources=("*",)),
         Statement(sid="Attach", actions=_INTERFACES, resources=anything),
         Statement(
-            sid="NotByCode",
+            sid="NoCode",
             effect="Deny",
             actions=(*_INTERFACES, *_INTERFACES_SEEN),
             resources=("*",),

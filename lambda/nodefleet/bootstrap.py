@@ -23,7 +23,18 @@ from nodefleet.model.inventory import InstanceType
 from nodefleet.model.names import Metric
 from nodefleet.model.snapshot import Deployment
 from nodefleet.policy.cluster import Policy
-from nodefleet.ports import Archive, Cloud, History, MetricSources, RunResult, Runtime, Store, Telemetry, Time
+from nodefleet.ports import (
+    Archive,
+    Cloud,
+    History,
+    MetricSources,
+    RequestBudget,
+    RunResult,
+    Runtime,
+    Store,
+    Telemetry,
+    Time,
+)
 from nodefleet.reconcile.policy_source import resolve_policy
 from nodefleet.settings import BUCKET, SLACK, Settings, settings_in
 
@@ -155,6 +166,11 @@ class WarmFunction:
             self.shared.session.client("dynamodb"), self.settings.table, cluster, self.shared.present.warn
         )
 
+    def request_budget(self) -> RequestBudget:
+        from nodefleet.adapters.dynamodb.request_budget import DynamoRequestBudget  # noqa: PLC0415
+
+        return DynamoRequestBudget(self.shared.session.client("dynamodb"), self.settings.table)
+
     def archive(self) -> Archive:
         from nodefleet.adapters.aws.archive import S3Archive  # noqa: PLC0415
 
@@ -266,6 +282,7 @@ class WarmFunction:
                 policies=self.shared.policies,
                 telemetry=telemetry,
                 together=Threads(),
+                requests=self.request_budget(),
             )
 
     def _since_now(self, warm: ClusterClients) -> Callable[[], int]:

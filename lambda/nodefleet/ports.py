@@ -15,6 +15,7 @@ from nodefleet.model.inventory import Instance, InstanceType, Node, Notice
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import Cordon, Launch, Operation, PodRef, Refusal
 from nodefleet.model.readings import PoolReadings
+from nodefleet.model.request_budget import BucketRules, RequestKind
 from nodefleet.model.snapshot import ActiveWindow, ClusterView, Command, Deployment
 from nodefleet.model.state import LoopState, Usage
 from nodefleet.model.workload import Pod
@@ -48,6 +49,18 @@ class LaunchResult:
 
     instances: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+
+
+class RequestBudget(Protocol):
+    """Requests to EC2, counted for all clusters of the deployment together."""
+
+    def take(self, kind: RequestKind, rules: BucketRules, now: datetime) -> timedelta:
+        """Count one request; otherwise nothing is counted, and the time is told until one may be sent."""
+        ...
+
+    def drain(self, kind: RequestKind, now: datetime) -> None:
+        """EC2 refused one: as if the budget were used up now."""
+        ...
 
 
 class Cloud(Protocol):
@@ -331,6 +344,7 @@ class Runtime:
     policies: Policies
     telemetry: Telemetry
     together: Concurrency
+    requests: RequestBudget | None = None  # none: requests are not counted, such as an operator's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -274,6 +274,7 @@ class Iteration:
             time=SimpleNamespace(now=lambda: after(4), remaining=lambda: timedelta(seconds=90)),
             telemetry=SimpleNamespace(line=lambda *_, **__: None, warn=lambda text, **_: self.warnings.append(text)),
             together=lambda *calls: [call() for call in calls],
+            requests=None,
         )
         return cycle.reconcile_once(parts, LEASE, State(**{"fence": 7, "policy": VERSION} | state), number)
 

@@ -86,6 +86,7 @@ class Asked:
                 warn=lambda text, **fields: self.warnings.append((text, fields)),
             ),
             together=self._together,
+            requests=None,
         )
 
     def _node(self, name):

@@ -121,6 +121,7 @@ def observed(state=None, **answers):
         policies=SimpleNamespace(windows=call("windows", WINDOWS), utc_offset=call("utc_offset", timedelta(hours=1))),
         telemetry=SimpleNamespace(warn=warnings.append),
         together=together,
+        requests=None,
     )
     return observe(parts, state or State(), POLICY, "7.1", timedelta(seconds=10)), asked, warnings
 

@@ -29,6 +29,9 @@ STATUS_JOIN_FAILED = "join-failed"
 STATUS_WARM = "warm"  # we stopped it, to start it again when the pool grows
 STATUS_STARTED = "started"  # … and started it again: whoever stops it now is not us
 
+# ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────
+SHARED_PARTITION = "@all"  # records of all clusters together; no cluster can have this name
+
 # ── Kubernetes ───────────────────────────────────────────────────────────────────────────────────────────────────
 POOL_LABEL = "node-fleet.io/pool"
 CAPACITY_LABEL = "node-fleet.io/capacity-type"

@@ -125,6 +125,23 @@ class Tenants:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """Requests to EC2 that all clusters of the deployment may send together. EC2 throttles an account in a region by
+    buckets of 100 reads that refill by 20 a second, and of 50 changes that refill by 5; half is left to others."""
+
+    describe_size: float = setting(50, "requests", "reads at once: half of EC2's bucket", at_least=1)
+    describe_per_second: float = setting(10, "requests/s", "reads in the long run: half of EC2's refill", above=0)
+    change_size: float = setting(25, "requests", "changes at once: half of EC2's bucket", at_least=1)
+    change_per_second: float = setting(2.5, "requests/s", "changes in the long run: half of EC2's refill", above=0)
+    longest: timedelta = setting(
+        timedelta(seconds=5),
+        SECONDS,
+        "a run waits so long for its turn; then the next iteration tries again",
+        at_least=0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What holds for the whole cluster, and its pools."""
 
@@ -139,6 +156,7 @@ class Policy:
     resting: Resting = field(default_factory=Resting)
     fleet: FleetLimits = field(default_factory=FleetLimits)
     tenants: Tenants = field(default_factory=Tenants)
+    requests: Requests = field(default_factory=Requests)
     pools: tuple[Pool, ...] = (Pool(),)
 
     @property

@@ -43,6 +43,7 @@ from nodefleet.model.operations import (
     Uncordon,
 )
 from nodefleet.model.readings import Missing
+from nodefleet.model.request_budget import RequestKind
 from nodefleet.model.snapshot import Observation
 from nodefleet.operations.launch import record_answer
 from nodefleet.operations.progress import Progress, rules_of
@@ -50,6 +51,7 @@ from nodefleet.operations.removal import cancel_removal
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Eviction, Lease, Runtime
 from nodefleet.reconcile import preconditions
+from nodefleet.reconcile.request_budget import OverBudgetError, note_throttling, reserve_request
 from nodefleet.reconcile.unit_of_work import UnitOfWork
 
 # ── the snapshot after a step ────────────────────────────────────────────────────────────────────────────────────────
@@ -152,6 +154,9 @@ def try_each(runtime: Runtime, subjects: Sequence[K], call: Callable[[K], R]) ->
 _NAMED = 5  # failures that are logged one by one; the rest are counted
 
 
+_ASKS_EC2 = (SendLaunch, Terminate, KeepWarm, MarkFailed, Assign)
+
+
 class OutOfTimeError(NodeFleetError):
     """The run has too little time left to start another step. The next run continues."""
 
@@ -217,12 +222,21 @@ class Executor:
             return False
         self._uow.flush()
         try:
+            if isinstance(step, _ASKS_EC2):
+                reserve_request(self._runtime, RequestKind.CHANGE, self._policy.requests)
             failed = self._dispatch(operation, step)
+        except OverBudgetError as error:
+            self.unfinished = True
+            self._runtime.telemetry.warn(f"Not sent, the next iteration tries again: {error}", step=type(step).__name__)
+            self._undo_termination_request(operation)
+            return False
         except ChangedError as error:
             self._log_skipped(step, error)
             self._undo_termination_request(operation)
             return False
         except (UnavailableError, DeniedError, MisconfiguredError) as error:
+            if isinstance(step, _ASKS_EC2):
+                note_throttling(self._runtime, RequestKind.CHANGE, error)
             self._note_failure(operation, step, [error])
             return False
         self.observation = apply_step(self.observation, _without_pods(step, failed))

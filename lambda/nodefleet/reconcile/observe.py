@@ -7,9 +7,11 @@ from typing import TypeVar
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.inventory import Instance, InstanceType, Node, Notice
 from nodefleet.model.readings import Missing
+from nodefleet.model.request_budget import RequestKind
 from nodefleet.model.snapshot import ClusterView, Observation, notice_in
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Runtime, State
+from nodefleet.reconcile.request_budget import note_throttling, reserve_request
 
 T = TypeVar("T")
 
@@ -19,11 +21,12 @@ def observe(runtime: Runtime, state: State, policy: Policy, run: str, within: ti
     now = runtime.time.now()
     types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
     instances, offers, view, readings = runtime.together(
-        runtime.cloud.instances,
+        lambda: _list_instances(runtime, policy),
         lambda: runtime.cloud.catalog(types),
         runtime.cluster.view,
         lambda: runtime.gauges.read(policy, now, within, _load_known(state, policy)),
     )
+    note_throttling(runtime, RequestKind.DESCRIBE, instances if isinstance(instances, Exception) else None)
     catalog: tuple[InstanceType, ...] | Missing = _or_missing(offers)
     kubernetes: ClusterView | Missing = _or_missing(view)
     instances = _reject_empty_list(_or_missing(instances), kubernetes)
@@ -44,6 +47,11 @@ def observe(runtime: Runtime, state: State, policy: Policy, run: str, within: ti
         catalog=_catalog(runtime, catalog),
         utc_offset=runtime.policies.utc_offset(policy, now),
     )
+
+
+def _list_instances(runtime: Runtime, policy: Policy) -> tuple[Instance, ...]:
+    reserve_request(runtime, RequestKind.DESCRIBE, policy.requests)
+    return runtime.cloud.instances()
 
 
 def _load_known(state: State, policy: Policy) -> dict[str, datetime]:

@@ -1,10 +1,12 @@
 """The Cloud port over the simulated EC2. It refuses what the role's statements refuse, and says so to the guard."""
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from nodefleet.errors import ChangedError, DeniedError, UnavailableError
 from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market
 from nodefleet.model.operations import Launch
+from nodefleet.model.request_budget import BucketRules, RequestKind, TokenBucket, drained, take_token
 from nodefleet.ports import LaunchResult
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.hooks import Run
@@ -89,3 +91,20 @@ class SimCloud:
         if not machine.worker:
             raise DeniedError("EC2", f"may not {verb} {instance}", "The control plane is never touched")
         return machine
+
+
+class SimRequestBudget:
+    """The Ports' RequestBudget in memory. Several worlds may share one, as clusters of a deployment do."""
+
+    def __init__(self) -> None:
+        self.buckets: dict[RequestKind, TokenBucket] = {}
+        self.taken: list[tuple[datetime, RequestKind]] = []
+
+    def take(self, kind: RequestKind, rules: BucketRules, now: datetime) -> timedelta:
+        self.buckets[kind], wait = take_token(self.buckets.get(kind), rules, now)
+        if not wait:
+            self.taken.append((now, kind))
+        return wait
+
+    def drain(self, kind: RequestKind, now: datetime) -> None:
+        self.buckets[kind] = drained(now)

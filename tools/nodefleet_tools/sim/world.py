@@ -25,7 +25,7 @@ from nodefleet.policy.pool import Pool
 from nodefleet.ports import Runtime
 from nodefleet_tools.sim.accounts import LEAD_CLOCKS
 from nodefleet_tools.sim.clock import Clock, SimTime
-from nodefleet_tools.sim.cloud import SimCloud
+from nodefleet_tools.sim.cloud import SimCloud, SimRequestBudget
 from nodefleet_tools.sim.cluster import SimCluster
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.faults import Faults
@@ -88,6 +88,7 @@ class World:
         self.prometheus = Prometheus(self.clock, self.kube, self.kubelets)
         self.table = Table(self.clock)
         self.archive = SimArchive()
+        self.requests = SimRequestBudget()
         self.policies = _POLICIES
         self.person = Person(self.ec2, self.kube, self.kubelets, self.nodes, self.guard)
         self.lines: list[Line] = []
@@ -142,6 +143,7 @@ class World:
             policies=hooked(self.policies, "policies", run, self.faults),
             telemetry=hooked(SimTelemetry(run, self.lines, self.metrics), "telemetry", run, self.faults),
             together=Sequential(),
+            requests=self.requests,
         )
 
     def away(self, port: str, cause: str = "timed out", *, for_seconds: float | None = None) -> None:
