@@ -9,6 +9,7 @@ from nodefleet.errors import UnavailableError
 from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet_tools.sim.hooks import Moment, raising, when
 from support.sim_connections import SimConnection, Terminal
+from support.wording import assert_wording
 from support.worlds import shop
 
 GOOD = """\
@@ -44,16 +45,14 @@ def put(terminal, text, *arguments):
 def test_the_record_is_shown_as_a_file_that_put_takes(world, terminal):
     shown = terminal("deployment", "show").stdout
     assert yaml.safe_load(shown)["targets"][0]["pool"] == "default"
-    assert put(terminal, shown).stdout == "Nothing changes: the record says the same.\n"
+    assert_wording(put(terminal, shown).stdout)
 
 
 def test_where_there_is_none_it_says_how_to_make_one(world, terminal):
     world.table.drop("deployment", "")
     done = terminal("deployment", "show")
-    assert (done.exit_code, done.stderr) == (
-        3,
-        "No deployment of shop is stored: see `nodefleet deployment put`.\n",
-    )
+    assert done.exit_code == 3
+    assert_wording(done.stderr)
 
 
 # ── put ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -67,9 +66,9 @@ def test_a_deployment_is_stored_and_a_run_woken(world, terminal):
         cluster="shop", targets=(target,), prices={"t3.small": 0.0228}, prometheus="http://10.0.1.10:9090"
     )
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    assert "targets[default].template lt-default lt-1" in lines
+    assert_wording(lines)
     assert "prometheus – http://10.0.1.10:9090" in lines
-    assert lines[-1].startswith("The deployment of shop is stored. The next run sees it")
+    assert_wording(lines[-1])
     assert world.table.wake == 1
 
 
@@ -94,27 +93,28 @@ def test_json_is_read_too(terminal, tmp_path):
 def test_a_pool_of_the_policy_without_a_target_is_said(terminal):
     done = put(terminal, GOOD.replace("pool: default", "pool: gpu"))
     assert done.exit_code == 0
-    assert "warning: nothing can be launched for default" in done.stderr
+    assert_wording(done.stderr)
 
 
 def test_a_login_that_the_functions_of_a_stack_may_not_read_is_said(terminal):
     assert "secret" not in put(terminal, GOOD).stderr
     done = put(terminal, f"{GOOD}prometheus_secret: shop/prometheus\n")
     assert done.exit_code == 0
-    assert "warning: the functions must be allowed to read the secret shop/prometheus" in done.stderr
+    assert_wording(done.stderr)
 
 
 def test_a_policy_that_cannot_be_read_now_does_not_undo_it(world, monkeypatch):
     away = when("store.wake", Moment.AFTER, lambda: world.away("store"))
     done = put(Terminal(monkeypatch, SimConnection(world, hooks=[away])), GOOD)
     assert done.exit_code == 0
-    assert "warning: DynamoDB: timed out" in done.stderr
+    assert_wording(done.stderr)
 
 
 def test_what_the_table_refuses_is_one_message(world, monkeypatch):
     away = when("store.state", Moment.BEFORE, raising(UnavailableError("DynamoDB", "timed out")))
     done = put(Terminal(monkeypatch, SimConnection(world, hooks=[away])), GOOD)
-    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "DynamoDB: timed out\n")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert_wording(done.stderr)
 
 
 # ── what is wrong with a file ────────────────────────────────────────────────────────────────────────────────────
@@ -163,24 +163,23 @@ def test_every_problem_is_told_with_its_place_and_what_is_right(world, terminal,
 
 def test_several_problems_are_told_at_once(terminal):
     done = put(terminal, "targets: [{}]\nprices: {a: -1}\nprometheus: ftp://x")
-    assert done.stderr.startswith("standard input: 4 problems")
+    assert_wording(done.stderr)
 
 
 def test_an_address_that_holds_a_login_is_refused_and_not_repeated(terminal):
     done = put(terminal, "prometheus: http://ann:sesame@host:9090\napi_server: https://ann:sesame@host")
     assert done.exit_code == 2
-    assert "put that into a secret and its name into prometheus_secret" in done.stderr
-    assert "its name into api_secret" in done.stderr
+    assert_wording(done.stderr)
     assert "sesame" not in done.stderr
 
 
 def test_a_file_that_names_no_cluster_needs_one_from_elsewhere(terminal):
     done = terminal("deployment", "put", "-", text=GOOD)
     assert done.exit_code == 2
-    assert "  cluster\n    wrong: is missing" in done.stderr
+    assert_wording(done.stderr)
     assert terminal("deployment", "put", "-", text=f"cluster: ''\n{GOOD}").exit_code == 2
 
 
 def test_a_file_that_is_not_there_is_one_message(terminal, tmp_path):
     path = tmp_path / "none.yaml"
-    assert terminal("deployment", "put", str(path)).stderr == f"{path}: there is no such file\n"
+    assert_wording(terminal("deployment", "put", str(path)).stderr)

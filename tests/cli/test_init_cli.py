@@ -26,6 +26,7 @@ from support.deployed import Deployed, account, deployed
 from support.fake_api_certificates import authority
 from support.fake_api_server import TOKEN
 from support.prometheus_stand_in import vector
+from support.wording import assert_wording
 
 __all__ = ["account", "deployed"]
 
@@ -209,7 +210,7 @@ def test_programs_get_the_files_and_what_comes_next(shop):
     answer = json.loads(init(shop, "--apply", "--yes", "--json").stdout)
     assert answer["table"] == "node-fleet-shop"
     assert answer["template"].startswith("lt-")
-    assert "nodefleet doctor" in answer["next"]
+    assert_wording(answer["next"])
 
 
 @pytest.mark.parametrize(

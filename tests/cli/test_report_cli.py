@@ -13,6 +13,7 @@ from nodefleet_tools.sim.table import stamp
 from nodefleet_tools.sim.world import World
 from support.sim_connections import SimConnection, Terminal
 from support.week_builders import MONDAY, NEXT_MONDAY, hours, used
+from support.wording import assert_wording
 from support.worlds import shop
 
 WEDNESDAY = NEXT_MONDAY + timedelta(days=2, hours=10, minutes=20)
@@ -40,7 +41,7 @@ def figures(monkeypatch, made: World, *arguments: str) -> dict:
 def test_the_last_week_is_told_as_people_hear_of_it(monkeypatch):
     done = ask(monkeypatch, world(usage=hours((168, used(4, 2)))))
     assert done.exit_code == 0
-    assert done.stdout.startswith("shop: Week 2026-W46 (2026-11-09 to 2026-11-15): 1,008 node-hours for USD 12.10")
+    assert_wording(done.stdout)
     assert "\nFailures" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 110
 
@@ -97,11 +98,11 @@ def test_without_prices_the_report_advises_less_and_says_so(monkeypatch):
     done = Terminal(monkeypatch, connection)("report")
     assert done.exit_code == 0
     assert "1,008 node-hours" in done.stdout
-    assert "warning: without what types offer the report advises less: EC2: timed out" in done.stderr
+    assert_wording(done.stderr)
 
 
 def test_a_cluster_that_never_ran_says_so(monkeypatch):
-    assert "the autoscaler did not run" in ask(monkeypatch, world()).stdout
+    assert_wording(ask(monkeypatch, world()).stdout)
 
 
 def test_the_table_away_is_one_line_and_a_wrong_week_refused(monkeypatch):
@@ -161,4 +162,4 @@ def test_a_week_without_records_is_a_page_too(monkeypatch, tmp_path):
 def test_a_file_that_cannot_be_written_is_said(monkeypatch, tmp_path):
     done = ask(monkeypatch, world(), "--html", str(tmp_path))
     assert done.exit_code == 2
-    assert "cannot be written" in done.stderr
+    assert_wording(done.stderr)

@@ -15,6 +15,7 @@ from nodefleet_tools.cli.overlay import Overlay
 from nodefleet_tools.cli.run_output import RunOutput
 from nodefleet_tools.cli.stopping import Stop, StoppableTime, StoppedError
 from support.builders import NOON
+from support.wording import assert_wording
 from support.worlds import shop
 
 EVENT = Event(id="e", at=NOON, cluster="shop", kind=AlertKind.PAUSED, text="x")
@@ -43,7 +44,7 @@ def test_a_look_that_cannot_be_shown_does_not_fail_the_run(capsys):
     shown = looks(console=Torn())
     shown.heard(record())
     shown.line("[shop] holds", look=1)
-    assert "warning: [shop] holds (it could not be shown: BrokenPipeError)" in capsys.readouterr().err
+    assert_wording(capsys.readouterr().err)
 
 
 def test_a_look_whose_decision_was_not_written_is_told_in_a_line(capsys):
