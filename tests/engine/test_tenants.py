@@ -1,6 +1,7 @@
 """Shares of tenants: whose pods get the nodes that a pool may still have."""
 
 from collections import Counter
+from random import Random
 
 import pytest
 
@@ -94,3 +95,26 @@ def test_one_node_needs_no_order():
 def test_a_share_of_nothing_is_refused(share):
     (problem,) = check(policy(Tenants(shares={"a": share})))
     assert (problem.path, problem.code) == ("tenants.shares.a", IssueCode.OUT_OF_RANGE)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_tenant_that_waits_has_less_for_its_share_than_another_had_before_its_last_node(seed):
+    """Whatever the shares, what runs and what asks, and however many of the nodes may be bought."""
+    random = Random(seed)  # noqa: S311  # repeatable
+    names = ("a", "b", "c")
+    tenants = Tenants(shares={name: random.choice((0.5, 1, 2, 5)) for name in names[: random.randint(1, 3)]})
+    held = dict.fromkeys(names, 0)
+    running, asking_for = [], {name: random.randint(0, 5) for name in names}
+    for number in range(random.randint(0, 4)):
+        owner = random.choice(names)
+        held[owner] += 1
+        running.append(pod(f"run-{number}", f"w00{number}", namespace=owner, requests=WHOLE))
+    pods = [each for name in names for each in asking(name, asking_for[name])]
+    total = sum(asking_for.values())
+    for bought_nodes in range(total + 1):
+        got = first(bought_nodes, tenants, *running, *pods, workers=len(running))
+        assert sum(got.values()) == bought_nodes, "a share that others lend is used"
+        for waits in (name for name in names if got[name] < asking_for[name]):
+            for served in (name for name in names if got[name]):
+                before = (held[served] + got[served] - 1) / tenants.share_of(served)
+                assert before <= (held[waits] + got[waits]) / tenants.share_of(waits) + 1e-9
