@@ -3,7 +3,7 @@
 Phases are not stored: after a crash the next run derives the same phases from the same observation.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,13 +19,13 @@ from nodefleet.model.fleet import (
     Phase,
     Worker,
 )
-from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind
+from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market, Node, Notice, NoticeKind
 from nodefleet.model.operations import Launch, Operation, Removal, RemovalReason, listed_by_launch, silence
 from nodefleet.model.readings import Missing, Reading, Sample
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Loss, Memory, PoolMemory
 from nodefleet.model.workload import Pod
-from nodefleet.policy.cluster import Policy
+from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.demand import ClearTime
 from nodefleet.policy.pool import Health, MarketMix, Pool, RemovalRules
 
@@ -469,6 +469,76 @@ def _went_by_will(worker: Worker | None) -> bool:
         isinstance(worker.operation, Removal) and worker.operation.why is RemovalReason.VOLUNTARY and not worker.notice
     )
     return leaving or worker.held_by_person
+
+
+# ── amounts under the caps of the fleet ──────────────────────────────────────────────────────────────────────────────
+
+
+Amounts = Mapping[str, float]  # by cap: cpu, memory, gpus, usd_per_hour
+
+_GIB = 1 << 30
+_GPUS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi")
+_ROUNDING = 1e-9  # of sums of prices
+_CAPPED = ("cpu", "memory", "gpus", "usd_per_hour")
+
+
+def caps_of(limits: FleetLimits) -> Amounts:
+    """The caps that the policy sets."""
+    return {name: limit for name in _CAPPED if (limit := getattr(limits, name)) is not None}
+
+
+def amounts_in_use(fleet: Sequence[Worker], seen: Observation, policy: Policy, memory: Memory) -> Amounts:
+    """What all workers count against the caps, with the launches that EC2 does not show yet and, for a while, the
+    members that it shows no longer: those as the largest of their pool's types. Empty without caps."""
+    if not caps_of(policy.fleet):
+        return {}
+    catalog = {offer.name: offer for offer in seen.catalog}
+    used: Counter[str] = Counter()
+    for worker in fleet:
+        if worker.occupies and worker.instance:
+            used.update(amounts_of([worker.instance.type], catalog, worker.instance.market))
+        elif worker.occupies:
+            used.update(largest_of(policy.pool(worker.pool), catalog))
+    for pool in policy.pools:
+        own = [worker for worker in fleet if worker.pool == pool.name]
+        for _ in vanished_members(own, pool, seen, memory.pool(pool.name)):
+            used.update(largest_of(pool, catalog))
+    instances = () if isinstance(seen.instances, Missing) else seen.instances
+    shown = listed_by_launch(seen.operations, instances)
+    for operation in seen.operations:
+        if isinstance(operation, Launch):
+            for _ in range(max(0, operation.expected - shown[operation.id])):
+                used.update(amounts_of(operation.types, catalog, operation.market))
+    return used
+
+
+def exceeds_caps(fleet: Sequence[Worker], seen: Observation, policy: Policy, memory: Memory) -> bool:
+    """Whether all workers together, requested ones included, have more of something than the policy's caps."""
+    used = amounts_in_use(fleet, seen, policy, memory)
+    return any(used[name] > cap + _ROUNDING for name, cap in caps_of(policy.fleet).items())
+
+
+def largest_of(pool: Pool | None, catalog: Mapping[str, InstanceType]) -> Counter[str]:
+    """Of a node of the pool that is not there yet, or whose type is not shown."""
+    return amounts_of(pool.market.types if pool else (), catalog, Market.ON_DEMAND)
+
+
+def amounts_of(types: Sequence[str], catalog: Mapping[str, InstanceType], market: Market) -> Counter[str]:
+    """Of one instance of the type that takes most; nothing of types that the catalogue does not have."""
+    known = [catalog[name] for name in types if name in catalog]
+    return Counter(
+        {
+            "cpu": max((each.resources.cpu / 1000 for each in known), default=0.0),
+            "memory": max((each.resources.memory / _GIB for each in known), default=0.0),
+            "gpus": max((sum(each.resources.extended.get(gpu, 0) for gpu in _GPUS) for each in known), default=0),
+            "usd_per_hour": max((_price(each, market) for each in known), default=0.0),
+        }
+    )
+
+
+def _price(offer: InstanceType, market: Market) -> float:
+    spot = offer.spot_usd if market is Market.SPOT else None
+    return spot if spot is not None else offer.hourly_usd or 0.0
 
 
 # ── market shares ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -28,7 +28,7 @@ from nodefleet.operations.progress import Progress
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.pool import Health, MarketMix, Pool
-from support.builders import NOON, after
+from support.builders import CATALOG, NOON, after
 from support.operation_builders import (
     AWAY,
     POLICY,
@@ -113,6 +113,18 @@ def test_nothing_is_sent_beyond_max(there, sent):
     # A limit that nobody wrote does not keep the pool below its min.
     progress = advance(launch(count=2), look(30, other_pool, operations=(launch(count=2),)), POLICY)
     assert any(isinstance(step, SendLaunch) for step in progress.steps)
+
+
+@pytest.mark.parametrize(
+    ("there", "cores", "sent"),
+    [(3, 10, True), (4, 10, False), (0, 2, True)],  # the last: it restores min
+)
+def test_nothing_is_sent_beyond_a_cap_of_the_fleet_but_to_restore_min(there, cores, sent):
+    """A worker that EC2 was to take stays after all, or the cap was lowered since it was decided."""
+    others = [instance(f"i-{number}", type="t3.small", launched_at=after(0)) for number in range(there)]
+    given = look(30, others, operations=(launch(count=2),), catalog=CATALOG)
+    progress = advance(launch(count=2), given, replace(POLICY, fleet=FleetLimits(cpu=cores)))
+    assert any(isinstance(step, SendLaunch) for step in progress.steps) is sent
 
 
 @pytest.mark.parametrize(

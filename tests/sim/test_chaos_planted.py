@@ -83,7 +83,18 @@ def test_without_the_bug_its_plan_is_clean(bug):
     assert play(kept_plan(bug)).violations == ()
 
 
-@pytest.mark.parametrize("bug", ["max ignored", "token not stored first", "alerts told apart by their text"])
+@pytest.mark.parametrize(
+    "bug",
+    [
+        "max ignored",
+        "token not stored first",
+        "alerts told apart by their text",
+        "operator cordon undone",
+        "orphans removed at first sight",
+        "unhealthy nodes kept",
+        "fleet max ignored",
+    ],
+)
 def test_some_are_found_by_the_first_seeds_as_they_are_drawn_today(bug):
     found = first_to_find(bug, 10)
     assert found is not None

@@ -42,7 +42,6 @@ from nodefleet.engine.spot_share import rebalance_market, swap_bounds, update_sw
 from nodefleet.engine.target import safety
 from nodefleet.engine.target.bounds import TargetResult, cooldown_bounds, floor, resolve_target
 from nodefleet.engine.target.configured import (
-    amounts_in_use,
     by_priority,
     cap_bounds,
     command_bounds,
@@ -65,7 +64,7 @@ from nodefleet.model.operations import Create, Launch, Removal, RemovalReason, S
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Level, Loss, Memory, PoolMemory, RotationState
 from nodefleet.model.workload import Pod
-from nodefleet.phases import PoolMembers, derive_workers, fleet_occupied, track_members
+from nodefleet.phases import PoolMembers, amounts_in_use, derive_workers, fleet_occupied, track_members
 from nodefleet.policy.cluster import Policy
 from nodefleet.scheduling.templates import observed_sizes
 
@@ -513,7 +512,7 @@ def decide(seen: Observation, memory: Memory, policy: Policy, fleet: tuple[Worke
         scene, votes = _pack_pending(ClusterContext.of(seen, policy, fleet, memory), cases, pending)
         decided: dict[str, PoolResult] = {}
         room = policy.fleet_max - fleet_occupied(fleet, seen, policy, memory)
-        used = amounts_in_use(fleet, cases, seen, policy)
+        used = amounts_in_use(fleet, seen, policy, memory)
         surplus = fleet_surplus(cases, policy.fleet_max)
         ordered = by_priority(cases)
         for index, case in enumerate(ordered):

@@ -47,7 +47,7 @@ from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Observation
 from nodefleet.model.state import Memory
 from nodefleet.operations.progress import NOTHING_YET, Progress, rules_of, save_if_changed, seconds, with_silence
-from nodefleet.phases import count_workers, fleet_occupied, vanished_members
+from nodefleet.phases import count_workers, exceeds_caps, fleet_occupied, vanished_members
 from nodefleet.policy.cluster import Policy
 
 # ── joins ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -224,7 +224,7 @@ def advance_launch(
 def _has_room(
     launch: Launch, observation: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory
 ) -> bool:
-    """Whether the pool and the fleet stay within max with all requested instances.
+    """Whether the pool and the fleet stay within max and the caps with all requested instances.
 
     Members that EC2 does not list count for a while: the list may be stale, and a launch that was stored earlier must
     not take their place while they may still exist.
@@ -235,8 +235,11 @@ def _has_room(
     count = count_workers(own, observation, launch.pool)
     if count.occupied + len(gone) > rules.limits.max:
         return False
-    restores_min = policy.fleet.max is None and count.capacity <= rules.limits.min
-    return restores_min or fleet_occupied(fleet, observation, policy, memory) <= policy.fleet_max
+    restores_min = count.capacity <= rules.limits.min
+    if not restores_min and exceeds_caps(fleet, observation, policy, memory):
+        return False
+    unlimited = restores_min and policy.fleet.max is None
+    return unlimited or fleet_occupied(fleet, observation, policy, memory) <= policy.fleet_max
 
 
 # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.engine.decide import decide
-from nodefleet.engine.target.configured import amounts_in_use, caps_of
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.inventory import InstanceState, InstanceType, Market, Resources
@@ -14,7 +13,7 @@ from nodefleet.model.operations import Create, Launch, Removal, SendAlert
 from nodefleet.model.readings import Missing
 from nodefleet.model.state import PoolMemory
 from nodefleet.model.workload import Rules
-from nodefleet.phases import derive_workers
+from nodefleet.phases import amounts_in_use, caps_of, derive_workers
 from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
 from support.builders import GIB, NOON, SMALL, TARGET, instance, look, node, only, waiting
@@ -191,7 +190,7 @@ def test_spot_is_not_launched_ahead_of_on_demand_beyond_a_cap(cores, launched):
 
 
 def in_use(given, rules):
-    return amounts_in_use(derive_workers(given, rules), (), given, rules)
+    return amounts_in_use(derive_workers(given, rules), given, rules, KNOWN)
 
 
 def test_amounts_in_use():
@@ -206,7 +205,7 @@ def test_types_that_the_catalogue_lacks_and_an_ec2_that_is_away_count_nothing():
     found = in_use(given, policy(cpu=1))
     assert {*found.values()} == {0}
     away = replace(given, instances=Missing("away"))
-    assert not any(amounts_in_use((), (), away, policy(cpu=1)).values())
+    assert not any(amounts_in_use((), away, policy(cpu=1), KNOWN).values())
 
 
 def test_only_caps_that_are_set():

@@ -9,14 +9,13 @@ from math import floor as rounded_down
 from nodefleet.engine.context import CapRoom, PoolContext
 from nodefleet.engine.target.bounds import ceiling, floor
 from nodefleet.model.decision import Bound, BoundSource, Rank
-from nodefleet.model.fleet import Count, Worker
-from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.fleet import Count
+from nodefleet.model.inventory import InstanceType
 from nodefleet.model.names import figure, pluralize, some
-from nodefleet.model.operations import Create, Launch, Step, listed_by_launch
-from nodefleet.model.readings import Missing
+from nodefleet.model.operations import Create, Launch, Step
 from nodefleet.model.snapshot import Observation, Scale
 from nodefleet.model.state import Loss
-from nodefleet.policy.cluster import FleetLimits, Policy
+from nodefleet.phases import Amounts, amounts_of, caps_of, largest_of
 from nodefleet.policy.pool import Pool
 
 
@@ -118,45 +117,12 @@ def command_bounds(seen: Observation, pool: str) -> list[Bound]:
 # launched as: what EC2 chooses can then only be less.
 
 
-Amounts = Mapping[str, float]  # by cap: cpu, memory, gpus, usd_per_hour
-
-_GIB = 1 << 30
-_GPUS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi")
 _UNITS = {"cpu": "cores", "memory": "GiB", "gpus": "GPUs", "usd_per_hour": "USD/h"}
-
-
-def caps_of(limits: FleetLimits) -> Amounts:
-    """The caps that the policy sets."""
-    return {name: limit for name in _UNITS if (limit := getattr(limits, name)) is not None}
 
 
 def by_priority(cases: Iterable[PoolContext]) -> list[PoolContext]:
     """Of pools of one priority those first that the policy names first."""
     return sorted(cases, key=lambda ctx: -ctx.pool.priority)
-
-
-def amounts_in_use(fleet: Iterable[Worker], cases: Iterable[PoolContext], seen: Observation, policy: Policy) -> Amounts:
-    """What all workers count against the caps, with the launches that EC2 does not show yet and, for a while, the
-    members that it shows no longer: those as the largest of their pool's types. Empty without caps."""
-    if not caps_of(policy.fleet):
-        return {}
-    catalog = {offer.name: offer for offer in seen.catalog}
-    used: Counter[str] = Counter()
-    for worker in fleet:
-        if worker.occupies and worker.instance:
-            used.update(_amounts([worker.instance.type], catalog, worker.instance.market))
-        elif worker.occupies:
-            used.update(_largest_of(policy.pool(worker.pool), catalog))
-    for case in cases:
-        for _ in case.vanished:
-            used.update(_largest_of(case.pool, catalog))
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
-    shown = listed_by_launch(seen.operations, instances)
-    for operation in seen.operations:
-        if isinstance(operation, Launch):
-            for _ in range(max(0, operation.expected - shown[operation.id])):
-                used.update(_amounts(operation.types, catalog, operation.market))
-    return used
 
 
 def with_launches(used: Amounts, plan: Iterable[Step], seen: Observation) -> Amounts:
@@ -166,7 +132,7 @@ def with_launches(used: Amounts, plan: Iterable[Step], seen: Observation) -> Amo
     for step in plan:
         if isinstance(step, Create) and isinstance(step.operation, Launch):
             for _ in range(step.operation.count):
-                more.update(_amounts(step.operation.types, catalog, step.operation.market))
+                more.update(amounts_of(step.operation.types, catalog, step.operation.market))
     return more
 
 
@@ -178,7 +144,7 @@ def within_caps(ctx: PoolContext, others: Sequence[PoolContext], used: Amounts) 
         return ctx
     catalog = {offer.name: offer for offer in ctx.seen.catalog}
     unknown = [name for name in ctx.pool.market.types if name not in catalog]
-    each, kept = _largest_of(ctx.pool, catalog), _lacking(others, catalog)
+    each, kept = largest_of(ctx.pool, catalog), _lacking(others, catalog)
     rooms = []
     for name, cap in caps.items():
         size = each[name]
@@ -200,7 +166,7 @@ def _lacking(others: Iterable[PoolContext], catalog: Mapping[str, InstanceType])
     for each in others:
         if not each.pool.dry_run:
             for _ in range(each.pool.limits.min - each.count.capacity):
-                lacking.update(_largest_of(each.pool, catalog))
+                lacking.update(largest_of(each.pool, catalog))
     return lacking
 
 
@@ -214,26 +180,3 @@ def cap_bounds(ctx: PoolContext) -> list[Bound]:
 
 def _all_priced(types: Iterable[str], catalog: Mapping[str, InstanceType]) -> bool:
     return all(catalog[name].hourly_usd is not None for name in types)
-
-
-def _largest_of(pool: Pool | None, catalog: Mapping[str, InstanceType]) -> Counter[str]:
-    """Of a node of the pool that is not there yet, or whose type is not shown."""
-    return _amounts(pool.market.types if pool else (), catalog, Market.ON_DEMAND)
-
-
-def _amounts(types: Sequence[str], catalog: Mapping[str, InstanceType], market: Market) -> Counter[str]:
-    """Of one instance of the type that takes most; nothing of types that the catalogue does not have."""
-    known = [catalog[name] for name in types if name in catalog]
-    return Counter(
-        {
-            "cpu": max((each.resources.cpu / 1000 for each in known), default=0.0),
-            "memory": max((each.resources.memory / _GIB for each in known), default=0.0),
-            "gpus": max((sum(each.resources.extended.get(gpu, 0) for gpu in _GPUS) for each in known), default=0),
-            "usd_per_hour": max((_price(each, market) for each in known), default=0.0),
-        }
-    )
-
-
-def _price(offer: InstanceType, market: Market) -> float:
-    spot = offer.spot_usd if market is Market.SPOT else None
-    return spot if spot is not None else offer.hourly_usd or 0.0
