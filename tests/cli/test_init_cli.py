@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import shlex
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
@@ -20,19 +19,22 @@ from nodefleet_infra.statements import document
 from nodefleet_tools.adopting import plan
 from nodefleet_tools.cli import main
 from nodefleet_tools.cli.deployment_file import read_deployment
-from nodefleet_tools.doctor.readings import LABELLED
-from support import k8s_objects
+from support.adopting import (
+    FOLLOWED,
+    JOINS,
+    label_readings,
+    lines_of_page,
+    machines_of_k3s,
+    take_dry_run_out,
+    variables,
+)
 from support.deployed import Deployed, account, deployed
 from support.fake_api_certificates import authority
 from support.fake_api_server import TOKEN
-from support.prometheus_stand_in import vector
 from support.wording import assert_wording
 
 __all__ = ["account", "deployed"]
 
-PAGE = Path(__file__).parents[2] / "docs/adopt.md"
-JOINS = "#!/bin/bash\ncurl -sfL https://get.k3s.io | K3S_URL=https://10.0.1.10:6443 K3S_TOKEN=x sh -\n"
-TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 PLACEHOLDER = plan.NO_TEMPLATE
 
 
@@ -42,32 +44,11 @@ def shop(deployed: Deployed, monkeypatch, tmp_path):
     for name in (settings.CLUSTERS, settings.TABLE, settings.BUCKET, settings.SLACK):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-    site, ec2, roles = deployed.site, deployed.client("ec2"), deployed.client("iam")
-    if "k3s-agent" not in {each["RoleName"] for each in roles.list_roles()["Roles"]}:
-        roles.create_role(RoleName="k3s-agent", AssumeRolePolicyDocument=TRUST)
-        roles.create_instance_profile(InstanceProfileName="k3s-agent")
-        roles.add_role_to_instance_profile(InstanceProfileName="k3s-agent", RoleName="k3s-agent")
-        roles.create_role(RoleName="AWSServiceRoleForEC2Spot", AssumeRolePolicyDocument=TRUST)
-    for index, subnet in enumerate((*site.subnets.values(), next(iter(site.subnets.values())))):
-        is_server = index == len(site.subnets)
-        (machine,) = ec2.run_instances(
-            ImageId="ami-12345678",
-            InstanceType="t3.small",
-            MinCount=1,
-            MaxCount=1,
-            SubnetId=subnet,
-            UserData=JOINS,
-            IamInstanceProfile={"Name": "k3s-agent"},
-        )["Instances"]
-        host = machine["PrivateDnsName"].partition(".")[0]
-        made = k8s_objects.node(host, instance="", control_plane=is_server, pool=None)
-        made["spec"]["providerID"] = f"k3s://{host}"
-        site.server.objects.put("nodes", made)
+    site = deployed.site
+    for node in machines_of_k3s(deployed):
+        site.server.objects.put("nodes", node)
     site.server.on("get", "", lambda: setattr(site.server, "date", format_datetime(datetime.now(UTC), usegmt=True)))
-    usual = site.prometheus.answer
-    site.prometheus.answer = lambda query: (
-        vector(({"role": "worker", "pool": "default", "node": "ip"}, "2")) if query == LABELLED else usual(query)
-    )
+    label_readings(deployed)
     config = tmp_path / "kubeconfig"
     config.write_text(yaml.safe_dump(kubeconfig(site.server.url)))
     monkeypatch.setenv("KUBECONFIG", str(config))
@@ -264,23 +245,16 @@ def test_the_role_may_do_what_a_stacks_loop_may_and_no_more(shop):
 
 def test_the_page_can_be_followed_line_by_line(shop, monkeypatch):
     """Every line of its shell blocks; pipx is what tests/test_wheel.py does."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
     config = Path("kubeconfig").resolve()
     followed = []
-    for line in lines:
-        words = shlex.split(line.replace("http://10.0.1.10:9090", shop.site.prometheus.address))
-        if words[0] == "pipx":
-            continue
+    for words in lines_of_page(shop.site.prometheus.address):
         if words[0] == "export":
-            for word in words[1:]:
-                name, _, value = word.partition("=")
-                monkeypatch.setenv(name, str(config) if name == "KUBECONFIG" else value)
+            for name, value in variables(words, config).items():
+                monkeypatch.setenv(name, value)
             continue
         if words[:3] == ["nodefleet", "policy", "apply"]:
-            policy = Path(words[3])
-            policy.write_text(policy.read_text().replace("dry_run: true\n", ""))
+            take_dry_run_out(Path(words[3]))
         done = nodefleet(*words[1:])
-        assert done.exit_code == 0, f"{line}\n{done.stdout}{done.stderr}"
+        assert done.exit_code == 0, f"{words}\n{done.stdout}{done.stderr}"
         followed.append(words[1])
-    assert followed == ["init", "init", "doctor", "run", "explain", "policy"]
+    assert followed == FOLLOWED
