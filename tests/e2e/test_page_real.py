@@ -173,6 +173,20 @@ def test_a_pool_is_scaled_paused_and_resumed_from_the_page(cluster, source, visi
     expect(page.locator(".card", has_text="Who did what")).to_contain_text("ann@laptop")
 
 
+def test_the_scale_down_alone_is_paused_and_always_has_an_end(cluster, visit):
+    page = visit.open("steer")
+    form = page.locator(".card", has_text="Pause scaling")
+    form.get_by_label("What").select_option("scale-down only")
+    assert form.get_by_label("For").evaluate("each => each.options[0].disabled")
+    form.get_by_role("button", name="Pause").click()
+    expect(page.locator(".toast").last).to_contain_text("Paused the scale-down of all pools until")
+    (order,) = cluster.world.table.state().commands
+    assert isinstance(order, Pause)
+    assert order.scale_down_only
+    assert order.until is not None
+    expect(form.get_by_label("For")).to_have_value("")  # as it was before
+
+
 def test_a_node_is_recycled_from_its_tile(cluster, visit):
     page = visit.page
     page.locator(".tile").last.click()

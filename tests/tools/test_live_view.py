@@ -1,5 +1,7 @@
 """The live view and its pace: what is on the screen is what was played, and it fits."""
 
+from datetime import timedelta
+
 import pytest
 from rich.console import Console
 
@@ -65,6 +67,15 @@ def test_the_newest_reason_has_two_rows_before_it_is_cut(day):
     start = next(index for index, line in enumerate(lines) if f"{long.at:%H:%M} " in line and long.text[:20] in line)
     shown = " ".join(line.strip("│ …").strip() for line in lines[start : start + 2])
     assert long.text[:90] in shown
+
+
+def test_a_scale_up_for_pods_says_how_soon_after_the_pod_it_was_decided(day):
+    urgent = next(mark for mark in day.marks if mark.waited is not None)
+    assert urgent.kind is MarkKind.GROW
+    assert urgent.waited < timedelta(seconds=30)
+    soon = urgent.at + timedelta(minutes=1)
+    line = next(line for line in screen(day, f"{soon:%H:%M}") if "▲" in line and urgent.title in line)
+    assert f"{urgent.title}, {urgent.waited.total_seconds():.0f} s after a pod" in line
 
 
 def test_the_latest_decisions_stand_there_with_their_reasons(day):

@@ -5,6 +5,7 @@ It shows what was played before, so the busy minutes can be shown slowly and the
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from rich import box
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nodefleet.model.inventory import Market
+from nodefleet_tools.durations import lasting
 from nodefleet_tools.sim.played import Frame, Mark, MarkKind, Played, Standing, WorkerSeen
 
 _HOUR = timedelta(hours=1)
@@ -131,7 +133,7 @@ class View:
 
     def _marks(self, now: datetime) -> list[Text]:
         so_far = [mark for mark in self._played.marks if mark.at <= now and mark.kind is not MarkKind.REMOVED]
-        shown = [mark_line(mark) for mark in so_far[-_LATEST:]]
+        shown = [mark_line(_with_wait(mark)) for mark in so_far[-_LATEST:]]
         lines = [*shown[:-1], *(self._wrapped(shown[-1]) if shown else ())]
         for text in lines:
             text.no_wrap, text.overflow = True, "ellipsis"
@@ -156,6 +158,13 @@ def mark_line(mark: Mark) -> Text:
         text.append(f"{mark.title}  ", f"bold {style}")
     text.append(mark.text)
     return text
+
+
+def _with_wait(mark: Mark) -> Mark:
+    """A scale-up for pods says first how soon it came: that is what urgent runs are for."""
+    if mark.waited is None:
+        return mark
+    return replace(mark, title=f"{mark.title}, {lasting(mark.waited)} after a pod")
 
 
 def _standings(workers: Sequence[WorkerSeen]) -> Text:

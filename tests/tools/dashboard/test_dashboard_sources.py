@@ -63,6 +63,11 @@ def test_it_can_stand_still_and_be_steered_meanwhile(demo):
     assert demo.decisions(Filter(action="grow"))["rows"]
 
 
+def test_the_autoscalers_own_cost_is_counted(demo):
+    update(demo)
+    assert demo.money()["periods"]["today"]["own_usd"] is not None
+
+
 def test_a_node_is_protected_and_no_more(demo):
     number, found = update(demo)
     name = found["snapshot"]["nodes"][0]["name"]

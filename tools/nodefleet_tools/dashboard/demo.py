@@ -38,6 +38,7 @@ _NAME = "dashboard"
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 _OFTEN = 0.25  # seconds between two published snapshots
 _SECOND = timedelta(seconds=1)
+_OWN_MONTHLY_USD = {"autoscaler": 4.89}  # its lean form at list prices: docs/cost.md
 _STEP = 5.0  # simulated seconds between two moments in which the world is free
 
 
@@ -150,6 +151,7 @@ class DemoSource(ConnectedSource):
     def _play_all(self) -> None:
         scene = stage_with_history(self._scenario.scenario, self._scenario.traces, self._prepare)
         self._world = scene.world
+        self._tell_own_cost()
         self._connection = connection_to(scene.world)
         self._run = ScenarioRun(scene, lambda _done: None)
         self._wall = time.monotonic()
@@ -158,6 +160,12 @@ class DemoSource(ConnectedSource):
         self._run.play()
         self._done = True
         self._publish()
+
+    def _tell_own_cost(self) -> None:
+        """As `pulumi up` writes it into the deployment of a cluster."""
+        deployment = self._world.table.state().deployment
+        if deployment is not None:
+            self._world.table.put("deployment", "", replace(deployment, own_usd=_OWN_MONTHLY_USD))
 
     def _moment(self) -> None:
         """An event on the world's clock: wait for the wall clock, with the world free for requests."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodefleet.engine.target.bounds import resolve_target
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Action, DecisionRecord, Event, PoolDecision
+from nodefleet.model.decision import Action, BoundSource, DecisionRecord, Event, PoolDecision
 from nodefleet.model.names import some
 from nodefleet.model.operations import CancelRemoval, Create, Launch, Operation, Purpose, Removal, RemovalReason
 from nodefleet_tools.sim.hooks import Call, Moment
@@ -81,8 +81,13 @@ class Heard:
 
     def _decision(self, record: DecisionRecord) -> None:
         if record.id not in self._records:
-            self._marks += map(_mark, decided(record))
+            waited = self._waited(record.at)
+            self._marks += (_mark(each, waited) for each in decided(record))
         self._records[record.id] = record  # it is written again with what was done
+
+    def _waited(self, at: datetime) -> timedelta | None:
+        since = [pod.unschedulable_since for pod in self._world.kube.unbound() if pod.unschedulable_since is not None]
+        return at - min(since) if since else None
 
 
 def _left(names: list[str]) -> str:
@@ -111,9 +116,16 @@ def _decided(at: datetime, pool: PoolDecision) -> Decided:
     )
 
 
-def _mark(each: Decided) -> Mark:
+def _mark(each: Decided, waited: timedelta | None) -> Mark:
     grown = MarkKind.REPLACE if each.restoring else MarkKind.GROW
     kind = MarkKind.SHRINK if each.action is Action.SHRINK else grown
     # The title says "Growing 2 → 3" already.
     reason = each.reason.partition(": ")[2] or each.reason
-    return Mark(at=each.at, kind=kind, title=f"{each.before} → {each.to}", text=reason)
+    for_pods = kind is MarkKind.GROW and each.by == BoundSource.PODS.value
+    return Mark(
+        at=each.at,
+        kind=kind,
+        title=f"{each.before} → {each.to}",
+        text=reason,
+        waited=waited if for_pods else None,
+    )

@@ -1,7 +1,7 @@
 """A scenario that was played: what was seen from moment to moment, what was decided and why, and what came of it."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 from nodefleet.model.alerts import AlertKind
@@ -80,6 +80,7 @@ class Mark:
     kind: MarkKind
     title: str  # 3 → 5
     text: str  # why, with figures
+    waited: timedelta | None = None  # of a scale-up for pods: how long the first of them had been unschedulable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,8 +63,8 @@ function pause(pools) {
   const what = el("select", { name: "what", onchange: () => {
     open.disabled = what.value === "scale-down";
     if (open.disabled && lasting.selectedIndex === 0) lasting.value = "120";
-  } }, el("option", { value: "" }, "growing and shrinking"), el("option", { value: "scale-down" }, "scale-down only: pools still grow"));
-  const card = form("Pause scaling", "Min is still kept, and interrupted nodes are still drained and replaced. Nothing else is launched or removed; with scale-down only, nothing else is removed.",
+  } }, el("option", { value: "" }, "growing and shrinking"), el("option", { value: "scale-down" }, "scale-down only"));
+  const card = form("Pause scaling", "Min is still kept, and interrupted nodes are still drained and replaced. Nothing else is launched or removed; with scale-down only, pools grow and nothing else is removed.",
     [field("Pool", pools), field("What", what), field("For", lasting), field("Reason", reason(false))], "Pause",
     (values) => ({ kind: "pause", pool: values.pool, scale_down_only: values.what === "scale-down", minutes: values.minutes ? Number(values.minutes) : null, reason: values.reason }));
   card.querySelector("form").addEventListener("reset", () => { open.disabled = false; });
