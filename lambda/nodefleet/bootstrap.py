@@ -21,7 +21,7 @@ from nodefleet.adapters.telemetry import LambdaTelemetry
 from nodefleet.errors import MalformedError, MisconfiguredError, NodeFleetError, UnavailableError
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.names import Metric
-from nodefleet.model.snapshot import Deployment
+from nodefleet.model.snapshot import Deployment, KnownPrices
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import (
     Archive,
@@ -182,7 +182,7 @@ class WarmFunction:
         if known and utc_now() - known.made < KEPT_FOR:
             return known
         try:
-            deployment = store.state().deployment
+            state = store.state()
         except NodeFleetError as error:
             if known:
                 self.shared.present.warn(f"The deployment's record cannot be read, going by what it was: {error}")
@@ -190,17 +190,17 @@ class WarmFunction:
             # An interrupted node is drained all the same: its cluster's login has a name that needs no record.
             self.shared.present.warn(f"The deployment's record cannot be read, going by names: {error}")
             return self.connect(Deployment(cluster=cluster), store)
-        fresh = self.connect(deployment or Deployment(cluster=cluster), store)
-        if deployment:
+        fresh = self.connect(state.deployment or Deployment(cluster=cluster), store, state.prices)
+        if state.deployment:
             self.clusters[cluster] = fresh
         return fresh
 
-    def connect(self, deployment: Deployment, store: Store) -> ClusterClients:
+    def connect(self, deployment: Deployment, store: Store, known: KnownPrices | None = None) -> ClusterClients:
         from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
 
         common = self.shared
         return ClusterClients(
-            cloud=Ec2(common.session, deployment.cluster, deployment.prices, utc_now, common.present.warn),
+            cloud=Ec2(common.session, deployment.cluster, deployment.prices, utc_now, common.present.warn, known),
             cluster=self._kubernetes(deployment, store),
             gauges=self._gauges(deployment),
             made=utc_now(),
@@ -353,7 +353,7 @@ class WarmFunction:
                 history=history,
                 policy=policy,
                 catalog=self._catalog(
-                    Ec2(self.shared.session, cluster, prices, utc_now, self.shared.present.warn), types
+                    Ec2(self.shared.session, cluster, prices, utc_now, self.shared.present.warn, state.prices), types
                 ),
                 own_usd=state.deployment.own_usd if state.deployment else {},
                 now=utc_now(),

@@ -16,7 +16,7 @@ from nodefleet.model.names import Metric
 from nodefleet.model.operations import Cordon, Launch, Operation, PodRef, Refusal
 from nodefleet.model.readings import PoolReadings
 from nodefleet.model.request_budget import BucketRules, RequestKind
-from nodefleet.model.snapshot import ActiveWindow, ClusterView, Command, Deployment
+from nodefleet.model.snapshot import ActiveWindow, ClusterView, Command, Deployment, KnownPrices
 from nodefleet.model.state import LoopState, Usage
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
@@ -209,6 +209,7 @@ class State:
     policy: PolicyVersion | None = None  # in force
     declared: PolicyVersion | None = None  # what the stack says it should be
     deployment: Deployment | None = None
+    prices: KnownPrices | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,6 +128,16 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPrices:
+    """What AWS said instance types cost, USD an hour by type. An operator has it asked (`nodefleet prices`)."""
+
+    region: str
+    at: datetime
+    on_demand: Mapping[str, float] = field(default_factory=dict)
+    spot: Mapping[str, float] = field(default_factory=dict)  # counts while EC2 says none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     cluster: str
     api_server: str = ""  # https://10.0.1.10:6443; empty: as the secret says

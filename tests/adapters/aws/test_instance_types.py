@@ -7,6 +7,7 @@ from nodefleet.adapters.aws.instance_types import KEPT, SOON, Catalog, _offer
 from nodefleet.adapters.aws.list_prices import ON_DEMAND_USD, on_demand
 from nodefleet.adapters.aws.session import Session
 from nodefleet.errors import DeniedError, UnavailableError
+from nodefleet.model.snapshot import KnownPrices
 from support.builders import NOON, after
 from support.ec2_fakes import Clock, shared_session
 from support.wording import assert_wording
@@ -26,9 +27,9 @@ class Shelf:
         self.warnings: list[str] = []
         self.catalog = self.made()
 
-    def made(self, **prices: float) -> Catalog:
+    def made(self, known: KnownPrices | None = None, **prices: float) -> Catalog:
         named = {name.replace("_", "."): price for name, price in prices.items()}
-        return Catalog(lambda: self.client, named, self.clock, self.warnings.append)
+        return Catalog(lambda: self.client, named, self.clock, self.warnings.append, known)
 
     def offers(self, *types, asked: list[str] | None = None, more: str | None = None):
         expected = {"Filters": [{"Name": "instance-type", "Values": asked}]} if asked else None
@@ -144,6 +145,27 @@ def test_the_deployments_price_comes_before_the_list_price(shelf):
         shelf.spot(("t3.small", "a", "0.01", 0))
     assert small_price(shelf) == ON_DEMAND_USD["t3.small"] == 0.0208
     assert small_price(shelf, shelf.made(t3_small=0.0264)) == 0.0264
+
+
+def said_by_aws(region: str = "us-east-1") -> KnownPrices:
+    return KnownPrices(region=region, at=NOON, on_demand={"t3.small": 0.0212}, spot={"t3.small": 0.0071})
+
+
+@pytest.mark.parametrize(
+    ("region", "own", "price"),
+    [("us-east-1", {}, 0.0212), ("us-east-1", {"t3_small": 0.03}, 0.03), ("eu-west-1", {}, 0.0208)],
+)
+def test_what_aws_said_comes_before_the_list_and_after_the_deployment(shelf, region, own, price):
+    shelf.offers(SMALL)
+    shelf.spot()
+    assert small_price(shelf, shelf.made(said_by_aws(region), **own)) == price
+
+
+def test_the_spot_price_that_aws_said_last_counts_while_ec2_says_none(shelf):
+    shelf.offers(SMALL)
+    shelf.spot()
+    (found,) = shelf.made(said_by_aws()).of(("t3.small",))
+    assert found.spot_usd == 0.0071
 
 
 def test_a_type_whose_price_nobody_knows_has_none(shelf):

@@ -7,10 +7,11 @@ import pytest
 from contracts.store_contract import event, journal, notice, take, version
 from nodefleet.adapters.dynamodb import codec
 from nodefleet.adapters.dynamodb.records import declared_item, deployment_item
+from nodefleet.adapters.dynamodb.store import put_prices
 from nodefleet.errors import MalformedError
-from nodefleet.model.snapshot import Deployment, Pause, Scale
+from nodefleet.model.snapshot import Deployment, KnownPrices, Pause, Scale
 from nodefleet.ports import Changes
-from support.builders import after
+from support.builders import NOON, after
 from support.operation_builders import launch, removal
 
 BROKEN = {"body": {"S": "{"}}
@@ -36,6 +37,22 @@ def test_a_state_is_one_consistent_query(full):
     ((name, arguments),) = full.client.calls
     assert name == "query"
     assert arguments["ConsistentRead"]
+
+
+PRICES = KnownPrices(region="us-east-1", at=NOON, on_demand={"t3.small": 0.0208}, spot={"t3.small": 0.007})
+
+
+def test_prices_are_part_of_the_state(full):
+    assert full.store().state().prices is None
+    put_prices(full.client, full.table, "shop", PRICES)
+    assert full.store().state().prices == PRICES
+
+
+def test_prices_that_cannot_be_read_are_left_out_with_a_warning(full):
+    put_prices(full.client, full.table, "shop", PRICES)
+    full.change(codec.PRICES, **BROKEN)
+    assert full.store().state().prices is None
+    assert any(codec.PRICES in said for said in full.warnings)
 
 
 def test_what_was_recorded_is_not_read_for_a_look(full):

@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from nodefleet.adapters.aws.list_prices import on_demand
 from nodefleet.adapters.dynamodb.codec import PARTITION, SORT, TTL
 from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
 from nodefleet.model.serialization import to_plain
@@ -59,7 +58,7 @@ def files(found: Found, chosen: Chosen, template: Template) -> dict[str, str]:
     """File name → content. Terraform and CloudFormation read the JSON files as they are."""
     return {
         "policy.yaml": policy_text(found, chosen),
-        "deployment.yaml": _yaml(to_plain(deployment(found, chosen, template))),
+        "deployment.yaml": _yaml(to_plain(deployment(chosen, template))),
         "table.json": _json(table(chosen)),
         "launch-template.json": _json(launch_template(found, chosen)),
         "user-data.sh": user_data(found.user_data, chosen.pool),
@@ -116,21 +115,14 @@ def policy_data(found: Found, chosen: Chosen) -> dict[str, Any]:
     return loaded
 
 
-def deployment(found: Found, chosen: Chosen, template: Template) -> Deployment:
-    known = on_demand(found.region)
+def deployment(chosen: Chosen, template: Template) -> Deployment:
     target = LaunchTarget(
         pool=chosen.pool,
         template=template.id,
         template_version=template.version,
         subnets=dict(chosen.subnets),
     )
-    types = {each.type for each in found.workers}
-    return Deployment(
-        cluster=chosen.cluster,
-        prometheus=chosen.prometheus,
-        targets=(target,),
-        prices={name: known[name] for name in sorted(types) if name in known},
-    )
+    return Deployment(cluster=chosen.cluster, prometheus=chosen.prometheus, targets=(target,))
 
 
 def table(chosen: Chosen) -> dict[str, Any]:

@@ -5,13 +5,13 @@ import time
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nodefleet.adapters.clock import utc_now
 from nodefleet.adapters.concurrency import Threads
 from nodefleet.adapters.credentials import Redactor
 from nodefleet.errors import MisconfiguredError
-from nodefleet.model.snapshot import Deployment
+from nodefleet.model.snapshot import Deployment, KnownPrices
 from nodefleet.ports import Archive, Cloud, Concurrency, History, MetricSources, Store
 from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy
 from nodefleet.settings import Settings
@@ -102,7 +102,8 @@ class Connection:
         from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
 
         prices = self.deployment.prices if self.deployment else {}
-        return Ec2(self.session, self.cluster_id, prices, self.clock, self.warn)
+        known = self.store.state().prices if self.settings.table else None
+        return Ec2(self.session, self.cluster_id, prices, self.clock, self.warn, known)
 
     # ── the deployment and the policy ────────────────────────────────────────────────────────────────────────────
 
@@ -116,6 +117,19 @@ class Connection:
         from nodefleet.adapters.dynamodb.store import put_deployment  # noqa: PLC0415
 
         put_deployment(self.session.client("dynamodb"), self.settings.table, deployment)
+
+    def put_prices(self, prices: KnownPrices) -> None:
+        """Write them into the table, in place of those that are there."""
+        from nodefleet.adapters.dynamodb.store import put_prices  # noqa: PLC0415
+
+        put_prices(self.session.client("dynamodb"), self.settings.table, self.cluster_id, prices)
+
+    def pricing_client(self) -> Any:
+        """The Price List API, which has endpoints in few regions."""
+        from nodefleet.adapters.aws.session import Session  # noqa: PLC0415
+        from nodefleet_tools.pricing import ENDPOINT_REGION  # noqa: PLC0415
+
+        return Session(self.clock, ENDPOINT_REGION).client("pricing")
 
     @cached_property
     def policies(self) -> "PolicyReader":

@@ -2,15 +2,17 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nodefleet.errors import NodeFleetError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import PolicyVersion
+from nodefleet.model.names import pluralize
 from nodefleet.model.snapshot import ClusterView
 from nodefleet.policy.loading import digest_of, load
 from nodefleet_tools.adopting import plan
@@ -164,7 +166,7 @@ def _create(connection: Connection, found: Found, chosen: Chosen) -> Template:
     create.create_table(connection.session.client("dynamodb"), chosen, report)
     template = create.create_template(connection.session.client("ec2"), found, chosen, report)
     create.tag_instances(connection.session.client("ec2"), found, chosen, report)
-    connection.put_deployment(plan.deployment(found, chosen, template))
+    connection.put_deployment(plan.deployment(chosen, template))
     report(f"The deployment of {chosen.cluster} is stored.")
     state = connection.store.state()
     if state.policy is not None:
@@ -175,7 +177,20 @@ def _create(connection: Connection, found: Found, chosen: Chosen) -> Template:
     text = f"{version.source} adopted {chosen.cluster} with policy version 1, a dry run."
     connection.history.apply(version, event(connection, AlertKind.POLICY_CHANGED, text))
     report("Policy version 1 is in force. It is a dry run.")
+    _ask_prices(connection, found, report)
     return template
+
+
+def _ask_prices(connection: Connection, found: Found, report: Callable[[str], None]) -> None:
+    """Prices are for counting and for the choice of types: adopting goes on without them."""
+    from nodefleet_tools.pricing import refresh  # noqa: PLC0415  # loads botocore
+
+    try:
+        known = refresh(connection, sorted({each.type for each in found.workers}))
+    except NodeFleetError as error:
+        connection.warn(f"prices were not asked ({error}): try `nodefleet prices --refresh` later")
+    else:
+        report(f"Prices of {pluralize(len(known.on_demand), 'type', 'types')} are kept in the table.")
 
 
 def _conclude(chosen: Chosen, template: Template, written: Sequence[Path], out: Path, *, as_json: bool) -> None:

@@ -45,6 +45,12 @@ COMMANDS = (
     Command("doctor", "doctor:doctor", "Check everything that is needed, and say what to fix.", Panel.SET_UP),
     Command("policy", POLICY, "Check, show, store and roll back the scaling policy.", Panel.SET_UP),
     Command("deployment", DEPLOYMENT, "Show or store where a cluster's parts are.", Panel.SET_UP),
+    Command(
+        "prices",
+        "prices:prices",
+        "Show what the policy's instance types cost, and where that is known from.",
+        Panel.SET_UP,
+    ),
     Command("status", "status:status", "Show the fleet now: pools, pending pods, operations, alarms.", Panel.WATCH),
     Command(
         "nodes",

@@ -29,6 +29,7 @@ from nodefleet.model.names import (
     TAG_TEMPLATE_VERSION,
 )
 from nodefleet.model.operations import Launch
+from nodefleet.model.snapshot import KnownPrices
 from nodefleet.ports import LaunchResult
 
 # ── instances ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -57,10 +58,12 @@ class Ec2:
         prices: Mapping[str, float],
         clock: Callable[[], datetime],
         warn: Callable[[str], None] = _LOG.warning,
+        known: KnownPrices | None = None,
     ) -> None:
+        """`prices` are the deployment's own; `known` are those that AWS said, from the table."""
         self._session = session
         self._cluster = cluster
-        self._catalog = Catalog(self._client, prices, clock, warn)
+        self._catalog = Catalog(self._client, prices, clock, warn, known)
 
     def instances(self) -> tuple[Instance, ...]:
         ours = [{"Name": f"tag:{TAG_CLUSTER}", "Values": [self._cluster]}]

@@ -14,6 +14,7 @@ from nodefleet.adapters.aws.errors import calling
 from nodefleet.adapters.aws.list_prices import on_demand
 from nodefleet.errors import DeniedError, NodeFleetError, UnavailableError
 from nodefleet.model.inventory import InstanceType, Resources
+from nodefleet.model.snapshot import KnownPrices
 
 KEPT = timedelta(hours=6)
 SOON = timedelta(minutes=10)  # when something was lacking
@@ -35,11 +36,13 @@ class Catalog:
         prices: Mapping[str, float],
         clock: Callable[[], datetime],
         warn: Callable[[str], None],
+        known: KnownPrices | None = None,
     ) -> None:
         self._client = client
         self._prices = prices
         self._clock = clock
         self._warn = warn
+        self._known = known
         self._copies: dict[frozenset[str], _Copy] = {}
 
     def of(self, types: Sequence[str]) -> tuple[InstanceType, ...]:
@@ -65,9 +68,13 @@ class Catalog:
         if unknown:
             self._warn(f"EC2 does not offer {', '.join(unknown)} in this region. Take them out of the policy's types")
         spot = self._spot(sorted(offers), now)
-        listed = {**on_demand(self._client().meta.region_name), **self._prices} if offers else {}
+        region = self._client().meta.region_name
+        known = self._known if self._known is not None and self._known.region == region else None
+        listed = {**on_demand(region), **(known.on_demand if known else {}), **self._prices}
+        last_spot = known.spot if known else {}
         types = tuple(
-            replace(offers[name], hourly_usd=listed.get(name), spot_usd=spot.get(name)) for name in sorted(offers)
+            replace(offers[name], hourly_usd=listed.get(name), spot_usd=spot.get(name, last_spot.get(name)))
+            for name in sorted(offers)
         )
         return _Copy(types=types, good_until=now + (SOON if offers and not spot else KEPT))
 

@@ -6,6 +6,7 @@ deployment's own prices come first, and no other region is guessed from this one
 """
 
 REGION = "us-east-1"
+YEAR = 2025
 
 ON_DEMAND_USD = {
     "t2.nano": 0.0058,

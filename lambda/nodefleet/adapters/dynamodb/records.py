@@ -31,7 +31,7 @@ from nodefleet.model.decision import Decision, DecisionRecord, Event, PolicyVers
 from nodefleet.model.inventory import Notice
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.model.serialization import Plain, from_plain, kind_of, to_plain
-from nodefleet.model.snapshot import Adopt, Command, Deployment, Drain, Pause, Recycle, Scale
+from nodefleet.model.snapshot import Adopt, Command, Deployment, Drain, KnownPrices, Pause, Recycle, Scale
 from nodefleet.model.state import LoopState, Memory, Usage, compactions
 from nodefleet.ports import State
 
@@ -175,6 +175,10 @@ def declared_item(cluster: str, version: PolicyVersion) -> Item:
     return policy_item(cluster, version, codec.STACK_POLICY)
 
 
+def prices_item(cluster: str, prices: KnownPrices) -> Item:
+    return _make_item(cluster, codec.PRICES, to_plain(prices), {"region": prices.region, "at": prices.at.isoformat()})
+
+
 def deployment_item(cluster: str, deployment: Deployment) -> Item:
     """What the stack writes to say where the cluster's parts are."""
     return _make_item(cluster, codec.STACK_DEPLOYMENT, to_plain(deployment), {"api_server": deployment.api_server})
@@ -293,7 +297,7 @@ def usage_item(cluster: str, usage: Usage) -> Item:
 #     lease, memory, operation, policy in force, deployment    an error: an operation that is overlooked is a leaked
 #                                                              instance, a policy that is overlooked is a wrong size
 #     pause                                                    it pauses: who stopped scaling had a reason
-#     other command, notice, declared policy, unknown record   left out, with a warning
+#     other command, notice, declared policy, prices, unknown record   left out, with a warning
 
 
 @dataclass(slots=True)
@@ -307,6 +311,7 @@ class _StateRecords:
     policy: PolicyVersion | None = None
     declared: PolicyVersion | None = None
     deployment: Deployment | None = None
+    prices: KnownPrices | None = None
 
 
 def state_in(items: Iterable[Item], warn: Warn) -> State:
@@ -323,6 +328,7 @@ def state_in(items: Iterable[Item], warn: Warn) -> State:
         policy=found.policy,
         declared=found.declared,
         deployment=found.deployment,
+        prices=found.prices,
     )
 
 
@@ -353,6 +359,8 @@ def _note_what_may_lack(found: _StateRecords, record: str, item: Item, warn: War
         found.notices.append(decode_body(Notice, item, warn))
     elif record == codec.STACK_POLICY:
         found.declared = version_in(item)
+    elif record == codec.PRICES:
+        found.prices = decode_body(KnownPrices, item, warn)
     else:
         raise unreadable(item, "this version knows no such record")
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from nodefleet.adapters.dynamodb import codec, records
 from nodefleet.adapters.dynamodb.codec import Item, Scalar, Warn, decode_body, number, text, unreadable
-from nodefleet.adapters.dynamodb.records import deployment_item, version_in
+from nodefleet.adapters.dynamodb.records import deployment_item, prices_item, version_in
 from nodefleet.adapters.dynamodb.table import (
     ConditionError,
     Patience,
@@ -22,7 +22,7 @@ from nodefleet.adapters.dynamodb.table import (
 from nodefleet.errors import MalformedError
 from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice
-from nodefleet.model.snapshot import Command, Deployment
+from nodefleet.model.snapshot import Command, Deployment, KnownPrices
 from nodefleet.model.state import Usage
 from nodefleet.ports import Changes, Lease, LeaseHeld, State
 
@@ -254,6 +254,11 @@ def put_deployment(client: Any, table: str, deployment: Deployment, *, patience:
     """Whatever stood there is replaced. A stack that is deployed later writes its own again."""
     cluster = deployment.cluster
     Table(client, table, cluster, patience).put(deployment_item(cluster, deployment))
+
+
+def put_prices(client: Any, table: str, cluster: str, prices: KnownPrices, *, patience: Patience | None = None) -> None:
+    """Whatever was known before is replaced."""
+    Table(client, table, cluster, patience).put(prices_item(cluster, prices))
 
 
 # ── history ──────────────────────────────────────────────────────────────────────────────────────────────────────────
