@@ -9,7 +9,15 @@ from typing import Any
 import yaml
 
 from nodefleet.adapters.dynamodb.codec import PARTITION, SORT, TTL
-from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL, ROLE_WORKER, TAG_CLUSTER, TAG_POOL, TAG_ROLE
+from nodefleet.model.names import (
+    CAPACITY_LABEL,
+    POOL_LABEL,
+    ROLE_WORKER,
+    SHARED_PARTITION,
+    TAG_CLUSTER,
+    TAG_POOL,
+    TAG_ROLE,
+)
 from nodefleet.model.serialization import to_plain
 from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL
@@ -228,7 +236,7 @@ def iam_policy(found: Found, chosen: Chosen, template: Template) -> str:
         sid="Table",
         actions=tuple(f"dynamodb:{action}" for action in _RECORDS),
         resources=(arn("dynamodb", f"table/{chosen.table}"),),
-        conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": (chosen.cluster,)}},
+        conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": (chosen.cluster, SHARED_PARTITION)}},
     )
     return document((records, iam_ec2.seeing(), *launching, *iam_ec2.keeping(place, (cluster,))))
 
