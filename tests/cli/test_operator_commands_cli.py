@@ -306,6 +306,8 @@ def test_commands_that_have_ended_are_not_in_force(world, terminal):
         "kind": "scale",
         "pool": "default",
         "nodes": 5,
+        "at_least": False,
+        "origin": "",
         "by": "ann",
         "reason": "sale at noon",
         "until": "2026-11-16T14:00:00Z",

@@ -66,6 +66,8 @@ class Scale:
     by: str = "someone"
     reason: str = ""
     until: datetime
+    at_least: bool = False  # only a floor: the pool may have more
+    origin: str = ""  # a failover: the cluster whose demand moves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

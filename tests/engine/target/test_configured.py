@@ -118,3 +118,9 @@ def test_which_command_counts(given, nodes):
 def test_a_command_without_a_reason_needs_none():
     seen = look(commands=(Scale(nodes=6, by="ada", until=after(60)),))
     assert_wording(command_bounds(seen, "default")[0].sentence)
+
+
+def test_a_floor_of_an_operator_leaves_the_pool_free_to_grow():
+    seen = look(commands=(Scale(nodes=6, at_least=True, origin="eu", until=after(7200)),))
+    (only,) = command_bounds(seen, "default")
+    assert (only.side, only.nodes, only.expires) == (Side.FLOOR, 6, after(7200))

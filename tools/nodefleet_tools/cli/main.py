@@ -73,6 +73,7 @@ COMMANDS = (
     Command("pause", "operator_commands:pause", "Stop scaling for a while, or until `nodefleet resume`.", Panel.STEER),
     Command("resume", "operator_commands:resume", "End a pause.", Panel.STEER),
     Command("scale", "operator_commands:scale", "Keep a pool at a size for a while, within min and max.", Panel.STEER),
+    Command("failover", "failover:failover", "Move a region's demand to a standby cluster, and back.", Panel.STEER),
     Command("recycle", "operator_commands:recycle", "Replace workers by new ones, which come first.", Panel.STEER),
     Command("drain", "operator_commands:drain", "Drain and remove workers that no pool owns.", Panel.STEER),
     Command("protect", "protect:protect", "Keep a node from being removed, or end that.", Panel.STEER),

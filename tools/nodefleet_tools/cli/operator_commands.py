@@ -404,7 +404,8 @@ def _worded(order: Command) -> tuple[str, str]:
     """What it asks for, and of which pool."""
     match order:
         case Scale():
-            return f"scale to {order.nodes}", order.pool
+            size = f"{order.nodes} or more" if order.at_least else f"{order.nodes}"
+            return f"scale to {size}{f' for {order.origin}' if order.origin else ''}", order.pool
         case Pause():
             return "pause scale-down" if order.scale_down_only else "pause", order.pool or ALL_POOLS
         case Adopt():

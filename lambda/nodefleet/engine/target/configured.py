@@ -95,17 +95,18 @@ def window_bounds(seen: Observation, pool: str) -> list[Bound]:
 
 
 def command_bounds(seen: Observation, pool: str) -> list[Bound]:
-    """An operator's size, as floor and ceiling; the last one given counts."""
+    """An operator's size, as floor and ceiling, or as a floor only; the last one given counts."""
     scales = [each for each in seen.commands if isinstance(each, Scale) and each.pool == pool and seen.at < each.until]
     if not scales:
         return []
     asked = scales[-1]
     because = f": {asked.reason}" if asked.reason else ""
-    sentence = f"{asked.by} asked for {asked.nodes} until {asked.until:%Y-%m-%d %H:%M}{because}"
-    return [
-        floor(asked.nodes, BoundSource.OPERATOR, Rank.OPERATOR, sentence, asked.until),
-        ceiling(asked.nodes, BoundSource.OPERATOR, Rank.OPERATOR, sentence, asked.until),
-    ]
+    more = " or more" if asked.at_least else ""
+    sentence = f"{asked.by} asked for {asked.nodes}{more} until {asked.until:%Y-%m-%d %H:%M}{because}"
+    least = floor(asked.nodes, BoundSource.OPERATOR, Rank.OPERATOR, sentence, asked.until)
+    if asked.at_least:
+        return [least]
+    return [least, ceiling(asked.nodes, BoundSource.OPERATOR, Rank.OPERATOR, sentence, asked.until)]
 
 
 # ── caps over all pools ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -176,7 +176,12 @@ class _Act:
     def _scale(self, world: World, happening: PersonScales) -> None:
         until = world.now + happening.lasting
         command = Scale(
-            pool=happening.pool, nodes=happening.nodes, by="an operator", reason=happening.because, until=until
+            pool=happening.pool,
+            nodes=happening.nodes,
+            at_least=happening.at_least,
+            by="an operator",
+            reason=happening.because,
+            until=until,
         )
         text = f"An operator asks for {happening.nodes} nodes until {until:%H:%M}: {happening.because}"
         self.to.say(text)

@@ -99,6 +99,7 @@ class PersonScales:
     lasting: timedelta
     because: str
     pool: str = "default"
+    at_least: bool = False  # only a floor, as of `nodefleet failover`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,147 @@
+"""`nodefleet failover`: a region's demand becomes the standby's floor, and goes back by command."""
+
+from datetime import timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.snapshot import Scale
+from nodefleet.reconcile.run import run
+from nodefleet_tools.cli import connect, main
+from nodefleet_tools.sim.world import World
+from support.sim_connections import SimConnection
+from support.wording import assert_wording
+
+ME = ["--by", "ann", "--reason", "eu-west-1 is down"]
+POLICY = {"limits": {"min": 2, "max": 12}}
+
+
+class Regions:
+    """Two clusters, of which one may be gone."""
+
+    def __init__(self, monkeypatch):
+        self.worlds = {"eu": World(policy=POLICY), "us": World(policy=POLICY)}
+        self.asked = []
+        self.connections = {}
+        for name, world in self.worlds.items():
+            world.add_workers(5 if name == "eu" else 3)
+            world.deploy("app", replicas=8, cpu=300)
+            self.connections[name] = SimConnection(world)
+        monkeypatch.setattr(connect, "connection", self._connection)
+
+    def _connection(self, **options):
+        self.asked.append(options["cluster"])
+        return self.connections[options["cluster"]]
+
+    def __call__(self, *arguments):
+        return CliRunner().invoke(main.app, ["failover", *arguments], env={"COLUMNS": "200"})
+
+    def decided(self, *names):
+        for name in names:
+            run(self.worlds[name].parts(f"{name}-run"), owner=f"{name}-run")
+
+    def commands(self, name):
+        return self.worlds[name].table.state().commands
+
+
+@pytest.fixture
+def regions(monkeypatch):
+    return Regions(monkeypatch)
+
+
+def test_the_standby_keeps_its_own_size_and_that_of_the_other(regions):
+    regions.decided("eu", "us")
+    done = regions("eu", "us", *ME)
+    assert done.exit_code == 0, done.output
+    (order,) = regions.commands("us")
+    until = regions.worlds["us"].now + timedelta(hours=24)
+    assert order == Scale(nodes=8, at_least=True, origin="eu", by="ann", reason="eu-west-1 is down", until=until)
+    assert regions.commands("eu") == ()
+    event = regions.worlds["us"].table.events[-1]
+    assert event.kind is AlertKind.SCALED_BY_OPERATOR
+    assert_wording([event.text, done.stdout])
+    assert regions.worlds["us"].table.wake == 1
+
+
+def test_with_its_size_given_nothing_of_the_failed_region_is_asked(regions):
+    regions.decided("us")
+    regions.worlds["eu"].away("store")
+    done = regions("eu", "us", "--nodes", "default=4", *ME)
+    assert done.exit_code == 0, done.output
+    assert "eu" not in regions.asked
+    assert [order.nodes for order in regions.commands("us")] == [7]
+
+
+def test_a_region_that_does_not_answer_says_what_to_do(regions):
+    regions.decided("us")
+    regions.worlds["eu"].away("store")
+    done = regions("eu", "us", *ME)
+    assert done.exit_code != 0
+    assert "Say --nodes POOL=N" in done.output
+    assert regions.commands("us") == ()
+
+
+def test_planned_the_other_is_held_at_its_min(regions):
+    regions.decided("eu", "us")
+    done = regions("eu", "us", "--planned", "--for", "8h", *ME)
+    assert done.exit_code == 0, done.output
+    (held,) = regions.commands("eu")
+    assert (held.nodes, held.at_least, held.origin) == (2, False, "eu")
+    assert held.until == regions.worlds["eu"].now + timedelta(hours=8)
+
+
+def test_back_ends_both(regions):
+    regions.decided("eu", "us")
+    regions("eu", "us", "--planned", *ME)
+    done = regions("eu", "us", "--back", "--by", "ann")
+    assert done.exit_code == 0, done.output
+    assert regions.commands("eu") == regions.commands("us") == ()
+    assert "us: default follows its signals again." in done.stdout
+
+
+def test_back_ends_the_standbys_floor_also_while_the_other_is_gone(regions):
+    regions.decided("eu", "us")
+    regions("eu", "us", *ME)
+    regions.worlds["eu"].away("store")
+    done = regions("eu", "us", "--back")
+    assert done.exit_code == 0, done.output
+    assert regions.commands("us") == ()
+    assert "eu cannot be reached" in done.stdout
+
+
+def test_an_operators_own_size_is_not_ended_by_it(regions):
+    regions.decided("eu", "us")
+    sized = ["scale", "default", "4", "--for", "1h", "--reason", "sale", "--cluster", "us"]
+    assert CliRunner().invoke(main.app, sized).exit_code == 0
+    done = regions("eu", "us", "--back")
+    assert [order.nodes for order in regions.commands("us")] == [4]
+    assert "us: there is no failover of eu." in done.stdout
+
+
+def test_max_still_holds_and_is_said(regions):
+    regions.decided("eu", "us")
+    done = regions("eu", "us", "--nodes", "default=40", *ME)
+    assert [order.nodes for order in regions.commands("us")] == [12]
+    assert "limits.max is 12" in done.output
+
+
+def test_a_pool_that_the_standby_lacks_does_not_move(regions):
+    regions.decided("eu", "us")
+    done = regions("eu", "us", "--nodes", "gpu=4", *ME)
+    assert done.exit_code != 0
+    assert "nothing moves" in done.output
+
+
+@pytest.mark.parametrize("arguments", [("eu", "eu"), ("eu", "us", "--nodes", "four"), ("eu", "us", "--nodes", "=4")])
+def test_what_makes_no_sense_is_refused(regions, arguments):
+    assert regions(*arguments, *ME).exit_code != 0
+    assert regions.commands("us") == ()
+
+
+def test_the_standby_grows_at_once_to_its_floor_and_may_grow_beyond(regions):
+    regions.decided("eu", "us")
+    regions("eu", "us", *ME)
+    world = regions.worlds["us"]
+    run(world.parts("after"), owner="after")
+    assert len(world.ec2.live_workers()) == 8

@@ -1,0 +1,196 @@
+"""`nodefleet failover FROM TO`: a region's demand becomes a floor of the standby cluster, and goes back by command.
+
+    nodefleet failover FROM TO              TO is kept at its own size and FROM's, until --for is over
+    nodefleet failover FROM TO --planned    the same, and FROM is held at its min: its nodes are drained by every rule
+                                            of a voluntary removal (drain_timeout, 300 s)
+    nodefleet failover FROM TO --back       both end
+
+The floor is a number in TO's own records. With `--nodes` nothing of FROM is asked for, so a region that is gone keeps
+nobody from moving; without it FROM's last decision says how many nodes it had. Where requests go is not decided here.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from nodefleet.errors import NodeFleetError
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.names import pluralize
+from nodefleet.model.snapshot import Scale
+from nodefleet.policy.cluster import Policy
+from nodefleet_tools.cli import connect
+from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.environment import InputError
+from nodefleet_tools.cli.operator_commands import ReasonOption
+from nodefleet_tools.cli.operators import ByOption, because, event, someone, span, worded_time
+from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
+from nodefleet_tools.cli.urgent_run import woken
+
+_A_DAY = "24h"  # a floor that nobody ends is a bill
+
+
+def failover(
+    *,
+    origin: Annotated[str, typer.Argument(metavar="FROM", help="The cluster whose demand moves.")],
+    standby: Annotated[str, typer.Argument(metavar="TO", help="The cluster that takes it over.")],
+    planned: Annotated[bool, typer.Option("--planned", help="FROM is there: hold it at its min meanwhile.")] = False,
+    back: Annotated[bool, typer.Option("--back", help="End the failover from FROM to TO.")] = False,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option("--nodes", help="POOL=N, for each pool: FROM is not asked.", show_default=False, metavar="POOL=N"),
+    ] = None,
+    lasting: Annotated[str, typer.Option("--for", help="How long: 90s, 5m, 2h, 7d.", metavar="TIME")] = _A_DAY,
+    reason: ReasonOption = "",
+    by: ByOption = "",
+    as_json: JsonOption = False,
+    table: connect.TableOption = "",
+    from_table: Annotated[str, typer.Option("--from-table", help="FROM's table; else TO's.", metavar="NAME")] = "",
+) -> None:
+    """Move a region's demand to a standby cluster, and back.
+
+    \b
+      nodefleet failover eu-shop us-shop --nodes default=12 --reason "eu-west-1 is down"
+      nodefleet failover eu-shop us-shop --planned --for 8h --reason "maintenance"
+      nodefleet failover eu-shop us-shop --back
+    """
+    if origin == standby:
+        raise typer.BadParameter("FROM and TO are the same cluster")
+    who, source = someone(by), from_table or table
+    if back:
+        said = _end(origin, standby, who, table, source)
+    else:
+        given = _given(nodes or [])
+        demand = given or _demand_of(origin, source)
+        said = _begin(origin, standby, demand, who, reason.strip(), lasting, table)
+        if planned:
+            said += _hold_at_min(origin, standby, demand, who, reason.strip(), lasting, source)
+    if as_json:
+        print_json({"messages": said})
+    else:
+        print("\n".join(said))
+
+
+# ── what moves ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _given(nodes: list[str]) -> dict[str, int]:
+    found = {}
+    for each in nodes:
+        pool, _, number = each.partition("=")
+        if not pool or not number.isdecimal():
+            raise typer.BadParameter(f"--nodes: {each!r} is not POOL=N")
+        found[pool] = int(number)
+    return found
+
+
+def _demand_of(origin: str, table: str) -> dict[str, int]:
+    with connect.connected(cluster=origin, table=table) as connection:
+        try:
+            sizes = _sizes(connection)
+        except NodeFleetError as error:
+            raise InputError(f"{origin} cannot be asked for its size: {error}\nSay --nodes POOL=N") from error
+        if not sizes:
+            raise InputError(f"{origin} has no recorded decision: say how many nodes move with --nodes POOL=N")
+        return sizes
+
+
+def _sizes(connection: Connection) -> dict[str, int]:
+    """The capacity of each pool at the last decision."""
+    last = connection.history.decisions(1)
+    return {pool.pool: pool.count.capacity for record in last for pool in record.decision.pools}
+
+
+# ── both clusters ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _begin(
+    origin: str, standby: str, demand: Mapping[str, int], by: str, reason: str, lasting: str, table: str
+) -> list[str]:
+    said = []
+    with connect.connected(cluster=standby, table=table) as connection:
+        policy = _policy(connection)
+        own = _sizes(connection)
+        until = connection.clock() + span(lasting, "--for")
+        for pool, number in demand.items():
+            rules = policy.pool(pool)
+            if rules is None:
+                connection.warn(f"{standby} has no pool {pool}: its {pluralize(number, 'node', 'nodes')} do not move")
+                continue
+            wanted = own.get(pool, 0) + number
+            most = rules.limits.max
+            if wanted > most:
+                connection.warn(f"{pool} needs {wanted} nodes and limits.max is {most}: raise it with `policy apply`")
+            order = Scale(
+                pool=pool, nodes=min(wanted, most), at_least=True, origin=origin, by=by, reason=reason, until=until
+            )
+            text = (
+                f"{by} moved {pluralize(number, 'node', 'nodes')} of {origin} to pool {pool}{because(reason)}."
+                f" It is kept at {order.nodes} or more until {worded_time(until)}."
+                f" `nodefleet failover {origin} {standby} --back` ends it."
+            )
+            connection.store.order(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
+            note_change(f"{pool} of {standby} is kept at {order.nodes} or more.")
+            said.append(f"{standby}: {pool} is kept at {order.nodes} or more until {worded_time(until)}.")
+        if not said:
+            raise InputError(f"{standby} has none of the pools {', '.join(demand)}: nothing moves")
+        said[-1] += f" {woken(connection, policy.interval)}"
+    return said
+
+
+def _hold_at_min(
+    origin: str, standby: str, demand: Mapping[str, int], by: str, reason: str, lasting: str, table: str
+) -> list[str]:
+    """FROM gives its nodes back as its pods leave: no node goes whose pods fit nowhere else."""
+    said = []
+    with connect.connected(cluster=origin, table=table) as connection:
+        policy = _policy(connection)
+        until = connection.clock() + span(lasting, "--for")
+        for pool in demand:
+            rules = policy.pool(pool)
+            if rules is None:
+                continue
+            order = Scale(pool=pool, nodes=rules.limits.min, origin=origin, by=by, reason=reason, until=until)
+            text = (
+                f"{by} moved pool {pool} to {standby}{because(reason)}. It is held at its min of {order.nodes} until"
+                f" {worded_time(until)}. `nodefleet failover {origin} {standby} --back` ends it."
+            )
+            connection.store.order(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=pool))
+            note_change(f"{pool} of {origin} is held at {order.nodes}.")
+            said.append(f"{origin}: {pool} is held at its min of {order.nodes} until {worded_time(until)}.")
+        if said:
+            said[-1] += f" {woken(connection, policy.interval)}"
+    return said
+
+
+def _end(origin: str, standby: str, by: str, table: str, source: str) -> list[str]:
+    """TO first; that FROM cannot be reached is said, and its own command ends by its time."""
+    said = _withdraw(origin, standby, by, table)
+    try:
+        with connect.connected(cluster=origin, table=source) as connection:
+            connection.store.state()
+    except (NodeFleetError, typer.Exit):
+        return [*said, f"{origin} cannot be reached: what holds it at its min ends by its time."]
+    return said + _withdraw(origin, origin, by, source)
+
+
+def _withdraw(origin: str, cluster: str, by: str, table: str) -> list[str]:
+    with connect.connected(cluster=cluster, table=table) as connection:
+        found = [
+            each for each in connection.store.state().commands if isinstance(each, Scale) and each.origin == origin
+        ]
+        for order in found:
+            text = f"{by} ended the failover of {origin}: pool {order.pool} follows its signals again."
+            connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=order.pool))
+            note_change(f"{order.pool} of {cluster} follows its signals again.")
+        if not found:
+            return [f"{cluster}: there is no failover of {origin}."]
+        pools = ", ".join(order.pool for order in found)
+        return [f"{cluster}: {pools} follows its signals again. {woken(connection)}"]
+
+
+def _policy(connection: Connection) -> Policy:
+    governing = connection.governing()
+    if governing.hold:
+        raise InputError(f"{governing.hold}: nobody knows which pools {connection.cluster_id} has")
+    return governing.policy
