@@ -55,6 +55,7 @@ def test_a_query_is_sent_as_it_is_however_long_and_strange():
     with prometheus(one(1)) as server:
         PrometheusClient(server.address).ask(strange, SOON)
     assert server.asked[0].query == strange
+    assert server.asked[0].content_type == "application/x-www-form-urlencoded"
 
 
 # ── login ────────────────────────────────────────────────────────────────────────────────────────────────────────

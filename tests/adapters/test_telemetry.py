@@ -115,6 +115,12 @@ def test_a_line_too_long_for_the_log_keeps_its_message():
     assert_wording(line["left_out"])
 
 
+def test_a_message_too_long_for_the_log_is_cut():
+    run = Run()
+    run.telemetry.line("x" * 300_000)
+    assert run.line()["message"] == "x" * 1000
+
+
 def test_no_secret_is_in_a_line():
     run = Run(secrets=("opensesame",))
     run.telemetry.warn(

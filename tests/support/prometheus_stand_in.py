@@ -33,6 +33,7 @@ class Asked:
     query: str
     timeout: str
     authorization: str | None
+    content_type: str | None = None
 
 
 def success(result: Any, kind: str = "vector", **more: Any) -> Http:
@@ -95,7 +96,15 @@ def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             query = form["query"][0]
-            stand_in.asked.append(Asked(self.path, query, form["timeout"][0], self.headers.get("Authorization")))
+            stand_in.asked.append(
+                Asked(
+                    self.path,
+                    query,
+                    form["timeout"][0],
+                    self.headers.get("Authorization"),
+                    self.headers["Content-Type"],
+                )
+            )
             reply = stand_in.answer(query)
             if reply.late:
                 stand_in.over.wait(5)

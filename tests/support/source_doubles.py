@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from urllib.parse import parse_qs, urlsplit
 
 from nodefleet.adapters.sources.port import Moment, SourceAdapter, SourceLogins
@@ -223,11 +223,12 @@ class RespDouble:
     replies: Mapping[str, bytes]
     commands: list[str] = field(default_factory=list)
     port: int = 0
-    silent: bool = False
+    silent: bool = False  # answers only when the test is over, or after ten seconds
+    answered: bool = False
 
     @contextmanager
     def serving(self) -> Iterator["RespDouble"]:
-        double = self
+        double, over = self, Event()
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
@@ -239,10 +240,11 @@ class RespDouble:
                     command = " ".join(parts)
                     double.commands.append(command)
                     if double.silent:
-                        time.sleep(2)
+                        over.wait(10)
                     reply = double.replies.get(command, b"-ERR unknown command\r\n")
                     if reply == b"hang up":
                         return
+                    double.answered = True
                     self.wfile.write(reply)
 
         with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
@@ -252,6 +254,7 @@ class RespDouble:
             try:
                 yield self
             finally:
+                over.set()
                 server.shutdown()
 
 

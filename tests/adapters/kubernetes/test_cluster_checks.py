@@ -28,7 +28,9 @@ def test_what_is_allowed_is_asked_for_as_a_role_writes_it(server: FakeApiServer,
     assert cluster.is_allowed("list", "pods")
     assert not cluster.is_allowed("create", "pods", subresource="eviction", namespace="shop")
     assert cluster.is_allowed("list", "deployments", group="apps")
-    assert server.asked[1].body["spec"]["resourceAttributes"] == {
+    review = server.asked[1].body
+    assert (review["apiVersion"], review["kind"]) == ("authorization.k8s.io/v1", "SelfSubjectAccessReview")
+    assert review["spec"]["resourceAttributes"] == {
         "verb": "create",
         "resource": "pods",
         "subresource": "eviction",

@@ -63,7 +63,16 @@ def test_scaling_says_by_how_many_nodes(kind, change, headline):
 
 @pytest.mark.parametrize(
     ("now", "change", "shown"),
-    [(4, 1, "3 → 4"), (3, -1, "4 → 3"), (4, 0, "4"), (0, 0, "0"), (None, -1, "−1"), (None, 2, "+2"), (None, 0, "")],
+    [
+        (4, 1, "3 → 4"),
+        (3, -1, "4 → 3"),
+        (4, 0, "4"),
+        (0, 0, "0"),
+        (None, -1, "−1"),
+        (None, 1, "+1"),
+        (None, 2, "+2"),
+        (None, 0, ""),
+    ],
 )
 def test_how_many_nodes_there_are_now(now, change, shown):
     assert size(now, change) == shown

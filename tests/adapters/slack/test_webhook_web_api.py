@@ -166,8 +166,10 @@ def test_other_incidents_and_clusters_have_threads_of_their_own_and_scaling_has_
 
 def test_while_the_table_is_away_messages_go_to_the_channel():
     notes = Notes()
-    away = MemoryThreads(away=UnavailableError("DynamoDB", "timeout"))
+    error = UnavailableError("DynamoDB", "timeout")
+    away = MemoryThreads(away=error)
     assert told(alarm(id="1"), alarm(id="2"), threads=away, notes=notes) == [("", False), ("", False)]
+    assert {fields["cause"] for _, fields in notes.warned} == {str(error)}
     assert_wording(sorted({line for line, _ in notes.warned}))
 
 

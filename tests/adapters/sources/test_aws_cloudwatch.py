@@ -201,6 +201,11 @@ def test_what_cloudwatch_says_of_a_metric_is_told():
     assert_wording(cause(read(Wire(answer(forbidden)))[0]))
 
 
+def test_a_message_without_words_adds_none():
+    bare = points(StatusCode="Forbidden", Messages=[{"Code": "x"}])
+    assert "None" not in cause(read(Wire(answer(bare)))[0])
+
+
 @pytest.mark.parametrize(
     ("problem", "told"),
     [

@@ -20,8 +20,8 @@ GROUPS = (
 )
 
 
-def reading(replies, *, key="q", secret=None, path="", seconds=5.0, silent=False, secrets=None, **entry):
-    with RespDouble(replies, silent=silent).serving() as server:
+def reading(replies, *, key="q", secret=None, path="", seconds=5.0, secrets=None, **entry):
+    with RespDouble(replies).serving() as server:
         source = Redis(address=f"redis://127.0.0.1:{server.port}{path}", key=key, secret=secret, **entry)
         sample = read_one(RedisKeys(secrets or logins(redis=RedisLogin(password="pw"))), source, seconds)
     return sample, server.commands
@@ -99,8 +99,11 @@ def test_a_secret_that_is_not_there_is_missing():
 
 
 def test_a_server_that_does_not_answer_is_late():
-    with pytest.raises(TimeoutError):
-        reading({"TYPE q": b"+list\r\n"}, seconds=0.2, silent=True)
+    with RespDouble({"TYPE q": b"+list\r\n"}, silent=True).serving() as server:
+        source = Redis(address=f"redis://127.0.0.1:{server.port}", key="q")
+        with pytest.raises(TimeoutError):
+            read_one(RedisKeys(logins()), source, seconds=0.2)
+        assert not server.answered  # so it was not waited for
 
 
 def test_no_server_is_missing():
