@@ -255,6 +255,7 @@ def test_only_a_fleet_that_becomes_smaller_may_be_without_rest_for_long(removed,
 
 def test_a_pool_that_stays_below_min_is_noticed_when_its_time_is_over():
     here = at_rest(seed=2)
+    here.world.ec2.listeners.clear()  # no event of EC2 starts a run that restores it
     rest = Rest(here)
     for machine in here.world.ec2.live_workers():
         here.world.ec2.end(machine)

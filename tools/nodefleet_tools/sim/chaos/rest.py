@@ -78,7 +78,7 @@ def calm_down(stage: Stage) -> None:
     for machine in world.ec2.machines.values():
         if machine.untagged_at is not None:
             machine.ours, machine.untagged_at = True, None
-        if stage.plan.clears_stopped and machine.state is InstanceState.STOPPED:
+        if stage.plan.clears_stopped and machine.state is InstanceState.STOPPED and not machine.warm:
             world.person.terminate(machine.id)
     for node in tuple(world.kube.nodes.values()):
         if stage.plan.revives and node.name not in stage.dead:
