@@ -49,7 +49,7 @@ def test_json_is_everything_and_nothing_else(tmp_path):
     assert plain["fixed"][0]["nodes"] == 3
     assert "saved_percent" in plain["fixed"][0]
     assert plain["decisions"][0]["by"] == "pods"
-    assert {"at", "kind", "title", "text"} == set(plain["marks"][0])
+    assert {"at", "kind", "title", "text", "waited"} == set(plain["marks"][0])
 
 
 def test_what_never_came_is_null_in_json(tmp_path):
