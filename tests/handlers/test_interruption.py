@@ -18,6 +18,7 @@ from nodefleet.model.names import CONTROL_PLANE_LABELS, REASON_ANNOTATION, TAG_R
 from support.deployed import account, deployed, dynamodb_at, environment, two_clusters
 from support.deployed_site import Context, MovedClock, name_of, written
 from support.function_output import Printed
+from support.wording import assert_wording
 
 __all__ = ["account", "deployed", "two_clusters"]
 
@@ -184,8 +185,9 @@ def test_a_node_drained_without_the_table_is_replaced_when_the_table_is_back(dep
     away = UnavailableError("DynamoDB", "timed out")
     with monkeypatch.context() as patch:
         patch.setattr(FUNCTION, "store_of", lambda _: Away(away))
-        with pytest.raises(UnavailableError, match="timed out"):
+        with pytest.raises(UnavailableError) as caught:
             deployed.interruption(said(deployed, WARNING, victim))
+        assert_wording(str(caught.value))
     assert site.cordoned() == {victim}
     deployed.tick()
     assert len(site.ids() - {victim}) == 3

@@ -199,8 +199,9 @@ def test_a_caller_can_collect_problems_of_its_own():
 
 
 def test_refusals_say_everything_in_one_text():
-    with pytest.raises(ValidationError, match="nmae: 'p' is an unknown key; did you mean name\\?") as refused:
+    with pytest.raises(ValidationError) as refused:
         from_plain(Picture, {"nmae": "p"})
+    assert_wording(str(refused.value))
     assert_wording(str(refused.value).splitlines()[1])
 
 

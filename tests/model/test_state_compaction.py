@@ -16,6 +16,7 @@ from nodefleet.model.state import (
 )
 from support.builders import NOON
 from support.memory_builders import lived
+from support.wording import assert_wording
 
 
 def journal(**pools: PoolMemory) -> LoopState:
@@ -78,4 +79,4 @@ def test_what_the_adaptive_strategy_learned_goes_first():
     kept = second.journal.memory.pool("a")
     assert kept.adaptive == AdaptiveMemory(calm=1)
     assert len(kept.profile) == 28 * 24
-    assert second.lost == "what the adaptive strategy has learned"
+    assert_wording(second.lost)

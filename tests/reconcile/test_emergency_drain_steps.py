@@ -19,6 +19,7 @@ from nodefleet.ports import Eviction, EvictionOutcome, LeaseHeld, RunResult, Sta
 from nodefleet.reconcile import emergency_drain
 from support.builders import NOON, after, node, pod
 from support.operation_builders import launch, removal
+from support.wording import assert_wording
 
 WARNING = Notice(instance="i-001", kind=NoticeKind.SPOT_INTERRUPTION, at=NOON)
 OTHER = replace(WARNING, instance="i-002")
@@ -394,7 +395,7 @@ def test_no_pod_is_asked_in_the_last_seconds(play):
     played.interrupted()
     assert played.named("evict") == []
     assert len(played.lines) == 1
-    assert played.lines[0].startswith("default/web-1 is not evicted: there is no time")
+    assert_wording(played.lines[0])
 
 
 @pytest.mark.parametrize("result", [Eviction.EVICTED, Eviction.GONE])
@@ -477,7 +478,7 @@ def test_a_pod_that_cannot_be_evicted_is_asked_again_and_warned_of(play):
     assert len(played.named("sleep")) == 1
     assert [call[1].name for call in played.named("evict")] == ["web-1", "api-1", "web-1"]
     assert len(played.warnings) == 1
-    assert "default/web-1 could not be evicted" in played.warnings[0]
+    assert_wording(played.warnings[0])
 
 
 def test_a_pod_that_changed_is_not_waited_for(play):
@@ -485,7 +486,7 @@ def test_a_pod_that_changed_is_not_waited_for(play):
     played.answers[("evict", "web-1")] = ChangedError("another pod")
     played.interrupted()
     assert (played.named("sleep"), played.warnings) == ([], [])
-    assert played.lines == ["default/web-1 is not evicted: another pod"]
+    assert_wording(played.lines)
 
 
 def test_a_node_that_cannot_be_cordoned_is_tried_again_and_the_others_go_on(play):

@@ -14,6 +14,7 @@ from nodefleet.ports import State
 from nodefleet.reconcile.policy_source import resolve_policy, with_fleet
 from support.builders import NOON, instance, look
 from support.sentences import is_phrase, is_sentence
+from support.wording import assert_wording
 
 GOOD = {"limits": {"min": 3, "max": 7}}
 BAD = {"limits": {"min": 9, "max": 7}}
@@ -46,7 +47,7 @@ def test_without_any_policy_and_without_a_fleet_the_defaults_become_the_first_ve
 def test_without_any_policy_a_fleet_that_exists_or_may_exist_is_held(seen):
     found = with_workers(State(), seen)
     assert (found.policy.pools, found.version, found.adopted) == ((), 0, None)
-    assert found.hold == "no policy is recorded"
+    assert_wording(found.hold)
     (news,) = found.news
     assert (news.kind, news.subject) == (AlertKind.POLICY_UNUSABLE, "none")
     assert found.hold in news.text
@@ -97,7 +98,7 @@ def test_a_first_policy_that_is_not_good_begins_nothing(journal):
     state = State(declared=version(0, BAD, "bad"), journal=journal)
     found = with_workers(state, EMPTY)
     assert (found.policy.pools, found.version, found.adopted) == ((), 0, None)
-    assert found.hold == "no policy is recorded, and the declared one is refused"
+    assert_wording(found.hold)
     assert found.refused == (None if journal.refused_policy else state.declared)
     assert found.news[-1].kind is AlertKind.POLICY_UNUSABLE
 

@@ -13,6 +13,7 @@ from nodefleet.model.state import AlertRecord
 from nodefleet.policy.cluster import Messages
 from nodefleet.reconcile.unit_of_work import AlertDeduplicator, event_id, key_of
 from support.builders import NOON, after
+from support.wording import assert_wording
 
 HOUR = 3600
 RULES = Messages(
@@ -144,7 +145,7 @@ def test_the_last_alert_before_others_are_held_back_says_so():
     alerts = Alerts(AlertKind.CANNOT_HOLD)
     for minute in range(6):
         alerts.at(minute * 60, f"shop/{minute}")
-    assert alerts.texts == [*["x"] * 4, "x (Further new alerts of this kind are held back until 18:00 UTC.)"]
+    assert_wording(alerts.texts)
 
 
 def test_what_is_held_back_is_sent_when_the_time_is_over():

@@ -123,7 +123,7 @@ def test_a_plugin_that_offers_none_is_not_up():
 def test_which_device_a_node_lacks():
     old = Node(name="w", instance="i", ready_changed_at=None, allocatable=PLAIN)
     pool = POLICY.pools[0]
-    assert lacks_devices(pod("a", requests=ONE), old, pool, NOON).startswith("it offers no nvidia.com/gpu")
+    assert_wording(lacks_devices(pod("a", requests=ONE), old, pool, NOON))
     assert lacks_devices(pod("a", requests=ONE), replace(old, allocatable=WITH_GPU), pool, NOON) is None
     assert lacks_devices(pod("a"), old, pool, NOON) is None
     assert lacks_devices(pod("a", requests=ONE), replace(old, ready_changed_at=NOON), pool, NOON) is None

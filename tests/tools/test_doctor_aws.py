@@ -18,6 +18,7 @@ from nodefleet_tools.doctor.findings import UnknownError
 from nodefleet_tools.doctor.versions import versions
 from support.builders import NOON, instance, look
 from support.doctor_patients import AWAY, SERVER, Shop, raising, refusal, signs, told
+from support.wording import assert_wording
 
 NOTHING_CALLED = refusal("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
 UNAUTHORIZED = refusal("UnauthorizedOperation", "You are not authorized to perform: ec2:RunInstances")
@@ -40,13 +41,14 @@ ME = {"Arn": "arn:aws:iam::1:user/me", "Account": "1"}
 
 def test_credentials_say_who_we_are_and_where():
     shop = shop_with("sts", get_caller_identity=lambda: ME)
-    assert shop.found(account.credentials) == ["✓ arn:aws:iam::1:user/me in account 1, region eu-west-1"]
+    assert_wording(shop.found(account.credentials))
 
 
 def test_expired_credentials_are_refused_with_a_remedy():
     shop = shop_with("sts", get_caller_identity=raising(refusal("ExpiredToken")))
-    with pytest.raises(DeniedError, match="Check the AWS credentials"):
+    with pytest.raises(DeniedError) as caught:
         shop.found(account.credentials)
+    assert_wording(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -91,19 +93,14 @@ def test_only_what_nothing_else_explains_is_skew(said, sent, received, skew):
 
 def test_the_api_server_s_clock_is_compared_too():
     shop = Shop(server_time=NOON + timedelta(seconds=20))
-    assert shop.found(clock.api_server) == [
-        "✗ the API server's clock is at least 20 s ahead of ours, and 5 s are allowed → Set the clocks by NTP"
-    ]
+    assert_wording(shop.found(clock.api_server))
 
 
 def test_the_spot_role_is_needed_where_spot_is_bought():
     without = shop_with("iam", get_role=raising(refusal("NoSuchEntity")))
     (line,) = without.found(account.spot_role)
-    assert line.startswith("✗ the account has no role AWSServiceRoleForEC2Spot")
-    assert "create-service-linked-role --aws-service-name spot.amazonaws.com" in line
-    assert without.with_policy(market={"spot_percent": 0}).found(account.spot_role) == [
-        "✓ not needed: the policy buys no Spot"
-    ]
+    assert_wording(line)
+    assert_wording(without.with_policy(market={"spot_percent": 0}).found(account.spot_role))
     assert signs(shop_with("iam", get_role=lambda **_: {}).found(account.spot_role)) == "✓"
 
 
@@ -178,8 +175,9 @@ def test_a_table_needs_our_keys_and_should_have_a_stream(answer, expected):
 
 def test_a_missing_table_says_so():
     shop = shop_with("dynamodb", describe_table=raising(refusal("ResourceNotFoundException")))
-    with pytest.raises(MisconfiguredError, match="Check its name and region"):
+    with pytest.raises(MisconfiguredError) as caught:
         shop.found(storage.table)
+    assert_wording(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -351,7 +349,7 @@ def test_a_pool_without_spot_is_not_asked_about_spot():
 def test_a_launch_that_is_not_allowed_names_the_permission_and_the_others_are_asked():
     lines = Shop(clients={"ec2": Ec2(run_instances=UNAUTHORIZED)}).found(ec2_permissions.launches)
     assert signs(lines) == "✓✓✗"
-    assert "Allow ec2:RunInstances" in lines[2]
+    assert_wording(lines[2])
 
 
 def test_a_launch_that_cannot_work_says_why():
@@ -364,8 +362,9 @@ def test_a_launch_that_cannot_work_says_why():
 def test_without_a_deployment_launches_are_not_checked():
     shop = Shop(clients={"ec2": Ec2()})
     shop.state = replace(shop.state, deployment=None)
-    with pytest.raises(UnknownError, match="no deployment record"):
+    with pytest.raises(UnknownError) as caught:
         shop.found(ec2_permissions.launches)
+    assert_wording(str(caught.value))
 
 
 def only_workers(arguments):
@@ -385,7 +384,7 @@ def test_removals_are_asked_of_a_worker_and_must_be_refused_of_the_control_plane
 def test_credentials_that_may_terminate_the_control_plane_are_a_hint():
     lines = Shop(clients={"ec2": Ec2()}).found(ec2_permissions.removals)
     assert signs(lines) == "✓✓!"
-    assert "may terminate i-server, which is no worker" in lines[2]
+    assert_wording(lines[2])
 
 
 def test_without_a_worker_nobody_can_tell_whether_one_may_be_terminated():
@@ -394,9 +393,7 @@ def test_without_a_worker_nobody_can_tell_whether_one_may_be_terminated():
 
 
 def test_machines_are_counted_by_their_tag():
-    assert Shop().found(ec2_permissions.instances) == [
-        "✓ 3 workers and 1 other instance run with node-fleet:cluster=shop"
-    ]
+    assert_wording(Shop().found(ec2_permissions.instances))
     assert signs(Shop(instances=()).found(ec2_permissions.instances)) == "!"
     assert signs(Shop(instances=(SERVER,)).found(ec2_permissions.instances)) == "✓"
 
@@ -447,9 +444,7 @@ def test_subnets_must_be_where_the_deployment_says_and_have_room(answer, begins)
 
 def test_a_subnet_that_is_gone_is_named():
     gone = refusal("InvalidSubnetID.NotFound", "The subnet ID 'subnet-b' does not exist")
-    assert shop_with("ec2", describe_subnets=raising(gone)).found(supply.subnets) == [
-        "✗ pool default: The subnet ID 'subnet-b' does not exist → Deploy the stack again"
-    ]
+    assert_wording(shop_with("ec2", describe_subnets=raising(gone)).found(supply.subnets))
 
 
 @pytest.mark.parametrize(

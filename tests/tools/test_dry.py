@@ -21,6 +21,7 @@ from nodefleet_tools.dry_store import DryStore, NoTable
 from nodefleet_tools.sim.hooks import KilledError, Moment, raising, when
 from nodefleet_tools.sim.world import NOON
 from support.operation_builders import launch
+from support.wording import assert_wording
 from support.worlds import Cluster, empty, shop, spot_worker
 
 READS = {
@@ -266,8 +267,9 @@ def test_waking_and_letting_go_have_no_effect():
 )
 def test_ec2_is_not_asked_to_change_anything(call, words):
     would = Would()
-    with pytest.raises(ChangedError, match="dry run: would"):
+    with pytest.raises(ChangedError) as caught:
         call(DryCloud(Unreachable(), would))
+    assert_wording(str(caught.value))
     assert would.said == [words]
 
 
@@ -287,8 +289,9 @@ CORDON = Cordon(node="w1", removal="r", reason="x", deadline=NOON)
 )
 def test_kubernetes_is_not_asked_to_change_anything(call, words):
     would = Would()
-    with pytest.raises(ChangedError, match="dry run: would"):
+    with pytest.raises(ChangedError) as caught:
         call(DryCluster(Unreachable(), would))
+    assert_wording(str(caught.value))
     assert would.said == [words]
 
 
@@ -300,10 +303,12 @@ def test_nothing_is_noted_on_a_node_and_that_is_no_news():
 
 def test_no_policy_is_put_in_force():
     version = PolicyVersion(number=2, source="me", at=NOON, data={}, digest="d")
-    with pytest.raises(ChangedError, match="would put policy version 2 in force"):
+    with pytest.raises(ChangedError) as caught:
         DryHistory(Unreachable(), Would()).apply(version, EVENT)
-    with pytest.raises(ChangedError, match="no table"):
+    assert_wording(str(caught.value))
+    with pytest.raises(ChangedError) as caught:
         NoTable().apply(version, EVENT)
+    assert_wording(str(caught.value))
 
 
 def test_history_is_read_through():
@@ -327,8 +332,9 @@ def test_without_a_table_there_is_nothing():
 def test_the_archive_keeps_nothing():
     parts, _ = of(shop())
     parts.archive.keep("a", b"x")
-    with pytest.raises(ChangedError, match="a was never kept"):
+    with pytest.raises(ChangedError) as caught:
         parts.archive.fetch("a")
+    assert_wording(str(caught.value))
 
 
 def test_every_pool_is_dry():

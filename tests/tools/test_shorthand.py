@@ -16,6 +16,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.loading import load
 from nodefleet_tools.shorthand import Question, expanded, shorthand_from
 from support.builders import only
+from support.wording import assert_wording
 
 QUEUE = load(
     {
@@ -113,9 +114,9 @@ def test_earlier_readings_count_as_they_would_have(cpu, action, target):
 
 def test_one_value_beside_a_list_held_all_the_time():
     held = only(decided(nodes=3, cpu=[28] * 5, memory=40)).votes
-    assert "memory: calm, memory 40.0 % < 50 %, 5 of 5 readings" in held
+    assert_wording(held)
     fell = only(decided(nodes=3, cpu=[28] * 5, memory=[60, 60, 60, 60, 40])).votes
-    assert "memory: settling, memory 40.0 % < 50 %, 1 of 5 readings" in fell
+    assert_wording(fell)
 
 
 def test_readings_are_an_interval_of_the_policy_apart():
@@ -128,7 +129,7 @@ def test_readings_are_an_interval_of_the_policy_apart():
 def test_a_reading_that_went_missing_leaves_the_last_good_one():
     pool = only(decided(nodes=3, cpu=[80, 82, None], memory=40))
     assert pool.action is Action.GROW
-    assert "last good reading" in pool.reason
+    assert_wording(pool.reason)
 
 
 def test_readings_that_come_back_are_a_recovery():
@@ -143,9 +144,7 @@ def test_pods_wait_only_now_and_not_at_the_earlier_readings():
 def test_custom_readings_come_by_the_policy_s_names():
     assert only(decided(QUEUE, nodes=3, cpu=50, memory=60, custom={"orders": [150, 250]})).target == 4
     assert only(decided(QUEUE, nodes=3, cpu=50, memory=60, custom={"orders": 250})).target == 3
-    assert (
-        "custom:backlog: veto, orders unknown: not asked for" in only(decided(QUEUE, nodes=3, cpu=50, memory=60)).votes
-    )
+    assert_wording(only(decided(QUEUE, nodes=3, cpu=50, memory=60)).votes)
 
 
 # ── memory and policy ────────────────────────────────────────────────────────────────────────────────────────────
@@ -247,5 +246,6 @@ def test_a_wrong_type_is_told_where_it_was_written(given, place):
 
 
 def test_only_a_table_is_a_question():
-    with pytest.raises(ValidationError, match="is not a table"):
+    with pytest.raises(ValidationError) as caught:
         shorthand_from([1])
+    assert_wording(str(caught.value))

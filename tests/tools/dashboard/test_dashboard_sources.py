@@ -12,6 +12,7 @@ from nodefleet_tools.dashboard.demo import DemoSource
 from nodefleet_tools.dashboard.live import LiveSource
 from support.played_days import scenario
 from support.sim_connections import SimConnection
+from support.wording import assert_wording
 from support.worlds import shop
 
 SLOW = 60  # seconds until a test gives up
@@ -77,8 +78,9 @@ def test_a_node_is_protected_and_no_more(demo):
         number, found = update(demo, number)
         (node,) = [each for each in found["snapshot"]["nodes"] if each["name"] == name]
         assert node["protected"] is on
-    with pytest.raises(InputError, match="no node"):
+    with pytest.raises(InputError) as caught:
         demo.command({"kind": "protect", "node": "unknown", "on": True}, "ann")
+    assert_wording(str(caught.value))
 
 
 def test_it_can_be_skipped_and_it_ends(demo):
