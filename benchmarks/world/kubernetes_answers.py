@@ -42,16 +42,16 @@ class KubernetesAnswers:
         return b'{"kind":"List","apiVersion":"v1","metadata":' + meta + b',"items":[' + items + b"]}"
 
     def _chosen(self, plural: str, query: Mapping[str, str]) -> list[bytes]:
-        rendered = self._rendered[plural]
+        rendered = self._rendered.get(plural, [])  # a kind of which the scene has none
         if "fieldSelector" in query:
             node = query["fieldSelector"].partition("=")[2]
-            pairs = zip(self._objects[plural], rendered, strict=True)
+            pairs = zip(self._objects.get(plural, ()), rendered, strict=True)
             return [text for thing, text in pairs if thing["spec"].get("nodeName") == node]
         asked = _IN.fullmatch(query.get("labelSelector", ""))
         if asked is None:
             return rendered
         key, values = asked[1], frozenset(asked[2].split(","))
-        pairs = zip(self._objects[plural], rendered, strict=True)
+        pairs = zip(self._objects.get(plural, ()), rendered, strict=True)
         return [text for thing, text in pairs if thing["metadata"].get("labels", {}).get(key) in values]
 
     def _one(self, plural: str, name: str) -> tuple[int, bytes]:
