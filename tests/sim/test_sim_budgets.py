@@ -5,11 +5,12 @@ from random import Random
 
 import pytest
 
-from nodefleet.eviction.budgets import BudgetTracker, EvictionPermitted, EvictionRefusal, allowance
+from nodefleet.eviction.budgets import BudgetTracker, EvictionPermitted, EvictionRefusal
 from nodefleet.model.workload import Budget, Owner, Pod, PodPhase, Selector, UnhealthyPodPolicy
 from nodefleet.ports import Eviction
 from nodefleet_tools.sim.budgets import ruling, status
 from nodefleet_tools.sim.world import NOON
+from support.builders import allowance
 
 LIMITS = ["0", "1", "2", "3", "0%", "28%", "30%", "50%", "100%"]
 

@@ -41,7 +41,7 @@ class DryStore:
         return self._read().wake
 
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease:  # noqa: ARG002  # the port's
-        """Always granted: it keeps nobody from acting."""
+        """Always granted: it keeps no run from acting."""
         self._fence = max(self._fence, self._read().fence) + 1
         return Lease(owner=owner, fence=self._fence, expires=until)
 

@@ -5,7 +5,7 @@
     pending: 3
 
 Earlier readings are played through decide() itself, so that they count exactly as they would have. Only what they
-leave in the streaks is kept: nobody grew or shrank meanwhile unless the question says so.
+leave in the streaks is kept: no pool grew or shrank meanwhile unless the question says so.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

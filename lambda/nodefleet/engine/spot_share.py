@@ -41,7 +41,7 @@ class MarketPlan:
 
 
 def swap_bounds(ctx: PoolContext) -> list[Bound]:
-    """While the Spot node boots nobody leaves for it."""
+    """While the Spot node boots no On-Demand node leaves for it."""
     swap = ctx.before.swap
     if swap is None or not swap.open or not ctx.count.booting or ctx.seen.at >= _ends(swap, ctx.pool):
         return []

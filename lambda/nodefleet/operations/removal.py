@@ -87,7 +87,7 @@ def advance_removal(removal: Removal, observation: Observation, policy: Policy, 
     unseen = isinstance(observation.instances, Missing)
     pods = view.pods if view else None
     noted = with_silence(replace(removal, unlisted_since=None), observation.at, silent=unseen or pods is None)
-    if removal.readmitting_since:  # nobody could try while nobody answered
+    if removal.readmitting_since:  # no run could try while the API server did not answer
         noted = replace(noted, readmitting_since=removal.readmitting_since + noted.silent - removal.silent)
     waiting = Progress(steps=save_if_changed(removal, noted))
 

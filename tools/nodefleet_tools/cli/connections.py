@@ -201,7 +201,7 @@ class Connection:
 
     @cached_property
     def prometheus(self) -> "PrometheusClient | None":
-        """None if nobody knows of one."""
+        """None if none is known."""
         from nodefleet.adapters.prometheus import PrometheusClient  # noqa: PLC0415
 
         known = self.deployment or Deployment(cluster=self.cluster_id)

@@ -23,7 +23,7 @@ class InputError(Exception):
 
 
 def the_cluster(given: str, environment: Mapping[str, str]) -> str:
-    """The one that was given, else the only one there is; empty if nobody says."""
+    """The one that was given, else the only one there is; empty if none is stated."""
     known = clusters_in(environment)
     return given or (known[0] if len(known) == 1 else "")
 

@@ -50,7 +50,7 @@ class _Asked:
     """What is decided again, and where it comes from."""
 
     question: DecisionInput
-    record: DecisionRecord | None = None  # none: it comes from a file, and nobody knows what was decided
+    record: DecisionRecord | None = None  # none: it comes from a file, and what was decided is not known
 
 
 def replay(
@@ -231,7 +231,7 @@ def _by_another(question: DecisionInput, again: Decision, policy: Policy, consol
 
 
 def _unread(question: DecisionInput, policy: Policy) -> set[str]:
-    """Readings of the other policy that nobody took."""
+    """Readings of the other policy that were not taken."""
     taken = {name for readings in question.observation.readings.values() for name in readings.custom}
     return {name for pool in policy.pools for name in pool.readings} - taken
 

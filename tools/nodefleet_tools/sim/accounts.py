@@ -47,7 +47,7 @@ class Accounts:
         self._assigned: set[tuple[str, str]] = set()  # instance and pool, by a recorded plan
         self._let_in: set[tuple[str, str]] = set()  # node and removal: uncordons that stand in a recorded plan
         self.answered: dict[str, datetime] = {}  # instances that a stored launch names, and since when
-        self.illegible: set[str] = set()  # instances whose notices nobody can read: what EC2 said of them is not known
+        self.illegible: set[str] = set()  # instances whose notices cannot be read: what EC2 said of them is not known
 
     # ── effects ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,4 +1,4 @@
-"""Availability: removals that nobody forces on us never have more of a workload down than so many nodes hold.
+"""Availability: voluntary removals never have more of a workload down than so many nodes hold.
 
 A voluntary removal, a scheduled change before its last hour and a rebalance recommendation take replicas of a workload
 from at most `budgets.removals` nodes of each pool before the workload is whole again, whatever its budget says. What

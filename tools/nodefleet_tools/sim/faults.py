@@ -37,7 +37,7 @@ class Faults:
             raise ThrottledError(service, "Rate exceeded")
 
     def after(self, run: Run, call: Call) -> None:
-        """On its way back. A call that outlives its run takes effect, but nobody hears the answer."""
+        """On its way back. A call that outlives its run takes effect, but its answer is lost."""
         self._pass(call)
         self._stop(run)
 

@@ -160,7 +160,7 @@ class ScenarioRun:
 
 
 def _fixed(scenario: Scenario, traces: Mapping[str, Points] | None, nodes: int, tell: Progress) -> Fixed:
-    """The same load on so many workers that nobody scales."""
+    """The same load on a fixed number of workers."""
     scene = stage(scenario, traces=traces, fixed=nodes)
     recorder = Recorder(scene, takes_frames=False)
     quiet = Outlets(alarm=lambda _: None, order=lambda _command, _event: None, say=lambda _: None)

@@ -42,7 +42,7 @@ class Selection:
 
     @property
     def obstacle(self) -> str:
-        """Why nobody leaves, in words."""
+        """Why no node leaves, in words."""
         by_cause: defaultdict[str, list[str]] = defaultdict(list)
         for stay in self.stays:
             if cause := stay.detail or (stay.phase.value if stay.reason is KeepReason.NOT_READY else ""):

@@ -255,7 +255,7 @@ def plan_turnover(
     braked: bool,
     stuck: bool = False,
 ) -> Turnover:
-    """`others`: all bounds but those that come of it. `stuck`: the pool would be smaller, but nobody can leave."""
+    """`others`: all bounds but those that come of it. `stuck`: the pool would be smaller, but no node can leave."""
     before = ctx.before
     urgent = _free(rotation.retiring(ctx.workers, braked=braked), ctx, scene)
     every = rotation.list_due(ctx) or _list_cheaper(ctx, scene, heard, waiting, losses)

@@ -25,7 +25,7 @@ def open_removal(
     consolidates: bool = False,
     saves_usd: float | None = None,
 ) -> Create:
-    """A removal that nobody forces on us: it ends by its deadline, one way or the other."""
+    """A voluntary removal: it ends by its deadline, one way or the other."""
     removal = new_removal(worker, RemovalReason.VOLUNTARY, reason, seen.at + pool.removal.drain_timeout, seen)
     return Create(
         replace(

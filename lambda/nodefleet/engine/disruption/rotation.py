@@ -245,8 +245,8 @@ def obstacle(
     losses: Sequence[Loss],
     stuck: bool,
 ) -> str:
-    """Why no worker is rotated now. `pods`: how many wait for the pool. `stuck`: it would shrink, and nobody can leave;
-    that may stay so for ever."""
+    """Why no worker is rotated now. `pods`: how many wait for the pool. `stuck`: it would shrink, and no node can
+    leave; that may stay so for ever."""
     capacity, count = ctx.count.capacity, ctx.count
     under_way = state is not None and state.begun_at is not None
     held = [each.sentence for each in bounds if _holds(each, capacity, under_way=under_way)]

@@ -19,7 +19,7 @@ from nodefleet.policy.pool import Pool
 
 
 def uncordon_stale(workers: Sequence[Worker], pool: Pool) -> list[Step]:
-    """Let nodes back in that carry our own cordon while no operation is open on them: nobody else would."""
+    """Uncordon nodes that carry our own cordon while no operation is open on them: no other rule does."""
     steps: list[Step] = []
     for worker in workers:
         node = worker.node

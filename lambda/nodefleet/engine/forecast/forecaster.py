@@ -4,8 +4,8 @@
     recent    regression on the last three hours only: right again sooner when the rhythm of the days breaks
     last      the mean of the last three minutes: hard to beat while nothing is known
 
-A forecast is graded when its time has come. A forecaster that does badly loses its vote by itself; nobody has to see
-that the load has changed.
+A forecast is graded when its time has come. A forecaster that does badly loses its vote by itself; no operator has to
+see that the load has changed.
 """
 
 from array import array

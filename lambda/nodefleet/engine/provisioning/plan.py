@@ -122,7 +122,7 @@ def launch_of(
             purpose=purpose,
             reason=reason,
             started=seen.at,
-            # Its caller holds the lease for no longer than this, so nobody sends it later.
+            # Its caller holds the lease for no longer than this, so no run sends it later.
             deadline=seen.at + policy.lease,
         )
     )

@@ -48,9 +48,9 @@ def _there(count: Count) -> str:
 
 def within_fleet(ctx: PoolContext, others: Sequence[PoolContext], room: int, surplus: Mapping[str, int]) -> PoolContext:
     """The pool with what fleet.max leaves it: `room` for new workers, of which the pools that come after it keep what
-    they lack to min. Its `surplus` leaves. Workers that no pool owns only take room, and push nobody out.
+    they lack to min. Its `surplus` leaves. Workers that no pool owns only take room, and displace no worker.
 
-    A limit that nobody wrote, the sum of the pools' max, keeps no pool below its min."""
+    A limit that the policy does not state, the sum of the pools' max, keeps no pool below its min."""
     lacking = sum(max(0, each.pool.limits.min - each.count.capacity) for each in others)
     share = ctx.count.occupied + max(0, room - lacking) - surplus.get(ctx.pool.name, 0)
     if ctx.policy.fleet.max is None:

@@ -14,7 +14,7 @@ _WITHOUT_NUMBER = (BoundSource.CPU, BoundSource.MEMORY, BoundSource.PODS)
 
 
 def evaluate_gate(opinions: Sequence[SignalVote], look: FleetSize, reactive: Reactive, step: int) -> list[Bound]:
-    """Floors that keep the fleet as it is; if nobody objects, one that lets it shrink by the agreed number."""
+    """Floors that keep the fleet as it is; if no signal objects, one that lets it shrink by the agreed number."""
     # The forecast has a floor of its own.
     speaking = [opinion for opinion in opinions if opinion.signal != BoundSource.PREDICTIVE]
     against = [

@@ -139,7 +139,7 @@ def changes_fleet_max(stage: Stage, random: Random) -> str:
 
 
 def changes_pools(stage: Stage, random: Random) -> str:
-    """A second pool comes or goes. Its machines are nobody's when it goes."""
+    """A second pool comes or goes. No pool owns its instances when it goes."""
     if "store" in stage.world.faults.away:
         return ""
     data = _in_force(stage)
@@ -154,7 +154,7 @@ def changes_pools(stage: Stage, random: Random) -> str:
 
 
 def renames_pool(stage: Stage, random: Random) -> str:
-    """The machines and the stored launches of its old name are nobody's."""
+    """No pool owns the instances and the stored launches of its old name."""
     if "store" in stage.world.faults.away:
         return ""
     data = _in_force(stage)

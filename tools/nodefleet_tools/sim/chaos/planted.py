@@ -88,7 +88,7 @@ def _new_token_each_time() -> Any:
 
 @contextmanager
 def _budgets_forgotten() -> Iterator[None]:
-    """Pods are deleted instead of evicted, and nobody asks the budgets before."""
+    """Pods are deleted instead of evicted, and the budgets are not asked before."""
 
     def everything(leaving: DrainingNode) -> tuple[PodRef, ...]:
         return leaving.plan.to_evict if leaving.node is not None else ()
@@ -239,7 +239,7 @@ def _resting_untold() -> Any:
 
 
 def _deleted_for_ever() -> Any:
-    """A Node that nobody can delete is tried again and again, and its removal stays open."""
+    """A Node that cannot be deleted is tried again and again, and its removal stays open."""
     forgotten = removal_operation._delete_node  # noqa: SLF001
 
     def stubborn(operation: Removal, *others: Any) -> Progress | None:

@@ -47,7 +47,7 @@ _CPU_AND_MEMORY = ("cpu", "memory")
 class Stage:
     world: World
     scenario: Scenario
-    fixed: int | None  # a fleet of so many workers that nobody scales
+    fixed: int | None  # a fleet of so many workers that is not scaled
     services: dict[str, Service] = field(default_factory=dict)  # by the workload that serves it
 
 
