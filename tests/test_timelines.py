@@ -9,6 +9,7 @@ from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Create, Launch, Purpose, Removal, RemovalReason
 from support.builders import only
 from support.timelines import TIMELINES, Played, flash_sale, play, spot_interruption
+from support.wording import assert_wording
 
 
 def by_clock(timeline) -> dict[str, Played]:
@@ -60,7 +61,7 @@ def test_the_flash_sale_has_no_other_rows():
 
 def test_the_first_reading_above_the_limit_waits_for_a_second_and_the_pods_do_not():
     decided = only(SALE["20:04"].decision)
-    assert "cpu: waiting, CPU 82.0 % > 70 %, 1 of 2 readings: waiting for a second" in decided.votes
+    assert_wording(decided.votes)
     assert max(bound.nodes for bound in decided.bounds if bound.source == "pods") == 5
 
 

@@ -22,6 +22,7 @@ from support.iam_evaluator import Request, allows, verdict
 from support.iam_samples import BUSY_MASTER, PLACE, PLAIN_MASTER
 from support.infra_mocks import DEV, ROOT, declared
 from support.shipped_metrics import SITE
+from support.wording import assert_wording
 
 NAMES = Names(project="node-fleet", stack="dev")
 PROMTOOL, SHELL = shutil.which("promtool"), shutil.which("sh")
@@ -251,7 +252,7 @@ def test_notify_takes_the_message_for_an_alarm(status, state):
     assert (told.cluster, told.pool) == ("dev-shop", "web")
     assert told.rule == "p95 > 750 within 3 min"
     assert told.reason == "p95: 812"
-    assert told.description == f"{MEANINGS['latency-high'].says} (jobs, pool web)"
+    assert_wording(told.description)
 
 
 def test_each_alert_is_a_message_of_its_own_and_wakes_nobody():
