@@ -278,6 +278,22 @@ def test_a_row_changes_what_the_page_says_and_nothing_else(dev, row):
     assert ("WILL BE REPLACED" in previewed.output) == (expected >= NEW_MASTER)
 
 
+@FULL
+def test_lean_is_switched_on_in_place(dev):
+    change = {"node-fleet:clusters:": "node-fleet:autoscaler: {lean: true}\n  node-fleet:clusters:"}
+    with edited(dev, "Pulumi.dev.yaml", change):
+        planned = dev.preview().planned
+    assert {step.op for step in planned if not step.type.endswith("BucketObjectv2")} <= {"create", "update", "delete"}
+    gone = {
+        "delete Dashboard dashboard",
+        "delete Key alarms",
+        "delete Secret slack",
+        "delete SecretVersion slack-webhook",
+    }
+    assert {str(step) for step in planned} >= gone | {"create Parameter slack"}
+    assert not [step for step in planned if step.type.endswith((":Instance", ":Table", ":Bucket", ":LaunchTemplate"))]
+
+
 def test_the_master_is_replaced_by_the_pages_command_and_keeps_its_address(dev):
     (server,) = machines(dev, ROLE_SERVER, "running")
     kept = dev.outputs()["apiServers"]
@@ -454,19 +470,39 @@ def test_the_functions_run_on_what_was_made_and_a_destroy_sweeps_what_they_launc
         assert functions.tick()
         assert len(functions.workers()) == 2
     workers, (server,) = machines(dev, ROLE_WORKER, "running"), machines(dev, ROLE_SERVER, "running")
+    refused = destroy_with_credentials_of_another_account(dev)
+    assert not refused.ok
+    assert re.search(r"are for the account 111111111111, and this stack is in\s+123456789012", refused.output)
+    assert states_of(dev, [*workers, server]) == dict.fromkeys([*workers, server], "running")
     gone = dev.shell(block("Destroying"))
     assert {step.op for step in gone.steps} == {"delete"}
-    order = [str(step) for step in gone.steps]
+    order = [str(step) for step in (*refused.steps, *gone.steps)]
     sweep = order.index("delete Sweep shop")
-    starts = [step.op for step in gone.steps[sweep:] if step.type.endswith((":Schedule", ":EventRule", ":EventTarget"))]
+    after = (*refused.steps, *gone.steps)[sweep:]
+    starts = [step.op for step in after if step.type.endswith((":Schedule", ":EventRule", ":EventTarget"))]
     assert not starts, "something could still start a run"
     assert order.index("delete TopicSubscription reconcile-wake") < sweep
     master = order.index("delete Instance shop-master")
-    functions_gone = [index for index, step in enumerate(gone.steps) if step.type.endswith(":Function")]
+    assert not [step for step in refused.steps if step.type.endswith((":Function", ":Instance", ":Sweep"))]
+    functions_gone = [index for index, step in enumerate(order) if step.startswith("delete Function ")]
     assert sweep < min([master, *functions_gone])
     states = dict.fromkeys([*workers, server], "terminated")
     assert states_of(dev, [*workers, server]) == states
     assert not left_of(dev, "dev")
+
+
+def destroy_with_credentials_of_another_account(at: Engine) -> Ran:
+    """From a shell that is logged in elsewhere."""
+    role, kept = "arn:aws:iam::111111111111:role/deployer", dict(at.environment)
+    given = at.client("sts").assume_role(RoleArn=role, RoleSessionName="elsewhere")["Credentials"]
+    at.environment |= {
+        "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": given["SessionToken"],
+    }
+    refused = at.destroy(check=False)
+    at.environment = kept
+    return refused
 
 
 def states_of(at: Engine, ids: list[str]) -> dict[str, str]:

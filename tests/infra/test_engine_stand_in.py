@@ -3,7 +3,14 @@
 import pytest
 
 from e2e.engine.aws_resources import is_known
-from support.infra_mocks import DEV, PRODUCTION, deployed_stack, stack_in_an_existing_network, unusual_stack
+from support.infra_mocks import (
+    DEV,
+    PRODUCTION,
+    deployed_stack,
+    stack_in_an_existing_network,
+    stack_with_all_options,
+    unusual_stack,
+)
 
 
 @pytest.mark.parametrize(
@@ -13,6 +20,7 @@ from support.infra_mocks import DEV, PRODUCTION, deployed_stack, stack_in_an_exi
         pytest.param(lambda: deployed_stack(PRODUCTION), id="production"),
         pytest.param(unusual_stack, id="unusual"),
         pytest.param(stack_in_an_existing_network, id="existing network"),
+        pytest.param(stack_with_all_options, id="all options"),
     ],
 )
 def test_every_kind_of_resource_is_known_to_the_stand_in(graph):

@@ -144,6 +144,29 @@ def stack_in_an_existing_network() -> Graph:
     )
 
 
+@cache
+def stack_with_all_options() -> Graph:
+    key = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    return declared(
+        {
+            "aws:region": REGION,
+            "node-fleet:network": {"zones": [f"{REGION}a", f"{REGION}b"]},
+            "node-fleet:autoscaler": {"lean": True},
+            "node-fleet:budget": {"monthly_usd": 150, "emails": ["oncall@example.com"]},
+            "node-fleet:clusters": [
+                {
+                    "name": "shop",
+                    "persistent_volumes": True,
+                    "ingress": {},
+                    "disk_key": key,
+                    "master": {"grafana": True},
+                }
+            ],
+        },
+        "all",
+    )
+
+
 def declared(
     config: Mapping[str, Any],
     stack: str,

@@ -251,7 +251,8 @@ class MotoCloud:
         return inputs["queueUrl"], {}
 
     def _Topic(self, inputs: Inputs) -> Answer:  # noqa: N802
-        attributes = {"KmsMasterKeyId": inputs["kmsMasterKeyId"]}
+        key = inputs.get("kmsMasterKeyId")  # none with the lean autoscaler
+        attributes = {"KmsMasterKeyId": key} if key else {}
         made = self.client("sns").create_topic(Name=inputs["name"], Attributes=attributes, Tags=_listed(inputs["tags"]))
         return made["TopicArn"], {"arn": made["TopicArn"]}
 

@@ -18,6 +18,7 @@ from botocore.compat import HTTPHeaders
 from moto.core.models import botocore_stubber
 
 _SCOPE = re.compile(r"Credential=[^/]+/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
+_WITHOUT_REGION = frozenset({"budgets"})  # in the service's address
 
 
 @dataclass
@@ -80,7 +81,8 @@ def _answered(asked: BaseHTTPRequestHandler, body: bytes, served: MotoOverHttp) 
     headers = HTTPHeaders()
     for name, value in asked.headers.items():
         headers[name] = value
-    url = f"https://{service}.{region}.amazonaws.com{asked.path}"
+    host = service if service in _WITHOUT_REGION else f"{service}.{region}"
+    url = f"https://{host}.amazonaws.com{asked.path}"
     request = AWSPreparedRequest(asked.command, url, headers, body, stream_output=False)
     answer = botocore_stubber.process_request(request)
     assert answer is not None, f"moto does not know {url}"

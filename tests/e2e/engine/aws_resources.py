@@ -13,11 +13,11 @@ from typing import Any
 
 from botocore.validate import validate_parameters
 
+from e2e.engine.optional_resources import OptionalResources
 from support.aws_answers import answered
 from support.infra_on_moto import (
     Answer,
     Inputs,
-    MotoCloud,
     _input_shape,
     _listed,
     _without,
@@ -44,6 +44,11 @@ _REPLACED: Mapping[str, frozenset[str]] = {
     "dynamodb/tableItem:TableItem": frozenset({"tableName", "hashKey", "rangeKey"}),
     "s3/bucketObjectv2:BucketObjectv2": frozenset({"bucket", "key"}),
     "cloudwatch/eventTarget:EventTarget": frozenset({"rule", "targetId"}),
+    "lb/loadBalancer:LoadBalancer": frozenset({"name", "internal", "loadBalancerType", "subnets"}),
+    "lb/targetGroup:TargetGroup": frozenset({"name", "port", "protocol", "targetType", "vpcId"}),
+    "lb/targetGroupAttachment:TargetGroupAttachment": frozenset({"targetGroupArn", "targetId", "port"}),
+    "lb/listener:Listener": frozenset({"loadBalancerArn"}),
+    "kms/grant:Grant": frozenset({"keyId", "granteePrincipal", "operations"}),
     "sns/topicSubscription:TopicSubscription": frozenset({"topic", "protocol", "endpoint"}),
     "secretsmanager/secretVersion:SecretVersion": frozenset({"secretId", "secretString"}),
 }
@@ -93,7 +98,7 @@ def _short(kind: str) -> str:
 
 
 @dataclass
-class EngineCloud(MotoCloud):
+class EngineCloud(OptionalResources):
     register: Path = field(kw_only=True)
 
     def look_up(self, token: str, arguments: Inputs) -> dict[str, Any]:
@@ -469,6 +474,7 @@ def _instance_request(inputs: Inputs) -> dict[str, Any]:
                     "VolumeSize": int(disk["volumeSize"]),
                     "VolumeType": disk["volumeType"],
                     "Encrypted": bool(disk["encrypted"]),
+                    **({"KmsKeyId": disk["kmsKeyId"]} if disk.get("kmsKeyId") else {}),
                 },
             }
         ],
