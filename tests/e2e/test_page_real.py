@@ -191,10 +191,24 @@ def test_a_node_is_recycled_from_its_tile(cluster, visit):
     page = visit.page
     page.locator(".tile").last.click()
     page.get_by_label("Reason").fill("kernel update")
+    expect(page.get_by_role("button", name="Drain and remove")).to_have_count(0)  # a pool owns it
     page.get_by_role("button", name="Recycle").click()
     expect(page.locator(".toast").first).to_contain_text("is replaced")
     (order,) = cluster.world.table.state().commands
     assert isinstance(order, Recycle)
+
+
+def test_a_node_that_no_pool_owns_is_drained_from_its_tile(cluster, source, visit):
+    unowned = cluster.world.person.launch(zone=cluster.world.zones[0], pool="gone", market=Market.ON_DEMAND)
+    cluster.calm(1)
+    source.refresh()
+    page = visit.page
+    page.locator(f".tile[data-id='{unowned.id}']").click()
+    expect(page.get_by_role("button", name="Recycle")).to_have_count(0)
+    page.get_by_role("button", name="Drain and remove").click()
+    expect(page.locator(".toast").first).to_contain_text("is drained and removed")
+    (order,) = cluster.world.table.state().commands
+    assert order.instance == unowned.id
 
 
 def test_a_policy_is_checked_asked_about_saved_and_rolled_back(cluster, visit):

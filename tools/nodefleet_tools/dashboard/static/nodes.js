@@ -44,7 +44,7 @@ export function fleet(store) {
     const body = el("div");
     openDrawer(node.name, body);
     state.body = body;
-    fill(body, details(node, store.update.snapshot), actions(node));
+    fill(body, details(node, store.update.snapshot), actions(node, store.update.snapshot));
   }
 
   function refresh(seen) {
@@ -147,7 +147,8 @@ function details(node, seen) {
   return el("dl", { class: "details" }, rows.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 
-function actions(node) {
+function actions(node, seen) {
+  const owned = seen.pools.some((pool) => pool.name === node.pool);
   const reason = el("input", { type: "text", id: "node-reason", placeholder: "why, for the others" });
   const send = async (kind, more = {}) => {
     try {
@@ -161,10 +162,10 @@ function actions(node) {
   return el("div", { class: "actions" }, el("h3", {}, "Steer this node"),
     el("label", { for: "node-reason" }, "Reason"), reason,
     el("div", { class: "row" },
-      el("button", { type: "button", onclick: () => send("recycle") }, "Recycle"),
-      el("button", { type: "button", class: "ghost", onclick: () => send("protect", { node: node.name, on: !node.protected }) }, node.protected ? "Protect no more" : "Protect"),
-      el("button", { type: "button", class: "ghost", onclick: () => send("drain") }, "Drain (no pool owns it)")),
-    el("p", { class: "note" }, "Recycle launches a new worker first, then drains this one by every PodDisruptionBudget. Protect keeps it from scale-down, rotation and recycling."));
+      owned ? el("button", { type: "button", onclick: () => send("recycle") }, "Recycle") : el("button", { type: "button", onclick: () => send("drain") }, "Drain and remove"),
+      el("button", { type: "button", class: "ghost", onclick: () => send("protect", { node: node.name, on: !node.protected }) }, node.protected ? "Protect no more" : "Protect")),
+    el("p", { class: "note" }, owned ? "Recycle launches a new worker first, then drains this one by every PodDisruptionBudget. Protect keeps it from scale-down, rotation and recycling."
+      : "No pool of the policy owns this node: it is drained by every PodDisruptionBudget, and nothing takes its place."));
 }
 
 // ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────────
