@@ -158,7 +158,7 @@ def test_a_pod_that_waits_is_told_what_the_next_run_will_do(cluster, terminal):
     name = found[0]["name"]
     story = answer(terminal("explain", name, "--json"))
     assert (story["pod"], story["state"]) == (name, "pending")
-    assert any("the next run will" in each for each in story["will"])
+    assert_wording(story["will"])
     cluster.look()
     shown = terminal("explain", name).stdout
     assert "booting" in shown
