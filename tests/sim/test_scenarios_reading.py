@@ -18,6 +18,7 @@ SHIPPED = [
     "bad-afternoon",
     "burst",
     "consolidation",
+    "failover-planned",
     "flash-sale",
     "fleet-caps",
     "gpu-jobs",
@@ -31,6 +32,7 @@ SHIPPED = [
     "shop-day",
     "spot-interruption",
     "steady-state",
+    "warm-pool",
 ]
 
 
