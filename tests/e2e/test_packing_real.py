@@ -17,7 +17,7 @@ from e2e.parts.running import RunningParts
 
 HERE = Path(__file__).name
 ENOUGH = 0.95  # of the workloads really need what was bought
-ONCE = 0.8  # … and run with what was bought at first; 0.9 were seen, 0.95 is the aim
+ONCE = 0.8  # … and run with what was bought at first; 0.87 were seen of 30 on 2026-11-18, 0.95 is the aim
 
 
 def seeds() -> list[int]:

@@ -192,35 +192,66 @@ def test_a_storage_class_for_other_zones_keeps_the_pod_off_in_both(scene: Scene)
 
 
 def test_a_node_that_can_attach_no_more_volumes_is_full_for_both(scene: Scene) -> None:
-    driver = {"name": "rules.test", "nodeID": FREE, "topologyKeys": [HOST_LABEL], "allocatable": {"count": ATTACHED}}
+    driver = {
+        "name": "attach.rules.test",
+        "nodeID": FREE,
+        "topologyKeys": [HOST_LABEL],
+        "allocatable": {"count": ATTACHED},
+    }
     scene.admin.do(CSI_NODES.create({"metadata": {"name": FREE}, "spec": {"drivers": [driver]}}))
     names = [f"attached-{number}" for number in range(ATTACHED + 1)]
-    before = sum(bool(each.driver) for pod in scene.view().pods or () if pod.node for each in pod.volumes)
     for name in names:
         stored = {
             "capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": IMMEDIATE,
-            "csi": {"driver": "rules.test", "volumeHandle": name},
+            "csi": {"driver": "attach.rules.test", "volumeHandle": name},
         }
         scene.admin.do(VOLUMES.create({"metadata": {"name": f"rules-{name}"}, "spec": stored}))
         scene.claim(name, IMMEDIATE, volumeName=f"rules-{name}")
         scene.pod(name, **mounting(name))
-    until(lambda: all(scene.where(name) or scene.told(name) for name in names), "the scheduler has tried all")
-    refused = [name for name in names if not scene.where(name)]
-    assert len(refused) == 1 + before
-    assert all("max volume count" in scene.told(name) for name in refused)
-    assert [scene.room().why_not(scene.seen(name), FREE) is None for name in refused] == [False] * len(refused)
+    refused = until(
+        lambda: [name for name in names if "max volume count" in scene.told(name)], "the scheduler refuses one"
+    )
+    until(lambda: sum(bool(scene.where(name)) for name in names) == ATTACHED, "the others have their node")
+    assert len(refused) == 1
+    assert scene.room().why_not(scene.seen(refused[0]), FREE) is not None
     room = scene.room(without=names)
-    assert [room.place(scene.seen(name)) for name in names].count(None) == len(refused)
+    assert [room.place(scene.seen(name)) for name in names] == [FREE, FREE, None]
+
+
+def test_a_tainted_node_is_an_empty_domain_only_if_its_taints_are_ignored(scene: Scene) -> None:
+    names = {policy: [f"{policy.lower()}-{number}" for number in range(3)] for policy in ("Honor", "Ignore")}
+    for policy, replicas in names.items():
+        for name in replicas:
+            scene.pod(name, app=policy.lower(), **spread(policy.lower(), policy))
+    until(lambda: all(scene.where(name) for name in names["Honor"]), "all run whose constraint honours taints")
+    assert {scene.where(name) for name in names["Honor"]} == {FREE}
+
+    def settled() -> bool:
+        return all(scene.where(name) or scene.told(name) for name in names["Ignore"])
+
+    until(settled, "the scheduler has tried the others")
+    really = sorted(scene.where(name) for name in names["Ignore"])
+    assert really == ["", "", FREE]
+    for policy, expected in (("Honor", [FREE] * 3), ("Ignore", [FREE, None, None])):
+        room = scene.room(without=names[policy])
+        assert [room.place(scene.seen(name)) for name in names[policy]] == expected
+
+
+# ── with further nodes, which would be domains for pods that are spread ──────────────────────────────────────────────
 
 
 def test_a_daemon_set_without_a_pod_takes_its_share_of_a_new_node_in_both(scene: Scene) -> None:
-    """It asks for nodes that are not there yet. When one comes its daemon goes there first, and the pod still waits."""
+    """It asks for nodes that are not there yet. When one comes its daemon goes there while the node still starts, and
+    the pod still waits."""
     chosen = {"rules.test/bare": "true"}
     main = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
     labels = {"app": "agent"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [main], "nodeSelector": chosen}}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [main], "nodeSelector": chosen, "tolerations": [{"operator": "Exists"}]},
+    }
     spec = {"selector": {"matchLabels": labels}, "template": template}
     scene.admin.do(DAEMON_SETS.create({"metadata": {"name": "agent"}, "spec": spec}, NAMESPACE))
     scene.pod("beside-agent", cpu="6", nodeSelector=chosen)
@@ -230,8 +261,9 @@ def test_a_daemon_set_without_a_pod_takes_its_share_of_a_new_node_in_both(scene:
     room = SchedulerSimulation([])
     room.add(empty, [agent])
     expected = room.why_not(scene.seen("beside-agent"), "new")
-    scene.node(BARE, **chosen)
+    scene.node(BARE, {"key": "rules.test/starting", "effect": "NoSchedule"}, **chosen)
     until(lambda: any(pod.is_daemon and pod.node for pod in scene.view().pods or ()), "its daemon runs there")
+    scene.admin.do(NODES.patch(BARE, {"spec": {"taints": None}}))
     until(lambda: "Insufficient cpu" in scene.told("beside-agent"), "the scheduler refuses it there too")
     assert expected is not None
     assert not scene.where("beside-agent")
@@ -255,22 +287,3 @@ def test_the_room_that_preemption_makes_is_kept_in_both(scene: Scene) -> None:
     scene.admin.do(PODS.patch("victim", {"metadata": {"finalizers": None}}, NAMESPACE))
     until(lambda: scene.where("urgent"), "it has the node")
     assert not scene.where("third")
-
-
-def test_a_tainted_node_is_an_empty_domain_only_if_its_taints_are_ignored(scene: Scene) -> None:
-    names = {policy: [f"{policy.lower()}-{number}" for number in range(3)] for policy in ("Honor", "Ignore")}
-    for policy, replicas in names.items():
-        for name in replicas:
-            scene.pod(name, app=policy.lower(), **spread(policy.lower(), policy))
-    until(lambda: all(scene.where(name) for name in names["Honor"]), "all run whose constraint honours taints")
-    assert {scene.where(name) for name in names["Honor"]} == {FREE}
-
-    def settled() -> bool:
-        return all(scene.where(name) or scene.told(name) for name in names["Ignore"])
-
-    until(settled, "the scheduler has tried the others")
-    really = sorted(scene.where(name) for name in names["Ignore"])
-    assert really == ["", "", FREE]
-    for policy, expected in (("Honor", [FREE] * 3), ("Ignore", [FREE, None, None])):
-        room = scene.room(without=names[policy])
-        assert [room.place(scene.seen(name)) for name in names[policy]] == expected

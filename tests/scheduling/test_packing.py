@@ -33,17 +33,9 @@ from nodefleet.model.workload import (
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool, Steps
-from nodefleet.scheduling.packing import (
-    Assignments,
-    NewNode,
-    Packing,
-    PodCompatibility,
-    PoolPacking,
-    assign,
-    list_unschedulable,
-    pack_pools,
-    packing_input,
-)
+from nodefleet.scheduling.new_nodes import Assignments, NewNode, PodCompatibility
+from nodefleet.scheduling.packing import assign, list_unschedulable, pack_pools, packing_input
+from nodefleet.scheduling.pool_packing import Packing, PoolPacking
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import templates
 from support.builders import CATALOG, GIB, NOON, SMALL, TARGET, after, instance, look, node, pod, waiting
@@ -228,6 +220,33 @@ def test_the_room_is_left_as_it_was_by_spreading_too():
 
 
 QUEUED = Policy(pools=(replace(POOL, steps=Steps(pending_fill="queue")),))
+
+
+def spare(nodes):
+    return Policy(pools=(replace(POOL, steps=Steps(pending_fill="queue", pending_spare=nodes)),))
+
+
+def test_one_node_more_is_bought_where_it_is_enough_for_nodes_that_become_ready_together():
+    """The small ones come first and take a node each; the large one needs a whole node."""
+    pods = [wants("a-1", 1000), wants("a-2", 1000), wants("big-1", 2000)]
+    assert [packing(pods, policy=spare(nodes)).nodes for nodes in (0, 1, 2)] == [2, 3, 3]
+
+
+def test_none_is_bought_where_more_would_be_needed_for_that():
+    pods = [*(wants(f"a-{number}", 1000) for number in range(4)), wants("big-1", 2000), wants("big-2", 2000)]
+    assert [packing(pods, policy=spare(nodes)).nodes for nodes in (0, 1, 2)] == [4, 4, 6]
+
+
+def test_equal_pods_need_no_spare_node():
+    assert packing([wants(f"a-{number}", 700) for number in range(8)], policy=spare(3)).nodes == 4
+
+
+def test_pods_with_rules_find_a_place_in_several_orders_of_one_second():
+    """By their names two nodes are enough; not if both small ones come first."""
+    sizes = {"a": 1200, "b": 800, "c": 1200, "d": 800}
+    pods = [waiting(name, requests=Resources(cpu=cpu, storage=1)) for name, cpu in sizes.items()]
+    assert packing(pods).nodes == 2
+    assert [packing(pods, policy=spare(nodes)).nodes for nodes in (0, 1, 2)] == [2, 3, 3]
 
 
 def test_nodes_are_added_for_the_order_in_which_the_scheduler_takes_the_pods():

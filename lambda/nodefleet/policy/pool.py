@@ -60,6 +60,13 @@ class Steps:
         "which plan counts: `tight` is the fewest nodes that hold the pods, and some may wait for a second purchase,"
         " because the scheduler takes pods as they come; `queue` adds the nodes that its order needs",
     )
+    pending_spare: int = setting(
+        1,
+        NODES,
+        "`queue`: added at most for other orders of pods with rules, and for nodes that all become ready in one moment;"
+        " where that takes more none is added, for a second purchase is cheaper",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

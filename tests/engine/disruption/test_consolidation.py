@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.engine.decide import decide
+from nodefleet.engine.disruption.consolidation import ALL, REPLACED
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import InstanceType, Market, Notice, NoticeKind, Resources
 from nodefleet.model.operations import Launch, Removal
@@ -30,7 +31,9 @@ def pooled(rules=EVERY, **others) -> Policy:
 
 
 def known(**memory) -> Memory:
-    return Memory(looked_at=after(-120), pools={"default": PoolMemory(**{"under_used": {"": LONG}, **memory})})
+    return Memory(
+        looked_at=after(-120), pools={"default": PoolMemory(**{"under_used": {ALL: LONG, REPLACED: LONG}, **memory})}
+    )
 
 
 def spread(*counts, cpu=300):
@@ -64,7 +67,7 @@ def test_a_node_whose_pods_fit_elsewhere_leaves_though_no_signal_is_calm():
 
 def test_the_time_begins_when_nothing_stands_against_it():
     first = decide(half_full(3, 3, 1, 3), Memory(), pooled())
-    assert (only(first).action, first.memory.pool("default").under_used) == (Action.HOLD, {"": NOON})
+    assert (only(first).action, first.memory.pool("default").under_used) == (Action.HOLD, {ALL: NOON, REPLACED: NOON})
     memory, actions = first.memory, []
     for seconds in range(120, 601, 120):
         decision = decide(half_full(3, 3, 1, 3, at=after(seconds)), memory, pooled())
@@ -243,6 +246,33 @@ def test_a_cheaper_node_is_launched_first_and_then_the_other_leaves():
 )
 def test_no_cheaper_node_is_launched_when(changes, rules):
     assert opened(decide(too_large(**changes), known(), pooled(rules, market=MIXED)), Launch) == []
+
+
+BUSY = {"cpu": 45, "memory": 40}  # 67.5 % on two nodes: the three stay three
+
+
+def test_a_load_that_needs_all_nodes_still_lets_a_cheaper_one_take_the_place_of_one():
+    (launch,) = opened(decide(too_large(**BUSY), known(), CHEAP), Launch)
+    assert launch.types == ("t3.small",)
+
+
+def test_a_load_that_needed_all_nodes_must_have_been_low_enough_for_a_while():
+    """What was measured against a removal starts its time again, though not that of a replacement."""
+    before = decide(half_full(3, 3, 1, 3, cpu=50), known(), pooled()).memory
+    assert before.pool("default").under_used == {REPLACED: LONG}
+    assert leaves(half_full(3, 3, 1, 3, at=after(120)), memory=before) == []
+
+
+def test_a_load_that_needs_all_nodes_lets_none_leave():
+    room = {"instances": [instance(4)], "nodes": [node(4)]}
+    assert opened(decide(too_large(**room, cpu=55, memory=40), known(), CHEAP), Removal) == []
+
+
+@pytest.mark.parametrize(("idle", "launches"), [(90.0, 1), (86.0, 1), (84.0, 0), (20.0, 0)])
+def test_the_cpu_that_a_node_uses_must_be_there_on_the_cheaper_one(idle, launches):
+    """A tenth of eight cores is 40 % of two; the growth threshold less its margin is 60 %."""
+    seen = too_large(**BUSY, idle={"w000": idle, "w001": 40.0, "w002": 40.0})
+    assert len(opened(decide(seen, known(), CHEAP), Launch)) == launches
 
 
 def test_a_node_that_can_simply_leave_is_not_replaced():

@@ -6,8 +6,9 @@
     underutilised         all nodes whose pods fit on the others, ranked by what is saved for each pod that moves;
                           if there is none, a node whose pods a cheaper type would hold: that one is launched first
 
-The signals need not be calm for it: CPU and memory may lie between their thresholds, as long as the nodes that remain
-stay below the growth threshold by its margin. All other bounds hold: min, windows, operators, cooldowns, forecasts,
+The signals need not be calm for it: CPU and memory may lie between their thresholds. A node is removed only if those
+that remain stay below the growth threshold by its margin, and replaced only if the cheaper node does so with the CPU
+that is used on the other. All other bounds hold: min, windows, operators, cooldowns, forecasts,
 headroom, safety. Nothing is begun while pods wait or nodes boot, leave or are not well.
 
 It cannot loop. A removal moves pods to nodes that the simulation finds room on in any order, so none of them buys a
@@ -46,14 +47,15 @@ from nodefleet.phases import market_of
 from nodefleet.scheduling.templates import Template
 
 CAUSE = "consolidated"
-ALL = ""  # of the pool's workers
+ALL = ""  # any of the pool's workers may be removed
+REPLACED = "replaced"  # … or be replaced by a cheaper one, for which the load need not allow one node less
 PodsByNode: TypeAlias = Mapping[str, Sequence[Pod]]
 _UTILISATION = (BoundSource.CPU, BoundSource.MEMORY)  # signals that may be between their thresholds
 _NOT_WELL = frozenset({Phase.UNREADY, Phase.UNHEALTHY, Phase.INTERRUPTED, Phase.UNLISTED})
 
 
 def obstacle(ctx: PoolContext, opinions: Sequence[SignalVote], losses: Sequence[Loss]) -> str:
-    """Why no node is consolidated now; empty: one may be."""
+    """Why no node is consolidated now, neither removed nor replaced; empty: one may be."""
     pool, count = ctx.pool, ctx.count
     if pool.consolidation.mode == "off":
         return "consolidation is off"
@@ -71,20 +73,28 @@ def obstacle(ctx: PoolContext, opinions: Sequence[SignalVote], losses: Sequence[
     against = [opinion.signal for opinion in opinions if not _allows(opinion)]
     if against:
         return f"{', '.join(against)} does not allow it"
-    return "; ".join(too_much(opinions, ctx.look, pool.reactive, 1))
+    return ""
+
+
+def bears_one_less(ctx: PoolContext, opinions: Sequence[SignalVote]) -> bool:
+    """The load lets a node leave without a replacement."""
+    return not too_much(opinions, ctx.look, ctx.pool.reactive, 1)
 
 
 def first_seen(
     ctx: PoolContext, opinions: Sequence[SignalVote], losses: Sequence[Loss], pods: PodsByNode | None
 ) -> Mapping[str, datetime]:
-    """Since when consolidation could act: for each empty worker, or for the whole pool (""), as any of its workers may
-    be under-used. Whatever stands against it starts the time again."""
+    """Since when consolidation could act: for each empty worker, or for the whole pool, as any of its workers may be
+    under-used. Whatever stands against it starts the time again."""
     if pods is None or obstacle(ctx, opinions, losses):
         return {}
+    bears = bears_one_less(ctx, opinions)
     before, now = ctx.before.under_used, ctx.seen.at
     found = [worker.id for worker in ctx.workers if _is_candidate(worker, ctx, pods.get(worker.name, ()))]
     if ctx.pool.consolidation.mode == "underutilised":
-        found = [ALL] if found else []
+        found = [ALL, REPLACED] if found else []
+    if not bears:
+        found = [key for key in found if key == REPLACED]
     return {key: before.get(key, now) for key in found}
 
 
@@ -103,24 +113,30 @@ def rank_candidates(ctx: PoolContext, ground: RemovalContext, since: Mapping[str
 
 
 def list_due(
-    ctx: PoolContext, ground: RemovalContext, templates: Sequence[Template], *, begun: bool = False
+    ctx: PoolContext,
+    ground: RemovalContext,
+    templates: Sequence[Template],
+    *,
+    one_may_leave: bool = True,
+    begun: bool = False,
 ) -> list[Due]:
     """The worker whose replacement by a cheaper type saves most for each pod that moves; nothing if there is none.
 
-    `begun`: the cheaper node was launched, so it is neither waited nor asked whether a node could simply leave.
+    `one_may_leave`: the load lets a node leave without a replacement, which saves more. `begun`: the cheaper node was
+    launched, so it is neither waited nor asked whether a node could simply leave.
     """
     if ctx.pool.consolidation.mode != "underutilised":
         return []
     pods = ground.pods or {}
-    since = {ALL: ctx.seen.at - ctx.pool.consolidation.after} if begun else ctx.before.under_used
-    ranked = rank_candidates(ctx, ground, since)
+    first = ctx.seen.at - ctx.pool.consolidation.after if begun else ctx.before.under_used.get(REPLACED)
+    ranked = rank_candidates(ctx, ground, {ALL: first} if first else {})
     found = [
         due
         for worker in ranked
         for due in _cheaper(worker, pods.get(worker.name, ()), ctx, templates)
         if is_held_fast(worker, ctx.pool, ground) is None
     ]
-    if not found or (not begun and _one_can_leave(ctx, ground, ranked)):
+    if not found or (not begun and one_may_leave and _one_can_leave(ctx, ground, ranked)):
         return []
     return sorted(found, key=lambda due: -(due.saves_usd or 0.0) / (1 + _count_moving(pods.get(due.worker.name, ()))))[
         :1
@@ -199,7 +215,11 @@ def _cheaper(worker: Worker, pods: Sequence[Pod], ctx: PoolContext, templates: S
         return
     moving = [pod for pod in pods if pod.movable]
     most = price * (1 - ctx.pool.consolidation.savings_percent / 100)
-    holding = [each for each in templates if each.zone == worker.zone and each.can_hold_all(moving)]
+    holding = [
+        each
+        for each in templates
+        if each.zone == worker.zone and each.can_hold_all(moving) and _bears_load(each, worker, ctx)
+    ]
     costs = {each.type: _price(each.type, market, _catalog(ctx)) for each in holding}
     types = {name: cost for name, cost in costs.items() if cost is not None and cost <= most}
     if types:
@@ -213,6 +233,15 @@ def _cheaper(worker: Worker, pods: Sequence[Pod], ctx: PoolContext, templates: S
             ask=PlacementRequest(zones=(worker.zone,), types=tuple(types), market=market),
             saves_usd=saves,
         )
+
+
+def _bears_load(template: Template, worker: Worker, ctx: PoolContext) -> bool:
+    """The CPU that the worker uses, where it is measured, stays below the growth threshold by its margin."""
+    idle, reactive = ctx.readings.idle.get(worker.name), ctx.pool.reactive
+    if idle is None or worker.node is None:
+        return True
+    used = (100 - idle) * worker.node.allocatable.cpu / max(template.node.allocatable.cpu, 1)
+    return used <= reactive.cpu.up - reactive.projection_margin
 
 
 def _catalog(ctx: PoolContext) -> Mapping[str, InstanceType]:
@@ -294,7 +323,8 @@ def _list_cheaper(
     if waiting.unschedulable.count or (not begun and obstacle(ctx, heard.opinions, losses)):
         return []
     ground = scene.ground(ctx, ctx.before.backoffs)
-    return list_due(ctx, ground, scene.templates(ctx.pool.name), begun=begun)
+    one_may_leave = bears_one_less(ctx, heard.opinions)
+    return list_due(ctx, ground, scene.templates(ctx.pool.name), one_may_leave=one_may_leave, begun=begun)
 
 
 def _with_rotation(

@@ -30,7 +30,9 @@ from nodefleet.phases import FleetSize
 from nodefleet.policy.fields import doubled_pause
 from nodefleet.policy.pool import Benefit, Pool
 from nodefleet.scheduling.devices import lacks_devices
-from nodefleet.scheduling.packing import NewNode, Packing, PackingResult, list_unschedulable
+from nodefleet.scheduling.new_nodes import NewNode
+from nodefleet.scheduling.packing import PackingResult, list_unschedulable
+from nodefleet.scheduling.pool_packing import Packing
 from nodefleet.scheduling.predicates import NodeModel, unmet_predicate
 from nodefleet.scheduling.templates import Template
 

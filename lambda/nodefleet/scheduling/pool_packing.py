@@ -1,0 +1,233 @@
+"""What one pool's pending pods need: places on nodes that are there, and new nodes for the others.
+
+Pods with rules that depend on other pods go through the scheduler simulation, one after the other; all others are
+packed by `bin_packing`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nodefleet.model.arithmetic import add_up
+from nodefleet.model.inventory import NOTHING
+from nodefleet.model.workload import Pod
+from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode, PodGroup
+from nodefleet.scheduling.new_nodes import Assignments, NewNode, NewNodes, PodCompatibility, is_plain, shuffled
+from nodefleet.scheduling.simulation import SchedulerSimulation
+from nodefleet.scheduling.templates import Template
+
+ORDERS = 6  # of pods of one second that a plan must stand; another needs more in one of fifty (benchmarks/packing.py)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packing:
+    """What one pool's pending pods need. Pods are named by uid where the decision acts on them, else by key."""
+
+    nodes: int = 0  # new ones
+    new: tuple[NewNode, ...] = ()
+    placed: tuple[str, ...] = ()  # they fit on nodes that are there or booting
+    on_ready: tuple[str, ...] = ()  # those of them that fit on nodes that are ready now
+    bought_for: tuple[str, ...] = ()  # they would run on the new ones
+    cannot_hold: tuple[tuple[str, str], ...] = ()  # (namespace/name, why): no new node would help
+    unknown: bool = False  # what a new node holds is not known, so `nodes` does not say what `bought_for` needs
+
+
+class PoolPacking:
+    """One pool's pods and the nodes that they get. `zones`: workers that the pool has in each zone."""
+
+    def __init__(
+        self,
+        room: SchedulerSimulation,
+        templates: Sequence[Template],
+        zones: Mapping[str, int],
+        choices: PodCompatibility,
+        seats: Assignments,
+        coming: Collection[str] = (),
+        *,
+        together: bool = False,
+        in_queue_order: bool = False,
+    ) -> None:
+        """`together`: plain pods are packed together, after those with rules; else all one by one, by their size."""
+        self.new = NewNodes(room, templates, zones, seats)
+        self.settled: dict[str, Pod] = {}  # by key: pods that have a place
+        self._room = room
+        self._templates = templates
+        self._choices = choices
+        self._seats = seats
+        self._coming = coming
+        self._together = together
+        self._in_queue_order = in_queue_order
+        self._left: list[Pod] = []
+        self._placed: list[str] = []
+        self._on_ready: list[str] = []
+        self._bought_for: list[str] = []
+        self._cannot_hold: dict[str, str] = {}
+
+    @property
+    def price(self) -> float:
+        """Of all new nodes, in the unit of their templates."""
+        known = all(each.price is not None for each in self._templates)
+        return add_up(_price_of(each, self._templates[0], known=known) for each in self.new.chosen.values())
+
+    def take(self, pods: Iterable[Pod]) -> None:
+        self._left += sorted(pods, key=self._rank)
+
+    def place(self) -> bool:
+        """Find a place for every pod that may still get one. Whether one did: others may have to be near it."""
+        trying, self._left = self._left, []
+        plain = [pod for pod in trying if is_plain(pod)] if self._together and self._templates else []
+        waiting = {_id(pod) for pod in plain}
+        for pod in trying:
+            if _id(pod) not in waiting:
+                self._place_one(pod, self._find_obstacle(pod))
+        packed = []
+        for pod in plain:
+            if self._place_on_existing(pod):
+                self._place_one(pod, None)
+            elif self._room.is_free_of_others(pod) and self._choices.mask(pod, self._templates[0].pool):
+                packed.append(pod)
+            else:
+                self._place_one(pod, self._find_obstacle(pod))
+        if packed:
+            self._pack_together(packed)
+        return len(self._left) < len(trying)
+
+    def describe(self) -> Packing:
+        return Packing(
+            nodes=len(self.new.chosen),
+            new=self.new.describe(),
+            placed=tuple(self._placed),
+            on_ready=tuple(self._on_ready),
+            bought_for=tuple(self._bought_for),
+            cannot_hold=tuple(self._cannot_hold.items()),
+            unknown=not self._templates and bool(self._bought_for),
+        )
+
+    def _rank(self, pod: Pod) -> tuple[int, float, str, str]:
+        """Pods that are hard to place come first: those with the fewest kinds of nodes, then those with the largest
+        share of a node. Then by name."""
+        node = self._templates[0].free if self._templates else NOTHING
+        share = max(pod.requests.cpu / max(node.cpu, 1), pod.requests.memory / max(node.memory, 1))
+        return (self._choices.number(pod), -share, pod.key, pod.uid)
+
+    def _place_one(self, pod: Pod, obstacle: str | None) -> None:
+        if obstacle is None:
+            self.settled[pod.key] = pod
+            self._cannot_hold.pop(pod.key, None)
+            return
+        self._cannot_hold[pod.key] = obstacle
+        if pod.rules.affinity or pod.rules.spread:
+            self._left.append(pod)
+
+    def _find_obstacle(self, pod: Pod) -> str | None:
+        """Put the pod on a node that is there or a new one; the answer is why not."""
+        if self._place_on_existing(pod):
+            return None
+        if self._templates and (reason := self.new.add_for(pod)) is not None:
+            return reason
+        self._bought_for.append(_id(pod))
+        return None
+
+    def _place_on_existing(self, pod: Pod) -> bool:
+        """On a node that is there, booting, or new."""
+        node = self._room.place(pod)
+        if node is None:
+            return False
+        if node in self._seats:
+            self._seats[node].append(pod)
+        if node in self.new.chosen:
+            self._bought_for.append(_id(pod))
+            return True
+        self._placed.append(_id(pod))
+        if node not in self._coming and node not in self._seats:
+            self._on_ready.append(_id(pod))
+        return True
+
+    def _pack_together(self, pods: Sequence[Pod]) -> None:
+        pool, groups = self._templates[0].pool, _PodGroups()
+        for pod in pods:
+            groups.add(pod, self._choices.mask(pod, pool))
+        packing = BinPacking(groups.describe(), _options(self._templates), self.new.zones)
+        plan = packing.best_plan([groups.number(pod) for pod in pods])
+        self._launch(plan, groups.in_order(pods), spare=False)
+        for pod in pods:
+            self._place_one(pod, None)
+            self._bought_for.append(_id(pod))
+        if self._in_queue_order:
+            missing, queue = max(self._missing(packing, plan, groups, pods), key=lambda found: len(found[0]))
+            self._launch(missing, groups.in_order(reversed(queue)), spare=True)
+
+    def _missing(
+        self, packing: BinPacking, plan: Sequence[PlannedNode], groups: "_PodGroups", pods: Sequence[Pod]
+    ) -> Iterator[tuple[list[PlannedNode], list[Pod]]]:
+        """What the plan lacks in several orders of the queue: pods of the same second may come in any."""
+        for salt in range(ORDERS):
+            queue = sorted(pods, key=lambda pod: queue_order(pod, salt))
+            yield packing.missing_in_queue_order(plan, [groups.number(pod) for pod in queue]), queue
+
+    def _launch(self, plan: Iterable[PlannedNode], pods: Callable[[int], Pod], *, spare: bool) -> None:
+        for node in plan:
+            self.new.add_planned(self._templates[node.option], [pods(number) for number in node.groups], spare=spare)
+
+
+class _PodGroups:
+    """Plain pods that are alike for packing."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, int, int], int] = {}
+        self._number_of: dict[str, int] = {}
+        self._counts: Counter[int] = Counter()
+
+    def add(self, pod: Pod, mask: int) -> None:
+        number = self._numbers.setdefault((pod.requests.cpu, pod.requests.memory, mask), len(self._numbers))
+        self._number_of[_id(pod)] = number
+        self._counts[number] += 1
+
+    def number(self, pod: Pod) -> int:
+        return self._number_of[_id(pod)]
+
+    def describe(self) -> list[PodGroup]:
+        return [
+            PodGroup(cpu=cpu, memory=memory, options=mask, count=self._counts[number])
+            for (cpu, memory, mask), number in self._numbers.items()
+        ]
+
+    def in_order(self, pods: Iterable[Pod]) -> Callable[[int], Pod]:
+        """Gives a pod of a group at each call, in this order."""
+        left: dict[int, list[Pod]] = defaultdict(list)
+        for pod in pods:
+            left[self.number(pod)].append(pod)
+        for alike in left.values():
+            alike.reverse()
+        return lambda number: left[number].pop()
+
+
+def _price_of(template: Template, first: Template, *, known: bool) -> float:
+    """What a node costs an hour; while a price is not known, its size compared with the first template's."""
+    if known and template.price is not None:
+        return template.price
+    size, unit = template.node.allocatable, first.node.allocatable
+    return size.cpu / max(unit.cpu, 1) + size.memory / max(unit.memory, 1)
+
+
+def _options(templates: Sequence[Template]) -> list[NodeOption]:
+    known = all(each.price is not None for each in templates)
+    return [
+        NodeOption(
+            zone=each.zone,
+            cpu=max(each.free.cpu, 0),
+            memory=max(each.free.memory, 0),
+            slots=each.free.pods,
+            price=_price_of(each, templates[0], known=known),
+        )
+        for each in templates
+    ]
+
+
+def queue_order(pod: Pod, salt: int = 0) -> tuple[int, str, bytes, str]:
+    """As the scheduler's queue has them: by priority, then by time; those of one second by name, or shuffled."""
+    return (-pod.priority, str(pod.unschedulable_since), shuffled(pod.uid, salt), pod.key)
+
+
+def _id(pod: Pod) -> str:
+    return pod.uid or pod.key
