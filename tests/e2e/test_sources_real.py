@@ -1,16 +1,14 @@
 """Demand sources on real servers: Redis 7 and RabbitMQ of Debian, and a Celery worker."""
 
-import os
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.parts.brokers import RabbitMq, Redis, celery_python, missing_brokers
+from e2e.celery_tasks import CeleryTasks
+from e2e.parts.brokers import RabbitMq, Redis, missing_brokers
 from e2e.site.waiting import eventually
 from nodefleet.adapters.credentials import MetricsLogin, RedisLogin
 from nodefleet.adapters.sources.http_json import RabbitmqQueues
@@ -22,7 +20,6 @@ from support.source_doubles import cause, logins, read_one
 pytestmark = pytest.mark.skipif(bool(missing_brokers()), reason=missing_brokers())
 
 PASSWORD = "only-for-tests"
-APP = Path(__file__).parent / "celery_app"
 TASKS = 24
 
 
@@ -125,41 +122,7 @@ def test_a_wrong_password_is_refused(rabbitmq: RabbitMq) -> None:
 # ── Celery ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Workload:
-    """Tasks of one broker, and the worker processes that run them."""
-
-    def __init__(self, broker: str, folder: Path) -> None:
-        self._python, self._folder = celery_python(), folder
-        self.journal = folder / "journal.txt"
-        self.journal.touch()
-        self._environment = {**os.environ, "BROKER": broker, "JOURNAL": str(self.journal), "PYTHONPATH": str(APP)}
-
-    def send(self, numbers: range, seconds: float) -> None:
-        program = (
-            "import sys; from shop_tasks import work\n"
-            f"for n in range({numbers.start}, {numbers.stop}): work.apply_async((n, {seconds}), priority=n % 10)"
-        )
-        subprocess.run([self._python, "-c", program], check=True, env=self._environment, cwd=self._folder)  # noqa: S603
-
-    @contextmanager
-    def worker(self, name: str) -> Iterator[subprocess.Popen[bytes]]:
-        """One process with one slot, as a pod would run it."""
-        command = [self._python, "-m", "celery", "-A", "shop_tasks", "worker", "--pool=solo", "-n", f"{name}@%h"]
-        command += ["--without-gossip", "--without-mingle", "--loglevel=warning"]
-        with (self._folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(command, env=self._environment, cwd=self._folder, stdout=log, stderr=log)  # noqa: S603
-        try:
-            yield process
-        finally:
-            process.terminate()  # warm shutdown: the task in hand is finished, the others stay with the broker
-            process.wait(60)
-
-    def counted(self, what: str) -> Counter[str]:
-        lines = (line.split() for line in self.journal.read_text().splitlines())
-        return Counter(number for verb, number in lines if verb == what)
-
-
-def all_tasks_run_once_while_workers_come_and_go(load: Workload, count: Callable[[str], float | None]) -> None:
+def all_tasks_run_once_while_workers_come_and_go(load: CeleryTasks, count: Callable[[str], float | None]) -> None:
     load.send(range(TASKS), 0.2)
     eventually(lambda: count("all") == TASKS)
     with load.worker("first"):
@@ -185,11 +148,11 @@ def test_celery_on_redis_loses_no_task_while_workers_come_and_go(redis: Redis, t
         entry = demand.Celery(address=f"{redis.address}/2", queues=("orders",), counts=counts, secret="redis")
         return value(read_one(CeleryQueues(known), entry))
 
-    all_tasks_run_once_while_workers_come_and_go(Workload(broker, tmp_path), count)
+    all_tasks_run_once_while_workers_come_and_go(CeleryTasks(broker, tmp_path), count)
 
 
 def test_celery_on_rabbitmq_loses_no_task_while_workers_come_and_go(rabbitmq: RabbitMq, tmp_path: Path) -> None:
     def count(counts: Any) -> float | None:
         return value_or_none(of_rabbitmq(rabbitmq, "orders", counts))
 
-    all_tasks_run_once_while_workers_come_and_go(Workload(rabbitmq.broker, tmp_path), count)
+    all_tasks_run_once_while_workers_come_and_go(CeleryTasks(rabbitmq.broker, tmp_path), count)
