@@ -8,7 +8,7 @@ import pytest
 
 from nodefleet.errors import ThrottledError, UnavailableError
 from nodefleet.model.inventory import InstanceState
-from nodefleet.model.request_budget import RequestKind, drained
+from nodefleet.model.request_budget import RequestKind, empty_bucket
 from nodefleet.policy.cluster import Requests
 from nodefleet.reconcile.request_budget import OverBudgetError, note_throttling, reserve_request
 from nodefleet.reconcile.run import run
@@ -31,7 +31,7 @@ def test_a_short_wait_is_waited_for_inside_the_run():
 
 def test_a_long_wait_is_put_off_and_sends_nothing():
     world = World()
-    world.requests.buckets[CHANGE] = drained(world.now + timedelta(seconds=60))
+    world.requests.buckets[CHANGE] = empty_bucket(world.now + timedelta(seconds=60))
     with pytest.raises(OverBudgetError) as caught:
         reserve_request(world.parts(), CHANGE, FEW)
     assert_wording(str(caught.value))
@@ -95,7 +95,7 @@ def test_clusters_that_share_a_budget_all_get_their_nodes_and_stay_within_it():
 
 def test_a_launch_that_is_put_off_is_stored_and_sent_by_a_later_run():
     world = World(policy=SCARCE)
-    world.requests.buckets[CHANGE] = drained(world.now + timedelta(seconds=150))
+    world.requests.buckets[CHANGE] = empty_bucket(world.now + timedelta(seconds=150))
     began = world.now
     run(world.parts("first"), owner="first")
     assert world.ec2.live_workers() == []

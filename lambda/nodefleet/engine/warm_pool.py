@@ -24,7 +24,7 @@ def startable(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[
     target = target_of(seen, pool)
     found = [
         worker
-        for worker in _kept(workers)
+        for worker in _list_warm(workers)
         if worker.operation is None
         and worker.instance is not None
         and worker.instance.state is InstanceState.STOPPED
@@ -35,7 +35,7 @@ def startable(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[
 
 def choose_kept(leaving: Sequence[Worker], ctx: PoolContext) -> frozenset[str]:
     """Those of the leaving workers that are stopped and kept. Removals that keep theirs have their place already."""
-    places = ctx.pool.warm.size - len(_kept(ctx.workers)) - sum(_will_be_kept(worker) for worker in ctx.workers)
+    places = ctx.pool.warm.size - len(_list_warm(ctx.workers)) - sum(_will_be_kept(worker) for worker in ctx.workers)
     target = target_of(ctx.seen, ctx.pool)
     fit = [
         worker.id
@@ -53,7 +53,7 @@ def plan_surplus(ctx: PoolContext) -> list[Create]:
     """Cleanups of what no longer fits. Like every cleanup they wait for a second observation before they destroy it."""
     target = target_of(ctx.seen, ctx.pool)
     opened = []
-    for number, worker in enumerate(_kept(ctx.workers)):
+    for number, worker in enumerate(_list_warm(ctx.workers)):
         reason = _why_not_kept(worker, ctx.pool, target, ctx.seen.at)
         if not reason and number >= ctx.pool.warm.size:
             reason = f"more than {ctx.pool.warm.size} are kept warm"
@@ -62,7 +62,7 @@ def plan_surplus(ctx: PoolContext) -> list[Create]:
     return opened
 
 
-def _kept(workers: Sequence[Worker]) -> list[Worker]:
+def _list_warm(workers: Sequence[Worker]) -> list[Worker]:
     warm = [
         (each.instance.first_launched_at, each.id, each)
         for each in workers

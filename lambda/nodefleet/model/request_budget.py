@@ -46,6 +46,6 @@ def take_token(bucket: TokenBucket | None, rules: BucketRules, now: datetime) ->
     return full, behind + timedelta(seconds=(1 - full.tokens) / rules.per_second)
 
 
-def drained(now: datetime) -> TokenBucket:
+def empty_bucket(now: datetime) -> TokenBucket:
     """After EC2 itself refused a request: others of the account have used up what we would count on."""
     return TokenBucket(tokens=0.0, at=now)

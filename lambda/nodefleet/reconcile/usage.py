@@ -78,7 +78,7 @@ def _watched_time(before: Usage | None, observation: Observation, policy: Policy
 
 
 def _pool_usage(pool: PoolDecision, observation: Observation, policy: Policy, seconds: float) -> PoolUsage:
-    instances = [it for it in _listed(observation) if _is_paid(it, pool.pool)]
+    instances = [it for it in _list_instances(observation) if _is_paid(it, pool.pool)]
     spot = sum(it.market is Market.SPOT for it in instances)
     prices = {kind.name: kind for kind in observation.catalog}
     hourly = [price_of(it.type, it.market, prices) for it in instances]
@@ -87,7 +87,7 @@ def _pool_usage(pool: PoolDecision, observation: Observation, policy: Policy, se
     requested = _requested_percent(observation, pool.pool)
     rules = policy.pool(pool.pool)
     at_max = rules is not None and pool.count.occupied >= rules.limits.max
-    warm = sum(_is_warm(it, pool.pool) for it in _listed(observation))
+    warm = sum(_is_warm(it, pool.pool) for it in _list_instances(observation))
     types: dict[str, float] = {}
     for it in instances:
         types[it.type] = types.get(it.type, 0.0) + seconds
@@ -114,7 +114,7 @@ def _pool_usage(pool: PoolDecision, observation: Observation, policy: Policy, se
     )
 
 
-def _listed(observation: Observation) -> tuple[Instance, ...]:
+def _list_instances(observation: Observation) -> tuple[Instance, ...]:
     return () if isinstance(observation.instances, Missing) else observation.instances
 
 

@@ -10,7 +10,7 @@ from nodefleet.adapters.dynamodb.codec import Item, Scalar
 from nodefleet.adapters.dynamodb.table import ConditionError, Patience, Table
 from nodefleet.errors import UnavailableError
 from nodefleet.model.names import SHARED_PARTITION
-from nodefleet.model.request_budget import BucketRules, RequestKind, TokenBucket, drained, take_token
+from nodefleet.model.request_budget import BucketRules, RequestKind, TokenBucket, empty_bucket, take_token
 
 _TRIES = 20  # each lost try means that another run's request was counted
 
@@ -40,7 +40,7 @@ class DynamoRequestBudget:
         self._table.update(
             _record(kind),
             "SET tokens = :tokens, taken_at = :at ADD version :one",
-            {":tokens": "0", ":at": drained(now).at.isoformat(), ":one": 1},
+            {":tokens": "0", ":at": empty_bucket(now).at.isoformat(), ":one": 1},
         )
 
     def _write(self, kind: RequestKind, bucket: TokenBucket, version: int) -> None:
