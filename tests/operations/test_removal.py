@@ -870,6 +870,14 @@ def test_an_empty_node_whose_instance_is_kept_is_stopped():
     assert effects(progress) == [KeepWarm("i-1", KEPT.reason)]
 
 
+@pytest.mark.parametrize("kept", [KEPT, ASKED], ids=["not asked yet", "asked"])
+def test_of_a_pool_that_is_gone_nothing_is_kept(kept):
+    """No pool would start it again."""
+    other = replace(POLICY, pools=(Pool(name="web"),))
+    progress = advance_removal(kept, look(10, RUNNING, [cordoned()]), other, ())
+    assert effects(progress) == [Terminate("i-1", kept.reason)]
+
+
 def test_its_node_is_deleted_once_it_is_stopped():
     waits = advance_removal(ASKED, look(30, stopped(InstanceState.STOPPING), [cordoned()]), POLICY, ())
     assert effects(waits) == []

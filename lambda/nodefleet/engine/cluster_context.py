@@ -38,9 +38,15 @@ class ClusterContext:
 
     @classmethod
     def of(
-        cls, seen: Observation, policy: Policy, fleet: Sequence[Worker], memory: Memory = NOTHING_REMEMBERED
+        cls,
+        seen: Observation,
+        policy: Policy,
+        fleet: Sequence[Worker],
+        memory: Memory = NOTHING_REMEMBERED,
+        capped: frozenset[str] = frozenset(),
     ) -> "ClusterContext":
-        return cls(seen, packing_input(seen, policy, fleet, memory))
+        """`capped`: pools that a cap of the fleet leaves no room."""
+        return cls(seen, packing_input(seen, policy, fleet, memory, capped))
 
     def without(self, muted: frozenset[str], *, used_otherwise: bool = False) -> "ClusterContext":
         """The same, with these pods left out too."""

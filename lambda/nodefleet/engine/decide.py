@@ -48,6 +48,7 @@ from nodefleet.engine.target.configured import (
     fleet_bounds,
     fleet_surplus,
     limit_bounds,
+    pools_at_a_cap,
     replacement_bounds,
     window_bounds,
     with_launches,
@@ -509,10 +510,11 @@ def decide(seen: Observation, memory: Memory, policy: Policy, fleet: tuple[Worke
         unplaceable, disposal = [], Disposal()
     else:
         pending = PendingIndex.of(_pods(seen))
-        scene, votes = _pack_pending(ClusterContext.of(seen, policy, fleet, memory), cases, pending)
+        used = amounts_in_use(fleet, seen, policy, memory)
+        capped = pools_at_a_cap(cases, used)
+        scene, votes = _pack_pending(ClusterContext.of(seen, policy, fleet, memory, capped), cases, pending)
         decided: dict[str, PoolResult] = {}
         room = policy.fleet_max - fleet_occupied(fleet, seen, policy, memory)
-        used = amounts_in_use(fleet, seen, policy, memory)
         surplus = fleet_surplus(cases, policy.fleet_max)
         ordered = by_priority(cases)
         for index, case in enumerate(ordered):

@@ -92,6 +92,8 @@ def advance_removal(removal: Removal, observation: Observation, policy: Policy, 
     waiting = Progress(steps=save_if_changed(removal, noted))
 
     instance = instance_of(removal, observation)
+    if policy.pool(removal.pool) is None and instance and instance.state is InstanceState.RUNNING:
+        noted = replace(noted, keeps=False)  # no pool would start it again
     if not unseen and instance is None:
         noted = replace(noted, unlisted_since=removal.unlisted_since or observation.at)
         return _advance_unlisted(removal, noted, observation, view, policy)

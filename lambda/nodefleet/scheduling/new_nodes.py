@@ -150,6 +150,9 @@ class PodCompatibility:
         self._of_pods: dict[int, tuple[Pod, Mapping[str, int]]] = {}
         self._rules: dict[int, Rules] = {}
 
+    def can_launch(self, pool: str) -> bool:
+        return pool not in self._without_capacity
+
     def pools(self, pod: Pod) -> tuple[str, ...]:
         """Pools one of whose nodes could hold the pod: the cheapest first, else in the policy's order."""
         return tuple(self._of(pod))

@@ -85,9 +85,14 @@ def list_unschedulable(pods: Iterable[Pod]) -> tuple[Pod, ...]:
 
 
 def packing_input(
-    seen: Observation, policy: Policy, workers: Sequence[Worker], memory: Memory = NOTHING_REMEMBERED
+    seen: Observation,
+    policy: Policy,
+    workers: Sequence[Worker],
+    memory: Memory = NOTHING_REMEMBERED,
+    capped: frozenset[str] = frozenset(),
 ) -> PackingInput | None:
-    """None if the pods cannot be seen: then nothing can be placed, and no node can be shown to be removable."""
+    """None if the pods cannot be seen: then nothing can be placed, and no node can be shown to be removable. `capped`:
+    pools that a cap of the fleet leaves no room."""
     if isinstance(seen.kubernetes, Missing) or seen.kubernetes.pods is None:
         return None
     known = template_source(seen, memory)
@@ -100,7 +105,7 @@ def packing_input(
         templates=templates,
         outlines={pool.name: tuple(known.outlines(pool)) for pool in policy.pools},
         zones=zones_in_use(workers, on_their_way),
-        choices=PodCompatibility(templates, pools_without_capacity(seen, policy, workers, memory)),
+        choices=PodCompatibility(templates, capped | pools_without_capacity(seen, policy, workers, memory)),
         coming=frozenset((*devices, *(each.name for each in on_their_way))),
         in_queue_order=frozenset(pool.name for pool in policy.pools if pool.steps.pending_fill == "queue"),
         spare=max((pool.steps.pending_spare for pool in policy.pools), default=0),
@@ -149,10 +154,12 @@ def _pack(
         )
         for pool, templates in look.templates.items()
     }
-    # Pods with a choice of pools come last, and may find a place on a node that is bought for pods without one.
-    for chooses in (False, True):
+    # Pods with a choice of pools come after those without one, and may find a place on a node that is bought for them.
+    # Pools that launch nothing now come last of all: nobody may count on a node of theirs.
+    for launches, chooses in ((True, False), (True, True), (False, False), (False, True)):
         for pool, pods in assigned.by_pool.items():
-            packed[pool].take(pod for pod in pods if (len(choices.pools(pod)) > 1) is chooses)
+            if choices.can_launch(pool) is launches:
+                packed[pool].take(pod for pod in pods if (len(choices.pools(pod)) > 1) is chooses)
         _place_all(list(packed.values()))
     return packed, tuple((pod.key, why) for pod, why in assigned.nobody if look.room.place(pod) is None)
 

@@ -159,6 +159,16 @@ def test_what_other_pools_lack_to_their_min_is_kept_for_them():
     assert grown(decide(given, KNOWN, policy(*pretending, cpu=6)))["web"] == 3
 
 
+@pytest.mark.parametrize(("limits", "caps"), [(Limits(min=0, max=9), {"memory": 10}), (Limits(min=0, max=0), {})])
+def test_pods_do_not_wait_for_a_node_that_another_pool_may_not_launch(limits, caps):
+    """It would hold them beside the pods that it is for, and a cap or max forbids it."""
+    training = [waiting(f"t-{n}", requests=Resources(cpu=100, extended={GPU: 1})) for n in range(2)]
+    others = [waiting(f"p-{n}", requests=Resources(cpu=1000)) for n in range(2)]
+    pools = [pool("web", limits=Limits(min=0, max=9)), pool("batch", types=("g4dn.2xlarge",), limits=limits)]
+    decision = decide(seen(0, [*training, *others], targets=TARGETS), KNOWN, policy(*pools, **caps))
+    assert grown(decision) == {"web": 1, "batch": 0}
+
+
 # ── what else launches ───────────────────────────────────────────────────────────────────────────────────────────────
 
 

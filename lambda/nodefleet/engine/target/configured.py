@@ -161,6 +161,12 @@ def within_caps(ctx: PoolContext, others: Sequence[PoolContext], used: Amounts) 
     return replace(ctx, cap=min(rooms, key=lambda room: room.more, default=None))
 
 
+def pools_at_a_cap(cases: Iterable[PoolContext], used: Amounts) -> frozenset[str]:
+    """Pools that have their min, and that a cap leaves no room for a node more."""
+    alone = (within_caps(each, (), used) for each in cases if each.count.capacity >= each.pool.limits.min)
+    return frozenset(each.pool.name for each in alone if each.cap is not None and each.cap.more == 0)
+
+
 def _lacking(others: Iterable[PoolContext], catalog: Mapping[str, InstanceType]) -> Counter[str]:
     """What these pools will launch to have their min, whatever the caps say."""
     lacking: Counter[str] = Counter()

@@ -8,7 +8,7 @@ A pool must give a node back when all of this is true of the world:
     base, and nobody opted it out or cordoned it
     at most one node is not ready, and at most one exporter is silent
     without that worker the others still have the pool's headroom free; one that is not ready leaves that open
-    no command, window or forecast wants more, and no part is away
+    no command, window or forecast wants more, and no part is away; with `strategy: adaptive` a forecast always decides
 
 Each size may last: sustain.down, recovery_hold, doubt_for, cooldown.down, and two drains, one of which was uncordoned.
 """
@@ -51,6 +51,7 @@ class Shrinking(Check):
             min(len(ready), self.world.conditions.workers(pool.name)) > pool.limits.min
             and not pool.windows
             and not pool.dry_run
+            and pool.strategy != "adaptive"
             and self._is_sound(pool, ready)
             and self._is_idle(pool, ready)
             and any(self._is_free(node, pool, ready) and self._keeps_headroom(node, pool, ready) for node in ready)
