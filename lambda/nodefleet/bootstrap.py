@@ -22,6 +22,7 @@ from nodefleet.errors import MalformedError, MisconfiguredError, NodeFleetError,
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.names import Metric
 from nodefleet.model.snapshot import Deployment, KnownPrices
+from nodefleet.model.state import Memory
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import (
     Archive,
@@ -115,6 +116,7 @@ class Reporter:
     policy: Policy
     catalog: tuple[InstanceType, ...]
     own_usd: Mapping[str, float]  # a month, as the deployment says
+    memory: Memory  # of the last iteration
     now: datetime
     telemetry: Telemetry
 
@@ -356,6 +358,7 @@ class WarmFunction:
                     Ec2(self.shared.session, cluster, prices, utc_now, self.shared.present.warn, state.prices), types
                 ),
                 own_usd=state.deployment.own_usd if state.deployment else {},
+                memory=state.journal.memory,
                 now=utc_now(),
                 telemetry=telemetry,
             )

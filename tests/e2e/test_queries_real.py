@@ -156,6 +156,15 @@ def test_the_query_we_started_from_reads_a_seventh_of_the_truth(watched: Watched
     assert eventually(lambda: watched.asked(started_from) == pytest.approx(100 / 7, abs=1))
 
 
+def test_where_scrapes_are_too_rare_for_the_short_window_the_long_one_counts(watched: Watched) -> None:
+    """Half a second never has the two scrapes that a rate needs, as two minutes have not where scrapes are rarer."""
+    query = Queries().cpu.replace("$pool", "busy")
+    short, _ = query.split(" or ")
+    rare = "[500ms]"
+    assert isinstance(watched.asked(short.replace("[2m]", rare)), Missing)
+    assert watched.asked(query.replace("[2m]", rare)) == pytest.approx(watched.asked(short), abs=1)
+
+
 # ── who comes and goes ───────────────────────────────────────────────────────────────────────────────────────────
 
 

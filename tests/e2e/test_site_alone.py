@@ -79,6 +79,7 @@ def test_the_compressed_policy_is_a_policy():
     (pool,) = policy.pools
     assert (pool.limits.min, pool.limits.max) == (4, COMPRESSED["limits"]["max"])
     assert "[5m]" not in pool.queries.cpu
+    assert "[2m]" not in pool.queries.cpu
 
 
 def test_alertmanager_keeps_what_it_says_and_to_whom():

@@ -11,6 +11,7 @@ from nodefleet.errors import MalformedError, UnavailableError
 from nodefleet.handlers import FUNCTION
 from nodefleet.handlers.report import handler
 from nodefleet.model.alerts import AlertKind
+from nodefleet.model.state import Memory
 from nodefleet.policy.cluster import Policy
 from support.week_builders import CATALOG, MONDAY, NINE, hours, told, used
 from support.wording import assert_wording
@@ -58,6 +59,7 @@ def deployed(monkeypatch):
             policy=clock["policy"],
             catalog=CATALOG,
             own_usd={},
+            memory=Memory(),
             now=clock["now"],
             telemetry=SimpleNamespace(line=lambda message, **fields: said.append((message, fields))),
         )

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from nodefleet.model.alerts import AlertKind
+from nodefleet.model.state import AdaptiveMemory, Memory, PoolMemory
 from nodefleet.policy.pool import Limits, Pool
 from nodefleet.reporting.usage import last_week
 from nodefleet.reporting.weekly import weekly_report
@@ -375,3 +376,24 @@ def test_what_the_autoscaler_itself_costs_is_said_by_part_and_only_where_it_is_k
     assert_wording(line)
     assert said(report(usage), "Autoscaler") == []
     assert known.usd == report(usage).usd  # beside the instances, not in their cost
+
+
+# ── the forecast's grade ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def graded(strategy="adaptive", **grade):
+    rules = policy(Pool(strategy=strategy))
+    memory = Memory(pools={"default": PoolMemory(adaptive=AdaptiveMemory(**grade))})
+    return weekly_report("shop", WEEK, hours(*STEADY), (), rules, CATALOG, memory=memory)
+
+
+def test_the_week_of_an_adaptive_pool_says_what_its_forecast_is_worth():
+    found = graded(skill=31.4, promised=4.6, violated=3.0)
+    assert found.pools[0].forecast == AdaptiveMemory(skill=31.4, promised=4.6, violated=3.0)
+    assert_wording([*said(found, "Forecast"), *said(graded(skill=0.0, promised=4.6, violated=9.0), "Forecast")])
+
+
+def test_a_forecast_that_was_never_graded_or_has_no_vote_is_not_in_the_report():
+    assert said(graded(), "Forecast") == []
+    assert said(graded("classic", skill=31.4), "Forecast") == []
+    assert said(report(hours(*STEADY)), "Forecast") == []

@@ -88,6 +88,11 @@ class Predictive:
     min_days: int = setting(3, "days", "fewer days of that hour are an anecdote", at_least=1)
     from_minute: int = setting(50, "minute", "a node needs some minutes to be ready", at_least=0, at_most=59)
     step: int = setting(1, NODES, "one more node for the coming hour", at_least=1, hint="set enabled: false instead")
+    sizing: Literal["step", "forecast"] = setting(
+        "step",
+        "",
+        "step: `step` more nodes, whatever is predicted; forecast: as many as bring the predicted CPU to the limit",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,15 +377,16 @@ _IDLE_NOW = _IDLE_TIME.replace("[5m]", "[2m]")
 class Queries:
     """PromQL for this pool's workers. `$pool` stands for the pool's name.
 
-    CPU is a share of the time of all modes. A rate over five minutes is too low for a node that is younger than that,
+    CPU is a share of the time of all modes. A rate over some minutes is too low for a node that is younger than that,
     idle time and all time alike: against the clock a new node would read busy and call for the next one. And it goes
-    on for five minutes after a node has died or left, so only those count that answer now.
+    on for as long after a node has died or left, so only those count that answer now. A rate needs two scrapes: two
+    minutes have them if Prometheus scrapes every 60 s or more often; where they have none, five minutes count.
     """
 
     cpu: str = setting(
-        f"100 * (1 - sum({_IDLE_TIME}) / sum({_ALL_TIME}))",
+        f"100 * (1 - sum({_IDLE_NOW}) / sum({_ALL_NOW})) or 100 * (1 - sum({_IDLE_TIME}) / sum({_ALL_TIME}))",
         "",
-        "mean CPU of the workers, in percent",
+        "mean CPU of the workers, in percent; of two minutes, or of five where scrapes are too rare for two",
     )
     memory: str = setting(
         (

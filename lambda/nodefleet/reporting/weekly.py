@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.readings import Missing
-from nodefleet.model.state import MONTH_HOURS, Usage
+from nodefleet.model.state import MONTH_HOURS, AdaptiveMemory, Memory, Usage
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.reporting.recommendations import (
@@ -136,6 +136,7 @@ class PoolReport:
     wanted_spot_percent: float | None  # none: no longer in the policy, or no node ran
     spot_is_short: bool
     judged_hours: float  # watched since the policy is what it is
+    forecast: AdaptiveMemory | None = None  # of `strategy: adaptive`: how good its forecast is by its own grades
 
     @property
     def name(self) -> str:
@@ -199,8 +200,10 @@ def weekly_report(
     thresholds: Thresholds = USUAL,
     *,
     own_monthly_usd: Mapping[str, float] | None = None,
+    memory: Memory | None = None,
 ) -> WeeklyReport:
-    """`own_monthly_usd` is what the deployment says that the autoscaler itself costs."""
+    """`own_monthly_usd` is what the deployment says that the autoscaler itself costs. `memory`: of the last iteration;
+    it has the grades of the forecasts."""
     record = collect_hours(usage, period)
     told = _events_in(events, period)
     offers = {offer.name: offer for offer in catalog}
@@ -227,7 +230,10 @@ def weekly_report(
         period=period,
         record=record,
         pools=tuple(
-            _pool_report(week, policy.pool(name), week.since(judged_from), offers, thresholds)
+            replace(
+                _pool_report(week, policy.pool(name), week.since(judged_from), offers, thresholds),
+                forecast=_graded(memory, policy.pool(name)),
+            )
             for name, week in weeks.items()
         ),
         happened=Counter(event.kind for event in told),
@@ -242,6 +248,10 @@ def _events_in(events: Iterable[Event], period: Period) -> list[Event]:
     """What really happened in the period, each event once."""
     once = {event.id: event for event in events if event.at in period and not event.dry}
     return list(once.values())
+
+
+def _graded(memory: Memory | None, pool: Pool | None) -> AdaptiveMemory | None:
+    return memory.pool(pool.name).adaptive if memory and pool and pool.strategy == "adaptive" else None
 
 
 def _pool_report(

@@ -8,6 +8,7 @@ from textwrap import fill
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.readings import Missing
+from nodefleet.model.state import AdaptiveMemory
 from nodefleet.reporting.review import Recommendation
 from nodefleet.reporting.usage import PoolWeek, coverage, hourly, hours, number, percent, some, times, usd
 from nodefleet.reporting.weekly import Comparison, PoolReport, WeeklyReport
@@ -49,6 +50,8 @@ def pool_lines(pool: PoolReport, watched: float, name: str) -> Iterator[ReportLi
     yield ReportLine(about="Spot", says=_spot(pool), pool=name)
     yield ReportLine(about="Scaling", says=_scaling(week), pool=name)
     yield ReportLine(about="Use", says=_use(week), pool=name)
+    if pool.forecast is not None and pool.forecast.skill is not None:
+        yield ReportLine(about="Forecast", says=_describe_grade(pool.forecast, pool.forecast.skill), pool=name)
 
 
 def compared_with(saved: float, fixed: float, *, at_most: bool) -> str:
@@ -131,6 +134,15 @@ def _use(week: PoolWeek) -> str:
             _readable("memory", week.mean(lambda hour: hour.memory), week.known_percent("memory_known")),
             _describe_requests(week),
         )
+    )
+
+
+def _describe_grade(forecast: AdaptiveMemory, skill: float) -> str:
+    """How good the forecast is by its own grades, and whether its chances can be believed."""
+    worth = f"errs {percent(skill)} less than the last value does" if skill > 0 else "no better than the last value"
+    return (
+        f"{worth}; of the decisions of about two days it expected {number(forecast.promised)} to end above the limit, "
+        f"and {number(forecast.violated)} did"
     )
 
 

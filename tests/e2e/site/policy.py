@@ -7,7 +7,10 @@ from typing import Any
 from nodefleet.policy.pool import Queries
 
 INTERVAL = 4  # seconds; 120 otherwise
-_RATES = {each.name: str(each.default).replace("[5m]", "[5s]") for each in fields(Queries)}
+_RATES = {
+    each.name: str(each.default).replace("[5m]", "[5s]").replace("[2m]", "[2m]" if each.name == "load" else "[5s]")
+    for each in fields(Queries)
+}
 
 COMPRESSED: Mapping[str, Any] = {
     "interval": INTERVAL,

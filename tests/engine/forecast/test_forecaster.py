@@ -1,13 +1,16 @@
 """Forecasts that grade themselves."""
 
+import json
+from array import array
 from dataclasses import fields, replace
 from math import log1p, pi, sin
 
 import pytest
 
 from nodefleet.engine.forecast.forecaster import DEFAULT, FORECASTERS, Forecaster, ForecastWindow, Learning, pinball
-from nodefleet.engine.forecast.history import UNIT
+from nodefleet.engine.forecast.history import KEPT, UNIT, LoadHistory
 from nodefleet.engine.forecast.storage import StoredForecaster, restore, store
+from nodefleet.model.serialization import to_plain
 
 DAY = 1440
 START = 20_000 * DAY
@@ -172,3 +175,12 @@ def test_the_usual_load_is_the_mean_of_a_week():
     assert Forecaster().usual_load() == 0.0
     assert Forecaster.of([(0, None)]).usual_load() == 0.0
     assert Forecaster.of((minute, 3.0) for minute in range(100)).usual_load() == pytest.approx(3.0, abs=0.01)
+
+
+def test_a_full_history_with_all_its_errors_fits_the_table(after_three_days):
+    forecaster = restore(store(after_three_days))
+    forecaster.history = LoadHistory(START, array("H", [0xABCD]) * (KEPT + DAY))
+    for window in ForecastWindow:
+        for _ in range(2 * 720):
+            forecaster.errors[window].add(1.234, -0.567, 720)
+    assert 30_000 < len(json.dumps(to_plain(store(forecaster)))) < 100_000

@@ -152,6 +152,15 @@ def test_nodes_that_boot_are_part_of_the_step():
     assert said(WEEK, on(16, 8, 50), covered=3, capacity=4)[0].nodes == 4
 
 
+def test_sized_by_the_forecast_it_asks_for_what_the_load_needs_and_at_least_the_step():
+    by_forecast = Predictive(sizing="forecast")
+    busy = hours([6.3] * 7, first=9)
+    assert said(busy, on(16, 8, 50))[0].nodes == 4
+    assert said(busy, on(16, 8, 50), predictive=by_forecast)[0].nodes == 9  # 6.3 ÷ 70 %
+    assert said(WEEK, on(16, 8, 50), predictive=by_forecast)[0].nodes == 4
+    assert said(WEEK, on(16, 8, 50), predictive=Predictive(sizing="forecast", step=3))[0].nodes == 6
+
+
 def test_the_step_is_the_policys():
     assert said(WEEK, on(16, 8, 50), predictive=Predictive(step=3))[0].nodes == 6
 

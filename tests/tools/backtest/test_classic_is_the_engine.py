@@ -86,6 +86,7 @@ def trace(seed, days):
     ("seed", "days", "changes"),
     [
         (2, 4, {}),  # the forecast has learned enough to act after two days
+        (2, 4, {"predictive": Predictive(sizing="forecast")}),
         (1, 3, {"predictive": Predictive(enabled=False)}),
         (2, 3, {"predictive": Predictive(enabled=False), "steps": Steps(down=3), "budgets": Budgets(removals=3)}),
     ],

@@ -11,6 +11,7 @@ from statistics import fmean
 
 from nodefleet.engine.forecast.forecaster import Forecaster, ForecastWindow, Learning, Outlook
 from nodefleet.engine.forecast.sizing import Prices, Sizes, is_close, size
+from nodefleet.engine.signals.predictive import nodes_for
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.play import DAY, Conditions, Grade, Reading
 from nodefleet_tools.backtest.traces import Trace
@@ -198,9 +199,10 @@ class Classic:
         running = self._promised if self._promised and now < (self._promised[0] + 1) * _HOUR else None
         coming = now // _HOUR + 1
         if now % _HOUR >= rules.from_minute and not (running and running[0] == coming) and ready:
-            loads = self._alike(coming, now)
-            if len(loads) >= rules.min_days and 100 * fmean(loads) / ready > self._pool.reactive.cpu.up:
-                running = (coming, max(ready + rules.step, running[1] if running else 0))
+            loads, limit = self._alike(coming, now), self._pool.reactive.cpu.up
+            if len(loads) >= rules.min_days and 100 * fmean(loads) / ready > limit:
+                needed = nodes_for(fmean(loads), limit) if rules.sizing == "forecast" else 0
+                running = (coming, max(ready + rules.step, running[1] if running else 0, needed))
         self._promised = running
         return running[1] if running else 0
 

@@ -76,7 +76,10 @@ def _report(connection: Connection, week: Week) -> tuple[WeeklyReport, Policy]:
     events = history.events(period.start, period.end)
     own = state.deployment.own_usd if state.deployment else {}
     catalog = _catalog(connection, policy)
-    report = weekly_report(connection.cluster_id, period, usage, events, policy, catalog, own_monthly_usd=own)
+    memory = state.journal.memory
+    report = weekly_report(
+        connection.cluster_id, period, usage, events, policy, catalog, own_monthly_usd=own, memory=memory
+    )
     return report, policy
 
 

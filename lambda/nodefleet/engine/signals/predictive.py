@@ -2,12 +2,14 @@
 
 The profile holds load (utilisation × nodes), not utilisation: a busy hour that was met with more nodes must not look
 like a quiet one. Late in the hour the coming one is looked up; if it would be too much for the present nodes, a floor
-of a step more lasts until that hour is over. Each hour is decided once, so nodes that join do not raise it.
+of a step more, or of as many nodes as that load needs, lasts until that hour is over. Each hour is decided once, so
+nodes that join do not raise it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
+from math import ceil
 from statistics import fmean
 
 from nodefleet.engine.signals.vote import Abstain, ScaleUp, SignalVote
@@ -88,8 +90,15 @@ def evaluate_forecast(
         return _upheld(running, sentence)
     # The hour that still runs keeps what it was promised.
     nodes = max(look.covered + predictive.step, running.nodes if running else 0)
+    if predictive.sizing == "forecast":
+        nodes = max(nodes, nodes_for(basis.load, cpu.up))
     start = coming.astimezone(UTC)
     return _upheld(Forecast(nodes=nodes, hour=start, expires=start + _HOUR, sentence=sentence), "")
+
+
+def nodes_for(load: float, limit: float) -> int:
+    """The fewest nodes that carry so many busy nodes without more CPU (percent) than the limit."""
+    return ceil(100 * load / limit - 1e-9)
 
 
 def _recent(profile: Sequence[HourLoad], predictive: Predictive, now: datetime) -> tuple[HourLoad, ...]:
