@@ -223,9 +223,14 @@ def _fleet_max_ignored() -> Iterator[None]:
         yield
 
 
-def _caps_ignored() -> Any:
-    """Each pool grows as if the fleet had no caps."""
-    return patch.object(decide, "within_caps", lambda this, *_: this)
+@contextmanager
+def _caps_ignored() -> Iterator[None]:
+    """Each pool grows as if the fleet had no caps, and nobody checks before a launch is sent."""
+    with (
+        patch.object(decide, "within_caps", lambda this, *_: this),
+        patch.object(launch_operation, "exceeds_caps", lambda *_: False),
+    ):
+        yield
 
 
 def _headroom_grows_only() -> Any:
