@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nodefleet.adapters.clock import utc_now
 from nodefleet.adapters.concurrency import Threads
 from nodefleet.adapters.credentials import Redactor
-from nodefleet.errors import MisconfiguredError
+from nodefleet.errors import MisconfiguredError, NodeFleetError
 from nodefleet.model.snapshot import Deployment, KnownPrices
 from nodefleet.ports import Archive, Cloud, Concurrency, History, MetricSources, Store
 from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy
@@ -102,8 +102,17 @@ class Connection:
         from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
 
         prices = self.deployment.prices if self.deployment else {}
-        known = self.store.state().prices if self.settings.table else None
-        return Ec2(self.session, self.cluster_id, prices, self.clock, self.warn, known)
+        return Ec2(self.session, self.cluster_id, prices, self.clock, self.warn, self._kept_prices())
+
+    def _kept_prices(self) -> KnownPrices | None:
+        """Those that AWS said. EC2 can be read without them, and so without the table."""
+        if not self.settings.table:
+            return None
+        try:
+            return self.store.state().prices
+        except NodeFleetError as problem:
+            self.warn(f"the prices that are kept in the table are not known: {problem}")
+            return None
 
     # ── the deployment and the policy ────────────────────────────────────────────────────────────────────────────
 

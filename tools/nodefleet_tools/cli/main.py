@@ -48,7 +48,7 @@ COMMANDS = (
     Command(
         "prices",
         "prices:prices",
-        "Show what the policy's instance types cost, and where that is known from.",
+        "Show what the policy's instance types cost, and who says so.",
         Panel.SET_UP,
     ),
     Command("status", "status:status", "Show the fleet now: pools, pending pods, operations, alarms.", Panel.WATCH),

@@ -25,7 +25,7 @@ def prices(
     cluster: ClusterOption = "",
     table: TableOption = "",
 ) -> None:
-    """Show what the policy's instance types cost, and where that is known from.
+    """Show what the policy's instance types cost, and who says so.
 
     A price of the deployment record comes first, then what AWS said last, then a bundled list of us-east-1.
     """
