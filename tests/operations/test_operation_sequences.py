@@ -163,6 +163,13 @@ def leaves(operation, pods, budgets=(), *, ready=True, takes_at=None):
 PODS = [pod("web-1"), pod("web-2")]
 
 
+def assert_node_deleted(world):
+    """Unless that was due for as long as it may be tried: then the Node is an orphan, and a cleanup deletes it."""
+    since = world.operation.undeleted_since
+    if since is None or world.now - TICK - since < RemovalRules().drain_timeout:
+        assert world.nodes == {}
+
+
 @given(chances, st.booleans())
 @settings(deadline=None)
 def test_a_launch_ends_with_every_instance_joined_or_given_up(rough, joins):
@@ -186,11 +193,21 @@ def test_a_voluntary_removal_ends_with_the_node_gone_or_back_in_full(rough, pods
     world = leaves(removal(), pods)
     close = end_of(world, rough)
     if close.outcome is Outcome.DONE:
-        assert world.nodes == {}
+        assert_node_deleted(world)
         assert world.instances["i-1"].state is InstanceState.TERMINATED
     else:
         assert world.nodes["w1"] == node()
         assert world.instances["i-1"].state is InstanceState.RUNNING
+
+
+def test_a_removal_whose_node_could_not_be_deleted_for_long_ends_and_leaves_it_to_a_cleanup():
+    world = leaves(removal(), [])
+    while world.instances["i-1"].state is not InstanceState.TERMINATED:
+        world.run()
+    world.run(dies_after=1)
+    assert end_of(world, [{"kubernetes": False}] * 12).outcome is Outcome.DONE
+    assert world.instances["i-1"].state is InstanceState.TERMINATED
+    assert list(world.nodes) == ["w1"]
 
 
 @given(chances)
@@ -225,7 +242,7 @@ def test_an_interrupted_removal_ends_whether_ec2_takes_the_node_or_not(rough, ta
     world = leaves(interrupted(), PODS, [budget()], takes_at=takes_at)
     close = end_of(world, rough)
     if close.outcome is Outcome.DONE:
-        assert world.nodes == {}
+        assert_node_deleted(world)
     else:
         assert world.nodes["w1"] == node()
 
