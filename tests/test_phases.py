@@ -204,6 +204,19 @@ def test_an_orphaned_node_has_no_machine():
     assert only([], [node(ready=False, instance="")]).id == "w1"
 
 
+@pytest.mark.parametrize(("warm", "phase"), [(False, Phase.STOPPED), (True, Phase.WARM)])
+@pytest.mark.parametrize(("seconds", "is_started"), [(119, True), (120, False), (None, False)])
+def test_a_stopped_instance_whose_node_has_just_become_ready_was_started(warm, phase, seconds, is_started):
+    since = None if seconds is None else ago(seconds)
+    found = only([instance(state=InstanceState.STOPPED, warm=warm)], [node(ready_changed_at=since)])
+    assert (found.phase, found.occupies) == ((Phase.READY, True) if is_started else (phase, False))
+
+
+def test_one_whose_node_is_not_ready_stands_still():
+    found = only([instance(state=InstanceState.STOPPED)], [node(ready=False, ready_changed_at=ago(10))])
+    assert (found.phase, found.occupies) == (Phase.STOPPED, False)
+
+
 def test_a_ready_node_lives_whether_ec2_lists_it_or_not():
     found = only([], [node(labels={ZONE_LABEL: "b"})])
     assert (found.phase, found.id, found.zone) == (Phase.UNLISTED, "i-1", "b")

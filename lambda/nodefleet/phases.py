@@ -257,7 +257,7 @@ class _PhaseResolver:
         operation = self.open_on.get(identity) or (self.open_on.get(node.name) if node else None)
         told = self._notice(identity, rules)
         notice = told if told and is_imminent(told, rules, self.now) else None
-        machine = _instance_phase(instance)
+        machine = self._instance_phase(instance, node, rules)
         under = (
             OpenOperation.LEAVING
             if self._was_not_taken(machine, operation, notice, rules)
@@ -279,6 +279,19 @@ class _PhaseResolver:
             planned=None if notice else told,
             ailment=self.ailments.get(node.name, "") if node else "",
         )
+
+    def _instance_phase(self, instance: Instance | None, node: Node | None, rules: Pool) -> InstancePhase:
+        if instance is None:
+            return InstancePhase.ABSENT
+        phase = _MACHINES[instance.state]
+        if phase is not InstancePhase.STOPPED:
+            return phase
+        if node is not None and node.ready and self._became_ready_within(node, rules.budgets.cleanup_after):
+            return InstancePhase.RUNNING  # a warm instance that was started: EC2's list is stale for a while
+        return InstancePhase.WARM if instance.warm else phase
+
+    def _became_ready_within(self, node: Node, time: timedelta) -> bool:
+        return node.ready_changed_at is not None and self.now - node.ready_changed_at < time
 
     def _was_not_taken(
         self, machine: InstancePhase, operation: Operation | None, notice: Notice | None, rules: Pool
@@ -332,11 +345,6 @@ class _PhaseResolver:
         if node is None or (self.busy is not None and node.name not in self.busy):
             return Phase.DRAINED
         return Phase.DRAINING if removal.evicting else Phase.CORDONED
-
-
-def _instance_phase(instance: Instance | None) -> InstancePhase:
-    phase = _MACHINES[instance.state] if instance else InstancePhase.ABSENT
-    return InstancePhase.WARM if phase is InstancePhase.STOPPED and instance and instance.warm else phase
 
 
 def _under(operation: Operation | None, notice: Notice | None, identity: str) -> OpenOperation:
