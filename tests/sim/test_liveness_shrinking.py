@@ -64,6 +64,23 @@ def test_one_that_does_not_is_reported_when_it_is_overdue_and_not_before():
     assert len(not_shrunk(cluster)) == 1
 
 
+@pytest.mark.parametrize("headroom", [0, 1])
+def test_an_idle_fleet_that_a_forecast_sizes_reaches_min_too(headroom):
+    cluster = idle(strategy="adaptive", adaptive={"headroom": headroom})
+    cluster.until(lambda: len(cluster.world.ready_nodes()) == 2 + headroom, ticks=90)
+    cluster.calm(5)
+    assert not_shrunk(cluster) == []
+    assert cluster.world.liveness.awaited == []
+
+
+def test_one_that_a_forecast_keeps_for_good_is_reported():
+    cluster = idle(strategy="adaptive")
+    with PLANTED[BUG]():
+        _unready(cluster.world)
+        cluster.calm(40)
+    assert len(not_shrunk(cluster)) == 1
+
+
 HEADROOM = {
     "a node": ({"nodes": 1}, 2),  # beside the one with the pod
     "nodes": ({"nodes": 2}, 3),

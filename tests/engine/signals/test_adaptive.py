@@ -269,3 +269,9 @@ def test_the_grade_says_how_much_better_than_the_last_value_the_forecast_is():
     new = decided(seen(-180))
     assert new.memory.pool("default").adaptive.skill is None
     assert "better" not in only(new).votes[-1]
+
+
+def test_a_fleet_that_stays_says_what_one_node_less_would_risk():
+    decision = only(taught(4 * 3600, nodes=5))
+    assert decision.action is Action.HOLD
+    assert_wording(decision.votes[0])

@@ -159,7 +159,7 @@ def _vote(ctx: PoolContext, found: _Outcome, calm: int) -> tuple[Vote, int]:
         every = f"{ctx.policy.interval.total_seconds():.0f} s"
         return WithinThresholds(f"{expected}; scale-down is decided every {every}"), calm
     if sizes.down is None:
-        return WithinThresholds(expected), 0
+        return WithinThresholds(_describe_hold(ctx, found)), 0
     if ctx.count.booting:
         return WithinThresholds(f"{expected}; a node is booting"), 0
     down = max(sizes.down + rules.headroom, announced[0] if announced else 0)
@@ -181,6 +181,14 @@ def _describe_chances(ctx: PoolContext, found: _Outcome, other: int | None = Non
         f"{_percent(now)} chance that {nodes} nodes exceed {ctx.pool.adaptive.limit:g} % at "
         f"{ctx.seen.at + found.join:%H:%M}{also} (load {load:.1f} expected)"
     )
+
+
+def _describe_hold(ctx: PoolContext, found: _Outcome) -> str:
+    """The chances with one node less, which are why it stays; at min there is none to weigh."""
+    fewer = ctx.look.capacity - ctx.pool.adaptive.headroom - 1
+    if not 0 <= fewer < len(found.sizes.soon):
+        return _describe_chances(ctx, found)
+    return f"{_describe_chances(ctx, found, fewer)}; {_describe_shortfall(found, fewer)}"
 
 
 def _describe_shortfall(found: _Outcome, nodes: int) -> str:

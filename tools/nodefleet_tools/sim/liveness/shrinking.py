@@ -8,7 +8,9 @@ A pool must give a node back when all of this is true of the world:
     base, and nobody opted it out or cordoned it
     at most one node is not ready, and at most one exporter is silent
     without that worker the others still have the pool's headroom free; one that is not ready leaves that open
-    no command, window or forecast wants more, and no part is away; with `strategy: adaptive` a forecast always decides
+    no command, window or forecast wants more, and no part is away
+    with `strategy: adaptive`: one node would carry its load twice. Above that the errors of earlier forecasts may speak
+    for more nodes, for days if the load has jumped about; it keeps `adaptive.headroom` besides min
 
 Each size may last: sustain.down, recovery_hold, doubt_for, cooldown.down, and two drains, one of which was uncordoned.
 """
@@ -18,6 +20,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from math import ceil, isnan
 
+from nodefleet.model.arithmetic import add_up
 from nodefleet.model.inventory import Market, Node, Resources, total
 from nodefleet.policy.demand import ClearTime
 from nodefleet.policy.fields import Readings
@@ -28,6 +31,7 @@ from nodefleet_tools.sim.shop import GIB
 
 _TOLERATED = 1  # nodes in doubt, and exporters that are silent
 _PERCENT = 100.0
+_SURELY = 2.0  # times the load that one node must carry for a forecast to have nothing to say
 
 
 class Shrinking(Check):
@@ -51,9 +55,9 @@ class Shrinking(Check):
             min(len(ready), self.world.conditions.workers(pool.name)) > pool.limits.min
             and not pool.windows
             and not pool.dry_run
-            and pool.strategy != "adaptive"
             and self._is_sound(pool, ready)
             and self._is_idle(pool, ready)
+            and self._is_beyond_forecasts(pool, ready)
             and any(self._is_free(node, pool, ready) and self._keeps_headroom(node, pool, ready) for node in ready)
         )
 
@@ -82,6 +86,14 @@ class Shrinking(Check):
             if percent >= limits[name].down or projected > limits[name].up - pool.reactive.projection_margin:
                 return False
         return True
+
+    def _is_beyond_forecasts(self, pool: Pool, ready: list[Node]) -> bool:
+        if pool.strategy != "adaptive":
+            return True
+        fixed = self.world.prometheus.fixed.get((pool.name, "cpu"))
+        shares = [fixed() / _PERCENT if fixed else self.world.prometheus.use(node)[0] for node in ready]
+        carried = pool.adaptive.limit / _PERCENT
+        return _SURELY * add_up(shares) <= carried and len(ready) > pool.limits.min + pool.adaptive.headroom
 
     def _is_free(self, node: Node, pool: Pool, ready: list[Node]) -> bool:
         world = self.world
