@@ -598,5 +598,6 @@ class FleetSize:
 
     now: datetime
     covered: int  # ready workers that the readings cover
+    measured: int | None = None  # those of them whose exporters answer: readings are their mean; None: all
     capacity: int  # ready and booting workers
     peaks: Mapping[str, int] = field(default_factory=dict)  # the highest capacity of the last days, by UTC date

@@ -10,7 +10,7 @@ from nodefleet.engine.headroom import relative_load
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.inventory import Effect, Resources, Taint
-from nodefleet.model.operations import Launch
+from nodefleet.model.operations import Launch, Removal
 from nodefleet.model.snapshot import Scale
 from nodefleet.model.state import HourLoad, Memory, PoolMemory
 from nodefleet.phases import with_peak
@@ -159,6 +159,14 @@ def test_a_node_whose_pods_cannot_move_does_not_keep_the_others():
     others = [pod(f"web-{n}", f"w00{1 + n}") for n in range(4)]
     decision = shrunk(5, [bound, *others], pods=2)
     assert wanted(decision) == [4]
+
+
+def test_no_node_leaves_that_the_headroom_needs():
+    """Room for three pods of 1.5 cores: w001 and w003 are empty, w002 has it too. Some node could go, but not w001."""
+    running = [pod(f"web-{n}", on, requests=Resources(cpu=400)) for n, on in enumerate(("w002", "w000", "w000"))]
+    decision = shrunk(4, running, pods=3, pod_cpu=1.5)
+    assert wanted(decision) == [3]
+    assert opened(decision, Removal) == []
 
 
 # ── the share of the peak, and the time of day ───────────────────────────────────────────────────────────────────────

@@ -71,6 +71,7 @@ class RemovalContext:
     now: datetime
     settles: bool = False  # a removal began a short while ago: its pods may not be ready elsewhere yet
     unmeasured: frozenset[str] = frozenset()  # nodes that are in no figure: their load is unknown
+    headroom: tuple[tuple[Pod, ...], ...] = ()  # placeholders, by amount: the nodes that remain have room for each
     rotating: frozenset[str] = frozenset()  # workers that are due for rotation: one that leaves needs no replacement
 
 
@@ -261,6 +262,7 @@ class PoolContext:
             look=FleetSize(
                 now=seen.at,
                 covered=count_covered(workers, readings.cpu),
+                measured=_count_measured(workers, readings),
                 capacity=count.capacity,
                 peaks=with_peak(before.peaks, count.capacity, pool, seen.at),
             ),
@@ -305,3 +307,9 @@ class PoolContext:
             return False
         since = worker.node.ready_changed_at
         return since is None or self.seen.at - since >= self.policy.trust.stale_after
+
+
+def _count_measured(workers: Sequence[Worker], readings: PoolReadings) -> int | None:
+    if not readings.idle:
+        return None
+    return count_covered([worker for worker in workers if worker.name in readings.idle], readings.cpu)

@@ -22,7 +22,7 @@ from nodefleet.engine.disruption.orphans import (
 )
 from nodefleet.engine.disruption.rotation import Replacement, may_leave
 from nodefleet.engine.disruption.rotation import replacement_floors as replacing
-from nodefleet.engine.headroom import headroom_bounds
+from nodefleet.engine.headroom import headroom_bounds, list_placeholders
 from nodefleet.engine.provisioning.plan import ScaleUpRequest, plan_scale_up
 from nodefleet.engine.requeue import requeue_reason
 from nodefleet.engine.signals.adaptive import is_adaptive
@@ -283,6 +283,8 @@ def _shrink(
     the same is true once a new node has come for one of them."""
     capacity, ground = ctx.count.capacity, scene.ground(ctx, memory.backoffs, doubt.unmeasured)
     ground = replace(ground, rotating=frozenset(each.worker.id for each in due.due if each.can_wait))
+    if all(bound.nodes <= resolved.target for bound in bounds if bound.kind is BoundSource.HEADROOM):
+        ground = replace(ground, headroom=list_placeholders(ctx, scene))  # else max or an operator overrules it
     fewer = capacity - resolved.target
     first = [each.worker for each in due.due if not each.can_wait or _has_come(memory.rotation, capacity)]
     leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground, due=first)
@@ -349,6 +351,7 @@ def _consolidate(
     without_gate = [bound for bound in others if bound not in keep]
     if resolve_target([*without_gate, fewer, *headroom_bounds(ctx, scene, 1)]).target >= capacity:
         return None
+    ground = replace(ground, headroom=list_placeholders(ctx, scene))
     leaving = select_candidates(ctx.workers, ctx.pool, 1, ground, ranked=ranked)
     if not leaving.chosen:
         return None

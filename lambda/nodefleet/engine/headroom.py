@@ -21,7 +21,6 @@ from nodefleet.model.state import HourLoad
 from nodefleet.model.workload import Pod, Rules, Toleration
 from nodefleet.policy.demand import Headroom
 from nodefleet.policy.pool import Pool
-from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import Template
 
 _GIB = 1 << 30
@@ -64,6 +63,11 @@ def headroom_bounds(ctx: PoolContext, scene: ClusterContext, fewer: int) -> list
             sentence = f"headroom of {demand.described} needs {ctx.count.capacity - spare} nodes"
             bounds.append(_floor(ctx.count.capacity - spare, sentence))
     return bounds
+
+
+def list_placeholders(ctx: PoolContext, scene: ClusterContext) -> tuple[tuple[Pod, ...], ...]:
+    """The placeholders of each amount that the pool keeps free: they must find room without a node that leaves."""
+    return tuple(demand.placeholders(ctx.pool) for demand in _demands(ctx, scene))
 
 
 def _floor(nodes: int, sentence: str) -> Bound:
@@ -160,17 +164,9 @@ def _spare_nodes(ctx: PoolContext, scene: ClusterContext, demand: _Demand, fewer
             break
         before = room.mark()
         if room.try_drain(name) is None:
-            if _fit(room, placeholders):
+            if room.fits_all(placeholders):
                 spare += 1
             else:
                 room.roll_back(before)
     room.roll_back(mark)
     return spare
-
-
-def _fit(room: SchedulerSimulation, placeholders: Iterable[Pod]) -> bool:
-    """Whether all of them find room. The simulation is left as it was."""
-    mark = room.mark()
-    fits = all(room.place(pod) is not None for pod in placeholders)
-    room.roll_back(mark)
-    return fits

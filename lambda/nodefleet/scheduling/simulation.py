@@ -194,6 +194,13 @@ class SchedulerSimulation:
 
     # ── finding a place ──────────────────────────────────────────────────────────────────────────────────────────
 
+    def fits_all(self, pods: Iterable[Pod]) -> bool:
+        """Whether all of them find room together. The simulation is left as it was."""
+        mark = self.mark()
+        fits = all(self.place(pod) is not None for pod in pods)
+        self.roll_back(mark)
+        return fits
+
     def why_not(self, pod: Pod, name: str) -> str | None:
         """What keeps the pod off this node, in words."""
         return self._why_not(pod, self._by_name[name], self._neighbours.demands(pod))

@@ -83,6 +83,14 @@ def test_the_rest_must_bear_the_load(cpu, covered, fits):
     assert found[0][:2] == (("calm", covered - 1) if fits else ("projection", covered))
 
 
+@pytest.mark.parametrize(("measured", "fits"), [(3, True), (2, False), (1, True), (None, True)])
+def test_the_load_is_projected_on_the_nodes_that_it_was_measured_on(measured, fits):
+    """A silent exporter's node is in no mean. Where no measured node would remain it is taken to carry as much."""
+    look = FleetSize(now=NOON, covered=3, measured=measured, capacity=3)
+    found = result(says("cpu", ScaleDownOk(reason="c"), 38.0), look=look)
+    assert found[0][:2] == (("calm", 2) if fits else ("projection", 3))
+
+
 def test_the_projection_says_its_figures():
     look = FleetSize(now=NOON, covered=2, capacity=2)
     found = result(says("cpu", ScaleDownOk(reason="c"), 40.0), says("memory", ScaleDownOk(reason="m"), 45.0), look=look)

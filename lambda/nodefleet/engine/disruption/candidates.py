@@ -142,9 +142,13 @@ def _find_obstacle(worker: Worker, pool: Pool, left: _Left | None, ground: Remov
     kept = _find_keep_reason(worker, pool, left, ground)
     if kept is not None:
         return kept
+    mark = ground.room.mark()
     unplaceable = ground.room.try_drain(worker.name)
     if unplaceable is not None:
         return NodeProtection(reason=KeepReason.NOWHERE_TO_GO, sentence=f"{unplaceable.pod.key} {unplaceable.why}")
+    if left and not all(map(ground.room.fits_all, ground.headroom)):
+        ground.room.roll_back(mark)
+        return NodeProtection(reason=KeepReason.NOWHERE_TO_GO, sentence="the pool's headroom has no room without it")
     return None
 
 

@@ -51,10 +51,15 @@ def _agreed_step(calm: Sequence[SignalVote], step: int) -> int:
 
 
 def too_much(opinions: Sequence[SignalVote], look: FleetSize, reactive: Reactive, down: int) -> list[str]:
-    """Readings that would come too close to their growth threshold on the nodes that remain."""
+    """Readings that would come too close to their growth threshold on the nodes that remain.
+
+    The readings are the mean of the measured nodes, of which one leaves. Where none of them would remain, those whose
+    exporters are silent are taken to carry as much.
+    """
     if look.capacity <= down:
         return []  # the last one goes only where min is 0, and only if its pods fit elsewhere
-    remaining = look.covered - down
+    measured = look.covered if look.measured is None or look.measured <= down else look.measured
+    remaining = measured - down
     thresholds = {
         BoundSource.CPU.value: ("CPU", reactive.cpu.up),
         BoundSource.MEMORY.value: ("memory", reactive.memory.up),
@@ -67,8 +72,8 @@ def too_much(opinions: Sequence[SignalVote], look: FleetSize, reactive: Reactive
         limit = up - reactive.projection_margin
         if remaining <= 0:
             found.append(f"no ready node would remain to carry {name} {opinion.value:.1f} %")
-        elif opinion.value * look.covered / remaining > limit:
-            projected = opinion.value * look.covered / remaining
+        elif opinion.value * measured / remaining > limit:
+            projected = opinion.value * measured / remaining
             nodes = pluralize(remaining, "node", "nodes")
             found.append(f"{name} would be {projected:.1f} % on {nodes}, limit {limit:g} %")
     return found
