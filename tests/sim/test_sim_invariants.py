@@ -55,6 +55,14 @@ def test_more_workers_than_max_are_noticed_at_the_launch_that_makes_them():
     assert_wording(str(scene.world.violations[0]))
 
 
+@pytest.mark.parametrize(("ago", "broken"), [(0, []), (60, [Rule.OVER_MAX])])
+def test_a_worker_that_gets_its_tag_back_counts_from_the_next_look_on(ago, broken):
+    scene = Scene(workers=3)
+    scene.workers[0].tagged_again_at = scene.world.now - timedelta(seconds=ago)
+    scene.parts.cloud.launch(replace(WANTED, count=1))
+    assert scene.broken == broken
+
+
 @pytest.mark.parametrize(
     ("cap", "amount"),
     [("cpu", 5.9), ("memory", 5.9), ("usd_per_hour", 0.0333)],  # of an On-Demand and four Spot nodes in the end

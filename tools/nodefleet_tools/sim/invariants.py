@@ -145,7 +145,10 @@ class Guard:
         """While EC2 lists nothing and no ready worker shows that this is wrong, a run knows only what EC2 answered to
         launches: it has to count an instance of a stored answer until EC2 should have listed it and for
         `cleanup_after` more, and one whose answer was lost until the first of these times."""
-        since = (run.looked_at or self._world.now) - OLD_VIEW
+        looked_at = run.looked_at or self._world.now
+        if machine.tagged_again_at is not None and machine.tagged_again_at >= looked_at:
+            return False  # it bore no tag of ours when the run looked
+        since = looked_at - OLD_VIEW
         nodes = [node for node in self._world.kube.nodes.values() if node.pool and node.ready]
         told = any(node.ready_changed_at and node.ready_changed_at <= since for node in nodes)
         rules, answered = self._world.policy.pool(machine.pool) or Pool(), self.accounts.answered.get(machine.id)

@@ -28,6 +28,7 @@ class Machine:
     worker: bool = True
     ours: bool = True  # carries the cluster's tag
     untagged_at: datetime | None = None  # an operator took the cluster's tag away
+    tagged_again_at: datetime | None = None  # … and gave it back
     failed: bool = False
     warm: bool = False  # its status tag says that we stopped it, to start it again
     template: str = ""

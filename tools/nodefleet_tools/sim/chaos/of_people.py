@@ -105,7 +105,7 @@ def takes_tags(stage: Stage, random: Random) -> str:
     machine.ours, machine.untagged_at = False, stage.world.now
 
     def put_back() -> None:
-        machine.ours, machine.untagged_at = True, None
+        machine.ours, machine.untagged_at, machine.tagged_again_at = True, None, stage.world.now
 
     stage.world.clock.after(seconds, put_back)
     return f"{machine.id} for {seconds:.0f} s"

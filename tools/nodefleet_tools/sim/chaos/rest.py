@@ -77,7 +77,7 @@ def calm_down(stage: Stage) -> None:
     all_in_force(stage)
     for machine in world.ec2.machines.values():
         if machine.untagged_at is not None:
-            machine.ours, machine.untagged_at = True, None
+            machine.ours, machine.untagged_at, machine.tagged_again_at = True, None, world.now
         if stage.plan.clears_stopped and machine.state is InstanceState.STOPPED and not machine.warm:
             world.person.terminate(machine.id)
     for node in tuple(world.kube.nodes.values()):
