@@ -1,6 +1,7 @@
 """`nodefleet replay` on a simulated cluster: decided again, by the same code, by changed code and by other policies."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -165,7 +166,8 @@ def test_what_the_archive_has_forgotten_is_said(ask):
         raise ChangedError(f"{key} is not in bucket any more: it is kept for some weeks")
 
     ask.connection.archive = SimpleNamespace(fetch=forgotten)
-    assert_wording(refused(ask("replay")))
+    # The name is a digest of compressed bytes, which differ between versions of zlib.
+    assert_wording(re.sub("[0-9a-f]{64}", "DIGEST", refused(ask("replay"))))
     assert ask("replay", "--last", "3").exit_code == 2
 
 

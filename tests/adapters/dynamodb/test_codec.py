@@ -73,9 +73,8 @@ def test_the_bytes_of_a_stream_that_reaches_lambda_are_in_base64():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800"])
 def test_what_could_not_be_read_again_is_not_written(value):
-    with pytest.raises(MalformedError) as caught:
+    with pytest.raises(MalformedError):  # the reason is json's own, and worded by the version of Python
         pack({"cpu": value})
-    assert_wording(str(caught.value))
 
 
 # ── what is there ──
