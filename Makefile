@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := $(VENV)/.demo-ready
 SHELL  := /bin/bash
-CORE   := tests/model tests/policy tests/test_phases.py tests/test_phases_capacity.py tests/scheduling tests/eviction tests/engine tests/operations
+CORE   := tests/model tests/policy tests/test_phases.py tests/test_capacity.py tests/scheduling tests/eviction tests/engine tests/operations
 
 .DEFAULT_GOAL := help
 .PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-cli bench-decisions peers dist mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs corpus-add schema diagrams clean digests runbook bill

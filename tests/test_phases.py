@@ -6,6 +6,7 @@ from itertools import permutations, product
 
 import pytest
 
+from nodefleet.capacity import unseen_launches
 from nodefleet.model import fleet
 from nodefleet.model.fleet import PHASES, InstancePhase, Membership, OpenOperation, Phase
 from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind, Taint
@@ -13,7 +14,7 @@ from nodefleet.model.operations import Cleanup, Launch, OrphanKind, Removal, Rem
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.workload import ZONE_LABEL, Owner, Pod, PodPhase
-from nodefleet.phases import ailments, derive_workers, silent_for, taken_at, unseen_launches
+from nodefleet.phases import ailments, derive_workers, silent_for, taken_at
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool, RemovalRules
 

@@ -1,36 +1,28 @@
-"""Phases and capacity of the workers, derived from EC2, Kubernetes and open operations on every iteration.
+"""Phases of the workers, derived from EC2, Kubernetes and open operations on every iteration.
 
 Phases are not stored: after a crash the next run derives the same phases from the same observation.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodefleet.model.fleet import (
-    LEAVES,
     PHASES,
-    READY_OR_NEARLY,
-    Count,
     InstancePhase,
     Membership,
     OpenOperation,
     Phase,
     Worker,
 )
-from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market, Node, Notice, NoticeKind
-from nodefleet.model.operations import Launch, Operation, Removal, RemovalReason, listed_by_launch, silence
-from nodefleet.model.readings import Missing, Reading, Sample
+from nodefleet.model.inventory import Instance, InstanceState, Node, Notice, NoticeKind
+from nodefleet.model.operations import Launch, Operation, Removal, RemovalReason, silence
+from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation
-from nodefleet.model.state import Loss, Memory, PoolMemory
 from nodefleet.model.workload import Pod
-from nodefleet.policy.cluster import FleetLimits, Policy
-from nodefleet.policy.demand import ClearTime
-from nodefleet.policy.pool import Health, MarketMix, Pool, RemovalRules
-
-# ── phases ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
+from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Health, Pool, RemovalRules
 
 _MACHINES = {
     InstanceState.PENDING: InstancePhase.PENDING,
@@ -62,17 +54,6 @@ def derive_workers(seen: Observation, policy: Policy) -> tuple[Worker, ...]:
     found = [sight.worker(instance, by_instance.get(instance.id)) for instance in machines]
     found.extend(sight.worker(None, node) for node in ours if node.instance not in known)
     return tuple(sorted(found, key=lambda worker: worker.id))
-
-
-def unseen_launches(operations: Iterable[Operation], instances: Sequence[Instance], pool: str) -> int:
-    """The number of instances that open launches requested and that EC2 does not list yet."""
-    operations = tuple(operations)
-    seen = listed_by_launch(operations, instances)
-    return sum(
-        max(0, operation.expected - seen[operation.id])
-        for operation in operations
-        if isinstance(operation, Launch) and operation.pool == pool
-    )
 
 
 def is_starting(launch: Launch, instance: str) -> bool:
@@ -361,243 +342,3 @@ def _under(operation: Operation | None, notice: Notice | None, identity: str) ->
             return _UNDER[why]
         case _:
             return OpenOperation.CLEANUP
-
-
-# ── capacity and losses ──────────────────────────────────────────────────────────────────────────────────────────────
-# The capacity of a pool, the workers that count against max, and the workers lost since the last iteration.
-
-
-_FAILED = (Phase.JOIN_FAILED, Phase.UNHEALTHY)
-
-
-def count_workers(workers: Sequence[Worker], seen: Observation, pool: str) -> Count:
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
-    unseen = unseen_launches(seen.operations, instances, pool)
-    return Count(
-        ready=sum(worker.is_capacity and worker.phase in READY_OR_NEARLY for worker in workers),
-        booting=sum(worker.is_capacity and worker.phase is Phase.BOOTING for worker in workers) + unseen,
-        leaving=sum(worker.phase in LEAVES for worker in workers),
-        interrupted=sum(worker.phase is Phase.INTERRUPTED for worker in workers),
-        failed=sum(worker.phase in _FAILED for worker in workers),
-        occupied=sum(worker.occupies for worker in workers) + unseen,
-    )
-
-
-def fleet_occupied(fleet: Sequence[Worker], seen: Observation, policy: Policy, memory: Memory) -> int:
-    """The number that counts against fleet.max: workers with and without a pool, requested instances that EC2 does not
-    list yet, and, for a while, members that EC2 no longer lists."""
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
-    asking = {each.pool for each in seen.operations if isinstance(each, Launch)}
-    unseen = sum(unseen_launches(seen.operations, instances, pool) for pool in asking)
-    gone = sum(
-        len(vanished_members([w for w in fleet if w.pool == pool.name], pool, seen, memory.pool(pool.name)))
-        for pool in policy.pools
-    )
-    return sum(worker.occupies for worker in fleet) + unseen + gone
-
-
-def vanished_members(
-    workers: Sequence[Worker], pool: Pool, seen: Observation, before: PoolMemory
-) -> dict[str, datetime]:
-    """Members of the pool that EC2 does not list, and since when; while EC2 is unavailable, the previous ones."""
-    if isinstance(seen.instances, Missing):
-        return dict(before.vanished)
-    return find_vanished(workers, before.members, before.vanished, seen.at, pool.budgets.cleanup_after)
-
-
-def find_vanished(
-    workers: Sequence[Worker], members: Sequence[str], before: Mapping[str, datetime], now: datetime, doubt: timedelta
-) -> dict[str, datetime]:
-    """Members that disappeared from EC2's list without being shown as terminated, and since when.
-
-    EC2 lists terminated instances for about an hour, so the list may be stale: for the time `doubt` these members still
-    count against max.
-    """
-    shown = {worker.id for worker in workers}
-    since = {**dict.fromkeys(members, now), **before}
-    return {identity: at for identity, at in since.items() if identity not in shown and now - at < doubt}
-
-
-def count_covered(workers: Sequence[Worker], sample: Sample) -> int:
-    """The number of ready workers that were ready at the time of the reading, which describes only them."""
-    ready = [worker for worker in workers if worker.is_capacity and worker.phase in READY_OR_NEARLY]
-    if not isinstance(sample, Reading):
-        return len(ready)
-    return sum(_was_ready(worker, sample.at) for worker in ready)
-
-
-def _was_ready(worker: Worker, at: datetime) -> bool:
-    since = worker.node.ready_changed_at if worker.node else None
-    return since is None or worker.phase is Phase.UNREADY or since <= at
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolMembers:
-    """The workers that are capacity now, and the losses: former members that have to be replaced."""
-
-    members: tuple[str, ...]
-    losses: tuple[Loss, ...]
-
-
-def track_members(
-    workers: Sequence[Worker],
-    before: Sequence[str],
-    losses: Sequence[Loss],
-    now: datetime,
-    looked_at: datetime | None = None,
-) -> PoolMembers:
-    """Update members and losses. A loss is a worker that neither we removed nor an operator holds back; it is replaced.
-
-    `before` are the members at the last iteration. A worker that was launched after it and is already interrupted
-    counts as one of them.
-    """
-    by_id = {worker.id: worker for worker in workers}
-    before = [*before, *(worker.id for worker in workers if _came_and_goes(worker, looked_at))]
-    members = tuple(worker.id for worker in workers if worker.is_capacity)
-    present = frozenset(members)
-    open_losses = [loss for loss in losses if loss.worker not in present and (not loss.expires or now < loss.expires)]
-    known = {loss.worker for loss in open_losses}
-    for identity in before:
-        worker = by_id.get(identity)
-        if identity not in present and identity not in known and not _went_by_will(worker):
-            cause = worker.phase.value if worker else Phase.GONE.value
-            open_losses.append(Loss(worker=identity, at=now, cause=cause))
-    return PoolMembers(members=members, losses=tuple(open_losses))
-
-
-def _came_and_goes(worker: Worker, looked_at: datetime | None) -> bool:
-    came_since = bool(looked_at and worker.instance and worker.instance.launched_at > looked_at)
-    return came_since and worker.phase is Phase.INTERRUPTED
-
-
-def _went_by_will(worker: Worker | None) -> bool:
-    if worker is None:
-        return False
-    leaving = (
-        isinstance(worker.operation, Removal) and worker.operation.why is RemovalReason.VOLUNTARY and not worker.notice
-    )
-    return leaving or worker.held_by_person
-
-
-# ── amounts under the caps of the fleet ──────────────────────────────────────────────────────────────────────────────
-
-
-Amounts = Mapping[str, float]  # by cap: cpu, memory, gpus, usd_per_hour
-
-_GIB = 1 << 30
-_GPUS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi")
-_ROUNDING = 1e-9  # of sums of prices
-_CAPPED = ("cpu", "memory", "gpus", "usd_per_hour")
-
-
-def caps_of(limits: FleetLimits) -> Amounts:
-    """The caps that the policy sets."""
-    return {name: limit for name in _CAPPED if (limit := getattr(limits, name)) is not None}
-
-
-def amounts_in_use(fleet: Sequence[Worker], seen: Observation, policy: Policy, memory: Memory) -> Amounts:
-    """What all workers count against the caps, with the launches that EC2 does not show yet and, for a while, the
-    members that it shows no longer: those as the largest of their pool's types. Empty without caps."""
-    if not caps_of(policy.fleet):
-        return {}
-    catalog = {offer.name: offer for offer in seen.catalog}
-    used: Counter[str] = Counter()
-    for worker in fleet:
-        if worker.occupies and worker.instance:
-            used.update(amounts_of([worker.instance.type], catalog, worker.instance.market))
-        elif worker.occupies:
-            used.update(largest_of(policy.pool(worker.pool), catalog))
-    for pool in policy.pools:
-        own = [worker for worker in fleet if worker.pool == pool.name]
-        for _ in vanished_members(own, pool, seen, memory.pool(pool.name)):
-            used.update(largest_of(pool, catalog))
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
-    shown = listed_by_launch(seen.operations, instances)
-    for operation in seen.operations:
-        if isinstance(operation, Launch):
-            for _ in range(max(0, operation.expected - shown[operation.id])):
-                used.update(amounts_of(operation.types, catalog, operation.market))
-    return used
-
-
-def exceeds_caps(fleet: Sequence[Worker], seen: Observation, policy: Policy, memory: Memory) -> bool:
-    """Whether all workers together, requested ones included, have more of something than the policy's caps."""
-    used = amounts_in_use(fleet, seen, policy, memory)
-    return any(used[name] > cap + _ROUNDING for name, cap in caps_of(policy.fleet).items())
-
-
-def largest_of(pool: Pool | None, catalog: Mapping[str, InstanceType]) -> Counter[str]:
-    """Of a node of the pool that is not there yet, or whose type is not shown."""
-    return amounts_of(pool.market.types if pool else (), catalog, Market.ON_DEMAND)
-
-
-def amounts_of(types: Sequence[str], catalog: Mapping[str, InstanceType], market: Market) -> Counter[str]:
-    """Of one instance of the type that takes most; nothing of types that the catalogue does not have."""
-    known = [catalog[name] for name in types if name in catalog]
-    return Counter(
-        {
-            "cpu": max((each.resources.cpu / 1000 for each in known), default=0.0),
-            "memory": max((each.resources.memory / _GIB for each in known), default=0.0),
-            "gpus": max((sum(each.resources.extended.get(gpu, 0) for gpu in _GPUS) for each in known), default=0),
-            "usd_per_hour": max((_price(each, market) for each in known), default=0.0),
-        }
-    )
-
-
-def _price(offer: InstanceType, market: Market) -> float:
-    spot = offer.spot_usd if market is Market.SPOT else None
-    return spot if spot is not None else offer.hourly_usd or 0.0
-
-
-# ── market shares ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def on_demand_share(total: int, mix: MarketMix) -> int:
-    """How many of `total` nodes are On-Demand: at least the base, and what Spot's share leaves (halves go to Spot)."""
-    spot = int(mix.spot_percent * total / 100 + 0.5)
-    return min(total, max(mix.on_demand_base, total - spot))
-
-
-def market_of(worker: Worker) -> Market | None:
-    return worker.instance.market if worker.instance else None
-
-
-def on_demand_of(workers: Iterable[Worker]) -> int:
-    return sum(market_of(worker) is Market.ON_DEMAND for worker in workers)
-
-
-def above_share(workers: Sequence[Worker], mix: MarketMix) -> Market | None:
-    """The market to remove a node from: the one above its share of a fleet that is smaller by one node."""
-    if not workers:
-        return None
-    kept = on_demand_share(len(workers) - 1, mix)
-    return Market.ON_DEMAND if on_demand_of(workers) > kept else Market.SPOT
-
-
-# ── peaks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def with_peak(peaks: Mapping[str, int], capacity: int, pool: Pool, now: datetime) -> dict[str, int]:
-    """The highest capacity of each day, today included, for as many days as a rule or the headroom needs."""
-    days = max((rule.peak_days for rule in pool.custom if isinstance(rule, ClearTime) and rule.warm_percent), default=0)
-    if pool.headroom.peak_percent:
-        days = max(days, pool.headroom.peak_days)
-    if not days:
-        return {}
-    today, since = now.date().isoformat(), (now - timedelta(days=days)).date().isoformat()
-    kept = {day: nodes for day, nodes in peaks.items() if day >= since}
-    return {**kept, today: max(capacity, kept.get(today, 0))}
-
-
-# ── size of the fleet ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetSize:
-    """The size of the fleet, as input to every signal besides its own readings."""
-
-    now: datetime
-    covered: int  # ready workers that the readings cover
-    measured: int | None = None  # those of them whose exporters answer: readings are their mean; None: all
-    capacity: int  # ready and booting workers
-    peaks: Mapping[str, int] = field(default_factory=dict)  # the highest capacity of the last days, by UTC date

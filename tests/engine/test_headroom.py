@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.capacity import with_peak
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.decide import decide
 from nodefleet.engine.headroom import relative_load
@@ -13,7 +14,6 @@ from nodefleet.model.inventory import Effect, Resources, Taint
 from nodefleet.model.operations import Launch, Removal
 from nodefleet.model.snapshot import Scale
 from nodefleet.model.state import HourLoad, Memory, PoolMemory
-from nodefleet.phases import with_peak
 from nodefleet.policy.constraints import check
 from nodefleet.policy.demand import Headroom
 from nodefleet.policy.pool import Cooldown, Limits, Pool, Predictive

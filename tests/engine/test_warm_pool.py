@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.capacity import count_workers
 from nodefleet.engine.decide import decide
 from nodefleet.engine.provisioning.plan import ScaleUpRequest, plan_scale_up
 from nodefleet.model.decision import Action
@@ -12,7 +13,7 @@ from nodefleet.model.fleet import Phase
 from nodefleet.model.inventory import InstanceState, Market
 from nodefleet.model.operations import Cleanup, Create, Launch, Removal, Shortage
 from nodefleet.model.state import NOTHING_KNOWN, Memory
-from nodefleet.phases import count_workers, derive_workers
+from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.demand import WarmPool
 from nodefleet.policy.pool import Budgets, Limits, MarketMix, Pool

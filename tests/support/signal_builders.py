@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.context import custom_name
 from nodefleet.engine.signals.custom import evaluate_custom
 from nodefleet.engine.signals.thresholds import Pace
 from nodefleet.engine.signals.vote import ScaleUp, SignalVote
 from nodefleet.model.readings import PoolReadings, Reading, Sample
 from nodefleet.model.state import Breaches
-from nodefleet.phases import FleetSize
 from nodefleet.policy.cluster import Trust
 from nodefleet.policy.demand import DemandRule, readings_of
 from nodefleet.policy.fields import Readings, Sustain

@@ -7,6 +7,7 @@ from datetime import datetime
 from math import isfinite
 from typing import TypeAlias
 
+from nodefleet.capacity import FleetSize, count_covered, count_workers, vanished_members, with_peak
 from nodefleet.eviction.budgets import BudgetTracker
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import Count, Worker
@@ -16,13 +17,6 @@ from nodefleet.model.readings import NOT_ASKED, NOTHING_READ, Missing, PoolReadi
 from nodefleet.model.snapshot import LaunchTarget, Observation
 from nodefleet.model.state import Backoff, PoolMemory
 from nodefleet.model.workload import Pod
-from nodefleet.phases import (
-    FleetSize,
-    count_covered,
-    count_workers,
-    vanished_members,
-    with_peak,
-)
 from nodefleet.policy.cluster import Policy, Trust
 from nodefleet.policy.demand import WhenMissing
 from nodefleet.policy.pool import Pool

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
+from nodefleet.capacity import PoolMembers, amounts_in_use, fleet_occupied, track_members
 from nodefleet.engine import data_quality, explain, warm_pool
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import PoolContext
@@ -39,17 +40,21 @@ from nodefleet.engine.signals.pending_pods import (
 )
 from nodefleet.engine.signals.vote import SignalResults
 from nodefleet.engine.spot_share import rebalance_market, swap_bounds, update_swap
-from nodefleet.engine.target import safety
-from nodefleet.engine.target.bounds import TargetResult, cooldown_bounds, floor, resolve_target
-from nodefleet.engine.target.configured import (
+from nodefleet.engine.target.bounds import (
+    TargetResult,
     by_priority,
     cap_bounds,
     command_bounds,
+    cooldown_bounds,
     fleet_bounds,
     fleet_surplus,
+    floor,
+    hold_bounds,
     limit_bounds,
     pools_at_a_cap,
     replacement_bounds,
+    resolve_target,
+    safety_bounds,
     window_bounds,
     with_launches,
     within_caps,
@@ -65,7 +70,7 @@ from nodefleet.model.operations import Create, Launch, Removal, RemovalReason, S
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Level, Loss, Memory, PoolMemory, RotationState
 from nodefleet.model.workload import Pod
-from nodefleet.phases import PoolMembers, amounts_in_use, derive_workers, fleet_occupied, track_members
+from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.scheduling.templates import observed_sizes
 
@@ -156,7 +161,7 @@ def decide_pool(
 
 def hold_blind(ctx: PoolContext, whole: Memory, trust: data_quality.DataQuality) -> PoolResult:
     """Without EC2 or Kubernetes nothing is done, and nothing is learned."""
-    bounds = safety.safety_bounds(ctx.seen, whole, ctx.policy, ctx.pool, ctx.count, trust, (), ())
+    bounds = safety_bounds(ctx.seen, whole, ctx.policy, ctx.pool, ctx.count, trust, (), ())
     capacity = ctx.count.capacity
     decision = PoolDecision(
         pool=ctx.pool.name,
@@ -222,8 +227,8 @@ def _bounds(
         *fleet_bounds(ctx),
         *cap_bounds(ctx),
         *replacement_bounds(losses, capacity),
-        *safety.safety_bounds(ctx.seen, whole, ctx.policy, ctx.pool, ctx.count, trust, doubt.sentences, ctx.unreadable),
-        *safety.hold_bounds(ctx.seen, ctx.pool, capacity, losses),
+        *safety_bounds(ctx.seen, whole, ctx.policy, ctx.pool, ctx.count, trust, doubt.sentences, ctx.unreadable),
+        *hold_bounds(ctx.seen, ctx.pool, capacity, losses),
         *swap_bounds(ctx),
     ]
 

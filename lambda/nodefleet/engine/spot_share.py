@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from nodefleet.capacity import market_of, on_demand_of, on_demand_share
 from nodefleet.engine.context import PoolContext, RemovalContext, target_of
 from nodefleet.engine.disruption.candidates import Selection, select_candidates
 from nodefleet.engine.disruption.interruption import open_removal
@@ -25,7 +26,6 @@ from nodefleet.model.inventory import Market
 from nodefleet.model.names import pluralize
 from nodefleet.model.operations import Purpose, SendAlert, Step
 from nodefleet.model.state import MarketSwap, PoolMemory
-from nodefleet.phases import market_of, on_demand_of, on_demand_share
 from nodefleet.policy.fields import doubled_pause
 from nodefleet.policy.pool import Pool
 

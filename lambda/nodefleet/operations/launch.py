@@ -23,6 +23,7 @@ from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 
+from nodefleet.capacity import count_workers, exceeds_caps, fleet_occupied, vanished_members
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import Instance, InstanceState, Market
@@ -47,7 +48,6 @@ from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Observation
 from nodefleet.model.state import Memory
 from nodefleet.operations.progress import NOTHING_YET, Progress, rules_of, save_if_changed, seconds, with_silence
-from nodefleet.phases import count_workers, exceeds_caps, fleet_occupied, vanished_members
 from nodefleet.policy.cluster import Policy
 
 # ── joins ────────────────────────────────────────────────────────────────────────────────────────────────────────────

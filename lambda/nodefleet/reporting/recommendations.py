@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass, replace
 from math import ceil
 
+from nodefleet.capacity import on_demand_share
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import InstanceType
-from nodefleet.phases import on_demand_share
 from nodefleet.policy.pool import MarketMix
 from nodefleet.reporting.review import (
     HOURS_PER_MONTH,

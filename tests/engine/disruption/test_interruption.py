@@ -2,13 +2,14 @@
 
 import pytest
 
+from nodefleet.capacity import count_workers
 from nodefleet.engine.disruption.interruption import open_removal, plan_interruptions
 from nodefleet.engine.disruption.unhealthy import Brake, brake, plan_replacements, to_replace, uncordon_stale
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
 from nodefleet.model.operations import Create, Removal, RemovalReason, Save, SendAlert, Uncordon
 from nodefleet.model.state import Loss
-from nodefleet.phases import count_workers, derive_workers
+from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Budgets, Limits, Pool
 from support.builders import NOON, after, instance, look, node

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.capacity import count_workers
 from nodefleet.engine.disruption.rotation import (
     is_due,
     may_leave,
@@ -17,7 +18,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Rank
 from nodefleet.model.fleet import Count
 from nodefleet.model.inventory import Notice, NoticeKind
-from nodefleet.phases import count_workers, derive_workers
+from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Budgets, Limits, Pool, RemovalRules
 from support.builders import NOON, after, instance, look, node

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodefleet.capacity import on_demand_share
 from nodefleet.engine.context import PlacementRequest
 from nodefleet.engine.provisioning.placement import ANY, Placed, place
 from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Shortage
-from nodefleet.phases import derive_workers, on_demand_share
+from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix
 from support.builders import NOON, after, instance, look, node

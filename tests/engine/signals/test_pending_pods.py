@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.pending_pods import UnschedulableCount, evaluate_pending, immediate_size
 from nodefleet.engine.signals.vote import ScaleDownOk, ScaleUp, WithinThresholds
-from nodefleet.phases import FleetSize
 from nodefleet.policy.pool import Pool, Steps
 from support.builders import NOON
 from support.wording import assert_wording

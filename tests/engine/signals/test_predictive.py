@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.predictive import evaluate_forecast, learn_profile
 from nodefleet.engine.signals.vote import Abstain, ScaleUp
 from nodefleet.model.readings import Reading
 from nodefleet.model.state import Forecast, HourLoad
-from nodefleet.phases import FleetSize
 from nodefleet.policy.pool import Predictive, Utilisation
 
 ON = Predictive()

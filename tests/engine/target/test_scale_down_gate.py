@@ -2,6 +2,7 @@
 
 import pytest
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.vote import (
     AboveThreshold,
     Abstain,
@@ -14,7 +15,6 @@ from nodefleet.engine.signals.vote import (
 )
 from nodefleet.engine.target.scale_down_gate import evaluate_gate
 from nodefleet.model.decision import Rank, Side
-from nodefleet.phases import FleetSize
 from nodefleet.policy.pool import Reactive
 from support.builders import NOON
 from support.wording import assert_wording

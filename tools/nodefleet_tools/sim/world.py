@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from nodefleet.capacity import caps_of
 from nodefleet.model.decision import PolicyVersion
 from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind, Resources
 from nodefleet.model.serialization import ValidationError
 from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet.model.workload import Budget, Pod, Selector
-from nodefleet.phases import caps_of
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.loading import PolicyReader, digest_of
 from nodefleet.policy.pool import Pool

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from nodefleet.capacity import above_share, market_of
 from nodefleet.engine.context import RemovalContext
 from nodefleet.eviction.protection import NodeProtection, find_protection
 from nodefleet.model.decision import KeepReason, KeptNode
@@ -17,7 +18,6 @@ from nodefleet.model.inventory import Market
 from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import Removal, RemovalReason
 from nodefleet.model.workload import Pod
-from nodefleet.phases import above_share, market_of
 from nodefleet.policy.pool import MarketMix, Pool
 
 _WHATEVER_ROOM = frozenset(  # reasons to stay that one node more does not end

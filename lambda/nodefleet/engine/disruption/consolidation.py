@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from nodefleet.capacity import market_of
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import PlacementRequest, PoolContext, RemovalContext
 from nodefleet.engine.disruption import rotation
@@ -43,7 +44,6 @@ from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.state import Loss, RotationState
 from nodefleet.model.workload import Pod
-from nodefleet.phases import market_of
 from nodefleet.scheduling.templates import Template
 
 CAUSE = "consolidated"

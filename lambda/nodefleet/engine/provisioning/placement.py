@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from nodefleet.capacity import on_demand_of, on_demand_share
 from nodefleet.engine.context import PlacementRequest
 from nodefleet.model.fleet import Worker
 from nodefleet.model.inventory import Instance, Market
 from nodefleet.model.operations import Shortage
-from nodefleet.phases import on_demand_of, on_demand_share
 from nodefleet.policy.pool import MarketMix
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.context import Assumed, Cached, Ignored, SignalInput, custom_name, substitute_reading
 from nodefleet.engine.signals.rules import clear_time, job_demand, per_worker_queue, queue_and_latency, threshold
 from nodefleet.engine.signals.thresholds import Evaluation, Pace, from_cache, unreadable_vote, vote_on
 from nodefleet.engine.signals.vote import Abstain, SignalVote
 from nodefleet.model.readings import NOT_ASKED, Missing, PoolReadings, Reading
 from nodefleet.model.state import Breaches
-from nodefleet.phases import FleetSize
 from nodefleet.policy.cluster import Trust
 from nodefleet.policy.demand import (
     ClearTime,

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.vote import AboveThreshold, ScaleUp, SignalVote, Unreadable, WithinThresholds
 from nodefleet.model.names import figure, pluralize
 from nodefleet.model.state import ScaleUpRecord
-from nodefleet.phases import FleetSize
 from nodefleet.policy.pool import Benefit
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2s
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.context import PlacementRequest, PoolContext, workload_of
 from nodefleet.engine.signals.vote import ScaleDownOk, ScaleUp, SignalVote, Vote, WithinThresholds
 from nodefleet.model.alerts import AlertKind
@@ -26,7 +27,6 @@ from nodefleet.model.operations import SendAlert
 from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.state import PendingClass
 from nodefleet.model.workload import Pod, Rules
-from nodefleet.phases import FleetSize
 from nodefleet.policy.fields import doubled_pause
 from nodefleet.policy.pool import Benefit, Pool
 from nodefleet.scheduling.devices import lacks_devices

@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from math import ceil
 from statistics import fmean
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.vote import Abstain, ScaleUp, SignalVote
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.names import figure, pluralize
 from nodefleet.model.readings import Reading
 from nodefleet.model.state import Forecast, HourLoad
-from nodefleet.phases import FleetSize
 from nodefleet.policy.pool import Predictive, Utilisation
 
 _HOUR = timedelta(hours=1)

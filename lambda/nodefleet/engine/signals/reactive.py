@@ -6,6 +6,7 @@ for a step more than those: nodes that still boot are part of that step, and a r
 
 from collections.abc import Mapping
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.context import Cached, SignalInput
 from nodefleet.engine.signals.thresholds import (
     Above,
@@ -21,7 +22,6 @@ from nodefleet.engine.signals.thresholds import (
 from nodefleet.engine.signals.vote import SignalVote
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.state import Breaches
-from nodefleet.phases import FleetSize
 from nodefleet.policy.fields import Sustain
 from nodefleet.policy.pool import Steps, Utilisation
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.vote import Abstain, ScaleDownOk, ScaleUp, SignalVote
 from nodefleet.engine.target.bounds import floor
 from nodefleet.model.decision import Bound, BoundSource, Rank
 from nodefleet.model.names import pluralize
-from nodefleet.phases import FleetSize
 from nodefleet.policy.pool import Reactive
 
 # These say that nodes could go, and not how many: `steps.down` and the projection limit them.

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodefleet.capacity import FleetSize, with_peak
 from nodefleet.engine.signals.rules.clear_time import desired_workers
 from nodefleet.engine.signals.vote import BelowThreshold, ScaleDownOk, ScaleUp, Unreadable, WithinThresholds
 from nodefleet.model.readings import Missing, Reading
-from nodefleet.phases import FleetSize, with_peak
 from nodefleet.policy.demand import ClearTime
 from nodefleet.policy.fields import Readings, Sustain
 from nodefleet.policy.pool import Limits, Pool

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-from nodefleet import phases
+from nodefleet import capacity
 from nodefleet.engine import context, decide, headroom
 from nodefleet.engine import decide as pool_decision
 from nodefleet.engine.context import PoolContext, SignalInput
@@ -142,7 +142,7 @@ def _interrupted_counts() -> Iterator[None]:
     """A node that EC2 takes is capacity until it is gone."""
     with (
         patch.object(fleet, "COUNTS_AS_CAPACITY", fleet.COUNTS_AS_CAPACITY | {Phase.INTERRUPTED}),
-        patch.object(phases, "READY_OR_NEARLY", fleet.READY_OR_NEARLY | {Phase.INTERRUPTED}),
+        patch.object(capacity, "READY_OR_NEARLY", fleet.READY_OR_NEARLY | {Phase.INTERRUPTED}),
     ):
         yield
 

@@ -7,9 +7,9 @@ while they boot asks for the same count and buys nothing more. It grows at once:
 from datetime import timedelta
 from math import ceil
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.thresholds import AT_ONCE, Above, Band, Below, Between, Evaluation
 from nodefleet.model.names import figure
-from nodefleet.phases import FleetSize
 from nodefleet.policy.demand import ClearTime
 from nodefleet.policy.pool import Pool
 

@@ -4,9 +4,9 @@ The gap is measured against all nodes that are there or booting; the floor is th
 repeat while the step boots buys nothing more.
 """
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.thresholds import Above, Band, Below, Between, Evaluation
 from nodefleet.model.names import figure
-from nodefleet.phases import FleetSize
 from nodefleet.policy.demand import JobDemand
 from nodefleet.policy.pool import Pool
 

@@ -4,9 +4,9 @@ Workers are all that are there or booting; the floor is one above the ready ones
 boots buys nothing more. Idle time is measured between samples: the number of iterations does not matter.
 """
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.thresholds import Above, Band, Below, Between, Evaluation
 from nodefleet.model.names import figure
-from nodefleet.phases import FleetSize
 from nodefleet.policy.demand import PerWorkerQueue
 from nodefleet.policy.pool import Pool
 

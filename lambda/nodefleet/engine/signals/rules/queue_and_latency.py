@@ -4,9 +4,9 @@ Workers are all that are there or booting, as those will share the load; the flo
 that a repeat while the step boots buys nothing more.
 """
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.thresholds import Above, Band, Below, Between, Evaluation
 from nodefleet.model.names import figure
-from nodefleet.phases import FleetSize
 from nodefleet.policy.demand import QueueAndLatency
 from nodefleet.policy.pool import Pool
 

@@ -4,9 +4,9 @@ The reading is what the measured nodes achieve together, so the floor is a step 
 part of the step, and a repeat buys nothing twice.
 """
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.thresholds import Above, Band, Below, Between, Evaluation
 from nodefleet.model.names import figure
-from nodefleet.phases import FleetSize
 from nodefleet.policy.demand import Quantity, Threshold
 from nodefleet.policy.pool import Pool, Targets
 

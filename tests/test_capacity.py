@@ -5,12 +5,13 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.capacity import count_covered, count_workers, find_vanished, track_members
 from nodefleet.model.fleet import Count
 from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
 from nodefleet.model.operations import RemovalReason
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.state import Loss
-from nodefleet.phases import count_covered, count_workers, derive_workers, find_vanished, track_members
+from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from support.builders import NOON, after, instance, look, node
 from support.operation_builders import launch, removal

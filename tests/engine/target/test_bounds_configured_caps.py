@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.capacity import amounts_in_use, caps_of
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
@@ -13,7 +14,7 @@ from nodefleet.model.operations import Create, Launch, Removal, SendAlert
 from nodefleet.model.readings import Missing
 from nodefleet.model.state import PoolMemory
 from nodefleet.model.workload import Rules
-from nodefleet.phases import amounts_in_use, caps_of, derive_workers
+from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
 from support.builders import GIB, NOON, SMALL, TARGET, instance, look, node, only, waiting
