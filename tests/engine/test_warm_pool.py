@@ -7,7 +7,7 @@ import pytest
 
 from nodefleet.capacity import count_workers
 from nodefleet.engine.decide import decide
-from nodefleet.engine.provisioning.plan import ScaleUpRequest, plan_scale_up
+from nodefleet.engine.provisioning import ScaleUpRequest, plan_scale_up
 from nodefleet.model.decision import Action
 from nodefleet.model.fleet import Phase
 from nodefleet.model.inventory import InstanceState, Market

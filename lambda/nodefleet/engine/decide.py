@@ -24,7 +24,7 @@ from nodefleet.engine.disruption.orphans import (
 from nodefleet.engine.disruption.rotation import Replacement, may_leave
 from nodefleet.engine.disruption.rotation import replacement_floors as replacing
 from nodefleet.engine.headroom import headroom_bounds, list_placeholders
-from nodefleet.engine.provisioning.plan import ScaleUpRequest, plan_scale_up
+from nodefleet.engine.provisioning import ScaleUpRequest, plan_scale_up
 from nodefleet.engine.requeue import requeue_reason
 from nodefleet.engine.signals.adaptive import is_adaptive
 from nodefleet.engine.signals.evaluate import evaluate_signals, record_growth

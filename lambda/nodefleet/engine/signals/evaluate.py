@@ -1,19 +1,181 @@
 """What the signals of all three layers say about one pool, and what they have to remember of it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine import context
-from nodefleet.engine.context import PoolContext
-from nodefleet.engine.signals import adaptive, custom, effectiveness, predictive, reactive
+from nodefleet.engine.context import Cached, PoolContext, SignalInput
+from nodefleet.engine.signals import adaptive, custom, predictive
 from nodefleet.engine.signals.pending_pods import PendingPods, evaluate_pending, immediate_size
-from nodefleet.engine.signals.thresholds import Pace
-from nodefleet.engine.signals.vote import ScaleUp, SignalResults, SignalVote
+from nodefleet.engine.signals.thresholds import (
+    Above,
+    Band,
+    Below,
+    Between,
+    Evaluation,
+    Pace,
+    from_cache,
+    unreadable_vote,
+    vote_on,
+)
+from nodefleet.engine.signals.vote import (
+    AboveThreshold,
+    ScaleUp,
+    SignalResults,
+    SignalVote,
+    Unreadable,
+    WithinThresholds,
+)
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
+from nodefleet.model.names import figure, pluralize
 from nodefleet.model.operations import SendAlert
-from nodefleet.model.readings import Reading
-from nodefleet.model.state import PoolMemory
-from nodefleet.policy.pool import Pool, Utilisation
+from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.state import Breaches, PoolMemory, ScaleUpRecord
+from nodefleet.policy.fields import Sustain
+from nodefleet.policy.pool import Benefit, Pool, Steps, Utilisation
+
+# ── effectiveness ────────────────────────────────────────────────────────────────────────────────────────────────────
+# Whether nodes helped. A slow database must not buy nodes to the limit.
+#
+# What a signal read when it was given nodes is remembered. Once they are ready and have had time to take load, a signal
+# that still asks and has not improved gets a strike; with enough strikes in a row it loses its vote until it clears.
+# That time is the pool's growth cooldown: before its end nothing more is bought anyway. Pods that wait are judged by
+# themselves: see `pending_pods`.
+
+
+def judge_scale_ups(
+    grants: Sequence[ScaleUpRecord], opinions: Sequence[SignalVote], look: FleetSize, pool: Pool
+) -> tuple[tuple[ScaleUpRecord, ...], frozenset[str]]:
+    """The grants that still matter, and the signals that have no vote. Comes before `record_scale_up`."""
+    by_signal = {opinion.signal: opinion for opinion in opinions}
+    kept = []
+    for grant in grants:
+        opinion = by_signal.get(grant.signal)
+        # A reading that went missing has not cleared: missing is not zero.
+        if opinion is not None and isinstance(opinion.vote, ScaleUp | AboveThreshold | Unreadable):
+            kept.append(grant if grant.lost else _judge_record(grant, opinion, look, pool))
+    return tuple(kept), frozenset(grant.signal for grant in kept if grant.lost)
+
+
+def mute_votes(opinions: Sequence[SignalVote], grants: Sequence[ScaleUpRecord]) -> tuple[SignalVote, ...]:
+    """The opinions, with the floors of signals without a vote taken out. They neither buy nor let the fleet shrink."""
+    lost = {grant.signal: grant for grant in grants if grant.lost}
+    return tuple(_mute_vote(opinion, lost.get(opinion.signal)) for opinion in opinions)
+
+
+def record_scale_up(
+    grants: Sequence[ScaleUpRecord],
+    growing: Sequence[SignalVote],
+    look: FleetSize,
+    pool: Pool,
+    *,
+    nodes: int,
+) -> tuple[ScaleUpRecord, ...]:
+    """The grants after a growth to `nodes` that the opinions in `growing` set."""
+    known = {grant.signal: grant for grant in grants}
+    for opinion in growing:
+        before = known.get(opinion.signal)
+        if opinion.value is not None and not (before and before.lost):
+            strikes = _strikes(before, opinion, look, pool) if before else 0
+            known[opinion.signal] = ScaleUpRecord(
+                signal=opinion.signal, value=opinion.value, at=look.now, nodes=nodes, strikes=strikes
+            )
+    return tuple(known.values())
+
+
+def _judge_record(grant: ScaleUpRecord, opinion: SignalVote, look: FleetSize, pool: Pool) -> ScaleUpRecord:
+    # Strikes are only written down with the next growth or with the loss: each growth counts once, not each iteration.
+    strikes = _strikes(grant, opinion, look, pool)
+    lost = 0 < _limit(grant.signal, pool.benefit) <= strikes
+    return replace(grant, strikes=strikes, lost=True) if lost else grant
+
+
+def _strikes(grant: ScaleUpRecord, opinion: SignalVote, look: FleetSize, pool: Pool) -> int:
+    """Growths in a row that changed nothing, this one among them as soon as that can be said."""
+    if not isinstance(opinion.vote, ScaleUp) or opinion.value is None:
+        return grant.strikes
+    if look.covered < grant.nodes or look.now - grant.at < pool.cooldown.up:
+        return grant.strikes
+    fell = grant.value - opinion.value
+    improved = fell >= grant.value * pool.benefit.improvement_percent / 100
+    return 0 if improved else grant.strikes + 1
+
+
+def _limit(signal: str, benefit: Benefit) -> int:
+    """How many growths without effect a signal may have; 0 is any number."""
+    match signal:
+        case "cpu":
+            return benefit.cpu
+        case "memory":
+            return benefit.memory
+        case "pods":  # where they can only be counted
+            return benefit.pods
+        case _:
+            return benefit.custom
+
+
+def _mute_vote(opinion: SignalVote, grant: ScaleUpRecord | None) -> SignalVote:
+    if grant is None or not isinstance(opinion.vote, ScaleUp):
+        return opinion
+    now = "unknown" if opinion.value is None else figure(opinion.value)
+    reason = (
+        f"{opinion.vote.reason}; has no vote until it clears: {grant.strikes} of its growths in a row changed "
+        f"nothing; {figure(grant.value)} when it got the last of {pluralize(grant.nodes, 'node', 'nodes')}, {now} now"
+    )
+    return replace(opinion, vote=WithinThresholds(reason))
+
+
+# ── the reactive layer ───────────────────────────────────────────────────────────────────────────────────────────────
+# CPU and memory, now.
+#
+# Utilisation must stay beyond its limit for some readings. It is a mean over the nodes that were measured, so it asks
+# for a step more than those: nodes that still boot are part of that step, and a repeat buys nothing twice.
+
+
+_LABELS: Mapping[str, str] = {"cpu": "CPU", "memory": "memory"}
+
+
+def evaluate_utilisation(
+    name: str,
+    seen: SignalInput,
+    breaches: Mapping[str, Breaches],
+    look: FleetSize,
+    *,
+    limits: Utilisation,
+    sustain: Sustain,
+    steps: Steps,
+    pace: Pace,
+) -> SignalVote:
+    """A step more than the covered nodes when `name` (cpu or memory) has stood above its limit."""
+    label = _LABELS[name]
+    match seen:
+        case Missing(cause):
+            return unreadable_vote(name, f"{label} unknown: {cause}", breaches)
+        case Cached(reading, cause):
+            found = _evaluate(label, reading.value, look, limits, sustain, steps)
+            return from_cache(vote_on(name, found, reading.at, breaches, pace), breaches, f"{label} unknown: {cause}")
+        case Reading(value, at):
+            found = _evaluate(label, value, look, limits, sustain, steps)
+            return vote_on(name, found, at, breaches, pace)
+
+
+def _evaluate(
+    label: str, value: float, look: FleetSize, limits: Utilisation, sustain: Sustain, steps: Steps
+) -> Evaluation:
+    zone: Band = Between()
+    compared = f"between {limits.down:g} % and {limits.up:g} %"
+    if value > limits.up:
+        zone, compared = Above(look.covered + steps.up), f"> {limits.up:g} %"
+    elif value < limits.down:
+        zone, compared = Below(), f"< {limits.down:g} %"
+    return Evaluation(
+        zone=zone, value=value, sentence=f"{label} {value:.1f} % {compared}", up=sustain.up, down=sustain.down
+    )
+
+
+# ── all layers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def evaluate_signals(ctx: PoolContext, waiting: PendingPods) -> SignalResults:
@@ -39,8 +201,8 @@ def evaluate_signals(ctx: PoolContext, waiting: PendingPods) -> SignalResults:
             pool, ctx.readings, before.cached, before.breaches, ctx.look, trust=trust, pace=Pace.of(ctx.policy)
         ),
     )
-    grants, lost = effectiveness.judge_scale_ups(before.grants, said, ctx.look, effectiveness_rules(pool))
-    opinions = effectiveness.mute_votes(said, grants)
+    grants, lost = judge_scale_ups(before.grants, said, ctx.look, pool)
+    opinions = mute_votes(said, grants)
     newly_lost = lost - {grant.signal for grant in before.grants if grant.lost}
     memory = replace(
         before,
@@ -81,13 +243,9 @@ def _at_once(pods: int | None, sized: adaptive.Forecasted | None) -> int | None:
     return max((each for each in (pods, forecast) if each is not None), default=None)
 
 
-def effectiveness_rules(pool: Pool) -> effectiveness.EffectivenessRules:
-    return effectiveness.EffectivenessRules(benefit=pool.benefit, settle=pool.cooldown.up)
-
-
 def _utilisation(ctx: PoolContext, name: str, seen: context.SignalInput, limits: Utilisation) -> SignalVote:
     pool = ctx.pool
-    return reactive.evaluate_utilisation(
+    return evaluate_utilisation(
         name,
         seen,
         ctx.before.breaches,
@@ -120,8 +278,6 @@ def record_growth(
     ]
     return replace(
         memory,
-        grants=effectiveness.record_scale_up(
-            memory.grants, growing, ctx.look, effectiveness_rules(ctx.pool), nodes=nodes
-        ),
+        grants=record_scale_up(memory.grants, growing, ctx.look, ctx.pool, nodes=nodes),
         pending=waiting.record_purchase(nodes - ctx.count.capacity, ctx.seen.at, ctx.pool.benefit.classes),
     )

@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.engine.signals.effectiveness import EffectivenessRules, judge_scale_ups, mute_votes, record_scale_up
+from nodefleet.engine.signals.evaluate import judge_scale_ups, mute_votes, record_scale_up
 from nodefleet.engine.signals.vote import (
     AboveThreshold,
     Abstain,
@@ -15,13 +15,13 @@ from nodefleet.engine.signals.vote import (
     WithinThresholds,
 )
 from nodefleet.model.state import ScaleUpRecord
-from nodefleet.policy.pool import Benefit
+from nodefleet.policy.pool import Benefit, Cooldown, Pool
 from support.builders import NOON, after
 from support.signal_builders import look
 from support.wording import assert_wording
 
 TWO = Benefit(custom=2)
-PROOF = EffectivenessRules(benefit=TWO, settle=timedelta(seconds=300))
+POOL = Pool(benefit=TWO, cooldown=Cooldown(up=timedelta(seconds=300)))
 SHOP = "custom:shop"
 GRANT = ScaleUpRecord(signal=SHOP, value=1000, at=NOON, nodes=4, strikes=1)  # one more without effect and it is lost
 
@@ -30,8 +30,8 @@ def asks(value, signal=SHOP, nodes=5):
     return SignalVote(signal=signal, vote=ScaleUp(nodes=nodes, reason=f"orders {value} > 100"), value=value)
 
 
-def is_lost(grant, opinion, seconds=300, covered=4, proof=PROOF):
-    _, lost = judge_scale_ups([grant], [opinion], look(seconds, covered=covered), proof)
+def is_lost(grant, opinion, seconds=300, covered=4, pool=POOL):
+    _, lost = judge_scale_ups([grant], [opinion], look(seconds, covered=covered), pool)
     return lost == {grant.signal}
 
 
@@ -43,9 +43,9 @@ def test_a_reading_that_fell_by_less_than_five_percent_did_not_improve(value, lo
 
 
 def test_what_counts_as_improvement_is_the_policys():
-    proof = replace(PROOF, benefit=replace(TWO, improvement_percent=50))
-    assert is_lost(GRANT, asks(501), proof=proof)
-    assert not is_lost(GRANT, asks(500), proof=proof)
+    pool = replace(POOL, benefit=replace(TWO, improvement_percent=50))
+    assert is_lost(GRANT, asks(501), pool=pool)
+    assert not is_lost(GRANT, asks(500), pool=pool)
 
 
 @pytest.mark.parametrize(("covered", "lost"), [(3, False), (4, True), (5, True)])
@@ -77,13 +77,13 @@ def test_nothing_is_judged_before_the_nodes_had_time_to_take_load(seconds, lost)
 )
 def test_each_kind_of_signal_has_its_own_patience(signal, strikes, benefit, lost):
     grant = replace(GRANT, signal=signal, strikes=strikes)
-    assert is_lost(grant, asks(1000, signal), proof=replace(PROOF, benefit=benefit)) == lost
+    assert is_lost(grant, asks(1000, signal), pool=replace(POOL, benefit=benefit)) == lost
 
 
 def test_looking_often_is_not_growing_often():
     grants = (replace(GRANT, strikes=0),)
     for seconds in range(300, 1200, 10):
-        grants, lost = judge_scale_ups(grants, [asks(1000)], look(seconds, covered=4), PROOF)
+        grants, lost = judge_scale_ups(grants, [asks(1000)], look(seconds, covered=4), POOL)
         assert (grants[0].strikes, lost) == (0, frozenset())
 
 
@@ -92,7 +92,7 @@ def test_looking_often_is_not_growing_often():
 )
 def test_a_signal_that_no_longer_asks_has_cleared(vote):
     opinion = SignalVote(signal=SHOP, vote=vote, value=50)
-    assert judge_scale_ups([replace(GRANT, lost=True)], [opinion], look(600), PROOF) == ((), frozenset())
+    assert judge_scale_ups([replace(GRANT, lost=True)], [opinion], look(600), POOL) == ((), frozenset())
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_signal_that_no_longer_asks_has_cleared(vote):
 def test_a_lost_signal_that_still_asks_or_cannot_be_read_stays_lost(vote):
     lost = replace(GRANT, lost=True)
     opinion = SignalVote(signal=SHOP, vote=vote, value=1)  # a lost vote is not won back by half
-    assert judge_scale_ups([lost], [opinion], look(600, covered=4), PROOF) == ((lost,), {SHOP})
+    assert judge_scale_ups([lost], [opinion], look(600, covered=4), POOL) == ((lost,), {SHOP})
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,15 @@ def test_a_lost_signal_that_still_asks_or_cannot_be_read_stays_lost(vote):
     ],
 )
 def test_only_a_fresh_reading_above_the_limit_is_judged(opinion):
-    assert judge_scale_ups([GRANT], [opinion], look(600, covered=4), PROOF) == ((GRANT,), frozenset())
+    assert judge_scale_ups([GRANT], [opinion], look(600, covered=4), POOL) == ((GRANT,), frozenset())
 
 
 def test_a_signal_that_is_no_longer_configured_is_forgotten():
-    assert judge_scale_ups([GRANT], [asks(1000, "cpu")], look(600), PROOF) == ((), frozenset())
+    assert judge_scale_ups([GRANT], [asks(1000, "cpu")], look(600), POOL) == ((), frozenset())
 
 
 def test_a_lost_signal_neither_buys_nor_lets_the_fleet_shrink_and_says_why():
-    grants, _ = judge_scale_ups([GRANT], [asks(990)], look(300, covered=4), PROOF)
+    grants, _ = judge_scale_ups([GRANT], [asks(990)], look(300, covered=4), POOL)
     assert grants == (replace(GRANT, strikes=2, lost=True),)
     said = mute_votes([asks(990), asks(80, "cpu")], grants)
     reason = (
@@ -144,7 +144,7 @@ def test_only_floors_of_lost_signals_are_muted():
 
 
 def test_a_growth_is_remembered_with_what_was_read():
-    assert record_scale_up([], [asks(1000), asks(90, "memory")], look(60), PROOF, nodes=4) == (
+    assert record_scale_up([], [asks(1000), asks(90, "memory")], look(60), POOL, nodes=4) == (
         ScaleUpRecord(signal=SHOP, value=1000, at=after(60), nodes=4),
         ScaleUpRecord(signal="memory", value=90, at=after(60), nodes=4),
     )
@@ -152,7 +152,7 @@ def test_a_growth_is_remembered_with_what_was_read():
 
 def test_a_signal_without_a_figure_is_given_nodes_on_trust():
     forecast = SignalVote(signal="predictive", vote=ScaleUp(nodes=4, reason="09:00"))
-    assert record_scale_up([], [forecast], look(), PROOF, nodes=4) == ()
+    assert record_scale_up([], [forecast], look(), POOL, nodes=4) == ()
 
 
 @pytest.mark.parametrize(
@@ -166,14 +166,14 @@ def test_a_signal_without_a_figure_is_given_nodes_on_trust():
     ],
 )
 def test_the_next_growth_writes_down_what_the_last_one_changed(value, covered, seconds, strikes):
-    (grant,) = record_scale_up([GRANT], [asks(value)], look(seconds, covered=covered), PROOF, nodes=5)
+    (grant,) = record_scale_up([GRANT], [asks(value)], look(seconds, covered=covered), POOL, nodes=5)
     assert grant == ScaleUpRecord(signal=SHOP, value=value, at=after(seconds), nodes=5, strikes=strikes)
 
 
 def test_other_grants_and_lost_ones_stay_as_they_are():
     lost = replace(GRANT, lost=True)
     memory = replace(GRANT, signal="memory")
-    assert record_scale_up([lost, memory], [asks(1000)], look(600), PROOF, nodes=9) == (lost, memory)
+    assert record_scale_up([lost, memory], [asks(1000)], look(600), POOL, nodes=9) == (lost, memory)
 
 
 def test_a_slow_database_buys_two_nodes_and_no_more():
@@ -181,14 +181,14 @@ def test_a_slow_database_buys_two_nodes_and_no_more():
     for seconds in range(0, 3600, 120):
         seen = look(seconds, covered=nodes)
         opinion = asks(2500, nodes=nodes + 1)
-        grants, _ = judge_scale_ups(grants, [opinion], seen, PROOF)
+        grants, _ = judge_scale_ups(grants, [opinion], seen, POOL)
         (said,) = mute_votes([opinion], grants)
-        in_cooldown = any(seen.now - grant.at < PROOF.settle for grant in grants)
+        in_cooldown = any(seen.now - grant.at < POOL.cooldown.up for grant in grants)
         if isinstance(said.vote, ScaleUp) and not in_cooldown:
             nodes, bought = nodes + 1, bought + 1
-            grants = record_scale_up(grants, [said], seen, PROOF, nodes=nodes)
+            grants = record_scale_up(grants, [said], seen, POOL, nodes=nodes)
     assert bought == 2
     grants, lost = judge_scale_ups(
-        grants, [SignalVote(signal=SHOP, vote=WithinThresholds("orders 60"), value=60)], look(3600), PROOF
+        grants, [SignalVote(signal=SHOP, vote=WithinThresholds("orders 60"), value=60)], look(3600), POOL
     )
     assert (grants, lost) == ((), frozenset())

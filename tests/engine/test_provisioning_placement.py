@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nodefleet.capacity import on_demand_share
 from nodefleet.engine.context import PlacementRequest
-from nodefleet.engine.provisioning.placement import ANY, Placed, place
+from nodefleet.engine.provisioning import ANY, Placed, place
 from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Shortage
 from nodefleet.phases import derive_workers

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.engine.context import Cached
-from nodefleet.engine.signals.reactive import evaluate_utilisation
+from nodefleet.engine.signals.evaluate import evaluate_utilisation
 from nodefleet.engine.signals.vote import (
     AboveThreshold,
     BelowThreshold,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.engine.context import PlacementRequest
-from nodefleet.engine.provisioning.plan import ScaleUpRequest, plan_scale_up
+from nodefleet.engine.provisioning import ScaleUpRequest, plan_scale_up
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import Market
 from nodefleet.model.operations import CancelRemoval, Create, Launch, Purpose, RemovalReason, SendAlert, Shortage

@@ -1,1 +1,0 @@
-"""Growing: how many nodes, of which type, in which zone and market."""
