@@ -33,9 +33,8 @@ from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Pod, PodPhase, PodT
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PodGroup
-from nodefleet.scheduling.new_nodes import Assignments
 from nodefleet.scheduling.packing import PackingInput, pack_pools, packing_input
-from nodefleet.scheduling.pool_packing import PoolPacking
+from nodefleet.scheduling.pool_packing import Assignments, PoolPacking
 from nodefleet.scheduling.predicates import NodeModel
 from nodefleet.scheduling.simulation import SchedulerSimulation
 

@@ -33,9 +33,9 @@ from nodefleet.model.workload import (
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool, Steps
-from nodefleet.scheduling.new_nodes import Assignments, NewNode, PodCompatibility
+from nodefleet.scheduling.compatibility import PodCompatibility
 from nodefleet.scheduling.packing import assign, list_unschedulable, pack_pools, packing_input
-from nodefleet.scheduling.pool_packing import Packing, PoolPacking
+from nodefleet.scheduling.pool_packing import Assignments, NewNode, Packing, PoolPacking
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import templates
 from support.builders import CATALOG, GIB, NOON, SMALL, TARGET, after, instance, look, node, pod, waiting

@@ -26,16 +26,14 @@ from nodefleet.model.workload import (
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool
+from nodefleet.scheduling.nodes import expected_nodes, simulate_fleet, zones_in_use
 from nodefleet.scheduling.templates import (
     ANY_STORAGE,
     KUBELET_PODS,
-    expected_nodes,
     observed_sizes,
-    simulate_fleet,
     template_refusal,
     template_source,
     templates,
-    zones_in_use,
 )
 from support.builders import CATALOG, GIB, SMALL, TARGET, after, instance, look, node, pod, waiting
 from support.wording import assert_wording

@@ -15,7 +15,7 @@ from nodefleet.model.inventory import Resources
 from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Tenants
-from nodefleet.scheduling.new_nodes import NewNode
+from nodefleet.scheduling.pool_packing import NewNode
 
 
 def tenant_of(pod: Pod, tenants: Tenants) -> str:

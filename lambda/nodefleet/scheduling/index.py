@@ -12,6 +12,7 @@ from nodefleet.scheduling.predicates import (
     labels_asked_for,
     unmet_demand,
     unmet_predicate,
+    zones_asked_for,
 )
 
 # ── first fit ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -200,11 +201,6 @@ class NodeClasses:
     def _key(self, node: NodeModel) -> Hashable:
         labels = tuple([node.labels.get(label) for label in self._labels])
         return (node.taints, node.cordoned, node.closed, labels)
-
-
-def zones_asked_for(pod: Pod) -> Hashable:
-    """What its volumes ask of a node, but for those that name it."""
-    return tuple([(volume.zones, volume.unusable) for volume in pod.volumes if volume.zones or volume.unusable])
 
 
 # ── emptiest first ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,20 +16,12 @@ from nodefleet.model.snapshot import Observation
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
-from nodefleet.scheduling.devices import awaited_devices
-from nodefleet.scheduling.new_nodes import Assignments, PodCompatibility, is_plain
-from nodefleet.scheduling.pool_choice import pools_without_capacity
-from nodefleet.scheduling.pool_packing import ORDERS, Packing, PoolPacking, queue_order
+from nodefleet.scheduling.compatibility import PodCompatibility, is_plain, pools_without_capacity
+from nodefleet.scheduling.nodes import awaited_devices, expected_nodes, simulate_fleet, zones_in_use
+from nodefleet.scheduling.pool_packing import ORDERS, Assignments, Packing, PoolPacking, queue_order
 from nodefleet.scheduling.predicates import NodeModel, unmet_predicate
 from nodefleet.scheduling.simulation import SchedulerSimulation
-from nodefleet.scheduling.templates import (
-    Template,
-    expected_nodes,
-    simulate_fleet,
-    template_refusal,
-    template_source,
-    zones_in_use,
-)
+from nodefleet.scheduling.templates import Template, template_refusal, template_source
 
 _JOIN_ORDERS = 12  # of pods with rules and of nodes: twice as many as six, as pods with rules have fewer places each
 _TRIALS = 600  # pods that are placed again at most, in all orders together, so that an iteration stays fast

@@ -6,15 +6,146 @@ packed by `bin_packing`.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from nodefleet.model.arithmetic import add_up
-from nodefleet.model.inventory import NOTHING
+from nodefleet.model.inventory import NOTHING, Market
 from nodefleet.model.workload import Pod
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode, PodGroup
-from nodefleet.scheduling.new_nodes import Assignments, NewNode, NewNodes, PodCompatibility, is_plain, shuffled
+from nodefleet.scheduling.compatibility import PodCompatibility, is_plain
 from nodefleet.scheduling.simulation import SchedulerSimulation
-from nodefleet.scheduling.templates import Template
+from nodefleet.scheduling.templates import Template, template_refusal
+
+# ── new nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewNode:
+    """A node that would be launched, and the pods that would run on it."""
+
+    zone: str
+    type: str
+    pods: tuple[Pod, ...]
+    only_here: bool = False  # a pod on it depends on its zone: on pods that run there, or on their number
+    templates: tuple[Template, ...] = field(compare=False, repr=False)  # all that the pool could launch
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Types that would hold the same pods in the same zone, in the policy's order."""
+        return tuple(dict.fromkeys(each.type for each in self._fitting if each.zone == self.zone))
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Zones where each of these types would do."""
+        if self.only_here:
+            return (self.zone,)
+        types = set(self.types)
+        fitting = {(each.zone, each.type) for each in self._fitting if each.type in types}
+        per_zone = Counter(zone for zone, _ in fitting)
+        return tuple(sorted(zone for zone, number in per_zone.items() if number == len(types)))
+
+    @property
+    def market(self) -> Market | None:
+        """The only market in which a node would hold the pods; none: they do not depend on it."""
+        found = {each.market for each in self._fitting}
+        return found.pop() if len(found) == 1 and len({each.market for each in self.templates}) > 1 else None
+
+    @property
+    def _fitting(self) -> list[Template]:
+        return [each for each in self.templates if each.can_hold_all(self.pods)]
+
+
+class Assignments(dict[str, list[Pod]]):
+    """Pods by new node, of all pools: a pod may run on a node that another pool launches."""
+
+
+class NewNodes:
+    """One pool's nodes that are added to the simulation, each in the zone that has fewest."""
+
+    def __init__(
+        self, room: SchedulerSimulation, templates: Sequence[Template], zones: Mapping[str, int], seats: Assignments
+    ) -> None:
+        self.chosen: dict[str, Template] = {}  # by the name of the new node
+        self.zones = Counter(zones)
+        self._seats = seats
+        self._room = room
+        self._templates = templates
+
+    def describe(self) -> tuple[NewNode, ...]:
+        everything = tuple(self._templates)
+        return tuple(
+            NewNode(
+                zone=each.zone,
+                type=each.type,
+                pods=tuple(self._seats[name]),
+                only_here=any(self._room.minds_more_than_the_host(pod) for pod in self._seats[name]),
+                templates=everything,
+            )
+            for name, each in self.chosen.items()
+        )
+
+    def stand_again(self, salt: int = 0) -> None:
+        """Add the nodes, which were rolled back, to the simulation again, without their pods: in their order, or in
+        another one for each `salt`."""
+        order = sorted(self.chosen, key=lambda name: shuffle_key(name, salt)) if salt else self.chosen
+        for name in order:
+            self._room.add(self.chosen[name].with_name(name), self.chosen[name].daemons)
+
+    def drop_last(self, number: int) -> None:
+        """Take back the nodes that were added last. The caller rolls the simulation back."""
+        for name in list(self.chosen)[len(self.chosen) - number :]:
+            self.zones[self.chosen.pop(name).zone] -= 1
+            del self._seats[name]
+
+    def add_for(self, pod: Pod) -> str | None:
+        """Add a node and put the pod on it; if no new node would hold it, none is added and the answer is why."""
+        reasons = []
+        for template in sorted(self._templates, key=lambda each: (self.zones[each.zone], each.zone)):
+            if not template.can_hold(pod):
+                continue
+            reason = self._try(pod, template)
+            if reason is None:
+                return None
+            reasons.append(f"a new {template.type} in {template.zone}: {reason}")
+        return next(iter(reasons), None) or template_refusal(pod, self._templates)
+
+    def add_planned(self, template: Template, pods: Sequence[Pod], *, spare: bool = False) -> None:
+        """Add a node with the pods that a plan puts there. `spare`: they have a place in the plan already, and need
+        this node only if others take it."""
+        name = self._name(template)
+        self._room.add(template.with_name(name), template.daemons)
+        for pod in () if spare else pods:
+            self._room.put_on(pod, name)
+        self._add(name, template, pods)
+
+    def _try(self, pod: Pod, template: Template) -> str | None:
+        name = self._name(template)
+        mark = self._room.mark()
+        self._room.add(template.with_name(name), template.daemons)
+        reason = self._room.place_on(pod, name)
+        if reason is None:
+            self._add(name, template, (pod,))
+        else:
+            self._room.roll_back(mark)
+        return reason
+
+    def _name(self, template: Template) -> str:
+        return f"new {template.pool} {len(self.chosen)}"  # no real node's name has a space
+
+    def _add(self, name: str, template: Template, pods: Iterable[Pod]) -> None:
+        self.chosen[name] = template
+        self._seats[name] = list(pods)
+        self.zones[template.zone] += 1
+
+
+def shuffle_key(name: str, salt: int) -> bytes:
+    """A key that sorts names in another order for each salt, the same everywhere; in their own for none."""
+    return blake2b(f"{salt} {name}".encode(), digest_size=8).digest() if salt else b""
+
+
+# ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 ORDERS = 6  # of pods of one second that a plan must stand; another needs more in one of fifty (benchmarks/packing.py)
 
@@ -226,7 +357,7 @@ def _options(templates: Sequence[Template]) -> list[NodeOption]:
 
 def queue_order(pod: Pod, salt: int = 0) -> tuple[int, str, bytes, str]:
     """As the scheduler's queue has them: by priority, then by time; those of one second by name, or shuffled."""
-    return (-pod.priority, str(pod.unschedulable_since), shuffled(pod.uid, salt), pod.key)
+    return (-pod.priority, str(pod.unschedulable_since), shuffle_key(pod.uid, salt), pod.key)
 
 
 def _id(pod: Pod) -> str:

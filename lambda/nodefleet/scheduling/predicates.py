@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nodefleet.model.inventory import NOTHING, Effect, Resources, Taint
@@ -270,6 +270,11 @@ def labels_asked_for(rules: Rules) -> Iterator[str]:
     yield from (key for key in rules.node_selector if key != HOST_LABEL)
     for term in rules.node_terms or ():
         yield from (requirement.key for requirement in term.labels if requirement.key != HOST_LABEL)
+
+
+def zones_asked_for(pod: Pod) -> Hashable:
+    """What its volumes ask of a node, but for those that name it."""
+    return tuple([(volume.zones, volume.unusable) for volume in pod.volumes if volume.zones or volume.unusable])
 
 
 def names_asked_for(pod: Pod) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 
 from nodefleet.model.workload import HOST_LABEL, Pod
-from nodefleet.scheduling.index import EmptiestFirst, NodeClasses, zones_asked_for
+from nodefleet.scheduling.index import EmptiestFirst, NodeClasses
 from nodefleet.scheduling.predicates import (
     NodeModel,
     NodeState,
@@ -21,6 +21,7 @@ from nodefleet.scheduling.predicates import (
     shortage,
     unmet_demand,
     unmet_predicate,
+    zones_asked_for,
 )
 from nodefleet.scheduling.topology import TopologyTracker
 

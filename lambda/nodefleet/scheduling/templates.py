@@ -1,30 +1,23 @@
-"""Templates of new nodes, and the fleet with its expected nodes as one scheduler simulation."""
+"""Templates of new nodes: their labels and taints, and what DaemonSets leave free on them.
+
+What a node offers is known best from one of the same type that has joined: kernel, kubelet and system have taken their
+share. It is remembered when such a node leaves. Until one has joined, the catalogue of types is the source, less the
+policy's `market.memory_overhead_percent`; its disk is the launch template's, less `market.disk_overhead_percent`.
+"""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
-from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import NOTHING, InstanceType, Market, Node, Resources, total
 from nodefleet.model.names import CAPACITY_LABEL, POOL_LABEL
-from nodefleet.model.operations import Launch, listed_by_launch
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod, Rules
 from nodefleet.policy.pool import MarketMix, Pool
 from nodefleet.scheduling.predicates import NodeModel, NodeState, labels_asked_for, shortage, unmet_predicate
-from nodefleet.scheduling.simulation import SchedulerSimulation
-
-# ── templates ────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What a new node of a pool would be like: its labels and taints, and what DaemonSets leave free on it.
-#
-# What it offers is known best from a node of the same type that has joined: kernel, kubelet and system have taken their
-# share. It is remembered when such a node leaves. Until one has joined, the catalogue of types is the source, less the
-# policy's `market.memory_overhead_percent`; its disk is the launch template's, less `market.disk_overhead_percent`.
-
 
 OS_LABEL = "kubernetes.io/os"
 ARCH_LABEL = "kubernetes.io/arch"
@@ -300,120 +293,3 @@ def _of_no_node(rules: Rules) -> Rules:
 
 def _size(amount: Resources) -> tuple[int, int, int, int]:
     return (amount.cpu, amount.memory, amount.storage, amount.pods)
-
-
-# ── the fleet and its expected nodes ─────────────────────────────────────────────────────────────────────────────────
-# Existing and expected nodes in one simulation.
-#
-# A booting node has room already: pods that will run on it must not buy another one. A node that is leaving, unhealthy
-# or not ready takes no new pod, but the pods on it still count for affinity and spread.
-
-
-_ON_THEIR_WAY = (Phase.REQUESTED, Phase.BOOTING)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectedNode:
-    """A node that is not there yet."""
-
-    name: str
-    pool: str
-    zone: str
-    template: Template | None  # none: its size is not known
-
-
-def simulate_fleet(
-    nodes: Sequence[Node],
-    pods: Sequence[Pod],
-    workers: Sequence[Worker],
-    coming: Sequence[ExpectedNode],
-    devices: Mapping[str, Resources] = MappingProxyType({}),
-) -> SchedulerSimulation:
-    """Ready nodes first, by name; then those that boot. `devices`: by node, what it will hold with its devices.
-
-    A pod that preemption makes room for has its node already: the scheduler keeps that room from others.
-    """
-    pods = [replace(pod, node=pod.nominated_node) if pod.node is None and pod.nominated_node else pod for pod in pods]
-    awaited = {each.name for each in coming}
-    phases = {worker.node.name: worker.phase for worker in workers if worker.node}
-    standing = sorted((node for node in nodes if node.name not in awaited), key=lambda node: node.name)
-    complete = (replace(node, allocatable=devices.get(node.name, node.allocatable)) for node in standing)
-    room = SchedulerSimulation([_model(node, phases.get(node.name)) for node in complete], pods)
-    early: dict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        if pod.node in awaited and not pod.is_daemon and not pod.finished:
-            early[pod.node].append(pod)
-    for each in coming:
-        if each.template:
-            room.add(each.template.with_name(each.name), (*each.template.daemons, *early[each.name]))
-    return room
-
-
-def expected_nodes(
-    seen: Observation, pools: Iterable[Pool], workers: Sequence[Worker], known: TemplateSource
-) -> tuple[ExpectedNode, ...]:
-    """Workers that boot, and launches that EC2 does not show yet."""
-    by_name = {pool.name: pool for pool in pools}
-    found = [
-        _expected_node(
-            known, by_name, worker.name, worker.pool, (worker.instance.type,), worker.zone, worker.instance.market
-        )
-        for worker in workers
-        if worker.instance and worker.phase in _ON_THEIR_WAY and worker.is_capacity
-    ]
-    found += [
-        _expected_node(known, by_name, f"{launch.id}/{number}", launch.pool, launch.types, launch.zone, launch.market)
-        for launch, missing in _unseen_launches(seen)
-        for number in range(missing)
-    ]
-    return tuple(found)
-
-
-def zones_in_use(workers: Sequence[Worker], coming: Sequence[ExpectedNode]) -> Mapping[str, Counter[str]]:
-    """How many workers each pool has in each zone, those on their way included."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for worker in workers:
-        if worker.is_capacity and worker.phase not in _ON_THEIR_WAY:
-            found[worker.pool][worker.zone] += 1
-    for each in coming:
-        found[each.pool][each.zone] += 1
-    return found
-
-
-def _expected_node(
-    known: TemplateSource,
-    pools: Mapping[str, Pool],
-    name: str,
-    pool_name: str,
-    types: Sequence[str],
-    zone: str,
-    market: Market,
-) -> ExpectedNode:
-    pool = pools.get(pool_name)
-    found = (known.template(pool, type_, zone, market) for type_ in types) if pool else iter(())
-    return ExpectedNode(name=name, pool=pool_name, zone=zone, template=next(filter(None, found), None))
-
-
-def _unseen_launches(seen: Observation) -> Iterator[tuple[Launch, int]]:
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
-    shown = listed_by_launch(seen.operations, instances)
-    for operation in seen.operations:
-        if isinstance(operation, Launch):
-            yield operation, max(0, operation.expected - shown[operation.id])
-
-
-def _model(node: Node, phase: Phase | None) -> NodeModel:
-    """`phase` is none for nodes that are not ours, and for all nodes while EC2 does not answer."""
-    if phase not in (None, Phase.READY, Phase.UNLISTED, Phase.CORDONED):
-        closed = f"the node is {phase.value}"
-    else:
-        closed = "" if node.ready else "the node is not ready"
-    return NodeModel(
-        name=node.name,
-        labels=node.labels,
-        taints=node.taints,
-        allocatable=node.allocatable,
-        cordoned=node.cordoned or phase is Phase.CORDONED,
-        closed=closed,
-        attach_limits=node.attach_limits,
-    )

@@ -29,10 +29,9 @@ from nodefleet.model.state import PendingClass
 from nodefleet.model.workload import Pod, Rules
 from nodefleet.policy.fields import doubled_pause
 from nodefleet.policy.pool import Benefit, Pool
-from nodefleet.scheduling.devices import lacks_devices
-from nodefleet.scheduling.new_nodes import NewNode
+from nodefleet.scheduling.nodes import lacks_devices
 from nodefleet.scheduling.packing import PackingResult, list_unschedulable
-from nodefleet.scheduling.pool_packing import Packing
+from nodefleet.scheduling.pool_packing import NewNode, Packing
 from nodefleet.scheduling.predicates import NodeModel, unmet_predicate
 from nodefleet.scheduling.templates import Template
 

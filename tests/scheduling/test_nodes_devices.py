@@ -12,7 +12,7 @@ from nodefleet.model.inventory import NOTHING, InstanceType, Node, Resources
 from nodefleet.model.state import Memory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.pool import Health, Limits, MarketMix, Steps
-from nodefleet.scheduling.devices import awaited_devices, lacks_devices
+from nodefleet.scheduling.nodes import awaited_devices, lacks_devices
 from nodefleet.scheduling.templates import ARCH_LABEL, templates
 from support.builders import GIB, NOON, after, instance, look, node, only, pod, waiting
 from support.decisions import KNOWN, alerts, bought, with_pool
