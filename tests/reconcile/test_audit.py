@@ -2,7 +2,12 @@
 
 import gzip
 import json
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import MISSING, is_dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Union, get_args, get_origin
 
 import pytest
 
@@ -22,12 +27,14 @@ from nodefleet.model.decision import (
     Side,
 )
 from nodefleet.model.fleet import Count, Phase
-from nodefleet.model.inventory import InstanceState, InstanceType
+from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Node
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import Assign, SendAlert, Uncordon
 from nodefleet.model.readings import Missing, PoolReadings, Reading
-from nodefleet.model.serialization import to_plain
+from nodefleet.model.serialization import default_of, fields_of, to_plain
+from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.state import AdaptiveMemory, Level, Memory, PoolMemory
+from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
 from nodefleet.reconcile.audit import (
     LARGEST,
@@ -40,6 +47,7 @@ from nodefleet.reconcile.audit import (
     mean,
     outcome,
     pack_input,
+    read_input,
     sentence,
     shorten_decision,
     unpack_input,
@@ -77,6 +85,70 @@ def test_an_archived_question_is_decided_the_same():
     again = unpack_input(content)
     assert again == its
     assert outcome(asked(again)) == record.outcome
+
+
+def test_an_input_of_an_older_release_is_decided_the_same():
+    """Releases up to 0.2 listed instances, nodes and pods one by one."""
+    its = question(pods=[pod("web-1", "w001"), waiting("web-2")])
+    older = gzip.compress(json.dumps(to_plain(its)).encode())
+    assert unpack_input(older) == its
+    assert unpack_input(pack_input(unpack_input(older))) == its
+
+
+def filled(hint):
+    """A value of a type, with every field away from its default."""
+    if is_dataclass(hint):
+        fields = fields_of(hint)
+        return hint(**{it.name: not default_of(it) if kind is bool else filled(kind) for it, kind in fields})
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (each for each in get_args(hint) if each is not NoneType)
+        return filled(hint)
+    if get_origin(hint) is tuple:
+        return (filled(get_args(hint)[0]),)
+    if get_origin(hint) is Mapping:
+        return {"node-fleet.io/ä": filled(get_args(hint)[1])}
+    if issubclass(hint, Enum):
+        return list(hint)[-1]
+    return {str: "größer", int: 12, datetime: NOON, timedelta: timedelta(seconds=1.5)}[hint]
+
+
+def some_of(cls):
+    """Five that share what they hold, one that shares nothing, and one with its defaults."""
+    needed = {it.name: filled(kind) for it, kind in fields_of(cls) if default_of(it) is MISSING}
+    return (*[filled(cls)] * 5, filled(cls), cls(**needed))
+
+
+def test_an_archived_input_keeps_every_field_of_instances_nodes_and_pods():
+    view = ClusterView(nodes=some_of(Node), pods=some_of(Pod))
+    seen = replace(look(), instances=some_of(Instance), kubernetes=view)
+    its = DecisionInput(observation=seen, memory=Memory(), policy=POLICY)
+    assert unpack_input(pack_input(its)) == its
+
+
+@pytest.mark.parametrize(
+    "view",
+    [Missing("timeout"), ClusterView(), ClusterView(pods=()), ClusterView(nodes=look(1).kubernetes.nodes, pods=())],
+)
+def test_an_archived_input_tells_no_pods_from_unknown_ones(view):
+    its = DecisionInput(
+        observation=replace(look(), instances=Missing("timeout"), kubernetes=view), memory=Memory(), policy=POLICY
+    )
+    assert unpack_input(pack_input(its)) == its
+
+
+def test_pods_that_share_what_they_hold_are_archived_in_little_space():
+    labels = {"app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "shop"}
+    pods = tuple(replace(pod(f"web-{number}", "w001"), labels=labels) for number in range(500))
+    its = question(pods=pods)
+    written = gzip.decompress(pack_input(its))
+    assert written.count(b"app.kubernetes.io/name") == 1
+    assert unpack_input(pack_input(its)) == its
+
+
+@pytest.mark.parametrize("broken", [[], {"pods": {"name": {}}}, {"pods": {"name": {"values": ["a"], "rows": [3]}}}])
+def test_tables_that_do_not_fit_are_refused(broken):
+    with pytest.raises(ValueError, match="do not fit"):
+        read_input({**to_plain(question()), "tables": broken})
 
 
 def test_the_same_question_gives_the_same_bytes_and_another_one_others():

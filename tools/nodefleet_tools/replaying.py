@@ -8,11 +8,11 @@ from pathlib import Path
 from nodefleet.engine.decide import decide
 from nodefleet.errors import ChangedError
 from nodefleet.model.decision import Decision, DecisionRecord
-from nodefleet.model.serialization import Plain, ValidationError, from_plain, to_plain
+from nodefleet.model.serialization import Plain, ValidationError, to_plain
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.schedule import active_windows, utc_offset
 from nodefleet.ports import Archive
-from nodefleet.reconcile.audit import DecisionInput, outcome, unpack_input
+from nodefleet.reconcile.audit import DecisionInput, outcome, read_input, unpack_input
 
 GZIP = b"\x1f\x8b"
 
@@ -36,7 +36,7 @@ def question_in(content: bytes) -> DecisionInput:
     try:
         if content.startswith(GZIP):
             return unpack_input(content)
-        return from_plain(DecisionInput, json.loads(content))
+        return read_input(json.loads(content))
     except ValidationError as error:
         first = error.problems[0]
         unclear = f"{first.path} {first.wrong}"

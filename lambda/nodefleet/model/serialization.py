@@ -90,6 +90,11 @@ def to_plain(value: Any, *, full: bool = False) -> Plain:
     return _encoder(kind, full)(value)
 
 
+def encoder_of(kind: Any) -> Encode:
+    """How values of a type, such as that of a field, become plain."""
+    return _encoder(kind, full=False)
+
+
 def from_plain(kind: type[T], data: Plain) -> T:
     """The value that `data` stands for, or a RefusedError with every problem in it."""
     problems: list[ValidationIssue] = []
@@ -156,7 +161,7 @@ def _encoder(kind: Any, full: bool) -> Encode:  # noqa: FBT001  # a cached funct
         return list if item is _as_it_is else lambda value: [item(each) for each in value]
     if isinstance(origin, type) and issubclass(origin, Mapping):
         entry = _encoder(get_args(kind)[1], full)
-        return lambda value: {key: entry(each) for key, each in value.items()}
+        return dict if entry is _as_it_is else lambda value: {key: entry(each) for key, each in value.items()}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return lambda value: value.value
     if kind is datetime:
@@ -172,7 +177,7 @@ def _as_it_is(value: Any) -> Plain:
 
 
 def _utc(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat()[: -len("+00:00")] + "Z"
+    return (value if value.tzinfo is UTC else value.astimezone(UTC)).isoformat()[: -len("+00:00")] + "Z"
 
 
 def _seconds(value: timedelta) -> float:

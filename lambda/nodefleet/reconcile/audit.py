@@ -8,19 +8,22 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from nodefleet.model.decision import Action, Decision, DecisionRecord, ExecutedAction, KeepReason, PoolDecision
-from nodefleet.model.inventory import InstanceState, Market
+from nodefleet.model.inventory import Instance, InstanceState, Market, Node
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading
-from nodefleet.model.serialization import from_plain, to_plain
-from nodefleet.model.snapshot import Observation
+from nodefleet.model.serialization import TAG, Plain, default_of, encoder_of, fields_of, from_plain, kind_of, to_plain
+from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Level, Memory
+from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
 from nodefleet.reconcile.usage import price_of, unschedulable
 
@@ -87,15 +90,78 @@ def make_record(
     return record, content
 
 
+# ── archived input ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
 def pack_input(decision_input: DecisionInput) -> bytes:
-    """Compress the input. Equal inputs give equal bytes."""
+    """Compress the input. An input gives the same bytes each time."""
     # msgspec encodes the megabytes of a large cluster eight times as fast as json. Digests keep using json, because
     # stored digests were computed from its float format.
-    return gzip.compress(msgspec.json.encode(to_plain(decision_input), order="sorted"), compresslevel=1, mtime=0)
+    observation, tables = decision_input.observation, {}
+    if observation.instances and not isinstance(observation.instances, Missing):
+        tables["instances"] = _pack_columns(Instance, observation.instances)
+        observation = replace(observation, instances=())
+    view = observation.kubernetes
+    if not isinstance(view, Missing) and view.nodes and view.pods:
+        tables |= {"nodes": _pack_columns(Node, view.nodes), "pods": _pack_columns(Pod, view.pods)}
+        observation = replace(observation, kubernetes=replace(view, nodes=(), pods=None))
+    plain = to_plain(replace(decision_input, observation=observation)) | ({_TABLES: tables} if tables else {})
+    return gzip.compress(msgspec.json.encode(plain, order="sorted"), compresslevel=1, mtime=0)
 
 
 def unpack_input(content: bytes) -> DecisionInput:
-    return from_plain(DecisionInput, json.loads(gzip.decompress(content)))
+    return read_input(json.loads(gzip.decompress(content)))
+
+
+def read_input(plain: Plain) -> DecisionInput:
+    """The input as it is archived, or with everything in its place, as releases up to 0.2 archived it."""
+    tables = plain.pop(_TABLES, {}) if isinstance(plain, dict) else {}
+    try:
+        for name, columns in tables.items():
+            holder = plain["observation"]
+            if name != "instances":
+                holder = holder.setdefault("kubernetes", {TAG: kind_of(ClusterView)})
+            holder[name] = _unpack_columns(columns)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"the tables of instances, nodes and pods do not fit: {error!r}") from error
+    return from_plain(DecisionInput, plain)
+
+
+_TABLES = "tables"
+_SCALARS = (str, int, bool, datetime, str | None, datetime | None)  # shorter than a number, or different in each row
+
+
+def _pack_columns(cls: type, rows: Sequence[Any]) -> Plain:
+    """Instances, nodes or pods, field by field. Thousands of them share labels, owners and rules: such a value is
+    written once, and its number for each that has it. A field that has its default in all of them is left out.
+
+    msgspec writes what they hold as `from_plain` reads it, many times as fast as `to_plain`, except durations; there
+    must be no union of dataclasses among it."""
+    columns: dict[str, Plain] = {}
+    for field, hint in fields_of(cls):
+        held, default = tuple(map(attrgetter(field.name), rows)), default_of(field)
+        if held[0] == default and held.count(default) == len(held):
+            continue
+        if hint is timedelta:
+            columns[field.name] = {"values": list(map(encoder_of(hint), held))}
+            continue
+        distinct = {} if hint in _SCALARS else dict(zip(map(id, held), held, strict=True))
+        if 0 < 2 * len(distinct) < len(held):
+            number_of = dict(zip(distinct, range(len(distinct)), strict=True))
+            listed = list(map(number_of.__getitem__, map(id, held)))
+            columns[field.name] = {"values": list(distinct.values()), "rows": listed}
+        else:
+            columns[field.name] = {"values": held}
+    return columns
+
+
+def _unpack_columns(columns: Mapping[str, Plain]) -> list[Plain]:
+    """Each row as a table of its fields. Values without `rows` are those of the rows in their order."""
+    listed = {
+        name: [column["values"][row] for row in column["rows"]] if "rows" in column else column["values"]
+        for name, column in columns.items()
+    }
+    return [dict(zip(listed, values, strict=True)) for values in zip(*listed.values(), strict=True)]
 
 
 def outcome(decision: Decision) -> str:

@@ -167,6 +167,7 @@ def _is_listed(reference: Reference) -> bool:
 
 _MIRROR = "kubernetes.io/config.mirror"
 _TELLING = frozenset({*SAFE_TO_EVICT, *DO_NOT_DISRUPT, DAEMON_POD})  # the other annotations say nothing about moving
+_SILENT: Mapping[str, str] = {}  # one for all pods
 _PHASES = {phase.value: phase for phase in PodPhase}
 _CRASHING = "CrashLoopBackOff"
 _DEFAULT_GRACE = 30
@@ -198,12 +199,14 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
     refused = _unschedulable(shape)
     annotations = meta.annotations or {}
     pod = Pod(
-        namespace=meta.namespace,
+        namespace=templates.share(meta.namespace),
         name=meta.name,
         uid=meta.uid,
         labels=labels,
-        annotations={key: annotations[key] for key in _TELLING & annotations.keys()},
-        node=spec.node_name or None,
+        annotations={key: annotations[key] for key in telling}
+        if (telling := _TELLING & annotations.keys())
+        else _SILENT,
+        node=templates.share(spec.node_name) or None,
         phase=_PHASES.get(status.phase, PodPhase.RUNNING),  # `Unknown`: its node does not say, so it may well run
         ready=ready is not None and ready.status == "True",
         unschedulable_since=(refused.last_transition_time or meta.creation_timestamp) if refused else None,
@@ -219,7 +222,9 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
         crashes=_crashes(shape),
         requests=requests,
         rules=rules,
-        volumes=tuple([volume for each in spec.volumes or () if (volume := _on_the_node(each, spec.node_name))]),
+        volumes=templates.share(
+            tuple(filter(None, [_on_the_node(each, spec.node_name) for each in spec.volumes or ()]))
+        ),
     )
     claims = tuple([claim for each in spec.volumes or () if (claim := _claim(each, pod))])
     return Draft(pod=pod, controller=meta.controller, claims=claims)
