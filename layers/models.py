@@ -3,13 +3,14 @@
 Making a client reads the description of its whole service: EC2's has 700 calls in megabytes of JSON, and a cold start
 spends a tenth of its CPU time there. The functions' archive brings descriptions with only the calls below and the
 shapes that they need. botocore takes them because they come first on its search path
-(lambda/nodefleet/adapters/aws/session.py); endpoints, paginators and everything else stay botocore's own.
+(lambda/nodefleet/adapters/aws/session.py). The list of endpoints is cut down to the same services: a megabyte that
+botocore reads at every start. Rules of endpoints, paginators and everything else stay botocore's own.
 
 A call that an adapter makes and that is missing here fails tests/test_layers.py.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,16 @@ CALLS: Mapping[str, Sequence[str]] = {
     "ssm": ("GetParameter",),
 }
 _KIND = "service-2"
+_ENDPOINTS = "endpoints"
 
 
 def write_models(folder: Path) -> None:
-    """All of them, as botocore looks for them: SERVICE/VERSION/service-2.json."""
+    """All of them, as botocore looks for them: SERVICE/VERSION/service-2.json and endpoints.json."""
     loader = Loader()
+    prefixes = {loader.load_service_model(service, _KIND)["metadata"]["endpointPrefix"] for service in CALLS}
+    folder.mkdir(parents=True, exist_ok=True)
+    endpoints = cut_endpoints(loader.load_data(_ENDPOINTS), prefixes)
+    (folder / f"{_ENDPOINTS}.json").write_text(json.dumps(endpoints, separators=(",", ":")))
     for service, calls in CALLS.items():
         version = loader.determine_latest_version(service, _KIND)
         model = cut_down(loader.load_service_model(service, _KIND), calls)
@@ -60,6 +66,16 @@ def cut_down(model: Mapping[str, Any], calls: Sequence[str]) -> dict[str, Any]:
             ahead += _shapes_in(model["shapes"][name])
     shapes = {name: model["shapes"][name] for name in sorted(wanted)}
     return {**model, "operations": _without_texts(operations), "shapes": _without_texts(shapes)}
+
+
+def cut_endpoints(endpoints: Mapping[str, Any], prefixes: Iterable[str]) -> dict[str, Any]:
+    """The list with these services alone, in every partition and region."""
+    kept = frozenset(prefixes)
+    partitions = [
+        {**partition, "services": {name: each for name, each in partition["services"].items() if name in kept}}
+        for partition in endpoints["partitions"]
+    ]
+    return {**endpoints, "partitions": partitions}
 
 
 def _shapes_in(part: Any) -> Iterator[str]:

@@ -5,15 +5,18 @@ The real layer is looked at where it was built (`make layers`); the rules are tr
 
 import base64
 import hashlib
+import json
 import os
 import re
 import shutil
 import sys
 import zipfile
+from itertools import product
 
 import pytest
 from botocore import xform_name
 from botocore.loaders import Loader
+from botocore.regions import EndpointResolver
 from layers import build, models, pack, trim
 
 from nodefleet.model.serialization import ValidationError
@@ -394,6 +397,18 @@ def test_a_description_keeps_the_calls_that_are_made_and_the_shapes_that_they_le
 def test_a_call_that_the_service_does_not_know_is_an_error():
     with pytest.raises(KeyError):
         models.cut_down(MODEL, ["BreakToy"])
+
+
+def test_the_list_of_endpoints_keeps_our_services_in_every_region():
+    whole = Loader().load_data("endpoints")
+    small = models.cut_endpoints(whole, ["ec2", "monitoring"])
+    resolvers = [EndpointResolver(each, uses_builtin_data=True) for each in (whole, small)]
+    regions = [region for partition in whole["partitions"] for region in partition["regions"]]
+    assert len(regions) > 30
+    for prefix, region in product(("ec2", "monitoring"), regions):
+        found = [each.construct_endpoint(prefix, region) for each in resolvers]
+        assert found[0] == found[1]
+    assert len(json.dumps(small)) < len(json.dumps(whole)) / 10
 
 
 def test_every_call_that_an_adapter_makes_is_in_the_descriptions():

@@ -1,8 +1,11 @@
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
-from botocore.exceptions import ConnectTimeoutError
+from botocore.exceptions import ConnectTimeoutError, SSLError
 
 from nodefleet.adapters.aws.session import (
     ATTEMPTS,
@@ -16,6 +19,7 @@ from nodefleet.adapters.aws.session import (
 from nodefleet.errors import MisconfiguredError
 from support.builders import NOON
 from support.ec2_fakes import Clock, Reply, aws_environment, wired
+from support.fake_api_certificates import authority
 from support.wording import assert_wording
 
 __all__ = ["aws_environment"]
@@ -236,3 +240,65 @@ def test_the_time_that_an_answer_takes_is_no_skew():
     asked(made, "Mon, 16 Nov 2026 12:00:04 GMT", takes=timedelta(seconds=5), clock=clock)
     assert made.skew() == timedelta(0)
     assert clock() == NOON + timedelta(seconds=5)
+
+
+# ── certificates ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Empty(BaseHTTPRequestHandler):
+    """Closes the connection after every answer, so that each call makes a new one."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def aws_over_tls(tmp_path, aws_environment):
+    """A server whose certificate the authority in AWS_CA_BUNDLE has signed."""
+    signed = authority()
+    bundle = tmp_path / "ca.pem"
+    bundle.write_text(signed.ca)
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trust.load_cert_chain(signed.in_folder(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Empty) as server:
+        server.socket = trust.wrap_socket(server.socket, server_side=True)
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        aws_environment.setenv("AWS_ENDPOINT_URL", f"https://127.0.0.1:{server.server_port}")
+        aws_environment.setenv("AWS_CA_BUNDLE", str(bundle))
+        yield bundle
+        server.shutdown()
+        thread.join()
+
+
+def authorities_read(monkeypatch):
+    """How often a list of authorities is read from now on."""
+    read = []
+    load = ssl.SSLContext.load_verify_locations
+    monkeypatch.setattr(
+        ssl.SSLContext, "load_verify_locations", lambda self, *args: (read.append(args), load(self, *args))[1]
+    )
+    return read
+
+
+@pytest.mark.usefixtures("aws_over_tls")
+def test_the_list_of_authorities_is_read_once_for_all_connections_of_all_clients(monkeypatch):
+    read, made = authorities_read(monkeypatch), session()
+    for _ in range(3):
+        made.client("sqs").list_queues()
+    made.client("dynamodb").list_tables()
+    assert len(read) == 1
+
+
+def test_a_server_that_no_known_authority_has_signed_for_is_refused(aws_over_tls):
+    aws_over_tls.write_text(authority("another").ca)
+    made = session()
+    for _ in range(2):  # nor is it trusted because it was tried before
+        with pytest.raises(SSLError):
+            made.client("sqs").list_queues()

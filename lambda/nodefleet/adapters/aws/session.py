@@ -6,6 +6,7 @@ needed, because making one takes longer than calling it.
 """
 
 import os
+import ssl
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -97,6 +98,37 @@ TABLE_READ_SECONDS = 2  # DynamoDB answers in milliseconds or not at all, and an
 ATTEMPTS = 3  # the first try included
 POOL = 16  # calls at the same time
 
+# ── certificates ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# botocore has the list of authorities read for every connection: 17 ms of CPU time each, four times in a first run.
+
+
+def share_trust(client: Any, trust: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    """Have this client verify AWS's certificates with `trust`, that of another client, or with its own one, which then
+    reads a list of authorities once. Returns what it verifies with; None if botocore is built differently, which costs
+    time alone."""
+    settings = getattr(getattr(client._endpoint.http_session, "_manager", None), "connection_pool_kw", {})  # noqa: SLF001  # there is no public way
+    own = settings.get("ssl_context")
+    if trust is None and isinstance(own, ssl.SSLContext):
+        trust = own
+        _read_once(trust)
+    if trust is not None and own is not None:
+        settings["ssl_context"] = trust
+    return trust
+
+
+def _read_once(trust: ssl.SSLContext) -> None:
+    read, reading, known = trust.load_verify_locations, Lock(), set[tuple[Any, ...]]()
+
+    def load(cafile: Any = None, capath: Any = None, cadata: Any = None) -> None:
+        asked = (cafile, capath, cadata)
+        with reading:  # connections are made in threads, and none may go on before the list is read
+            if asked not in known:
+                read(cafile, capath, cadata)
+                known.add(asked)
+
+    trust.load_verify_locations = load  # type: ignore[method-assign]  # urllib3 calls it for every connection
+
+
 # A service's name in botocore → its name for operators, and for its variable AWS_ENDPOINT_URL_….
 PARTS = {
     "ec2": "EC2",
@@ -129,6 +161,7 @@ class Session:
         self._clock = clock
         self._region = region  # none: as the environment says
         self._boto: Any = None
+        self._trust: ssl.SSLContext | None = None  # of all clients
         self._clients: dict[str, Any] = {}
         self._services: list[str] = []  # that clients were asked for
         self._making = Lock()  # making clients is not safe in threads; using them is
@@ -173,6 +206,7 @@ class Session:
         client = self._boto.create_client(service, config=config)
         client.meta.events.register_first("before-send", self._count)  # the first answer ends the event
         client.meta.events.register("response-received", self._compare)
+        self._trust = share_trust(client, self._trust)
         if service == "ec2":
             quicken(client)
         return client
