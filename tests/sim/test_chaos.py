@@ -254,6 +254,41 @@ def test_only_a_fleet_that_becomes_smaller_may_be_without_rest_for_long(removed,
     assert [each.rule for each in here.world.violations if each.rule is Rule.RESTLESS][:1] == broken
 
 
+ROTATING = {"rotation": {"max_age": "25h"}}
+
+
+@pytest.mark.parametrize(("rules", "replaced", "end"), [(ROTATING, 1, "under way"), (ROTATING, 0, ""), ({}, 1, "")])
+def test_so_may_one_that_replaces_its_old_workers(rules, replaced, end):
+    """One by one: in a large fleet that takes longer than chaos waits. Each that goes leaves one less to go."""
+    here = staged_plan(
+        Plan(seed=1, scene=Scene(policy={"limits": {"min": 3, "max": 6}, **rules}, workers={"default": 3}))
+    )
+    rest = Rest(here)
+    here.world.person.cordon(here.world.ready_nodes("default")[0].name)
+    here.world.advance(2000)
+    for machine in here.world.ec2.live_workers()[:replaced]:
+        here.world.ec2.end(machine)
+        here.world.ec2.start(
+            pool="default", zone=machine.zone, type_=machine.type, market=machine.market, by=machine.by
+        )
+    assert not rest.reached()
+    here.world.advance(600)
+    rest.not_reached()
+    assert [name for name in ("under way", "to and fro", "awaited") if here.figures[name]] == [end] * bool(end)
+    assert (Rule.RESTLESS in {each.rule for each in here.world.violations}) is not bool(end)
+
+
+@pytest.mark.parametrize(("rested", "end"), [(0, "to and fro"), (1, "to and fro"), (3, "awaited")])
+def test_flapping_is_told_from_rest_of_which_something_is_still_demanded(rested, end):
+    here = staged_plan(Plan(seed=1, scene=Scene(policy={"limits": {"min": 3, "max": 6}}, workers={"default": 3})))
+    rest = Rest(here)
+    here.world.advance(3000)
+    rest._last = here.world.now
+    rest._restful = rested
+    rest.not_reached()
+    assert [name for name in ("under way", "to and fro", "awaited") if here.figures[name]] == [end]
+
+
 def test_a_pool_that_stays_below_min_is_noticed_when_its_time_is_over():
     here = at_rest(seed=2)
     here.world.ec2.listeners.clear()  # no event of EC2 starts a run that restores it

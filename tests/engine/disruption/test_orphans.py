@@ -163,3 +163,44 @@ def test_one_whose_launch_is_still_open_has_not_lost_its_node():
     made = launch(instances=("i-008",), answered=True)
     seen = look(5, instances=[instance(8, launched_at=after(-9000))], operations=(made,))
     assert find_orphans(fleet(seen), POOL) == []
+
+
+# ── many that failed to join ─────────────────────────────────────────────────────────────────────────────────────
+
+FULL = Pool(limits=Limits(min=4, max=4))
+
+
+def failures(*numbers, **more):
+    return look(0, instances=[instance(n, launched_at=after(-1000 + n), failed=True) for n in numbers], **more)
+
+
+def test_instances_that_were_marked_as_failed_to_join_go_one_at_a_time_however_many_they_are():
+    """They hold no pods, and would keep a fleet at max from healing until an operator comes."""
+    seen = failures(20, 21, 22, 23)
+    since = track_first_seen(fleet(seen, FULL), FULL, {f"instance i-{n:03}": after(-900) for n in range(20, 24)}, NOON)
+    assert since == {"instance i-020": after(-900)} | {f"instance i-{n:03}": NOON for n in (21, 22, 23)}
+    (opened,) = cleaned(seen, since, FULL)
+    assert opened.operation.target == "i-020"
+
+
+def test_the_time_of_the_next_begins_when_the_first_is_being_cleaned_up():
+    seen = failures(20, 21, 22, operations=(cleanup(target="i-020", debris=OrphanKind.INSTANCE),))
+    since = track_first_seen(fleet(seen, FULL), FULL, {"instance i-021": after(-60)}, NOON)
+    assert (since["instance i-021"], since["instance i-022"]) == (after(-60), NOON)
+    assert cleaned(seen, since, FULL) == []
+
+
+def test_what_is_doubtful_beside_them_still_needs_an_operator_if_it_is_much():
+    seen = failures(20, 21, nodes=[dead(30), dead(31)])
+    since = dict.fromkeys(("instance i-020", "instance i-021", "node i-030", "node i-031"), after(-900))
+    told, opened = cleaned(seen, since, FULL)
+    assert told.alert is AlertKind.CLEANUP_NEEDS_PERSON
+    assert "i-020" not in told.text
+    assert opened.operation.target == "i-020"
+
+
+def test_one_that_is_doubtful_goes_before_them_and_takes_their_turn():
+    seen = failures(20, 21, nodes=[dead(30)])
+    since = dict.fromkeys(("instance i-020", "instance i-021", "node i-030"), after(-900))
+    (opened,) = cleaned(seen, since, FULL)
+    assert opened.operation.target == "w030"

@@ -21,6 +21,11 @@ from nodefleet_tools.sim.chaos.shortening import Shortening, story
 FAILED = Status.FAILED  # something happened that must never happen
 _TOLD = 3  # seeds that are told of in full; the others are named
 _ENOUGH = 20  # seeds that went wrong: there is no use in looking for more
+_ENDS = {
+    "to and fro": "scaled to and fro for ever",
+    "under way": "still shrank or rotated at the end",
+    "awaited": "were at rest while something was awaited",
+}
 _LINES = 20  # of progress where no bar can be drawn
 
 
@@ -139,7 +144,8 @@ def _needs(plan: Plan) -> str:
 
 
 def _summary(tally: Counter[str]) -> str:
-    restless = f" {tally['to and fro']} scaled to and fro for ever." if tally["to and fro"] else ""
+    ends = ((name, tally[name]) for name in ("to and fro", "under way", "awaited"))
+    restless = "".join(f" {number} {_ENDS[name]}." for name, number in ends if number)
     return (
         f"{tally['seeds']:,} seeds, {tally['seconds'] / 3600:,.0f} simulated hours: {tally['runs']:,} runs with"
         f" {tally['looks']:,} looks and {tally['calls']:,} calls, {tally['faults']:,} faults at calls,"

@@ -42,12 +42,22 @@ class Ec2:
         self.subnets: dict[str, str] = {}  # subnet → zone
         self.templates: set[str] = set()
         self.hidden_since: datetime | None = None  # the cluster's list is empty since: a wrong region, a lost right
+        self.shown_again_at: datetime | None = None  # when it was last empty
         self._seed = seed
         self._tokens: dict[str, _Sent] = {}
         self._launched = 0
         self._changes = 0
 
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def show_again(self) -> None:
+        """The cluster's list is no longer empty."""
+        if self.hidden_since is not None:
+            self.hidden_since, self.shown_again_at = None, self.clock.now
+
+    def hid_all(self, since: datetime) -> bool:
+        """The list is empty, or was at some time since then."""
+        return self.hidden_since is not None or (self.shown_again_at is not None and self.shown_again_at > since)
 
     def listed(self, machine: Machine) -> bool:
         return machine.ours and self.hidden_since is None and self.known(machine)

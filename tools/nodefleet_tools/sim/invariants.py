@@ -142,8 +142,8 @@ class Guard:
         return not machine.failed and self._world.now - machine.launched_at < rules.health.join_limit
 
     def _can_be_known(self, machine: Machine, run: Run) -> bool:
-        """While EC2 lists nothing and no ready worker shows that this is wrong, a run knows only what EC2 answered to
-        launches: it has to count an instance of a stored answer until EC2 should have listed it and for
+        """If EC2 lists nothing when a run looks, and no ready worker shows that this is wrong, it knows only what EC2
+        answered to launches: it has to count an instance of a stored answer until EC2 should have listed it and for
         `cleanup_after` more, and one whose answer was lost until the first of these times."""
         looked_at = run.looked_at or self._world.now
         if machine.tagged_again_at is not None and machine.tagged_again_at >= looked_at:
@@ -154,7 +154,7 @@ class Guard:
         rules, answered = self._world.policy.pool(machine.pool) or Pool(), self.accounts.answered.get(machine.id)
         counted = self._world.policy.interval + (rules.budgets.cleanup_after if answered else timedelta(0))
         fresh = self._world.now - (answered or machine.launched_at) < counted - 2 * self.clock_error
-        return self._world.ec2.hidden_since is None or told or fresh
+        return not self._world.ec2.hid_all(since=looked_at) or told or fresh
 
     def _is_taken(self, machine: Machine) -> bool:
         """EC2 takes it; or it said so, and the word that it does not after all has reached nobody yet."""

@@ -35,7 +35,9 @@ from nodefleet.policy.pool import Pool
 # What is orphaned: instances that failed to join, and nodes without an instance.
 #
 # Destroying it needs two observations that agree, some time apart, and stops for an operator when it would be much.
-# Then the time begins again: two observations agree only if neither of them saw much.
+# Then the time begins again: two observations agree only if neither of them saw much. Instances that we marked as
+# failed to join never stop: a list with a gap marks none, and a fleet that they fill could not heal. So many as are
+# cleaned up unasked go at a time, and the time of the others begins when it is their turn.
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,11 @@ class Orphan:
         """A Node whose instance EC2 itself shows as terminated: nothing can be lost any more."""
         instance = self.worker.instance
         return instance is not None and instance.state is InstanceState.TERMINATED
+
+    @property
+    def is_marked(self) -> bool:
+        """An instance that we marked as failed to join, and that nobody has stopped."""
+        return self.kind is OrphanKind.INSTANCE and not is_alone(self.worker)
 
 
 def find_orphans(workers: Sequence[Worker], pool: Pool, most: int | None = None) -> list[Orphan]:
@@ -102,10 +109,8 @@ def track_first_seen(
 ) -> dict[str, datetime]:
     """What seems orphaned, by suspicion, and since when that can be believed."""
     left = find_orphans(workers, pool, most)
-    much = _is_much(left, workers, pool)
-    believed = (each for each in left if each.is_certain or not much)
     return dict.fromkeys((each.suspicion for each in left), now) | {
-        each.suspicion: before.get(each.suspicion, now) for each in believed
+        each.suspicion: before.get(each.suspicion, now) for each in _whose_turn(left, workers, pool)
     }
 
 
@@ -120,23 +125,27 @@ def plan_cleanups(
         for each in left
         if is_alone(each.worker) and seen.at - since[each.suspicion] >= pool.budgets.cleanup_after
     ]
-    if _is_much(left, workers, pool):
-        told.append(_for_a_person(_doubtful(left), workers, pool))
-        left = [each for each in left if each.is_certain]
+    doubtful = _doubtful(left)
+    if len(doubtful) > _cleanup_limit(workers, pool):
+        told.append(_for_a_person(doubtful, workers, pool))
     return told + [
         Create(_cleanup(each, pool, first_seen, seen))
-        for each in left
+        for each in _whose_turn(left, workers, pool)
         if seen.at - (first_seen := since[each.suspicion]) >= _limit(each.worker, pool)
         and not isinstance(each.worker.operation, Cleanup)
     ]
 
 
 def _doubtful(left: Sequence[Orphan]) -> list[Orphan]:
-    return [each for each in left if not each.is_certain]
+    return [each for each in left if not (each.is_certain or each.is_marked)]
 
 
-def _is_much(left: Sequence[Orphan], workers: Sequence[Worker], pool: Pool) -> bool:
-    return len(_doubtful(left)) > _cleanup_limit(workers, pool)
+def _whose_turn(left: Sequence[Orphan], workers: Sequence[Worker], pool: Pool) -> list[Orphan]:
+    """Those that may be cleaned up now, if two observations agree on them."""
+    limit, doubtful = _cleanup_limit(workers, pool), _doubtful(left)
+    few = doubtful if len(doubtful) <= limit else []
+    marked = [each for each in left if each.is_marked and not isinstance(each.worker.operation, Cleanup)]
+    return [*(each for each in left if each.is_certain), *few, *marked[: limit - len(few)]]
 
 
 def _cleanup_limit(workers: Sequence[Worker], pool: Pool) -> int:

@@ -181,9 +181,5 @@ def lists_nothing(stage: Stage, random: Random) -> str:
     """An empty answer that is no error: a wrong region, or a role that sees nothing."""
     ec2, seconds = stage.world.ec2, random.uniform(20, 900)
     ec2.hidden_since = stage.world.now
-
-    def shows_again() -> None:
-        ec2.hidden_since = None
-
-    stage.world.clock.at(stage.world.now + timedelta(seconds=seconds), shows_again)
+    stage.world.clock.at(stage.world.now + timedelta(seconds=seconds), ec2.show_again)
     return f"for {seconds:.0f} s"

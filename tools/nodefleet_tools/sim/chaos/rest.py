@@ -69,7 +69,7 @@ def calm_down(stage: Stage) -> None:
         world.back(port)
     world.shop.allow()
     world.shop.spot_prices.clear()
-    world.ec2.hidden_since = None
+    world.ec2.show_again()
     world.prometheus.frozen = False
     world.prometheus.missing.clear()
     world.prometheus.silent &= stage.lasting
@@ -95,8 +95,10 @@ class Rest:
         self._world = stage.world
         self._since = stage.world.now
         self._restful = 0
-        self._last = stage.world.now  # when it was last at rest, or smaller than ever before
+        self._last = stage.world.now  # when it was last at rest
+        self._advanced = stage.world.now  # when it was last nearer to its end than ever before
         self._fewest = len(stage.world.ec2.live_workers())
+        self._oldest = self._old_workers()
         self._below: set[str] = {pool.name for pool in stage.world.policy.pools}  # pools that have not had min yet
 
     def reached(self) -> bool:
@@ -104,23 +106,39 @@ class Rest:
         if self._world.now - self._since >= _PERSON_COMES:
             self._person_helps()
         self._restful = 0 if self._unrest() else self._restful + 1
-        workers = len(self._world.ec2.live_workers())
-        # A large fleet that may have few workers now gives them back one by one: longer than anything else takes.
-        self._last = self._world.now if self._restful or workers < self._fewest else self._last
-        self._fewest = min(self._fewest, workers)
+        # A large fleet gives workers that it need not have back one by one, and replaces old ones one by one: longer
+        # than anything else takes. Neither can go on for ever: each step leaves fewer.
+        workers, old = len(self._world.ec2.live_workers()), self._old_workers()
+        self._last = self._world.now if self._restful else self._last
+        if workers < self._fewest or old < self._oldest:
+            self._advanced = self._world.now
+        self._fewest, self._oldest = min(self._fewest, workers), min(self._oldest, old)
         if self._restful < _RESTFUL_TICKS or self._world.liveness.awaited:
             return False
         self._table()
         self._audit()
         return True
 
+    def _old_workers(self) -> int:
+        """Workers of pools that rotate which were launched before the trouble was over."""
+        rotating = [pool.name for pool in self._world.policy.pools if pool.rotation.max_age or pool.rotation.drift]
+        return sum(
+            machine.launched_at < self._since for name in rotating for machine in self._world.ec2.live_workers(name)
+        )
+
     def not_reached(self) -> None:
-        """What is stuck is a violation. Flapping is none, only a waste: it is counted, like shrinking that goes on."""
-        if self._world.now - self._last < _STUCK_FOR:
+        """What is stuck is a violation. Flapping is none, only a waste: it is counted. So are fleets that advance still
+        and those at rest of which something is demanded later."""
+        since = self._world.now - _STUCK_FOR
+        if self._restful >= _RESTFUL_TICKS:
+            self._stage.figures["awaited"] += 1
+        elif self._advanced > since:
+            self._stage.figures["under way"] += 1
+        elif self._last > since:
             self._stage.figures["to and fro"] += 1
-            return
-        for reason in self._unrest():
-            self._world.guard.broken(_WHO, Rule.RESTLESS, reason)
+        else:
+            for reason in self._unrest():
+                self._world.guard.broken(_WHO, Rule.RESTLESS, reason)
 
     # ── what is looked at ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -227,13 +245,18 @@ class Rest:
         return any(event.kind is AlertKind.CLEANUP_NEEDS_PERSON for event in self._world.table.events)
 
     def _person_helps(self) -> None:
-        """Removes by hand what seems orphaned, if told to look."""
+        """Removes by hand what seems orphaned, if told to look; not what is marked as failed to join: that goes by
+        itself."""
         if not self._needs_person():
             return
         world = self._world
         stopped = [each for each in world.ec2.machines.values() if each.ours and each.state is InstanceState.STOPPED]
         for machine in (*world.ec2.live_workers(), *stopped):
-            unjoined = world.kube.node_of(machine.id) is None and world.now - machine.launched_at > _UNJOINED
+            unjoined = (
+                world.kube.node_of(machine.id) is None
+                and not machine.failed
+                and world.now - machine.launched_at > _UNJOINED
+            )
             if (unjoined and machine.live) or (machine.worker and world.policy.pool(machine.pool) is None):
                 world.person.terminate(machine.id)
         for node in tuple(world.kube.nodes.values()):
