@@ -22,6 +22,7 @@ from layers import build, models, pack, trim
 from nodefleet.model.serialization import ValidationError
 from nodefleet_infra import artefacts
 from support.packaged import lacking
+from support.wording import assert_wording
 
 AARCH64 = 183  # e_machine of ELF
 
@@ -128,8 +129,9 @@ def test_the_rules_take_what_they_name_and_leave_the_rest_with_its_licences(tmp_
 
 def test_a_rule_that_matches_nothing_any_more_is_an_error(tmp_path):
     folder = tree(tmp_path, [name for name in (*SHIPS, *STAYS) if not name.startswith("pydantic")])
-    with pytest.raises(ValueError, match="pydantic/v1, which no package has"):
+    with pytest.raises(ValueError, match="pydantic/v1") as refused:
         trim.trim(folder)
+    assert_wording(str(refused.value))
 
 
 def test_packages_that_nothing_imports_are_not_even_downloaded():
@@ -143,8 +145,9 @@ def test_packages_that_nothing_imports_are_not_even_downloaded():
 
 def test_a_package_that_is_left_out_but_not_required_is_an_error():
     text = re.sub(r"^yarl==.*?(?=^\S)", "", build.REQUIREMENTS.read_text() + "\n#\n", flags=re.MULTILINE | re.DOTALL)
-    with pytest.raises(ValueError, match="leaves out yarl"):
+    with pytest.raises(ValueError, match="yarl") as refused:
         trim.without_unused(text)
+    assert_wording(str(refused.value))
 
 
 def test_no_requirement_depends_on_who_builds_the_layer():
@@ -259,7 +262,7 @@ def test_a_layer_above_its_budget_fails_the_build_and_says_so(built, monkeypatch
     assert build.main([]) == 0
     monkeypatch.setattr(build, "BUDGET_MB", {build.LAYER: 0.0, build.FUNCTIONS: 5.0})
     assert build.main([]) == 1
-    assert "error: layer.zip is 0.0 MB unpacked, its budget is 0.0 MB" in capsys.readouterr().out
+    assert_wording([line for line in capsys.readouterr().out.splitlines() if line.startswith("error")])
 
 
 def test_the_stack_looks_where_the_builder_puts_it():
@@ -358,7 +361,7 @@ def test_bytecode_is_taken_as_it_is_wherever_it_lies(tmp_path):
 def test_without_a_python_of_its_version_an_archive_has_no_bytecode_and_the_builder_says_so(tmp_path, capsys):
     target = build.Target(name="future", python=(3, 99))
     assert build.compile_modules(fill(tmp_path, {"tiny.py": ""}), target) == ""
-    assert "no Python 3.99 is here" in capsys.readouterr().out
+    assert_wording(capsys.readouterr().out)
 
 
 def test_an_archive_with_bytecode_is_another_one(tmp_path):

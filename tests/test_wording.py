@@ -40,3 +40,12 @@ def test_the_folder_of_a_test_has_another_name_each_time(tmp_path, monkeypatch):
     assert_wording(f"{tmp_path}/policy.yaml: there is no such file; see '{tmp_path}'")
     (stored,) = next(iter(Wordings.known.values())).said.values()
     assert stored == ["FOLDER/policy.yaml: there is no such file; see 'FOLDER'"]
+
+
+def test_what_differs_each_time_is_written_by_its_name(monkeypatch):
+    for port in (4711, 4712):
+        Wordings.begin()
+        monkeypatch.setenv(WRITES, "1") if port == 4711 else monkeypatch.delenv(WRITES)
+        assert_wording(f"nobody answers at 127.0.0.1:{port}", PORT=port)
+    with pytest.raises(AssertionError):
+        assert_wording("another text", PORT=4712)

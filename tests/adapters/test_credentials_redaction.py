@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from nodefleet.adapters.credentials import HIDDEN, Redactor
+from support.wording import assert_wording
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2RlLWZsZWV0In0.c2lnbmF0dXJl"
 
@@ -82,6 +83,6 @@ def test_what_libraries_log_is_hidden_too():
     library.error("retrying %s with %s", "https://hooks.slack.com/services/x", "opensesame", exc_info=problem)
     library.removeHandler(handler)
     told = stream.getvalue()
-    assert told.startswith("retrying https://hooks.slack.com/*** with ***\n")
-    assert "ValueError: bad header ***" in told
+    first, *_, last = told.splitlines()
+    assert_wording([first, last])
     assert "opensesame" not in told

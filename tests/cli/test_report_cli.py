@@ -1,6 +1,7 @@
 """`nodefleet report`: the week that is over and the one that is running, as operators and programs read them."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -83,7 +84,7 @@ def test_what_a_cluster_did_by_itself_is_reported(monkeypatch):
 def test_recommendations_are_data_too(monkeypatch):
     greedy = used(6, 3, cpu=20, memory=30, asked=(90, 40))
     found = figures(monkeypatch, world(usage=hours((168, greedy))))
-    assert any(each["do"] == "Lower the pods' CPU requests" for each in found["recommendations"])
+    assert_wording([each["do"] for each in found["recommendations"]])
     assert all({"pool", "do", "because"} <= set(each) for each in found["recommendations"])
 
 
@@ -145,7 +146,7 @@ def test_the_week_is_written_as_one_html_file(monkeypatch, tmp_path):
     assert done.exit_code == 0, done.stderr
     text = file.read_text()
     assert "Week 2026-W" in text
-    assert "Saved against fixed On-Demand fleets" in text
+    assert_wording(re.findall(r"<dt[^>]*>([^<]+)", text))
     assert "export {" not in text
     curves = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
     assert (len(curves["t"]), curves["spot"][0], curves["onDemand"][0]) == (168, 4.0, 2.0)
@@ -156,7 +157,7 @@ def test_the_week_is_written_as_one_html_file(monkeypatch, tmp_path):
 def test_a_week_without_records_is_a_page_too(monkeypatch, tmp_path):
     file = tmp_path / "week.html"
     assert ask(monkeypatch, world(), "--html", str(file)).exit_code == 0
-    assert "the autoscaler did not run" in file.read_text()
+    assert_wording(re.findall(r"<p[^>]*>([^<]+)", file.read_text()))
 
 
 def test_a_file_that_cannot_be_written_is_said(monkeypatch, tmp_path):

@@ -1,6 +1,7 @@
 """`nodefleet simulate`: plays what it is asked to, says what came of it, and the status tells whether it is good."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -158,7 +159,7 @@ def test_another_policy_plays_the_same_day_and_both_are_compared(tmp_path):
     mine, theirs = map(float, hours.split()[1:])
     assert mine < theirs
     text = report.read_text()
-    assert "Compared with another policy" in text
+    assert_wording(re.findall(r"<h2[^>]*>([^<]+)", text))
     curves = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
     assert len(curves["otherWorkers"]) == len(curves["t"])
     assert curves["otherWorkers"][-1] == 6

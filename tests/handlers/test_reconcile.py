@@ -17,6 +17,7 @@ from support.deployed_site import Context, MovedClock
 from support.fake_api_server import TOKEN
 from support.function_output import Printed
 from support.prometheus_stand_in import Http
+from support.wording import assert_wording
 
 __all__ = ["account", "deployed", "two_clusters"]
 
@@ -266,7 +267,7 @@ def test_what_cannot_be_understood_is_acknowledged_with_a_metric_and_a_line(caps
     printed = Printed.since(capsys)
     assert printed.metrics == {"MalformedEvents": [1.0]}
     (line,) = printed.lines
-    assert line["message"].startswith("Set aside: ")
+    assert_wording(line["message"])
     assert line["level"] == "WARNING"
     assert FUNCTION.shared.session.calls() == before
 

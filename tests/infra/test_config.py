@@ -189,10 +189,7 @@ def test_names_that_come_out_the_same_are_refused():
     ]
     (line,) = problems(changed(clusters=clusters))
     assert_wording(line)
-    assert any(
-        "would be named" in each
-        for each in problems(changed(clusters=[{"name": "a", "policy": {"pools": [{"name": "master"}]}}]))
-    )
+    assert_wording(problems(changed(clusters=[{"name": "a", "policy": {"pools": [{"name": "master"}]}}])))
 
 
 def test_one_wrong_section_does_not_hide_what_is_wrong_in_others():
@@ -217,16 +214,10 @@ def test_a_night_in_which_no_reading_could_ever_be_sustained_is_refused():
 
 
 def test_a_schedule_and_a_policy_with_different_intervals_are_refused():
-    assert any(
-        "is more often than the policy's" in line
-        for line in problems(changed(**{"autoscaler.schedule": {"every": "1m"}}))
-    )
+    assert_wording(problems(changed(**{"autoscaler.schedule": {"every": "1m"}})))
     assert_wording(problems(changed(**{"autoscaler.schedule": {"every": "10m"}})))
 
 
 def test_a_burst_must_end_before_the_function_is_stopped():
     policy = {"interval": "2m", "burst": {"budget": "118s"}}
-    assert any(
-        "is longer than a run may last; 115 s at most" in line
-        for line in problems(changed(**{"clusters.0.policy": policy}))
-    )
+    assert_wording(problems(changed(**{"clusters.0.policy": policy})))

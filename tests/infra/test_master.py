@@ -17,6 +17,7 @@ from nodefleet_infra.statements import Statement
 from support.iam_evaluator import Request, allows
 from support.infra_mocks import DEV, IMAGE, PRODUCTION, ROOT, declared, deployed_stack
 from support.userdata_sandbox import BINARY_URL, INSTANCE, Sandbox, login_in, runs_here
+from support.wording import assert_wording
 
 BOTH = pytest.mark.parametrize("file", [DEV, PRODUCTION])
 INSTANCE_KIND, INTERFACE, ADDRESS = "ec2/instance:Instance", "ec2/networkInterface:NetworkInterface", "ec2/eip:Eip"
@@ -290,7 +291,7 @@ def test_a_worker_joins_with_what_the_server_published_and_each_does_only_what_i
         login_in(server, told(script)["API_SECRET"])["server"]
         == yaml.safe_load(worker.file("etc/rancher/k3s/config.yaml"))["server"]
     )
-    assert f"joined as {INSTANCE}" in ran.said
+    assert_wording(ran.said.splitlines()[-1].partition(" ")[2], INSTANCE=INSTANCE)
     for sandbox, role in ((server, "shop-master"), (worker, "shop-workers")):
         asked = [request for call in sandbox.calls("aws") for request in requests(graph, call)]
         assert asked

@@ -14,6 +14,7 @@ import yaml
 
 from nodefleet_infra.bill import dev_stack, items, lean
 from support.infra_mocks import ROOT
+from support.wording import assert_wording
 
 DOCS = ROOT / "docs"
 WORKFLOW = DOCS / "examples" / "github" / "policy.yml"
@@ -80,7 +81,7 @@ def test_a_policy_that_decides_otherwise_is_summed_up_and_does_not_fail(steps, r
     done = runner(steps["Replay"])
     assert done.returncode == 0, done.stderr
     summary = (runner.folder / "summary").read_text()
-    assert summary.startswith("0 of 1 decisions stay the same, 1 come out otherwise.")
+    assert_wording(summary.splitlines()[0])
     assert "GROW 3 → 5" in summary
 
 
@@ -92,7 +93,8 @@ def test_an_input_that_cannot_be_asked_again_fails(steps, runner):
 def test_without_any_input_there_is_nothing_to_say(steps, runner):
     (runner.folder / "archive" / "one.json").unlink()
     done = runner(steps["Replay"])
-    assert (done.returncode, done.stdout) == (0, "No decision input is archived yet.\n")
+    assert done.returncode == 0
+    assert_wording(done.stdout)
 
 
 # ── the pages ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ import pytest
 
 from nodefleet.model.inventory import NOTHING, Resources, total
 from nodefleet.model.workload import quantity
+from support.wording import assert_wording
 
 GPU = "nvidia.com/gpu"
 
@@ -44,8 +45,9 @@ def test_quantities(text, number):
 
 @pytest.mark.parametrize("text", ["", "x", "1Qi", "m", "1 Gi", "1Gim", "NaN", "Infinity", "1_0", " 1", "."])
 def test_what_is_no_quantity_is_refused_with_an_example(text):
-    with pytest.raises(ValueError, match="is not a quantity; write for example 500m, 2 or 1Gi"):
+    with pytest.raises(ValueError, match="500m, 2 or 1Gi") as refused:
         quantity(text)
+    assert_wording(str(refused.value))
 
 
 ONE = Resources(cpu=100, memory=10, storage=1, pods=1, extended={GPU: 1})

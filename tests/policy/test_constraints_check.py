@@ -130,11 +130,9 @@ def test_a_value_that_has_no_limits_or_is_not_there_is_fine():
 
 
 def test_a_limit_without_a_unit_is_told_without_one():
-    assert out_of_limits(0, FieldInfo(unit="", why="", at_least=1)) == (
-        IssueCode.OUT_OF_RANGE,
-        "is less than 1",
-        "write at least 1",
-    )
+    code, *words = out_of_limits(0, FieldInfo(unit="", why="", at_least=1))
+    assert code is IssueCode.OUT_OF_RANGE
+    assert_wording(words)
 
 
 # ── values that do not go together ───────────────────────────────────────────────────────────────────────────────

@@ -96,7 +96,7 @@ def test_a_budget_that_says_no_is_waited_for_and_said_on_the_node():
     cluster.look(refused)
     assert cluster.world.kube.nodes[node].cordoned
     said = [note for note in notes(cluster) if note.reason == "NodeFleetDrainWaits"]
-    assert [note.message for note in said if "budget web" in note.message]
+    assert_wording([note.message for note in said])
     assert any("1 refused" in done for done in did(cluster))
 
 
@@ -255,7 +255,7 @@ def test_an_archive_that_is_away_holds_up_nothing_and_the_record_says_so():
     cluster.calm(2)
     assert len(cluster.world.workers()) == 2
     assert {record.archived for record in cluster.world.table.decisions} == {""}
-    assert any("cannot be replayed" in line.message for line in cluster.world.lines)
+    assert_wording(sorted({line.message for line in cluster.world.lines if line.warning}))
 
 
 # ── who leaves, and why ──────────────────────────────────────────────────────────────────────────────────────────

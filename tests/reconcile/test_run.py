@@ -13,6 +13,7 @@ from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.hooks import Call, Hook, Moment, at_call, raising, when
 from nodefleet_tools.sim.kube import KubeSettings
 from nodefleet_tools.sim.world import World
+from support.wording import assert_wording
 from support.worlds import QUICK, Cluster, empty, shop
 
 
@@ -217,7 +218,7 @@ def test_a_step_that_may_not_finish_is_not_begun():
     slow = when("gauges.read", Moment.AFTER, lambda: cluster.world.advance(106))
     assert cluster.run("late", slow).did == ()
     assert cluster.world.workers() == []
-    assert any("the next run goes on" in line for line in lines(cluster))
+    assert_wording(lines(cluster))
     cluster.ticks = 2
     assert cluster.tick().did
 
@@ -270,7 +271,7 @@ def test_a_pausing_run_that_cannot_read_the_wake_ups_pauses_as_long_as_ever():
     cluster = empty()
     away = when("store.wakes", Moment.BEFORE, raising(UnavailableError("DynamoDB", "throttled")))
     assert second_iteration_of(cluster, away) == pytest.approx(10, abs=0.5)
-    assert any("cannot be read" in line for line in lines(cluster))
+    assert_wording([line.message for line in cluster.world.lines if line.warning])
 
 
 def test_a_run_that_is_woken_when_its_time_is_up_says_so_and_lets_go():

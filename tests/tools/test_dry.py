@@ -144,8 +144,7 @@ def test_what_it_would_do_for_a_pool_that_is_no_more_is_noted_and_said():
     parts, would = of(cluster)
     run(parts, owner="dry")
     assert would.said
-    lines = [line.message for line in cluster.world.lines]
-    assert any(f"dry run: would {would.said[0]}" in line for line in lines)
+    assert_wording(sorted({line.message for line in cluster.world.lines if would.said[0] in line.message}))
 
 
 def test_its_cooldown_holds_from_run_to_run():

@@ -63,4 +63,4 @@ def test_an_assert_on_a_sentence_is_told_from_one_on_a_value(tmp_path):
         "assert x.nodes == 3\n"
         "raises(E, match='cannot be read')\n"
     )
-    assert english_asserts(tmp_path) == {"test_it.py": 3}
+    assert [each.split(":")[1] for each in english_asserts(tmp_path)] == ["1", "2", "5"]

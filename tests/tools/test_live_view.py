@@ -1,5 +1,6 @@
 """The live view and its pace: what is on the screen is what was played, and it fits."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from nodefleet_tools.live import View, mark_line
 from nodefleet_tools.pacing import schedule, weights
 from nodefleet_tools.sim.played import MarkKind, Played
 from support.played_days import played, shipped_day
+from support.wording import assert_wording
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def test_it_shows_time_load_workers_by_zone_and_the_bill(day):
     assert f"load {frame.asked:.3g}/s" in text
     assert f"{frame.ready} ready" in text
     assert f"{frame.usd:.2f} USD" in text
-    assert "a fixed fleet of 5: 1.30 USD" in text
+    assert_wording(re.search(r"a fixed fleet.*?USD", text)[0])
     assert [line.split()[1] for line in text.splitlines() if line.startswith("│ us-")] == ["us-east-1a", "us-east-1b"]
     assert text.count("■ ") + text.count("● ") == len(frame.workers) + 2  # and the legend
 
@@ -57,7 +59,7 @@ def test_a_drain_that_waits_for_a_budget_names_it(day):
     (drain,) = waiting.drains
     line = next(line for line in screen(day, f"{waiting.at:%H:%M}") if "drains" in line)
     assert drain.node in line
-    assert "waits for web-pdb" in line
+    assert_wording(line.strip("│ ").rpartition(", ")[2])
     assert any("drains" in line and "none" in line for line in screen(day, "05:00"))
 
 
@@ -75,7 +77,9 @@ def test_a_scale_up_for_pods_says_how_soon_after_the_pod_it_was_decided(day):
     assert urgent.waited < timedelta(seconds=30)
     soon = urgent.at + timedelta(minutes=1)
     line = next(line for line in screen(day, f"{soon:%H:%M}") if "▲" in line and urgent.title in line)
-    assert f"{urgent.title}, {urgent.waited.total_seconds():.0f} s after a pod" in line
+    assert_wording(
+        line.strip("│ ").partition("  ")[0].partition(", ")[2], SECONDS=f"{urgent.waited.total_seconds():.0f} s"
+    )
 
 
 def test_the_latest_decisions_stand_there_with_their_reasons(day):

@@ -80,7 +80,7 @@ def measure() -> Iterator[Figure]:
     yield Figure(about="functions named by a bare participle", now=str(len(participles)), wanted="0", which=participles)
     yield from measure_scale_up()
     english = english_asserts(TESTS)
-    yield Figure(about="asserts on English text", now=str(sum(english.values())), wanted="≤ 120")
+    yield Figure(about="asserts on English text", now=str(len(english)), wanted="≤ 120", which=english)
     helpers = tuple(sorted(path.name for path in TESTS.glob("*.py") if not path.name.startswith(("test_", "conftest"))))
     yield Figure(about="helper modules at the root of tests/", now=str(len(helpers)), wanted="0", which=helpers)
 
@@ -177,15 +177,15 @@ def _is_property(node: ast.FunctionDef) -> bool:
 # ── tests ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def english_asserts(tests: Path) -> Counter[str]:
-    """Asserts (and `match=` of pytest.raises) that compare with words of a sentence, by file."""
-    found: Counter[str] = Counter()
-    for path in sorted(tests.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            sentence = isinstance(node, ast.Assert) and any(map(_is_sentence, _compared(node.test)))
-            matched = isinstance(node, ast.keyword) and node.arg == "match" and _is_sentence(node.value)
-            found[str(path.relative_to(tests))] += sentence or matched
-    return found
+def english_asserts(tests: Path) -> tuple[str, ...]:
+    """Asserts (and `match=` of pytest.raises) that compare with words of a sentence, by file and line."""
+    return tuple(
+        f"{path.relative_to(tests)}:{node.lineno}: {ast.unparse(node)}"
+        for path in sorted(tests.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if (isinstance(node, ast.Assert) and any(map(_is_sentence, _compared(node.test))))
+        or (isinstance(node, ast.keyword) and node.arg == "match" and _is_sentence(node.value))
+    )
 
 
 def _compared(test: ast.expr) -> Iterator[ast.expr]:

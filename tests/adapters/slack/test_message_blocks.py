@@ -13,6 +13,7 @@ from nodefleet.notifications.grouping import NotificationForm
 from nodefleet.notifications.incoming import AlarmState, DeliveryLimits
 from support.message_examples import AT, LINKS, OF_A_KIND, SPECIAL, alarm, event, several, single
 from support.slack_rules import problems
+from support.wording import assert_wording
 
 BARE = SlackMessage(sign="🔵", headline="Hello", since=AT, until=AT)
 LETTERS = {kind.value: single(each) for kind, each in OF_A_KIND.items()} | dict(SPECIAL)
@@ -51,7 +52,7 @@ def test_an_empty_part_has_no_block():
 
 def test_the_parts_come_in_the_order_of_a_reader_s_questions():
     message = of(mark="M", body="B", facts=(("Nodes", "4"), ("Cost", "")), todo="T", details=("D", "E"))
-    assert texts(message) == ["🔵 Hello", "*M*", "B", "*What to do:* T", "• D\n• E"]
+    assert_wording(texts(message))
     assert [block.get("fields") for block in message["blocks"]][3] == [
         {"type": "mrkdwn", "text": "*Nodes*\n4", "verbatim": True}
     ]

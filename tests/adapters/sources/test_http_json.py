@@ -8,12 +8,13 @@ from support.builders import NOON
 from support.source_doubles import Answer, HttpDouble, cause, logins, read_one
 from support.wording import assert_wording
 
+LOGIN = MetricsLogin(token="t0k3n")
 DOCUMENT = {"queues": [{"length": 4}, {"length": 2.5, "a/b": {"~x": 1}}], "idle": None, "text": "7", "yes": True}
 
 
 def reading(answer=Answer(document=DOCUMENT), value="/queues/0/length", **entry):  # frozen
     with HttpDouble(lambda _: answer).serving() as server:
-        adapter = HttpDocuments(logins(api=MetricsLogin(token="t0k3n")), loopback=True)
+        adapter = HttpDocuments(logins(api=LOGIN), loopback=True)
         return read_one(adapter, HttpJson(url=server.address + "/stats?a=1", value=value, **entry)), server.asked
 
 
@@ -51,7 +52,7 @@ def test_anything_else_is_missing_and_no_idle_state(value, expected):
 
 def test_a_login_and_the_query_of_the_address_are_sent():
     _, (asked,) = reading(secret="api")
-    assert (asked.path, asked.headers["authorization"]) == ("/stats?a=1", "Bearer t0k3n")
+    assert (asked.path, asked.headers["authorization"]) == ("/stats?a=1", LOGIN.header())
 
 
 @pytest.mark.parametrize(

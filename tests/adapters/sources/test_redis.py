@@ -89,7 +89,7 @@ def test_a_rotated_password_is_fetched_again():
 
 def test_a_refused_password_says_so_without_showing_it():
     sample, _ = reading({"AUTH pw": b"-WRONGPASS invalid\r\n"}, secret="redis")
-    assert cause(sample).endswith("refuses us: WRONGPASS invalid")
+    assert_wording(cause(sample).partition(" refuses ")[2])
 
 
 def test_a_secret_that_is_not_there_is_missing():
@@ -107,14 +107,15 @@ def test_a_server_that_does_not_answer_is_late():
 
 
 def test_no_server_is_missing():
-    sample = read_one(RedisKeys(logins()), Redis(address=f"redis://127.0.0.1:{free_port()}", key="q"))
-    assert "cannot be reached" in cause(sample)
+    port = free_port()
+    sample = read_one(RedisKeys(logins()), Redis(address=f"redis://127.0.0.1:{port}", key="q"))
+    assert_wording(cause(sample).rpartition(": ")[0], PORT=port)
 
 
 def test_no_tls_on_the_other_side_is_missing():
     with RespDouble({}).serving() as server:
         sample = read_one(RedisKeys(logins()), Redis(address=f"rediss://127.0.0.1:{server.port}", key="q"), 1.0)
-    assert cause(sample).startswith("no secure connection to Redis at 127.0.0.1:")
+    assert_wording(cause(sample).partition(": ")[0], PORT=server.port)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +168,9 @@ def test_a_queue_that_is_no_list_is_missing():
 
 
 def test_a_broker_that_is_away_is_missing():
-    sample = read_one(CeleryQueues(logins()), Celery(address=f"redis://127.0.0.1:{free_port()}"))
-    assert "cannot be reached" in cause(sample)
+    port = free_port()
+    sample = read_one(CeleryQueues(logins()), Celery(address=f"redis://127.0.0.1:{port}"))
+    assert_wording(cause(sample).rpartition(": ")[0], PORT=port)
 
 
 def test_a_refused_login_is_fetched_again_once():
