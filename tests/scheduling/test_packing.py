@@ -232,9 +232,28 @@ def test_one_node_more_is_bought_where_it_is_enough_for_nodes_that_become_ready_
     assert [packing(pods, policy=spare(nodes)).nodes for nodes in (0, 1, 2)] == [2, 3, 3]
 
 
+SMALL_FIRST = [
+    *(wants(f"a-{number}", 1000, unschedulable_since=after(-60)) for number in range(4)),
+    *(wants(f"big-{number}", 2000, unschedulable_since=after(-30)) for number in range(2)),
+]
+
+
 def test_none_is_bought_where_more_would_be_needed_for_that():
-    pods = [*(wants(f"a-{number}", 1000) for number in range(4)), wants("big-1", 2000), wants("big-2", 2000)]
-    assert [packing(pods, policy=spare(nodes)).nodes for nodes in (0, 1, 2)] == [4, 4, 6]
+    """The four small ones take a node each in every order, so both large ones need another."""
+    assert [packing(SMALL_FIRST, policy=spare(nodes)).nodes for nodes in (0, 1, 2, 3)] == [4, 4, 6, 6]
+
+
+def test_a_spare_node_is_bought_where_it_is_enough_for_some_of_the_orders():
+    """Of one second: often only one of the large ones comes after all small ones."""
+    pods = [replace(pod, unschedulable_since=after(-60)) for pod in SMALL_FIRST]
+    assert [packing(pods, policy=spare(nodes)).nodes for nodes in (0, 1, 2, 3)] == [4, 5, 6, 6]
+
+
+def test_a_pod_that_has_to_be_near_others_is_tried_again_in_other_orders_when_they_have_a_place():
+    near = Rules(affinity=(PodTerm(topology=HOST_LABEL, selector=Selector(labels={"app": "web"})),))
+    web = [waiting(f"web-{number}", labels={"app": "web"}, requests=Resources(cpu=1500)) for number in range(2)]
+    beside = waiting("beside", rules=near, requests=Resources(cpu=100))
+    assert packing([beside, *web], policy=spare(3)).nodes == 2
 
 
 def test_equal_pods_need_no_spare_node():

@@ -61,10 +61,10 @@ class Steps:
         " because the scheduler takes pods as they come; `queue` adds the nodes that its order needs",
     )
     pending_spare: int = setting(
-        1,
+        3,
         NODES,
-        "`queue`: added at most for other orders of pods with rules, and for nodes that all become ready in one moment;"
-        " where that takes more none is added, for a second purchase is cheaper",
+        "`queue`: added at most so that all pods run also in other orders of pods and nodes, and where nodes come"
+        " in one moment; an order that takes more adds none, for a second purchase is cheaper",
         at_least=0,
     )
 

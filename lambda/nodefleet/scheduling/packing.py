@@ -18,19 +18,19 @@ from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
 from nodefleet.scheduling.compatibility import PodCompatibility, is_plain, pools_without_capacity
 from nodefleet.scheduling.nodes import awaited_devices, expected_nodes, simulate_fleet, zones_in_use
-from nodefleet.scheduling.pool_packing import ORDERS, Assignments, Packing, PoolPacking, queue_order
+from nodefleet.scheduling.pool_packing import Assignments, Packing, PoolPacking, queue_order
 from nodefleet.scheduling.predicates import NodeModel, unmet_predicate
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import Template, template_refusal, template_source
 
-_JOIN_ORDERS = 12  # of pods with rules and of nodes: twice as many as six, as pods with rules have fewer places each
-_TRIALS = 600  # pods that are placed again at most, in all orders together, so that an iteration stays fast
+_ORDERS = 12  # of pods and of nodes that are tried: eight or twelve make no difference in what is bought
+_TRIALS = 1200  # pods that are placed again at most, in all orders together, so that an iteration stays fast
 
 # A good plan is not enough: the scheduler takes pods by priority and time, and knows no plan. So nodes are added until
 # all pods find a place also in the order of its queue, on nodes that become ready one after the other
-# (`steps.pending_fill: queue`). It prefers empty nodes as well; that nodes become ready together is the exception, and
-# to allow for it costs a third more nodes. So that is done only where `steps.pending_spare` nodes are enough for it, or
-# when pods still wait though their nodes are there.
+# (`steps.pending_fill: queue`). It prefers empty nodes as well; to allow for nodes that become ready together costs a
+# third more in a large purchase. So other orders get `steps.pending_spare` nodes at most, and those that need more get
+# none, until pods still wait though their nodes are there.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +122,7 @@ def pack_pools(look: PackingInput) -> PackingResult:
         if constrained:
             _allow_for_queue_order(look, mark, in_queue_order)
         if any(each.new.chosen for each in in_queue_order):  # a spare node is never a reason to buy
-            left = look.spare - (_allow_for_other_orders(look, mark, in_queue_order) if constrained else 0)
-            _allow_for_joining_together(look, mark, in_queue_order, left)
+            _allow_for_other_orders(look, mark, in_queue_order)
     by_pool = {pool: each.describe() for pool, each in packed.items()}
     look.room.roll_back(mark)
     return PackingResult(by_pool=by_pool, nobody=nobody)
@@ -191,38 +190,50 @@ def _allow_for_queue_order(look: PackingInput, mark: int, packed: Sequence[PoolP
             each.new.add_for(pod)
 
 
-def _allow_for_other_orders(look: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> int:
-    """At most `steps.pending_spare` nodes more, for several orders of pods of one second and of the nodes; how many."""
+def _allow_for_other_orders(look: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
+    """At most `steps.pending_spare` nodes more, so that all pods find a place in other orders of pods of one second
+    and of the nodes too, which become ready one after the other or all in one moment."""
     settled = [(pod, each) for each in packed for pod in each.settled.values()]
-    added = 0
-    for salt in range(1, min(_JOIN_ORDERS, _TRIALS // max(len(settled), 1))):
-        _stand_empty(look, mark, packed, salt)
-        for pod, each in sorted(settled, key=lambda pair: queue_order(pair[0], salt)):
-            if added == look.spare:
-                return added
-            if look.room.place(pod) is None and each.new.add_for(pod) is None:
-                added += 1
+    left = look.spare
+    for salt in range(min(_ORDERS, _TRIALS // max(2 * len(settled), 1))):
+        queue = sorted(settled, key=lambda pair: queue_order(pair[0], salt))
+        for together in (False, True):
+            if left:
+                _stand_empty(look, mark, packed, salt)
+                left -= _add_missing(look, packed, queue, left, together=together)
+
+
+def _add_missing(
+    look: PackingInput, packed: Sequence[PoolPacking], queue: "_Settled", most: int, *, together: bool
+) -> int:
+    """Add nodes for pods that find no place in this order, and say how many. An order that needs more than `most` gets
+    none: they would not spare it the second purchase. `together`: all nodes are ready, and each pod goes to the
+    emptiest; else nodes are filled one after the other."""
+    before = [len(each.new.chosen) for each in packed]
+    added, waiting = 0, queue
+    while waiting := _without_place(look, waiting, together=together):
+        pod, each = waiting[0]
+        if added == most or each.new.add_for(pod) is not None:
+            for pool, number in zip(packed, before, strict=True):
+                pool.new.drop_last(len(pool.new.chosen) - number)
+            return 0
+        added, waiting = added + 1, waiting[1:]
     return added
 
 
-def _allow_for_joining_together(look: PackingInput, mark: int, packed: Sequence[PoolPacking], most: int) -> None:
-    """A few more nodes, if with them all pods find a place also where all nodes become ready in one moment and each pod
-    goes to the emptiest. Where that takes more than `most` none is added: it would help only some."""
-    settled = [(pod, each) for each in packed for pod in each.settled.values()]
-    before = [len(each.new.chosen) for each in packed]
-    if most <= 0 or len(settled) * ORDERS > _TRIALS:
-        return
-    for salt in range(ORDERS):
-        _stand_empty(look, mark, packed, salt)
-        places = look.room.emptiest()
-        for pod, each in sorted(settled, key=lambda pair: queue_order(pair[0], salt)):
-            if look.room.place_on_emptiest(pod, places) is None and each.new.add_for(pod) is None:
-                places = look.room.emptiest()
-        added = [len(each.new.chosen) - number for each, number in zip(packed, before, strict=True)]
-        if sum(added) > most:
-            for each, number in zip(packed, added, strict=True):
-                each.new.drop_last(number)
-            return
+def _without_place(look: PackingInput, waiting: "_Settled", *, together: bool) -> "_Settled":
+    """Those that find no place, one after the other; who has to be near others is tried again when they have one."""
+    while waiting:
+        places = look.room.emptiest() if together else None
+        left = [
+            (pod, each)
+            for pod, each in waiting
+            if (look.room.place_on_emptiest(pod, places) if places else look.room.place(pod)) is None
+        ]
+        if len(left) == len(waiting) or not any(pod.rules.affinity or pod.rules.spread for pod, _ in left):
+            return left
+        waiting = left
+    return []
 
 
 def _allow_for_spreading(look: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
