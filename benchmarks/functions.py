@@ -32,7 +32,7 @@ _HERE = Path(__file__).parent
 _API_SECRET, _SLACK_SECRET = "kubernetes", "slack"  # their names
 # A run looks once: a pause of `every` would use up its budget.
 _POLICY = {
-    "limits": {"min": 2, "max": 5000},
+    "limits": {"min": 2, "max": 10_000},
     "market": {"types": list(TYPES), "max_price_usd": 0.05},
     "burst": {"every": 10, "budget": 10.001},
 }

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from world.objects import objects
@@ -16,8 +17,7 @@ _WRITTEN = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 
 class KubernetesAnswers:
     def __init__(self, scene: Scene) -> None:
-        self._objects = objects(scene)
-        self._rendered = {plural: list(map(_json, listed)) for plural, listed in self._objects.items()}
+        self._listed = {plural: [_Listed.of(each) for each in made] for plural, made in objects(scene).items()}
 
     def prepared(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> tuple[str, Answer]:
         """What is asked for, and how to answer it."""
@@ -42,31 +42,44 @@ class KubernetesAnswers:
         return b'{"kind":"List","apiVersion":"v1","metadata":' + meta + b',"items":[' + items + b"]}"
 
     def _chosen(self, plural: str, query: Mapping[str, str]) -> list[bytes]:
-        rendered = self._rendered.get(plural, [])  # a kind of which the scene has none
+        listed = self._listed.get(plural, [])  # a kind of which the scene has none
         if "fieldSelector" in query:
             node = query["fieldSelector"].partition("=")[2]
-            pairs = zip(self._objects.get(plural, ()), rendered, strict=True)
-            return [text for thing, text in pairs if thing["spec"].get("nodeName") == node]
-        asked = _IN.fullmatch(query.get("labelSelector", ""))
-        if asked is None:
-            return rendered
-        key, values = asked[1], frozenset(asked[2].split(","))
-        pairs = zip(self._objects.get(plural, ()), rendered, strict=True)
-        return [text for thing, text in pairs if thing["metadata"].get("labels", {}).get(key) in values]
+            listed = [each for each in listed if each.node == node]
+        elif asked := _IN.fullmatch(query.get("labelSelector", "")):
+            key, values = asked[1], frozenset(asked[2].split(","))
+            listed = [each for each in listed if each.labels.get(key) in values]
+        return [each.text for each in listed]
 
     def _one(self, plural: str, name: str) -> tuple[int, bytes]:
         found = self._found(plural, name)
-        return (200, _json(found)) if found else (404, b'{"kind":"Status","code":404,"reason":"NotFound"}')
+        return (200, found.text) if found else (404, b'{"kind":"Status","code":404,"reason":"NotFound"}')
 
     def _written(self, method: str, plural: str, name: str, body: bytes) -> tuple[int, bytes]:
-        """Only a single object that is patched shows it later: lists stay as they were rendered."""
         if method == "PATCH" and (found := self._found(plural, name)):
-            _merge(found, json.loads(body))
-            return 200, _json(found)
+            thing = json.loads(found.text)
+            _merge(thing, json.loads(body))
+            found.text = _json(thing)
+            return 200, found.text
         return 201, b'{"kind":"Status","status":"Success"}'
 
-    def _found(self, plural: str, name: str) -> Object | None:
-        return next((each for each in self._objects.get(plural, ()) if each["metadata"]["name"] == name), None)
+    def _found(self, plural: str, name: str) -> "_Listed | None":
+        return next((each for each in self._listed.get(plural, ()) if each.name == name), None)
+
+
+@dataclass(slots=True)
+class _Listed:
+    """An object as it is sent, and what lists choose it by."""
+
+    name: str
+    node: str
+    labels: Mapping[str, str]
+    text: bytes
+
+    @classmethod
+    def of(cls, thing: Object) -> "_Listed":
+        meta = thing["metadata"]
+        return cls(meta["name"], thing.get("spec", {}).get("nodeName", ""), meta.get("labels", {}), _json(thing))
 
 
 def _json(thing: Any) -> bytes:

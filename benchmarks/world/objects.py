@@ -1,17 +1,18 @@
 """A made-up cluster as its API server writes it: JSON with all that a real server sends, needed or not.
 
-Ten pods for each node: nine of Deployments with ten replicas and one of a DaemonSet. Every fourth Deployment has a
-disruption budget, every fiftieth pod a volume of its own.
+Ten pods for each node, unless told otherwise: nine of Deployments with ten replicas, one of a DaemonSet. Every fourth
+Deployment has a disruption budget, every fiftieth pod a volume of its own.
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from world import controllers, pods
 from world.scene import (
     NAMESPACE,
-    PODS_PER_NODE,
     POOL,
     REPLICAS,
     TYPE,
@@ -29,20 +30,20 @@ _CPU, _MEMORY = 1930, 3864572  # millicores and KiB that such a node has for pod
 _BUDGET_EVERY = 4
 
 
-def objects(scene: Scene, now: datetime | None = None) -> dict[str, list[Object]]:
-    """Everything that the API server lists, by plural."""
+def objects(scene: Scene, now: datetime | None = None) -> dict[str, Iterator[Object]]:
+    """Everything that the API server lists, by plural: made one by one, as a hundred thousand pods take gigabytes."""
     now = now or datetime.now(UTC)
     born = written(now - timedelta(days=1))
-    apps = scene.nodes * (PODS_PER_NODE - 1)
+    apps = scene.nodes * (scene.per_node - 1)
     extra = scene.pods * scene.waiting // 100
     workloads = range(-(-(apps + extra) // REPLICAS))
-    running = [pods.app_pod(number, number % scene.nodes, born) for number in range(apps)]
-    waiting = [pods.waiting(pods.app_pod(apps + number, None, born), now) for number in range(extra)]
-    daemons = [pods.daemon_pod(number, born) for number in range(scene.nodes)]
+    running = (pods.app_pod(number, number % scene.nodes, born, scene.per_node) for number in range(apps))
+    waiting = (pods.waiting(pods.app_pod(apps + number, None, born, scene.per_node), now) for number in range(extra))
+    daemons = (pods.daemon_pod(number, born) for number in range(scene.nodes))
     claims = [number for number in range(apps) if number % pods.CLAIM_EVERY == 0]
-    made = {
-        "nodes": [node(number, born) for number in range(scene.nodes)],
-        "pods": [*running, *waiting, *daemons],
+    made: dict[str, Iterable[Object]] = {
+        "nodes": (node(number, born) for number in range(scene.nodes)),
+        "pods": chain(running, waiting, daemons),
         "replicasets": [controllers.replica_set(number, born) for number in workloads],
         "deployments": [controllers.deployment(number, born) for number in workloads],
         "daemonsets": [controllers.controller("apps/v1", "DaemonSet", "monitoring", "node-exporter", "ds-uid", born)],
@@ -54,11 +55,15 @@ def objects(scene: Scene, now: datetime | None = None) -> dict[str, list[Object]
         "persistentvolumes": [controllers.volume(number, born) for number in claims],
         "namespaces": [named("v1", "Namespace", "", name, f"ns-{name}", born) for name in (NAMESPACE, "monitoring")],
     }
-    if scene.managed:
-        for listed in made.values():
-            for each in listed:
-                each["metadata"]["managedFields"] = _managed(each, born)
-    return made
+    return {
+        plural: (_with_managers(each, born) if scene.managed else each for each in listed)
+        for plural, listed in made.items()
+    }
+
+
+def _with_managers(thing: Object, born: str) -> Object:
+    thing["metadata"]["managedFields"] = _managed(thing, born)
+    return thing
 
 
 def node(number: int, born: str) -> Object:

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from world.scene import NAMESPACE, REPLICAS, Object, container, named, node_name, template_hash, written
 
 CLAIM_EVERY = 50  # pods, one of which has a volume of its own
-POD_CPU, POD_MEMORY = 190, 360  # millicores and MiB: nine of them and the DaemonSet's fill a node
+NODE_CPU, NODE_MEMORY = 1900, 3600  # millicores and MiB that a node's pods ask for; a DaemonSet's asks for less
 _READY = ("Initialized", "Ready", "ContainersReady", "PodScheduled", "PodReadyToStartContainers")
 
 
-def app_pod(number: int, node: int | None, born: str) -> Object:
+def app_pod(number: int, node: int | None, born: str, per_node: int) -> Object:
     app, template = number // REPLICAS, template_hash(number // REPLICAS)
     name = f"app-{app}-{template}-{number % 46656:05x}"
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"app-{app}-{template}", "uid": f"rs-uid-{app}"}
@@ -18,7 +18,7 @@ def app_pod(number: int, node: int | None, born: str) -> Object:
         "app.kubernetes.io/part-of": "shop",
         "pod-template-hash": template,
     }
-    needs = {"cpu": f"{POD_CPU}m", "memory": f"{POD_MEMORY}Mi"}
+    needs = {"cpu": f"{NODE_CPU // per_node}m", "memory": f"{NODE_MEMORY // per_node}Mi"}  # no further one finds room
     claimed = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}}]
     return _pod(
         namespace=NAMESPACE,

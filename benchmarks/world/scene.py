@@ -10,7 +10,7 @@ CLUSTER = "bench"
 POOL = "default"
 ZONES = ("eu-west-1a", "eu-west-1b", "eu-west-1c")
 TYPE = "t3.medium"
-PODS_PER_NODE = 10  # nine of Deployments, one of a DaemonSet
+PODS_PER_NODE = 10  # unless told otherwise: nine of Deployments, one of a DaemonSet
 REPLICAS = 10
 NAMESPACE = "shop"
 
@@ -19,11 +19,12 @@ NAMESPACE = "shop"
 class Scene:
     nodes: int
     waiting: int = 0  # percent more pods than there is room for
+    per_node: int = PODS_PER_NODE
     managed: bool = True  # with managedFields, which an API server always sends
 
     @property
     def pods(self) -> int:
-        return self.nodes * PODS_PER_NODE
+        return self.nodes * self.per_node
 
 
 def instance_id(number: int) -> str:

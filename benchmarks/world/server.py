@@ -31,7 +31,7 @@ from world.ec2_answers import Ec2Answers
 from world.kubernetes_answers import KubernetesAnswers
 from world.prometheus_answers import PrometheusAnswers
 from world.records import Records
-from world.scene import Scene
+from world.scene import PODS_PER_NODE, Scene
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 from support.fake_api_certificates import Authority, authority
@@ -207,13 +207,14 @@ def serve(world: World, ready: Callable[[dict[str, str]], None]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Kubernetes, AWS, Prometheus and Slack on loopback.")
     parser.add_argument("--nodes", type=int, default=10)
+    parser.add_argument("--per-node", type=int, default=PODS_PER_NODE, help="pods on each node")
     parser.add_argument("--waiting", type=int, default=0, help="percent more pods than there is room for")
     parser.add_argument("--lean", action="store_true", help="without managedFields")
     parser.add_argument("--dynamodb", default="", metavar="URL", help="where the table is, instead of in moto")
     parser.add_argument("--no-kubernetes", action="store_true", help="the cluster is elsewhere")
     parser.add_argument("--at-once", action="store_true", help="answer without waiting")
     options = parser.parse_args()
-    scene = Scene(nodes=options.nodes, waiting=options.waiting, managed=not options.lean)
+    scene = Scene(nodes=options.nodes, per_node=options.per_node, waiting=options.waiting, managed=not options.lean)
     waits = dict.fromkeys(WAITS, 0.0) if options.at_once else WAITS
     world = World(scene, waits, dynamodb=options.dynamodb, kubernetes=not options.no_kubernetes)
     serve(world, lambda where: print(json.dumps(where), flush=True))
