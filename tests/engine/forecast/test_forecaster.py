@@ -27,6 +27,19 @@ def after_three_days():
     return Forecaster.of((START + minute, wave(minute)) for minute in range(3 * DAY))
 
 
+def went_on(forecaster, days, minutes=0):
+    """Another one that has seen more days than this one."""
+    other = restore(store(forecaster))
+    for minute in range(other.history.last - START + 1, days * DAY + minutes):
+        other.observe(START + minute, wave(minute))
+    return other
+
+
+@pytest.fixture(scope="module")
+def after_nine_days(after_three_days):
+    return went_on(after_three_days, 9)
+
+
 def test_without_readings_there_is_no_outlook():
     assert Forecaster().outlook() is None
 
@@ -44,8 +57,8 @@ def test_regression_begins_after_twelve_hours():
     assert Forecaster.of(readings[: rows + 61]).coefficients
 
 
-def test_a_jump_of_every_morning_is_seen_before_it_comes():
-    forecaster = Forecaster.of((START + minute, wave(minute)) for minute in range(4 * DAY + 538))
+def test_a_jump_of_every_morning_is_seen_before_it_comes(after_three_days):
+    forecaster = went_on(after_three_days, 4, 538)
     expected = forecaster.outlook().mixed[ForecastWindow.LEVEL]
     assert expected > log1p(wave(537)) + 0.15
     assert expected == pytest.approx(log1p(wave(541)), abs=0.15)
@@ -109,9 +122,8 @@ def test_a_minute_without_a_reading_counts_with_the_mean_of_the_others():
     assert {round(error / UNIT, 2) for error in forecaster.errors[0].errors} == {0.0}
 
 
-def test_errors_are_kept_for_seven_days_at_most():
-    forecaster = Forecaster.of((START + minute, wave(minute)) for minute in range(9 * DAY))
-    assert len(forecaster.errors[0].errors) == 7 * DAY // (DEFAULT.interval * DEFAULT.error_rows)
+def test_errors_are_kept_for_seven_days_at_most(after_nine_days):
+    assert len(after_nine_days.errors[0].errors) == 7 * DAY // (DEFAULT.interval * DEFAULT.error_rows)
 
 
 def test_a_reading_that_was_seen_changes_nothing(after_three_days):
@@ -139,9 +151,8 @@ def test_what_was_stored_decides_like_what_was_not(after_three_days):
     assert kept.outlook().mixed == stored.outlook().mixed
 
 
-def test_a_week_stays_below_a_hundred_thousand_bytes():
-    forecaster = Forecaster.of((START + minute, wave(minute)) for minute in range(9 * DAY))
-    stored = store(forecaster)
+def test_a_week_stays_below_a_hundred_thousand_bytes(after_nine_days):
+    stored = store(after_nine_days)
     values = [getattr(stored, each.name) for each in fields(StoredForecaster)]
     assert sum(len(value) for value in values if isinstance(value, str)) < 60_000
 

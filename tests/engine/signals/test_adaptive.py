@@ -15,7 +15,7 @@ from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.operations import Removal
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.serialization import from_plain, to_plain
-from nodefleet.model.state import Memory
+from nodefleet.model.state import AdaptiveMemory, Memory, PoolMemory
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import Adaptive, Announced
 from nodefleet.policy.pool import Limits, Pool
@@ -24,6 +24,7 @@ from support.decisions import bought, opened
 from support.wording import assert_wording
 
 DAY = 86400
+TAUGHT = -7260
 
 
 def policy(**changes):
@@ -55,9 +56,22 @@ def decided(observation, memory=None, rules=POLICY):
 
 
 @cache
+def three_days():
+    """What is learned of the wave until ten o'clock, and nothing decided yet: learning takes a second."""
+    memory = decided(seen(TAUGHT, past=history(TAUGHT))).memory
+    learned = AdaptiveMemory(forecaster=memory.pool("default").adaptive.forecaster)
+    return Memory(pools={"default": PoolMemory(adaptive=learned)})
+
+
+def decided_after(at, rules=POLICY, **changes):
+    """A decision after three days of the wave, and the minutes since."""
+    past = tuple(Reading(wave(each), after(each)) for each in range(TAUGHT, at, 60))
+    return decided(seen(at, past=past, **changes), three_days(), rules)
+
+
+@cache
 def taught(at, nodes=4):
-    """The first decision, with three days of the wave to learn from."""
-    return decided(seen(at, nodes=nodes, past=history(at)))
+    return decided_after(at, nodes=nodes)
 
 
 def bound(decision, source=BoundSource.ADAPTIVE):
@@ -105,7 +119,7 @@ def test_nothing_shrinks_while_a_node_boots():
 
 
 def test_memory_between_its_thresholds_blocks_nothing_that_its_projection_allows():
-    memory = decided(seen(-7200, nodes=9, past=history(-7200), memory=55.0)).memory
+    memory = decided_after(-7200, nodes=9, memory=55.0).memory
     decision = decided(seen(-7080, nodes=9, memory=55.0), memory)
     assert only(decision).action is Action.SHRINK
     full = decided(seen(-7080, nodes=9, memory=64.0), memory)
@@ -121,7 +135,8 @@ def test_without_a_cpu_reading_nothing_is_learned_and_nothing_shrinks():
 
 
 def test_pending_pods_stay_a_signal_of_their_own():
-    decision = decided(replace(seen(-7200, past=history(-7200)), kubernetes=look(4, pods=[waiting("a-1")]).kubernetes))
+    pods = look(4, pods=[waiting("a-1")]).kubernetes
+    decision = decided(replace(seen(-7200), kubernetes=pods), three_days())
     assert {"adaptive", "pods", "memory"} <= {vote.partition(":")[0] for vote in only(decision).votes}
 
 
@@ -138,7 +153,7 @@ def test_after_a_loss_the_history_gives_the_same_again():
     at = -480
     kept = decided(seen(at), taught(-600).memory)
     learned = restore(kept.memory.pool("default").adaptive.forecaster)
-    again = taught(at)
+    again = decided(seen(at, past=history(at)))
     relearned = restore(again.memory.pool("default").adaptive.forecaster)
     assert relearned.outlook().mixed == pytest.approx(learned.outlook().mixed, abs=0.02)
 
@@ -167,7 +182,7 @@ def test_load_that_rises_towards_the_limit_asks_for_a_fresher_reading():
 def test_headroom_is_kept_beyond_the_forecast():
     at = -180
     plain = only(taught(at)).target
-    assert only(decided(seen(at, past=history(at)), rules=policy(headroom=1))).target == plain + 1
+    assert only(decided_after(at, policy(headroom=1))).target == plain + 1
 
 
 @pytest.mark.parametrize(("price", "minutes"), [("frugal", 25), ("balanced", 65), ("careful", 140), (90.0, 90)])
@@ -177,7 +192,7 @@ def test_prices(price, minutes):
 
 def test_a_higher_price_never_asks_for_fewer_nodes():
     at = -180
-    sizes = [only(decided(seen(at, past=history(at)), rules=policy(price=p))).target for p in (5.0, 25.0, 65.0, 500.0)]
+    sizes = [only(decided_after(at, policy(price=price))).target for price in (5.0, 25.0, 65.0, 500.0)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
 
@@ -185,21 +200,20 @@ def test_a_higher_price_never_asks_for_fewer_nodes():
 def test_an_announced_event_raises_the_floor_in_time():
     sale = Announced(name="sale", at=after(-6000), multiple=3, lasting=timedelta(hours=1))
     rules = policy(events=(sale,))
-    early = decided(seen(-6000 - 600, past=history(-6000 - 600)), rules=rules)
+    early = decided_after(-6000 - 600, rules)
     assert only(early).target <= 5
-    close = decided(seen(-6000 - 240, past=history(-6000 - 240)), rules=rules)
+    close = decided_after(-6000 - 240, rules)
     usual = wave(-6000)
     assert only(close).target == min(10, -(-3 * usual // 0.85))
     assert "sale" in bound(close)[0].sentence
-    over = decided(seen(-6000 + 3600, past=history(-6000 + 3600)), rules=rules)
+    over = decided_after(-6000 + 3600, rules)
     assert only(over).target <= 5
 
 
 def test_the_forecast_grades_itself():
-    memory = Memory()
+    memory = three_days()
     for step in range(20):
-        at = -7200 + 120 * step
-        memory = decided(seen(at, past=history(at) if step == 0 else ()), memory).memory
+        memory = decided(seen(-7200 + 120 * step), memory).memory
     kept = memory.pool("default").adaptive
     assert kept.promised > 0
     assert kept.violated == 0
