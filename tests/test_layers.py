@@ -182,11 +182,13 @@ def wheel(folder, name="tiny", code="VALUE = 1\n"):
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """A build of one small package, from wheels that are there already. Gives its folder and what pip was asked."""
+    """A build of one small package, from wheels that are there already, and one small module. Gives its folder and
+    what pip was asked."""
     target = build.Target(name="small", python=sys.version_info[:2])
     monkeypatch.setattr(trim, "UNUSED_PACKAGES", {})
     monkeypatch.setattr(trim, "UNUSED_PARTS", {})
     monkeypatch.setattr(build, "REQUIREMENTS", tmp_path / "requirements.txt")
+    monkeypatch.setattr(build, "SOURCES", tree(tmp_path / "code", ["nodefleet/run.py"]))
     wheels = tmp_path / "build/wheels/small"
     wheels.mkdir(parents=True)
     asked, real = [], build._pip
@@ -276,9 +278,8 @@ def test_the_stack_reads_what_the_builder_writes(built):
     assert (read.functions.path, read.functions.digest) == (made.functions.path, made.functions.content)
 
 
-def test_the_stack_does_not_take_what_was_built_from_something_else(small, tmp_path, monkeypatch):
+def test_the_stack_does_not_take_what_was_built_from_something_else(small, tmp_path):
     folder, target, _ = small
-    monkeypatch.setattr(build, "SOURCES", tree(tmp_path / "code", ["nodefleet/run.py"]))
     build.build(target, folder)
 
     def refused():

@@ -54,39 +54,46 @@ def test_the_version_is_that_of_the_package():
     assert run("--version").stdout == f"nodefleet {__version__}\n"
 
 
-def loaded_modules(*arguments: str) -> set[str]:
-    """The modules that a fresh process has imported when the command line has ended."""
-    code = "import atexit, sys; atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr));"
-    code += "from nodefleet_tools.cli.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)  # noqa: S603
-    return set(done.stderr.splitlines())
+SHOWS_MODULES = """
+import contextlib, io, json, sys
+from nodefleet_tools.cli.main import main
+imported = []
+for sys.argv[1:] in json.loads(sys.argv[1]):
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        main()
+    imported.append(list(sys.modules))
+print(json.dumps(imported))
+"""
+
+
+def loaded_modules(*lines: tuple[str, ...]) -> list[set[str]]:
+    """The modules that a fresh process has imported after each of these command lines."""
+    command = [sys.executable, "-c", SHOWS_MODULES, json.dumps(lines)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    return [set(each) for each in json.loads(done.stdout)]
 
 
 def test_the_list_of_commands_imports_none_of_them():
-    modules = loaded_modules("--help")
+    (modules,) = loaded_modules(("--help",))
     assert "typer" in modules
     assert not {name for name in modules if name.startswith(("nodefleet.", "boto", "yaml", "kubernetes"))}
 
 
 def test_a_command_imports_its_own_module_only():
-    modules = loaded_modules("events", "--help")
+    (modules,) = loaded_modules(("events", "--help"))
     assert "nodefleet_tools.cli.events" in modules
     assert not modules & {"nodefleet_tools.cli.run", "nodefleet_tools.cli.doctor", "boto3", "kubernetes"}
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *((each.name,) for each in main.COMMANDS if each.panel is main.Panel.TRY),
-        ("policy", "check"),
-        ("policy", "show"),
-        ("policy", "schema"),
-    ],
-)
-def test_the_help_of_a_command_without_an_account_imports_neither_engine_nor_simulation(command):
-    modules = loaded_modules(*command, "--help")
-    assert "nodefleet_tools.cli.no_account" in modules
-    assert not {name for name in modules if name.startswith(("nodefleet.", "nodefleet_tools.sim", "boto", "yaml"))}
+def test_the_help_of_a_command_without_an_account_imports_neither_engine_nor_simulation():
+    """One after the other: what one of them imported would still be there after the next."""
+    to_try = [(each.name,) for each in main.COMMANDS if each.panel is main.Panel.TRY]
+    commands = [*to_try, ("policy", "check"), ("policy", "show"), ("policy", "schema")]
+    after_each = loaded_modules(*((*command, "--help") for command in commands))
+    heavy = ("nodefleet.", "nodefleet_tools.sim", "boto", "yaml")
+    for command, modules in zip(commands, after_each, strict=True):
+        assert "nodefleet_tools.cli.no_account" in modules, command
+        assert not {name for name in modules if name.startswith(heavy)}, command
 
 
 def test_the_presets_of_the_help_are_those_of_policies():

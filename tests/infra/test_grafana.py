@@ -47,14 +47,18 @@ def test_no_panel_lies_on_another(name):
                 assert taken.setdefault((x, y), panel["id"]) == panel["id"], panel["title"]
 
 
-@EVERY_PANEL
-def test_a_panel_asks_a_source_that_is_there(name, panel):
+@pytest.fixture(scope="module")
+def sources():
     (config,) = (
         each
         for each in yaml.safe_load_all(manifests.rendered(SITE)[manifests.file_of("grafana")])
         if each["kind"] == "ConfigMap" and each["metadata"]["name"] == "grafana"
     )
-    sources = {each["uid"]: each["type"] for each in yaml.safe_load(config["data"]["datasources.yaml"])["datasources"]}
+    return {each["uid"]: each["type"] for each in yaml.safe_load(config["data"]["datasources.yaml"])["datasources"]}
+
+
+@EVERY_PANEL
+def test_a_panel_asks_a_source_that_is_there(name, panel, sources):
     assert panel["targets"]
     for target in panel["targets"]:
         assert target["datasource"] == panel["datasource"]

@@ -7,6 +7,7 @@ the exporter. What scraping adds is taken from the shipped configuration, by `sc
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import yaml
@@ -82,6 +83,7 @@ KNOWN: Mapping[str, Metric] = {
 # ── what scraping makes of a target ──────────────────────────────────────────────────────────────────────────────
 
 
+@cache
 def scrape_configs() -> dict[str, dict[str, Any]]:
     config = yaml.safe_load(manifests.configuration("prometheus", SITE))
     return {job["job_name"]: job for job in config["scrape_configs"]}
