@@ -1,8 +1,9 @@
 """Pods and their owners, as the model knows them."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from nodefleet.adapters.kubernetes.client import PART, Api, decode, list_if_allowed, list_objects
 from nodefleet.adapters.kubernetes.objects import (
@@ -176,16 +177,16 @@ _LONGEST_MESSAGE = 300  # characters of the scheduler's message: the causes stan
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A pod without its controller and its claims."""
+    """A pod without its controller and its claims. It is made when they are known: making ten thousand twice takes a
+    tenth of an iteration."""
 
-    pod: Pod
-    controller: Reference | None
+    make: Callable[..., Pod]
+    key: str
+    placed: bool
+    matters: bool  # it has not finished, so who controls it and where its volumes are is looked for
+    volumes: tuple[Volume, ...]
+    controller: OwnerName | None
     claims: tuple[VolumeClaim, ...]
-
-    @property
-    def matters(self) -> bool:
-        """It has not finished, so who controls it and where its volumes are is looked for."""
-        return not self.pod.finished
 
 
 def draft(shape: PodShape, templates: Templates) -> Draft:
@@ -198,7 +199,9 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
     ready = condition(status.conditions, "Ready")
     refused = _unschedulable(shape)
     annotations = meta.annotations or {}
-    pod = Pod(
+    phase = _PHASES.get(status.phase, PodPhase.RUNNING)  # `Unknown`: its node does not say, so it may well run
+    make = partial(
+        Pod,
         namespace=templates.share(meta.namespace),
         name=meta.name,
         uid=meta.uid,
@@ -207,7 +210,7 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
         if (telling := _TELLING & annotations.keys())
         else _SILENT,
         node=templates.share(spec.node_name) or None,
-        phase=_PHASES.get(status.phase, PodPhase.RUNNING),  # `Unknown`: its node does not say, so it may well run
+        phase=phase,
         ready=ready is not None and ready.status == "True",
         unschedulable_since=(refused.last_transition_time or meta.creation_timestamp) if refused else None,
         unschedulable_message=(refused.message or "")[:_LONGEST_MESSAGE] if refused else "",
@@ -222,12 +225,18 @@ def draft(shape: PodShape, templates: Templates) -> Draft:
         crashes=_crashes(shape),
         requests=requests,
         rules=rules,
+    )
+    return Draft(
+        make=make,
+        key=f"{meta.namespace}/{meta.name}",
+        placed=bool(spec.node_name),
+        matters=phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED),
         volumes=templates.share(
             tuple(filter(None, [_on_the_node(each, spec.node_name) for each in spec.volumes or ()]))
         ),
+        controller=name_owner(meta.controller, meta.namespace, labels) if meta.controller else None,
+        claims=tuple([claim for each in spec.volumes or () if (claim := _claim(each, meta, spec.node_name))]),
     )
-    claims = tuple([claim for each in spec.volumes or () if (claim := _claim(each, pod))])
-    return Draft(pod=pod, controller=meta.controller, claims=claims)
 
 
 def daemon_pod(shape: DaemonSetShape, templates: Templates) -> Pod:
@@ -252,17 +261,15 @@ def daemon_pod(shape: DaemonSetShape, templates: Templates) -> Pod:
 
 
 def finish_pod(drafted: Draft, owners: Owners, claims: Claims) -> Pod:
-    pod = drafted.pod
-    owner = owners.of(drafted.controller, looked_for=drafted.matters) if drafted.controller else None
-    placed = pod.node is not None
-    volumes = (*pod.volumes, *[claims.volume(claim, pod.key, placed=placed) for claim in drafted.claims])
-    return replace(pod, owner=owner, volumes=volumes) if owner or drafted.claims else pod
+    owner = owners.of(drafted.controller.reference, looked_for=drafted.matters) if drafted.controller else None
+    claimed = [claims.volume(claim, drafted.key, placed=drafted.placed) for claim in drafted.claims]
+    return drafted.make(owner=owner, volumes=(*drafted.volumes, *claimed) if claimed else drafted.volumes)
 
 
 def partial_pod(drafted: Draft) -> Pod:
     """As far as the pod itself tells: its controller by the name it gives, and no claims."""
-    owner = Owners().of(drafted.controller, looked_for=False) if drafted.controller else None
-    return replace(drafted.pod, owner=owner) if owner else drafted.pod
+    owner = Owners().of(drafted.controller.reference, looked_for=False) if drafted.controller else None
+    return drafted.make(owner=owner, volumes=drafted.volumes)
 
 
 def _unschedulable(shape: PodShape) -> Condition | None:
@@ -310,9 +317,9 @@ def _on_the_node(volume: VolumeShape, node: str) -> Volume | None:
     return None
 
 
-def _claim(volume: VolumeShape, pod: Pod) -> VolumeClaim | None:
+def _claim(volume: VolumeShape, meta: Meta, node: str) -> VolumeClaim | None:
     if volume.persistent_volume_claim is not None:
-        return VolumeClaim(namespace=pod.namespace, name=volume.persistent_volume_claim.claim_name)
-    if volume.ephemeral is not None and pod.node is None:
-        return VolumeClaim(namespace=pod.namespace, name=f"{pod.name}-{volume.name}", made_for_pod=True)
+        return VolumeClaim(namespace=meta.namespace, name=volume.persistent_volume_claim.claim_name)
+    if volume.ephemeral is not None and not node:
+        return VolumeClaim(namespace=meta.namespace, name=f"{meta.name}-{volume.name}", made_for_pod=True)
     return None

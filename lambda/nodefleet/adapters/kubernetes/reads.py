@@ -21,11 +21,9 @@ from nodefleet.adapters.kubernetes.objects import (
 from nodefleet.adapters.kubernetes.pod_rules import Templates, effect_named, selector_of
 from nodefleet.adapters.kubernetes.pods import (
     Draft,
-    OwnerName,
     daemon_pod,
     draft,
     finish_pod,
-    name_owner,
     owners_of,
     partial_pod,
 )
@@ -199,7 +197,8 @@ def _drafts(api: Api, request: Request, templates: Templates) -> list[Draft]:
 def _pods(
     drafts: Sequence[Draft], api: Api, claims: Claims, daemon_sets: Sequence[DaemonSetShape] | None = None
 ) -> tuple[Pod, ...]:
-    owners = owners_of(api, _controllers(each for each in drafts if each.matters), daemon_sets)
+    named = (each.controller for each in drafts if each.matters and each.controller)
+    owners = owners_of(api, named, daemon_sets)
     return tuple([finish_pod(each, owners, claims) for each in drafts])
 
 
@@ -219,10 +218,7 @@ def _with_valid_nominations(pods: tuple[Pod, ...], nodes: Sequence[Node]) -> tup
 
 def _claims(drafts: Iterable[Draft], api: Api, nodes: Sequence[Node]) -> Claims:
     uses = [
-        Use(claim=claim, pod=each.pod.key, placed=each.pod.node is not None)
-        for each in drafts
-        if each.matters
-        for claim in each.claims
+        Use(claim=claim, pod=each.key, placed=each.placed) for each in drafts if each.matters for claim in each.claims
     ]
     return claims_in(api, _names_of_hosts(nodes), uses) if uses else Claims()
 
@@ -231,10 +227,6 @@ def _with_attach_limits(nodes: tuple[Node, ...], claims: Claims) -> tuple[Node, 
     if not claims.limits:
         return nodes
     return tuple([replace(node, attach_limits=claims.limits.get(node.name, {})) for node in nodes])
-
-
-def _controllers(drafts: Iterable[Draft]) -> Iterable[OwnerName]:
-    return (name_owner(each.controller, each.pod.namespace, each.pod.labels) for each in drafts if each.controller)
 
 
 def _names_of_hosts(nodes: Iterable[Node]) -> Mapping[str, str]:
