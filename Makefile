@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := $(VENV)/.demo-ready
 SHELL  := /bin/bash
+# Where an environment forbids bytecode, every process of the tests would compile all sources and rewrite all asserts again.
+unexport PYTHONDONTWRITEBYTECODE
 CORE   := tests/model tests/policy tests/test_phases.py tests/test_capacity.py tests/scheduling tests/eviction tests/engine tests/operations
 
 .DEFAULT_GOAL := help
