@@ -13,9 +13,10 @@ from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import Count, Worker
 from nodefleet.model.inventory import Market
 from nodefleet.model.names import figure
+from nodefleet.model.operations import SendAlert
 from nodefleet.model.readings import NOT_ASKED, NOTHING_READ, Missing, PoolReadings, Reading, Sample
 from nodefleet.model.snapshot import LaunchTarget, Observation
-from nodefleet.model.state import Backoff, PoolMemory
+from nodefleet.model.state import Backoff, Level, PoolMemory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy, Trust
 from nodefleet.policy.demand import WhenMissing
@@ -50,6 +51,18 @@ def describe_drift(worker: Worker, pool: Pool, target: LaunchTarget) -> str:
     if made.type not in pool.market.types:
         return f"its type {made.type} is none of the pool's"
     return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A worker that is to be replaced."""
+
+    worker: Worker
+    reason: str
+    cause: str  # of the loss that it becomes where it goes before its replacement comes
+    can_wait: bool = False  # it is replaced when it suits the pool
+    ask: PlacementRequest | None = None  # what takes its place; none: any node of the pool
+    saves_usd: float | None = None  # an hour, with its replacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +215,16 @@ def _young(cached: Reading, trust: Trust, now: datetime) -> bool:
 def _by_name(readings: PoolReadings) -> Mapping[str, Sample]:
     own = {custom_name(name): sample for name, sample in readings.custom.items()}
     return {"cpu": readings.cpu, "memory": readings.memory, **own}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataQuality:
+    """How far the observation can be trusted."""
+
+    level: Level
+    recovered_at: datetime | None
+    why: str  # what is missing; empty when nothing is
+    tells: tuple[SendAlert, ...]
 
 
 # ── one pool ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodefleet.engine import context
-from nodefleet.engine.context import PoolContext
+from nodefleet.engine.context import DataQuality, PoolContext
 from nodefleet.engine.signals.vote import SignalVote, Unreadable
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
@@ -25,14 +25,6 @@ from nodefleet.policy.cluster import Policy
 #
 # Missing or doubtful data may let the fleet grow, it never lets it shrink. Without the API server nothing happens, so
 # nothing is launched before it has been seen either.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataQuality:
-    level: Level
-    recovered_at: datetime | None
-    why: str  # what is missing; empty when nothing is
-    tells: tuple[SendAlert, ...]
 
 
 def assess(seen: Observation, memory: Memory, policy: Policy, unreadable: Sequence[str]) -> DataQuality:

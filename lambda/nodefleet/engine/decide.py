@@ -1,18 +1,16 @@
 """decide(): the one way in. An iteration, the memory and the policy give an explained decision and the next memory."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 
 from nodefleet.capacity import PoolMembers, amounts_in_use, fleet_occupied, track_members
 from nodefleet.engine import data_quality, explain, warm_pool
 from nodefleet.engine.cluster_context import ClusterContext
-from nodefleet.engine.context import PoolContext
+from nodefleet.engine.context import DataQuality, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
 from nodefleet.engine.disruption import consolidation, interruption, orphans, rotation, unhealthy
-from nodefleet.engine.disruption.candidates import Selection, not_asked, select_candidates
-from nodefleet.engine.disruption.consolidation import Turnover, plan_turnover
+from nodefleet.engine.disruption.candidates import not_asked
 from nodefleet.engine.disruption.orphans import (
     Disposal,
     dispose_unowned,
@@ -21,13 +19,21 @@ from nodefleet.engine.disruption.orphans import (
     resting_since,
     unowned_alerts,
 )
-from nodefleet.engine.disruption.rotation import Replacement, may_leave
 from nodefleet.engine.disruption.rotation import replacement_floors as replacing
-from nodefleet.engine.headroom import headroom_bounds, list_placeholders
-from nodefleet.engine.provisioning import ScaleUpRequest, plan_scale_up
+from nodefleet.engine.headroom import headroom_bounds
+from nodefleet.engine.pool_plan import (
+    PoolPlan,
+    plan_consolidation,
+    plan_growth,
+    plan_hold,
+    plan_retirement,
+    plan_scale_down,
+    plan_turnover,
+    with_note,
+)
 from nodefleet.engine.requeue import requeue_reason
 from nodefleet.engine.signals.adaptive import is_adaptive
-from nodefleet.engine.signals.evaluate import evaluate_signals, record_growth
+from nodefleet.engine.signals.evaluate import evaluate_signals
 from nodefleet.engine.signals.pending_pods import (
     PendingIndex,
     PendingPods,
@@ -39,7 +45,7 @@ from nodefleet.engine.signals.pending_pods import (
     used_otherwise,
 )
 from nodefleet.engine.signals.vote import SignalResults
-from nodefleet.engine.spot_share import rebalance_market, swap_bounds, update_swap
+from nodefleet.engine.spot_share import swap_bounds, update_swap
 from nodefleet.engine.target.bounds import (
     TargetResult,
     by_priority,
@@ -65,10 +71,9 @@ from nodefleet.engine.tenants import share_new_nodes
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank
 from nodefleet.model.fleet import Worker
-from nodefleet.model.names import some
-from nodefleet.model.operations import Create, Launch, Removal, RemovalReason, SendAlert, Step
+from nodefleet.model.operations import Create, Launch, Removal, RemovalReason, SendAlert
 from nodefleet.model.snapshot import ClusterView, Observation
-from nodefleet.model.state import Level, Loss, Memory, PoolMemory, RotationState
+from nodefleet.model.state import Level, Loss, Memory, PoolMemory
 from nodefleet.model.workload import Pod
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
@@ -79,18 +84,6 @@ from nodefleet.scheduling.templates import observed_sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PoolPlan:
-    """What is done about the target."""
-
-    action: Action
-    target: int
-    reason: str
-    memory: PoolMemory
-    steps: tuple[Step, ...] = ()
-    leaving: Selection
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolResult:
     decision: PoolDecision
     memory: PoolMemory
@@ -98,7 +91,7 @@ class PoolResult:
 
 
 def decide_pool(
-    ctx: PoolContext, scene: ClusterContext, waiting: PendingPods, whole: Memory, trust: data_quality.DataQuality
+    ctx: PoolContext, scene: ClusterContext, waiting: PendingPods, whole: Memory, trust: DataQuality
 ) -> PoolResult:
     signals = evaluate_signals(ctx, waiting)
     keep = evaluate_gate(signals.opinions, ctx.look, ctx.pool.reactive, _most_fewer(ctx))
@@ -132,23 +125,23 @@ def decide_pool(
         sizes=observed_sizes(ctx.pool, ctx.seen, ctx.before.sizes),
     )
     if resolved.target > ctx.count.capacity:
-        pool_plan = _grow(ctx, signals, waiting, resolved, memory, due)
+        pool_plan = plan_growth(ctx, signals, waiting, resolved, memory, due)
     elif resolved.target < ctx.count.capacity:
-        pool_plan = _shrink(ctx, scene, resolved, bounds, memory, doubt, due)
+        pool_plan = plan_scale_down(ctx, scene, resolved, bounds, memory, doubt, due)
         if pool_plan.action is Action.HOLD:
             turn = replaced(stuck=True)
-            pool_plan = _with_note(pool_plan, turn.note)
+            pool_plan = with_note(pool_plan, turn.note)
         if turn.plan.wanted and pool_plan.action is Action.HOLD:
             bounds = [*others, *replacing(turn.plan, ctx.count.capacity)]
             resolved = resolve_target(bounds)
-            pool_plan = _grow(ctx, signals, waiting, resolved, memory, turn.plan)
+            pool_plan = plan_growth(ctx, signals, waiting, resolved, memory, turn.plan)
     else:
         reason = explain.explain_hold(ctx.count.capacity, resolved, bounds, signals.opinions)
-        retirement = _retire(ctx, scene, due, bounds, memory)
+        retirement = plan_retirement(ctx, scene, due, bounds, memory)
         pool_plan = (
             retirement
-            or _consolidate(ctx, scene, keep, others, memory, turn, doubt)
-            or _keep_size(ctx, scene, reason, bounds, memory, turn)
+            or plan_consolidation(ctx, scene, keep, others, memory, turn, doubt)
+            or plan_hold(ctx, scene, reason, bounds, memory, turn)
         )
     signals = replace(signals, tells=(*signals.tells, *doubt.tells, *turn.tells))
     decision = _decision(ctx, signals, bounds, resolved, pool_plan, membership.losses, held)
@@ -159,7 +152,7 @@ def decide_pool(
     )
 
 
-def hold_blind(ctx: PoolContext, whole: Memory, trust: data_quality.DataQuality) -> PoolResult:
+def hold_blind(ctx: PoolContext, whole: Memory, trust: DataQuality) -> PoolResult:
     """Without EC2 or Kubernetes nothing is done, and nothing is learned."""
     bounds = safety_bounds(ctx.seen, whole, ctx.policy, ctx.pool, ctx.count, trust, (), ())
     capacity = ctx.count.capacity
@@ -210,7 +203,7 @@ def _bounds(
     keep: Sequence[Bound],
     losses: Sequence[Loss],
     whole: Memory,
-    trust: data_quality.DataQuality,
+    trust: DataQuality,
     doubt: Inconsistencies,
 ) -> list[Bound]:
     capacity = ctx.count.capacity
@@ -233,221 +226,12 @@ def _bounds(
     ]
 
 
-def _grow(
-    ctx: PoolContext,
-    signals: SignalResults,
-    waiting: PendingPods,
-    resolved: TargetResult,
-    memory: PoolMemory,
-    due: Replacement,
-) -> _PoolPlan:
-    capacity, least = ctx.count.capacity, ctx.pool.limits.min
-    more = resolved.target - capacity
-    restoring = min(more, max(least - capacity, len(memory.losses), due.wanted, 0))
-    reason = explain.explain_scale_up(capacity, resolved, resolved.target)
-    need = ScaleUpRequest(
-        more=more,
-        restoring=restoring,
-        on_demand=min(len(memory.losses), max(0, least - capacity)),
-        asks=tuple(each.ask for each in due.next if each.ask) or waiting.asks(more),
-        replacing=frozenset(each.worker.id for each in (*due.going[: due.ahead], *due.next)),
-        reason=reason,
-    )
-    growth = plan_scale_up(need, ctx.workers, ctx.pool, memory, ctx.seen, ctx.policy)
-    if 0 < growth.nodes < more:  # the reason of the launches, too, names what is really launched
-        reason = explain.explain_scale_up(capacity, resolved, capacity + growth.nodes, growth.obstacle)
-        growth = plan_scale_up(replace(need, reason=reason), ctx.workers, ctx.pool, memory, ctx.seen, ctx.policy)
-    memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + min(due.wanted, growth.nodes))
-    if growth.nodes and any(each.can_wait for each in due.next):
-        memory = replace(memory, rotation=rotation.record_start(memory.rotation, capacity, ctx.seen.at))
-    if growth.nodes == 0:
-        return replace(_hold(ctx, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)
-    if growth.nodes > restoring:
-        memory = record_growth(signals, ctx, waiting, nodes=capacity + growth.nodes, memory=memory)
-        memory = replace(memory, last_grow=ctx.seen.at)
-    return _PoolPlan(
-        action=Action.GROW,
-        target=capacity + growth.nodes,
-        reason=reason,
-        memory=memory,
-        steps=growth.steps,
-        leaving=not_asked(ctx.workers),
-    )
-
-
-def _shrink(
-    ctx: PoolContext,
-    scene: ClusterContext,
-    resolved: TargetResult,
-    bounds: Sequence[Bound],
-    memory: PoolMemory,
-    doubt: Inconsistencies,
-    due: Replacement,
-) -> _PoolPlan:
-    """Who is to be replaced anyway goes first: neither its zone nor the On-Demand base keeps it. Of those that can wait
-    the same is true once a new node has come for one of them."""
-    capacity, ground = ctx.count.capacity, scene.ground(ctx, memory.backoffs, doubt.unmeasured)
-    ground = replace(ground, rotating=frozenset(each.worker.id for each in due.due if each.can_wait))
-    if all(bound.nodes <= resolved.target for bound in bounds if bound.kind is BoundSource.HEADROOM):
-        ground = replace(ground, headroom=list_placeholders(ctx, scene))  # else max or an operator overrules it
-    fewer = capacity - resolved.target
-    first = [each.worker for each in due.due if not each.can_wait or _has_come(memory.rotation, capacity)]
-    leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground, due=first)
-    if not leaving.chosen:
-        leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground)
-    if not leaving.chosen:
-        reason = explain.explain_stuck(capacity, resolved, bounds, leaving.obstacle)
-        return replace(_hold(ctx, reason, memory), leaving=leaving)
-    reason = explain.explain_scale_down(capacity, resolved, bounds, [worker.name for worker in leaving.chosen])
-    memory = replace(memory, last_shrink=ctx.seen.at)
-    if ground.rotating & {worker.id for worker in leaving.chosen}:
-        memory = rotation.record_progress(memory)
-    return _plan_removals(ctx, leaving, reason, memory, lambda _: reason)
-
-
-def _retire(
-    ctx: PoolContext, scene: ClusterContext, due: Replacement, bounds: Sequence[Bound], memory: PoolMemory
-) -> _PoolPlan | None:
-    """What EC2 has announced to take goes once its replacement is ready, by the rules of every voluntary removal."""
-    number = may_leave(due, ctx.pool, ctx.count, bounds)
-    if not number:
-        return None
-    going = [each.worker for each in due.going]
-    leaving = select_candidates(ctx.workers, ctx.pool, number, scene.ground(ctx, memory.backoffs), due=going)
-    if not leaving.chosen:
-        return None
-    owed = tuple(
-        Loss(worker=worker.id, at=ctx.seen.at, cause=due.of(worker).cause) for worker in leaving.chosen if due.at_max
-    )
-
-    def describe(worker: Worker) -> str:
-        return f"{worker.name}, {due.of(worker).reason}"
-
-    order = "it goes first, as max leaves no room" if due.at_max else "its replacement is ready"
-    capacity, names = ctx.count.capacity, some(map(describe, leaving.chosen), "; ")
-    reason = f"Shrinking {capacity} → {capacity - len(leaving.chosen)}: {names}; {order}"
-    memory = replace(memory, losses=(*memory.losses, *owed))
-    chosen = [due.of(worker) for worker in leaving.chosen]
-    rotated = frozenset(each.worker.id for each in chosen if each.can_wait and each.ask is None)
-    savings = {each.worker.id: each.saves_usd for each in chosen if each.ask is not None}
-    if rotated or savings:
-        memory = rotation.record_progress(memory)
-    return _plan_removals(ctx, leaving, reason, memory, describe, rotated, savings)
-
-
-def _consolidate(
-    ctx: PoolContext,
-    scene: ClusterContext,
-    keep: Sequence[Bound],
-    others: Sequence[Bound],
-    memory: PoolMemory,
-    turn: Turnover,
-    doubt: Inconsistencies,
-) -> _PoolPlan | None:
-    """An under-used node leaves although the signals would keep the size; every other bound holds."""
-    capacity, replacing_begun = ctx.count.capacity, turn.plan.ahead or (turn.rotation and turn.rotation.begun_at)
-    if not memory.under_used or replacing_begun or any(not each.can_wait for each in turn.plan.due):
-        return None
-    ground = scene.ground(ctx, memory.backoffs, doubt.unmeasured)
-    ranked = consolidation.rank_candidates(ctx, ground, memory.under_used)
-    if not ranked:
-        return None
-    fewer = floor(capacity - 1, BoundSource.CALM, Rank.SIGNAL, "nodes may be consolidated")
-    without_gate = [bound for bound in others if bound not in keep]
-    if resolve_target([*without_gate, fewer, *headroom_bounds(ctx, scene, 1)]).target >= capacity:
-        return None
-    ground = replace(ground, headroom=list_placeholders(ctx, scene))
-    leaving = select_candidates(ctx.workers, ctx.pool, 1, ground, ranked=ranked)
-    if not leaving.chosen:
-        return None
-    (worker,) = leaving.chosen
-    reason = consolidation.describe(worker, (ground.pods or {}).get(worker.name, ()), ctx)
-    return _plan_removals(
-        ctx,
-        leaving,
-        f"Shrinking {capacity} → {capacity - 1}: {reason}",
-        replace(memory, last_shrink=ctx.seen.at),
-        lambda _: reason,
-        savings={worker.id: consolidation.hourly_usd(worker, ctx)},
-    )
-
-
-def _has_come(state: RotationState | None, capacity: int) -> bool:
-    return state is not None and state.begun_at is not None and capacity > state.nodes
-
-
-def _plan_removals(
-    ctx: PoolContext,
-    leaving: Selection,
-    reason: str,
-    memory: PoolMemory,
-    of_each: Callable[[Worker], str],
-    rotated: Collection[str] = (),
-    savings: Mapping[str, float | None] = MappingProxyType({}),
-) -> _PoolPlan:
-    """Those that are chosen leave now. `of_each`: the reason that its removal carries. `savings`: of those that are
-    consolidated, USD an hour."""
-    gone = {worker.id for worker in leaving.chosen}
-    kept = warm_pool.choose_kept([worker for worker in leaving.chosen if worker.id not in rotated], ctx)
-    return _PoolPlan(
-        action=Action.SHRINK,
-        target=ctx.count.capacity - len(gone),
-        reason=reason,
-        memory=replace(
-            memory,
-            last_left=ctx.seen.at,
-            ahead=max(0, memory.ahead - len(gone)),
-            members=tuple(member for member in memory.members if member not in gone),
-        ),
-        steps=tuple(
-            interruption.open_removal(
-                each,
-                ctx.pool,
-                ctx.seen,
-                of_each(each),
-                keeps=each.id in kept,
-                rotated=each.id in rotated,
-                consolidates=each.id in savings,
-                saves_usd=savings.get(each.id),
-            )
-            for each in leaving.chosen
-        ),
-        leaving=leaving,
-    )
-
-
-def _keep_size(
-    ctx: PoolContext, scene: ClusterContext, reason: str, bounds: Sequence[Bound], memory: PoolMemory, turn: Turnover
-) -> _PoolPlan:
-    """Holding, and healing the Spot share meanwhile."""
-    healed = rebalance_market(ctx, memory, bounds, lambda: scene.ground(ctx, memory.backoffs))
-    pool_plan = replace(_hold(ctx, reason, healed.memory), steps=healed.steps)
-    pool_plan = _with_note(pool_plan, healed.note, turn.note)
-    return replace(pool_plan, leaving=healed.leaving) if healed.leaving else pool_plan
-
-
-def _with_note(pool_plan: _PoolPlan, *notes: str) -> _PoolPlan:
-    """With what operators may wonder about besides."""
-    said = "; ".join(filter(None, notes))
-    return replace(pool_plan, reason=f"{pool_plan.reason}. Also: {said}") if said else pool_plan
-
-
-def _hold(ctx: PoolContext, reason: str, memory: PoolMemory) -> _PoolPlan:
-    return _PoolPlan(
-        action=Action.HOLD,
-        target=ctx.count.capacity,
-        reason=reason,
-        memory=memory,
-        leaving=not_asked(ctx.workers),
-    )
-
-
 def _decision(
     ctx: PoolContext,
     signals: SignalResults,
     bounds: Sequence[Bound],
     resolved: TargetResult,
-    pool_plan: _PoolPlan,
+    pool_plan: PoolPlan,
     lost: Sequence[Loss],
     held: unhealthy.Brake,
 ) -> PoolDecision:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from nodefleet.engine.context import PlacementRequest, PoolContext, describe_drift, target_of
+from nodefleet.engine.context import Due, PoolContext, describe_drift, target_of
 from nodefleet.engine.target.bounds import TargetResult, floor
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Bound, BoundSource, Rank, Side
@@ -34,16 +34,6 @@ from nodefleet.policy.pool import Pool
 # Nothing is forced, so all the rules of a voluntary removal hold: max, budgets, protection, and pods that have
 # somewhere to go. Where max leaves no room for a replacement the worker goes first, if its pods fit on the others.
 # Which workers are due, and why, is said below for each reason: retirement and rotation.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
-    worker: Worker
-    reason: str
-    cause: str  # of the loss that it becomes where it goes before its replacement comes
-    can_wait: bool = False  # it is replaced when it suits the pool
-    ask: PlacementRequest | None = None  # what takes its place; none: any node of the pool
-    saves_usd: float | None = None  # an hour, with its replacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

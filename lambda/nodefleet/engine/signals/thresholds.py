@@ -4,11 +4,12 @@ Every rule finds the same three things: above its limit, between, or below its l
 the same question for all of them, so it is asked here and the rules stay formulas.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.vote import (
     AboveThreshold,
     BelowThreshold,
@@ -20,10 +21,13 @@ from nodefleet.engine.signals.vote import (
     WithinThresholds,
 )
 from nodefleet.model.arithmetic import add_up
+from nodefleet.model.decision import BoundSource
+from nodefleet.model.names import pluralize
 from nodefleet.model.readings import Reading
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.fields import Lasting, Readings, Score
+from nodefleet.policy.pool import Reactive
 
 # ── sustained breaches ───────────────────────────────────────────────────────────────────────────────────────────────
 # A spike is not load: how long a reading has stood beyond its limit.
@@ -204,3 +208,35 @@ def _vote(found: Evaluation, up: Sustained, down: Sustained) -> Vote:
 
 def _what(up: Sustained) -> str:
     return "a second" if len(up.breaches.times) == 1 else "more"
+
+
+# ── projection ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def find_overload(opinions: Sequence[SignalVote], look: FleetSize, reactive: Reactive, down: int) -> list[str]:
+    """Readings that would come too close to their growth threshold on the nodes that remain.
+
+    The readings are the mean of the measured nodes, of which one leaves. Where none of them would remain, those whose
+    exporters are silent are taken to carry as much.
+    """
+    if look.capacity <= down:
+        return []  # the last one goes only where min is 0, and only if its pods fit elsewhere
+    measured = look.covered if look.measured is None or look.measured <= down else look.measured
+    remaining = measured - down
+    thresholds = {
+        BoundSource.CPU.value: ("CPU", reactive.cpu.up),
+        BoundSource.MEMORY.value: ("memory", reactive.memory.up),
+    }
+    found = []
+    for opinion in opinions:
+        if opinion.signal not in thresholds or opinion.value is None:
+            continue
+        name, up = thresholds[opinion.signal]
+        limit = up - reactive.projection_margin
+        if remaining <= 0:
+            found.append(f"no ready node would remain to carry {name} {opinion.value:.1f} %")
+        elif opinion.value * measured / remaining > limit:
+            projected = opinion.value * measured / remaining
+            nodes = pluralize(remaining, "node", "nodes")
+            found.append(f"{name} would be {projected:.1f} % on {nodes}, limit {limit:g} %")
+    return found

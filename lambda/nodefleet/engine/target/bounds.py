@@ -13,8 +13,7 @@ from datetime import datetime
 from math import floor as rounded_down
 
 from nodefleet.capacity import Amounts, amounts_of, caps_of, largest_of
-from nodefleet.engine.context import CapRoom, PoolContext
-from nodefleet.engine.data_quality import DataQuality
+from nodefleet.engine.context import CapRoom, DataQuality, PoolContext
 from nodefleet.model.decision import Bound, BoundSource, Overruled, Rank, Side
 from nodefleet.model.fleet import Count
 from nodefleet.model.inventory import InstanceType

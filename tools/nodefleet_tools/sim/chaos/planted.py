@@ -260,7 +260,7 @@ def _never_rotated() -> Any:
 
 def _consolidated_into_growth() -> Any:
     """Consolidation does not ask whether CPU and memory stay below their growth thresholds."""
-    return patch.object(consolidation, "too_much", lambda *_: [])
+    return patch.object(consolidation, "find_overload", lambda *_: [])
 
 
 def _doubts_never_end() -> Any:

@@ -1,0 +1,378 @@
+"""The plan of one pool: how it gets to its target, or what is done besides while it keeps its size.
+
+grow      nodes are launched, or come back from a removal
+shrink    nodes leave; those that are due for replacement anyway go first
+keep      what is due is replaced, under-used nodes are consolidated, the Spot share heals: the first that applies
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from nodefleet.engine import explain, warm_pool
+from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.context import Due, PoolContext
+from nodefleet.engine.data_quality import Inconsistencies
+from nodefleet.engine.disruption import consolidation, interruption, rotation
+from nodefleet.engine.disruption.candidates import Selection, is_held_fast, not_asked, select_candidates
+from nodefleet.engine.disruption.rotation import Replacement, may_leave, plan_replacement, replacement_floors
+from nodefleet.engine.headroom import headroom_bounds, list_placeholders
+from nodefleet.engine.provisioning import ScaleUpRequest, plan_scale_up
+from nodefleet.engine.signals.evaluate import record_growth
+from nodefleet.engine.signals.pending_pods import (
+    PendingPods,
+)
+from nodefleet.engine.signals.thresholds import find_overload
+from nodefleet.engine.signals.vote import SignalResults
+from nodefleet.engine.spot_share import rebalance_market
+from nodefleet.engine.target.bounds import (
+    TargetResult,
+    floor,
+    resolve_target,
+)
+from nodefleet.model.decision import Action, Bound, BoundSource, Rank
+from nodefleet.model.fleet import Worker
+from nodefleet.model.names import some
+from nodefleet.model.operations import SendAlert, Step
+from nodefleet.model.state import Loss, PoolMemory, RotationState
+
+# ── the plan of one pool ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPlan:
+    """What is done about the target."""
+
+    action: Action
+    target: int
+    reason: str
+    memory: PoolMemory
+    steps: tuple[Step, ...] = ()
+    leaving: Selection
+
+
+def hold(ctx: PoolContext, reason: str, memory: PoolMemory) -> PoolPlan:
+    return PoolPlan(
+        action=Action.HOLD,
+        target=ctx.count.capacity,
+        reason=reason,
+        memory=memory,
+        leaving=not_asked(ctx.workers),
+    )
+
+
+def with_note(pool_plan: PoolPlan, *notes: str) -> PoolPlan:
+    """With what operators may wonder about besides."""
+    said = "; ".join(filter(None, notes))
+    return replace(pool_plan, reason=f"{pool_plan.reason}. Also: {said}") if said else pool_plan
+
+
+def _plan_removals(
+    ctx: PoolContext,
+    leaving: Selection,
+    reason: str,
+    memory: PoolMemory,
+    of_each: Callable[[Worker], str],
+    rotated: Collection[str] = (),
+    savings: Mapping[str, float | None] = MappingProxyType({}),
+) -> PoolPlan:
+    """Those that are chosen leave now. `of_each`: the reason that its removal carries. `savings`: of those that are
+    consolidated, USD an hour."""
+    gone = {worker.id for worker in leaving.chosen}
+    kept = warm_pool.choose_kept([worker for worker in leaving.chosen if worker.id not in rotated], ctx)
+    return PoolPlan(
+        action=Action.SHRINK,
+        target=ctx.count.capacity - len(gone),
+        reason=reason,
+        memory=replace(
+            memory,
+            last_left=ctx.seen.at,
+            ahead=max(0, memory.ahead - len(gone)),
+            members=tuple(member for member in memory.members if member not in gone),
+        ),
+        steps=tuple(
+            interruption.open_removal(
+                each,
+                ctx.pool,
+                ctx.seen,
+                of_each(each),
+                keeps=each.id in kept,
+                rotated=each.id in rotated,
+                consolidates=each.id in savings,
+                saves_usd=savings.get(each.id),
+            )
+            for each in leaving.chosen
+        ),
+        leaving=leaving,
+    )
+
+
+# ── nodes that come ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plan_growth(
+    ctx: PoolContext,
+    signals: SignalResults,
+    waiting: PendingPods,
+    resolved: TargetResult,
+    memory: PoolMemory,
+    due: Replacement,
+) -> PoolPlan:
+    capacity, least = ctx.count.capacity, ctx.pool.limits.min
+    more = resolved.target - capacity
+    restoring = min(more, max(least - capacity, len(memory.losses), due.wanted, 0))
+    reason = explain.explain_scale_up(capacity, resolved, resolved.target)
+    need = ScaleUpRequest(
+        more=more,
+        restoring=restoring,
+        on_demand=min(len(memory.losses), max(0, least - capacity)),
+        asks=tuple(each.ask for each in due.next if each.ask) or waiting.asks(more),
+        replacing=frozenset(each.worker.id for each in (*due.going[: due.ahead], *due.next)),
+        reason=reason,
+    )
+    growth = plan_scale_up(need, ctx.workers, ctx.pool, memory, ctx.seen, ctx.policy)
+    if 0 < growth.nodes < more:  # the reason of the launches, too, names what is really launched
+        reason = explain.explain_scale_up(capacity, resolved, capacity + growth.nodes, growth.obstacle)
+        growth = plan_scale_up(replace(need, reason=reason), ctx.workers, ctx.pool, memory, ctx.seen, ctx.policy)
+    memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + min(due.wanted, growth.nodes))
+    if growth.nodes and any(each.can_wait for each in due.next):
+        memory = replace(memory, rotation=rotation.record_start(memory.rotation, capacity, ctx.seen.at))
+    if growth.nodes == 0:
+        return replace(hold(ctx, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)
+    if growth.nodes > restoring:
+        memory = record_growth(signals, ctx, waiting, nodes=capacity + growth.nodes, memory=memory)
+        memory = replace(memory, last_grow=ctx.seen.at)
+    return PoolPlan(
+        action=Action.GROW,
+        target=capacity + growth.nodes,
+        reason=reason,
+        memory=memory,
+        steps=growth.steps,
+        leaving=not_asked(ctx.workers),
+    )
+
+
+# ── turnover ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Which workers are to be replaced, and whether it is begun now.
+#
+# What EC2 announced to take, and what is no good, is replaced at once; what is due for rotation when it suits the
+# pool.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turnover:
+    """Workers that are to be replaced, and how far that is."""
+
+    plan: Replacement
+    rotation: RotationState | None
+    note: str = ""  # why those that are due for rotation stay
+    tells: tuple[SendAlert, ...] = ()
+
+
+def plan_turnover(
+    ctx: PoolContext,
+    scene: ClusterContext,
+    heard: SignalResults,
+    waiting: PendingPods,
+    others: Sequence[Bound],
+    losses: Sequence[Loss],
+    *,
+    braked: bool,
+    stuck: bool = False,
+) -> Turnover:
+    """`others`: all bounds but those that come of it. `stuck`: the pool would be smaller, but no node can leave."""
+    before = ctx.before
+    urgent = _free(rotation.retiring(ctx.workers, braked=braked), ctx, scene)
+    every = rotation.list_due(ctx) or _list_cheaper(ctx, scene, heard, waiting, losses)
+    rotates = all(each.cause == rotation.CAUSE for each in every)
+    state = rotation.next_state(ctx, every)
+    given_up = state is not None and before.rotation is not None and state.failures > before.rotation.failures
+    ahead = min(before.ahead, len(urgent)) if given_up else before.ahead
+    plan = plan_replacement([*urgent, *every], ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.limit)
+    if not every:
+        return Turnover(plan=plan, rotation=None)
+    settled = resolve_target([*others, *replacement_floors(plan, ctx.count.capacity)])
+    why_not = rotation.obstacle(
+        ctx, state, pods=waiting.unschedulable.count, bounds=others, settled=settled, losses=losses, stuck=stuck
+    )
+    due = rotation.in_window(every, ctx) if rotates else every
+    if not why_not and not due:
+        why_not = f"window {ctx.pool.rotation.window} is not open"
+    if not why_not:
+        free = _free(due, ctx, scene)
+        plan, why_not = _with_rotation(ctx, heard, others, urgent, free, ahead, state)
+        if not free:
+            why_not = _describe_kept(due, ctx, scene)
+    return Turnover(
+        plan=plan,
+        rotation=state,
+        note=rotation.explain_wait(every, why_not) if why_not and rotates else "",
+        tells=tuple(rotation.rotation_alerts(ctx, state, every, why_not)) if rotates else (),
+    )
+
+
+def _list_cheaper(
+    ctx: PoolContext, scene: ClusterContext, heard: SignalResults, waiting: PendingPods, losses: Sequence[Loss]
+) -> list[Due]:
+    """The worker that a cheaper node is to replace. What was begun goes on while its new node boots."""
+    begun = ctx.before.rotation is not None and ctx.before.rotation.begun_at is not None
+    if waiting.unschedulable.count or (not begun and consolidation.obstacle(ctx, heard.opinions, losses)):
+        return []
+    ground = scene.ground(ctx, ctx.before.backoffs)
+    one_may_leave = consolidation.bears_one_less(ctx, heard.opinions)
+    return consolidation.list_due(ctx, ground, scene.templates(ctx.pool.name), one_may_leave=one_may_leave, begun=begun)
+
+
+def _with_rotation(
+    ctx: PoolContext,
+    heard: SignalResults,
+    others: Sequence[Bound],
+    urgent: Sequence[Due],
+    free: Sequence[Due],
+    ahead: int,
+    state: RotationState | None,
+) -> tuple[Replacement, str]:
+    """The plan with those that can wait, if max lets one of them go first."""
+    due = [*urgent, *free]
+    under_way = state is not None and state.begun_at is not None
+    plan = plan_replacement(
+        due, ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.limit, all_may_begin=not under_way, all_may_leave=True
+    )
+    why_not = ""
+    if plan.at_max and any(each.ask for each in free):
+        why_not = "max leaves no room to launch a cheaper node first"
+    elif plan.at_max and not urgent:
+        over = find_overload(heard.opinions, ctx.look, ctx.pool.reactive, 1)
+        why_not = rotation.obstacle_at_max(ctx, others, over)
+    if why_not:
+        plan = plan_replacement(due, ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.limit)
+    return plan, why_not
+
+
+def _free(due: Sequence[Due], ctx: PoolContext, scene: ClusterContext) -> list[Due]:
+    """Those that only a lack of room may keep: a node that is launched for another one would only be given back and
+    launched again."""
+    if not due:
+        return []
+    ground = scene.ground(ctx, ctx.before.backoffs)
+    return [each for each in due if is_held_fast(each.worker, ctx.pool, ground) is None]
+
+
+def _describe_kept(due: Sequence[Due], ctx: PoolContext, scene: ClusterContext) -> str:
+    ground = scene.ground(ctx, ctx.before.backoffs)
+    kept = (is_held_fast(each.worker, ctx.pool, ground) for each in due)
+    return some((each.sentence for each in kept if each), "; ", 2)
+
+
+# ── nodes that leave ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plan_scale_down(
+    ctx: PoolContext,
+    scene: ClusterContext,
+    resolved: TargetResult,
+    bounds: Sequence[Bound],
+    memory: PoolMemory,
+    doubt: Inconsistencies,
+    due: Replacement,
+) -> PoolPlan:
+    """Who is to be replaced anyway goes first: neither its zone nor the On-Demand base keeps it. Of those that can wait
+    the same is true once a new node has come for one of them."""
+    capacity, ground = ctx.count.capacity, scene.ground(ctx, memory.backoffs, doubt.unmeasured)
+    ground = replace(ground, rotating=frozenset(each.worker.id for each in due.due if each.can_wait))
+    if all(bound.nodes <= resolved.target for bound in bounds if bound.kind is BoundSource.HEADROOM):
+        ground = replace(ground, headroom=list_placeholders(ctx, scene))  # else max or an operator overrules it
+    fewer = capacity - resolved.target
+    first = [each.worker for each in due.due if not each.can_wait or _has_come(memory.rotation, capacity)]
+    leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground, due=first)
+    if not leaving.chosen:
+        leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground)
+    if not leaving.chosen:
+        reason = explain.explain_stuck(capacity, resolved, bounds, leaving.obstacle)
+        return replace(hold(ctx, reason, memory), leaving=leaving)
+    reason = explain.explain_scale_down(capacity, resolved, bounds, [worker.name for worker in leaving.chosen])
+    memory = replace(memory, last_shrink=ctx.seen.at)
+    if ground.rotating & {worker.id for worker in leaving.chosen}:
+        memory = rotation.record_progress(memory)
+    return _plan_removals(ctx, leaving, reason, memory, lambda _: reason)
+
+
+def _has_come(state: RotationState | None, capacity: int) -> bool:
+    return state is not None and state.begun_at is not None and capacity > state.nodes
+
+
+def plan_retirement(
+    ctx: PoolContext, scene: ClusterContext, due: Replacement, bounds: Sequence[Bound], memory: PoolMemory
+) -> PoolPlan | None:
+    """What EC2 has announced to take goes once its replacement is ready, by the rules of every voluntary removal."""
+    number = may_leave(due, ctx.pool, ctx.count, bounds)
+    if not number:
+        return None
+    going = [each.worker for each in due.going]
+    leaving = select_candidates(ctx.workers, ctx.pool, number, scene.ground(ctx, memory.backoffs), due=going)
+    if not leaving.chosen:
+        return None
+    owed = tuple(
+        Loss(worker=worker.id, at=ctx.seen.at, cause=due.of(worker).cause) for worker in leaving.chosen if due.at_max
+    )
+
+    def describe(worker: Worker) -> str:
+        return f"{worker.name}, {due.of(worker).reason}"
+
+    order = "it goes first, as max leaves no room" if due.at_max else "its replacement is ready"
+    capacity, names = ctx.count.capacity, some(map(describe, leaving.chosen), "; ")
+    reason = f"Shrinking {capacity} → {capacity - len(leaving.chosen)}: {names}; {order}"
+    memory = replace(memory, losses=(*memory.losses, *owed))
+    chosen = [due.of(worker) for worker in leaving.chosen]
+    rotated = frozenset(each.worker.id for each in chosen if each.can_wait and each.ask is None)
+    savings = {each.worker.id: each.saves_usd for each in chosen if each.ask is not None}
+    if rotated or savings:
+        memory = rotation.record_progress(memory)
+    return _plan_removals(ctx, leaving, reason, memory, describe, rotated, savings)
+
+
+def plan_consolidation(
+    ctx: PoolContext,
+    scene: ClusterContext,
+    keep: Sequence[Bound],
+    others: Sequence[Bound],
+    memory: PoolMemory,
+    turn: Turnover,
+    doubt: Inconsistencies,
+) -> PoolPlan | None:
+    """An under-used node leaves although the signals would keep the size; every other bound holds."""
+    capacity, replacing_begun = ctx.count.capacity, turn.plan.ahead or (turn.rotation and turn.rotation.begun_at)
+    if not memory.under_used or replacing_begun or any(not each.can_wait for each in turn.plan.due):
+        return None
+    ground = scene.ground(ctx, memory.backoffs, doubt.unmeasured)
+    ranked = consolidation.rank_candidates(ctx, ground, memory.under_used)
+    if not ranked:
+        return None
+    fewer = floor(capacity - 1, BoundSource.CALM, Rank.SIGNAL, "nodes may be consolidated")
+    without_gate = [bound for bound in others if bound not in keep]
+    if resolve_target([*without_gate, fewer, *headroom_bounds(ctx, scene, 1)]).target >= capacity:
+        return None
+    ground = replace(ground, headroom=list_placeholders(ctx, scene))
+    leaving = select_candidates(ctx.workers, ctx.pool, 1, ground, ranked=ranked)
+    if not leaving.chosen:
+        return None
+    (worker,) = leaving.chosen
+    reason = consolidation.describe(worker, (ground.pods or {}).get(worker.name, ()), ctx)
+    return _plan_removals(
+        ctx,
+        leaving,
+        f"Shrinking {capacity} → {capacity - 1}: {reason}",
+        replace(memory, last_shrink=ctx.seen.at),
+        lambda _: reason,
+        savings={worker.id: consolidation.hourly_usd(worker, ctx)},
+    )
+
+
+def plan_hold(
+    ctx: PoolContext, scene: ClusterContext, reason: str, bounds: Sequence[Bound], memory: PoolMemory, turn: Turnover
+) -> PoolPlan:
+    """Holding, and healing the Spot share meanwhile."""
+    healed = rebalance_market(ctx, memory, bounds, lambda: scene.ground(ctx, memory.backoffs))
+    pool_plan = replace(hold(ctx, reason, healed.memory), steps=healed.steps)
+    pool_plan = with_note(pool_plan, healed.note, turn.note)
+    return replace(pool_plan, leaving=healed.leaving) if healed.leaving else pool_plan
