@@ -169,7 +169,7 @@ class WarmFunction:
         )
 
     def request_budget(self) -> RequestBudget:
-        from nodefleet.adapters.dynamodb.request_budget import DynamoRequestBudget  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.store import DynamoRequestBudget  # noqa: PLC0415
 
         return DynamoRequestBudget(self.shared.session.client("dynamodb"), self.settings.table)
 

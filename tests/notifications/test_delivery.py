@@ -14,7 +14,7 @@ from nodefleet.errors import (
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.names import Metric
 from nodefleet.notifications.delivery import DeliveryResult, DeliveryRuntime, deliver
-from nodefleet.notifications.grouping import NotificationForm
+from nodefleet.notifications.incoming import NotificationForm
 from support.message_examples import AT, event, news
 from support.notifying_fakes import Clock, Crash, Notes, Pigeon, Table
 from support.wording import assert_wording

@@ -3,7 +3,7 @@
 from nodefleet.model.alerts import AlertKind, Severity
 from nodefleet.model.decision import PolicyVersion
 from nodefleet.model.operations import Launch
-from nodefleet.notifications.grouping import severity_of
+from nodefleet.notifications.incoming import severity_of
 from nodefleet_tools.sim.world import World
 from support.worlds import Cluster
 

@@ -15,8 +15,7 @@ from nodefleet.adapters.slack.message import Links
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.serialization import from_plain
-from nodefleet.notifications.grouping import Notification, NotificationForm
-from nodefleet.notifications.incoming import Alarm, AlarmState, IncomingItem, Notifiable
+from nodefleet.notifications.incoming import Alarm, AlarmState, IncomingItem, Notifiable, Notification, NotificationForm
 
 _ALARMS = "alarms"  # what CloudWatch sends, by example; all else are events of ours
 PRODUCED = Path(__file__).parent / "messages.json"

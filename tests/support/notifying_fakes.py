@@ -7,8 +7,7 @@ from typing import Any
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.names import Metric
 from nodefleet.notifications.delivery import Busy, Claimed, DeliveryClaim
-from nodefleet.notifications.grouping import Notification
-from nodefleet.notifications.incoming import Notifiable
+from nodefleet.notifications.incoming import Notifiable, Notification
 from support.message_examples import AT
 
 

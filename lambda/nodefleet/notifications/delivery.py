@@ -20,8 +20,7 @@ from typing import Protocol, TypeAlias, assert_never
 from nodefleet.errors import DeniedError, MalformedError, NodeFleetError, UnavailableError
 from nodefleet.model.decision import Event
 from nodefleet.model.names import Metric
-from nodefleet.notifications.grouping import Notification, group_news
-from nodefleet.notifications.incoming import DeliveryLimits, IncomingItem, Notifiable
+from nodefleet.notifications.incoming import DeliveryLimits, IncomingItem, Notifiable, Notification, group_news
 from nodefleet.ports import Telemetry, Time
 
 # ── runtime ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nodefleet.model.arithmetic import add_up
 from nodefleet.model.fleet import Worker
-from nodefleet.model.readings import Missing
+from nodefleet.model.readings import Missing, add_up
 from nodefleet.model.snapshot import Observation
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.model.workload import Pod

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from nodefleet.model.arithmetic import add_up
 from nodefleet.model.inventory import NOTHING, Market
+from nodefleet.model.readings import add_up
 from nodefleet.model.workload import Pod
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode, PodGroup
 from nodefleet.scheduling.compatibility import PodCompatibility, is_plain

@@ -10,8 +10,7 @@ from nodefleet.model.alerts import CATALOGUE, AlertKind
 from nodefleet.model.snapshot import Deployment
 from nodefleet.model.state import Level
 from nodefleet.notifications.alarm_catalog import MEANINGS, alarm_text
-from nodefleet.notifications.grouping import NotificationForm
-from nodefleet.notifications.incoming import AlarmState, DeliveryLimits
+from nodefleet.notifications.incoming import AlarmState, DeliveryLimits, NotificationForm
 from support.message_examples import AT, LINKS, OF_A_KIND, alarm, event, later, several, single
 from support.wording import assert_wording
 

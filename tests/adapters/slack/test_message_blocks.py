@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from nodefleet.adapters.slack.message import DETAIL_SECTIONS, Link, Links, SlackMessage, build_message, payload, plain
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.state import Level
-from nodefleet.notifications.grouping import NotificationForm
-from nodefleet.notifications.incoming import AlarmState, DeliveryLimits
+from nodefleet.notifications.incoming import AlarmState, DeliveryLimits, NotificationForm
 from support.message_examples import AT, LINKS, OF_A_KIND, SPECIAL, alarm, event, several, single
 from support.slack_rules import problems
 from support.wording import assert_wording

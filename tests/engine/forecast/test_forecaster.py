@@ -9,7 +9,7 @@ import pytest
 
 from nodefleet.engine.forecast.forecaster import DEFAULT, FORECASTERS, Forecaster, ForecastWindow, Learning, pinball
 from nodefleet.engine.forecast.history import KEPT, UNIT, LoadHistory
-from nodefleet.engine.forecast.storage import StoredForecaster, restore, store
+from nodefleet.engine.signals.adaptive import StoredForecaster, restore, store
 from nodefleet.model.serialization import to_plain
 
 DAY = 1440

@@ -8,8 +8,7 @@ from math import pi, sin
 import pytest
 
 from nodefleet.engine.decide import decide
-from nodefleet.engine.forecast.storage import restore
-from nodefleet.engine.signals.adaptive import consenting
+from nodefleet.engine.signals.adaptive import consenting, restore
 from nodefleet.engine.signals.vote import Abstain, BelowThreshold, ScaleDownOk, SignalVote, Unreadable, WithinThresholds
 from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.operations import Removal

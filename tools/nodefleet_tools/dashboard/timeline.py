@@ -14,8 +14,7 @@ from typing import Any
 from nodefleet.engine.forecast.forecaster import ForecastWindow, Outlook
 from nodefleet.engine.forecast.history import UNIT
 from nodefleet.engine.forecast.sizing import expected_join
-from nodefleet.engine.forecast.storage import restore
-from nodefleet.engine.signals.adaptive import learning_of
+from nodefleet.engine.signals.adaptive import learning_of, restore
 from nodefleet.model.decision import DecisionRecord
 from nodefleet.model.state import AdaptiveMemory, HourLoad, LoopState
 from nodefleet.policy.cluster import Policy

@@ -12,9 +12,9 @@ consolidated node, so an increase that was met by a launch is never held against
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nodefleet.model.arithmetic import add_up
 from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Removal
+from nodefleet.model.readings import add_up
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.machines import PERSON, Machine
 from nodefleet_tools.sim.rules import Rule

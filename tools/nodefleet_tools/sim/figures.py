@@ -4,9 +4,9 @@ from datetime import timedelta
 from math import inf
 from statistics import median
 
-from nodefleet.model.arithmetic import add_up
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import Market
+from nodefleet.model.readings import add_up
 from nodefleet_tools.sim.machines import SETUP
 from nodefleet_tools.sim.played import Figures
 from nodefleet_tools.sim.recording import Recorder, hours, usd

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.model.arithmetic import add_up
 from nodefleet.model.inventory import Node
 from nodefleet.model.operations import Cordon, Launch, Removal
+from nodefleet.model.readings import add_up
 from nodefleet.model.workload import Pod
 from nodefleet.policy.pool import Pool
 from nodefleet.scheduling.predicates import tolerates_leaving

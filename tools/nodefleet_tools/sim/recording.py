@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
 
-from nodefleet.model.arithmetic import add_up
 from nodefleet.model.inventory import Notice
+from nodefleet.model.readings import add_up
 from nodefleet_tools.sim import frames
 from nodefleet_tools.sim.heard import Heard
 from nodefleet_tools.sim.machines import Machine

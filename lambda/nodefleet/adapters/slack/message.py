@@ -12,8 +12,15 @@ from nodefleet.model.decision import Event
 from nodefleet.model.snapshot import Deployment
 from nodefleet.model.state import Level
 from nodefleet.notifications.alarm_catalog import alarm_text
-from nodefleet.notifications.grouping import Notification, NotificationForm, highest_severity
-from nodefleet.notifications.incoming import Alarm, AlarmState, DeliveryLimits, Notifiable
+from nodefleet.notifications.incoming import (
+    Alarm,
+    AlarmState,
+    DeliveryLimits,
+    Notifiable,
+    Notification,
+    NotificationForm,
+    highest_severity,
+)
 
 # ── headlines and figures ────────────────────────────────────────────────────────────────────────────────────────────
 # Signs, headlines and figures of a message. What each kind of alert is called is in the catalogue (domain/alerts).

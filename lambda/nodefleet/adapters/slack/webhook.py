@@ -18,8 +18,14 @@ from nodefleet.adapters.slack.message import Links, build_message, payload, plai
 from nodefleet.errors import DeniedError, MalformedError, NodeFleetError, ThrottledError, UnavailableError
 from nodefleet.model.names import Metric
 from nodefleet.notifications.delivery import DeliveryLog, DeliveryResult, DeliveryRuntime, deliver
-from nodefleet.notifications.grouping import Incident, Notification, incident_of
-from nodefleet.notifications.incoming import DeliveryLimits, IncomingBatch, MalformedItem
+from nodefleet.notifications.incoming import (
+    DeliveryLimits,
+    Incident,
+    IncomingBatch,
+    MalformedItem,
+    Notification,
+    incident_of,
+)
 from nodefleet.ports import Telemetry, Time
 
 # ── webhook ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from math import erfc, exp, expm1, log1p, sqrt
 from operator import mul
 
 from nodefleet.engine.forecast.history import COUNT, MISSING, RECENT, UNIT, WEEK, LoadHistory, encode, features
-from nodefleet.model.arithmetic import add_up
+from nodefleet.model.readings import add_up
 
 # ── learning rates ───────────────────────────────────────────────────────────────────────────────────────────────────
 # The figures by which the forecaster learns. They are the same for every pool: nothing here is fitted to one load.

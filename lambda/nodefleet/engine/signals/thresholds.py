@@ -20,10 +20,9 @@ from nodefleet.engine.signals.vote import (
     Vote,
     WithinThresholds,
 )
-from nodefleet.model.arithmetic import add_up
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.names import pluralize
-from nodefleet.model.readings import Reading
+from nodefleet.model.readings import Reading, add_up
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.fields import Lasting, Readings, Score

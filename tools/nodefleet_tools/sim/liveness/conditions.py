@@ -5,8 +5,8 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from nodefleet.capacity import caps_of
-from nodefleet.model.arithmetic import add_up
 from nodefleet.model.inventory import Market
+from nodefleet.model.readings import add_up
 from nodefleet.model.snapshot import Pause
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.shop import amount_of

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.adapters.dynamodb.request_budget import DynamoRequestBudget
+from nodefleet.adapters.dynamodb.store import DynamoRequestBudget
 from nodefleet.errors import UnavailableError
 from nodefleet.model.request_budget import BucketRules, RequestKind
 from support.builders import NOON, after

@@ -6,8 +6,7 @@ import pytest
 
 from nodefleet.model.alerts import CATALOGUE, AlertKind, Severity
 from nodefleet.model.state import Level
-from nodefleet.notifications.grouping import incident_of
-from nodefleet.notifications.incoming import AlarmState
+from nodefleet.notifications.incoming import AlarmState, incident_of
 from support.message_examples import alarm, event
 
 

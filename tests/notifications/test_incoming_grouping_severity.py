@@ -4,8 +4,7 @@ import pytest
 
 from nodefleet.model.alerts import CRITICAL, AlertKind, Severity
 from nodefleet.model.state import Level
-from nodefleet.notifications.grouping import highest_severity, severity_of
-from nodefleet.notifications.incoming import AlarmState
+from nodefleet.notifications.incoming import AlarmState, highest_severity, severity_of
 from support.message_examples import OF_A_KIND, alarm, event
 
 

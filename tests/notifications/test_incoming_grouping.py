@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.model.alerts import STANDS_OUT, AlertKind
-from nodefleet.notifications.grouping import NotificationForm, group_news
-from nodefleet.notifications.incoming import DeliveryLimits
+from nodefleet.notifications.incoming import DeliveryLimits, NotificationForm, group_news
 from support.message_examples import AT, alarm, event, news
 
 LIMITS = DeliveryLimits()
