@@ -12,7 +12,7 @@ from nodefleet.model.fleet import (
     Phase,
     Worker,
 )
-from nodefleet.model.inventory import Instance, InstanceType, Market
+from nodefleet.model.inventory import Instance, InstanceType, Market, price_of
 from nodefleet.model.operations import Launch, Operation, Removal, RemovalReason, listed_by_launch
 from nodefleet.model.readings import Missing, Reading, Sample
 from nodefleet.model.snapshot import Observation
@@ -168,7 +168,7 @@ def amounts_in_use(fleet: Sequence[Worker], seen: Observation, policy: Policy, m
     members that it shows no longer: those as the largest of their pool's types. Empty without caps."""
     if not caps_of(policy.fleet):
         return {}
-    catalog = {offer.name: offer for offer in seen.catalog}
+    catalog = seen.offers
     used: Counter[str] = Counter()
     for worker in fleet:
         if worker.occupies and worker.instance:
@@ -207,14 +207,9 @@ def amounts_of(types: Sequence[str], catalog: Mapping[str, InstanceType], market
             "cpu": max((each.resources.cpu / 1000 for each in known), default=0.0),
             "memory": max((each.resources.memory / _GIB for each in known), default=0.0),
             "gpus": max((sum(each.resources.extended.get(gpu, 0) for gpu in _GPUS) for each in known), default=0),
-            "usd_per_hour": max((_price(each, market) for each in known), default=0.0),
+            "usd_per_hour": max((price_of(each.name, market, catalog) or 0.0 for each in known), default=0.0),
         }
     )
-
-
-def _price(offer: InstanceType, market: Market) -> float:
-    spot = offer.spot_usd if market is Market.SPOT else None
-    return spot if spot is not None else offer.hourly_usd or 0.0
 
 
 # ── market shares ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,13 +9,13 @@ from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Decision, Event, PoolDecision
 from nodefleet.model.fleet import Count
-from nodefleet.model.inventory import InstanceState, InstanceType, Market, Resources
+from nodefleet.model.inventory import InstanceState, InstanceType, Market, Resources, price_of
 from nodefleet.model.readings import Missing
 from nodefleet.model.state import Level, Memory, PoolUsage, Usage
 from nodefleet.model.workload import PodPhase
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, Pool
-from nodefleet.reconcile.usage import count_usage, price_of
+from nodefleet.reconcile.usage import count_usage
 from support.builders import GIB, NOON, SMALL, after, instance, look, node, pod, waiting
 
 POLICY = Policy()

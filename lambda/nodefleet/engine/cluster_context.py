@@ -108,7 +108,7 @@ class ClusterContext:
 
     def ground_of(self, workers: Sequence[Worker], before: PoolMemory, pool: Pool) -> RemovalContext:
         """The same for workers that nothing is measured of."""
-        target = next((each for each in self._seen.targets if each.pool == pool.name), None)
+        target = self._seen.target(pool.name)
         left = before.last_left
         zones = set(target.subnets) if target else {worker.zone for worker in workers}
         return RemovalContext(

@@ -26,7 +26,7 @@ from nodefleet.scheduling.simulation import SchedulerSimulation
 
 def target_of(seen: Observation, pool: Pool) -> LaunchTarget:
     """Where the pool's nodes are launched; nowhere, if the deployment does not say."""
-    return next((each for each in seen.targets if each.pool == pool.name), LaunchTarget(pool=pool.name))
+    return seen.target(pool.name) or LaunchTarget(pool=pool.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,3 +184,11 @@ class InstanceType:
     local_disk_gb: int = 0  # disks of the instance itself, which end with it
     hourly_usd: float | None = None  # On-Demand
     spot_usd: float | None = None  # what Spot costs now, on the mean over zones
+
+
+def price_of(name: str, market: Market | None, catalog: Mapping[str, InstanceType]) -> float | None:
+    """USD an hour. Spot without a known price counts at the On-Demand price, which Spot does not exceed."""
+    kind = catalog.get(name)
+    if kind is None:
+        return None
+    return kind.spot_usd if market is Market.SPOT and kind.spot_usd is not None else kind.hourly_usd

@@ -124,6 +124,15 @@ class Observation:
     utc_offset: timedelta = timedelta(0)  # of the policy's time zone, now
     hold: str = ""  # why the fleet is held: the policy cannot be followed as it was written; empty: it can
 
+    @property
+    def offers(self) -> Mapping[str, InstanceType]:
+        """The catalogue by type."""
+        return {offer.name: offer for offer in self.catalog}
+
+    def target(self, pool: str) -> LaunchTarget | None:
+        """Where the pool's nodes are launched; none if the deployment does not say."""
+        return next((each for each in self.targets if each.pool == pool), None)
+
 
 # ── deployment ───────────────────────────────────────────────────────────────────────────────────────────────────────
 # Where a cluster's parts are: what the deployment tells the functions, and nothing that is secret.

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from nodefleet.model.decision import Action, Decision, DecisionRecord, ExecutedAction, KeepReason, PoolDecision
-from nodefleet.model.inventory import Instance, InstanceState, Market, Node
+from nodefleet.model.inventory import Instance, InstanceState, Market, Node, price_of
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading
@@ -25,7 +25,7 @@ from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Level, Memory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
-from nodefleet.reconcile.usage import price_of, unschedulable
+from nodefleet.reconcile.usage import unschedulable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ def bill(observation: Observation) -> Bill | None:
     instances = [it for it in observation.instances if it.worker and it.state in states]
     if not instances:
         return None
-    catalog = {kind.name: kind for kind in observation.catalog}
+    catalog = observation.offers
     prices = [price_of(it.type, it.market, catalog) for it in instances]
     spot = sum(it.market is Market.SPOT for it in instances)
     return Bill(

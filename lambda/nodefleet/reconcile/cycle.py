@@ -13,7 +13,7 @@ from nodefleet.errors import LostLeaseError, NodeFleetError, UnavailableError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Decision, DecisionRecord, ExecutedAction, KeepReason, PoolDecision
 from nodefleet.model.fleet import Worker
-from nodefleet.model.inventory import InstanceState, Notice
+from nodefleet.model.inventory import InstanceState, Notice, price_of
 from nodefleet.model.operations import (
     Assign,
     CancelRemoval,
@@ -40,7 +40,7 @@ from nodefleet.reconcile.executor import Executor, record_node_event
 from nodefleet.reconcile.observe import observe
 from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy, with_fleet
 from nodefleet.reconcile.unit_of_work import UnitOfWork
-from nodefleet.reconcile.usage import count_usage, price_of
+from nodefleet.reconcile.usage import count_usage
 
 # ── alerts about scaling ─────────────────────────────────────────────────────────────────────────────────────────────
 # Alerts say that the fleet changes and what the change costs. Events on a node say why that node cannot be removed.
@@ -81,7 +81,7 @@ def alert_scaling(uow: UnitOfWork, pool: PoolDecision, observation: Observation)
 
 def _cost(pool: PoolDecision, observation: Observation) -> float | None:
     """The upper bound, in USD a day, of what the plan's launches add: each launch at its most expensive type."""
-    catalog = {kind.name: kind for kind in observation.catalog}
+    catalog = observation.offers
     launches = [step.operation for step in pool.plan if isinstance(step, Create) and isinstance(step.operation, Launch)]
     total = 0.0
     for launch in launches:

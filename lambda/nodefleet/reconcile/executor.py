@@ -17,7 +17,6 @@ from nodefleet.errors import (
 )
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import ActionKind, ExecutedAction
-from nodefleet.model.inventory import Instance, InstanceState, Node
 from nodefleet.model.operations import (
     Assign,
     CancelRemoval,
@@ -42,9 +41,9 @@ from nodefleet.model.operations import (
     Terminate,
     Uncordon,
 )
-from nodefleet.model.readings import Missing
 from nodefleet.model.request_budget import RequestKind
 from nodefleet.model.snapshot import Observation
+from nodefleet.operations.advance import apply_step
 from nodefleet.operations.launch import record_answer
 from nodefleet.operations.progress import Progress, rules_of
 from nodefleet.operations.removal import cancel_removal
@@ -53,74 +52,6 @@ from nodefleet.ports import Eviction, Lease, Runtime
 from nodefleet.reconcile import preconditions
 from nodefleet.reconcile.request_budget import OverBudgetError, note_throttling, reserve_request
 from nodefleet.reconcile.unit_of_work import UnitOfWork
-
-# ── the snapshot after a step ────────────────────────────────────────────────────────────────────────────────────────
-# `apply_step` updates the observation with the certain effects of an executed step, so that the decision of this
-# iteration does not rest on stale state: a terminated instance is shutting down, an evicted pod is being deleted.
-# Indirect effects appear in the next observation.
-
-
-T = TypeVar("T")
-
-
-def apply_step(observation: Observation, step: Step) -> Observation:
-    match step:
-        case Cordon():
-            return _change_node(observation, step.node, lambda node: replace(node, cordoned=True, removal=step.removal))
-        case Uncordon(name, removal):
-            return _change_node(observation, name, lambda node: _mark_schedulable(node, removal))
-        case DeleteNode(name):
-            return _change_node(observation, name, lambda _: None)
-        case Evict() | ForceDelete():
-            return _mark_pods_deleted(observation, frozenset(step.pods))
-        case Terminate(identity, _):
-            return _change_instance(observation, identity, lambda it: replace(it, state=InstanceState.SHUTTING_DOWN))
-        case KeepWarm(identity, _):
-            return _change_instance(
-                observation, identity, lambda it: replace(it, state=InstanceState.STOPPING, warm=True)
-            )
-        case Assign():
-            labelled = _change_node(observation, step.node, lambda node: replace(node, pool=step.pool))
-            return _change_instance(labelled, step.instance, lambda it: replace(it, pool=step.pool))
-        case MarkFailed(identity):
-            return _change_instance(observation, identity, lambda it: replace(it, failed=True))
-        case _:
-            return observation
-
-
-def _mark_schedulable(node: Node, removal: str) -> Node:
-    return replace(node, cordoned=False, removal="") if node.removal == removal else node
-
-
-def _change_node(observation: Observation, name: str, change: Callable[[Node], Node | None]) -> Observation:
-    if isinstance(observation.kubernetes, Missing):
-        return observation
-    nodes = _replace_items(observation.kubernetes.nodes, lambda node: node.name == name, change)
-    return replace(observation, kubernetes=replace(observation.kubernetes, nodes=nodes))
-
-
-def _mark_pods_deleted(observation: Observation, evicted: frozenset[PodRef]) -> Observation:
-    if isinstance(observation.kubernetes, Missing) or observation.kubernetes.pods is None:
-        return observation
-    uids = {ref.uid for ref in evicted}
-    pods = _replace_items(
-        observation.kubernetes.pods,
-        lambda pod: pod.uid in uids and pod.deleted_at is None,
-        lambda pod: replace(pod, deleted_at=observation.at),
-    )
-    return replace(observation, kubernetes=replace(observation.kubernetes, pods=pods))
-
-
-def _change_instance(observation: Observation, identity: str, change: Callable[[Instance], Instance]) -> Observation:
-    if isinstance(observation.instances, Missing):
-        return observation
-    return replace(observation, instances=_replace_items(observation.instances, lambda it: it.id == identity, change))
-
-
-def _replace_items(items: tuple[T, ...], which: Callable[[T], bool], change: Callable[[T], T | None]) -> tuple[T, ...]:
-    changed = (change(item) if which(item) else item for item in items)
-    return tuple(item for item in changed if item is not None)
-
 
 # ── calls for many pods ──────────────────────────────────────────────────────────────────────────────────────────────
 # One call for each of many pods or nodes, several at once. A call that fails does not stop the others.

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from nodefleet.model.alerts import CRITICAL, NEVER_HELD_BACK, SEEN_ON_ATTEMPTS, AlertKind
 from nodefleet.model.decision import Decision, DecisionRecord, Event, PolicyVersion
-from nodefleet.model.inventory import Notice
+from nodefleet.model.inventory import Notice, price_of
 from nodefleet.model.operations import (
     Close,
     Feedback,
@@ -26,7 +26,7 @@ from nodefleet.operations.progress import apply_feedback, join_backoffs
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Messages, Policy
 from nodefleet.ports import Changes, Lease, Store
-from nodefleet.reconcile.usage import CONSOLIDATED, ROTATED, price_of
+from nodefleet.reconcile.usage import CONSOLIDATED, ROTATED
 
 # ── deduplication of alerts ──────────────────────────────────────────────────────────────────────────────────────────
 # Deduplication: an alert is sent once for each condition, not once for each iteration.
@@ -230,7 +230,7 @@ class UnitOfWork:
         if removal.saves_usd is not None:
             return -removal.saves_usd * _DAY_HOURS
         instances = self._observation.instances if isinstance(self._observation.instances, tuple) else ()
-        prices = {kind.name: kind for kind in self._observation.catalog}
+        prices = self._observation.offers
         for instance in instances:
             if instance.id == removal.instance:
                 hourly = price_of(instance.type, instance.market, prices)

@@ -1,13 +1,13 @@
 """Usage and cost of each hour, for the weekly report. Time without iterations is not counted."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Decision, Event, PoolDecision
-from nodefleet.model.inventory import NOTHING, Instance, InstanceState, InstanceType, Market
+from nodefleet.model.inventory import NOTHING, Instance, InstanceState, Market, price_of
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import MONTH_HOURS, PoolUsage, Usage
@@ -80,7 +80,7 @@ def _watched_time(before: Usage | None, observation: Observation, policy: Policy
 def _pool_usage(pool: PoolDecision, observation: Observation, policy: Policy, seconds: float) -> PoolUsage:
     instances = [it for it in _list_instances(observation) if _is_paid(it, pool.pool)]
     spot = sum(it.market is Market.SPOT for it in instances)
-    prices = {kind.name: kind for kind in observation.catalog}
+    prices = observation.offers
     hourly = [price_of(it.type, it.market, prices) for it in instances]
     readings = observation.readings.get(pool.pool, NOTHING_READ)
     cpu, memory = _percent(readings.cpu), _percent(readings.memory)
@@ -125,14 +125,6 @@ def _is_warm(instance: Instance, pool: str) -> bool:
 
 def _is_paid(instance: Instance, pool: str) -> bool:
     return instance.worker and instance.pool == pool and instance.state in _PAID
-
-
-def price_of(name: str, market: Market, catalog: Mapping[str, InstanceType]) -> float | None:
-    """USD an hour. Spot without a known price counts at the On-Demand price, which Spot does not exceed."""
-    kind = catalog.get(name)
-    if kind is None:
-        return None
-    return kind.spot_usd if market is Market.SPOT and kind.spot_usd is not None else kind.hourly_usd
 
 
 def unschedulable(observation: Observation) -> int:

@@ -232,7 +232,7 @@ def weekly_report(
         pools=tuple(
             replace(
                 _pool_report(week, policy.pool(name), week.since(judged_from), offers, thresholds),
-                forecast=_graded(memory, policy.pool(name)),
+                forecast=_forecast_of(memory, policy.pool(name)),
             )
             for name, week in weeks.items()
         ),
@@ -250,7 +250,7 @@ def _events_in(events: Iterable[Event], period: Period) -> list[Event]:
     return list(once.values())
 
 
-def _graded(memory: Memory | None, pool: Pool | None) -> AdaptiveMemory | None:
+def _forecast_of(memory: Memory | None, pool: Pool | None) -> AdaptiveMemory | None:
     return memory.pool(pool.name).adaptive if memory and pool and pool.strategy == "adaptive" else None
 
 

@@ -53,7 +53,7 @@ def _price(pod: Pod, template: Template) -> float:
 
 def _is_short(pool: Pool, seen: Observation, memory: Memory) -> bool:
     """On-Demand too: a pool takes that where Spot is short."""
-    target = next((each for each in seen.targets if each.pool == pool.name), None)
+    target = seen.target(pool.name)
     short = {
         (each.type, each.zone)
         for each in memory.pool(pool.name).shortages

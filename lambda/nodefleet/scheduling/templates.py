@@ -166,7 +166,7 @@ def template_source(seen: Observation, memory: Memory = NOTHING_REMEMBERED) -> T
     return TemplateSource(
         learned=_smallest_nodes(seen, view.nodes),
         remembered={(name, type_): size for name, pool in memory.pools.items() for type_, size in pool.sizes.items()},
-        catalog={offer.name: offer for offer in seen.catalog},
+        catalog=seen.offers,
         daemons=_daemons(view.pods or (), view.daemon_sets),
         zones={target.pool: tuple(sorted(target.subnets)) for target in seen.targets},
         disks={target.pool: target.disk_gb * _GIB for target in seen.targets},

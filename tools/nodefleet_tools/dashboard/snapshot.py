@@ -14,7 +14,7 @@ from nodefleet.eviction.budgets import EvictionRefused
 from nodefleet.model.alerts import CATALOGUE, Severity
 from nodefleet.model.decision import DecisionRecord, Event, KeptNode
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import InstanceType, Node
+from nodefleet.model.inventory import InstanceType, Node, price_of
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading, Sample
 from nodefleet.model.serialization import kind_of
@@ -28,7 +28,6 @@ from nodefleet.ports import Runtime, State
 from nodefleet.reconcile.audit import bill
 from nodefleet.reconcile.observe import observe
 from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy
-from nodefleet.reconcile.usage import price_of
 from nodefleet_tools.cli.operators import what_is_paused
 from nodefleet_tools.cli.plan_words import stay_lines
 
@@ -181,7 +180,7 @@ def _nodes(seen: Seen, pods: Sequence[Pod]) -> list[Json]:
     for pod in pods:
         if pod.node and not pod.finished:
             on_node[pod.node].append(pod)
-    catalog = {kind.name: kind for kind in seen.observation.catalog}
+    catalog = seen.observation.offers
     stays = {stay.worker: stay for pool in (seen.last.decision.pools if seen.last else ()) for stay in pool.stays}
     there = [worker for worker in seen.workers if worker.phase is not Phase.GONE]
     return [_node(worker, on_node, catalog, stays, seen.observation) for worker in there]

@@ -32,7 +32,7 @@ from nodefleet.engine.signals.vote import (
 )
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.inventory import InstanceType, Market
+from nodefleet.model.inventory import price_of
 from nodefleet.model.names import pluralize
 from nodefleet.model.state import Loss
 from nodefleet.model.workload import Pod
@@ -156,7 +156,7 @@ def describe(worker: Worker, pods: Sequence[Pod], ctx: PoolContext) -> str:
 
 
 def hourly_usd(worker: Worker, ctx: PoolContext) -> float | None:
-    return _price(worker.instance.type, market_of(worker), _catalog(ctx)) if worker.instance else None
+    return price_of(worker.instance.type, market_of(worker), ctx.seen.offers) if worker.instance else None
 
 
 def _allows(opinion: SignalVote) -> bool:
@@ -212,7 +212,7 @@ def _cheaper(worker: Worker, pods: Sequence[Pod], ctx: PoolContext, templates: S
         for each in templates
         if each.zone == worker.zone and each.can_hold_all(moving) and _bears_load(each, worker, ctx)
     ]
-    costs = {each.type: _price(each.type, market, _catalog(ctx)) for each in holding}
+    costs = {each.type: price_of(each.type, market, ctx.seen.offers) for each in holding}
     types = {name: cost for name, cost in costs.items() if cost is not None and cost <= most}
     if types:
         saves = price - max(types.values())
@@ -234,15 +234,3 @@ def _bears_load(template: Template, worker: Worker, ctx: PoolContext) -> bool:
         return True
     used = (100 - idle) * worker.node.allocatable.cpu / max(template.node.allocatable.cpu, 1)
     return used <= reactive.cpu.up - reactive.projection_margin
-
-
-def _catalog(ctx: PoolContext) -> Mapping[str, InstanceType]:
-    return {offer.name: offer for offer in ctx.seen.catalog}
-
-
-def _price(type_: str, market: Market | None, catalog: Mapping[str, InstanceType]) -> float | None:
-    """USD an hour. Spot without a known price counts as On-Demand, which it does not exceed."""
-    offer = catalog.get(type_)
-    if offer is None:
-        return None
-    return offer.spot_usd if market is Market.SPOT and offer.spot_usd is not None else offer.hourly_usd

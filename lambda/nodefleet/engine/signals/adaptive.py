@@ -228,7 +228,7 @@ def _evaluate(ctx: PoolContext, cpu: Reading, before: AdaptiveMemory) -> Forecas
 
 
 def _zones(ctx: PoolContext) -> frozenset[str]:
-    target = next((each for each in ctx.seen.targets if each.pool == ctx.pool.name), None)
+    target = ctx.seen.target(ctx.pool.name)
     return frozenset(target.subnets) if target else frozenset()
 
 

@@ -226,7 +226,7 @@ def by_priority(cases: Iterable[PoolContext]) -> list[PoolContext]:
 
 def with_launches(used: Amounts, plan: Iterable[Step], seen: Observation) -> Amounts:
     """The same after the launches of a plan."""
-    catalog = {offer.name: offer for offer in seen.catalog}
+    catalog = seen.offers
     more = Counter(used)
     for step in plan:
         if isinstance(step, Create) and isinstance(step.operation, Launch):
@@ -241,7 +241,7 @@ def within_caps(ctx: PoolContext, others: Sequence[PoolContext], used: Amounts) 
     caps = caps_of(ctx.policy.fleet)
     if not caps:
         return ctx
-    catalog = {offer.name: offer for offer in ctx.seen.catalog}
+    catalog = ctx.seen.offers
     unknown = [name for name in ctx.pool.market.types if name not in catalog]
     each, kept = largest_of(ctx.pool, catalog), _lacking(others, catalog)
     rooms = []

@@ -19,7 +19,7 @@ from nodefleet.model.operations import (
     Uncordon,
 )
 from nodefleet.model.readings import Missing
-from nodefleet.reconcile.executor import apply_step
+from nodefleet.operations.advance import apply_step
 from support.builders import NOON, look, pod
 
 WEB = PodRef(namespace="default", name="web-1", uid="web-1")
