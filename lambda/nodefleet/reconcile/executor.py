@@ -50,7 +50,7 @@ from nodefleet.operations.removal import cancel_removal
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Eviction, Lease, Runtime
 from nodefleet.reconcile import preconditions
-from nodefleet.reconcile.request_budget import OverBudgetError, note_throttling, reserve_request
+from nodefleet.reconcile.preconditions import OverBudgetError, note_throttling, reserve_request
 from nodefleet.reconcile.unit_of_work import UnitOfWork
 
 # ── calls for many pods ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from nodefleet.model.request_budget import RequestKind
 from nodefleet.model.snapshot import ClusterView, Observation, notice_in
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Runtime, State
-from nodefleet.reconcile.request_budget import note_throttling, reserve_request
+from nodefleet.reconcile.preconditions import note_throttling, reserve_request
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from nodefleet.errors import ThrottledError, UnavailableError
 from nodefleet.model.inventory import InstanceState
 from nodefleet.model.request_budget import RequestKind, empty_bucket
 from nodefleet.policy.cluster import Requests
-from nodefleet.reconcile.request_budget import OverBudgetError, note_throttling, reserve_request
+from nodefleet.reconcile.preconditions import OverBudgetError, note_throttling, reserve_request
 from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.cloud import SimRequestBudget
 from nodefleet_tools.sim.world import World
