@@ -1,4 +1,4 @@
-"""What all pools look at together: pods by node, disruption budgets, room, and the packing of pending pods.
+"""Input that all pools share: pods by node, disruption budgets, room, and the packing of pending pods.
 
 Each part is computed when it is first needed, and once an iteration.
 """
@@ -102,7 +102,7 @@ class ClusterContext:
     def ground(
         self, ctx: PoolContext, backoffs: tuple[Backoff, ...], unmeasured: frozenset[str] = frozenset()
     ) -> RemovalContext:
-        """What the choice of who leaves rests on."""
+        """Input of the choice of nodes that leave."""
         ground = self.ground_of(ctx.workers, ctx.before, ctx.pool)
         return replace(ground, idle=ctx.readings.idle, unmeasured=unmeasured, backoffs=backoffs)
 

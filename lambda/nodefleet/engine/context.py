@@ -67,7 +67,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalContext:
-    """What the choice rests on."""
+    """Input of the choice of nodes that leave."""
 
     pods: Mapping[str, Sequence[Pod]] | None  # by node; none: pods are not known, and no node leaves
     ledger: BudgetTracker

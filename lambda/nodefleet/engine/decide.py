@@ -1,4 +1,5 @@
-"""decide(): the one way in. An iteration, the memory and the policy give an explained decision and the next memory."""
+"""`decide`, the entry point of the engine: an observation, the memory and the policy give an explained decision and the
+next memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -91,7 +92,7 @@ class PoolResult:
 
 
 def decide_pool(
-    ctx: PoolContext, scene: ClusterContext, waiting: PendingPods, whole: Memory, trust: DataQuality
+    ctx: PoolContext, cluster: ClusterContext, waiting: PendingPods, whole: Memory, trust: DataQuality
 ) -> PoolResult:
     signals = evaluate_signals(ctx, waiting)
     keep = evaluate_gate(signals.opinions, ctx.look, ctx.pool.reactive, _most_fewer(ctx))
@@ -101,10 +102,10 @@ def decide_pool(
     owed = unhealthy.to_replace(membership.losses, held, ctx.pool)
     others = [
         *_bounds(ctx, signals, keep, owed, whole, trust, doubt),
-        *headroom_bounds(ctx, scene, _could_go(ctx, keep)),
+        *headroom_bounds(ctx, cluster, _could_go(ctx, keep)),
     ]
     replaced = partial(
-        plan_turnover, ctx, scene, signals, waiting, others, membership.losses, braked=held.since is not None
+        plan_turnover, ctx, cluster, signals, waiting, others, membership.losses, braked=held.since is not None
     )
     turn = replaced()
     due = turn.plan
@@ -121,13 +122,13 @@ def decide_pool(
         braked_since=held.since,
         swap=update_swap(ctx.before.swap, ctx.workers, ctx.pool, ctx.seen.at),
         doubtful=doubt.since,
-        under_used=consolidation.first_seen(ctx, signals.opinions, membership.losses, scene.pods_by_node),
+        under_used=consolidation.first_seen(ctx, signals.opinions, membership.losses, cluster.pods_by_node),
         sizes=observed_sizes(ctx.pool, ctx.seen, ctx.before.sizes),
     )
     if resolved.target > ctx.count.capacity:
         pool_plan = plan_growth(ctx, signals, waiting, resolved, memory, due)
     elif resolved.target < ctx.count.capacity:
-        pool_plan = plan_scale_down(ctx, scene, resolved, bounds, memory, doubt, due)
+        pool_plan = plan_scale_down(ctx, cluster, resolved, bounds, memory, doubt, due)
         if pool_plan.action is Action.HOLD:
             turn = replaced(stuck=True)
             pool_plan = with_note(pool_plan, turn.note)
@@ -137,11 +138,11 @@ def decide_pool(
             pool_plan = plan_growth(ctx, signals, waiting, resolved, memory, turn.plan)
     else:
         reason = explain.explain_hold(ctx.count.capacity, resolved, bounds, signals.opinions)
-        retirement = plan_retirement(ctx, scene, due, bounds, memory)
+        retirement = plan_retirement(ctx, cluster, due, bounds, memory)
         pool_plan = (
             retirement
-            or plan_consolidation(ctx, scene, keep, others, memory, turn, doubt)
-            or plan_hold(ctx, scene, reason, bounds, memory, turn)
+            or plan_consolidation(ctx, cluster, keep, others, memory, turn, doubt)
+            or plan_hold(ctx, cluster, reason, bounds, memory, turn)
         )
     signals = replace(signals, tells=(*signals.tells, *doubt.tells, *turn.tells))
     decision = _decision(ctx, signals, bounds, resolved, pool_plan, membership.losses, held)
@@ -295,30 +296,30 @@ def _at_max(ctx: PoolContext, resolved: TargetResult, bounds: Sequence[Bound]) -
 def decide(seen: Observation, memory: Memory, policy: Policy, fleet: tuple[Worker, ...] | None = None) -> Decision:
     """`fleet`: the workers of the observation, if the caller has derived them already."""
     fleet = derive_workers(seen, policy) if fleet is None else fleet
-    cases = [PoolContext.of(pool, policy, seen, memory.pool(pool.name), fleet) for pool in policy.pools]
-    trust = data_quality.assess(seen, memory, policy, [each for ctx in cases for each in ctx.unreadable])
+    contexts = [PoolContext.of(pool, policy, seen, memory.pool(pool.name), fleet) for pool in policy.pools]
+    trust = data_quality.assess(seen, memory, policy, [each for ctx in contexts for each in ctx.unreadable])
     if trust.level is Level.PARTIAL:
-        results = [hold_blind(ctx, memory, trust) for ctx in cases]
+        results = [hold_blind(ctx, memory, trust) for ctx in contexts]
         unplaceable, disposal = [], Disposal()
     else:
         pending = PendingIndex.of(_pods(seen))
         used = amounts_in_use(fleet, seen, policy, memory)
-        capped = pools_at_a_cap(cases, used)
-        scene, votes = _pack_pending(ClusterContext.of(seen, policy, fleet, memory, capped), cases, pending)
+        capped = pools_at_a_cap(contexts, used)
+        cluster, votes = _pack_pending(ClusterContext.of(seen, policy, fleet, memory, capped), contexts, pending)
         decided: dict[str, PoolResult] = {}
         room = policy.fleet_max - fleet_occupied(fleet, seen, policy, memory)
-        surplus = fleet_surplus(cases, policy.fleet_max)
-        ordered = by_priority(cases)
-        for index, case in enumerate(ordered):
+        surplus = fleet_surplus(contexts, policy.fleet_max)
+        ordered = by_priority(contexts)
+        for index, context in enumerate(ordered):
             later = ordered[index + 1 :]
-            ctx = within_caps(within_fleet(case, later, room, surplus), later, used)
-            waiting = share_new_nodes(ctx, collect_pending(ctx, scene.packings, pending, votes[ctx.pool.name]))
-            result = decided[ctx.pool.name] = decide_pool(ctx, scene, waiting, memory, trust)
+            ctx = within_caps(within_fleet(context, later, room, surplus), later, used)
+            waiting = share_new_nodes(ctx, collect_pending(ctx, cluster.packings, pending, votes[ctx.pool.name]))
+            result = decided[ctx.pool.name] = decide_pool(ctx, cluster, waiting, memory, trust)
             room -= _count_launched(result.decision)
             used = with_launches(used, () if result.decision.dry_run else result.decision.plan, seen)
         results = [decided[pool.name] for pool in policy.pools]
-        disposal = dispose_unowned(fleet, scene, seen, policy, memory)
-        unplaceable = alert_unplaceable(scene.packings.nobody, "") if scene.packings else []
+        disposal = dispose_unowned(fleet, cluster, seen, policy, memory)
+        unplaceable = alert_unplaceable(cluster.packings.nobody, "") if cluster.packings else []
     resting = resting_since(fleet, policy, seen, memory.resting)
     return Decision(
         at=seen.at,
@@ -366,17 +367,19 @@ def _pods(seen: Observation) -> tuple[Pod, ...]:
 
 
 def _pack_pending(
-    scene: ClusterContext, cases: Sequence[PoolContext], pending: PendingIndex
+    cluster: ClusterContext, contexts: Sequence[PoolContext], pending: PendingIndex
 ) -> tuple[ClusterContext, Mapping[str, PendingVotes]]:
     """Who speaks for which pool. Pods without a vote are left out when the others are packed; who loses it by what
     packing shows is left out of a second packing."""
-    votes = {ctx.pool.name: before_packing(ctx, pending, scene.templates(ctx.pool.name)) for ctx in cases}
-    in_vain = any(used_otherwise(votes[ctx.pool.name], ctx) for ctx in cases)
-    first = scene.without(_left_out(votes), used_otherwise=in_vain)
+    votes = {ctx.pool.name: before_packing(ctx, pending, cluster.templates(ctx.pool.name)) for ctx in contexts}
+    in_vain = any(used_otherwise(votes[ctx.pool.name], ctx) for ctx in contexts)
+    first = cluster.without(_left_out(votes), used_otherwise=in_vain)
     if first.packings is None:
         return first, votes
     packed = first.packings.by_pool
-    after = {ctx.pool.name: after_packing(votes[ctx.pool.name], ctx, pending, packed[ctx.pool.name]) for ctx in cases}
+    after = {
+        ctx.pool.name: after_packing(votes[ctx.pool.name], ctx, pending, packed[ctx.pool.name]) for ctx in contexts
+    }
     left_out = _left_out(after)
     return (first if left_out == _left_out(votes) else first.without(left_out)), after
 

@@ -44,30 +44,30 @@ class _Demand:
         return tuple(Pod(namespace="", name=name, uid=name, requests=self.size, rules=rules) for name in names)
 
 
-def headroom_bounds(ctx: PoolContext, scene: ClusterContext, fewer: int) -> list[Bound]:
+def headroom_bounds(ctx: PoolContext, cluster: ClusterContext, fewer: int) -> list[Bound]:
     """The floor that the pool's headroom asks for. `fewer`: how many nodes the other rules would let go.
 
     Nothing while pods, or what a new node holds, are unknown: then no placeholder can be placed.
     """
-    demands = _demands(ctx, scene)
+    demands = _demands(ctx, cluster)
     if not demands:
         return []
     bounds = []
     for demand in demands:
-        more = scene.count_more(ctx.pool.name, demand.placeholders(ctx.pool))
+        more = cluster.count_more(ctx.pool.name, demand.placeholders(ctx.pool))
         if more:
             sentence = f"headroom of {demand.described} needs {pluralize(more, 'more node', 'more nodes')}"
             bounds.append(_floor(ctx.count.capacity + more, sentence))
         elif fewer:
-            spare = _spare_nodes(ctx, scene, demand, fewer)
+            spare = _spare_nodes(ctx, cluster, demand, fewer)
             sentence = f"headroom of {demand.described} needs {ctx.count.capacity - spare} nodes"
             bounds.append(_floor(ctx.count.capacity - spare, sentence))
     return bounds
 
 
-def list_placeholders(ctx: PoolContext, scene: ClusterContext) -> tuple[tuple[Pod, ...], ...]:
+def list_placeholders(ctx: PoolContext, cluster: ClusterContext) -> tuple[tuple[Pod, ...], ...]:
     """The placeholders of each amount that the pool keeps free: they must find room without a node that leaves."""
-    return tuple(demand.placeholders(ctx.pool) for demand in _demands(ctx, scene))
+    return tuple(demand.placeholders(ctx.pool) for demand in _demands(ctx, cluster))
 
 
 def _floor(nodes: int, sentence: str) -> Bound:
@@ -75,13 +75,13 @@ def _floor(nodes: int, sentence: str) -> Bound:
     return floor(nodes, BoundSource.HEADROOM, Rank.WINDOW, sentence)
 
 
-def _demands(ctx: PoolContext, scene: ClusterContext) -> list[_Demand]:
-    rules, templates = ctx.pool.headroom, scene.templates(ctx.pool.name)
-    if not rules.is_kept or not templates or scene.pods_by_node is None:
+def _demands(ctx: PoolContext, cluster: ClusterContext) -> list[_Demand]:
+    rules, templates = ctx.pool.headroom, cluster.templates(ctx.pool.name)
+    if not rules.is_kept or not templates or cluster.pods_by_node is None:
         return []
     node = _smallest(templates)
     nodes = [worker.node.name for worker in ctx.workers if worker.node and worker.is_capacity]
-    running = [pod.requests for name in nodes for pod in scene.pods_by_node.get(name, ()) if pod.movable]
+    running = [pod.requests for name in nodes for pod in cluster.pods_by_node.get(name, ()) if pod.movable]
     times = _time_of_day(ctx)
     size = _pod_size(rules, running, node)
     demands = []
@@ -153,9 +153,9 @@ def relative_load(profile: Iterable[HourLoad], at: datetime, utc_offset: timedel
     return fmean(alike) / mean if len(alike) >= enough and mean > 0 else 1.0
 
 
-def _spare_nodes(ctx: PoolContext, scene: ClusterContext, demand: _Demand, fewer: int) -> int:
+def _spare_nodes(ctx: PoolContext, cluster: ClusterContext, demand: _Demand, fewer: int) -> int:
     """How many of the pool's nodes, emptiest first, could leave while the headroom stays: `fewer` at most."""
-    room = scene.room
+    room = cluster.room
     placeholders = demand.placeholders(ctx.pool)
     names = {worker.node.name for worker in ctx.workers if worker.node and worker.is_capacity}
     mark, spare = room.mark(), 0

@@ -41,7 +41,7 @@ from nodefleet.model.state import Loss, PoolMemory, RotationState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlan:
-    """What is done about the target."""
+    """The action of a pool, with its steps and the memory after it."""
 
     action: Action
     target: int
@@ -171,8 +171,8 @@ class Turnover:
 
 def plan_turnover(
     ctx: PoolContext,
-    scene: ClusterContext,
-    heard: SignalResults,
+    cluster: ClusterContext,
+    signals: SignalResults,
     waiting: PendingPods,
     others: Sequence[Bound],
     losses: Sequence[Loss],
@@ -182,8 +182,8 @@ def plan_turnover(
 ) -> Turnover:
     """`others`: all bounds but those that come of it. `stuck`: the pool would be smaller, but no node can leave."""
     before = ctx.before
-    urgent = _free(rotation.retiring(ctx.workers, braked=braked), ctx, scene)
-    every = rotation.list_due(ctx) or _list_cheaper(ctx, scene, heard, waiting, losses)
+    urgent = _free(rotation.retiring(ctx.workers, braked=braked), ctx, cluster)
+    every = rotation.list_due(ctx) or _list_cheaper(ctx, cluster, signals, waiting, losses)
     rotates = all(each.cause == rotation.CAUSE for each in every)
     state = rotation.next_state(ctx, every)
     given_up = state is not None and before.rotation is not None and state.failures > before.rotation.failures
@@ -199,10 +199,10 @@ def plan_turnover(
     if not why_not and not due:
         why_not = f"window {ctx.pool.rotation.window} is not open"
     if not why_not:
-        free = _free(due, ctx, scene)
-        plan, why_not = _with_rotation(ctx, heard, others, urgent, free, ahead, state)
+        free = _free(due, ctx, cluster)
+        plan, why_not = _with_rotation(ctx, signals, others, urgent, free, ahead, state)
         if not free:
-            why_not = _describe_kept(due, ctx, scene)
+            why_not = _describe_kept(due, ctx, cluster)
     return Turnover(
         plan=plan,
         rotation=state,
@@ -212,20 +212,22 @@ def plan_turnover(
 
 
 def _list_cheaper(
-    ctx: PoolContext, scene: ClusterContext, heard: SignalResults, waiting: PendingPods, losses: Sequence[Loss]
+    ctx: PoolContext, cluster: ClusterContext, signals: SignalResults, waiting: PendingPods, losses: Sequence[Loss]
 ) -> list[Due]:
     """The worker that a cheaper node is to replace. What was begun goes on while its new node boots."""
     begun = ctx.before.rotation is not None and ctx.before.rotation.begun_at is not None
-    if waiting.unschedulable.count or (not begun and consolidation.obstacle(ctx, heard.opinions, losses)):
+    if waiting.unschedulable.count or (not begun and consolidation.obstacle(ctx, signals.opinions, losses)):
         return []
-    ground = scene.ground(ctx, ctx.before.backoffs)
-    one_may_leave = consolidation.bears_one_less(ctx, heard.opinions)
-    return consolidation.list_due(ctx, ground, scene.templates(ctx.pool.name), one_may_leave=one_may_leave, begun=begun)
+    ground = cluster.ground(ctx, ctx.before.backoffs)
+    one_may_leave = consolidation.bears_one_less(ctx, signals.opinions)
+    return consolidation.list_due(
+        ctx, ground, cluster.templates(ctx.pool.name), one_may_leave=one_may_leave, begun=begun
+    )
 
 
 def _with_rotation(
     ctx: PoolContext,
-    heard: SignalResults,
+    signals: SignalResults,
     others: Sequence[Bound],
     urgent: Sequence[Due],
     free: Sequence[Due],
@@ -242,24 +244,24 @@ def _with_rotation(
     if plan.at_max and any(each.ask for each in free):
         why_not = "max leaves no room to launch a cheaper node first"
     elif plan.at_max and not urgent:
-        over = find_overload(heard.opinions, ctx.look, ctx.pool.reactive, 1)
+        over = find_overload(signals.opinions, ctx.look, ctx.pool.reactive, 1)
         why_not = rotation.obstacle_at_max(ctx, others, over)
     if why_not:
         plan = plan_replacement(due, ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.limit)
     return plan, why_not
 
 
-def _free(due: Sequence[Due], ctx: PoolContext, scene: ClusterContext) -> list[Due]:
+def _free(due: Sequence[Due], ctx: PoolContext, cluster: ClusterContext) -> list[Due]:
     """Those that only a lack of room may keep: a node that is launched for another one would only be given back and
     launched again."""
     if not due:
         return []
-    ground = scene.ground(ctx, ctx.before.backoffs)
+    ground = cluster.ground(ctx, ctx.before.backoffs)
     return [each for each in due if is_held_fast(each.worker, ctx.pool, ground) is None]
 
 
-def _describe_kept(due: Sequence[Due], ctx: PoolContext, scene: ClusterContext) -> str:
-    ground = scene.ground(ctx, ctx.before.backoffs)
+def _describe_kept(due: Sequence[Due], ctx: PoolContext, cluster: ClusterContext) -> str:
+    ground = cluster.ground(ctx, ctx.before.backoffs)
     kept = (is_held_fast(each.worker, ctx.pool, ground) for each in due)
     return some((each.sentence for each in kept if each), "; ", 2)
 
@@ -269,7 +271,7 @@ def _describe_kept(due: Sequence[Due], ctx: PoolContext, scene: ClusterContext) 
 
 def plan_scale_down(
     ctx: PoolContext,
-    scene: ClusterContext,
+    cluster: ClusterContext,
     resolved: TargetResult,
     bounds: Sequence[Bound],
     memory: PoolMemory,
@@ -278,10 +280,10 @@ def plan_scale_down(
 ) -> PoolPlan:
     """Who is to be replaced anyway goes first: neither its zone nor the On-Demand base keeps it. Of those that can wait
     the same is true once a new node has come for one of them."""
-    capacity, ground = ctx.count.capacity, scene.ground(ctx, memory.backoffs, doubt.unmeasured)
+    capacity, ground = ctx.count.capacity, cluster.ground(ctx, memory.backoffs, doubt.unmeasured)
     ground = replace(ground, rotating=frozenset(each.worker.id for each in due.due if each.can_wait))
     if all(bound.nodes <= resolved.target for bound in bounds if bound.kind is BoundSource.HEADROOM):
-        ground = replace(ground, headroom=list_placeholders(ctx, scene))  # else max or an operator overrules it
+        ground = replace(ground, headroom=list_placeholders(ctx, cluster))  # else max or an operator overrules it
     fewer = capacity - resolved.target
     first = [each.worker for each in due.due if not each.can_wait or _has_come(memory.rotation, capacity)]
     leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground, due=first)
@@ -302,14 +304,14 @@ def _has_come(state: RotationState | None, capacity: int) -> bool:
 
 
 def plan_retirement(
-    ctx: PoolContext, scene: ClusterContext, due: Replacement, bounds: Sequence[Bound], memory: PoolMemory
+    ctx: PoolContext, cluster: ClusterContext, due: Replacement, bounds: Sequence[Bound], memory: PoolMemory
 ) -> PoolPlan | None:
     """What EC2 has announced to take goes once its replacement is ready, by the rules of every voluntary removal."""
     number = may_leave(due, ctx.pool, ctx.count, bounds)
     if not number:
         return None
     going = [each.worker for each in due.going]
-    leaving = select_candidates(ctx.workers, ctx.pool, number, scene.ground(ctx, memory.backoffs), due=going)
+    leaving = select_candidates(ctx.workers, ctx.pool, number, cluster.ground(ctx, memory.backoffs), due=going)
     if not leaving.chosen:
         return None
     owed = tuple(
@@ -333,7 +335,7 @@ def plan_retirement(
 
 def plan_consolidation(
     ctx: PoolContext,
-    scene: ClusterContext,
+    cluster: ClusterContext,
     keep: Sequence[Bound],
     others: Sequence[Bound],
     memory: PoolMemory,
@@ -344,15 +346,15 @@ def plan_consolidation(
     capacity, replacing_begun = ctx.count.capacity, turn.plan.ahead or (turn.rotation and turn.rotation.begun_at)
     if not memory.under_used or replacing_begun or any(not each.can_wait for each in turn.plan.due):
         return None
-    ground = scene.ground(ctx, memory.backoffs, doubt.unmeasured)
+    ground = cluster.ground(ctx, memory.backoffs, doubt.unmeasured)
     ranked = consolidation.rank_candidates(ctx, ground, memory.under_used)
     if not ranked:
         return None
     fewer = floor(capacity - 1, BoundSource.CALM, Rank.SIGNAL, "nodes may be consolidated")
     without_gate = [bound for bound in others if bound not in keep]
-    if resolve_target([*without_gate, fewer, *headroom_bounds(ctx, scene, 1)]).target >= capacity:
+    if resolve_target([*without_gate, fewer, *headroom_bounds(ctx, cluster, 1)]).target >= capacity:
         return None
-    ground = replace(ground, headroom=list_placeholders(ctx, scene))
+    ground = replace(ground, headroom=list_placeholders(ctx, cluster))
     leaving = select_candidates(ctx.workers, ctx.pool, 1, ground, ranked=ranked)
     if not leaving.chosen:
         return None
@@ -369,10 +371,10 @@ def plan_consolidation(
 
 
 def plan_hold(
-    ctx: PoolContext, scene: ClusterContext, reason: str, bounds: Sequence[Bound], memory: PoolMemory, turn: Turnover
+    ctx: PoolContext, cluster: ClusterContext, reason: str, bounds: Sequence[Bound], memory: PoolMemory, turn: Turnover
 ) -> PoolPlan:
     """Holding, and healing the Spot share meanwhile."""
-    healed = rebalance_market(ctx, memory, bounds, lambda: scene.ground(ctx, memory.backoffs))
+    healed = rebalance_market(ctx, memory, bounds, lambda: cluster.ground(ctx, memory.backoffs))
     pool_plan = replace(hold(ctx, reason, healed.memory), steps=healed.steps)
     pool_plan = with_note(pool_plan, healed.note, turn.note)
     return replace(pool_plan, leaving=healed.leaving) if healed.leaving else pool_plan

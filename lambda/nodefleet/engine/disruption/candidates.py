@@ -1,4 +1,4 @@
-"""Who leaves, and for everybody else why not.
+"""Candidates for removal, and for every other node the reason why it stays.
 
 A node may leave when nothing protects it and all its pods have somewhere to go. Order: what EC2 has announced to take,
 the market above its share, the zone with the most nodes, what is due for rotation, the highest CPU idle, the fewest

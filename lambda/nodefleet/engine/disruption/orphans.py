@@ -286,7 +286,7 @@ def unowned_alerts(fleet: Iterable[Worker], policy: Policy) -> list[SendAlert]:
 
 
 def dispose_unowned(
-    fleet: Sequence[Worker], scene: ClusterContext, seen: Observation, policy: Policy, memory: Memory
+    fleet: Sequence[Worker], cluster: ClusterContext, seen: Observation, policy: Policy, memory: Memory
 ) -> Disposal:
     """Nothing while the policy cannot be followed: then it is unknown which workers are unowned."""
     if seen.hold:
@@ -298,7 +298,7 @@ def dispose_unowned(
     remembered = {}
     for name in sorted({worker.pool for worker in workers}):
         own = [worker for worker in workers if worker.pool == name]
-        steps, known = _plan_drains(own, given, scene, seen, memory.pool(name))
+        steps, known = _plan_drains(own, given, cluster, seen, memory.pool(name))
         plan += steps
         remembered[name] = known
     return Disposal(plan=tuple(plan), memory=remembered, look_again=_requeue_reason(workers, plan))
@@ -320,7 +320,7 @@ def _handed_over(workers: Iterable[Worker], seen: Observation, policy: Policy) -
 
 
 def _plan_drains(
-    workers: Sequence[Worker], given: set[str], scene: ClusterContext, seen: Observation, before: PoolMemory
+    workers: Sequence[Worker], given: set[str], cluster: ClusterContext, seen: Observation, before: PoolMemory
 ) -> tuple[list[Step], PoolMemory]:
     """The workers of one pool that is gone: those that an operator wants removed, as far as they may leave now."""
     commands = {each.instance: each for each in seen.commands if isinstance(each, Drain) and seen.at < each.until}
@@ -344,7 +344,7 @@ def _plan_drains(
                 )
             )
         )
-    leaving = select_candidates(workers, pool, len(asked), scene.ground_of(workers, before, pool), due=asked)
+    leaving = select_candidates(workers, pool, len(asked), cluster.ground_of(workers, before, pool), due=asked)
     steps += [
         interruption.open_removal(each, pool, seen, _describe_command(commands[each.id])) for each in leaving.chosen
     ]

@@ -41,7 +41,7 @@ def evaluate_custom(
     trust: Trust,
     pace: Pace,
 ) -> tuple[SignalVote, ...]:
-    """What each of the pool's rules says, in their order. `cached` is what `inputs.remembered` kept."""
+    """The vote of each of the pool's rules, in their order. `cached`: the readings kept by `update_cache`."""
     found = []
     for rule in pool.custom:
         inputs = {
@@ -60,7 +60,7 @@ def evaluate_custom(
 
 
 def counts_as_last(pool: Pool) -> frozenset[str]:
-    """Readings whose last value is needed however old it is, as `inputs.remembered` calls them."""
+    """Names of the readings whose last value is needed however old it is: `context.update_cache` keeps them."""
     return frozenset(
         custom_name(name)
         for rule in pool.custom
@@ -85,19 +85,19 @@ def _evaluate_rule(
     pace: Pace,
 ) -> SignalVote:
     signal = custom_name(rule.name)
-    heard = _read_rule(rule, inputs)
+    found = _read_rule(rule, inputs)
     needed = [
-        f"{heard.names[field]} is ignored: {cause}" for field, cause in heard.ignored if field in _required_fields(rule)
+        f"{found.names[field]} is ignored: {cause}" for field, cause in found.ignored if field in _required_fields(rule)
     ]
-    if heard.unknown:
-        return unreadable_vote(signal, heard.cause, before)
+    if found.unknown:
+        return unreadable_vote(signal, found.cause, before)
     if needed:
         return replace(unreadable_vote(signal, "", before), vote=Abstain("; ".join(needed)))
-    formed = vote_on(signal, _evaluate_demand(rule, heard.values, look, pool), heard.at, before, pace)
-    if heard.notes:
-        reason = f"{formed.vote.reason} ({'; '.join(heard.notes)})"
+    formed = vote_on(signal, _evaluate_demand(rule, found.values, look, pool), found.at, before, pace)
+    if found.notes:
+        reason = f"{formed.vote.reason} ({'; '.join(found.notes)})"
         formed = replace(formed, vote=replace(formed.vote, reason=reason))
-    return from_cache(formed, before, heard.cause) if heard.cause else formed
+    return from_cache(formed, before, found.cause) if found.cause else formed
 
 
 @dataclass(slots=True)
@@ -123,29 +123,29 @@ class _RuleReadings:
 
 
 def _read_rule(rule: DemandRule, inputs: Mapping[str, SignalInput | Assumed | Ignored]) -> _RuleReadings:
-    heard = _RuleReadings(names=dict(readings_of(rule)))
+    found = _RuleReadings(names=dict(readings_of(rule)))
     for each, seen in inputs.items():
-        name = heard.names[each]
+        name = found.names[each]
         match seen:
             case Reading(value, at):
-                heard.values[each] = value
-                heard.times.append(at)
+                found.values[each] = value
+                found.times.append(at)
             case Cached(reading, cause):
-                heard.values[each] = reading.value
-                heard.times.append(reading.at)
-                heard.causes.append(f"{name} unknown: {cause}")
+                found.values[each] = reading.value
+                found.times.append(reading.at)
+                found.causes.append(f"{name} unknown: {cause}")
             case Assumed(reading, cause):
-                heard.values[each] = reading.value
-                heard.times.append(reading.at)
-                heard.notes.append(f"{name}: {cause}")
+                found.values[each] = reading.value
+                found.times.append(reading.at)
+                found.notes.append(f"{name}: {cause}")
             case Ignored(cause):
-                heard.ignored.append((each, cause))
+                found.ignored.append((each, cause))
             case Missing(cause):
-                heard.causes.append(f"{name} unknown: {cause}")
-                heard.unknown = True
+                found.causes.append(f"{name} unknown: {cause}")
+                found.unknown = True
             case _:
                 assert_never(seen)
-    return heard
+    return found
 
 
 def _required_fields(rule: DemandRule) -> frozenset[str]:

@@ -1,4 +1,5 @@
-"""What the signals of all three layers say about one pool, and what they have to remember of it."""
+"""The votes of all signals on one pool: utilisation, pending pods, forecasts and custom rules; and whether nodes that
+a signal was given helped it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -267,13 +268,13 @@ def _without_vote(opinion: SignalVote, pool: Pool) -> SendAlert:
 
 
 def record_growth(
-    heard: SignalResults, ctx: PoolContext, waiting: PendingPods, *, nodes: int, memory: PoolMemory
+    signals: SignalResults, ctx: PoolContext, waiting: PendingPods, *, nodes: int, memory: PoolMemory
 ) -> PoolMemory:
     """What is remembered of a growth to `nodes`: who asked for it and what it read then, and for which pods."""
     counts_pods_singly = waiting.unschedulable.nodes is not None
     growing = [
         opinion
-        for opinion, floor in heard.floors
+        for opinion, floor in signals.floors
         if floor.nodes > ctx.count.capacity and not (opinion.signal == BoundSource.PODS and counts_pods_singly)
     ]
     return replace(

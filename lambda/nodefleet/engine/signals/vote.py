@@ -1,4 +1,4 @@
-"""What a signal may say. Only a Floor buys nodes; the fleet shrinks only when every signal is Calm or abstains."""
+"""The vote of a signal. Only ScaleUp adds nodes; a fleet shrinks only if every signal votes ScaleDownOk or abstains."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,7 +75,7 @@ Vote: TypeAlias = ScaleUp | AboveThreshold | WithinThresholds | BelowThreshold |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalVote:
-    """What one signal said, and what it has to remember."""
+    """The vote of one signal, and the streaks that it remembers."""
 
     signal: str
     vote: Vote
@@ -85,7 +85,7 @@ class SignalVote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalResults:
-    """What all signals said about one pool, and what they have to remember of it."""
+    """The votes of all signals on one pool, and the pool's memory after them."""
 
     opinions: tuple[SignalVote, ...]
     memory: PoolMemory

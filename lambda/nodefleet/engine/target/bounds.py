@@ -156,12 +156,12 @@ def within_fleet(ctx: PoolContext, others: Sequence[PoolContext], room: int, sur
     return replace(ctx, most=min(ctx.pool.limits.max, share))
 
 
-def fleet_surplus(cases: Sequence[PoolContext], most: int) -> Mapping[str, int]:
+def fleet_surplus(contexts: Sequence[PoolContext], most: int) -> Mapping[str, int]:
     """How many workers of each pool are too many for fleet.max, in the pools that have the most above min. The workers
     that other pools lack to min count as if they were there: they would never find room otherwise."""
-    spare = Counter({each.pool.name: each.count.occupied - each.pool.limits.min for each in cases})
+    spare = Counter({each.pool.name: each.count.occupied - each.pool.limits.min for each in contexts})
     surplus: Counter[str] = Counter()
-    for _ in range(sum(max(each.count.occupied, each.pool.limits.min) for each in cases) - most):
+    for _ in range(sum(max(each.count.occupied, each.pool.limits.min) for each in contexts) - most):
         pool, above = max(spare.items(), key=lambda item: item[1])
         if above <= 0:
             break
@@ -219,9 +219,9 @@ def command_bounds(seen: Observation, pool: str) -> list[Bound]:
 _UNITS = {"cpu": "cores", "memory": "GiB", "gpus": "GPUs", "usd_per_hour": "USD/h"}
 
 
-def by_priority(cases: Iterable[PoolContext]) -> list[PoolContext]:
+def by_priority(contexts: Iterable[PoolContext]) -> list[PoolContext]:
     """Of pools of one priority those first that the policy names first."""
-    return sorted(cases, key=lambda ctx: -ctx.pool.priority)
+    return sorted(contexts, key=lambda ctx: -ctx.pool.priority)
 
 
 def with_launches(used: Amounts, plan: Iterable[Step], seen: Observation) -> Amounts:
@@ -259,9 +259,9 @@ def within_caps(ctx: PoolContext, others: Sequence[PoolContext], used: Amounts) 
     return replace(ctx, cap=min(rooms, key=lambda room: room.more, default=None))
 
 
-def pools_at_a_cap(cases: Iterable[PoolContext], used: Amounts) -> frozenset[str]:
+def pools_at_a_cap(contexts: Iterable[PoolContext], used: Amounts) -> frozenset[str]:
     """Pools that have their min, and that a cap leaves no room for a node more."""
-    alone = (within_caps(each, (), used) for each in cases if each.count.capacity >= each.pool.limits.min)
+    alone = (within_caps(each, (), used) for each in contexts if each.count.capacity >= each.pool.limits.min)
     return frozenset(each.pool.name for each in alone if each.cap is not None and each.cap.more == 0)
 
 
