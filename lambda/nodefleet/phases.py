@@ -185,7 +185,7 @@ def _by_instance(notices: Iterable[Notice]) -> dict[str, list[Notice]]:
     return found
 
 
-def _operations_by_target(operations: Iterable[Operation]) -> dict[str, Operation]:
+def operations_by_target(operations: Iterable[Operation]) -> dict[str, Operation]:
     targets: dict[str, Operation] = {}
     for operation in operations:
         match operation:
@@ -226,7 +226,7 @@ class _PhaseResolver:
             policy=policy,
             answered=isinstance(seen.kubernetes, ClusterView),
             busy=_nodes_with_movable_pods(seen),
-            open_on=_operations_by_target(seen.operations),
+            open_on=operations_by_target(seen.operations),
             notices=_by_instance(seen.notices),
             ailments=ailments(seen, policy),
         )

@@ -31,7 +31,7 @@ from nodefleet.model.snapshot import Adopt, Command, Drain, Observation, Recycle
 from nodefleet.model.state import Memory
 from nodefleet.operations.advance import advance
 from nodefleet.operations.removal import cancel_removal
-from nodefleet.phases import derive_workers, in_force, is_false_alarm
+from nodefleet.phases import derive_workers, in_force, is_false_alarm, operations_by_target
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Changes, Lease, Runtime, State
@@ -262,16 +262,19 @@ def _adopt_policy(uow: UnitOfWork, rules: ActivePolicy) -> None:
 
 
 class _Fleet:
-    """The workers of an iteration: derived again only when an operation or a notice has changed since."""
+    """The workers of an iteration: derived again only if the operation or a notice of one of them has changed."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._known: tuple[Observation, tuple[Worker, ...]] | None = None
+        self._known: tuple[object, tuple[Worker, ...]] | None = None
 
     def workers(self, observation: Observation) -> tuple[Worker, ...]:
-        # Observations of one iteration share their parts, so comparing them costs next to nothing.
-        if self._known is None or self._known[0] != observation:
-            self._known = observation, derive_workers(observation, self.policy)
+        # Observations of one iteration share their parts, so comparing them costs next to nothing. A launch without
+        # instances concerns no worker.
+        parts = observation.instances, observation.kubernetes, observation.notices
+        basis = parts, operations_by_target(observation.operations)
+        if self._known is None or self._known[0] != basis:
+            self._known = basis, derive_workers(observation, self.policy)
         return self._known[1]
 
 
