@@ -35,7 +35,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Eviction, EvictionOutcome, LaunchResult, Lease, State
 from nodefleet.reconcile import cycle
-from nodefleet.reconcile.audit import DecisionInput, bill, figures, make_record
+from nodefleet.reconcile.audit import DecisionInput, bill, figures, make_record, seed_attributes
 from support.book_builders import Commits, OpenBook
 from support.builders import NOON, after, look, pod
 from support.operation_builders import launch, removal
@@ -223,7 +223,7 @@ def test_what_could_not_be_archived_is_warned_of_and_not_promised():
 )
 def test_the_attributes_of_the_first_description(memories, last):
     decided = decision(pool(), pool(count=Count(ready=2)))
-    assert cycle._seed(decided, Memory(pools=memories)) == {"node_count": 6} | last
+    assert seed_attributes(decided, Memory(pools=memories)) == {"node_count": 6} | last
 
 
 # ── the whole iteration ──────────────────────────────────────────────────────────────────────────────────────────

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from nodefleet.errors import NodeFleetError
 from nodefleet.model.decision import Action, Decision, DecisionRecord, ExecutedAction, KeepReason, PoolDecision
 from nodefleet.model.inventory import Instance, InstanceState, Market, Node, price_of
 from nodefleet.model.names import Metric
@@ -25,6 +26,7 @@ from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Level, Memory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
+from nodefleet.ports import Runtime
 from nodefleet.reconcile.usage import unschedulable
 
 
@@ -286,3 +288,28 @@ def sentence(decision: Decision) -> str:
         for pool in decision.pools
     ]
     return f"[{decision.cluster}] {' | '.join(sentences)}"
+
+
+def archive_input(runtime: Runtime, key: str, content: bytes) -> str:
+    """Store the decision input and return its key; an empty key if the archive fails, which must not stop scaling."""
+    try:
+        runtime.archive.keep(key, content)
+    except NodeFleetError as error:
+        runtime.telemetry.warn(f"The iteration could not be archived, so this decision cannot be replayed: {error}")
+        return ""
+    return key
+
+
+def seed_attributes(decision: Decision, memory: Memory) -> dict[str, object]:
+    """The attributes of the state item that the original system description requires."""
+    times = [
+        (at, action)
+        for pool in memory.pools.values()
+        for at, action in ((pool.last_grow, "scale_up"), (pool.last_shrink, "scale_down"))
+        if at is not None
+    ]
+    seed: dict[str, object] = {"node_count": sum(pool.count.capacity for pool in decision.pools)}
+    if times:
+        at, action = max(times)
+        seed |= {"last_scale_time": at.isoformat(), "last_scale_action": action}
+    return seed

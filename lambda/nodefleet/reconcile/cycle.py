@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from nodefleet.engine.decide import decide
 from nodefleet.engine.requeue import remember_duration
-from nodefleet.errors import LostLeaseError, NodeFleetError, UnavailableError
+from nodefleet.errors import LostLeaseError, UnavailableError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Decision, DecisionRecord, ExecutedAction, KeepReason, PoolDecision
 from nodefleet.model.fleet import Worker
@@ -28,14 +28,22 @@ from nodefleet.model.operations import (
 )
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Adopt, Command, Drain, Observation, Recycle
-from nodefleet.model.state import Memory
 from nodefleet.operations.advance import advance
 from nodefleet.operations.removal import cancel_removal
 from nodefleet.phases import derive_workers, in_force, is_false_alarm, operations_by_target
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Changes, Lease, Runtime, State
-from nodefleet.reconcile.audit import Bill, DecisionInput, bill, figures, is_eventful, make_record
+from nodefleet.reconcile.audit import (
+    Bill,
+    DecisionInput,
+    archive_input,
+    bill,
+    figures,
+    is_eventful,
+    make_record,
+    seed_attributes,
+)
 from nodefleet.reconcile.executor import Executor, record_node_event
 from nodefleet.reconcile.observe import observe
 from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy, with_fleet
@@ -364,7 +372,7 @@ def _finish(
         )
     archived = record.archived
     if content is not None:
-        archived = _archive(runtime, record.archived, content)
+        archived = archive_input(runtime, record.archived, content)
     final = replace(record, did=tuple(executor.did), actions=tuple(executor.actions), archived=archived)
     if final != record or executor.actions:
         uow.audit(final)
@@ -379,30 +387,5 @@ def _finish(
     took = runtime.time.now() - decision_input.observation.at
     durations = remember_duration(uow.journal.iterations, took, decision_input.policy.burst)
     uow.journal = replace(uow.journal, usage=usage.running, iterations=durations)
-    uow.finish(Changes(usage=usage.over, seed=_seed(decision, uow.memory)))
+    uow.finish(Changes(usage=usage.over, seed=seed_attributes(decision, uow.memory)))
     uow.flush()
-
-
-def _archive(runtime: Runtime, key: str, content: bytes) -> str:
-    """Store the decision input and return its key; an empty key if the archive fails, which must not stop scaling."""
-    try:
-        runtime.archive.keep(key, content)
-    except NodeFleetError as error:
-        runtime.telemetry.warn(f"The iteration could not be archived, so this decision cannot be replayed: {error}")
-        return ""
-    return key
-
-
-def _seed(decision: Decision, memory: Memory) -> dict[str, object]:
-    """The attributes of the state item that the original system description requires."""
-    times = [
-        (at, action)
-        for pool in memory.pools.values()
-        for at, action in ((pool.last_grow, "scale_up"), (pool.last_shrink, "scale_down"))
-        if at is not None
-    ]
-    seed: dict[str, object] = {"node_count": sum(pool.count.capacity for pool in decision.pools)}
-    if times:
-        at, action = max(times)
-        seed |= {"last_scale_time": at.isoformat(), "last_scale_action": action}
-    return seed
