@@ -11,14 +11,14 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.inventory import InstanceState
 from nodefleet.model.readings import Missing
+from nodefleet_tools.sim.chaos.fault_injection import Rates
 from nodefleet_tools.sim.chaos.incidents import INCIDENTS, befall
 from nodefleet_tools.sim.chaos.plan import WEIGHTS, Delivery, Incident, Plan
 from nodefleet_tools.sim.chaos.play import play
-from nodefleet_tools.sim.chaos.rest import Rest, calm_down, restored_within
+from nodefleet_tools.sim.chaos.quiescence import Rest, calm_down, restored_within
 from nodefleet_tools.sim.chaos.scene import Scene, staged
 from nodefleet_tools.sim.chaos.seeds import verdicts
 from nodefleet_tools.sim.chaos.stage import Stage
-from nodefleet_tools.sim.chaos.strikes import Rates
 from nodefleet_tools.sim.chaos.widening import LATER
 from nodefleet_tools.sim.hooks import KilledError
 from nodefleet_tools.sim.rules import Rule

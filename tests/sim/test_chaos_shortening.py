@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet_tools.sim.chaos.fault_injection import Rates
 from nodefleet_tools.sim.chaos.plan import Delivery, Plan
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.chaos.play import play
 from nodefleet_tools.sim.chaos.shortening import Shortening, story
-from nodefleet_tools.sim.chaos.strikes import Rates
 from nodefleet_tools.sim.rules import Happened, Rule, Violation
 from nodefleet_tools.sim.world import NOON
 from support.played_days import shortened_cordon

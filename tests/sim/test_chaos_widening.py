@@ -10,7 +10,7 @@ from nodefleet.errors import MalformedError, NodeFleetError, UnavailableError
 from nodefleet.model.operations import Cordon, PodRef
 from nodefleet_tools.sim.chaos.incidents import befall
 from nodefleet_tools.sim.chaos.plan import Incident, Plan
-from nodefleet_tools.sim.chaos.rest import calm_down
+from nodefleet_tools.sim.chaos.quiescence import calm_down
 from nodefleet_tools.sim.chaos.scene import Scene, staged
 from nodefleet_tools.sim.chaos.stage import Stage
 from nodefleet_tools.sim.chaos.widening import ALL, Widening

@@ -18,7 +18,7 @@ from nodefleet.model.operations import Launch, PodRef
 from nodefleet.model.snapshot import Deployment
 from nodefleet.model.workload import Budget, Pod, PodPhase, Selector
 from nodefleet_tools.sim.hooks import Run
-from nodefleet_tools.sim.machines import CloudSettings
+from nodefleet_tools.sim.instances import CloudSettings
 from nodefleet_tools.sim.store import SimStore
 from nodefleet_tools.sim.table import Table
 from nodefleet_tools.sim.world import ZONES, World

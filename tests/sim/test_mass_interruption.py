@@ -10,9 +10,9 @@ from nodefleet.errors import NodeFleetError
 from nodefleet.model.inventory import Market, Notice
 from nodefleet.reconcile.emergency_drain import drain_interrupted
 from nodefleet.reconcile.run import run
+from nodefleet_tools.sim.cooperative_scheduler import CooperativeScheduler
 from nodefleet_tools.sim.event_queue import EventQueue
 from nodefleet_tools.sim.hooks import Call, KilledError, Moment
-from nodefleet_tools.sim.turns import Turns
 from nodefleet_tools.sim.world import World
 
 WARNINGS = 100
@@ -55,7 +55,7 @@ def test_a_hundred_warnings_within_ten_seconds(seed, budget):
             return False
         return True
 
-    turns = Turns(world.clock)
+    turns = CooperativeScheduler(world.clock)
     queue: EventQueue[Notice] = EventQueue(world.clock, turns, invoke, Random(seed), limit=10)  # noqa: S311  # repeatable
     warned: dict[str, datetime] = {}
     spot = [machine.id for machine in world.workers() if machine.market is Market.SPOT][:WARNINGS]

@@ -4,14 +4,14 @@ from datetime import timedelta
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import Market
-from nodefleet_tools.sim.played import MarkKind, Played, Standing
+from nodefleet_tools.sim.scenario_result import MarkKind, ScenarioResult, Standing
 from support.played_days import played
 from support.wording import assert_wording
 
 SPIKE = [{"workload": "web", "per_pod": 25, "replicas": {"min": 6, "max": 24}}]
 
 
-def happened(day: Played) -> list[str]:
+def happened(day: ScenarioResult) -> list[str]:
     return [f"{mark.at:%H:%M} {mark.text}" for mark in day.marks if mark.kind is MarkKind.HAPPENED]
 
 

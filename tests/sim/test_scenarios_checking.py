@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.model.serialization import from_plain
-from nodefleet_tools.sim.played import Check, Played
 from nodefleet_tools.sim.playing import play
+from nodefleet_tools.sim.scenario_result import Check, ScenarioResult
 from nodefleet_tools.sim.scenarios.checking import checked
 from nodefleet_tools.sim.scenarios.expectations import Bounds, Expect
 from nodefleet_tools.sim.scenarios.reading import Read
@@ -23,7 +23,7 @@ def found(tmp_path_factory) -> Read:
 
 
 @pytest.fixture(scope="module")
-def day(found) -> Played:
+def day(found) -> ScenarioResult:
     return play(found.scenario)
 
 

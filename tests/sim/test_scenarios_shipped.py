@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet_tools.sim.played import MarkKind
 from nodefleet_tools.sim.playing import play
+from nodefleet_tools.sim.scenario_result import MarkKind
 from nodefleet_tools.sim.scenarios.reading import find, read, shipped
 from support.played_days import shipped_day
 

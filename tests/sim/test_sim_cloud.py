@@ -7,8 +7,8 @@ import pytest
 from nodefleet.errors import UnavailableError
 from nodefleet.model.inventory import InstanceState, Market
 from nodefleet.model.operations import RefusalKind
+from nodefleet_tools.sim.instances import CloudSettings
 from nodefleet_tools.sim.invariants import Rule
-from nodefleet_tools.sim.machines import CloudSettings
 from nodefleet_tools.sim.world import ZONES, World
 from support.operation_builders import launch
 

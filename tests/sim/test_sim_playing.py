@@ -10,9 +10,9 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.figures import figures
-from nodefleet_tools.sim.played import Fixed, MarkKind, Standing
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.recording import Recorder
+from nodefleet_tools.sim.scenario_result import Fixed, MarkKind, Standing
 from nodefleet_tools.sim.scenarios.staging import stage
 from nodefleet_tools.sim.scenarios.tracing import with_trace
 from nodefleet_tools.sim.traces import read_trace

@@ -5,6 +5,7 @@ from functools import cache
 
 import yaml
 
+from nodefleet_tools.sim.chaos.fault_injection import Strikes
 from nodefleet_tools.sim.chaos.invocations import Invocations
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.planted import PLANTED
@@ -13,9 +14,8 @@ from nodefleet_tools.sim.chaos.play import play as play_seed
 from nodefleet_tools.sim.chaos.scene import staged
 from nodefleet_tools.sim.chaos.shortening import Shortening
 from nodefleet_tools.sim.chaos.stage import Stage
-from nodefleet_tools.sim.chaos.strikes import Strikes
-from nodefleet_tools.sim.played import Played
 from nodefleet_tools.sim.playing import play
+from nodefleet_tools.sim.scenario_result import ScenarioResult
 from nodefleet_tools.sim.scenarios.reading import Read, find, read
 
 SMALL = """
@@ -38,7 +38,7 @@ compare: []
 
 
 @cache
-def shipped_day(name: str) -> Played:
+def shipped_day(name: str) -> ScenarioResult:
     found = read(find(name))
     return play(found.scenario, traces=found.traces)
 
@@ -84,6 +84,6 @@ def scenario(tmp_path, **parts: object) -> Read:
     return read(path)
 
 
-def played(tmp_path, **parts: object) -> Played:
+def played(tmp_path, **parts: object) -> ScenarioResult:
     found = scenario(tmp_path, **parts)
     return play(found.scenario, traces=found.traces)

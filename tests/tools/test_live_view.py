@@ -8,17 +8,17 @@ from rich.console import Console
 
 from nodefleet_tools.live import View, mark_line
 from nodefleet_tools.pacing import schedule, weights
-from nodefleet_tools.sim.played import MarkKind, Played
+from nodefleet_tools.sim.scenario_result import MarkKind, ScenarioResult
 from support.played_days import played, shipped_day
 from support.wording import assert_wording
 
 
 @pytest.fixture(scope="module")
-def day() -> Played:
+def day() -> ScenarioResult:
     return shipped_day("shop-day")
 
 
-def screen(day: Played, clock: str, width: int = 80) -> list[str]:
+def screen(day: ScenarioResult, clock: str, width: int = 80) -> list[str]:
     number = next(index for index, frame in enumerate(day.frames) if f"{frame.at:%H:%M}" == clock)
     console = Console(width=width, color_system=None)
     with console.capture() as captured:

@@ -9,7 +9,7 @@ import pytest
 
 from nodefleet_tools.report_page import page
 from nodefleet_tools.report_page.series import MOST, series
-from nodefleet_tools.sim.played import Check, Mark, MarkKind, Played
+from nodefleet_tools.sim.scenario_result import Check, Mark, MarkKind, ScenarioResult
 from nodefleet_tools.sim.summary import sentences
 from support.played_days import played, shipped_day
 from support.wording import assert_wording
@@ -58,7 +58,7 @@ def data(text: str) -> dict:
 
 
 @pytest.fixture(scope="module")
-def day() -> Played:
+def day() -> ScenarioResult:
     return shipped_day("shop-day")
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from nodefleet.model.inventory import Market
 from nodefleet_tools.durations import lasting
-from nodefleet_tools.sim.played import Frame, Mark, MarkKind, Played, Standing, WorkerSeen
+from nodefleet_tools.sim.scenario_result import Frame, Mark, MarkKind, ScenarioResult, Standing, WorkerSeen
 
 _HOUR = timedelta(hours=1)
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -47,7 +47,7 @@ MARKS = {
 class View:
     """Draws the frame with a number, in so many columns."""
 
-    def __init__(self, played: Played, width: int) -> None:
+    def __init__(self, played: ScenarioResult, width: int) -> None:
         self._played = played
         self._width = width
         self._highest = max((frame.asked for frame in played.frames), default=0.0) or 1.0

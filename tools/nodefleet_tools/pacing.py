@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import accumulate
 
-from nodefleet_tools.sim.played import MarkKind, Played, Standing
+from nodefleet_tools.sim.scenario_result import MarkKind, ScenarioResult, Standing
 
 _QUIET, _BUSY = 1.0, 40.0  # weights of a frame
 _AFTERWARDS = timedelta(minutes=4)  # a mark is looked at for so long
 
 
-def weights(played: Played) -> list[float]:
+def weights(played: ScenarioResult) -> list[float]:
     """What each frame is worth to a viewer."""
     marks = [mark.at for mark in played.marks if mark.kind is not MarkKind.REMOVED]
     found = []

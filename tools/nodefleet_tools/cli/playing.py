@@ -8,13 +8,13 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from nodefleet_tools.cli.outcome import fail
 from nodefleet_tools.report_page import page
-from nodefleet_tools.sim.played import Played
 from nodefleet_tools.sim.playing import play
+from nodefleet_tools.sim.scenario_result import ScenarioResult
 from nodefleet_tools.sim.scenarios.model import Scenario
 from nodefleet_tools.sim.traces import Points
 
 
-def played_with_progress(scenario: Scenario, traces: Mapping[str, Points]) -> Played:
+def played_with_progress(scenario: Scenario, traces: Mapping[str, Points]) -> ScenarioResult:
     """Progress is for the viewer: on the terminal's error stream, and gone afterwards."""
     console = Console(stderr=True)
     if not is_lively(console):
@@ -36,7 +36,7 @@ def is_lively(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal and not console.no_color
 
 
-def write_report(played: Played, path: Path, other: Played | None = None) -> None:
+def write_report(played: ScenarioResult, path: Path, other: ScenarioResult | None = None) -> None:
     """The page into a file; its folder is made if need be. `other`: the same day with another policy."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from rich.text import Text
 from nodefleet.model.serialization import to_plain
 from nodefleet_tools.live import View, mark_line
 from nodefleet_tools.pacing import schedule, weights
-from nodefleet_tools.sim.played import Frame, Mark, MarkKind, Played
+from nodefleet_tools.sim.scenario_result import Frame, Mark, MarkKind, ScenarioResult
 from nodefleet_tools.sim.summary import breakdown, compared, facts, sentences
 
 PER_SECOND = 12  # pictures
@@ -23,7 +23,7 @@ _INDENT = 2
 
 
 def show_live(
-    played: Played,
+    played: ScenarioResult,
     console: Console,
     seconds: float,
     sleep: Callable[[float], None] = time.sleep,
@@ -41,7 +41,7 @@ def show_live(
         console.print(Text("Skipped to the end."))
 
 
-def show_lines(played: Played, console: Console) -> None:
+def show_lines(played: ScenarioResult, console: Console) -> None:
     """The same as plain lines: how it stands every hour, and everything that happens in between."""
     for each in _in_order(played):
         line = mark_line(each) if isinstance(each, Mark) else _status(each, played)
@@ -49,13 +49,13 @@ def show_lines(played: Played, console: Console) -> None:
     console.print()
 
 
-def _in_order(played: Played) -> Iterator[Frame | Mark]:
+def _in_order(played: ScenarioResult) -> Iterator[Frame | Mark]:
     hourly = [frame for frame in played.frames if frame.at.minute == frame.at.second == 0]
     both: list[Frame | Mark] = [*hourly, *played.marks]
     yield from sorted(both, key=lambda each: (each.at, isinstance(each, Mark)))
 
 
-def _status(frame: Frame, played: Played) -> Text:
+def _status(frame: Frame, played: ScenarioResult) -> Text:
     text = Text(
         f"{frame.at:%H:%M}   load {frame.asked:.3g}/s, {frame.ready} ready, {frame.usd:.2f} USD", "bright_black"
     )
@@ -69,7 +69,7 @@ def _status(frame: Frame, played: Played) -> Text:
 # ── what came of it ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def show_summary(played: Played, console: Console) -> None:
+def show_summary(played: ScenarioResult, console: Console) -> None:
     """The figures, and every expectation with what was found."""
     console.print(Text.assemble((played.name, "bold"), f"   seed {played.seed}"))
     console.print(Text(" ".join(played.about.split())), soft_wrap=False)
@@ -83,13 +83,13 @@ def show_summary(played: Played, console: Console) -> None:
     _checks(played, console)
 
 
-def show_sentences(played: Played, console: Console) -> None:
+def show_sentences(played: ScenarioResult, console: Console) -> None:
     """What came of it, in three sentences."""
     for sentence in sentences(played):
         console.print(Text(sentence))
 
 
-def show_comparison(played: Played, other: Played, console: Console) -> None:
+def show_comparison(played: ScenarioResult, other: ScenarioResult, console: Console) -> None:
     """Two policies on the same day."""
     console.print(Text("\nThe same day with the other policy", "bold"))
     table = _grid()
@@ -98,7 +98,7 @@ def show_comparison(played: Played, other: Played, console: Console) -> None:
     console.print(table)
 
 
-def show_marks(played: Played, console: Console) -> None:
+def show_marks(played: ScenarioResult, console: Console) -> None:
     """What happened and what was decided, one line each; not the hundreds of a month."""
     told = [mark for mark in played.marks if mark.kind is not MarkKind.REMOVED]
     for mark in told[:_MANY]:
@@ -108,7 +108,7 @@ def show_marks(played: Played, console: Console) -> None:
     console.print()
 
 
-def _checks(played: Played, console: Console) -> None:
+def _checks(played: ScenarioResult, console: Console) -> None:
     if not played.checks and not played.broken:
         return
     failed = [check for check in played.checks if not check.holds]
@@ -134,7 +134,7 @@ def _grid() -> Table:
     return table
 
 
-def as_plain(played: Played) -> dict[str, Any]:
+def as_plain(played: ScenarioResult) -> dict[str, Any]:
     """For --json. What has no end, such as a healing that never came, is null."""
     figures = {name: _finite(value) for name, value in to_plain(played.figures, full=True).items()}
     return {

@@ -14,7 +14,7 @@ from nodefleet_tools.cli.outcome import Status, fail, fail_with_issues, print_js
 from nodefleet_tools.cli.playing import played_with_progress, write_report
 from nodefleet_tools.cli.policy_file import UnreadableError, parsed, policy_or_exit, text_of
 from nodefleet_tools.cli.show_played import as_plain, show_comparison, show_marks, show_summary
-from nodefleet_tools.sim.played import Played
+from nodefleet_tools.sim.scenario_result import ScenarioResult
 from nodefleet_tools.sim.scenarios.reading import Read, find, read, shipped
 from nodefleet_tools.sim.scenarios.tracing import with_trace
 from nodefleet_tools.sim.traces import UnreadableTraceError, read_trace
@@ -61,7 +61,7 @@ def play_day(
         raise typer.Exit(FAILED)
 
 
-def _other(chosen: Read, policy: Path) -> Played:
+def _other(chosen: Read, policy: Path) -> ScenarioResult:
     """The same day, load and seed with another policy; fixed fleets were played already."""
     rules = _with_policy(chosen, policy).scenario
     return played_with_progress(replace(rules, compare=()), chosen.traces)

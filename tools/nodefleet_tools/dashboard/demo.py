@@ -27,8 +27,8 @@ from nodefleet_tools.sim.cluster import SimCluster
 from nodefleet_tools.sim.faults import SERVICES
 from nodefleet_tools.sim.hooks import Call, Run, Sequential, hooked
 from nodefleet_tools.sim.metrics import SimGauges
-from nodefleet_tools.sim.played import MarkKind
 from nodefleet_tools.sim.playing import ScenarioRun, stage_with_history
+from nodefleet_tools.sim.scenario_result import MarkKind
 from nodefleet_tools.sim.scenarios.reading import Read
 from nodefleet_tools.sim.store import SimStore
 from nodefleet_tools.sim.world import World

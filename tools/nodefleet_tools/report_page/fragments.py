@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
-from nodefleet_tools.sim.played import Check, Mark, MarkKind, Played
+from nodefleet_tools.sim.scenario_result import Check, Mark, MarkKind, ScenarioResult
 from nodefleet_tools.sim.summary import Fact, breakdown, compared, facts, money, saving, sentences
 
 _NAMES = {
@@ -18,16 +18,16 @@ _COLUMNS = ("Fleet", "Saved", "Bill", "SLO violated", "Node-hours")
 _BIG = 4  # so many figures stand out
 
 
-def summary(played: Played) -> str:
+def summary(played: ScenarioResult) -> str:
     """Three plain sentences, before any figure."""
     return "\n".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(played))
 
 
-def cards(played: Played) -> str:
+def cards(played: ScenarioResult) -> str:
     return "\n".join(card(fact, big=index < _BIG) for index, fact in enumerate(_ordered(played)))
 
 
-def _ordered(played: Played) -> Iterable[Fact]:
+def _ordered(played: ScenarioResult) -> Iterable[Fact]:
     for fixed in played.fixed[:1]:
         saved = saving(played, fixed)
         word, less = ("Saved against", "less") if saved.usd >= 0 else ("More expensive than", "more")
@@ -45,7 +45,7 @@ def card(fact: Fact, *, big: bool) -> str:
     )
 
 
-def comparison(played: Played) -> str:
+def comparison(played: ScenarioResult) -> str:
     """This fleet beside the fixed ones; nothing without any."""
     if not played.fixed:
         return ""
@@ -91,7 +91,7 @@ def comparison(played: Played) -> str:
     )
 
 
-def policies(played: Played, other: Played) -> str:
+def policies(played: ScenarioResult, other: ScenarioResult) -> str:
     """Two policies on the same day, figure by figure."""
     head, *rows = compared(played, other)
     columns = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
@@ -108,11 +108,11 @@ def _section(heading: str, content: str) -> str:
     return f"<section>\n<h2>{heading}</h2>\n{content}\n</section>"
 
 
-def decisions(played: Played) -> str:
+def decisions(played: ScenarioResult) -> str:
     return "\n".join(_decision(index, mark, played) for index, mark in enumerate(played.marks))
 
 
-def _decision(index: int, mark: Mark, played: Played) -> str:
+def _decision(index: int, mark: Mark, played: ScenarioResult) -> str:
     day = (mark.at.date() - played.starts.date()).days
     clock = f"{mark.at:%H:%M:%S}" + (f" +{day} d" if day else "")
     title = f"<b>{escape(mark.title)}</b> " if mark.title else ""
@@ -123,7 +123,7 @@ def _decision(index: int, mark: Mark, played: Played) -> str:
     )
 
 
-def filters(played: Played) -> str:
+def filters(played: ScenarioResult) -> str:
     """One switch for each kind of mark that there is."""
     there = [kind for kind in MarkKind if any(mark.kind is kind for mark in played.marks)]
     return "\n".join(
@@ -133,7 +133,7 @@ def filters(played: Played) -> str:
     )
 
 
-def checks(played: Played) -> str:
+def checks(played: ScenarioResult) -> str:
     broken = (
         Check(holds=False, what="invariants of the simulated world", wanted="none broken", found=each)
         for each in played.broken
@@ -149,7 +149,7 @@ def _check(check: Check) -> str:
     return f'<li class="{word}"><span class="sign" aria-label="{word}">{sign}</span>{expected}{found}</li>'
 
 
-def verdict(played: Played) -> str:
+def verdict(played: ScenarioResult) -> str:
     failed = sum(not check.holds for check in played.checks) + len(played.broken)
     if failed:
         return f'<span class="verdict fails">{failed} of {len(played.checks)} expectations fail</span>'

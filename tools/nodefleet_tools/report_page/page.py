@@ -8,13 +8,13 @@ from string import Template
 
 from nodefleet_tools.report_page import fragments
 from nodefleet_tools.report_page.series import series
-from nodefleet_tools.sim.played import Played
+from nodefleet_tools.sim.scenario_result import ScenarioResult
 
 _HERE = "nodefleet_tools.report_page"
 _MODULE = re.compile(r"^export \{.*\};\n", re.MULTILINE)
 
 
-def page(played: Played, other: Played | None = None) -> str:
+def page(played: ScenarioResult, other: ScenarioResult | None = None) -> str:
     """The whole report as one HTML text. `other`: the same day with another policy, beside it."""
     limits = ", ".join(f"{pool.name} {pool.limits.min}–{pool.limits.max}" for pool in played.policy.pools)
     return Template(text_of("page.html")).substitute(

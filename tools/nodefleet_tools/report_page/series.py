@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from nodefleet.model.inventory import Market
-from nodefleet_tools.sim.played import Frame, Played, Standing
+from nodefleet_tools.sim.scenario_result import Frame, ScenarioResult, Standing
 
 MOST = 1500  # points: more than a screen has
 _LATENCY_LIMIT = 600_000.0  # ms; what has no end is drawn up to here
@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, Market | None, tuple[Standing, ...]], ...] = (
 )
 
 
-def series(played: Played, other: Played | None = None) -> dict[str, Any]:
+def series(played: ScenarioResult, other: ScenarioResult | None = None) -> dict[str, Any]:
     """What the page's script draws."""
     groups = _grouped(played.frames)
     last = [group[-1] for group in groups]
@@ -64,7 +64,7 @@ def series(played: Played, other: Played | None = None) -> dict[str, Any]:
     }
 
 
-def _thresholds(played: Played) -> dict[str, float]:
+def _thresholds(played: ScenarioResult) -> dict[str, float]:
     """Those of the first pool, whose utilisation is drawn."""
     reactive = played.policy.pools[0].reactive
     return {

@@ -26,7 +26,7 @@ from nodefleet.model.operations import (
 from nodefleet.model.state import Level
 from nodefleet.ports import Changes, Lease
 from nodefleet_tools.sim.hooks import Run
-from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.rules import Rule
 
 if TYPE_CHECKING:
@@ -54,14 +54,14 @@ class Accounts:
     def launched(self, run: Run, launch: Launch) -> None:
         self.needs_operation(run, "launch", launch.id)
 
-    def terminated(self, run: Run, machine: Machine) -> None:
+    def terminated(self, run: Run, machine: SimulatedInstance) -> None:
         self._needs_one(run, f"terminate {machine.id}", _ends(self._operations(), machine.id))
 
-    def marked(self, run: Run, machine: Machine) -> None:
+    def marked(self, run: Run, machine: SimulatedInstance) -> None:
         launches = [each for each in self._operations() if each.id == machine.operation or _starts(each, machine.id)]
         self._needs_one(run, f"tag {machine.id}", launches)
 
-    def assigned(self, run: Run, machine: Machine, pool: str) -> None:
+    def assigned(self, run: Run, machine: SimulatedInstance, pool: str) -> None:
         if not (_by_hand(run) or (machine.id, pool) in self._assigned):
             detail = f"tag {machine.id} as a worker of pool {pool}: no recorded plan asks for it"
             self._guard.broken(run.name, Rule.UNRECORDED, detail)
@@ -180,7 +180,7 @@ class Accounts:
                 found.add(notice.instance)
         return frozenset(found)
 
-    def _may_be_there(self, machine: Machine, run: Run) -> bool:
+    def _may_be_there(self, machine: SimulatedInstance, run: Run) -> bool:
         return machine.ended_at is None or (run.looked_at or self._world.now) - machine.ended_at < _SEEN_LATE
 
     def _may_be_ready(self, node: Node, run: Run) -> bool:

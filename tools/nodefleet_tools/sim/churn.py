@@ -16,7 +16,7 @@ from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Removal
 from nodefleet.model.readings import add_up
 from nodefleet_tools.sim.hooks import Run
-from nodefleet_tools.sim.machines import PERSON, Machine
+from nodefleet_tools.sim.instances import PERSON, SimulatedInstance
 from nodefleet_tools.sim.rules import Rule
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Churn:
         if known is not None and known.demand != self._demand(pool):
             del self._last[pool]
 
-    def terminated(self, run: Run, machine: Machine) -> None:
+    def terminated(self, run: Run, machine: SimulatedInstance) -> None:
         if not machine.live or not self._is_consolidated(machine):
             return
         pool, world = machine.pool, self._world
@@ -70,7 +70,7 @@ class Churn:
         else:
             self._last[pool] = now
 
-    def _is_consolidated(self, machine: Machine) -> bool:
+    def _is_consolidated(self, machine: SimulatedInstance) -> bool:
         removals = (each for each in self._world.table.operations if isinstance(each, Removal))
         return any(each.instance == machine.id and each.consolidates for each in removals)
 
@@ -93,7 +93,7 @@ class Churn:
         }
         return (world.policy, workloads)
 
-    def _hourly_usd(self, machine: Machine) -> float:
+    def _hourly_usd(self, machine: SimulatedInstance) -> float:
         offer = self._world.ec2.shop.types[machine.type]
         price = offer.spot_usd if machine.market is Market.SPOT else offer.hourly_usd
         return price or 0.0

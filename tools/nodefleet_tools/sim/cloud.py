@@ -10,8 +10,8 @@ from nodefleet.model.request_budget import BucketRules, RequestKind, TokenBucket
 from nodefleet.ports import LaunchResult
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.hooks import Run
+from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.invariants import Guard
-from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule
 
 
@@ -79,7 +79,7 @@ class SimCloud:
             self._guard.assigned(self._run, machine, pool)
             machine.pool = pool
 
-    def _ours(self, instance: str, verb: str) -> Machine | None:
+    def _ours(self, instance: str, verb: str) -> SimulatedInstance | None:
         """A worker of the cluster; none if EC2 does not know it, or not yet."""
         machine = self._ec2.machines.get(instance)
         if machine is None or not self._ec2.known(machine):

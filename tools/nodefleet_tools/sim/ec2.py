@@ -14,12 +14,12 @@ from nodefleet.model.inventory import Instance, InstanceState, Market, Notice, N
 from nodefleet.model.operations import Launch, Refusal, RefusalKind
 from nodefleet.ports import LaunchResult
 from nodefleet_tools.sim.clock import Clock
-from nodefleet_tools.sim.machines import LIVE, CloudSettings, Machine
+from nodefleet_tools.sim.instances import LIVE, CloudSettings, SimulatedInstance
 from nodefleet_tools.sim.shop import QUOTA, Shop
 
 NOTICE = timedelta(seconds=120)  # what EC2 gives before it takes a Spot instance
 
-Listener: TypeAlias = Callable[[Machine], None]
+Listener: TypeAlias = Callable[[SimulatedInstance], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Ec2:
         self.clock = clock
         self.shop = shop
         self.settings = settings
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, SimulatedInstance] = {}
         self.listeners: list[Listener] = []  # told of every change of state
         self.interruptions: list[Notice] = []  # everything that EC2 announced
         self.withdrawn: set[str] = set()  # events of scheduled changes that do not come after all
@@ -59,7 +59,7 @@ class Ec2:
         """The list is empty, or was at some time since then."""
         return self.hidden_since is not None or (self.shown_again_at is not None and self.shown_again_at > since)
 
-    def listed(self, machine: Machine) -> bool:
+    def listed(self, machine: SimulatedInstance) -> bool:
         return machine.ours and self.hidden_since is None and self.known(machine)
 
     def list_of(self, at: datetime) -> tuple[Instance, ...]:
@@ -67,17 +67,17 @@ class Ec2:
         there = (machine for machine in self.machines.values() if self.listed(machine) and machine.shows_from <= at)
         return tuple(machine.as_seen(at) for machine in there)
 
-    def known(self, machine: Machine) -> bool:
+    def known(self, machine: SimulatedInstance) -> bool:
         """EC2 answers to its id: not right after it was made, and not for long after it ended."""
         now = self.clock.now
         since, state = machine.states[-1]
         forgotten = state is InstanceState.TERMINATED and now - since > timedelta(seconds=self.settings.listed_for)
         return machine.shows_from <= now and not forgotten
 
-    def as_seen(self, machine: Machine) -> Instance:
+    def as_seen(self, machine: SimulatedInstance) -> Instance:
         return machine.as_seen(self.clock.now - timedelta(seconds=self.settings.read_lag))
 
-    def live_workers(self, pool: str | None = None) -> list[Machine]:
+    def live_workers(self, pool: str | None = None) -> list[SimulatedInstance]:
         return [
             machine
             for machine in self.machines.values()
@@ -151,14 +151,14 @@ class Ec2:
         worker: bool = True,
         ours: bool = True,
         age: timedelta | None = None,
-    ) -> Machine:
+    ) -> SimulatedInstance:
         """A new instance. One with an age runs already. `template`: id and version."""
         self._launched += 1
         identity = f"i-{self._launched:08x}"
         now = self.clock.now
         born = now - (age or timedelta(0))
         random = self._random(identity, "boot")
-        machine = self.machines[identity] = Machine(
+        machine = self.machines[identity] = SimulatedInstance(
             id=identity,
             pool=pool,
             zone=zone,
@@ -184,7 +184,7 @@ class Ec2:
 
     # ── ending ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def end(self, machine: Machine) -> None:
+    def end(self, machine: SimulatedInstance) -> None:
         """It shuts down, and is terminated some time later."""
         if machine.state in (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED):
             return
@@ -192,12 +192,12 @@ class Ec2:
         ends_in = self._random(machine.id, "end").uniform(*self.settings.ends_in)
         self.clock.after(ends_in, lambda: self._becomes(machine, InstanceState.TERMINATED))
 
-    def stop(self, machine: Machine) -> None:
+    def stop(self, machine: SimulatedInstance) -> None:
         self._becomes(machine, InstanceState.STOPPED)
 
     # ── warm instances ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def keep_warm(self, machine: Machine) -> None:
+    def keep_warm(self, machine: SimulatedInstance) -> None:
         machine.warm = True
         if machine.live:
             self._becomes(machine, InstanceState.STOPPING)
@@ -223,7 +223,7 @@ class Ec2:
             given.append(identity)
         return LaunchResult(instances=tuple(given), refusals=tuple(refused.values()))
 
-    def _start_stopped(self, machine: Machine) -> None:
+    def _start_stopped(self, machine: SimulatedInstance) -> None:
         machine.launched_at = self.clock.now
         self._becomes(machine, InstanceState.PENDING)
         starts_in = self._random(machine.id, f"start{len(machine.states)}").uniform(*self.settings.starts_in)
@@ -233,7 +233,7 @@ class Ec2:
 
     def announce(
         self,
-        machine: Machine,
+        machine: SimulatedInstance,
         kind: NoticeKind = NoticeKind.SPOT_INTERRUPTION,
         *,
         ahead: timedelta = timedelta(0),
@@ -264,7 +264,7 @@ class Ec2:
             self.clock.at(now + NOTICE, lambda: self.end(machine))
         return notice
 
-    def _schedule(self, machine: Machine, notice: Notice, lead: timedelta, *, happens: bool) -> None:
+    def _schedule(self, machine: SimulatedInstance, notice: Notice, lead: timedelta, *, happens: bool) -> None:
         def imminent() -> None:
             if notice.event not in self.withdrawn:
                 machine.dooms.setdefault(notice.event, self.clock.now)
@@ -294,7 +294,9 @@ class Ec2:
         """What was announced takes the instance no longer; something else may."""
         self.machines[notice.instance].dooms.pop(notice.event, None)
 
-    def _becomes(self, machine: Machine, state: InstanceState, *, only_from: InstanceState | None = None) -> None:
+    def _becomes(
+        self, machine: SimulatedInstance, state: InstanceState, *, only_from: InstanceState | None = None
+    ) -> None:
         if machine.state is state or (only_from and machine.state is not only_from):
             return
         machine.states.append((self.clock.now, state))

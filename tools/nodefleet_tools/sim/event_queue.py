@@ -12,7 +12,7 @@ from random import Random
 from typing import Generic, TypeVar
 
 from nodefleet_tools.sim.clock import Clock
-from nodefleet_tools.sim.turns import Turns
+from nodefleet_tools.sim.cooperative_scheduler import CooperativeScheduler
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class EventQueue(Generic[T]):
     def __init__(
         self,
         clock: Clock,
-        turns: Turns,
+        turns: CooperativeScheduler,
         invoke: Callable[[Sequence[T]], bool],
         random: Random,
         *,

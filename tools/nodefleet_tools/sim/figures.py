@@ -7,9 +7,9 @@ from statistics import median
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import Market
 from nodefleet.model.readings import add_up
-from nodefleet_tools.sim.machines import SETUP
-from nodefleet_tools.sim.played import Figures
+from nodefleet_tools.sim.instances import SETUP
 from nodefleet_tools.sim.recording import Recorder, hours, usd
+from nodefleet_tools.sim.scenario_result import Figures
 
 _P99 = 0.99
 _DAY = timedelta(days=1)

@@ -20,8 +20,8 @@ from nodefleet_tools.sim.availability import Availability
 from nodefleet_tools.sim.budgets import covered, status
 from nodefleet_tools.sim.churn import Churn
 from nodefleet_tools.sim.hooks import Run
-from nodefleet_tools.sim.leftovers import Leftovers
-from nodefleet_tools.sim.machines import PERSON, Machine
+from nodefleet_tools.sim.instances import PERSON, SimulatedInstance
+from nodefleet_tools.sim.orphan_checks import Leftovers
 from nodefleet_tools.sim.rules import Happened, Rule, Violation
 from nodefleet_tools.sim.shop import amount_of
 
@@ -57,7 +57,7 @@ class Guard:
 
     # ── EC2 ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def launched(self, run: Run, launch: Launch, made: Sequence[Machine]) -> None:
+    def launched(self, run: Run, launch: Launch, made: Sequence[SimulatedInstance]) -> None:
         if not made:
             self.did(run.name, f"launch {launch.id}: nothing new")
             return
@@ -73,7 +73,7 @@ class Guard:
         if self.within_max(run, launch):
             self.within_fleet_max(run, launch)
 
-    def started(self, run: Run, launch: Launch, machines: Sequence[Machine]) -> None:
+    def started(self, run: Run, launch: Launch, machines: Sequence[SimulatedInstance]) -> None:
         ids = ", ".join(machine.id for machine in machines) or "nothing new"
         self.did(run.name, f"start {launch.id}: {ids}")
         if not machines:
@@ -84,7 +84,7 @@ class Guard:
         if self.within_max(run, launch):
             self.within_fleet_max(run, launch)
 
-    def kept_warm(self, run: Run, machine: Machine) -> None:
+    def kept_warm(self, run: Run, machine: SimulatedInstance) -> None:
         self.did(run.name, f"stop {machine.id} and keep it warm")
         self.needs_lease(run, f"stop {machine.id}")
         self.accounts.terminated(run, machine)
@@ -123,7 +123,9 @@ class Guard:
         if len(there) > most:
             self.broken(run.name, Rule.OVER_FLEET_MAX, f"{len(there)} workers in all pools and none, and {most} may be")
 
-    def _within_caps(self, run: Run, launch: Launch, there: list[Machine], own: list[Machine]) -> None:
+    def _within_caps(
+        self, run: Run, launch: Launch, there: list[SimulatedInstance], own: list[SimulatedInstance]
+    ) -> None:
         """CPU, memory, GPUs and cost of all workers, for a pool that has more than its min."""
         world = self._world
         if len(own) <= world.least(launch.pool, since=launch.started):
@@ -134,14 +136,14 @@ class Guard:
             if amount > cap + _ROUNDING:
                 self.broken(run.name, Rule.OVER_FLEET_CAP, f"{amount:g} in use, and fleet.{name} is {cap:g}")
 
-    def _may_be_capacity(self, machine: Machine) -> bool:
+    def _may_be_capacity(self, machine: SimulatedInstance) -> bool:
         node = self._world.kube.node_of(machine.id)
         if node is not None:
             return node.ready and not node.cordoned
         rules = self._world.policy.pool(machine.pool) or Pool()
         return not machine.failed and self._world.now - machine.launched_at < rules.health.join_limit
 
-    def _can_be_known(self, machine: Machine, run: Run) -> bool:
+    def _can_be_known(self, machine: SimulatedInstance, run: Run) -> bool:
         """If EC2 lists nothing when a run looks, and no ready worker shows that this is wrong, it knows only what EC2
         answered to launches: it has to count an instance of a stored answer until EC2 should have listed it and for
         `cleanup_after` more, and one whose answer was lost until the first of these times."""
@@ -156,7 +158,7 @@ class Guard:
         fresh = self._world.now - (answered or machine.launched_at) < counted - 2 * self.clock_error
         return not self._world.ec2.hid_all(since=looked_at) or told or fresh
 
-    def _is_taken(self, machine: Machine) -> bool:
+    def _is_taken(self, machine: SimulatedInstance) -> bool:
         """EC2 takes it; or it said so, and the word that it does not after all has reached nobody yet."""
         if machine.interrupted_at is not None:
             return True
@@ -171,7 +173,7 @@ class Guard:
             for each in world.ec2.interruptions
         )
 
-    def terminated(self, run: Run, machine: Machine) -> None:
+    def terminated(self, run: Run, machine: SimulatedInstance) -> None:
         self.did(run.name, f"terminate {machine.id}")
         self.needs_lease(run, f"terminate {machine.id}")
         self.accounts.terminated(run, machine)
@@ -179,7 +181,7 @@ class Guard:
         self.churn.terminated(run, machine)
         self._leaves_no_pods(run, machine)
 
-    def _leaves_no_pods(self, run: Run, machine: Machine) -> None:
+    def _leaves_no_pods(self, run: Run, machine: SimulatedInstance) -> None:
         node = self._world.kube.node_of(machine.id)
         if node is None or not node.ready or self._is_taken(machine) or not machine.live:
             return
@@ -193,17 +195,17 @@ class Guard:
             names = ", ".join(pod.key for pod in left)
             self.broken(run.name, Rule.ABANDONED, f"{machine.id} was terminated with {names} on {node.name}")
 
-    def marked(self, run: Run, machine: Machine) -> None:
+    def marked(self, run: Run, machine: SimulatedInstance) -> None:
         self.did(run.name, f"tag {machine.id} as failed to join")
         self.needs_lease(run, f"tag {machine.id}")
         self.accounts.marked(run, machine)
 
-    def assigned(self, run: Run, machine: Machine, pool: str) -> None:
+    def assigned(self, run: Run, machine: SimulatedInstance, pool: str) -> None:
         self.did(run.name, f"tag {machine.id} as a worker of pool {pool}")
         self.needs_lease(run, f"tag {machine.id}")
         self.accounts.assigned(run, machine, pool)
 
-    def forbidden(self, run: Run, machine: Machine, verb: str) -> None:
+    def forbidden(self, run: Run, machine: SimulatedInstance, verb: str) -> None:
         if machine.untagged_at is not None and run.looked_at is not None and machine.untagged_at >= run.looked_at:
             return  # it was ours when the run looked
         detail = f"tried to {verb} {machine.id}, which is not a worker of ours"
@@ -215,7 +217,7 @@ class Guard:
         waited = self._world.now + self.clock_error
         return pod.deleted_at is None or waited <= pod.deleted_at + pod.grace + _STUCK_AFTER
 
-    def _came_back(self, pod: Pod, machine: Machine) -> bool:
+    def _came_back(self, pod: Pod, machine: SimulatedInstance) -> bool:
         """Its controller made it while the node was leaving, and it tolerates every taint: no eviction would keep it
         off, and it is made again elsewhere when the node has ended. One that nobody makes again is never excused, nor
         is one that was there before the removal began."""
@@ -228,7 +230,7 @@ class Guard:
         managed = pod.owner is not None and not pod.owner.gone
         return managed and tolerates_leaving(pod.rules) and made is not None and any(made > start for start in began)
 
-    def _returned(self, run: Run, node: Node, machine: Machine) -> None:
+    def _returned(self, run: Run, node: Node, machine: SimulatedInstance) -> None:
         """Pods that came back end with the node. Their budgets hold for that as for an eviction."""
         pods = tuple(self._world.kube.pods.values())
         going = [each for each in pods if each.node == node.name and each.ready and self._came_back(each, machine)]

@@ -12,7 +12,7 @@ from enum import Enum
 from nodefleet.model.inventory import Node
 from nodefleet.model.workload import Budget, Pod, Volume
 from nodefleet_tools.sim.clock import Clock
-from nodefleet_tools.sim.machines import Range
+from nodefleet_tools.sim.instances import Range
 
 _ROUNDS = 10  # of controllers and scheduler, until nothing changes any more
 

@@ -14,9 +14,9 @@ from nodefleet.model.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LAB
 from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod
 from nodefleet.policy.cluster import Policy
 from nodefleet_tools.sim.ec2 import Ec2
+from nodefleet_tools.sim.instances import LIVE, SimulatedInstance
 from nodefleet_tools.sim.kube import Kube
 from nodefleet_tools.sim.kubelets import Kubelets
-from nodefleet_tools.sim.machines import LIVE, Machine
 
 NOT_READY = Taint(key="node.kubernetes.io/not-ready")
 UNREACHABLE = (
@@ -45,7 +45,7 @@ class Nodes:
 
     # ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def join_now(self, machine: Machine, *, since: timedelta) -> Node:
+    def join_now(self, machine: SimulatedInstance, *, since: timedelta) -> Node:
         """A node that has been there for a while: for setting the scene."""
         at = self._clock.now - since
         node = replace(self._model(machine), ready=True, ready_changed_at=at, created_at=at)
@@ -53,7 +53,7 @@ class Nodes:
         self._kube.put_node(node)
         return node
 
-    def _machine_changed(self, machine: Machine) -> None:
+    def _machine_changed(self, machine: SimulatedInstance) -> None:
         if machine.state is InstanceState.RUNNING and machine.ours:
             self._plan_join(machine)
         elif machine.state not in LIVE:
@@ -61,7 +61,7 @@ class Nodes:
             if node is not None:
                 self.silence(node.name)
 
-    def _plan_join(self, machine: Machine) -> None:
+    def _plan_join(self, machine: SimulatedInstance) -> None:
         settings = self._kube.settings
         again = len(machine.states) > _FIRST_START
         purpose = f"join{len(machine.states)}" if again else "join"
@@ -75,7 +75,7 @@ class Nodes:
         ready_in = random.uniform(*settings.ready_in)
         self._clock.after(joins_in, lambda: self._registered(machine, ready_in))
 
-    def _registered(self, machine: Machine, ready_in: float) -> None:
+    def _registered(self, machine: SimulatedInstance, ready_in: float) -> None:
         if machine.state is not InstanceState.RUNNING:
             return
         now = self._clock.now
@@ -101,7 +101,7 @@ class Nodes:
         random = Random(f"{self._seed}/{instance}/devices")  # noqa: S311  # repeatable on purpose
         self._clock.after(random.uniform(*self._kube.settings.devices_in), lambda: self._offer_devices(name, machine))
 
-    def _offer_devices(self, name: str, machine: Machine) -> None:
+    def _offer_devices(self, name: str, machine: SimulatedInstance) -> None:
         node = self._kube.nodes.get(name)
         if node is not None and node.instance == machine.id:
             extended = self._ec2.shop.types[machine.type].resources.extended
@@ -191,7 +191,7 @@ class Nodes:
                 delay, ready_in = random.uniform(10, 400), random.uniform(*self._kube.settings.ready_in)
                 self._clock.after(delay, self._agent_starts(machine, ready_in))
 
-    def _agent_starts(self, machine: Machine, ready_in: float) -> Callable[[], None]:
+    def _agent_starts(self, machine: SimulatedInstance, ready_in: float) -> Callable[[], None]:
         def starts() -> None:
             if self._kube.node_of(machine.id) is None:
                 self._registered(machine, ready_in)
@@ -200,7 +200,7 @@ class Nodes:
 
     # ── what an instance is as a node ────────────────────────────────────────────────────────────────────────────
 
-    def _model(self, machine: Machine) -> Node:
+    def _model(self, machine: SimulatedInstance) -> Node:
         pool = self.policy.pool(machine.pool)
         name = f"{'worker' if machine.worker else 'server'}-{machine.id.removeprefix('i-')}"
         labels = {HOST_LABEL: name, ZONE_LABEL: machine.zone, TYPE_LABEL: machine.type, "kubernetes.io/os": "linux"}

@@ -20,19 +20,19 @@ from nodefleet.model.snapshot import Command
 from nodefleet.model.state import HourLoad, LoopState, Memory, PoolMemory
 from nodefleet.reconcile.emergency_drain import drain_interrupted
 from nodefleet.reconcile.run import run
-from nodefleet_tools.sim import frames
+from nodefleet_tools.sim import time_series
+from nodefleet_tools.sim.cooperative_scheduler import CooperativeScheduler
 from nodefleet_tools.sim.figures import figures
 from nodefleet_tools.sim.hooks import KilledError
 from nodefleet_tools.sim.metrics import LoadHistory
 from nodefleet_tools.sim.pending_watch import PendingWatch
-from nodefleet_tools.sim.played import Fixed, Played
 from nodefleet_tools.sim.recording import Recorder
+from nodefleet_tools.sim.scenario_result import Fixed, ScenarioResult
 from nodefleet_tools.sim.scenarios.acting import Outlets, arrange
 from nodefleet_tools.sim.scenarios.checking import checked
 from nodefleet_tools.sim.scenarios.model import Scenario
 from nodefleet_tools.sim.scenarios.staging import Stage, stage
 from nodefleet_tools.sim.traces import Points
-from nodefleet_tools.sim.turns import Turns
 from nodefleet_tools.sim.world import World
 
 _DAY = timedelta(days=1)
@@ -42,7 +42,9 @@ _WARNED = timedelta(seconds=150)
 Progress: TypeAlias = Callable[[str, float], None]  # what is being played, and how much of it is done (0 to 1)
 
 
-def play(scenario: Scenario, *, traces: Mapping[str, Points] | None = None, progress: Progress | None = None) -> Played:
+def play(
+    scenario: Scenario, *, traces: Mapping[str, Points] | None = None, progress: Progress | None = None
+) -> ScenarioResult:
     """All of it, with its checks."""
     tell = progress or (lambda _what, _done: None)
     scene = stage_with_history(scenario, traces, tell)
@@ -68,9 +70,9 @@ def stage_with_history(
     return scene
 
 
-def _played(scenario: Scenario, recorder: Recorder, fixed: Sequence[Fixed]) -> Played:
+def _played(scenario: Scenario, recorder: Recorder, fixed: Sequence[Fixed]) -> ScenarioResult:
     world = recorder.stage.world
-    return Played(
+    return ScenarioResult(
         name=scenario.name,
         about=scenario.about,
         seed=scenario.seed,
@@ -101,7 +103,7 @@ class ScenarioRun:
         self.done = done
         self.runs = 0
         self.ends = scene.scenario.ends
-        self.turns = Turns(scene.world.clock)
+        self.turns = CooperativeScheduler(scene.world.clock)
         arrange(scene, Outlets(alarm=self._alarm, order=self._order, say=self.recorder.heard.say))
 
     def begin(self) -> None:
@@ -167,7 +169,7 @@ def _fixed(scenario: Scenario, traces: Mapping[str, Points] | None, nodes: int, 
     arrange(scene, quiet)
     _advance(scene.world, scenario.ends, lambda done: tell(f"a fixed fleet of {nodes}", done))
     found = figures(recorder)
-    room = frames.room(scene.world, list(scene.services.values()))
+    room = time_series.room(scene.world, list(scene.services.values()))
     price = scene.world.shop.types[scenario.cluster.type].spot_usd
     spot = None if price is None else nodes * price * (scenario.ends - scenario.starts).total_seconds() / 3600
     return Fixed(nodes=nodes, usd=found.usd, violation_minutes=found.violation_minutes, room=room, spot_usd=spot)

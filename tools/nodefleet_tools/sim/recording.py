@@ -8,10 +8,10 @@ from math import inf
 
 from nodefleet.model.inventory import Notice
 from nodefleet.model.readings import add_up
-from nodefleet_tools.sim import frames
-from nodefleet_tools.sim.heard import Heard
-from nodefleet_tools.sim.machines import Machine
-from nodefleet_tools.sim.played import Frame
+from nodefleet_tools.sim import time_series
+from nodefleet_tools.sim.commit_log import CommitLog
+from nodefleet_tools.sim.instances import SimulatedInstance
+from nodefleet_tools.sim.scenario_result import Frame
 from nodefleet_tools.sim.scenarios.staging import Stage
 
 STEP = timedelta(seconds=10)
@@ -39,7 +39,7 @@ class _Since:
 class Recorder:
     def __init__(self, stage: Stage, *, takes_frames: bool = True) -> None:
         self.stage = stage
-        self.heard = Heard(stage.world)
+        self.heard = CommitLog(stage.world)
         self.frames: list[Frame] = []
         self.violated = timedelta(0)
         self.longest_wait = timedelta(0)
@@ -62,7 +62,7 @@ class Recorder:
     def warned(self, notices: Sequence[Notice]) -> None:
         """EC2 announces that it takes workers: from here on it must heal."""
         taken = {notice.instance for notice in notices}
-        lost = sum(frames.serves(node) for node in self._world.kube.nodes.values() if node.instance in taken)
+        lost = sum(time_series.serves(node) for node in self._world.kube.nodes.values() if node.instance in taken)
         self.healings.append(Healing(self._world.now, self._ready() + lost))
 
     def _ready(self) -> int:
@@ -71,7 +71,7 @@ class Recorder:
             machine.id for machine in self._world.ec2.machines.values() if machine.interrupted_at is not None
         }
         nodes = self._world.kube.nodes.values()
-        return sum(frames.serves(node) and node.instance not in interrupted for node in nodes)
+        return sum(time_series.serves(node) and node.instance not in interrupted for node in nodes)
 
     def _sample(self) -> None:
         now, start = self._world.now, self._world.start
@@ -125,12 +125,12 @@ class Recorder:
 
     def _frame(self, now: datetime) -> Frame:
         world, services = self._world, list(self.stage.services.values())
-        cpu, memory = frames.readings(world)
+        cpu, memory = time_series.readings(world)
         return Frame(
             at=now,
             asked=add_up(service.asked for service in services),
             capacity=add_up(service.capacity for service in services),
-            room=frames.room(world, services),
+            room=time_series.room(world, services),
             backlog=add_up(service.backlog for service in services),
             latency_ms=self._since_frame.latency_ms,
             violated=self._since_frame.violated,
@@ -138,18 +138,18 @@ class Recorder:
             memory=memory,
             pods=sum(pod.ready for pod in world.kube.pods.values()),
             waiting=len(self._waiting),
-            workers=frames.workers(world, self.ready_at),
-            drains=frames.drains(world),
+            workers=time_series.workers(world, self.ready_at),
+            drains=time_series.drains(world),
             usd=add_up(usd(machine, world.start, now) for machine in world.ec2.machines.values()),
         )
 
 
-def usd(machine: Machine, since: datetime, until: datetime) -> float:
+def usd(machine: SimulatedInstance, since: datetime, until: datetime) -> float:
     """What a worker cost within a time."""
     return machine.hourly_usd * hours(machine, since, until)
 
 
-def hours(machine: Machine, since: datetime, until: datetime) -> float:
+def hours(machine: SimulatedInstance, since: datetime, until: datetime) -> float:
     if not (machine.ours and machine.worker):
         return 0.0
     return machine.paid_between(since, until).total_seconds() / 3600

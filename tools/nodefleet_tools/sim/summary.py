@@ -6,7 +6,7 @@ from math import inf
 
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.names import pluralize
-from nodefleet_tools.sim.played import Fixed, Played
+from nodefleet_tools.sim.scenario_result import Fixed, ScenarioResult
 
 _HOUR = timedelta(hours=1)
 _FEW_CENTS = 0.1
@@ -30,7 +30,7 @@ class Saving:
     by_prices: float  # USD: what ran was cheaper by the hour, mostly Spot
 
 
-def saving(played: Played, fixed: Fixed) -> Saving:
+def saving(played: ScenarioResult, fixed: Fixed) -> Saving:
     hours = fixed.nodes * ((played.ends - played.starts) / _HOUR)
     same_price = played.figures.node_hours * fixed.usd / hours
     return Saving(
@@ -41,19 +41,19 @@ def saving(played: Played, fixed: Fixed) -> Saving:
     )
 
 
-def compared(played: Played, other: Played) -> list[tuple[str, str, str]]:
+def compared(played: ScenarioResult, other: ScenarioResult) -> list[tuple[str, str, str]]:
     """The figures of two policies on the same day, those that both have: name, this one's, the other's."""
     theirs = {fact.label: fact.value for fact in facts(other)}
     rows = [("", "this policy", "the other")]
     return rows + [(fact.label, fact.value, theirs[fact.label]) for fact in facts(played) if fact.label in theirs]
 
 
-def sentences(played: Played) -> tuple[str, ...]:
+def sentences(played: ScenarioResult) -> tuple[str, ...]:
     """What came of it, in three plain sentences: size and service, waiting, cost."""
     return tuple(filter(None, (_size(played), _waits(played), _cost(played))))
 
 
-def _size(played: Played) -> str:
+def _size(played: ScenarioResult) -> str:
     figures = played.figures
     nodes = f"The fleet had between {figures.fewest_nodes} and {figures.most_nodes} nodes"
     ups, downs = (
@@ -67,7 +67,7 @@ def _size(played: Played) -> str:
     return f"{nodes}, {steps}, and the SLO was violated for {figures.violation_minutes:.1f} min{fixed}."
 
 
-def _waits(played: Played) -> str:
+def _waits(played: ScenarioResult) -> str:
     figures = played.figures
     said = [f"A pod waited for a node for {seconds(figures.longest_pod_wait_seconds)} at most"]
     if figures.decision_to_ready_seconds is not None:
@@ -79,7 +79,7 @@ def _waits(played: Played) -> str:
     return f"{'; '.join(said)}."
 
 
-def _cost(played: Played) -> str:
+def _cost(played: ScenarioResult) -> str:
     said = f"The workers cost {money(played.figures.usd)}"
     for fixed in played.fixed[:1]:
         percent = fixed.saved_percent(played.figures.usd)
@@ -90,7 +90,7 @@ def _cost(played: Played) -> str:
     return f"{said}."
 
 
-def facts(played: Played) -> list[Fact]:
+def facts(played: ScenarioResult) -> list[Fact]:
     """The figures that an operator asks for first."""
     figures = played.figures
     found = [_violations(played)] if played.slo_ms is not None else []
@@ -117,23 +117,23 @@ def facts(played: Played) -> list[Fact]:
     return found
 
 
-def _violations(played: Played) -> Fact:
+def _violations(played: ScenarioResult) -> Fact:
     minutes = f"{played.figures.violation_minutes:.1f} min"
     others = ", ".join(f"{fixed.violation_minutes:.1f} min on a fixed fleet of {fixed.nodes}" for fixed in played.fixed)
     return Fact(label="SLO violated", value=minutes, note=others)
 
 
-def _bill(played: Played) -> Fact:
+def _bill(played: ScenarioResult) -> Fact:
     others = ", ".join(f"{money(fixed.usd)} fixed at {fixed.nodes} ({_less(fixed, played)})" for fixed in played.fixed)
     return Fact(label="Bill for the workers", value=money(played.figures.usd), note=others)
 
 
-def _less(fixed: Fixed, played: Played) -> str:
+def _less(fixed: Fixed, played: ScenarioResult) -> str:
     percent = fixed.saved_percent(played.figures.usd)
     return f"{percent:.1f} % saved" if percent >= 0 else f"{-percent:.1f} % more"
 
 
-def _node_hours(played: Played) -> Fact:
+def _node_hours(played: ScenarioResult) -> Fact:
     hours = (played.ends - played.starts) / _HOUR
     others = ", ".join(f"{fixed.nodes * hours:.0f} fixed at {fixed.nodes}" for fixed in played.fixed)
     spot = f"{played.figures.spot_percent:.0f} % of them Spot"
@@ -142,7 +142,7 @@ def _node_hours(played: Played) -> Fact:
     )
 
 
-def _actions(played: Played) -> Fact:
+def _actions(played: ScenarioResult) -> Fact:
     figures = played.figures
     restored = [each for each in played.decided if each.restoring]
     ahead = sum(each.by == BoundSource.RETIRE for each in restored)
@@ -168,7 +168,7 @@ def money(usd: float) -> str:
     return f"{usd:.2f} USD" if abs(usd) >= _FEW_CENTS or not usd else f"{usd:.4f} USD"
 
 
-def breakdown(played: Played) -> str:
+def breakdown(played: ScenarioResult) -> str:
     """Where the saving against the first fixed fleet comes from; empty without one."""
     if not played.fixed:
         return ""

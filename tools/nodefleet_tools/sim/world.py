@@ -30,16 +30,16 @@ from nodefleet_tools.sim.cluster import SimCluster
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.faults import Faults
 from nodefleet_tools.sim.hooks import Hook, Run, Sequential, hooked
+from nodefleet_tools.sim.instances import SETUP, CloudSettings, SimulatedInstance
 from nodefleet_tools.sim.invariants import Guard
 from nodefleet_tools.sim.kube import Kube, KubeSettings, Traits
 from nodefleet_tools.sim.kubelets import Kubelets
 from nodefleet_tools.sim.liveness.conditions import Conditions
 from nodefleet_tools.sim.liveness.registry import Liveness
 from nodefleet_tools.sim.load import Load
-from nodefleet_tools.sim.machines import SETUP, CloudSettings, Machine
 from nodefleet_tools.sim.metrics import Prometheus, SimGauges
 from nodefleet_tools.sim.nodes import Nodes
-from nodefleet_tools.sim.people import Person
+from nodefleet_tools.sim.operators import Person
 from nodefleet_tools.sim.rules import Violation
 from nodefleet_tools.sim.scheduler import Scheduler
 from nodefleet_tools.sim.shop import Shop
@@ -192,7 +192,7 @@ class World:
 
     def add_workers(
         self, number: int, *, pool: str = "default", market: Market | None = None, type_: str = "t3.small"
-    ) -> list[Machine]:
+    ) -> list[SimulatedInstance]:
         """Workers that have been there for a day. Zones take turns; the first is On-Demand, the others are Spot."""
         made = []
         for index in range(number):
@@ -285,7 +285,7 @@ class World:
     def violations(self) -> list[Violation]:
         return self.guard.violations
 
-    def workers(self, pool: str = "default") -> list[Machine]:
+    def workers(self, pool: str = "default") -> list[SimulatedInstance]:
         """Pending and running."""
         return self.ec2.live_workers(pool)
 
@@ -295,7 +295,7 @@ class World:
     def waiting_pods(self) -> list[Pod]:
         return [pod for pod in self.kube.unbound() if pod.unschedulable_since is not None]
 
-    def node_of(self, machine: Machine | Instance) -> Node:
+    def node_of(self, machine: SimulatedInstance | Instance) -> Node:
         node = self.kube.node_of(machine.id)
         if node is None:
             raise LookupError(f"{machine.id} has not joined")

@@ -18,13 +18,13 @@ from nodefleet.ports import RunResult, Runtime
 from nodefleet.reconcile.emergency_drain import drain_interrupted
 from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.chaos.drawing import chance
+from nodefleet_tools.sim.chaos.fault_injection import Strikes
 from nodefleet_tools.sim.chaos.plan import Plan
-from nodefleet_tools.sim.chaos.strikes import Strikes
+from nodefleet_tools.sim.cooperative_scheduler import CooperativeScheduler
 from nodefleet_tools.sim.event_queue import LIMIT, EventQueue
 from nodefleet_tools.sim.hooks import Call, Hook, KilledError, Moment
-from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.rules import Rule
-from nodefleet_tools.sim.turns import Turns
 from nodefleet_tools.sim.world import LAMBDA_LIMIT, World
 
 TICK = timedelta(seconds=120)
@@ -45,7 +45,7 @@ _STATE_EVENTS = 0.3  # of the changes of state lead to a run; all of them would,
 class Invocations:
     def __init__(self, plan: Plan, world: World, strikes: Strikes, figures: Counter[str]) -> None:
         self.calm = False
-        self.turns = Turns(world.clock)
+        self.turns = CooperativeScheduler(world.clock)
         self._plan = plan
         self._world = world
         self._strikes = strikes
@@ -103,7 +103,7 @@ class Invocations:
             limit=_EVENT_LIMIT,
         )
 
-    def _state_changed(self, machine: Machine) -> None:
+    def _state_changed(self, machine: SimulatedInstance) -> None:
         known = machine.ours and machine.worker and machine.state in _ENDING
         if known and chance(self._random, _STATE_EVENTS):
             self.event(())

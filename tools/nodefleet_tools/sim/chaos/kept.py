@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from nodefleet_tools.sim.chaos.fault_injection import Rates
 from nodefleet_tools.sim.chaos.plan import Delivery, Incident, Plan
 from nodefleet_tools.sim.chaos.scene import Scene
-from nodefleet_tools.sim.chaos.strikes import Rates
 
 
 def text_of(plan: Plan, about: str = "") -> str:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from nodefleet_tools.sim.chaos.fault_injection import Rates
 from nodefleet_tools.sim.chaos.scene import Scene, drawn
-from nodefleet_tools.sim.chaos.strikes import Rates
 from nodefleet_tools.sim.chaos.timing import TROUBLE, Incident
 from nodefleet_tools.sim.chaos.widening import ALL, Widening, widened
 

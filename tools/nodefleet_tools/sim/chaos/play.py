@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
+from nodefleet_tools.sim.chaos.fault_injection import Strikes
 from nodefleet_tools.sim.chaos.incidents import befall
 from nodefleet_tools.sim.chaos.invocations import TICK, Invocations
 from nodefleet_tools.sim.chaos.plan import TROUBLE, Incident, Plan
-from nodefleet_tools.sim.chaos.rest import PATIENCE, Rest, calm_down
+from nodefleet_tools.sim.chaos.quiescence import PATIENCE, Rest, calm_down
 from nodefleet_tools.sim.chaos.scene import staged
 from nodefleet_tools.sim.chaos.stage import Stage
-from nodefleet_tools.sim.chaos.strikes import Strikes
 from nodefleet_tools.sim.rules import Happened, Violation
 
 _JITTER = 3.0  # seconds by which a tick comes late

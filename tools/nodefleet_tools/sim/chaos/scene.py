@@ -14,8 +14,8 @@ from nodefleet.model.state import HourLoad, LoopState, Memory, PoolMemory
 from nodefleet.model.workload import SAFE_TO_EVICT, Rules, Toleration, Volume, VolumeKind
 from nodefleet_tools.sim.chaos.drawing import chance, coin
 from nodefleet_tools.sim.chaos.timing import BACKLOG
+from nodefleet_tools.sim.instances import CloudSettings
 from nodefleet_tools.sim.kube import KubeSettings, Order, Traits
-from nodefleet_tools.sim.machines import CloudSettings
 from nodefleet_tools.sim.workloads import Kind
 from nodefleet_tools.sim.world import World
 

@@ -11,9 +11,9 @@ from dataclasses import fields, replace
 from datetime import timedelta
 from itertools import groupby
 
+from nodefleet_tools.sim.chaos.fault_injection import Rates
 from nodefleet_tools.sim.chaos.plan import Delivery, Plan
 from nodefleet_tools.sim.chaos.play import Verdict, play
-from nodefleet_tools.sim.chaos.strikes import Rates
 from nodefleet_tools.sim.rules import Happened, Violation
 
 MOST_PLAYS = 60

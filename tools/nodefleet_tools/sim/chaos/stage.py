@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from nodefleet.model.inventory import Market, Node
+from nodefleet_tools.sim.chaos.fault_injection import Strikes
 from nodefleet_tools.sim.chaos.invocations import Invocations
 from nodefleet_tools.sim.chaos.plan import Plan
-from nodefleet_tools.sim.chaos.strikes import Strikes
-from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.world import World
 
 
@@ -23,7 +23,7 @@ class Stage:
     dead: set[str] = field(default_factory=set)  # nodes that do not come back when the trouble is over
     lasting: set[str] = field(default_factory=set)  # pods and workloads whose trouble goes on when all else is well
 
-    def any_worker(self, random: Random, market: Market | None = None) -> Machine | None:
+    def any_worker(self, random: Random, market: Market | None = None) -> SimulatedInstance | None:
         """One that runs, of any pool."""
         there = [each for each in self.world.ec2.live_workers() if market in (None, each.market)]
         return random.choice(there) if there else None

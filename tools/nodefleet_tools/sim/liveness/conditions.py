@@ -14,7 +14,7 @@ from nodefleet_tools.sim.shop import amount_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodefleet_tools.sim.machines import Machine
+    from nodefleet_tools.sim.instances import SimulatedInstance
     from nodefleet_tools.sim.world import World
 
 PORTS = ("cloud", "cluster", "store", "gauges")
@@ -92,7 +92,7 @@ class Conditions:
             fleet = max(fleet, rules.limits.min - own)
         return max(0, min(rules.limits.max - own, fleet, self._within_caps(rules, live)))
 
-    def _within_caps(self, pool: Pool, live: "Sequence[Machine]") -> int:
+    def _within_caps(self, pool: Pool, live: "Sequence[SimulatedInstance]") -> int:
         """How many more nodes of the pool, each as large and as expensive as its types may be, fit under the caps."""
         types, rooms = self._world.ec2.shop.types, [_NO_CAP]
         own = [types[name] for name in pool.market.types if name in types]

@@ -22,8 +22,8 @@ from nodefleet.model.inventory import Resources, total
 from nodefleet.model.state import Level
 from nodefleet.model.workload import Pod
 from nodefleet.policy.pool import Pool
+from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.liveness.check import Check
-from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Pods(Check):
         joining = world.now - conditions.join_time
         return all(self._joins(each, joining) for each in world.ec2.live_workers(pool.name))
 
-    def _joins(self, machine: Machine, joining: datetime) -> bool:
+    def _joins(self, machine: SimulatedInstance, joining: datetime) -> bool:
         node = self.world.kube.node_of(machine.id)
         taken = machine.interrupted_at is not None or machine.failed
         return not taken and (machine.launched_at > joining if node is None else node.ready)

@@ -10,8 +10,8 @@ from datetime import timedelta
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import InstanceState
 from nodefleet.model.operations import Removal
+from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.liveness.check import Check
-from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule
 
 _PAID = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING, InstanceState.STOPPED)
@@ -37,7 +37,7 @@ class RestingCost(Check):
             if self._rests(each) and not self._alerted(each)
         }
 
-    def _rests(self, machine: Machine) -> bool:
+    def _rests(self, machine: SimulatedInstance) -> bool:
         if not (machine.ours and machine.worker and machine.state in _PAID) or machine.failed:
             return False
         pool = self.world.policy.pool(machine.pool)
@@ -50,7 +50,7 @@ class RestingCost(Check):
         leaves = any(isinstance(each, Removal) and each.instance == machine.id for each in self.world.table.operations)
         return node.cordoned and bool(node.removal) and not leaves
 
-    def _alerted(self, machine: Machine) -> bool:
+    def _alerted(self, machine: SimulatedInstance) -> bool:
         """An alert of the last while is about it."""
         since = self.world.now - self.world.policy.messages.remind_after
         node = self.world.kube.node_of(machine.id)

@@ -18,8 +18,8 @@ from nodefleet.model.state import Level, LoopState, PoolMemory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.fields import doubled_pause
 from nodefleet.policy.pool import Pool
+from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.liveness.check import Check
-from nodefleet_tools.sim.machines import Machine
 from nodefleet_tools.sim.rules import Rule
 
 
@@ -70,7 +70,7 @@ class Rotating(Check):
                 found.append(machine.id)
         return found
 
-    def _is_due(self, machine: Machine, pool: Pool) -> bool:
+    def _is_due(self, machine: SimulatedInstance, pool: Pool) -> bool:
         rules, now = pool.rotation, self.world.now
         if rules.max_age and now - machine.launched_at >= rules.max_age:
             return True

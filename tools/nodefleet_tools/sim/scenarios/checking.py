@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import datetime
 
 from nodefleet.model.names import some
-from nodefleet_tools.sim.played import Check, Decided, Played
+from nodefleet_tools.sim.scenario_result import Check, Decided, ScenarioResult
 from nodefleet_tools.sim.scenarios.expectations import Against, Bounds, Expect, Moment
 from nodefleet_tools.sim.scenarios.model import Scenario
 from nodefleet_tools.sim.times_of_day import moment
@@ -15,7 +15,7 @@ _UNITS = {"_seconds": " s", "_minutes": " min", "_percent": " %", "_days": " d",
 _LITTLE = 1e-9  # sums of floats are not exact
 
 
-def checked(played: Played, scenario: Scenario) -> tuple[Check, ...]:
+def checked(played: ScenarioResult, scenario: Scenario) -> tuple[Check, ...]:
     expect = scenario.expect
     return (
         *_figures(played, expect),
@@ -31,7 +31,7 @@ def _unit(name: str) -> str:
     return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
 
 
-def _figures(played: Played, expect: Expect) -> Iterator[Check]:
+def _figures(played: ScenarioResult, expect: Expect) -> Iterator[Check]:
     for field in fields(Expect):
         bounds = getattr(expect, field.name)
         if isinstance(bounds, Bounds):
@@ -60,7 +60,7 @@ def _figure(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _against(played: Played, against: Against) -> Iterator[Check]:
+def _against(played: ScenarioResult, against: Against) -> Iterator[Check]:
     fixed = played.against(against.nodes)
     name = f"a fixed fleet of {against.nodes}"
     if fixed is None:
@@ -80,7 +80,7 @@ def _against(played: Played, against: Against) -> Iterator[Check]:
         )
 
 
-def _matching(played: Played, wanted: Moment, starts: datetime) -> tuple[list[Decided], list[Decided]]:
+def _matching(played: ScenarioResult, wanted: Moment, starts: datetime) -> tuple[list[Decided], list[Decided]]:
     """The decisions that are meant, and all of that time."""
     after, before = moment(wanted.after, starts), moment(wanted.before, starts)
     then = [each for each in played.decided if after <= each.at <= before]
@@ -92,13 +92,13 @@ def _matching(played: Played, wanted: Moment, starts: datetime) -> tuple[list[De
     return meant, then
 
 
-def _happened(played: Played, wanted: Moment, starts: datetime) -> Check:
+def _happened(played: ScenarioResult, wanted: Moment, starts: datetime) -> Check:
     meant, then = _matching(played, wanted, starts)
     found = some(map(_told_of, meant or then), "; ", most=1) or "nothing was scaled"
     return Check(holds=bool(meant), what=_span(wanted), wanted=_spelled(wanted), found=found)
 
 
-def _did_not_happen(played: Played, wanted: Moment, starts: datetime) -> Check:
+def _did_not_happen(played: ScenarioResult, wanted: Moment, starts: datetime) -> Check:
     meant, _ = _matching(played, wanted, starts)
     found = some(map(_told_of, meant), "; ", most=1) or "none"
     return Check(holds=not meant, what=_span(wanted), wanted=f"no {_spelled(wanted)}", found=found)
@@ -119,13 +119,13 @@ def _told_of(each: Decided) -> str:
     return f"{each.at:%H:%M:%S} {each.before} → {each.to} by {each.by}"
 
 
-def _nodes_at(played: Played, clock: str, nodes: int, starts: datetime) -> Check:
+def _nodes_at(played: ScenarioResult, clock: str, nodes: int, starts: datetime) -> Check:
     at = moment(clock, starts)
     frame = max((frame for frame in played.frames if frame.at <= at), key=lambda frame: frame.at, default=None)
     seen = frame.ready if frame else 0
     return Check(holds=seen == nodes, what=f"ready workers at {clock}", wanted=f"exactly {nodes}", found=f"{seen}")
 
 
-def _told(played: Played, kind: str, bounds: Bounds) -> Check:
+def _told(played: ScenarioResult, kind: str, bounds: Bounds) -> Check:
     number = Counter(each.value for each in played.told)[kind]
     return Check(holds=bounds.hold(number), what=f"operators told of {kind}", wanted=f"{bounds}", found=f"{number}")

@@ -11,9 +11,9 @@ from typing import assert_never
 
 from nodefleet.model.inventory import Market
 from nodefleet.model.workload import Rules, Toleration
+from nodefleet_tools.sim.instances import CloudSettings
 from nodefleet_tools.sim.kube import KubeSettings, Traits
 from nodefleet_tools.sim.load import Service
-from nodefleet_tools.sim.machines import CloudSettings
 from nodefleet_tools.sim.scenarios.model import (
     Backlog,
     BusyPods,

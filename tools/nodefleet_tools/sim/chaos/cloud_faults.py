@@ -1,4 +1,4 @@
-"""What EC2 does: it takes machines, with and without a warning, lacks capacity, and lists what is not so."""
+"""Faults of EC2: instances are taken with and without a warning, capacity is short, lists are stale."""
 
 from datetime import timedelta
 from random import Random

@@ -1,4 +1,4 @@
-"""What the runs wrote while a scenario was played, read off their commits: decisions, events, launches, drains."""
+"""The commits of the runs while a scenario is played: decisions, events, launches, drains."""
 
 from collections import defaultdict
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from nodefleet.model.decision import Action, BoundSource, DecisionRecord, Event,
 from nodefleet.model.names import some
 from nodefleet.model.operations import CancelRemoval, Create, Launch, Operation, Purpose, Removal, RemovalReason
 from nodefleet_tools.sim.hooks import Call, Moment
-from nodefleet_tools.sim.played import Decided, Mark, MarkKind
+from nodefleet_tools.sim.scenario_result import Decided, Mark, MarkKind
 from nodefleet_tools.sim.world import World
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TOLD_ELSEWHERE = frozenset({AlertKind.SCALE_UP, AlertKind.SCALED_BY_OPERATOR, AlertKind.PAUSED})
 
 
-class Heard:
+class CommitLog:
     def __init__(self, world: World) -> None:
         self.told: list[AlertKind] = []
         self.launched: dict[str, datetime] = {}  # launch → when it was decided

@@ -1,4 +1,4 @@
-"""A scenario that was played: what was seen from moment to moment, what was decided and why, and what came of it."""
+"""The result of a played scenario: measurements over time, decisions with their reasons, and the outcome."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -148,7 +148,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class ScenarioResult:
     name: str
     about: str
     seed: int

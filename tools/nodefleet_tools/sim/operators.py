@@ -1,13 +1,13 @@
-"""What an operator does by hand, past the autoscaler: kubectl and the EC2 console."""
+"""Changes that an operator makes by hand, past the autoscaler: with kubectl and in the EC2 console."""
 
 from dataclasses import replace
 
 from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.ec2 import Ec2
+from nodefleet_tools.sim.instances import PERSON, SimulatedInstance
 from nodefleet_tools.sim.invariants import Guard
 from nodefleet_tools.sim.kube import Kube
 from nodefleet_tools.sim.kubelets import Kubelets
-from nodefleet_tools.sim.machines import PERSON, Machine
 from nodefleet_tools.sim.nodes import Nodes
 
 
@@ -46,7 +46,7 @@ class Person:
 
     def launch(
         self, *, zone: str, pool: str = "default", type_: str = "t3.small", market: Market = Market.ON_DEMAND
-    ) -> Machine:
+    ) -> SimulatedInstance:
         """From the launch template, with the pool's tags."""
         machine = self._ec2.start(pool=pool, zone=zone, type_=type_, market=market, by=PERSON)
         self._guard.did(PERSON, f"launch {machine.id}")

@@ -1,11 +1,11 @@
-"""What befalls the cluster: nodes fall silent, load comes and goes, the master is restored, parts are away."""
+"""Faults of the cluster: nodes fall silent, load comes and goes, the server is restored, parts are unavailable."""
 
 from random import Random
 
 from nodefleet.errors import DeniedError, ThrottledError, UnavailableError
 from nodefleet_tools.sim.chaos.drawing import coin
+from nodefleet_tools.sim.chaos.fault_injection import Failing
 from nodefleet_tools.sim.chaos.stage import Stage
-from nodefleet_tools.sim.chaos.strikes import Failing
 from nodefleet_tools.sim.workloads import Kind, Workload
 
 _SCALED = (Kind.DEPLOYMENT, Kind.STATEFUL_SET)

@@ -13,7 +13,7 @@ from nodefleet_tools.sim.clock import Clock
 from nodefleet_tools.sim.hooks import KilledError
 
 
-class Turns:
+class CooperativeScheduler:
     """Starts runs. The first one needs no thread: while it waits it moves time on, and with it all others."""
 
     def __init__(self, clock: Clock) -> None:

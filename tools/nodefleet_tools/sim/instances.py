@@ -1,4 +1,4 @@
-"""An instance of EC2: what it is, what became of it when, and how a caller with an old view sees it."""
+"""One instance of EC2: its properties, its states over time, and how a caller with a stale view sees it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Range: TypeAlias = tuple[float, float]  # seconds, from … to
 
 
 @dataclass(slots=True, kw_only=True)
-class Machine:
+class SimulatedInstance:
     id: str
     pool: str
     zone: str

@@ -5,15 +5,15 @@ from datetime import timedelta
 import pytest
 
 from nodefleet_tools.sim.clock import Clock
+from nodefleet_tools.sim.cooperative_scheduler import CooperativeScheduler
 from nodefleet_tools.sim.hooks import KilledError
-from nodefleet_tools.sim.turns import Turns
 from nodefleet_tools.sim.world import NOON
 
 
 class Scene:
     def __init__(self):
         self.clock = Clock(NOON)
-        self.turns = Turns(self.clock)
+        self.turns = CooperativeScheduler(self.clock)
         self.log = []
 
     def run(self, name, *waits):

@@ -1,4 +1,4 @@
-"""One moment of a world, as the view and the report show it."""
+"""One moment of a world, as the live view and the report show it."""
 
 from collections.abc import Collection, Sequence
 
@@ -6,9 +6,9 @@ from nodefleet.model.inventory import InstanceState, Node
 from nodefleet.model.readings import Reading
 from nodefleet.ports import Eviction
 from nodefleet_tools.sim.budgets import ruling
+from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.load import Service
-from nodefleet_tools.sim.machines import Machine
-from nodefleet_tools.sim.played import DrainSeen, Standing, WorkerSeen
+from nodefleet_tools.sim.scenario_result import DrainSeen, Standing, WorkerSeen
 from nodefleet_tools.sim.world import World
 
 _GONE = (InstanceState.TERMINATED, InstanceState.STOPPED)
@@ -39,7 +39,7 @@ def workers(world: World, joined: Collection[str]) -> tuple[WorkerSeen, ...]:
     return tuple(found)
 
 
-def _standing(machine: Machine, node: Node | None) -> Standing:
+def _standing(machine: SimulatedInstance, node: Node | None) -> Standing:
     if machine.state is InstanceState.SHUTTING_DOWN:
         return Standing.ENDING
     if machine.interrupted_at is not None:

@@ -13,7 +13,7 @@ from nodefleet.model.inventory import InstanceState, Node
 from nodefleet.model.operations import Cleanup
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.hooks import Run
-from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.rules import Rule
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Leftovers:
             else:
                 self._since.setdefault(node.name, now)
 
-    def terminated(self, run: Run, machine: Machine) -> None:
+    def terminated(self, run: Run, machine: SimulatedInstance) -> None:
         cleanup = self._cleanup(machine.id)
         if cleanup is None:
             return
@@ -80,7 +80,7 @@ class Leftovers:
         if machine is None or machine.state is not InstanceState.TERMINATED:
             self._few_enough(run, cleanup, node.pool or "", rules)
 
-    def _gone_since(self, machine: Machine | None, node: Node) -> datetime:
+    def _gone_since(self, machine: SimulatedInstance | None, node: Node) -> datetime:
         ec2 = self._world.ec2
         if machine is None:
             return node.created_at or self._world.start
@@ -107,7 +107,7 @@ class Leftovers:
             names = ", ".join(target for _, target in recent)
             self._guard.broken(run.name, Rule.MASS, f"{names} within {apart.total_seconds():.0f} s")
 
-    def _may_be_seen(self, machine: Machine) -> bool:
+    def _may_be_seen(self, machine: SimulatedInstance) -> bool:
         ended = machine.ended_at
         return machine.worker and (ended is None or self._world.now - ended < _OLD_VIEW)
 
@@ -119,7 +119,7 @@ class Leftovers:
         return self._world.policy.pool(pool) or Pool(name=pool)
 
 
-def _stopped_at(machine: Machine) -> datetime | None:
+def _stopped_at(machine: SimulatedInstance) -> datetime | None:
     """Since when it is stopped, or was when its termination began: that may be asked for twice."""
     known = (each for each in reversed(machine.states) if each[1] in (InstanceState.STOPPED, InstanceState.RUNNING))
     at, state = next(known, (None, None))

@@ -21,9 +21,9 @@ from nodefleet.model.inventory import InstanceState
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.reconcile.audit import outcome, unpack_input
-from nodefleet_tools.sim.chaos.of_people import all_in_force
+from nodefleet_tools.sim.chaos.operator_actions import all_in_force
 from nodefleet_tools.sim.chaos.stage import Stage
-from nodefleet_tools.sim.machines import Machine
+from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import LAMBDA_LIMIT, World
 
@@ -194,10 +194,10 @@ class Rest:
     def _is_told_at_max(self, pool: Pool) -> bool:
         return any(event.kind is AlertKind.AT_MAX and event.pool == pool.name for event in self._world.table.events)
 
-    def _unjoined(self) -> list[Machine]:
+    def _unjoined(self) -> list[SimulatedInstance]:
         """Machines without a node, beyond those that are kept for a person to look at."""
         world = self._world
-        found: list[Machine] = []
+        found: list[SimulatedInstance] = []
         for name in sorted({machine.pool for machine in world.ec2.live_workers()}):
             rules = world.policy.pool(name)
             alone = [each for each in world.ec2.live_workers(name) if world.kube.node_of(each.id) is None]

@@ -1,4 +1,4 @@
-"""What people do in the middle of it all: with kubectl, in the EC2 console, with the policy, with a laptop."""
+"""Actions of operators meanwhile: with kubectl, in the EC2 console, with the policy, from a laptop."""
 
 from dataclasses import replace
 from datetime import timedelta
