@@ -8,11 +8,11 @@ import pytest
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, KeepReason
-from nodefleet.model.inventory import InstanceType, Resources
+from nodefleet.model.inventory import InstanceState, InstanceType, Resources
 from nodefleet.model.operations import Create, Launch, Removal, SendAlert
 from nodefleet.model.readings import Missing, PoolReadings, Reading
 from nodefleet.model.snapshot import Scale
-from nodefleet.model.state import Memory, PoolMemory
+from nodefleet.model.state import Level, Memory, PoolMemory
 from nodefleet.model.workload import Budget, Owner, Selector, Volume, VolumeKind
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import JobDemand, Prometheus
@@ -217,3 +217,14 @@ def test_every_pool_may_have_its_own_reason_to_look_again():
 def test_several_leaving_nodes_are_counted():
     leaving = tuple(removal(id=f"r{n}", instance=f"i-{n:03}", node=f"w{n:03}") for n in (1, 2))
     assert_wording(decide(look(4, operations=leaving), KNOWN, POLICY).look_again)
+
+
+@pytest.mark.parametrize("state", [InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED])
+def test_a_pool_whose_last_instance_has_ended_is_not_unreadable(state):
+    """Its Node seems ready for a while, and its exporter is gone: that is no fault, and holds no other pool back."""
+    away = Missing("the query gave no series")
+    seen = look(0, instances=[instance(1, state=state)], nodes=[node(1)], pods=(), cpu=away)
+    decision = decide(seen, KNOWN, with_pool(limits=Limits(min=0)))
+    assert (decision.level, alerts(decision)) == (Level.NORMAL, [])
+    runs = decide(replace(seen, instances=(instance(1),)), KNOWN, with_pool(limits=Limits(min=0)))
+    assert runs.level is Level.DEGRADED

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from nodefleet.capacity import FleetSize, count_covered, count_workers, vanished_members, with_peak
 from nodefleet.eviction.budgets import BudgetTracker
 from nodefleet.model.decision import BoundSource
-from nodefleet.model.fleet import Count, Worker
+from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.inventory import Market
 from nodefleet.model.names import figure
 from nodefleet.model.operations import SendAlert
@@ -92,6 +92,7 @@ def operation_id(seen: Observation, kind: str, target: str) -> str:
     return f"{seen.cluster}-f{seen.run}-{seen.at:%Y%m%dT%H%M%S}-{kind}-{target}"
 
 
+_ENDED = frozenset({Phase.TERMINATING, Phase.GONE, Phase.STOPPED, Phase.WARM, Phase.ORPHANED})
 # As Kubernetes makes them: an ordinal or a time, five random letters, the hash of a template.
 _GENERATED = re.compile(r"-(\d+|[bcdfghjklmnpqrstvwxz2456789]{5}|[bcdfghjklmnpqrstvwxz2456789]{8,10})$")
 
@@ -319,8 +320,9 @@ class PoolContext:
         )
 
     def is_measurable(self, worker: Worker) -> bool:
-        """Its node is ready for so long that figures of it should exist, whether or not it is about to leave."""
-        if worker.node is None or not worker.node.ready:
+        """Its node is ready for so long that figures of it should exist, whether or not it is about to leave. One whose
+        instance has ended seems ready for a while, and no exporter answers there any more."""
+        if worker.node is None or not worker.node.ready or worker.phase in _ENDED:
             return False
         since = worker.node.ready_changed_at
         return since is None or self.seen.at - since >= self.policy.trust.stale_after

@@ -142,9 +142,11 @@ class Accounts:
                     pass
 
     def _was_measured(self, pool: str) -> bool:
-        """Some node has been ready for so long that readings of it should be there."""
+        """Some node has been ready for so long that readings of it should be there. Nothing can be read of one whose
+        instance has ended, though it seems ready for a while."""
         young = self._world.policy.trust.stale_after + _CLOCKS
-        nodes = [node for node in self._world.kube.nodes.values() if node.pool == pool and node.ready]
+        live = {machine.id for machine in self._world.ec2.live_workers(pool)}
+        nodes = [node for node in self._world.kube.nodes.values() if node.instance in live and node.ready]
         return any(node.ready_changed_at and self._world.now - node.ready_changed_at > young for node in nodes)
 
     def _counted(self, run: Run, pool: PoolDecision, changes: Changes) -> None:
