@@ -1,4 +1,4 @@
-"""ports.Store and ports.History on DynamoDB: the lease, the state, commits and history."""
+"""ports.Store, ports.History and ports.RequestBudget on DynamoDB: lease, state, commits, history, request budget."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
