@@ -43,6 +43,7 @@ class Played:
         self.nodes = [node(0), node(1), node(2)]
         self.pods = {"w001": [pod("web-1", "w001")], "w002": [pod("api-1", "w002")]}
         self.answers = {}
+        self.reads = 0  # of the table
         self.unreadable = 0  # times that the table does not say what it holds
         self.now, self.left = NOON, left
         self.runs = list(runs)
@@ -78,6 +79,7 @@ class Played:
         return ran
 
     def _state(self):
+        self.reads += 1
         self.unreadable -= 1
         if self.policy is None or self.unreadable >= 0:
             raise AWAY
@@ -252,6 +254,21 @@ def test_while_the_table_is_away_a_scheduled_change_waits_for_as_long_as_a_drain
     assert bool(played.named("cordon")) is drained
 
 
+TOMORROW = replace(OTHER, kind=NoticeKind.SCHEDULED_CHANGE, at=after(86400), told_at=NOON)
+
+
+@pytest.mark.parametrize(
+    ("policy", "notice", "reads"),
+    [(None, OTHER, 1), (Policy(), OTHER, 1), (Policy(), TOMORROW, 1), (None, TOMORROW, 2)],
+    ids=["away", "there", "there, and one can wait", "away, and one can wait"],
+)
+def test_only_a_change_that_can_wait_asks_a_table_again_that_was_away(play, policy, notice, reads):
+    """It may hang, and a warning has two minutes."""
+    played = play(policy=policy)
+    played.interrupted(WARNING, notice)
+    assert played.reads == reads
+
+
 def test_what_the_table_could_not_say_at_first_is_asked_again(play):
     change = replace(WARNING, kind=NoticeKind.SCHEDULED_CHANGE, at=after(1800), told_at=NOON)
     for unreadable, drained in ((1, True), (2, False)):
@@ -330,6 +347,13 @@ def test_near_the_end_pods_that_budgets_hold_are_deleted(play):
     played.now = after(100)
     played.interrupted()
     assert played.named("delete") == [("delete", ref("web-1"))]
+
+
+def test_a_pod_that_cannot_be_deleted_is_named_with_what_was_tried(play):
+    played = play(runs=[saw(Level.NORMAL)])
+    played.now, played.answers = after(100), {"delete": UnavailableError("Kubernetes", "no answer")}
+    played.interrupted()
+    assert_wording(played.warnings)
 
 
 def test_pods_that_go_already_or_stay_with_the_node_are_not_asked(play):

@@ -101,6 +101,19 @@ def test_a_new_subject_is_news_and_a_known_one_is_not():
     assert not alerts.at(480, "a")
 
 
+def test_new_alerts_of_a_kind_are_counted_since_the_first_of_them():
+    alerts = Alerts()
+    assert alerts.at(0, "a")
+    assert alerts.at(300, "b")
+    counted = alerts.said[key_of(AlertKind.AT_MAX.value, "default", "*")]
+    assert counted == AlertRecord(told_at=NOON, seen_at=after(300), times=2)
+
+
+def test_an_event_is_known_by_kind_pool_subjects_and_time():
+    made = AlertDeduplicator.since({}, "shop", NOON, RULES).make_event(AlertKind.SCALE_DOWN, "p", "x", ("a", "b"))
+    assert made.id == event_id("shop", key_of(AlertKind.SCALE_DOWN.value, "p", "a,b"), NOON)
+
+
 def test_the_order_of_subjects_does_not_matter_for_the_event():
     one, other = (
         AlertDeduplicator.since({}, "shop", NOON, RULES).event(AlertKind.UNHEALTHY, "p", "x", s) for s in ("ab", "ba")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
@@ -454,9 +454,19 @@ def test_a_start_that_lacks_capacity_is_refused_and_the_instance_stays_warm(stub
     assert [(each.type, each.kind) for each in answer.refusals] == [("t3.small", RefusalKind.CAPACITY)]
 
 
+def test_those_that_run_already_count_though_ec2_refuses_to_start_the_others(stub, ec2):
+    shows(stub, machine(**STOPPED, tags={"node-fleet:status": "warm"}))
+    stub.add_response("describe_instances", page(machine("i-2")), {"InstanceIds": ["i-2"]})
+    stub.add_client_error("start_instances", "InsufficientInstanceCapacity", "none here")
+    answer = ec2.start_warm(launch(types=("t3.small",), starts=("i-1", "i-2")))
+    assert answer.instances == ("i-2",)
+    assert [each.kind for each in answer.refusals] == [RefusalKind.CAPACITY]
+
+
 def test_an_instance_is_as_old_as_its_disk_and_not_as_its_last_start(stub, ec2):
     made = datetime(2026, 11, 1, tzinfo=UTC)
-    disks = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeId": "vol-1", "AttachTime": made}}]
+    attached = (NOON - timedelta(days=1), made, NOON)  # volumes of pods come and go
+    disks = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeId": "vol-1", "AttachTime": at}} for at in attached]
     shows(stub, machine(BlockDeviceMappings=disks))
     assert ec2.instance("i-1").first_launched_at == made
 

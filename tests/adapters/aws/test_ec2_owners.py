@@ -79,9 +79,10 @@ def test_all_pages_are_read(session):
 
 
 def test_a_filter_takes_two_hundred_values_at_most(moto_session):
-    machines = [machine(moto_session, cluster="shop"), *(f"i-{number:017}" for number in range(200))]
+    first, last_of_one, first_of_next = (machine(moto_session, cluster=name) for name in ("shop", "blog", "mail"))
+    machines = [first, *(f"i-{number:017}" for number in range(198)), last_of_one, first_of_next]
     before = moto_session.calls()
-    assert clusters_of(moto_session, machines) == {machines[0]: "shop"}
+    assert clusters_of(moto_session, machines) == {first: "shop", last_of_one: "blog", first_of_next: "mail"}
     assert moto_session.calls() == before + 2
 
 
