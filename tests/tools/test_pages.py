@@ -72,6 +72,13 @@ def test_the_index_names_every_page():
     assert sorted(re.findall(r"\[(.*?)\]", " ".join(listed))) == sorted({path.name for path in PAGES} - {"README.md"})
 
 
+def test_tuning_names_settings_that_there_are():
+    known = {path_of(leaf.keys) for leaf in (*leaves(Policy(), Policy), *leaves(Pool(), Pool))}
+    named = set(re.findall(r"`([a-z_]+\.[a-z_.]+)\b", (DOCS / "tuning.md").read_text()))
+    assert len(named) >= 20
+    assert {name for name in named if not any(path == name or path.startswith(f"{name}.") for path in known)} == set()
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_figures_beside_a_setting_are_its_default(name):
     everything = [*leaves(Policy(), Policy), *leaves(Pool(), Pool)]
