@@ -112,6 +112,36 @@ def test_now_shows_the_fleet_and_a_node_says_why_it_stays(cluster, visit):
     expect(drawer).not_to_be_visible()
 
 
+def test_the_first_line_says_whether_all_is_well_and_if_not_the_worst_of_it(cluster, source, visit):
+    line = visit.page.locator(".verdict")
+    expect(line).to_contain_text("All is well.")
+    cluster.world.deploy("more", replicas=2, cpu=1900)
+    cluster.world.advance(30)
+    source.refresh()
+    expect(line).to_contain_text("2 pods wait for a node.")
+    visit.open("steer").locator(".card", has_text="Pause scaling").get_by_role("button", name="Pause").click()
+    expect(visit.page.locator(".toast").last).to_contain_text("Paused all pools")
+    source.refresh()
+    visit.open("now")
+    expect(line).to_contain_text("Paused: all pools.")
+    cluster.world.advance(3600)  # the world goes on without a run
+    source.refresh()
+    expect(line).to_contain_text("No run for")
+
+
+def test_pools_have_a_row_each_with_their_readings(context):
+    world = World(seed=3, policy={"pools": [{"name": "web"}, {"name": "batch", "limits": {"min": 0, "max": 3}}]})
+    source = WorldSource(world)
+    source.refresh()
+    with serving(source) as dashboard:
+        visit = Visit(context, dashboard)
+        rows = visit.page.locator(".card", has_text="Pools").locator("tbody tr")
+        expect(rows).to_have_count(2)
+        expect(rows.nth(1)).to_contain_text("0–3")
+        assert visit.complaints == []
+        visit.page.close()
+
+
 def test_tiles_are_walked_with_the_arrow_keys(visit):
     page = visit.page
     first = page.locator(".tiles .tile").first
@@ -222,6 +252,7 @@ def test_a_policy_is_checked_asked_about_saved_and_rolled_back(cluster, visit):
     expect(page.locator(".card", has_text="The policy in force")).to_contain_text("limits.max")
     page.get_by_role("button", name="What if").click()
     expect(page.get_by_text("archived decision")).to_be_visible()
+    expect(page.locator(".card", has_text="The policy in force")).to_contain_text("limits.max")  # it is still there
     page.get_by_role("button", name="Save as a new version").click()
     expect(page.locator(".toast").first).to_contain_text("Policy version 2 is in force")
     page.get_by_text("Versions", exact=True).click()
@@ -270,7 +301,8 @@ def test_an_empty_cluster_is_a_page_too(context):
     with serving(source) as dashboard:
         visit = Visit(context, dashboard)
         expect(visit.page.get_by_text("No decision is recorded yet.")).to_be_visible()
-        expect(visit.page.get_by_text("No node matches.")).to_be_visible()
+        expect(visit.page.locator(".verdict")).to_contain_text("No run is recorded yet.")
+        expect(visit.page.get_by_text("There is no worker yet.")).to_be_visible()
         for name in PAGES:
             visit.open(name)
         assert visit.complaints == []

@@ -22,6 +22,7 @@ from nodefleet.model.operations import RefusalKind
 from nodefleet.reporting.usage import Period, last_day, last_week
 from nodefleet.reporting.weekly import WeeklyReport, weekly_report
 from nodefleet.reporting.weekly_text import daily_event, report_event
+from nodefleet_tools.dashboard.demo import connection_to
 from nodefleet_tools.sim.hooks import Call
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.load import Service
@@ -183,6 +184,17 @@ def _somebody_recycles() -> Cluster:
     worker = cluster.world.workers()[0].id
     with _typed(cluster.world) as terminal:
         done = terminal("recycle", worker, "--yes", "--reason", "kernel update", "--by", "anna")
+        assert done.exit_code == 0, done.output
+    return cluster
+
+
+@_shows(AlertKind.PROTECTED)
+def _somebody_protects() -> Cluster:
+    cluster = shop()
+    with pytest.MonkeyPatch.context() as patch:
+        connection = connection_to(cluster.world)
+        name = cluster.world.node_of(cluster.world.workers()[0]).name
+        done = Terminal(patch, connection)("protect", name, "--reason", "holds a debug session", "--by", "anna")
         assert done.exit_code == 0, done.output
     return cluster
 

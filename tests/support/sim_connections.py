@@ -100,11 +100,11 @@ class SimConnection(Connection):
 class Terminal:
     """Somebody who types `nodefleet …` where the connection leads into a world."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, connection: SimConnection) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, connection: Connection) -> None:
         self.connection = connection
         self.asked: list[dict] = []  # the options of each connection
 
-        def connection_to(**options: object) -> SimConnection:
+        def connection_to(**options: object) -> Connection:
             self.asked.append(options)
             return connection
 

@@ -82,7 +82,7 @@ def test_no_waiting_pods_are_calm():
         (lambda: vote(3, cpu=82.0), "3 pods unschedulable while CPU 82.0 % > 70 %: 3 + 2 nodes"),
         (
             lambda: vote(8, nodes=3, capacity=4),
-            "8 pods unschedulable (more than 5): 3 + 2 nodes, they would fill 3 more than 4",
+            "8 pods unschedulable (more than 5): 3 + 2 nodes, they need 3 new nodes beside 4",
         ),
     ],
 )

@@ -64,6 +64,18 @@ def test_it_can_stand_still_and_be_steered_meanwhile(demo):
     assert demo.decisions(Filter(action="grow"))["rows"]
 
 
+def test_skips_add_up_and_the_moment_they_lead_to_is_shown_even_if_it_stands_still(demo):
+    number, first = update(demo)
+    demo.command({"kind": "speed", "speed": 0}, "ann")
+    for _ in range(2):
+        demo.command({"kind": "skip", "minutes": 5}, "ann")
+    ends = time.monotonic() + SLOW
+    found = first
+    while found["snapshot"]["at"] < first["snapshot"]["at"] + 600 and time.monotonic() < ends:
+        number, found = update(demo, number)
+    assert found["snapshot"]["at"] >= first["snapshot"]["at"] + 600
+
+
 def test_the_autoscalers_own_cost_is_counted(demo):
     update(demo)
     assert demo.money()["periods"]["today"]["own_usd"] is not None

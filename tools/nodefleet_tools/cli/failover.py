@@ -22,8 +22,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
-from nodefleet_tools.cli.operator_commands import ReasonOption
-from nodefleet_tools.cli.operators import ByOption, because, event, someone, span, worded_time
+from nodefleet_tools.cli.operators import ByOption, ReasonOption, because, event, someone, span, worded_time
 from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
 from nodefleet_tools.cli.urgent_run import woken
 

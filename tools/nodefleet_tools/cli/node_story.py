@@ -43,7 +43,7 @@ class Done:
 class Story:
     node: str
     latest: Said | None  # the latest decision that names it
-    telling: Said | None  # the latest that says more than that nobody asks for fewer nodes
+    telling: Said | None  # the latest that says more than that no signal asks for fewer nodes
     gone: bool  # later decisions do not name it any more
     operations: tuple[Operation, ...]
     done: tuple[Done, ...]  # newest first

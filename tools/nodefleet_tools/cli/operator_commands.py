@@ -27,6 +27,7 @@ from nodefleet_tools.cli.operators import (
     ALL_POOLS,
     NEVER_SHRINKS,
     ByOption,
+    ReasonOption,
     YesOption,
     cancel_scales,
     confirm_destructive,
@@ -48,7 +49,6 @@ from nodefleet_tools.cli.urgent_run import woken
 
 _A_DAY = "1d"  # a command that was not possible by then is dropped, and the workers raise their alert again
 
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the others.", show_default=False)]
 InstancesArgument = Annotated[list[str] | None, typer.Argument(help="Instance ids.", show_default=False)]
 AllOption = Annotated[bool, typer.Option("--all", help="Every worker that no pool owns now.")]
 ForOption = Annotated[str, typer.Option("--for", help="How long: 90s, 5m, 2h, 7d.", show_default=False, metavar="TIME")]

@@ -17,6 +17,7 @@ from nodefleet.model.inventory import Instance, InstanceState
 from nodefleet.model.names import pluralize
 from nodefleet.model.serialization import ValidationError, from_plain
 from nodefleet.model.snapshot import Adopt, Drain, Pause, Recycle, Scale
+from nodefleet.model.workload import SCALE_DOWN_DISABLED
 from nodefleet.policy.pool import Pool
 from nodefleet.reconcile.unit_of_work import event_id, key_of
 from nodefleet_tools.cli.connections import Connection
@@ -26,6 +27,7 @@ ALL_POOLS = "all pools"
 NEVER_SHRINKS = "a pause of the scale-down needs an end, such as --for 8h: a fleet that never shrinks is a bill"
 
 ByOption = Annotated[str, typer.Option("--by", help="Who gives the order; else user@host.", show_default=False)]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the others.", show_default=False)]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -136,6 +138,20 @@ def order_disposal(connection: Connection, order: Adopt | Drain) -> str:
     told = event(connection, AlertKind.HANDED_OVER, text, pool=order.pool if isinstance(order, Adopt) else "")
     connection.store.order(order, told)
     return what
+
+
+def protect_node(connection: Connection, name: str, *, on: bool, by: str, reason: str = "") -> tuple[str, ...]:
+    """Annotate the node with the operator's own Kubernetes credentials. Returns what protects it besides."""
+    kubernetes, (annotation, *foreign) = connection.kubernetes(), SCALE_DOWN_DISABLED
+    found = kubernetes.node(name)
+    if found is None:
+        raise InputError(f"there is no node {name}: `nodefleet nodes` lists them")
+    kubernetes.annotate(name, {annotation: "true" if on else None})
+    text = f"{by} {'protected' if on else 'ended the protection of'} {name}{because(reason)}."
+    if on:
+        text += f" `nodefleet protect {name} --off` ends it."
+    connection.store.tell(event(connection, AlertKind.PROTECTED, text))
+    return tuple(other for other in foreign if found.annotations.get(other) == "true")
 
 
 def because(reason: str) -> str:

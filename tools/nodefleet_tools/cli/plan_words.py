@@ -125,7 +125,7 @@ def stay_lines(stays: Sequence[KeptNode]) -> list[tuple[str, str]]:
 def _why(stay: KeptNode) -> str:
     match stay.reason:
         case KeepReason.NOT_ASKED:
-            return "nobody asks for fewer"
+            return "no signal asks for fewer nodes"
         case KeepReason.NOT_READY:
             return f"is {stay.phase.value}"
         case _:

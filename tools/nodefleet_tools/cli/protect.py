@@ -6,13 +6,15 @@ import typer
 
 from nodefleet.model.workload import SCALE_DOWN_DISABLED
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
-from nodefleet_tools.cli.environment import InputError
+from nodefleet_tools.cli.operators import ByOption, ReasonOption, protect_node, someone
 from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
 
 
 def protect(
     node: Annotated[str, typer.Argument(help="The node's name.")],
     off: Annotated[bool, typer.Option("--off", help="End the protection.")] = False,
+    reason: ReasonOption = "",
+    by: ByOption = "",
     as_json: JsonOption = False,
     cluster: ClusterOption = "",
     table: TableOption = "",
@@ -28,15 +30,10 @@ def protect(
     """
     annotation = SCALE_DOWN_DISABLED[0]
     with connected(cluster=cluster, table=table) as connection:
-        kubernetes = connection.kubernetes()
-        found = kubernetes.node(node)
-        if found is None:
-            raise InputError(f"there is no node {node}: `nodefleet nodes` lists them")
-        kubernetes.annotate(node, {annotation: None if off else "true"})
+        others = protect_node(connection, node, on=not off, by=someone(by), reason=reason)
         done = f"{node} is protected no more." if off else f"{node} is protected ({annotation}=true)."
         note_change(done)
-        others = [name for name in SCALE_DOWN_DISABLED[1:] if off and found.annotations.get(name) == "true"]
-        if others:
+        if off and others:
             connection.warn(f"{node} is still protected by {', '.join(others)}")
         if as_json:
             print_json({"message": done, "node": node, "protected": not off or bool(others)})

@@ -37,6 +37,7 @@ SPEEDS = (0, 1, 10, 60, 300)  # simulated seconds in one second
 _NAME = "dashboard"
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 _OFTEN = 0.25  # seconds between two published snapshots
+_GLIMPSE = 0.02  # seconds that the world is free after each of them while it hurries
 _SECOND = timedelta(seconds=1)
 _OWN_MONTHLY_USD = {"autoscaler": 4.89}  # its lean form at list prices: docs/cost.md
 _STEP = 5.0  # simulated seconds between two moments in which the world is free
@@ -56,6 +57,7 @@ class DemoSource(ConnectedSource):
         self._closed = False
         self._done = False
         self._hurry_until = scenario.scenario.starts + begins  # up to here it is played as fast as possible
+        self._arrived = False  # whether the moment up to which it hurried was published
         self._wall = 0.0  # when the last paced moment was over
         self._published = 0.0
         self._thread = threading.Thread(target=self._play, name="dashboard-demo", daemon=True)
@@ -131,7 +133,7 @@ class DemoSource(ConnectedSource):
             if speed is not None:
                 self._speed = speed
             if skip:
-                self._hurry_until = self._world.now + skip
+                self._hurry_until = max(self._world.now, self._hurry_until) + skip  # two clicks are an hour
             self._publish()
             self._free.notify_all()
 
@@ -178,8 +180,10 @@ class DemoSource(ConnectedSource):
             begins = self._world.start
             whole = max(_SECOND, self._hurry_until - begins)
             self._prepare("the hours before", (self._world.now - begins) / whole)
+            self._arrived = False
             return
-        if time.monotonic() - self._published >= _OFTEN:
+        if not self._arrived or time.monotonic() - self._published >= _OFTEN:
+            self._arrived = True  # a world that stands still from here on publishes nothing more
             self._publish()
         self._wait(step)
 
@@ -200,6 +204,8 @@ class DemoSource(ConnectedSource):
             self._published = time.monotonic()
             preparing = {"what": what, "done": max(0.0, min(1.0, done))}
             self.publisher.publish({"demo": self.demo(), "preparing": preparing})
+            if self._staged.is_set():
+                self._free.wait(_GLIMPSE)  # requests are answered while it hurries, too
 
     def _publish(self) -> None:
         self._published = time.monotonic()

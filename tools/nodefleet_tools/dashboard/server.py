@@ -266,6 +266,7 @@ _FILES = {
             "money.js",
             "steer.js",
             "policy.js",
+            "verdict.js",
             "icon.svg",
         )
     },

@@ -33,6 +33,7 @@ from nodefleet_tools.cli.operators import (
     order_scale,
     pause_end,
     pause_event,
+    protect_node,
     resume_event,
     what_is_paused,
     workers_of,
@@ -116,14 +117,13 @@ def _drain(connection: Connection, given: Fields, by: str) -> str:
     return f"{worker.id} is {order_disposal(connection, order)}."
 
 
-def _protect(connection: Connection, given: Fields, by: str) -> str:  # noqa: ARG001  # the annotation has no author
+def _protect(connection: Connection, given: Fields, by: str) -> str:
     """As `nodefleet protect`: an annotation, with the operator's own Kubernetes credentials."""
     name, wanted = _text(given, "node"), bool(given.get("on"))
-    kubernetes, annotation = connection.kubernetes(), SCALE_DOWN_DISABLED[0]
-    if kubernetes.node(name) is None:
-        raise InputError(f"there is no node {name}")
-    kubernetes.annotate(name, {annotation: "true" if wanted else None})
-    return f"{name} is protected ({annotation}=true)." if wanted else f"{name} is protected no more."
+    others = protect_node(connection, name, on=wanted, by=by, reason=_reason(given))
+    if wanted:
+        return f"{name} is protected ({SCALE_DOWN_DISABLED[0]}=true)."
+    return f"{name} is still protected by {', '.join(others)}." if others else f"{name} is protected no more."
 
 
 # ── the policy ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 // A module for the dashboard; a report, which is one file, takes it in without its last statement.
 
 const SVG = "http://www.w3.org/2000/svg";
-const LEFT = 46, RIGHT = 58, TOP = 6, BOTTOM = 20;
+const LEFT = 46, RIGHT = 58, NARROW = 16, TOP = 6, BOTTOM = 20;
 const hour = 3600;
 
 function node(name, attributes, parent, text) {
@@ -49,10 +49,10 @@ function timeSteps(from, to, width) {
 }
 
 // One plot: its scales, its axes, and a layer to draw on.
-function plot(holder, { height, range, start, most, ticks, log, bare }) {
+function plot(holder, { height, range, start, most, ticks, log, bare, labels = true }) {
   holder.querySelectorAll("svg").forEach((old) => old.remove());
   const width = Math.max(240, holder.clientWidth);
-  const right = width < 520 ? 40 : RIGHT;
+  const right = !labels ? NARROW : width < 520 ? 40 : RIGHT;  // room for the labels of dashed lines
   const left = width < 520 ? 38 : LEFT;
   const svg = node("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img" }, holder);
   const bottom = bare ? height : height - BOTTOM;

@@ -81,10 +81,13 @@ def _pending_vote(waiting: UnschedulableCount, look: FleetSize, pool: Pool, cpu:
     if waiting.nodes == 0:
         return WithinThresholds(f"{sentence}, but room for all on {look.capacity} nodes, booting ones included")
     by_packing = look.capacity + waiting.nodes
-    filled = f"they would fill {waiting.nodes} more than {look.capacity}"
+    need = "it needs" if waiting.count == 1 else "they need"
+    needed = f"{need} {waiting.nodes} new {'node' if waiting.nodes == 1 else 'nodes'}"
     if pool.steps.pending == "packing":
-        return ScaleUp(nodes=by_packing, reason=f"{sentence}: {filled}")
-    return ScaleUp(nodes=min(by_step, by_packing), reason=f"{sentence}: {look.covered} + {step} nodes, {filled}")
+        return ScaleUp(nodes=by_packing, reason=f"{sentence}: {needed} beside {look.capacity}")
+    beside = "" if look.capacity == look.covered else f" beside {look.capacity}"
+    reason = f"{sentence}: {look.covered} + {step} nodes, {needed}{beside}"
+    return ScaleUp(nodes=min(by_step, by_packing), reason=reason)
 
 
 def _pending_step(count: int, pool: Pool, cpu: float | None) -> tuple[int, str]:

@@ -17,6 +17,7 @@ export function historyPage(store) {
 
   async function load(further = false) {
     const number = (asked += 1);
+    if (!list.children.length) state.textContent = "Reading …";
     const query = new URLSearchParams({ ...wanted, ...(further && before ? { before } : {}) });
     try {
       const found = await get(`decisions?${query}`);
@@ -65,6 +66,7 @@ async function open(id) {
   openDrawer("Decision", body);
   try {
     const found = await get(`decisions/${encodeURIComponent(id)}`);
+    document.getElementById("drawer-title").textContent = titled(found.pools);
     fill(body, el("p", { class: "note" }, `${moment(found.at)} UTC · policy version ${found.policy} · level ${found.level}${found.dry ? " · dry run" : ""}`),
       found.pools.map(pool), section("Done", found.did.length ? bullets(found.did) : el("p", { class: "note" }, "nothing")),
       found.alerts.length ? section("Alerts", bullets(found.alerts)) : null,
@@ -76,6 +78,7 @@ async function open(id) {
   }
 }
 
+const titled = (pools) => pools.map((each) => (pools.length > 1 ? `${each.pool}: ` : "") + each.headline.toLowerCase()).join(", ").replace(/^./, (first) => first.toUpperCase());
 const section = (title, ...content) => el("section", { class: "part" }, el("h3", {}, title), ...content);
 const bullets = (lines) => el("ul", {}, lines.map((each) => el("li", {}, each)));
 
@@ -115,8 +118,7 @@ function again(found) {
 }
 
 function show(result, found, other) {
-  const headlines = (pools) => pools.map((each) => `${each.pool}: ${each.headline}`).join(", ");
-  fill(result, el("p", {}, el("b", {}, found.same ? "The same decision." : "Another decision."), ` ${headlines(found.first)}${other || !found.same ? ` → ${headlines(found.second)}` : ""}`),
+  fill(result, el("p", {}, el("b", {}, found.same ? "The same decision." : "Another decision."), ` ${titled(found.first)}${found.same ? "." : `, ${other ? "with this policy" : "now"}: ${titled(found.second)}.`}`),
     found.differences.length ? el("table", {}, el("thead", {}, el("tr", {}, ["", "then", other ? "with this policy" : "now"].map((title) => el("th", { scope: "col" }, title)))),
       el("tbody", {}, found.differences.map((each) => el("tr", {}, el("th", { scope: "row" }, each.what), el("td", {}, each.first.join("; ") || "–"), el("td", {}, each.second.join("; ") || "–"))))) : null);
 }

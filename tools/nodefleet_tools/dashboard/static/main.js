@@ -21,9 +21,21 @@ function show() {
   }
   document.title = `${wanted[0].toUpperCase()}${wanted.slice(1)} · ${store.about?.cluster ?? ""} · node-fleet`;
   const view = document.getElementById("view");
+  if (!store.update?.snapshot) {  // empty cards would say that there is nothing
+    fill(view, el("p", { class: "loading", role: "status" }, el("span", {}, `Reading ${store.about.cluster} …`)));
+    return;
+  }
   page = PAGES[wanted](store);
   fill(view, page.root);
-  if (store.update?.snapshot) page.update(store.update);
+  page.update(store.update);
+}
+
+function prepare({ what, done }) {
+  const shown = document.querySelector("#view .loading");
+  if (!shown) return;
+  text(shown.firstElementChild, `Playing ${what} …`);
+  if (!shown.querySelector("progress")) shown.append(el("progress", { max: "1", "aria-label": "Progress" }));
+  shown.querySelector("progress").value = done;
 }
 
 function head(update) {
@@ -41,13 +53,19 @@ function head(update) {
 function problems(update) {
   const banner = document.getElementById("banner");
   const seen = update.snapshot;
-  const said = update.error ? [`The table cannot be read: ${update.error} What is shown may be old.`]
-    : (seen?.problems ?? []).map((each) => `${each.part}: ${each.cause}`);
+  const found = seen?.problems ?? [];
+  const said = update.error ? [`The state table cannot be read: ${sentence(update.error)} What is shown may be old.`]
+    : found.map((each) => sentence(`${each.part}: ${each.cause}`));
   if (seen?.policy.hold) said.push("The fleet is held until the policy can be followed.");
+  const metrics = !update.error && found.length > 0 && found.every((each) => each.part === "Prometheus");
+  if (metrics) said.push("Without metrics the fleet may grow, and does not shrink.");
+  banner.classList.toggle("warn", metrics);
   banner.hidden = said.length === 0;
-  text(banner, said.join(" · "));
+  text(banner, said.join(" "));
   document.body.classList.toggle("stale", Boolean(update.error));
 }
+
+const sentence = (words) => (/[.!?]$/.test(words) ? words : `${words}.`);
 
 function demo(about, preparing) {
   const bar = document.getElementById("demo");
@@ -78,6 +96,9 @@ function receive(update) {
   document.body.classList.remove("lost");
   if (update.snapshot && store.timeline) remember(update.point);
   store.update = update.snapshot ? update : { ...store.update, ...update, error: update.error };
+  if (!page && update.snapshot) show();
+  if (!page && update.preparing) prepare(update.preparing);
+  if (!page && update.error) text(document.querySelector("#view .loading"), "Nothing could be read yet. Trying again …");
   head(update.snapshot || update.preparing ? update : store.update);
   if (update.snapshot && !document.hidden) {
     performance.mark("update-begins");

@@ -32,7 +32,7 @@ export function fleet(store) {
     const found = seen.nodes.filter((node) => (!state.pool || node.pool === state.pool) && (!state.market || node.market === state.market)
       && (!state.phase || node.phase === state.phase) && (!state.text || `${node.name} ${node.id} ${node.type} ${node.why}`.toLowerCase().includes(state.text)));
     countPhases(counts, found);
-    drawMap(map, found, seen.at);
+    drawMap(map, found, seen);
     if (table.open) drawTable(rows, foot, found, seen.at, state);
     if (state.open && document.getElementById("drawer").open) refresh(seen);
   }
@@ -78,8 +78,12 @@ function countPhases(list, nodes) {
 
 // ── tiles ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-function drawMap(map, nodes, at) {
-  if (!nodes.length) { map.keyed?.clear(); fill(map, el("p", { class: "empty" }, "No node matches.")); return; }
+function drawMap(map, nodes, seen) {
+  if (!nodes.length) {
+    map.keyed?.clear();
+    fill(map, el("p", { class: "empty" }, seen.nodes.length ? "No node matches." : "There is no worker yet. The next run launches as many as min asks for."));
+    return;
+  }
   map.querySelector(".empty")?.remove();
   const zones = new Map();
   for (const node of nodes) {
@@ -87,19 +91,19 @@ function drawMap(map, nodes, at) {
     if (!zones.has(zone)) zones.set(zone, []);
     zones.get(zone).push(node);
   }
-  map.dataset.size = nodes.length > 400 ? "tiny" : nodes.length > 80 ? "small" : "large";
+  map.dataset.size = nodes.length > 400 ? "tiny" : nodes.length > 80 ? "small" : nodes.length > 24 ? "medium" : "large";
   keyed(map, [...zones].sort(([a], [b]) => (a < b ? -1 : 1)), ([zone]) => zone,
     ([zone]) => el("div", { class: "zone" }, el("h3", {}, zone, " ", el("span", { class: "note" })), el("div", { class: "tiles", role: "group", "aria-label": `Nodes in ${zone}` })),
     (group, [, own]) => {
       text(group.querySelector(".note"), plural(own.length, "node"));
       const tiles = group.querySelector(".tiles");
-      keyed(tiles, own, (node) => node.id, makeTile, (tile, node) => updateTile(tile, node, at));
+      keyed(tiles, own, (node) => node.id, makeTile, updateTile);
       if (!tiles.querySelector('[tabindex="0"]')) tiles.firstElementChild?.setAttribute("tabindex", "0");
     });
 }
 
 function makeTile(node) {
-  return el("button", { type: "button", class: "tile", tabindex: "-1", data: { id: node.id } }, el("span", { class: "use" }), el("span", { class: "tile-text" }), el("small", {}, node.type));
+  return el("button", { type: "button", class: "tile", tabindex: "-1", data: { id: node.id } }, el("span", { class: "use" }), el("span", { class: "tile-text" }), el("small", { class: "tile-name" }, node.name), el("small", {}, node.type), el("small", { class: "tile-pods" }));
 }
 
 function updateTile(tile, node) {
@@ -109,7 +113,8 @@ function updateTile(tile, node) {
   tile.dataset.phase = node.phase;
   tile.dataset.market = node.market;
   const use = node.cpu ?? node.requested_cpu ?? 0;
-  tile.firstElementChild.style.height = `${Math.min(100, use)}%`;
+  text(tile.lastElementChild, plural(node.pods, "pod"));
+  tile.firstElementChild.style.setProperty("--use", `${Math.min(100, use)}%`);
   tile.children[1].textContent = node.phase === "ready" ? `${Math.round(use)} %` : node.phase;
   tile.title = `${node.name}: ${node.phase}`;
   tile.setAttribute("aria-label", `${node.name}, ${node.phase}, ${MARKETS[node.market]}, CPU ${Math.round(use)} percent, ${plural(node.pods, "pod")}`);

@@ -3,22 +3,26 @@ import { Chart, axis, band, dashed, filled, line, plot, thinned } from "./charts
 import { card, el, fill, keyed, segmented, text } from "./dom.js";
 import { bytes, clock, percent, plural, span, usd } from "./format.js";
 import { fleet } from "./nodes.js";
+import { verdict } from "./verdict.js";
 
 const HOUR = 3600;
 const MONTH = 730;
+const SHORTEST = 1200;  // seconds that a chart shows at least, however little is recorded
 let hours = 6;
 
 export function nowPage(store) {
   const figures = figuresOf();
   const charts = chartsOf(store);
+  const pools = poolsOf();
   const nodes = fleet(store);
   const lists = listsOf();
-  const root = el("div", { class: "now" }, figures.root, charts.root, nodes.root, lists.root);
+  const root = el("div", { class: "now" }, figures.root, charts.root, pools.root, nodes.root, lists.root);
   return {
     root,
     update(update) {
       figures.update(update.snapshot);
       charts.update(update);
+      pools.update(update.snapshot);
       nodes.update(update.snapshot);
       lists.update(update);
     },
@@ -35,12 +39,17 @@ function figure(label) {
 
 function figuresOf() {
   const nodes = figure("Nodes"), cpu = figure("CPU"), memory = figure("Memory"), pending = figure("Pending pods"), cost = figure("Cost");
+  const title = el("strong", {}), more = el("span", {}), state = el("p", { class: "verdict", role: "status" }, el("i", { "aria-hidden": "true" }), title, " ", more);
   const why = el("p", { class: "sentence" }), when = el("span", { class: "note" });
   const decision = el("a", { class: "decision", href: "#history" }, el("span", { class: "label" }, "Last decision"), why, when);
-  const root = el("section", { class: "figures", "aria-label": "Overview" }, nodes.root, pending.root, cpu.root, memory.root, cost.root, decision);
+  const root = el("section", { class: "figures", "aria-label": "Overview" }, state, nodes.root, pending.root, cpu.root, memory.root, cost.root, decision);
   return {
     root,
     update(seen) {
+      const said = verdict(seen);
+      state.dataset.tone = said.tone;
+      text(title, said.title);
+      text(more, said.more);
       const sum = (name) => seen.pools.reduce((total, pool) => total + pool[name], 0);
       const booting = sum("capacity") - sum("ready");
       nodes.set(sum("ready"), `${booting ? `${booting} booting, ` : ""}target ${sum("target")} of ${sum("min")}–${sum("max")}`, sum("capacity") >= sum("max") ? "warn" : "");
@@ -50,7 +59,7 @@ function figuresOf() {
         const weight = known.reduce((total, pool) => total + pool.ready, 0);
         const mean = weight ? known.reduce((total, pool) => total + pool[name].value * pool.ready, 0) / weight : null;
         const first = seen.pools[0]?.[name];
-        shown.set(percent(mean), first ? (mean === null ? first.missing || "no reading" : `grows above ${first.up} %`) : "", mean !== null && first && mean > first.up ? "warn" : "");
+        shown.set(percent(mean), first ? (mean === null ? first.missing || "no reading" : seen.pools.length > 1 ? "mean of the pools" : `grows above ${first.up} %`) : "", mean !== null && first && mean > first.up ? "warn" : "");
       }
       cost.set(`${usd(seen.cost.hourly_usd)}/h`, `${usd(seen.cost.hourly_usd * MONTH, 0)} a month${seen.cost.spot_percent === null ? "" : `, ${percent(seen.cost.spot_percent)} Spot`}`);
       const last = seen.last;
@@ -82,7 +91,8 @@ function chartsOf(store) {
     if (!store.timeline || !update?.snapshot) return;
     const end = update.snapshot.at;
     const ahead = update.forecast.length ? Math.min(hours, 3) * HOUR * 0.5 : 0;
-    const range = [end - hours * HOUR, end + ahead];
+    const oldest = store.timeline.t[0] ?? end;  // a young cluster fills its charts, too
+    const range = [Math.max(end - hours * HOUR, Math.min(oldest, end - SHORTEST)), end + ahead];
     const data = thinned(store.timeline, range, ["pending", "load", "cpu", "memory"]);
     const common = { ...data, range, forecast: update.forecast, pools: update.snapshot.pools };
     load.update(common);
@@ -105,14 +115,14 @@ function drawLoad(holder, height, data) {
   const coming = data.forecast.filter(([t]) => t > data.t[now] && t <= data.range[1] + HOUR);
   const shown = coming.length && data.load[now] !== null ? [[data.t[now], data.load[now], data.load[now], data.load[now]], ...coming] : coming;
   const scale = axis(Math.max(most(total, data.target, data.load), ...shown.map(([, , , high]) => high)), true);
-  const chart = plot(holder, { height, range: data.range, start: 0, ...scale });
+  const limit = data.pools.reduce((sum, pool) => sum + pool.max, 0), bounded = limit <= scale.most;
+  const chart = plot(holder, { height, range: data.range, start: 0, labels: bounded, ...scale });
   filled(chart, data.t, total, data.ready, data.range, "booting");
   filled(chart, data.t, data.ready, null, data.range, "ready");
   line(chart, data.t, data.ready, data.range, "ready", true);
   band(chart, shown, "forecast");
   line(chart, data.t, data.load, data.range, "load");
-  const limit = data.pools.reduce((sum, pool) => sum + pool.max, 0);
-  if (limit <= scale.most) dashed(chart, limit, "var(--soft)", `max ${limit}`);
+  if (bounded) dashed(chart, limit, "var(--soft)", `max ${limit}`);
   return chart;
 }
 
@@ -132,10 +142,37 @@ function drawUse(holder, height, data) {
 
 function drawPending(holder, height, data) {
   const scale = axis(Math.max(4, most(data.pending)), true);
-  const chart = plot(holder, { height, range: data.range, start: 0, ...scale });
+  const chart = plot(holder, { height, range: data.range, start: 0, labels: false, ...scale });
   filled(chart, data.t, data.pending, null, data.range, "pending");
   line(chart, data.t, data.pending, data.range, "pending", true);
   return chart;
+}
+
+// ── pools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const POOL_COLUMNS = ["Pool", "Nodes", "Min–max", "CPU", "Memory", "Readings", "Last decision"];
+
+// One row for each pool. A single pool without readings of its own has all of this at the top already.
+function poolsOf() {
+  const rows = el("tbody");
+  const root = card("Pools", el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Pools" },
+    el("table", {}, el("thead", {}, el("tr", {}, POOL_COLUMNS.map((title) => el("th", { scope: "col" }, title)))), rows)));
+  const share = (reading) => (reading.value === null ? "–" : `${percent(reading.value)} of ${reading.up} %`);
+  return {
+    root,
+    update(seen) {
+      root.hidden = seen.pools.length < 2 && !seen.pools.some((pool) => pool.custom.length);
+      if (root.hidden) return;
+      const decided = new Map((seen.last?.pools ?? []).map((pool) => [pool.pool, pool]));
+      keyed(rows, seen.pools, (pool) => pool.name, (pool) => el("tr", {}, el("th", { scope: "row" }, pool.name), POOL_COLUMNS.slice(1).map(() => el("td"))), (row, pool) => {
+        const booting = pool.capacity - pool.ready;
+        const values = [`${pool.ready}${booting ? ` + ${booting} booting` : ""}${pool.target === pool.capacity ? "" : `, target ${pool.target}`}${pool.dry_run ? ", dry run" : ""}`,
+          `${pool.min}–${pool.max}`, share(pool.cpu), share(pool.memory),
+          pool.custom.map((each) => `${each.name} ${each.value === null ? "missing" : each.value}`).join(", ") || "–", decided.get(pool.name)?.reason ?? "–"];
+        values.forEach((value, index) => text(row.children[index + 1], value));
+      });
+    },
+  };
 }
 
 // ── what is under way, what waits, what is wrong ─────────────────────────────────────────────────────────────────────

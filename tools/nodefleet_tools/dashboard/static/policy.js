@@ -6,10 +6,10 @@ import { clock, day, plural } from "./format.js";
 export function policyCard() {
   let version = 0;
   const area = el("textarea", { id: "policy", rows: "14", spellcheck: false, oninput: later(check) });
-  const result = el("div", { role: "status" }), versions = el("ul", { class: "list" });
+  const result = el("div", { role: "status" }), replayed = el("div", { role: "status" }), versions = el("ul", { class: "list" });
   const save = el("button", { type: "button", disabled: true, onclick: apply }, "Save as a new version");
   const ask = el("button", { type: "button", class: "ghost", onclick: whatIf }, "What if, over the last week");
-  const root = card("Policy", el("label", { for: "policy", class: "note" }, "The policy in force, as YAML. What is not written keeps its default."), area, result,
+  const root = card("Policy", el("label", { for: "policy", class: "note" }, "The policy in force, as YAML. What is not written keeps its default."), area, result, replayed,
     el("div", { class: "row" }, save, ask, el("button", { type: "button", class: "ghost", onclick: () => load() }, "Reload")),
     el("details", {}, el("summary", {}, "Versions"), versions));
 
@@ -18,7 +18,9 @@ export function policyCard() {
       const found = await get("policy");
       version = found.version;
       area.value = found.text;
+      area.rows = Math.min(40, Math.max(8, found.text.split("\n").length + 1));
       fill(result);
+      fill(replayed);
       save.disabled = true;
       fill(versions, found.versions.map((each) => el("li", { class: "row" }, el("strong", {}, `Version ${each.number}`), el("span", { class: "note" }, `${day(each.at)} ${clock(each.at)} by ${each.by}`),
         each.number === version ? el("span", { class: "pill" }, "in force") : el("button", { type: "button", class: "ghost", onclick: () => command({ kind: "rollback", number: each.number }) }, "Roll back to it"))));
@@ -31,6 +33,7 @@ export function policyCard() {
     try {
       const found = await post("policy/check", { text: area.value });
       save.disabled = found.problems.length > 0 || found.changes.length === 0;
+      fill(replayed);  // it was asked about another text
       fill(result, issues(found.problems, "wrong"), issues(found.warnings, "warning"),
         found.problems.length ? null : found.changes.length ? changes(found.changes) : el("p", { class: "note" }, "Nothing changes."));
     } catch (error) {
@@ -40,15 +43,14 @@ export function policyCard() {
   }
 
   async function whatIf() {
-    fill(result, el("p", { class: "note" }, "Deciding the last week again …"));
+    fill(replayed, el("p", { class: "note" }, "Deciding the last week again …"));
     try {
       const found = await post("policy/what-if", { text: area.value });
-      fill(result, el("p", {}, found.asked ? [el("b", {}, `${found.same} of ${plural(found.asked, "archived decision")} stay the same. `),
-        `${found.more} would have asked for more nodes, ${found.fewer} for fewer.`] : "No decision of the last week is archived."),
+      fill(replayed, el("h3", {}, "The last week with this policy"), el("p", {}, summarise(found)),
       found.different.length ? el("ul", { class: "list" }, found.different.map((each) => el("li", {}, el("time", {}, `${day(each.at)} ${clock(each.at)}`), " ", headlines(each.first), " → ", el("b", {}, headlines(each.second))))) : null,
       el("p", { class: "note" }, "Each decision is asked for itself: how the fleet would have developed afterwards is not part of the answer."));
     } catch (error) {
-      fill(result, el("p", { class: "wrong" }, error.message));
+      fill(replayed, el("p", { class: "wrong" }, error.message));
     }
   }
 
@@ -68,6 +70,14 @@ export function policyCard() {
 
   load();
   return { root };
+}
+
+function summarise(found) {
+  if (!found.asked) return "No decision of the last week is archived: the deployment has no bucket, or its runs are older.";
+  const other = found.asked - found.same;
+  const counted = [[found.more, "ask for more nodes"], [found.fewer, "ask for fewer"], [other - found.more - found.fewer, "do something else"]].filter(([count]) => count);
+  return [el("b", {}, other ? `${other} of ${plural(found.asked, "archived decision")} would come out otherwise` : `${found.asked === 1 ? "The one archived decision" : `All ${found.asked} archived decisions`} would come out the same`),
+    counted.length ? `: ${counted.map(([count, what]) => `${count} ${what}`).join(", ")}.` : "."];
 }
 
 const headlines = (pools) => pools.map((each) => each.headline.toLowerCase()).join(", ");

@@ -4,7 +4,7 @@ import { card, el, fill, keyed, text, toast } from "./dom.js";
 import { clock, day } from "./format.js";
 import { policyCard } from "./policy.js";
 
-const BY_OPERATORS = ["paused", "resumed", "scaled-by-person", "recycled", "handed-over", "policy-changed"];
+const BY_OPERATORS = ["paused", "resumed", "scaled-by-person", "recycled", "handed-over", "protected", "policy-changed"];
 const TIMES = [[30, "30 minutes"], [60, "1 hour"], [120, "2 hours"], [480, "8 hours"], [1440, "a day"], [10080, "a week"]];
 
 export async function send(content, form) {

@@ -30,6 +30,7 @@ _NO_ALERTS = frozenset(
         AlertKind.SCALED_BY_OPERATOR,
         AlertKind.HANDED_OVER,
         AlertKind.RECYCLED,
+        AlertKind.PROTECTED,
         AlertKind.PAUSED,
         AlertKind.RESUMED,
         AlertKind.POLICY_CHANGED,
