@@ -93,7 +93,7 @@ bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/packing.py
 	@cd benchmarks && ../$(BIN)/python ratios.py && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
 
-peers: setup layers-here ## node-fleet and Karpenter side by side on one control plane (needs what e2e needs; ten minutes)
+peers: setup layers-here ## node-fleet and Karpenter side by side on one control plane (needs what e2e needs; an hour)
 	@$(BIN)/python benchmarks/peers/side_by_side.py
 
 bench-cli: setup ## how much CPU time the command line takes to start, against its budget

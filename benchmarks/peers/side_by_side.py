@@ -1,12 +1,13 @@
 """node-fleet and Karpenter on the same control plane, with the same workloads and the same node size.
 
-    make peers                                                  # three workloads of 60 pods each; about ten minutes
-    .venv/bin/python benchmarks/peers/side_by_side.py --pods 240 --workloads 7 --settle 180
+    make peers                                     # seven workloads of 240 pods each; about an hour
+    .venv/bin/python benchmarks/peers/side_by_side.py --pods 60 --workloads 3 --settle 60
 
 A real etcd, API server, controllers and scheduler, and KWOK behind the nodes. Ours is the shipped deployment
 (functions, watcher for pending pods, packing) with the policy in compressed time of tests/e2e; Karpenter is its own
 controller with its KWOK provider and its default batching. Both begin with one idle worker and buy one instance type.
-cluster-autoscaler is missing: the Go registry refuses k8s.io/autoscaler/cluster-autoscaler in every version asked for.
+Both consolidate under-used nodes a few seconds after the pods run. cluster-autoscaler is missing: the Go registry
+refuses k8s.io/autoscaler/cluster-autoscaler in every version asked for.
 """
 
 import argparse
@@ -40,6 +41,7 @@ _POLICY = {
     "steps": {"pending": "packing"},
     "cooldown": {"up": 10, "down": 20},
     "market": {"types": ["t3.small"]},
+    "consolidation": {"mode": "underutilised", "after": 5, "min_age": 5},
 }
 
 
@@ -85,9 +87,9 @@ def bound(apps: Sequence[App], cores: int, kib: int) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="node-fleet and Karpenter side by side.")
-    parser.add_argument("--workloads", type=int, default=3)
-    parser.add_argument("--pods", type=int, default=60)
-    parser.add_argument("--settle", type=float, default=60, help="seconds to consolidate in")
+    parser.add_argument("--workloads", type=int, default=7)
+    parser.add_argument("--pods", type=int, default=240)
+    parser.add_argument("--settle", type=float, default=120, help="seconds to consolidate in")
     parser.add_argument("--plot", type=Path, default=Path(__file__).parents[2] / "docs" / "peers.svg")
     options = parser.parse_args()
     began = datetime.now(UTC)

@@ -233,8 +233,8 @@ def test_one_node_more_is_bought_where_it_is_enough_for_nodes_that_become_ready_
 
 
 SMALL_FIRST = [
-    *(wants(f"a-{number}", 1000, unschedulable_since=after(-60)) for number in range(4)),
-    *(wants(f"big-{number}", 2000, unschedulable_since=after(-30)) for number in range(2)),
+    *(wants(f"a-{number}", 1000, priority=1) for number in range(4)),
+    *(wants(f"big-{number}", 2000) for number in range(2)),
 ]
 
 
@@ -244,9 +244,16 @@ def test_none_is_bought_where_more_would_be_needed_for_that():
 
 
 def test_a_spare_node_is_bought_where_it_is_enough_for_some_of_the_orders():
-    """Of one second: often only one of the large ones comes after all small ones."""
-    pods = [replace(pod, unschedulable_since=after(-60)) for pod in SMALL_FIRST]
+    """Of one priority: often only one of the large ones comes after all small ones."""
+    pods = [replace(pod, priority=0) for pod in SMALL_FIRST]
     assert [packing(pods, policy=spare(nodes)).nodes for nodes in (0, 1, 2, 3)] == [4, 5, 6, 6]
+
+
+def test_when_a_pod_was_first_refused_says_little_about_when_it_is_tried_again():
+    """It is tried again whenever a node joins, and then comes behind those that were tried before it."""
+    times = {"a": -10, "big": -20}
+    pods = [replace(pod, priority=0, unschedulable_since=after(times[pod.name.split("-")[0]])) for pod in SMALL_FIRST]
+    assert [packing(pods, policy=spare(nodes)).nodes for nodes in (0, 3)] == [4, 6]
 
 
 def test_a_pod_that_has_to_be_near_others_is_tried_again_in_other_orders_when_they_have_a_place():

@@ -61,7 +61,7 @@ class Steps:
         " because the scheduler takes pods as they come; `queue` adds the nodes that its order needs",
     )
     pending_spare: int = setting(
-        3,
+        2,
         NODES,
         "`queue`: added at most so that all pods run also in other orders of pods and nodes, and where nodes come"
         " in one moment; an order that takes more adds none, for a second purchase is cheaper",

@@ -147,7 +147,7 @@ def shuffle_key(name: str, salt: int) -> bytes:
 # ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-ORDERS = 6  # of pods of one second that a plan must stand; another needs more in one of fifty (benchmarks/packing.py)
+ORDERS = 6  # of pods that a plan must stand; another needs more in one of fifty (benchmarks/packing.py)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,8 +356,10 @@ def _options(templates: Sequence[Template]) -> list[NodeOption]:
 
 
 def queue_order(pod: Pod, salt: int = 0) -> tuple[int, str, bytes, str]:
-    """As the scheduler's queue has them: by priority, then by time; those of one second by name, or shuffled."""
-    return (-pod.priority, str(pod.unschedulable_since), shuffle_key(pod.uid, salt), pod.key)
+    """As the scheduler's queue has them: by priority, then by time and name; or shuffled for each `salt`. The time that
+    counts there is that of its last try, which is another one whenever a node joins, and which no pod tells."""
+    since = "" if salt else str(pod.unschedulable_since)
+    return (-pod.priority, since, shuffle_key(pod.uid, salt), pod.key)
 
 
 def _id(pod: Pod) -> str:

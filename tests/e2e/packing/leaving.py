@@ -1,12 +1,14 @@
 """Clusters with more nodes than they need, played together: the loop lets one node go after the other.
 
 It chooses who leaves, cordons it, evicts its pods through the real Eviction API, and forgets the node. That goes on
-until it says that nobody else can leave. It may buy as well: if the pods found no place, it would.
+until it says that nobody else can leave. It may buy as well: if the pods found no place, it would. Either the signals
+are calm and shrink the fleet, or they are not and consolidation does.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from e2e.parts.running import RunningParts
 from e2e.site.waiting import LONGEST
@@ -41,16 +43,23 @@ class Emptied:
     left: list[Left] = field(default_factory=list)
     launched: tuple[str, ...] = ()
     stays: str = ""  # why nobody else left
+    workers: int = 0  # before the first left
+    bound: int = 0  # workers of their size that no packing of the pods can do without
+    unschedulable: set[str] = field(default_factory=set)  # pods that found no node at any look, after that
+
+    @property
+    def remaining(self) -> int:
+        return self.workers + len(self.launched) - len(self.left)
 
 
-def removals(parts: RunningParts, workloads: Sequence[Workload]) -> dict[int, Emptied]:
-    """By seed, who left each cluster."""
+def removals(parts: RunningParts, workloads: Sequence[Workload], *, calm: bool = True) -> dict[int, Emptied]:
+    """By seed, who left each cluster. `calm`: the signals ask for it; else only consolidation does."""
     with stage(parts, workloads) as scene:
         _fill(scene)
         played = [(world, _begun(world)) for world in scene.worlds]
         going_on = played
         while going_on:
-            going_on = _round(scene, going_on)
+            going_on = _round(scene, going_on, calm=calm)
         return {each.workload.seed: each for _, each in played}
 
 
@@ -64,16 +73,18 @@ def _fill(scene: Stage) -> None:
 
 
 def _begun(world: World) -> Emptied:
-    return Emptied(workload=world.workload, waited=tuple(pod.key for pod in world.waiting()))
+    waited = tuple(pod.key for pod in world.waiting())
+    workers = len(world.workers())
+    return Emptied(workload=world.workload, waited=waited, workers=workers, bound=ceil(workers * world.fullness()))
 
 
-def _round(scene: Stage, played: Sequence[tuple[World, Emptied]]) -> list[tuple[World, Emptied]]:
+def _round(scene: Stage, played: Sequence[tuple[World, Emptied]], *, calm: bool) -> list[tuple[World, Emptied]]:
     """One removal in each of these worlds, until everything is at rest. Gives those in which one more may leave."""
     before = {world.workload.seed: world.workers() for world, _ in played}
     fullness = {world.workload.seed: world.fullness() for world, _ in played}
     did: dict[int, list[str]] = {world.workload.seed: [] for world, _ in played}
-    leaving = _chosen(played, did)
-    _until_gone(scene, [world for world, _ in leaving], did)
+    leaving = _chosen(played, did, calm=calm)
+    _until_gone(scene, leaving, did)
     scene.wait(lambda workload: workload.settled)
     going_on = []
     for world, each in leaving:
@@ -89,28 +100,31 @@ def _round(scene: Stage, played: Sequence[tuple[World, Emptied]]) -> list[tuple[
     return going_on
 
 
-def _chosen(played: Sequence[tuple[World, Emptied]], did: dict[int, list[str]]) -> list[tuple[World, Emptied]]:
-    """The worlds in which a node leaves when it is calm for a while; the others say why none does."""
+def _chosen(
+    played: Sequence[tuple[World, Emptied]], did: dict[int, list[str]], *, calm: bool
+) -> list[tuple[World, Emptied]]:
+    """The worlds in which a node leaves after a while; the others say why none does."""
     leaving = []
     for world, _ in played:
-        world.gauges.calm = True
+        world.gauges.calm = calm
         _looked(world, did)
     time.sleep(1)  # a reading counts again after this
     for world, each in played:
         decision = _looked(world, did)
         world.gauges.calm = False
         each.stays = decision.reason
-        if decision.action is not Action.HOLD:
+        if decision.action is not Action.HOLD or world.under_way:
             leaving.append((world, each))
     return leaving
 
 
-def _until_gone(scene: Stage, worlds: Sequence[World], did: dict[int, list[str]]) -> None:
+def _until_gone(scene: Stage, played: Sequence[tuple[World, Emptied]], did: dict[int, list[str]]) -> None:
     until = time.monotonic() + _PATIENCE
-    while open_in := [world for world in worlds if world.under_way]:
-        assert time.monotonic() < until, f"still under way: {[world.under_way for world in open_in]}"
+    while open_in := [(world, each) for world, each in played if world.under_way]:
+        assert time.monotonic() < until, f"still under way: {[world.under_way for world, _ in open_in]}"
         scene.rest.look()
-        for world in open_in:
+        for world, each in open_in:
+            each.unschedulable |= {pod.key for pod in world.pods() if pod.unschedulable_since is not None}
             _looked(world, did)
             world.machines.join()
         time.sleep(_PAUSE)

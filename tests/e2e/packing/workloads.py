@@ -155,6 +155,19 @@ def filled_of(seed: int) -> Workload:
     )
 
 
+def mixed_of(seed: int, pods: int = 60) -> Workload:
+    """Pods of many sizes and no rules that all need new nodes of one type, under-used nodes of which may leave."""
+    name = f"mixed-{seed:04}"
+    draw = Random(name)  # noqa: S311  # repeatable on purpose
+    types, cores, memory = _KINDS[0][0][:1], *_KINDS[0][1:]
+    making = _Making(draw, name, ZONES[:1], types, cores, memory, special=False)
+    (general,) = making.policy()["pools"]
+    consolidation = {"mode": "underutilised", "after": 0, "min_age": 0}
+    policy = {"pools": [{**general, "limits": {"min": 0, "max": pods}, "consolidation": consolidation}], **_IN_SECONDS}
+    settled = tuple(making.mixed(pods))
+    return Workload(name=name, seed=seed, zones=ZONES[:1], policy=policy, settled=settled)
+
+
 class _Making:
     """Draws apps until there are enough of them."""
 
@@ -218,6 +231,19 @@ class _Making:
                 spec=self._spec(share, share),
                 runs=replicas,
             )
+
+    def mixed(self, pods: int) -> Iterator[App]:
+        """Apps without rules that have so many pods, of which most ask for more of one resource than of the other."""
+        while pods > 0:
+            replicas = min(pods, self._draw.randint(2, 8))
+            share, other = (
+                self._draw.choice([0.05, 0.12, 0.2, 0.35, 0.55]),
+                self._draw.choice([0.05, 0.1, 0.2, 0.4, 0.6]),
+            )
+            name = self._name("app")
+            spec = self._spec(share, other)
+            yield App(name=name, namespace=self._namespaces[0], replicas=replicas, spec=spec, runs=replicas)
+            pods -= replicas
 
     def surge(self, nodes: float) -> Iterator[App]:
         load = 0.0
