@@ -32,7 +32,7 @@ CALLS: Mapping[str, Sequence[str]] = {
     ),
     "s3": ("GetObject", "HeadBucket", "PutObject"),  # botocore asks HeadBucket for the region of a bucket elsewhere
     "secretsmanager": ("GetSecretValue",),
-    "sqs": ("GetQueueAttributes",),
+    "sqs": ("GetQueueAttributes", "SendMessage"),
     "ssm": ("GetParameter",),
 }
 _KIND = "service-2"

@@ -9,9 +9,18 @@ import pulumi
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import CloudWatch, Sqs
 from nodefleet_infra.autoscaler import QUEUE_OF, log_group
-from nodefleet_infra.config import Cluster
+from nodefleet_infra.config import Cluster, FleetConfig
 from nodefleet_infra.functions import FUNCTIONS
-from nodefleet_infra.interfaces import ClusterArns, Facts, NetworkFacts, Place, StateFacts, Text, WorkersFacts
+from nodefleet_infra.interfaces import (
+    ClusterArns,
+    Facts,
+    FleetArns,
+    NetworkFacts,
+    Place,
+    StateFacts,
+    Text,
+    WorkersFacts,
+)
 from nodefleet_infra.names import Names
 from nodefleet_infra.sources import source_secrets
 
@@ -27,6 +36,8 @@ def facts_of(
     queues: Mapping[str, Text],
     events: Text,  # the queue with what EC2 says
     launchable: Sequence[str] = (),  # instance types beside those of the policies
+    fleet: FleetConfig | None = None,
+    runs: Text | None = None,  # the queue that runs of a fleet go through
 ) -> pulumi.Output[Facts]:
     waiting = {
         "table": state.table_arn,
@@ -35,6 +46,7 @@ def facts_of(
         "slack": state.slack.arn,
         "queues": dict(queues),
         "events": events,
+        "runs": runs,
         "subnets": list(network.workers.values()),
         "clusters": {
             cluster.id: {
@@ -78,9 +90,31 @@ def facts_of(
                 )
                 for cluster in clusters
             ),
+            fleet=_fleet_arns(fleet, names, place, clusters, said["runs"], launchable) if fleet else None,
         )
 
     return pulumi.Output.json_dumps(waiting).apply(made)
+
+
+def _fleet_arns(
+    fleet: FleetConfig,
+    names: Names,
+    place: Place,
+    clusters: Sequence[Cluster],
+    queue: str,
+    launchable: Sequence[str],
+) -> FleetArns:
+    types = [name for cluster in clusters for pool in cluster.pools for name in pool.types]
+    return FleetArns(
+        name=names.base,
+        prefix=names.cluster(""),
+        secrets=names.secrets,
+        queue=queue,
+        regions=tuple(dict.fromkeys((place.region, *fleet.regions))),
+        worker_roles=(names.of("*", "workers"), *fleet.worker_roles),
+        types=tuple(dict.fromkeys([*types, *launchable])),
+        disk_gb=max((fleet.disk_gb, *(pool.disk_gb for cluster in clusters for pool in cluster.pools))),
+    )
 
 
 def log_arn(place: Place, function: str) -> str:

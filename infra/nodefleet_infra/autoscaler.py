@@ -13,7 +13,7 @@ from nodefleet.model.names import Metric
 from nodefleet_infra import iam
 from nodefleet_infra.artefacts import Artefacts
 from nodefleet_infra.config import AutoscalerConfig
-from nodefleet_infra.functions import ARCHITECTURE, FUNCTIONS, LIVE, NOTIFY, RUNTIME, Function
+from nodefleet_infra.functions import ARCHITECTURE, FUNCTIONS, LIVE, NOTIFY, RECONCILE, RUNTIME, Function
 from nodefleet_infra.interfaces import Facts, NetworkFacts, Place, StateFacts, Text
 from nodefleet_infra.messaging import CRITICAL, FAILED_MESSAGES, FAILED_RUNS, UNDELIVERED, WARNING
 from nodefleet_infra.names import Names
@@ -37,6 +37,7 @@ class AutoscalerNeeds:
     facts: pulumi.Output[Facts]
     topics: Mapping[str, Text]
     queues: Mapping[str, Text]
+    runs: Text | None = None  # URL of the queue that runs of a fleet go through
 
 
 class Autoscaler(pulumi.ComponentResource):
@@ -158,7 +159,7 @@ class Autoscaler(pulumi.ComponentResource):
         needs = self._needs
         found: dict[str, pulumi.Input[str]] = {
             settings.TABLE: needs.state.table,
-            settings.CLUSTERS: ",".join(needs.clusters),
+            settings.CLUSTERS: settings.REGISTRY if needs.runs is not None else ",".join(needs.clusters),
             settings.SECRETS: self._names.secrets,
             settings.METRICS: (settings.ONLY if needs.config.lean else "")
             + ",".join(metric.value for metric in needs.metrics),
@@ -166,6 +167,8 @@ class Autoscaler(pulumi.ComponentResource):
         }
         if each is NOTIFY:
             return found | {settings.SLACK: needs.state.slack.name}
+        if each is RECONCILE and needs.runs is not None:
+            found[settings.QUEUE] = needs.runs
         return found | {settings.BUCKET: needs.state.looks.name}
 
     # ── what calls them ──────────────────────────────────────────────────────────────────────────────────────────

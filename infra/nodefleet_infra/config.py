@@ -93,6 +93,16 @@ class ScheduleConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FleetConfig:
+    """One deployment for many clusters: a registry in the table, a queue that runs go through (docs/clusters.md)."""
+
+    max_concurrency: int = 50  # runs at once, of different clusters; each takes a slot for as long as it runs
+    regions: tuple[str, ...] = ()  # of clusters elsewhere, beside the stack's own: their EC2 events are brought here
+    worker_roles: tuple[str, ...] = ()  # names of roles that adopted clusters' workers have; * stands for any
+    disk_gb: int = 100  # the largest disk that a worker may have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerConfig:
     memory: Memory = field(default_factory=Memory)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
@@ -103,6 +113,7 @@ class AutoscalerConfig:
     log_days: int = 30
     reserved_concurrency: Concurrency = field(default_factory=Concurrency)
     launchable_types: tuple[str, ...] = ()  # beside those of the policies below; * and ? stand for any: m7i.*
+    fleet: FleetConfig | None = None  # none: the stack's own clusters, each with a schedule that starts its run
     enabled: bool = True  # false: schedules off; what runs in the cluster goes on running
 
 

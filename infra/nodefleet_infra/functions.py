@@ -47,6 +47,7 @@ RECONCILE = Function(
         Alias(name=URGENT, retries=2, age=300),  # by then two ticks have looked
     ),
 )
+HIDDEN_SECONDS = RECONCILE.timeout + 10  # a queued run's message meanwhile; of one that died it then comes again
 INTERRUPTION = Function(
     name="interruption",
     says="What EC2 says of its instances: interrupted nodes are drained at once",

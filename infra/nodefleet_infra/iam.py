@@ -12,9 +12,9 @@ every call of the code against it. `*` stands for a resource only where AWS know
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nodefleet.model.names import SHARED_PARTITION
+from nodefleet.model.names import SHARED_PARTITION, TAG_FLEET
 from nodefleet_infra import disk_keys, iam_ec2, volumes
-from nodefleet_infra.interfaces import ClusterArns, Facts, Place, backup_prefix
+from nodefleet_infra.interfaces import ClusterArns, Facts, FleetArns, Place, backup_prefix
 from nodefleet_infra.statements import Statement
 
 ANYTHING = ("*",)
@@ -27,7 +27,7 @@ _PULL = ("BatchCheckLayerAvailability", "BatchGetImage", "GetDownloadUrlForLayer
 
 
 def reconcile(facts: Facts) -> tuple[Statement, ...]:
-    return (*_lambda("reconcile", facts), *_loop(facts))
+    return (*_lambda("reconcile", facts), *_queued_runs(facts.fleet), *_loop(facts))
 
 
 def interruption(facts: Facts) -> tuple[Statement, ...]:
@@ -60,7 +60,38 @@ def in_vpc(place: Place, function: str) -> tuple[Statement, ...]:
     return iam_ec2.attached_to_vpc(place, function)
 
 
+def _queued_runs(fleet: FleetArns | None) -> tuple[Statement, ...]:
+    """Take runs from the queue, and put urgent ones into it."""
+    if fleet is None:
+        return ()
+    take = _of("sqs", "DeleteMessage", "GetQueueAttributes", "ReceiveMessage", "SendMessage")
+    return (Statement(sid="Runs", actions=take, resources=(fleet.queue,)),)
+
+
+def _fleet_loop(facts: Facts, fleet: FleetArns) -> tuple[Statement, ...]:
+    """As of one cluster, for all whose ids begin alike: this policy is as long for a thousand clusters as for one."""
+    place = facts.place
+    secrets = (
+        f"arn:{place.partition}:secretsmanager:{place.region}:{place.account}:secret:{fleet.secrets}/{fleet.prefix}*"
+    )
+    queues = tuple(f"arn:{place.partition}:sqs:{region}:{place.account}:*" for region in fleet.regions)
+    own = {"StringEquals": {f"aws:ResourceTag/{TAG_FLEET}": (fleet.name,)}}
+    return (
+        _records(facts, *_READ_AND_WRITE),
+        Statement(sid="Looks", actions=("s3:PutObject",), resources=(f"{facts.looks}/{fleet.prefix}*",)),
+        _secrets(secrets),
+        Statement(sid="Queues", actions=("sqs:GetQueueAttributes",), resources=queues, conditions=own),
+        Statement(sid="Metrics", actions=("cloudwatch:GetMetricData",), resources=ANYTHING),
+        iam_ec2.seeing(),
+        *iam_ec2.launching_by_tag(place, fleet),
+        *iam_ec2.keeping(place, (f"{fleet.prefix}*",), fleet.regions),
+        *disk_keys.using(place, [cluster.disk_key for cluster in facts.clusters if cluster.disk_key]),
+    )
+
+
 def _loop(facts: Facts) -> tuple[Statement, ...]:
+    if facts.fleet is not None:
+        return _fleet_loop(facts, facts.fleet)
     place, clusters = facts.place, facts.clusters
     return (
         _records(facts, *_READ_AND_WRITE),
@@ -73,7 +104,7 @@ def _loop(facts: Facts) -> tuple[Statement, ...]:
         *_readings(clusters),
         iam_ec2.seeing(),
         *iam_ec2.launching(place, clusters),
-        *iam_ec2.keeping(place, clusters),
+        *iam_ec2.keeping(place, tuple(cluster.cluster for cluster in clusters)),
         *disk_keys.using(place, [cluster.disk_key for cluster in clusters if cluster.disk_key]),
     )
 
@@ -93,11 +124,14 @@ def _records(facts: Facts, *actions: str) -> Statement:
     """Only the records of our clusters, and of all of them together where there is one."""
     shared = (SHARED_PARTITION,) if "UpdateItem" in actions else ()
     ours = (*(cluster.cluster for cluster in facts.clusters), *shared)
+    matching = "ForAllValues:StringEquals"
+    if facts.fleet is not None:
+        ours, matching = (f"{facts.fleet.prefix}*", SHARED_PARTITION), "ForAllValues:StringLike"
     return Statement(
         sid="Table",
         actions=_of("dynamodb", *actions),
         resources=(facts.table,),
-        conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ours}},
+        conditions={matching: {"dynamodb:LeadingKeys": ours}},
     )
 
 
@@ -227,13 +261,15 @@ def _session_manager(place: Place) -> tuple[Statement, ...]:
 class SchedulerArns:
     functions: tuple[str, ...]  # the aliases that schedules start
     queue: str = ""  # where a tick goes that could not be delivered
+    runs: str = ""  # the queue of a fleet, which ticks go into
 
 
 def scheduler(arns: SchedulerArns) -> tuple[Statement, ...]:
     start = Statement(sid="Start", actions=("lambda:InvokeFunction",), resources=arns.functions)
-    if not arns.queue:
+    queues = tuple(filter(None, (arns.queue, arns.runs)))
+    if not queues:
         return (start,)
-    return (start, Statement(sid="SetAside", actions=("sqs:SendMessage",), resources=(arns.queue,)))
+    return (start, Statement(sid="SetAside", actions=("sqs:SendMessage",), resources=queues))
 
 
 def _of(service: str, *actions: str) -> tuple[str, ...]:

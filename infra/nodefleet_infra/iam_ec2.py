@@ -17,7 +17,7 @@ would cost more than what the policies want. A call may put other values in the 
 each of them that costs money but one: how many. Nor does it know user data (docs/security.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nodefleet.model.names import (
     ROLE_SERVER,
@@ -26,11 +26,12 @@ from nodefleet.model.names import (
     STATUS_STARTED,
     STATUS_WARM,
     TAG_CLUSTER,
+    TAG_FLEET,
     TAG_POOL,
     TAG_ROLE,
     TAG_STATUS,
 )
-from nodefleet_infra.role_arns import ClusterArns, Place
+from nodefleet_infra.role_arns import ClusterArns, FleetArns, Place
 from nodefleet_infra.statements import Statement
 
 # What a launch may tag. CreateFleet tags the first three; network interfaces only a template can tag. Spot requests are
@@ -74,17 +75,55 @@ def launching(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement,
     templates = tuple(arn for cluster in clusters for arn in cluster.templates)
     subnets = tuple(arn for cluster in clusters for arn in cluster.subnets)
     groups = tuple(arn for cluster in clusters for arn in cluster.groups)
-    image = (f"arn:{place.partition}:ec2:{place.region}::image/*",)
-    tagged = {
-        f"aws:RequestTag/{TAG_CLUSTER}": tuple(cluster.cluster for cluster in clusters),
-        f"aws:RequestTag/{TAG_ROLE}": (ROLE_WORKER,),
-    }
+    from_ours = Statement(
+        sid="From", actions=_LAUNCH, resources=(*templates, *subnets, *groups, *_any(place, "network-interface"))
+    )
     return (
-        Statement(
-            sid="From",
-            actions=_LAUNCH,
-            resources=(*templates, *subnets, *groups, *_any(place, "network-interface")),
+        from_ours,
+        *_launching(
+            place,
+            clusters=tuple(cluster.cluster for cluster in clusters),
+            templates=tuple(f"arn:*:*:*:*:*/{_id(arn)}" for arn in templates),
+            types=tuple(name for cluster in clusters for name in cluster.types),
+            disk_gb=max((cluster.disk_gb for cluster in clusters), default=0),
+            roles=tuple(cluster.worker_role for cluster in clusters),
         ),
+    )
+
+
+def launching_by_tag(place: Place, fleet: FleetArns) -> tuple[Statement, ...]:
+    """The same for all clusters whose ids begin alike: templates, subnets and groups are the fleet's by their tag."""
+    own = {"StringEquals": {f"aws:ResourceTag/{TAG_FLEET}": (fleet.name,)}}
+    parts = _any(place, "launch-template", "subnet", "security-group", regions=fleet.regions)
+    interfaces = _any(place, "network-interface", regions=fleet.regions)
+    return (
+        Statement(sid="From", actions=_LAUNCH, resources=parts, conditions=own),
+        Statement(sid="Interfaces", actions=_LAUNCH, resources=interfaces),
+        *_launching(
+            place,
+            clusters=(f"{fleet.prefix}*",),
+            templates=("arn:*:*:*:*:*/lt-*",),  # which of them, the tag says: here only that there is one
+            types=fleet.types,
+            disk_gb=fleet.disk_gb,
+            roles=tuple(f"arn:{place.partition}:iam::{place.account}:role/{name}" for name in fleet.worker_roles),
+            regions=fleet.regions,
+        ),
+    )
+
+
+def _launching(
+    place: Place,
+    *,
+    clusters: Sequence[str],  # ids
+    templates: Sequence[str],
+    types: Sequence[str],
+    disk_gb: int,
+    roles: Sequence[str],
+    regions: Sequence[str] = (),  # empty: the stack's own
+) -> tuple[Statement, ...]:
+    image = tuple(f"arn:{place.partition}:ec2:{region}::image/*" for region in regions or (place.region,))
+    tagged = _tagged("RequestTag", clusters)
+    return (
         Statement(sid="FleetAmi", actions=("ec2:CreateFleet",), resources=image),
         Statement(
             sid="Image",
@@ -95,8 +134,8 @@ def launching(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement,
         Statement(
             sid="Tagged",
             actions=_LAUNCH,
-            resources=_any(place, "fleet", "instance", "volume"),
-            conditions={"StringEquals": tagged},
+            resources=_any(place, "fleet", "instance", "volume", regions=regions),
+            conditions=tagged,
         ),
         Statement(
             sid="OnlyOurs",
@@ -104,30 +143,29 @@ def launching(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement,
             actions=("ec2:RunInstances",),
             resources=_every("instance"),
             # Also holds for a launch without one. The id is the only part of the ARN that tells templates apart.
-            conditions={"ArnNotLike": {"ec2:LaunchTemplate": tuple(f"arn:*:*:*:*:*/{_id(arn)}" for arn in templates)}},
+            conditions={"ArnNotLike": {"ec2:LaunchTemplate": tuple(templates)}},
         ),
-        *_affordable(clusters),
+        *_affordable(types, disk_gb),
         Statement(
             sid="Tag",
             actions=("ec2:CreateTags",),
-            resources=_any(place, *TAGGED_AT_LAUNCH),
-            conditions={"StringEquals": {"ec2:CreateAction": ("CreateFleet", "RunInstances"), **tagged}},
+            resources=_any(place, *TAGGED_AT_LAUNCH, regions=regions),
+            conditions=_tagged("RequestTag", clusters, {"ec2:CreateAction": ("CreateFleet", "RunInstances")}),
         ),
         Statement(
             sid="PassRole",
             actions=("iam:PassRole",),
-            resources=tuple(cluster.worker_role for cluster in clusters),
+            resources=tuple(roles),
             conditions={"StringEquals": {"iam:PassedToService": ("ec2.amazonaws.com",)}},
         ),
     )
 
 
-def _affordable(clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
+def _affordable(types: Sequence[str], disk_gb: int) -> tuple[Statement, ...]:
     """Bounds of what a launch may cost. A statement each, because conditions of one must all hold for it to deny."""
-    types = tuple(name for cluster in clusters for name in cluster.types)
-    largest = str(max((cluster.disk_gb for cluster in clusters), default=0))
+    largest = str(disk_gb)
     denied: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
-        ("Types", "instance", "StringNotLike", "ec2:InstanceType", types),
+        ("Types", "instance", "StringNotLike", "ec2:InstanceType", tuple(types)),
         ("Shared", "instance", "StringEquals", "ec2:Tenancy", ("dedicated", "host")),
         ("DiskType", "volume", "StringNotEquals", "ec2:VolumeType", (VOLUME_TYPE,)),
         ("DiskSize", "volume", "NumericGreaterThan", "ec2:VolumeSize", (largest,)),
@@ -145,13 +183,10 @@ def _affordable(clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
     )
 
 
-def keeping(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, ...]:
-    """What may happen to instances that run."""
-    instances = _any(place, "instance")
-    own_workers = {
-        f"aws:ResourceTag/{TAG_CLUSTER}": tuple(cluster.cluster for cluster in clusters),
-        f"aws:ResourceTag/{TAG_ROLE}": (ROLE_WORKER,),
-    }
+def keeping(place: Place, clusters: Sequence[str], regions: Sequence[str] = ()) -> tuple[Statement, ...]:
+    """What may happen to instances that run; `clusters` are ids."""
+    instances = _any(place, "instance", regions=regions)
+    own_workers = _tagged("ResourceTag", clusters)
     status = {f"aws:RequestTag/{TAG_STATUS}": (STATUS_JOIN_FAILED, STATUS_STARTED, STATUS_WARM)}
     return (
         Statement(
@@ -159,7 +194,7 @@ def keeping(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, .
             actions=("ec2:CreateTags",),
             resources=instances,
             conditions={
-                "StringEquals": own_workers,
+                **own_workers,
                 "StringEqualsIfExists": status,
                 "ForAllValues:StringEquals": {"aws:TagKeys": (TAG_POOL, TAG_STATUS)},  # and no other key along with it
                 "Null": {"aws:TagKeys": ("false",)},
@@ -169,7 +204,7 @@ def keeping(place: Place, clusters: Sequence[ClusterArns]) -> tuple[Statement, .
             sid="Workers",
             actions=("ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"),
             resources=instances,
-            conditions={"StringEquals": own_workers},
+            conditions=own_workers,
         ),
         Statement(
             sid="Spare",
@@ -208,5 +243,20 @@ def _id(arn: str) -> str:
     return arn.rpartition("/")[2]
 
 
-def _any(place: Place, *kinds: str) -> tuple[str, ...]:
-    return tuple(f"arn:{place.partition}:ec2:{place.region}:{place.account}:{kind}/*" for kind in kinds)
+def _any(place: Place, *kinds: str, regions: Sequence[str] = ()) -> tuple[str, ...]:
+    return tuple(
+        f"arn:{place.partition}:ec2:{region}:{place.account}:{kind}/*"
+        for region in regions or (place.region,)
+        for kind in kinds
+    )
+
+
+def _tagged(
+    key: str, clusters: Sequence[str], more: Mapping[str, tuple[str, ...]] | None = None
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    """A worker of one of these clusters, in which * stands for any."""
+    exact = {**(more or {}), f"aws:{key}/{TAG_ROLE}": (ROLE_WORKER,)}
+    ids = {f"aws:{key}/{TAG_CLUSTER}": tuple(clusters)}
+    if any("*" in cluster for cluster in clusters):
+        return {"StringEquals": exact, "StringLike": ids}
+    return {"StringEquals": {**(more or {}), **ids, f"aws:{key}/{TAG_ROLE}": (ROLE_WORKER,)}}

@@ -16,9 +16,9 @@ import pulumi
 
 from nodefleet_infra.config import Cluster, K3s
 from nodefleet_infra.names import Names
-from nodefleet_infra.role_arns import ClusterArns, Place
+from nodefleet_infra.role_arns import ClusterArns, FleetArns, Place
 
-__all__ = ["ClusterArns", "Place"]  # beside what is defined here
+__all__ = ["ClusterArns", "FleetArns", "Place"]  # beside what is defined here
 
 Text = pulumi.Output[str]
 
@@ -171,3 +171,4 @@ class Facts:
     events: str  # the queue with what EC2 says
     log_groups: Mapping[str, str]  # function → its log group's ARN
     clusters: tuple[ClusterArns, ...]
+    fleet: FleetArns | None = None  # none: the clusters above, each by its own parts

@@ -89,7 +89,7 @@ class Messaging(pulumi.ComponentResource):
         aws.sqs.QueuePolicy(
             name,
             queue_url=queue.url,
-            policy=queue.arn.apply(self._undelivered if name == UNDELIVERED else _tls_only),
+            policy=queue.arn.apply(self._undelivered if name == UNDELIVERED else tls_only),
             opts=self._own,
         )
         return queue.arn
@@ -193,7 +193,7 @@ class Messaging(pulumi.ComponentResource):
         return json.dumps(_document(*allowed, _not_in_clear(queue)))
 
 
-def _tls_only(queue: str) -> str:
+def tls_only(queue: str) -> str:
     return json.dumps(_document(_not_in_clear(queue)))
 
 

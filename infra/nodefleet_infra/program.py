@@ -1,9 +1,10 @@
 """How the parts fit together. What depends on what also decides what `destroy` does first: see teardown."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pulumi
 
+from nodefleet.model.names import TAG_FLEET
 from nodefleet_infra import records
 from nodefleet_infra.alarms import LEAN_METRICS, METRICS
 from nodefleet_infra.arns import facts_of
@@ -13,6 +14,7 @@ from nodefleet_infra.bill import own_usd
 from nodefleet_infra.budget import Budget
 from nodefleet_infra.config import Cluster, Stack
 from nodefleet_infra.disk_keys import DiskKeys
+from nodefleet_infra.fleet import FleetQueue, ForwardedEvents, listen, record
 from nodefleet_infra.functions import INTERRUPTION, LIVE, RECONCILE, REPORT, TICK, URGENT
 from nodefleet_infra.ingress import Ingress, IngressNeeds
 from nodefleet_infra.interfaces import (
@@ -31,7 +33,7 @@ from nodefleet_infra.messaging import UNDELIVERED, WAKE, Messaging
 from nodefleet_infra.monitoring import Monitoring, dashboard_link, logs_link
 from nodefleet_infra.names import Names
 from nodefleet_infra.network import Network
-from nodefleet_infra.schedules import Schedules, Starts
+from nodefleet_infra.schedules import EC2_EVENTS, Schedules, Starts
 from nodefleet_infra.service_roles import SERVICES, ServiceRole
 from nodefleet_infra.state import State
 from nodefleet_infra.teardown import Sweep
@@ -56,8 +58,10 @@ def declare(
     webhook: pulumi.Output[str] | None = None,
 ) -> dict[str, pulumi.Input[object]]:
     """Declares everything and gives what an operator wants to know of it. Nothing of that is secret."""
-    names = Names(project=stack.project, stack=stack.name, extra=stack.config.tags)
     config, ids = stack.config, stack.cluster_ids()
+    names = Names(project=stack.project, stack=stack.name, extra=config.tags)
+    if config.autoscaler.fleet:  # by which its role knows the templates, subnets and groups that it may launch with
+        names = replace(names, extra={**config.tags, TAG_FLEET: names.base})
     needed = LEAN_METRICS if config.autoscaler.lean else METRICS
     metrics = tuple(dict.fromkeys((*needed, *config.autoscaler.metrics)))
     linked = [
@@ -88,6 +92,8 @@ def declare(
         )
         for each in stack.clusters
     ]
+    fleet = config.autoscaler.fleet
+    runs = FleetQueue("fleet", names) if fleet else None
     doors = {site.cluster.id: _way_in(site, names, network.gives, production=config.production) for site in sites}
     facts = facts_of(
         names,
@@ -99,6 +105,8 @@ def declare(
         queues=messaging.queues,
         events=messaging.events,
         launchable=config.autoscaler.launchable_types,
+        fleet=fleet,
+        runs=runs.arn if runs else None,
     )
     autoscaler = Autoscaler(
         "autoscaler",
@@ -115,6 +123,7 @@ def declare(
             facts=facts,
             topics=messaging.topics,
             queues=messaging.queues,
+            runs=runs.url if runs else None,
         ),
     )
     sweeps: dict[str, pulumi.Resource] = {}
@@ -131,7 +140,7 @@ def declare(
                 depends_on=[network, state, autoscaler, *written, *site.parts], protect=config.production
             ),
         )
-    Schedules(
+    schedules = Schedules(
         "schedules",
         names,
         place,
@@ -145,9 +154,15 @@ def declare(
             events=messaging.events,
             wake=messaging.topics[WAKE],
             undelivered=messaging.queues[UNDELIVERED],
+            runs=runs.arn if runs else None,
         ),
         sweeps,
     )
+    if fleet and runs:
+        listen(names, fleet, runs, autoscaler.aliases[RECONCILE.name, TICK], enabled=config.autoscaler.enabled)
+        record(state, names, runs, stack.clusters, config.autoscaler.schedule, place.region, schedules.role)
+        for region in fleet.regions:
+            ForwardedEvents(region, names, place, EC2_EVENTS)
     Monitoring(
         "monitoring",
         names,

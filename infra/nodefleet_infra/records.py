@@ -15,12 +15,12 @@ from nodefleet_infra.config import Cluster
 
 # When the policy was declared is not what counts (the run that takes it up notes the time), and a clock here would make
 # every preview differ from the last.
-_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def declared(cluster: Cluster) -> str:
     data = cluster.policy_data
-    version = PolicyVersion(number=0, source=STACK, at=_NO_TIME, data=data, digest=digest_of(data))
+    version = PolicyVersion(number=0, source=STACK, at=NO_TIME, data=data, digest=digest_of(data))
     return json.dumps(declared_item(cluster.id, version), sort_keys=True)
 
 

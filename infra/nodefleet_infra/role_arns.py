@@ -38,3 +38,17 @@ class ClusterArns:
     metrics: bool = False  # whether the policy reads CloudWatch
     source_secrets: tuple[str, ...] = ()  # logins of other sources that the policy reads
     disk_key: str = ""  # a customer-managed key for the workers' disks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetArns:
+    """What IAM says of all clusters of a deployment for many: by tags and beginnings of names, and never one by one."""
+
+    name: str  # the value of the fleet tag
+    prefix: str  # of the clusters' ids
+    secrets: str  # what the names of their secrets begin with
+    queue: str  # ARN of the queue that runs go through
+    regions: tuple[str, ...]
+    worker_roles: tuple[str, ...]  # names; * stands for any
+    types: tuple[str, ...]
+    disk_gb: int

@@ -102,6 +102,11 @@ def _span(begin: int, end: int) -> str:
     return "" if last < begin else str(begin) if last == begin else f"{begin}-{last}"
 
 
+def tick_input(cluster: str) -> str:
+    """Of a fleet: EventBridge puts the tick's time in, so that the queue knows a doubled one."""
+    return json.dumps({"cluster": cluster, "scheduled": True, "tick": "<aws.scheduler.scheduled-time>"})
+
+
 # ── resources ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -116,9 +121,12 @@ class Starts:
     events: Text  # queue
     wake: Text  # topic
     undelivered: Text  # queue
+    runs: Text | None = None  # the queue that ticks of a fleet go into
 
 
 class Schedules(pulumi.ComponentResource):
+    role: Text  # ARN of what schedules act as
+
     def __init__(
         self,
         name: str,
@@ -133,12 +141,14 @@ class Schedules(pulumi.ComponentResource):
         super().__init__("node-fleet:schedules:Schedules", name, None, opts)
         self._names, self._place, self._starts = names, place, starts
         self._schedule, self._enabled, self._after = config.schedule, config.enabled, after
+        self._regions = list(dict.fromkeys((place.region, *(config.fleet.regions if config.fleet else ()))))
         self._own = pulumi.ResourceOptions(parent=self)
         group = aws.scheduler.ScheduleGroup("schedules", name=names.base, tags=names.tags(names.base), opts=self._own)
         role = self._role()
+        self.role = role.arn
         for cluster in clusters:
             for tick, expression in ticks(config.schedule).items():
-                self._start(cluster, tick, expression, starts.tick.arn, group, role)
+                self._start(cluster, tick, expression, starts.runs or starts.tick.arn, group, role)
             self._start(cluster, "report", weekly(config.schedule), starts.report.arn, group, role)
             if config.schedule.daily_hour is not None:
                 expression = daily(config.schedule.daily_hour)
@@ -166,8 +176,12 @@ class Schedules(pulumi.ComponentResource):
         aws.iam.RolePolicy(
             "scheduler",
             role=role.id,
-            policy=pulumi.Output.all(starts.tick.arn, starts.report.arn, starts.undelivered).apply(
-                lambda arns: document(iam.scheduler(iam.SchedulerArns(functions=tuple(arns[:2]), queue=arns[2])))
+            policy=pulumi.Output.all(
+                starts.tick.arn, starts.report.arn, starts.undelivered, starts.runs if starts.runs is not None else ""
+            ).apply(
+                lambda arns: document(
+                    iam.scheduler(iam.SchedulerArns(functions=tuple(arns[:2]), queue=arns[2], runs=arns[3]))
+                )
             ),
             opts=self._own,
         )
@@ -194,6 +208,9 @@ class Schedules(pulumi.ComponentResource):
                 "maximum_retry_attempts": again.times,
             },
         }
+        if self._starts.runs is not None and again is NEVER_AGAIN:
+            target["input"] = tick_input(cluster.id)
+            target["sqs_parameters"] = {"message_group_id": cluster.id}
         if again.times:
             target["dead_letter_config"] = {"arn": self._starts.undelivered}
         aws.scheduler.Schedule(
@@ -214,7 +231,7 @@ class Schedules(pulumi.ComponentResource):
             name,
             name=full,
             description="EC2 says something of its instances",
-            event_pattern=json.dumps({"account": [self._place.account], "region": [self._place.region], **pattern}),
+            event_pattern=json.dumps({"account": [self._place.account], "region": self._regions, **pattern}),
             state="ENABLED" if self._enabled else "DISABLED",
             tags=self._names.tags(full),
             opts=opts,

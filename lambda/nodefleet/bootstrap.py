@@ -5,8 +5,9 @@ A warm function keeps what is expensive to make (clients, connections, the catal
 Kubernetes client.
 """
 
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,14 +41,17 @@ from nodefleet.reconcile.policy_source import resolve_policy
 from nodefleet.settings import BUCKET, SLACK, Settings, settings_in
 
 if TYPE_CHECKING:
+    from nodefleet.adapters.aws.instance_types import Answers
     from nodefleet.adapters.aws.secrets import Secrets
     from nodefleet.adapters.aws.session import Session
+    from nodefleet.adapters.dynamodb.registry import DynamoRegistry
     from nodefleet.adapters.kubernetes.cluster import ReconnectingCluster
     from nodefleet.adapters.prometheus import PrometheusClient
     from nodefleet.adapters.slack.webhook import Notifier
     from nodefleet.policy.loading import PolicyReader
 
 KEPT_FOR = timedelta(hours=1)  # then a changed deployment is noticed by a warm function too
+KEPT_CLUSTERS = 20  # that a warm function keeps the clients of: about 5 MB each
 
 
 def now() -> datetime:
@@ -94,6 +98,7 @@ class ClusterClients:
     cloud: Cloud
     cluster: "ReconnectingCluster"
     gauges: MetricSources
+    region: str = ""  # empty: the functions' own
     made: datetime
 
 
@@ -127,10 +132,14 @@ class WarmFunction:
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
         self.clusters: dict[str, ClusterClients] = {}
+        self._elsewhere: dict[str, Session] = {}  # by region
+        self._answers: dict[str, Answers] = {}  # by region: what EC2 said of instance types
 
     def forget(self) -> None:
         """As after a cold start. For tests, and for a process whose environment changes."""
         self.forget_settings()
+        self._elsewhere.clear()
+        self._answers.clear()
         self.__dict__.pop("shared", None)
 
     def forget_settings(self) -> None:
@@ -152,6 +161,55 @@ class WarmFunction:
         secrets = Secrets(session.client, learn=redact.learn)
         return SharedClients(session, secrets, PolicyReader(), redact, CurrentRun())
 
+    def session_in(self, region: str) -> "Session":
+        """Calls to a cluster's own region. Table, secrets, queue and archive are in the functions' own."""
+        from nodefleet.adapters.aws.session import Session  # noqa: PLC0415
+
+        if region in ("", *map(self._environment.get, ("AWS_REGION", "AWS_DEFAULT_REGION"))):
+            return self.shared.session
+        return self._elsewhere.setdefault(region, Session(utc_now, region))
+
+    # ── many clusters ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def served(self) -> Collection[str]:
+        """The clusters of this deployment: those that the environment names, or those of the registry."""
+        return self.registry() if self.settings.registry else self.settings.clusters
+
+    def registry(self) -> "DynamoRegistry":
+        from nodefleet.adapters.dynamodb.registry import DynamoRegistry  # noqa: PLC0415
+
+        return DynamoRegistry(self.shared.session.client("dynamodb"), self.settings.table, self.shared.present.warn)
+
+    def is_paused(self, cluster: str) -> bool:
+        """An operator took it out of service for a while. Only a registry knows that."""
+        known = self.registry().find(cluster) if self.settings.registry else None
+        return known is not None and known.paused
+
+    def queue_run(self, cluster: str) -> str:
+        """An urgent run, in its cluster's turn. A run that is at work learns of it by the wake counter, at once."""
+        from nodefleet.adapters.aws.errors import calling  # noqa: PLC0415
+
+        self.store_of(cluster).wake()
+        with calling("SQS"):
+            self.shared.session.client("sqs").send_message(
+                QueueUrl=self.settings.queue,
+                MessageGroupId=cluster,
+                MessageDeduplicationId=uuid4().hex,
+                MessageBody=json.dumps({"cluster": cluster, "urgent": True}),
+            )
+        return cluster
+
+    def looked_since(self, cluster: str, at: datetime) -> bool:
+        """An iteration has observed the cluster after this time: whatever was said before has been looked at."""
+        try:
+            state = self.store_of(cluster).state()
+            skew = resolve_policy(state, self.shared.policies, utc_now()).policy.trust.clock_skew
+        except NodeFleetError:
+            return False  # the run itself will say what is wrong
+        looked = state.journal.memory.looked_at
+        return looked is not None and looked > at + skew
+
     # ── one cluster ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def store_of(self, cluster: str) -> Store:
@@ -168,10 +226,10 @@ class WarmFunction:
             self.shared.session.client("dynamodb"), self.settings.table, cluster, self.shared.present.warn
         )
 
-    def request_budget(self) -> RequestBudget:
+    def request_budget(self, region: str) -> RequestBudget:
         from nodefleet.adapters.dynamodb.store import DynamoRequestBudget  # noqa: PLC0415
 
-        return DynamoRequestBudget(self.shared.session.client("dynamodb"), self.settings.table)
+        return DynamoRequestBudget(self.shared.session.client("dynamodb"), self.settings.table, region=region)
 
     def archive(self) -> Archive:
         from nodefleet.adapters.aws.archive import S3Archive  # noqa: PLC0415
@@ -180,7 +238,9 @@ class WarmFunction:
         return S3Archive(lambda: self.shared.session.client("s3"), bucket) if bucket else NoArchive()
 
     def cluster_clients(self, cluster: str, store: Store) -> ClusterClients:
-        known = self.clusters.get(cluster)
+        known = self.clusters.pop(cluster, None)
+        if known:
+            self.clusters[cluster] = known  # the last to be forgotten
         if known and utc_now() - known.made < KEPT_FOR:
             return known
         try:
@@ -195,16 +255,27 @@ class WarmFunction:
         fresh = self.connect(state.deployment or Deployment(cluster=cluster), store, state.prices)
         if state.deployment:
             self.clusters[cluster] = fresh
+            while len(self.clusters) > KEPT_CLUSTERS:
+                self.clusters.pop(next(iter(self.clusters)))
         return fresh
 
     def connect(self, deployment: Deployment, store: Store, known: KnownPrices | None = None) -> ClusterClients:
         from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
 
-        common = self.shared
+        common, session = self.shared, self.session_in(deployment.region)
         return ClusterClients(
-            cloud=Ec2(common.session, deployment.cluster, deployment.prices, utc_now, common.present.warn, known),
+            cloud=Ec2(
+                session,
+                deployment.cluster,
+                deployment.prices,
+                utc_now,
+                common.present.warn,
+                known,
+                answers=self._answers.setdefault(deployment.region, {}),
+            ),
             cluster=self._kubernetes(deployment, store),
             gauges=self._gauges(deployment),
+            region="" if session is common.session else deployment.region,
             made=utc_now(),
         )
 
@@ -250,7 +321,7 @@ class WarmFunction:
         logins = SourceLogins(common.secrets, self.settings.source_secrets(deployment.cluster))
         return Sources(
             prometheus=self._prometheus(deployment),
-            adapters=adapters(common.session.client, logins, common.present.warn, may_change=True),
+            adapters=adapters(self.session_in(deployment.region).client, logins, common.present.warn, may_change=True),
             warn=common.present.warn,
         )
 
@@ -284,12 +355,13 @@ class WarmFunction:
                 policies=self.shared.policies,
                 telemetry=telemetry,
                 together=Threads(),
-                requests=self.request_budget(),
+                requests=self.request_budget(warm.region),
             )
 
     def _since_now(self, warm: ClusterClients) -> Callable[[], int]:
         def calls() -> int:
-            return self.shared.session.calls() + warm.cluster.calls
+            sessions = (self.shared.session, *self._elsewhere.values())
+            return sum(session.calls() for session in sessions) + warm.cluster.calls
 
         before = calls()
         return lambda: calls() - before
@@ -327,17 +399,20 @@ class WarmFunction:
             telemetry.warn(f"Set aside: {error}", event=str(event)[:500])
         return {"ignored": str(error)}
 
-    def owners_of(self, instances: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    def owners_of(self, instances: Sequence[str], region: str = "") -> Mapping[str, frozenset[str]]:
         """The clusters of this deployment that these instances belong to, each with its own. While EC2 does not say,
-        all of them look at all."""
+        all of them look at all, unless a registry has too many for that: then the event comes again."""
         from nodefleet.adapters.aws.ec2 import clusters_of  # noqa: PLC0415
 
-        clusters = self.settings.clusters
         try:
-            tagged = clusters_of(self.shared.session, instances)
+            tagged = clusters_of(self.session_in(region), instances)
         except NodeFleetError:
-            return dict.fromkeys(clusters, frozenset(instances))
-        own = {cluster: frozenset(each for each in instances if tagged.get(each) == cluster) for cluster in clusters}
+            if self.settings.registry:
+                raise
+            return dict.fromkeys(self.settings.clusters, frozenset(instances))
+        served, named = self.served, dict.fromkeys(tagged.values())
+        owners = [cluster for cluster in (named if self.settings.registry else served) if cluster in served]
+        own = {cluster: frozenset(each for each in instances if tagged.get(each) == cluster) for cluster in owners}
         return {cluster: members for cluster, members in own.items() if members}
 
     @contextmanager
@@ -349,13 +424,14 @@ class WarmFunction:
             state = store.state()
             policy = resolve_policy(state, self.shared.policies, utc_now()).policy
             prices = state.deployment.prices if state.deployment else {}
+            session = self.session_in(state.deployment.region if state.deployment else "")
             types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
             yield Reporter(
                 store=store,
                 history=history,
                 policy=policy,
                 catalog=self._catalog(
-                    Ec2(self.shared.session, cluster, prices, utc_now, self.shared.present.warn, state.prices), types
+                    Ec2(session, cluster, prices, utc_now, self.shared.present.warn, state.prices), types
                 ),
                 own_usd=state.deployment.own_usd if state.deployment else {},
                 memory=state.journal.memory,

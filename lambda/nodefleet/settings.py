@@ -8,13 +8,15 @@ from nodefleet.model.names import Metric
 from nodefleet.model.serialization import nearest
 
 TABLE = "NODEFLEET_TABLE"  # the state table's name
-CLUSTERS = "NODEFLEET_CLUSTERS"  # the clusters that this deployment serves: "shop,blog"
+CLUSTERS = "NODEFLEET_CLUSTERS"  # the clusters that this deployment serves: "shop,blog"; "*": those of its registry
+QUEUE = "NODEFLEET_QUEUE"  # the FIFO queue that runs go through; empty: each event starts its run at once
 BUCKET = "NODEFLEET_BUCKET"  # where looks are archived; empty: nowhere
 SECRETS = "NODEFLEET_SECRETS"  # what the names of secrets begin with
 METRICS = "NODEFLEET_METRICS"  # beyond the default ones: "HourlyCost,SpotShare"; "only:…": instead of them
 SLACK = "NODEFLEET_SLACK_SECRET"  # the secret with Slack's webhook; only `notify` needs it
 
 ONLY = "only:"
+REGISTRY = "*"
 _PREFIX = "node-fleet"
 
 
@@ -22,6 +24,8 @@ _PREFIX = "node-fleet"
 class Settings:
     table: str
     clusters: tuple[str, ...]
+    registry: bool = False  # the table says which clusters there are, and `clusters` is empty
+    queue: str = ""
     bucket: str = ""
     secrets: str = _PREFIX
     opt_in: tuple[Metric, ...] = ()
@@ -48,9 +52,12 @@ def settings_in(environment: Mapping[str, str]) -> Settings:
     problems = [f"{name} is not set" for name in missing] + unknown
     if problems:
         raise MisconfiguredError(f"The environment lacks something: {'; '.join(problems)}")
+    registry = clusters == (REGISTRY,)
     return Settings(
         table=value(TABLE),
-        clusters=clusters,
+        clusters=() if registry else clusters,
+        registry=registry,
+        queue=value(QUEUE),
         bucket=value(BUCKET),
         secrets=value(SECRETS) or _PREFIX,
         opt_in=tuple(known[name] for name in metrics),

@@ -13,6 +13,7 @@ from nodefleet.handlers.report import handler
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.state import Memory
 from nodefleet.policy.cluster import Policy
+from nodefleet.settings import Settings
 from support.week_builders import CATALOG, MONDAY, NINE, hours, told, used
 from support.wording import assert_wording
 
@@ -70,7 +71,7 @@ def deployed(monkeypatch):
 
     monkeypatch.setattr(FUNCTION, "reporter", reporter)
     monkeypatch.setattr(FUNCTION, "set_aside", set_aside)
-    monkeypatch.setitem(FUNCTION.__dict__, "settings", SimpleNamespace(clusters=tuple(tables)))
+    monkeypatch.setitem(FUNCTION.__dict__, "settings", Settings(table="t", clusters=tuple(tables)))
     return SimpleNamespace(tables=tables, said=said, aside=aside, clock=clock)
 
 

@@ -45,7 +45,7 @@ class Functions:
         self.limit = timedelta(seconds=150)  # of an invocation
         monkeypatch.setattr(FUNCTION, "runtime", self._parts)
         monkeypatch.setitem(FUNCTION.__dict__, "settings", Settings(table="table", clusters=(world.name,)))
-        monkeypatch.setattr(FUNCTION, "owners_of", lambda instances: {world.name: frozenset(instances)})
+        monkeypatch.setattr(FUNCTION, "owners_of", lambda instances, _: {world.name: frozenset(instances)})
         monkeypatch.setattr(bootstrap, "owner", lambda _: self._owner)
         monkeypatch.setattr(bootstrap, "now", lambda: world.now)
 

@@ -56,8 +56,15 @@ def _read(message: Message, context: Any) -> InstanceEvents | None:
 
 def _owners(told: Iterable[InstanceEvents]) -> dict[str, frozenset[str]]:
     """By cluster: its instances that something is said of that matters now."""
-    concerned = dict.fromkeys(each for one in told if one.urgent or one.notices for each in one.instances)
-    return dict(FUNCTION.owners_of(tuple(concerned))) if concerned else {}
+    regions: dict[str, dict[str, None]] = {}
+    for one in told:
+        if one.urgent or one.notices:
+            regions.setdefault(one.region, {}).update(dict.fromkeys(one.instances))
+    owners: dict[str, frozenset[str]] = {}
+    for region, concerned in regions.items():
+        for cluster, own in FUNCTION.owners_of(tuple(concerned), region).items():
+            owners[cluster] = owners.get(cluster, frozenset()) | own
+    return owners
 
 
 def _ran(cluster: str, own: frozenset[str], told: Iterable[InstanceEvents], context: Any) -> RunResult:

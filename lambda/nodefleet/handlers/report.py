@@ -13,7 +13,7 @@ from nodefleet.reporting.weekly_text import daily_event, report_event
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
     try:
-        asked = triggers_in(event, FUNCTION.settings.clusters)
+        asked = triggers_in(event, FUNCTION.served)
     except MalformedError as error:
         return FUNCTION.set_aside(event, error, context)
     return {"told": [_report(trigger.cluster, context, daily=trigger.daily) for trigger in asked]}

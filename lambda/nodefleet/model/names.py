@@ -18,6 +18,7 @@ def figure(value: float) -> str:
 TAG_CLUSTER = "node-fleet:cluster"
 TAG_POOL = "node-fleet:pool"
 TAG_ROLE = "node-fleet:role"
+TAG_FLEET = "node-fleet:fleet"  # on templates, subnets and groups that a deployment for many clusters may launch with
 TAG_OPERATION = "node-fleet:operation"
 TAG_CAPACITY = "node-fleet:capacity-type"
 TAG_STATUS = "node-fleet:status"  # it and the pool's are the only keys that are written on an instance that exists

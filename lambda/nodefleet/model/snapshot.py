@@ -149,8 +149,34 @@ class KnownPrices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FleetParts:
+    """What a deployment for many clusters has for all of them: an operator who adds one needs to know it."""
+
+    name: str  # the value of the fleet tag, and what its schedules' names begin with
+    prefix: str = ""  # what the ids of its clusters begin with: its role acts on no others
+    queue: str  # URL of the FIFO queue that runs go through
+    queue_arn: str
+    schedule_group: str
+    schedule_role: str  # ARN: what lets a schedule send to the queue
+    every: timedelta
+    reconcile_function: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredCluster:
+    """A cluster that a deployment for many of them serves."""
+
+    name: str
+    region: str = ""  # of its instances; empty: the functions' own
+    paused: bool = False  # it has no ticks, and urgent runs are dropped; interrupted nodes are drained all the same
+    by: str = "someone"
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     cluster: str
+    region: str = ""  # of its instances, queues and metrics; empty: the functions' own
     api_server: str = ""  # https://10.0.1.10:6443; empty: as the secret says
     api_secret: str = ""  # Secrets Manager: {"server": …, "token": …, "ca": …}; empty: <prefix>/<cluster>/kubernetes
     prometheus: str = ""  # http://10.0.1.10:9090

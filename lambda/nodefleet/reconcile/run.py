@@ -24,9 +24,11 @@ from nodefleet.reconcile.cycle import CycleResult, reconcile_once
 from nodefleet.reconcile.policy_source import resolve_policy
 
 
-def run(runtime: Runtime, *, owner: str, urgent: bool = False, scheduled: bool = False) -> RunResult:
+def run(
+    runtime: Runtime, *, owner: str, urgent: bool = False, scheduled: bool = False, requeues: bool = True
+) -> RunResult:
     """Run the control loop of one cluster. An error is raised after the executed actions are recorded and the lease
-    is released."""
+    is released. Without `requeues` only a wake-up makes another iteration: others wait for this run's place."""
     started = runtime.time.now()
     runtime.telemetry.metric(Metric.INVOCATIONS, 1)
     if scheduled:  # alerts and interruption warnings also start runs and must not hide a schedule that has stopped
@@ -44,7 +46,7 @@ def run(runtime: Runtime, *, owner: str, urgent: bool = False, scheduled: bool =
         runtime.telemetry.line("Another run is at work", owner=lease.owner, until=lease.expires.isoformat())
         return RunResult(held=lease)
     try:
-        result = _run_iterations(runtime, lease, policy, started)
+        result = _run_iterations(runtime, lease, policy, started, requeues=requeues)
     except LostLeaseError:
         raise  # the lease belongs to another run: there is nothing to release
     except BaseException:
@@ -68,7 +70,7 @@ def _acquire(runtime: Runtime, owner: str, policy: Policy) -> Lease | LeaseHeld:
     return runtime.store.acquire(owner, now, until, policy.trust.clock_skew)
 
 
-def _run_iterations(runtime: Runtime, lease: Lease, policy: Policy, started: datetime) -> RunResult:
+def _run_iterations(runtime: Runtime, lease: Lease, policy: Policy, started: datetime, *, requeues: bool) -> RunResult:
     did: tuple[str, ...] = ()
     iterations = 0
     took: list[int] = []  # seconds that each iteration of this run took
@@ -91,7 +93,7 @@ def _run_iterations(runtime: Runtime, lease: Lease, policy: Policy, started: dat
         took.append(ceil((runtime.time.now() - began).total_seconds()))
         expected = next_duration([*state.journal.iterations, *took][-rules.remembered :], rules)
         pause = timedelta(0) if result.at_once else rules.every
-        if result.requeue_reason and _has_time(runtime, rules, started, pause, expected):
+        if requeues and result.requeue_reason and _has_time(runtime, rules, started, pause, expected):
             _pause(runtime, pause, rules, state.wake)
             continue
         if runtime.store.release(lease, state.wake):

@@ -79,7 +79,7 @@ def test_whom_an_event_concerns_and_whether_it_is_urgent(shape):
 def test_a_spot_warning_counts_from_when_it_was_given():
     expected = notice(NoticeKind.SPOT_INTERRUPTION, "i-0b662ef9931388ba0", after(-30))
     assert read_events(spot_warning(), NOON) == InstanceEvents(
-        notices=(expected,), instances=("i-0b662ef9931388ba0",), urgent=True
+        notices=(expected,), instances=("i-0b662ef9931388ba0",), region="us-east-1", urgent=True
     )
 
 

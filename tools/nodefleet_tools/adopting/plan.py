@@ -238,7 +238,7 @@ def iam_policy(found: Found, chosen: Chosen, template: Template) -> str:
         resources=(arn("dynamodb", f"table/{chosen.table}"),),
         conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": (chosen.cluster, SHARED_PARTITION)}},
     )
-    return document((records, iam_ec2.seeing(), *launching, *iam_ec2.keeping(place, (cluster,))))
+    return document((records, iam_ec2.seeing(), *launching, *iam_ec2.keeping(place, (chosen.cluster,))))
 
 
 def _json(plain: Any) -> str:

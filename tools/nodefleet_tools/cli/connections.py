@@ -71,6 +71,16 @@ class Connection:
 
         return Session(self.clock, region_in(self._environment))
 
+    def session_in(self, region: str) -> "Session":
+        """Calls to a cluster's own region; empty: the one that the environment names, as for the table."""
+        from nodefleet.adapters.aws.session import Session  # noqa: PLC0415
+
+        return Session(self.clock, region) if region not in ("", region_in(self._environment)) else self.session
+
+    @property
+    def _cluster_session(self) -> "Session":
+        return self.session_in(self.deployment.region if self.deployment else "")
+
     @cached_property
     def secrets(self) -> "Secrets":
         from nodefleet.adapters.aws.secrets import Secrets  # noqa: PLC0415
@@ -102,7 +112,7 @@ class Connection:
         from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
 
         prices = self.deployment.prices if self.deployment else {}
-        return Ec2(self.session, self.cluster_id, prices, self.clock, self.warn, self._kept_prices())
+        return Ec2(self._cluster_session, self.cluster_id, prices, self.clock, self.warn, self._kept_prices())
 
     def _kept_prices(self) -> KnownPrices | None:
         """Those that AWS said. EC2 can be read without them, and so without the table."""
@@ -204,7 +214,7 @@ class Connection:
         logins = SourceLogins(self.secrets, self.settings.source_secrets(self.cluster_id))
         return Sources(
             prometheus=self.prometheus,
-            adapters=adapters(self.session.client, logins, self.warn, may_change=False),
+            adapters=adapters(self._cluster_session.client, logins, self.warn, may_change=False),
             warn=self.warn,
         )
 

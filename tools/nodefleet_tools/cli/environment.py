@@ -7,7 +7,7 @@ from pathlib import Path
 from nodefleet.adapters.credentials import MetricsLogin
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.serialization import nearest
-from nodefleet.settings import CLUSTERS, TABLE
+from nodefleet.settings import CLUSTERS, REGISTRY, TABLE
 
 CLUSTER = "NODEFLEET_CLUSTER"
 KUBECONFIG = "KUBECONFIG"
@@ -29,6 +29,9 @@ def the_cluster(given: str, environment: Mapping[str, str]) -> str:
 
 
 def clusters_in(environment: Mapping[str, str]) -> list[str]:
+    """None where a registry says which there are."""
+    if environment.get(CLUSTERS, "").strip() == REGISTRY:
+        return []
     return [name.strip() for name in environment.get(CLUSTERS, "").split(",") if name.strip()]
 
 

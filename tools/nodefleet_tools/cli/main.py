@@ -34,6 +34,13 @@ DEPLOYMENT = (
     Command("show", "deployment:show", "Print the stored record as YAML."),
     Command("put", "deployment:put", "Check a deployment, show what it changes, and store it."),
 )
+CLUSTERS = (
+    Command("list", "clusters:list_clusters", "List the clusters of a deployment: last decision, nodes, pending pods."),
+    Command("add", "clusters:add", "Have the deployment serve a cluster whose record is in the table."),
+    Command("remove", "clusters:remove", "End serving a cluster. Its nodes and its records stay as they are."),
+    Command("pause", "clusters:pause", "Run nothing for a cluster until `clusters resume`: not even min is kept."),
+    Command("resume", "clusters:resume", "End a pause of `clusters pause`."),
+)
 COMMANDS = (
     Command("demo", "no_account:demo", "See a shop's day in about a minute, in a simulated world.", Panel.TRY),
     Command("simulate", "no_account:simulate", "Play any day of a cluster in a simulated world.", Panel.TRY),
@@ -45,6 +52,7 @@ COMMANDS = (
     Command("doctor", "doctor:doctor", "Check everything that is needed, and say what to fix.", Panel.SET_UP),
     Command("policy", POLICY, "Check, show, store and roll back the scaling policy.", Panel.SET_UP),
     Command("deployment", DEPLOYMENT, "Show or store where a cluster's parts are.", Panel.SET_UP),
+    Command("clusters", CLUSTERS, "Add, list, pause and remove the clusters of one deployment.", Panel.SET_UP),
     Command(
         "prices",
         "prices:prices",

@@ -1,6 +1,8 @@
 """`nodefleet report`: the week in figures, as operators hear of it on Mondays, whenever they want to know."""
 
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from enum import Enum
@@ -10,9 +12,11 @@ from zoneinfo import ZoneInfo
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.inventory import InstanceType
+from nodefleet.model.names import SHARED_PARTITION, pluralize
 from nodefleet.model.readings import Missing
 from nodefleet.model.serialization import Plain, to_plain
 from nodefleet.model.state import Usage
@@ -22,12 +26,15 @@ from nodefleet.reconcile.policy_source import resolve_policy
 from nodefleet.reporting.usage import HOUR, Period, last_week
 from nodefleet.reporting.weekly import PoolReport, WeeklyReport, weekly_report
 from nodefleet.reporting.weekly_text import headline, lines, plain
+from nodefleet_tools.cli.clusters import registry
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.outcome import JsonOption, fail, print_json
+from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
+from nodefleet_tools.cli.show_record import page_console
 from nodefleet_tools.report_page.weekly import weekly_page
 
 _WIDEST = 110
+_AT_ONCE = 16  # clusters whose records are read
 
 
 class Week(Enum):
@@ -40,6 +47,9 @@ def report(
     html: Annotated[
         Path | None, typer.Option(help="Write it as an HTML file with curves.", show_default=False, metavar="FILE")
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All clusters of a deployment for many (see `nodefleet clusters`).")
+    ] = False,
     as_json: JsonOption = False,
     cluster: ClusterOption = "",
     table: TableOption = "",
@@ -47,6 +57,10 @@ def report(
     """Show a week in figures, with recommendations.
 
     Node-hours, cost, savings and failures, as operators hear of them on Mondays. Nobody else is told."""
+    if everything:
+        with connected(cluster=SHARED_PARTITION, table=table) as connection:
+            _show_all(connection, week, as_json=as_json)
+        return
     with connected(cluster=cluster, table=table) as connection:
         found, policy = _report(connection, week)
     if html is not None:
@@ -58,6 +72,51 @@ def report(
     print(plain(found, min(terminal.width, _WIDEST) if terminal.is_terminal else _WIDEST))
 
 
+def _show_all(connection: Connection, week: Week, *, as_json: bool) -> None:
+    """The clusters by their cost, and their sum. One that cannot be read is named, and not counted."""
+    found, unreadable = all_reports(connection, week)
+    if not found and not unreadable:
+        fail("No cluster is registered: see `nodefleet clusters`.", Status.NOTHING)
+    total = sum(report.usd for report in found)
+    saved = sum(each.fixed_usd - each.usd for report in found for each in report.comparisons)
+    if as_json:
+        plainly = [as_plain(report) for report in found]
+        print_json(
+            {"clusters": plainly, "usd": round(total, 2), "saved_usd": round(saved, 2), "unreadable": unreadable}
+        )
+        return
+    shown = Table("cluster", "USD", "node hours", "watched", "told", box=None, pad_edge=False)
+    for report in found:
+        told = sum(report.happened.values())
+        cells = (f"{report.usd:.2f}", f"{report.node_hours:.0f}", f"{report.watched_percent:.0f} %", str(told))
+        shown.add_row(report.cluster, *cells)
+    console = page_console()
+    console.print(shown)
+    against = f", {saved:.2f} USD less than fixed fleets" if saved > 0 else ""
+    console.print(f"{pluralize(len(found), 'cluster', 'clusters')}: {total:.2f} USD{against}")
+    for name, cause in unreadable.items():
+        console.print(f"! {name}: {cause}")
+
+
+def all_reports(connection: Connection, week: Week) -> tuple[list[WeeklyReport], dict[str, str]]:
+    """The most expensive first, without advice; and why some could not be read."""
+    names = [each.name for each in registry(connection).clusters()]
+
+    def read(name: str) -> WeeklyReport | str:
+        own = Connection(replace(connection.settings, clusters=(name,)), os.environ, connection.redact)
+        vars(own).update(session=connection.session, clock=connection.clock)
+        try:
+            return _report(own, week, with_catalog=False)[0]
+        except NodeFleetError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = dict(zip(names, pool.map(read, names), strict=True))
+    reports = [each for each in found.values() if isinstance(each, WeeklyReport)]
+    unreadable = {name: each for name, each in found.items() if isinstance(each, str)}
+    return sorted(reports, key=lambda report: -report.usd), unreadable
+
+
 def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +126,7 @@ def _write(file: Path, text: str) -> None:
     print(f"Report: {file}", file=sys.stderr)
 
 
-def _report(connection: Connection, week: Week) -> tuple[WeeklyReport, Policy]:
+def _report(connection: Connection, week: Week, *, with_catalog: bool = True) -> tuple[WeeklyReport, Policy]:
     state, now, history = connection.store.state(), connection.clock(), connection.history
     policy = resolve_policy(state, connection.policies, now).policy
     zone = ZoneInfo(policy.time_zone)
@@ -75,7 +134,7 @@ def _report(connection: Connection, week: Week) -> tuple[WeeklyReport, Policy]:
     usage = (*history.usage(period.start, period.end), *_running(state, period))
     events = history.events(period.start, period.end)
     own = state.deployment.own_usd if state.deployment else {}
-    catalog = _catalog(connection, policy)
+    catalog = _catalog(connection, policy) if with_catalog else ()
     memory = state.journal.memory
     report = weekly_report(
         connection.cluster_id, period, usage, events, policy, catalog, own_monthly_usd=own, memory=memory

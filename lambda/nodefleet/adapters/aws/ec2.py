@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
 from nodefleet.adapters.aws import create_fleet
 from nodefleet.adapters.aws.errors import calling, code_of, said_in
-from nodefleet.adapters.aws.instance_types import Catalog
+from nodefleet.adapters.aws.instance_types import Answers, Catalog
 from nodefleet.adapters.aws.session import Session
 from nodefleet.errors import ChangedError, DeniedError, UnavailableError
 from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market
@@ -59,11 +59,14 @@ class Ec2:
         clock: Callable[[], datetime],
         warn: Callable[[str], None] = _LOG.warning,
         known: KnownPrices | None = None,
+        *,
+        answers: Answers | None = None,
     ) -> None:
-        """`prices` are the deployment's own; `known` are those that AWS said, from the table."""
+        """`prices` are the deployment's own; `known` are those that AWS said, from the table; `answers` are what EC2
+        said of types, for all clusters of the region."""
         self._session = session
         self._cluster = cluster
-        self._catalog = Catalog(self._client, prices, clock, warn, known)
+        self._catalog = Catalog(self._client, prices, clock, warn, known, answers=answers)
 
     def instances(self) -> tuple[Instance, ...]:
         ours = [{"Name": f"tag:{TAG_CLUSTER}", "Values": [self._cluster]}]

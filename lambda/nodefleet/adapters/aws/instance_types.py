@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeAlias
 
 from nodefleet.adapters.aws.errors import calling
 from nodefleet.adapters.aws.list_prices import on_demand
@@ -29,7 +29,19 @@ class _Copy:
     good_until: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    offers: Mapping[str, InstanceType]  # without prices
+    spot: Mapping[str, float]
+    good_until: datetime
+
+
+Answers: TypeAlias = dict[tuple[str, ...], _Answer]  # by the types that were asked for
+
+
 class Catalog:
+    """One cluster's. `answers` are EC2's, which the clusters of a region may share: only prices are a cluster's own."""
+
     def __init__(
         self,
         client: Callable[[], Any],
@@ -37,7 +49,10 @@ class Catalog:
         clock: Callable[[], datetime],
         warn: Callable[[str], None],
         known: KnownPrices | None = None,
+        *,
+        answers: Answers | None = None,
     ) -> None:
+        self._answers: Answers = {} if answers is None else answers
         self._client = client
         self._prices = prices
         self._clock = clock
@@ -62,12 +77,22 @@ class Catalog:
             self._warn(f"The catalogue of instance types is served as it was: {problem}")
             return replace(old, good_until=now + SOON)
 
-    def _ask(self, wanted: Sequence[str], now: datetime) -> _Copy:
+    def _answer(self, wanted: Sequence[str], now: datetime) -> _Answer:
+        known = self._answers.get(tuple(wanted))
+        if known is not None and now < known.good_until:
+            return known
         offers = dict(self._offers(wanted))
+        spot = self._spot(sorted(offers), now)
+        fresh = _Answer(offers=offers, spot=spot, good_until=now + (SOON if offers and not spot else KEPT))
+        self._answers[tuple(wanted)] = fresh
+        return fresh
+
+    def _ask(self, wanted: Sequence[str], now: datetime) -> _Copy:
+        answer = self._answer(wanted, now)
+        offers, spot = answer.offers, answer.spot
         unknown = [name for name in wanted if name not in offers]
         if unknown:
             self._warn(f"EC2 does not offer {', '.join(unknown)} in this region. Take them out of the policy's types")
-        spot = self._spot(sorted(offers), now)
         region = self._client().meta.region_name
         known = self._known if self._known is not None and self._known.region == region else None
         listed = {**on_demand(region), **(known.on_demand if known else {}), **self._prices}
@@ -76,7 +101,7 @@ class Catalog:
             replace(offers[name], hourly_usd=listed.get(name), spot_usd=spot.get(name, last_spot.get(name)))
             for name in sorted(offers)
         )
-        return _Copy(types=types, good_until=now + (SOON if offers and not spot else KEPT))
+        return _Copy(types=types, good_until=answer.good_until)
 
     def _offers(self, wanted: Sequence[str]) -> Iterator[tuple[str, InstanceType]]:
         """Asked for by filter: by name one unknown type would refuse them all."""

@@ -2,14 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from nodefleet.errors import MalformedError
 from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
+from nodefleet.model.names import some
 
 # ── triggers of a run ────────────────────────────────────────────────────────────────────────────────────────────────
 # Who starts a run, and for which cluster: the schedule, Alertmanager or an operator through SNS, or a manual call.
@@ -20,6 +21,7 @@ from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
 # {"cluster": "shop", "daily": true}                         the report's: of yesterday instead of the week
 # {"Records": [{"EventSource": "aws:sns", "Sns": {…}}]}      urgent; the cluster is a message attribute or in the text
 # {"source": "aws.events", …}                                a schedule without input: the only cluster there is
+# {"cluster": "shop", "scheduled": true, "tick": "…"}        the schedule's, through the queue of a fleet
 
 
 _LONGEST = 64  # characters of a value that are repeated in an error
@@ -31,9 +33,10 @@ class Trigger:
     urgent: bool = False
     scheduled: bool = False  # the schedule itself asks: these runs are counted
     daily: bool = False  # a report of yesterday alone
+    late: bool = False  # it waited in the queue of a fleet that has fewer places than runs
 
 
-def triggers_in(event: Any, clusters: Sequence[str]) -> tuple[Trigger, ...]:
+def triggers_in(event: Any, clusters: Collection[str]) -> tuple[Trigger, ...]:
     """The runs that an event asks for, each cluster once."""
     if not isinstance(event, dict):
         raise MalformedError("the event is not an object")
@@ -50,7 +53,7 @@ def triggers_in(event: Any, clusters: Sequence[str]) -> tuple[Trigger, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _from_sns(record: Any, clusters: Sequence[str]) -> Trigger:
+def _from_sns(record: Any, clusters: Collection[str]) -> Trigger:
     match record:
         case {"Sns": {"MessageAttributes": {"cluster": {"Value": str(name)}}}}:
             return Trigger(cluster=_known_cluster(name, clusters), urgent=True)
@@ -60,7 +63,7 @@ def _from_sns(record: Any, clusters: Sequence[str]) -> Trigger:
             raise MalformedError("a record is not an SNS message")
 
 
-def _in_text(text: str, clusters: Sequence[str]) -> str:
+def _in_text(text: str, clusters: Collection[str]) -> str:
     try:
         content = json.loads(text)
     except ValueError:
@@ -69,16 +72,16 @@ def _in_text(text: str, clusters: Sequence[str]) -> str:
     return _known_cluster(name, clusters) if name is not None else _only(clusters)
 
 
-def _known_cluster(name: Any, clusters: Sequence[str]) -> str:
+def _known_cluster(name: Any, clusters: Collection[str]) -> str:
     if name not in clusters:
-        raise MalformedError(f"no cluster {str(name)[:_LONGEST]!r} here: known are {', '.join(clusters)}")
+        raise MalformedError(f"no cluster {str(name)[:_LONGEST]!r} here: known are {some(clusters)}")
     return str(name)
 
 
-def _only(clusters: Sequence[str]) -> str:
+def _only(clusters: Collection[str]) -> str:
     if len(clusters) != 1:
-        raise MalformedError(f"the event names no cluster, and there are several: {', '.join(clusters)}")
-    return clusters[0]
+        raise MalformedError(f"the event names no cluster, and there are several: {some(clusters)}")
+    return next(iter(clusters))
 
 
 def _list(records: Any) -> list[Any]:
@@ -115,6 +118,7 @@ _OLDEST = timedelta(days=1)  # EventBridge does not try longer
 class InstanceEvents:
     notices: tuple[Notice, ...] = ()
     instances: tuple[str, ...] = ()  # whom it concerns
+    region: str = ""  # where they are; empty: it does not say
     urgent: bool = False  # an iteration now could change something
 
 
@@ -129,11 +133,13 @@ def read_events(event: object, now: datetime) -> InstanceEvents:
     fields = _mapping(event, "The event")
     match _text(fields, "source"), _text(fields, "detail-type"):
         case "aws.ec2", kind if kind in _EC2:
-            return _of_instance(_EC2[kind], _mapping(fields.get("detail"), "Its detail"), _event_time(fields, now))
+            said = _of_instance(_EC2[kind], _mapping(fields.get("detail"), "Its detail"), _event_time(fields, now))
         case "aws.health", "AWS Health Event":
-            return _of_health(_mapping(fields.get("detail"), "Its detail"), _event_time(fields, now))
+            said = _of_health(_mapping(fields.get("detail"), "Its detail"), _event_time(fields, now))
         case _:
             return NO_EVENTS
+    region = fields.get("region")
+    return replace(said, region=region) if said.instances and isinstance(region, str) else said
 
 
 def _of_instance(kind: NoticeKind, detail: Mapping[str, Any], at: datetime) -> InstanceEvents:
@@ -231,6 +237,7 @@ _SOURCE = "aws:sqs"
 class Message:
     id: str
     body: str
+    sent_at: datetime | None = None  # when it came into the queue
 
     def event(self) -> Any:
         try:
@@ -256,6 +263,15 @@ def come_again(messages: Iterable[Message]) -> list[dict[str, str]]:
 def _message(record: Any) -> Message:
     match record:
         case {"messageId": str(identity), "body": str(body)}:
-            return Message(id=identity, body=body)
+            return Message(id=identity, body=body, sent_at=_sent_at(record))
         case _:
             raise MalformedError("a record is not a message of SQS")
+
+
+def _sent_at(record: Mapping[str, Any]) -> datetime | None:
+    """SQS counts milliseconds, as text."""
+    match record:
+        case {"attributes": {"SentTimestamp": str(sent)}} if sent.isdecimal():
+            return datetime.fromtimestamp(int(sent) / 1000, UTC)
+        case _:
+            return None

@@ -135,6 +135,10 @@ STACK = "state#stack#"
 STACK_DEPLOYMENT = f"{STACK}deployment"
 STACK_POLICY = f"{STACK}policy"
 
+# ── of all clusters together ─────────────────────────────────────────────────────────────────────────────────────
+CLUSTERS = "cluster#"  # those that a deployment for many of them serves
+FLEET = f"{STACK}fleet"  # what it has for all of them
+
 # ── what was recorded ────────────────────────────────────────────────────────────────────────────────────────────
 DECISIONS = "decision#"
 EVENTS = "event#"

@@ -29,9 +29,21 @@ from nodefleet.adapters.dynamodb.codec import (
 from nodefleet.errors import MalformedError
 from nodefleet.model.decision import Decision, DecisionRecord, Event, PolicyVersion, PoolDecision
 from nodefleet.model.inventory import Notice
+from nodefleet.model.names import SHARED_PARTITION
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.model.serialization import Plain, from_plain, kind_of, to_plain
-from nodefleet.model.snapshot import Adopt, Command, Deployment, Drain, KnownPrices, Pause, Recycle, Scale
+from nodefleet.model.snapshot import (
+    Adopt,
+    Command,
+    Deployment,
+    Drain,
+    FleetParts,
+    KnownPrices,
+    Pause,
+    Recycle,
+    RegisteredCluster,
+    Scale,
+)
 from nodefleet.model.state import LoopState, Memory, Usage, compactions
 from nodefleet.ports import State
 
@@ -182,6 +194,17 @@ def prices_item(cluster: str, prices: KnownPrices) -> Item:
 def deployment_item(cluster: str, deployment: Deployment) -> Item:
     """What the stack writes to say where the cluster's parts are."""
     return _make_item(cluster, codec.STACK_DEPLOYMENT, to_plain(deployment), {"api_server": deployment.api_server})
+
+
+def fleet_item(parts: FleetParts) -> Item:
+    """What the stack writes to say how clusters are added to it."""
+    return _make_item(SHARED_PARTITION, codec.FLEET, to_plain(parts), {"queue": parts.queue})
+
+
+def registered_item(cluster: RegisteredCluster) -> Item:
+    return _make_item(
+        SHARED_PARTITION, f"{codec.CLUSTERS}{cluster.name}", to_plain(cluster), {"region": cluster.region}
+    )
 
 
 # ── what was recorded ────────────────────────────────────────────────────────────────────────────────────────────

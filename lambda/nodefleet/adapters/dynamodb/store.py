@@ -320,7 +320,8 @@ class DynamoHistory:
 
 
 # ── request budget ───────────────────────────────────────────────────────────────────────────────────────────────────
-# The request budget in the table: one record for each kind of request, which belongs to all clusters together.
+# The request budget in the table: one record for each kind of request and region, which belongs to all its
+# clusters.
 #
 # Each change is on condition of the version that was read, so of two runs that want the last request one gets it.
 
@@ -329,13 +330,14 @@ _TRIES = 20  # each lost try means that another run's request was counted
 
 
 class DynamoRequestBudget:
-    """ports.RequestBudget for all clusters of one table."""
+    """ports.RequestBudget for all clusters of one table in a region; empty: the functions' own. So EC2 counts too."""
 
-    def __init__(self, client: Any, table: str, patience: Patience | None = None) -> None:
+    def __init__(self, client: Any, table: str, patience: Patience | None = None, *, region: str = "") -> None:
         self._table = Table(client, table, SHARED_PARTITION, patience)
+        self._of = f"#{region}" if region else ""
 
     def take(self, kind: RequestKind, rules: BucketRules, now: datetime) -> timedelta:
-        found = next(iter(self._table.read(_record(kind), _record(kind))), {})
+        found = next(iter(self._table.read(self._record(kind), self._record(kind))), {})
         for _ in range(_TRIES):
             bucket, wait = take_token(_bucket(found), rules, now)
             if wait:
@@ -351,25 +353,24 @@ class DynamoRequestBudget:
     def drain(self, kind: RequestKind, now: datetime) -> None:
         """Whatever others have counted meanwhile: EC2 has the last word."""
         self._table.update(
-            _record(kind),
+            self._record(kind),
             "SET tokens = :tokens, taken_at = :at ADD version :one",
             {":tokens": "0", ":at": empty_bucket(now).at.isoformat(), ":one": 1},
         )
+
+    def _record(self, kind: RequestKind) -> str:
+        return f"requests#{kind.value}{self._of}"
 
     def _write(self, kind: RequestKind, bucket: TokenBucket, version: int) -> None:
         values: dict[str, Scalar] = {":tokens": repr(bucket.tokens), ":at": bucket.at.isoformat(), ":one": 1}
         if version:
             values[":version"] = version
         self._table.update(
-            _record(kind),
+            self._record(kind),
             "SET tokens = :tokens, taken_at = :at ADD version :one",
             values,
             "version = :version" if version else "attribute_not_exists(version)",
         )
-
-
-def _record(kind: RequestKind) -> str:
-    return f"requests#{kind.value}"
 
 
 def _budget_version(item: Item) -> int:
