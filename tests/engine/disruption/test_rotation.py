@@ -343,7 +343,8 @@ def test_only_in_its_window_and_an_operator_at_any_time():
     assert_wording(only(closed).reason)
     opening = ActiveWindow(name="night", until=after(3600))
     assert opened(decide(aged(15, 1, 1, windows=(opening,)), known(), policy), Launch)
-    assert opened(decide(aged(15, 1, 1, windows=(replace(opening, name="lunch"),)), known(), policy), Launch) == []
+    for other in (replace(opening, name="lunch"), replace(opening, pool="batch"), replace(opening, until=NOON)):
+        assert opened(decide(aged(15, 1, 1, windows=(other,)), known(), policy), Launch) == []
     (launch,) = opened(decide(aged(15, 1, 1, commands=(ORDER,)), known(), policy), Launch)
     assert_wording(launch.reason)
 
