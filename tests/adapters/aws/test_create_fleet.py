@@ -177,6 +177,13 @@ def test_a_type_is_refused_once_by_the_reason_that_most_needs_a_person():
     assert found.kind is RefusalKind.PERMISSION
 
 
+def test_of_two_reasons_alike_the_first_is_told():
+    said = [error("InsufficientInstanceCapacity", message="first"), error("UnfulfillableCapacity", message="second")]
+    alone = launch_result(SPOT, {"Errors": said[:1]})
+    assert launch_result(SPOT, {"Errors": said}) == alone
+    assert launch_result(SPOT, {"Errors": said[::-1]}) != alone
+
+
 def test_a_refusal_says_what_to_do_about_this_launch():
     (found,) = launch_result(SPOT, {"Errors": [error("InsufficientFreeAddressesInSubnet")]}).refusals
     assert "subnet-a" in found.remedy

@@ -13,7 +13,7 @@ from nodefleet.errors import MalformedError
 from nodefleet.model.decision import Action, PoolDecision
 from nodefleet.model.fleet import Count
 from nodefleet.model.serialization import to_plain
-from nodefleet.model.snapshot import Adopt, Deployment, Drain, Pause, Recycle, Scale
+from nodefleet.model.snapshot import Adopt, Deployment, Drain, KnownPrices, Pause, Recycle, Scale
 from nodefleet.model.state import AlertRecord, Level, LoopState, Memory, PoolUsage, Usage
 from support.builders import NOON, after
 from support.operation_builders import cleanup, launch, removal
@@ -125,6 +125,13 @@ def test_a_deployment():
     item = records.deployment_item("shop", deployment)
     assert shown(item) == {"record": "state#stack#deployment", "api_server": "https://10.0.1.10:6443"}
     assert body(item) == to_plain(deployment)
+
+
+def test_prices():
+    prices = KnownPrices(region="us-east-1", at=NOON, on_demand={"t3.small": 0.0208})
+    item = records.prices_item("shop", prices)
+    assert shown(item) == {"record": codec.PRICES, "region": "us-east-1", "at": NOON.isoformat()}
+    assert body(item) == to_plain(prices)
 
 
 def test_what_is_not_there_is_left_out_of_an_event():

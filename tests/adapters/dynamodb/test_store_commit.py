@@ -362,7 +362,7 @@ def test_the_seed_cannot_overwrite_the_memory_itself(on_moto):
     store = on_moto.store()
     lease = take(store)
     with pytest.raises(MalformedError) as caught:
-        store.commit(lease, Changes(seed={"body": "x"}))
+        store.commit(lease, Changes(seed={"body": "x", "node_count": 3, "digest": "y"}))
     assert_wording(str(caught.value))
 
 

@@ -81,6 +81,15 @@ def test_the_same_again_moves_only_its_last_time(server: FakeApiServer, cluster:
     assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-11-16T12:00:00Z", "2026-11-16T12:02:00Z")
 
 
+def test_an_event_without_a_count_was_seen_once(server: FakeApiServer, cluster: KubernetesCluster):
+    cluster.note("w1", "NodeFleetDrainWaits", "waits")
+    (event,) = server.objects.stored["events"].values()
+    del event["count"]
+    cluster.note("w1", "NodeFleetDrainWaits", "waits")
+    (event,) = server.objects.stored["events"].values()
+    assert event["count"] == 2
+
+
 @pytest.mark.parametrize("other", [("w2", "A", "m"), ("w1", "B", "m"), ("w1", "A", "n")])
 def test_what_differs_is_another_event(server: FakeApiServer, cluster: KubernetesCluster, other: tuple[str, str, str]):
     cluster.note("w1", "A", "m")
