@@ -14,6 +14,7 @@ from nodefleet.handlers import FUNCTION
 from nodefleet.model.names import ROLE_SERVER
 from nodefleet_tools.cli import doctor as command
 from nodefleet_tools.cli import main
+from nodefleet_tools.doctor import checks
 from nodefleet_tools.doctor.findings import Check, Checked, fine, hint, wrong
 from nodefleet_tools.doctor.readings import LABELLED
 from support import k8s_objects
@@ -193,7 +194,7 @@ def some_findings(monkeypatch):
         Checked(name="Bucket", findings=(wrong(f"{HOOK} is not one", "Fix it"),)),
     ]
     monkeypatch.setattr(command, "examine", lambda _: iter(told))
-    monkeypatch.setattr(command, "checks", lambda _: ())
+    monkeypatch.setattr(checks, "checks", lambda _: ())
 
 
 def redactor() -> Redactor:
@@ -220,7 +221,7 @@ def test_checks_share_the_limit_and_not_each_other_s_fate(shop, monkeypatch):
     def broken():
         raise ValueError("a bug")
 
-    monkeypatch.setattr(command, "checks", lambda _: (Check(name="Broken", look=broken),))
+    monkeypatch.setattr(checks, "checks", lambda _: (Check(name="Broken", look=broken),))
     done = doctor()
     assert done.exit_code == 1
     assert_wording([line for line in done.stdout.splitlines() if line.startswith("✗")])

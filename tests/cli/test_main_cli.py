@@ -43,6 +43,23 @@ def test_every_command_answers_help(command):
     assert command.name in made.get_usage()
 
 
+def test_a_flag_names_no_type_in_the_help():
+    said = run("pause", "--help").stdout
+    assert "--scale-down-only" in said
+    assert "bool" not in said
+
+
+@pytest.mark.parametrize("name", ["init", "doctor"])
+def test_help_needs_no_extra(name):
+    code = (
+        "import sys; sys.modules.update(boto3=None, botocore=None, kubernetes=None);"
+        "from nodefleet_tools.cli.main import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, name, "--help"], capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+
+
 def test_the_list_names_every_command_under_its_heading():
     listed = run("--help").stdout
     positions = [listed.index(panel.value) for panel in main.Panel]

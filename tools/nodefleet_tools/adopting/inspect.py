@@ -2,10 +2,10 @@
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from nodefleet.adapters.aws.errors import calling
 from nodefleet.model.inventory import Node
 from nodefleet_tools.cli.environment import InputError
 
@@ -49,7 +49,7 @@ class Found:
 
 def inspect(clients: Mapping[str, Any], nodes: Sequence[Node], worker: str) -> Found:
     """Read the account with the operator's credentials. `worker` is an instance id, or empty to choose one."""
-    with calling("STS"):
+    with _calling("STS"):
         who = clients["sts"].get_caller_identity()
     machines = {each.id: each for each in _machines(clients["ec2"])}
     servers = [each for node in nodes if node.control_plane for each in _of_node(node, machines.values())]
@@ -76,7 +76,7 @@ def zones(found: Found, subnets: Sequence[str], client: Any) -> dict[str, str]:
     """Zone → subnet: those that were named, else those of the workers."""
     if not subnets:
         return dict(sorted((each.zone, each.subnet) for each in found.workers))
-    with calling("EC2"):
+    with _calling("EC2"):
         answer = client.describe_subnets(SubnetIds=list(subnets))
     elsewhere = [each["SubnetId"] for each in answer["Subnets"] if each["VpcId"] != found.worker.vpc]
     if elsewhere:
@@ -85,7 +85,7 @@ def zones(found: Found, subnets: Sequence[str], client: Any) -> dict[str, str]:
 
 
 def _machines(client: Any) -> Iterable[Machine]:
-    with calling("EC2"):
+    with _calling("EC2"):
         pages = client.get_paginator("describe_instances").paginate(
             Filters=[{"Name": "instance-state-name", "Values": _ALIVE}]
         )
@@ -137,7 +137,7 @@ def _chosen(worker: str, machines: Mapping[str, Machine], workers: Sequence[Mach
 
 
 def _user_data(client: Any, machine: Machine) -> str:
-    with calling("EC2"):
+    with _calling("EC2"):
         answer = client.describe_instance_attribute(InstanceId=machine.id, Attribute="userData")
     encoded = answer.get("UserData", {}).get("Value", "")
     return base64.b64decode(encoded).decode(errors="replace") if encoded else ""
@@ -146,7 +146,7 @@ def _user_data(client: Any, machine: Machine) -> str:
 def _role(client: Any, machine: Machine) -> str:
     if not machine.profile:
         return ""
-    with calling("IAM"):
+    with _calling("IAM"):
         answer = client.get_instance_profile(InstanceProfileName=machine.profile.rpartition("/")[2])
     roles = answer["InstanceProfile"]["Roles"]
     return str(roles[0]["Arn"]) if roles else ""
@@ -155,6 +155,13 @@ def _role(client: Any, machine: Machine) -> str:
 def _disk(client: Any, machine: Machine) -> tuple[int, bool]:
     if not machine.root_volume:
         return 20, True
-    with calling("EC2"):
+    with _calling("EC2"):
         (volume,) = client.describe_volumes(VolumeIds=[machine.root_volume])["Volumes"]
     return int(volume["Size"]), bool(volume["Encrypted"])
+
+
+def _calling(service: str) -> AbstractContextManager[None]:
+    """Say in words what AWS refuses. It loads botocore, which the help of `nodefleet init` does without."""
+    from nodefleet.adapters.aws.errors import calling  # noqa: PLC0415
+
+    return calling(service)

@@ -21,7 +21,6 @@ from nodefleet_tools.cli.connect import BucketOption, ClusterOption, TableOption
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError, checked, the_cluster
 from nodefleet_tools.cli.outcome import JsonOption, Status
-from nodefleet_tools.doctor.checks import checks
 from nodefleet_tools.doctor.context import DoctorContext, Parts
 from nodefleet_tools.doctor.examine import examine
 from nodefleet_tools.doctor.findings import Check, Checked, Finding, Verdict, fine, wrong
@@ -57,6 +56,8 @@ def doctor(
     """Check everything that is needed, and say what to fix.
 
     Credentials, permissions, reachability, clocks, labels, metrics, the policy. Nothing is changed."""
+    from nodefleet_tools.doctor.checks import checks  # noqa: PLC0415  # loads botocore, which help does without
+
     redact = Redactor()
     with clear_errors(redact):
         connection = _connection(cluster, table, bucket, redact)

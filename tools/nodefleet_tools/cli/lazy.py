@@ -32,6 +32,19 @@ class Command:
     panel: str | None = None  # the heading of `--help` under which it is listed
 
 
+def without_flag_types(params: list[Any]) -> list[Any]:
+    """A flag takes no value: its type in the help would only be noise."""
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+    return params
+
+
+class PlainCommand(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_flag_types(super().get_params(ctx))
+
+
 def load(command: Command) -> Any:
     """The command as its module defines it. This is the import that the other commands are spared."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS)
@@ -39,7 +52,8 @@ def load(command: Command) -> Any:
         module, _, function = command.target.partition(":")
         gc.disable()  # importing makes hundreds of classes and no garbage worth looking for
         try:
-            alone.command(name=command.name)(getattr(import_module(f"nodefleet_tools.cli.{module}"), function))
+            found = getattr(import_module(f"nodefleet_tools.cli.{module}"), function)
+            alone.command(name=command.name, cls=PlainCommand)(found)
         finally:
             gc.enable()
         return get_command(alone)
@@ -72,6 +86,9 @@ class LazyGroup(TyperGroup):
         super().__init__(**attributes)
         for command in self.rows:
             self.add_command(LazyCommand(command), command.name)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_flag_types(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # typer's signature
         """In the order of the rows, not of the alphabet."""
