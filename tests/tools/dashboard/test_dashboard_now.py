@@ -162,3 +162,18 @@ def test_a_forecast_is_made_of_the_same_hours_of_other_days():
     ((at, low, expected, high),) = WorldSource(world).published()["forecast"]
     assert (low, expected, high) == (1.0, 2.0, 3.0)
     assert at == (world.now.replace(hour=13, minute=30)).timestamp()
+
+
+def test_a_pool_shows_what_its_forecast_is_worth_by_its_own_grades():
+    learning = shop(strategy="adaptive")
+    assert seen(learning)["pools"][0]["forecast"] is None  # nothing was graded yet
+    learning.calm(40)
+    forecast = seen(learning)["pools"][0]["forecast"]
+    assert set(forecast) == {"skill", "promised", "seen"}
+    assert forecast["promised"] >= 0
+    assert forecast["seen"] == 0
+
+
+def test_a_pool_without_a_forecast_has_no_grade(cluster):
+    cluster.calm(2)
+    assert seen(cluster)["pools"][0]["forecast"] is None

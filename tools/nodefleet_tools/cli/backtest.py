@@ -263,12 +263,24 @@ def _show(console: Console, load: Trace, runs: Sequence[Run], usd: float, said: 
     days, history = (load.minutes - load.history) / 1440, load.history / 1440
     table = Table(title=f"{load.name}: {days:.1f} days after {history:.1f} of history", box=None, title_justify="left")
     table.add_column("policy", no_wrap=True)
-    for head in ("violations", "longest", "node-hours", "USD", "× optimum", "actions/day", "undone", "idle", "at max"):
+    for head in (
+        "violations",
+        "minutes",
+        "longest",
+        "node-hours",
+        "USD",
+        "× optimum",
+        "actions/day",
+        "undone",
+        "idle",
+        "at max",
+    ):
         table.add_column(head, justify="right")
     for run in runs:
         table.add_row(
             run.policy,
             f"{run.violation_pct:.2f} %",
+            f"{run.violation_minutes}m",
             f"{run.longest_violation_min}m",
             f"{run.node_hours:.0f}",
             f"{run.node_hours * usd:.2f}",

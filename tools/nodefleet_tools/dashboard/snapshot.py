@@ -19,6 +19,7 @@ from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading, Sample
 from nodefleet.model.serialization import kind_of
 from nodefleet.model.snapshot import Adopt, ClusterView, Command, Drain, Observation, Pause, Recycle, Scale
+from nodefleet.model.state import AdaptiveMemory
 from nodefleet.model.workload import SCALE_DOWN_DISABLED, Pod
 from nodefleet.operations.draining import DrainingNode
 from nodefleet.phases import derive_workers
@@ -159,10 +160,18 @@ def _pool(seen: Seen, pool: Pool) -> Json:
         "target": decided.target if decided else capacity,
         "dry_run": pool.dry_run,
         "strategy": pool.strategy,
+        "forecast": _grade(seen.state.journal.memory.pool(pool.name).adaptive) if pool.strategy == "adaptive" else None,
         "cpu": {**_reading(readings.cpu), "up": pool.reactive.cpu.up, "down": pool.reactive.cpu.down},
         "memory": {**_reading(readings.memory), "up": pool.reactive.memory.up, "down": pool.reactive.memory.down},
         "custom": [{"name": name, **_reading(sample)} for name, sample in sorted(readings.custom.items())],
     }
+
+
+def _grade(memory: AdaptiveMemory | None) -> Json | None:
+    """How good the forecast is by its own grades; none before the first of them was graded."""
+    if memory is None or memory.skill is None:
+        return None
+    return {"skill": memory.skill, "promised": round(memory.promised, 1), "seen": round(memory.violated)}
 
 
 def _reading(sample: Sample) -> Json:

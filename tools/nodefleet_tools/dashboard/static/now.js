@@ -83,6 +83,8 @@ function chartsOf(store) {
   const pods = new Chart("Pending pods", 100, drawPending, (data, i) => [["pending", data.pending[i]]]);
   const choice = segmented("Time shown", [[1, "1 h"], [6, "6 h"], [24, "24 h"]], hours, (value) => { hours = value; update(store.update); });
   const first = card("Load and capacity", legend([["load", "load (busy nodes)"], ["ready", "ready"], ["booting", "booting"], ["forecast", "forecast"]]), load.holder);
+  const grade = el("p", { class: "note" });
+  first.append(grade);
   first.querySelector("h2").after(choice);
   const root = el("div", { class: "charts" }, first,
     card("Utilisation", legend([["cpu", "CPU"], ["memory", "memory"], ["limit", "threshold"]]), use.holder),
@@ -96,10 +98,17 @@ function chartsOf(store) {
     const data = thinned(store.timeline, range, ["pending", "load", "cpu", "memory"]);
     const common = { ...data, range, forecast: update.forecast, pools: update.snapshot.pools };
     load.update(common);
+    text(grade, gradeOf(update.snapshot.pools));
     use.update({ ...common, range: [range[0], end] });
     pods.update({ ...common, range: [range[0], end] });
   }
   return { root, update };
+}
+
+// What the forecast is worth by its own grades. The promises are those of about two days.
+function gradeOf(pools) {
+  return pools.filter((pool) => pool.forecast).map(({ name, forecast: { skill, promised, seen } }) =>
+    `Forecast${pools.length > 1 ? ` of ${name}` : ""}: ${skill > 0 ? `errs ${percent(skill)} less than the last value` : "no better than the last value"}; ${promised} violations promised, ${seen} seen.`).join(" ");
 }
 
 function legend(entries) {
