@@ -37,7 +37,7 @@ from nodefleet.policy.pool import Pool
 # Destroying it needs two observations that agree, some time apart, and stops for an operator when it would be much.
 # Then the time begins again: two observations agree only if neither of them saw much. Instances that we marked as
 # failed to join never stop: a list with a gap marks none, and a fleet that they fill could not heal. So many as are
-# cleaned up unasked go at a time, and the time of the others begins when it is their turn.
+# cleaned up unasked go at a time, and the time of the others begins when these are gone.
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _whose_turn(left: Sequence[Orphan], workers: Sequence[Worker], pool: Pool) -
     """Those that may be cleaned up now, if two observations agree on them."""
     limit, doubtful = _cleanup_limit(workers, pool), _doubtful(left)
     few = doubtful if len(doubtful) <= limit else []
-    marked = [each for each in left if each.is_marked and not isinstance(each.worker.operation, Cleanup)]
+    marked = [each for each in left if each.is_marked]
     return [*(each for each in left if each.is_certain), *few, *marked[: limit - len(few)]]
 
 
