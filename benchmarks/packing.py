@@ -276,7 +276,7 @@ class Row:
 def first_fit(made: Workload) -> int:
     """All pods one by one through the scheduler simulation."""
     found = packing_of(made, "tight")
-    alone = PoolPacking(found.room, found.templates["default"], {}, found.choices, Assignments())
+    alone = PoolPacking(found.simulation, found.templates["default"], {}, found.choices, Assignments())
     alone.take(found.waiting)
     while alone.place():
         pass

@@ -38,9 +38,9 @@ def unseen_launches(operations: Iterable[Operation], instances: Sequence[Instanc
     )
 
 
-def count_workers(workers: Sequence[Worker], seen: Observation, pool: str) -> Count:
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
-    unseen = unseen_launches(seen.operations, instances, pool)
+def count_workers(workers: Sequence[Worker], observation: Observation, pool: str) -> Count:
+    instances = () if isinstance(observation.instances, Missing) else observation.instances
+    unseen = unseen_launches(observation.operations, instances, pool)
     return Count(
         ready=sum(worker.is_capacity and worker.phase in READY_OR_NEARLY for worker in workers),
         booting=sum(worker.is_capacity and worker.phase is Phase.BOOTING for worker in workers) + unseen,
@@ -51,26 +51,26 @@ def count_workers(workers: Sequence[Worker], seen: Observation, pool: str) -> Co
     )
 
 
-def fleet_occupied(fleet: Sequence[Worker], seen: Observation, policy: Policy, memory: Memory) -> int:
+def fleet_occupied(fleet: Sequence[Worker], observation: Observation, policy: Policy, memory: Memory) -> int:
     """The number that counts against fleet.max: workers with and without a pool, requested instances that EC2 does not
     list yet, and, for a while, members that EC2 no longer lists."""
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
-    asking = {each.pool for each in seen.operations if isinstance(each, Launch)}
-    unseen = sum(unseen_launches(seen.operations, instances, pool) for pool in asking)
+    instances = () if isinstance(observation.instances, Missing) else observation.instances
+    asking = {each.pool for each in observation.operations if isinstance(each, Launch)}
+    unseen = sum(unseen_launches(observation.operations, instances, pool) for pool in asking)
     gone = sum(
-        len(vanished_members([w for w in fleet if w.pool == pool.name], pool, seen, memory.pool(pool.name)))
+        len(vanished_members([w for w in fleet if w.pool == pool.name], pool, observation, memory.pool(pool.name)))
         for pool in policy.pools
     )
     return sum(worker.occupies for worker in fleet) + unseen + gone
 
 
 def vanished_members(
-    workers: Sequence[Worker], pool: Pool, seen: Observation, before: PoolMemory
+    workers: Sequence[Worker], pool: Pool, observation: Observation, before: PoolMemory
 ) -> dict[str, datetime]:
     """Members of the pool that EC2 does not list, and since when; while EC2 is unavailable, the previous ones."""
-    if isinstance(seen.instances, Missing):
+    if isinstance(observation.instances, Missing):
         return dict(before.vanished)
-    return find_vanished(workers, before.members, before.vanished, seen.at, pool.budgets.cleanup_after)
+    return find_vanished(workers, before.members, before.vanished, observation.at, pool.budgets.cleanup_after)
 
 
 def find_vanished(
@@ -163,12 +163,12 @@ def caps_of(limits: FleetLimits) -> Amounts:
     return {name: limit for name in _CAPPED if (limit := getattr(limits, name)) is not None}
 
 
-def amounts_in_use(fleet: Sequence[Worker], seen: Observation, policy: Policy, memory: Memory) -> Amounts:
+def amounts_in_use(fleet: Sequence[Worker], observation: Observation, policy: Policy, memory: Memory) -> Amounts:
     """What all workers count against the caps, with the launches that EC2 does not show yet and, for a while, the
     members that it shows no longer: those as the largest of their pool's types. Empty without caps."""
     if not caps_of(policy.fleet):
         return {}
-    catalog = seen.offers
+    catalog = observation.offers
     used: Counter[str] = Counter()
     for worker in fleet:
         if worker.occupies and worker.instance:
@@ -177,20 +177,20 @@ def amounts_in_use(fleet: Sequence[Worker], seen: Observation, policy: Policy, m
             used.update(largest_of(policy.pool(worker.pool), catalog))
     for pool in policy.pools:
         own = [worker for worker in fleet if worker.pool == pool.name]
-        for _ in vanished_members(own, pool, seen, memory.pool(pool.name)):
+        for _ in vanished_members(own, pool, observation, memory.pool(pool.name)):
             used.update(largest_of(pool, catalog))
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
-    shown = listed_by_launch(seen.operations, instances)
-    for operation in seen.operations:
+    instances = () if isinstance(observation.instances, Missing) else observation.instances
+    shown = listed_by_launch(observation.operations, instances)
+    for operation in observation.operations:
         if isinstance(operation, Launch):
             for _ in range(max(0, operation.expected - shown[operation.id])):
                 used.update(amounts_of(operation.types, catalog, operation.market))
     return used
 
 
-def exceeds_caps(fleet: Sequence[Worker], seen: Observation, policy: Policy, memory: Memory) -> bool:
+def exceeds_caps(fleet: Sequence[Worker], observation: Observation, policy: Policy, memory: Memory) -> bool:
     """Whether all workers together, requested ones included, have more of something than the policy's caps."""
-    used = amounts_in_use(fleet, seen, policy, memory)
+    used = amounts_in_use(fleet, observation, policy, memory)
     return any(used[name] > cap + _ROUNDING for name, cap in caps_of(policy.fleet).items())
 
 

@@ -41,16 +41,16 @@ _UNDER = {
 }
 
 
-def derive_workers(seen: Observation, policy: Policy) -> tuple[Worker, ...]:
+def derive_workers(observation: Observation, policy: Policy) -> tuple[Worker, ...]:
     """Every worker of every pool, sorted by id, without the control plane and nodes of other owners."""
-    if isinstance(seen.instances, Missing):
+    if isinstance(observation.instances, Missing):
         return ()
-    sight = _PhaseResolver.of(seen, policy)
-    nodes = seen.kubernetes.nodes if isinstance(seen.kubernetes, ClusterView) else ()
+    sight = _PhaseResolver.of(observation, policy)
+    nodes = observation.kubernetes.nodes if isinstance(observation.kubernetes, ClusterView) else ()
     ours = [node for node in nodes if node.pool is not None and not node.control_plane]
     by_instance = {node.instance: node for node in ours if node.instance}
-    machines = [instance for instance in seen.instances if instance.worker]
-    known = {instance.id for instance in seen.instances}
+    machines = [instance for instance in observation.instances if instance.worker]
+    known = {instance.id for instance in observation.instances}
     found = [sight.worker(instance, by_instance.get(instance.id)) for instance in machines]
     found.extend(sight.worker(None, node) for node in ours if node.instance not in known)
     return tuple(sorted(found, key=lambda worker: worker.id))
@@ -126,17 +126,17 @@ def silent_for(node: Node, health: Health, now: datetime) -> timedelta:
     return max(timedelta(0), min(now - node.heartbeat_at, now - node.ready_changed_at + health.heartbeat_grace))
 
 
-def ailments(seen: Observation, policy: Policy) -> Mapping[str, str]:
+def ailments(observation: Observation, policy: Policy) -> Mapping[str, str]:
     """Ready but unhealthy nodes with the cause: lasting pressure, or pods that crash on this node only."""
-    if isinstance(seen.kubernetes, Missing):
+    if isinstance(observation.kubernetes, Missing):
         return {}
     found = {}
-    crashing = _crashing(seen.kubernetes.pods or ())
-    for node in seen.kubernetes.nodes:
+    crashing = _crashing(observation.kubernetes.pods or ())
+    for node in observation.kubernetes.nodes:
         rules = policy.pool(node.pool) if node.pool else None
         if rules is None or not node.ready:
             continue
-        why = _describe_pressure(node, rules.health, seen.at) or _crashes_here(
+        why = _describe_pressure(node, rules.health, observation.at) or _crashes_here(
             crashing.get(node.name, ()), rules.health
         )
         if why:
@@ -201,10 +201,10 @@ def operations_by_target(operations: Iterable[Operation]) -> dict[str, Operation
     return targets
 
 
-def _nodes_with_movable_pods(seen: Observation) -> frozenset[str] | None:
-    if isinstance(seen.kubernetes, Missing) or seen.kubernetes.pods is None:
+def _nodes_with_movable_pods(observation: Observation) -> frozenset[str] | None:
+    if isinstance(observation.kubernetes, Missing) or observation.kubernetes.pods is None:
         return None
-    return frozenset(pod.node for pod in seen.kubernetes.pods if pod.node and pod.movable)
+    return frozenset(pod.node for pod in observation.kubernetes.pods if pod.node and pod.movable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,15 +220,15 @@ class _PhaseResolver:
     ailments: Mapping[str, str]  # by node
 
     @classmethod
-    def of(cls, seen: Observation, policy: Policy) -> "_PhaseResolver":
+    def of(cls, observation: Observation, policy: Policy) -> "_PhaseResolver":
         return cls(
-            now=seen.at,
+            now=observation.at,
             policy=policy,
-            answered=isinstance(seen.kubernetes, ClusterView),
-            busy=_nodes_with_movable_pods(seen),
-            open_on=operations_by_target(seen.operations),
-            notices=_by_instance(seen.notices),
-            ailments=ailments(seen, policy),
+            answered=isinstance(observation.kubernetes, ClusterView),
+            busy=_nodes_with_movable_pods(observation),
+            open_on=operations_by_target(observation.operations),
+            notices=_by_instance(observation.notices),
+            ailments=ailments(observation, policy),
         )
 
     def worker(self, instance: Instance | None, node: Node | None) -> Worker:

@@ -28,20 +28,20 @@ def level(seen=None, memory=SEEN_ONCE, unreadable=()):
 
 def test_everything_there_is_normal():
     found = level()
-    assert (found.level, found.why, found.tells, found.recovered_at) == (Level.NORMAL, "", (), None)
+    assert (found.level, found.why, found.alerts, found.recovered_at) == (Level.NORMAL, "", (), None)
 
 
 def test_missing_readings_degrade_and_people_are_told():
     found = level(unreadable=("CPU of pool default unknown: timeout",))
     assert found.level is Level.DEGRADED
-    assert [tell.alert for tell in found.tells] == [AlertKind.DEGRADED]
-    assert_wording(found.tells[0].text)
-    assert found.tells[0].subjects == ("degraded",)
+    assert [tell.alert for tell in found.alerts] == [AlertKind.DEGRADED]
+    assert_wording(found.alerts[0].text)
+    assert found.alerts[0].subjects == ("degraded",)
 
 
 def test_as_long_as_something_is_missing_it_is_told_so_that_people_can_be_reminded():
     found = level(memory=Memory(level=Level.DEGRADED), unreadable=("x",))
-    assert [(tell.alert, tell.subjects) for tell in found.tells] == [(AlertKind.DEGRADED, ("degraded",))]
+    assert [(tell.alert, tell.subjects) for tell in found.alerts] == [(AlertKind.DEGRADED, ("degraded",))]
 
 
 @pytest.mark.parametrize("part", ["instances", "kubernetes"])
@@ -58,8 +58,8 @@ def test_everything_that_is_missing_is_named():
 
 
 def test_what_is_told_concerns_no_single_pool():
-    (worse,) = level(unreadable=("x",)).tells
-    (better,) = level(memory=Memory(level=Level.DEGRADED)).tells
+    (worse,) = level(unreadable=("x",)).alerts
+    (better,) = level(memory=Memory(level=Level.DEGRADED)).alerts
     assert (worse.pool, better.pool) == ("", "")
     assert_wording(better.text)
 
@@ -81,14 +81,14 @@ def test_every_guard_has_the_highest_rank():
 
 def test_getting_worse_is_told_again():
     seen = replace(look(), kubernetes=Missing("timeout"))
-    assert [t.alert for t in level(seen, Memory(level=Level.DEGRADED)).tells] == [AlertKind.DEGRADED]
+    assert [t.alert for t in level(seen, Memory(level=Level.DEGRADED)).alerts] == [AlertKind.DEGRADED]
 
 
 @pytest.mark.parametrize("before", [Level.DEGRADED, Level.PARTIAL])
 def test_what_returns_is_in_recovery_first(before):
     found = level(memory=Memory(level=before))
     assert (found.level, found.recovered_at) == (Level.RECOVERY, NOON)
-    assert [tell.alert for tell in found.tells] == [AlertKind.RECOVERED]
+    assert [tell.alert for tell in found.alerts] == [AlertKind.RECOVERED]
 
 
 @pytest.mark.parametrize(("ago", "expected"), [(120, Level.NORMAL), (240, Level.NORMAL), (241, Level.RECOVERY)])
@@ -97,7 +97,7 @@ def test_a_long_silence_is_recovered_from_as_well(ago, expected):
     found = level(memory=Memory(looked_at=after(-ago)))
     assert found.level is expected
     assert found.recovered_at == (NOON if expected is Level.RECOVERY else None)
-    assert found.tells == ()
+    assert found.alerts == ()
 
 
 @pytest.mark.parametrize(("ago", "expected"), [(1, Level.RECOVERY), (599, Level.RECOVERY), (600, Level.NORMAL)])
@@ -105,7 +105,7 @@ def test_recovery_lasts_ten_minutes(ago, expected):
     found = level(memory=Memory(level=Level.RECOVERY, recovered_at=after(-ago)))
     assert found.level is expected
     assert found.recovered_at == (after(-ago) if expected is Level.RECOVERY else None)
-    assert found.tells == ()
+    assert found.alerts == ()
 
 
 def bounds(seen=None, memory=SEEN_ONCE, unreadable=(), count=Count(ready=5, occupied=5), doubted=(), own=None):

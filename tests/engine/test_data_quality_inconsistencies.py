@@ -30,7 +30,7 @@ def found(seen, opinions=(), *, since=None, trust=None) -> Inconsistencies:
 
 
 def kinds(doubt: Inconsistencies) -> list[AlertKind]:
-    return [tell.alert for tell in doubt.tells]
+    return [tell.alert for tell in doubt.alerts]
 
 
 def nodes_read(seen, count):
@@ -93,7 +93,7 @@ def test_a_doubt_that_is_over_is_forgotten():
 
 def test_who_stays_in_doubt_for_an_hour_is_an_alert():
     assert kinds(found(unlisted(1), since={"worker:i-000": after(1 - HOUR)})) == []
-    (tell,) = found(unlisted(1), since={"worker:i-000": after(-HOUR)}).tells
+    (tell,) = found(unlisted(1), since={"worker:i-000": after(-HOUR)}).alerts
     assert (tell.alert, tell.pool) == (AlertKind.NODE_IN_DOUBT, "default")
     assert_wording(tell.text)
 
@@ -106,7 +106,7 @@ def test_who_is_replaced_anyway_has_alerts_of_its_own():
 def test_many_in_doubt_for_an_hour_are_an_alert_that_names_them():
     doubt = found(unlisted(3), since={f"worker:i-{each:03}": after(-HOUR) for each in range(3)})
     assert kinds(doubt) == [AlertKind.SCALE_DOWN_BLOCKED, *[AlertKind.NODE_IN_DOUBT] * 3]
-    assert_wording(doubt.tells[0].text)
+    assert_wording(doubt.alerts[0].text)
 
 
 # ── workers that are not measured ────────────────────────────────────────────────────────────────────────────────
@@ -141,12 +141,12 @@ def test_a_node_that_has_just_joined_is_not_measured_yet():
 
 def test_after_some_minutes_they_are_named_in_an_alert():
     since = {"exporter:i-009": after(-LONG)}
-    (tell,) = found(measured(*range(9)), since=since).tells
+    (tell,) = found(measured(*range(9)), since=since).alerts
     assert tell.alert is AlertKind.NODE_IN_DOUBT
     assert_wording(tell.text)
-    assert found(measured(*range(9)), since={"exporter:i-009": after(1 - LONG)}).tells == ()
+    assert found(measured(*range(9)), since={"exporter:i-009": after(1 - LONG)}).alerts == ()
     two = {"exporter:i-008": after(-LONG), "exporter:i-009": after(-LONG)}
-    (tell,) = found(measured(*range(8)), since=two).tells
+    (tell,) = found(measured(*range(8)), since=two).alerts
     assert_wording(tell.text)
 
 
@@ -212,9 +212,9 @@ ERRORS = SignalVote(signal="custom:errors", vote=Unreadable("error_percent unkno
 
 def test_a_reading_that_forbids_to_shrink_for_an_hour_is_an_alert():
     first = found(look(), [ERRORS])
-    assert (first.since, first.tells) == ({"veto:custom:errors": NOON}, ())
-    assert found(look(), [ERRORS], since={"veto:custom:errors": after(1 - HOUR)}).tells == ()
-    (tell,) = found(look(), [ERRORS], since={"veto:custom:errors": after(-HOUR)}).tells
+    assert (first.since, first.alerts) == ({"veto:custom:errors": NOON}, ())
+    assert found(look(), [ERRORS], since={"veto:custom:errors": after(1 - HOUR)}).alerts == ()
+    (tell,) = found(look(), [ERRORS], since={"veto:custom:errors": after(-HOUR)}).alerts
     assert tell.alert is AlertKind.SCALE_DOWN_BLOCKED
     assert_wording(tell.text)
 

@@ -47,7 +47,7 @@ def test_how_many_nodes_requests_come_down_to(nodes, cpu, memory, pods, asked_cp
     seen = replace(seen, kubernetes=view)
     found = pack_pools(packing_input(seen, ONE_TYPE, derive_workers(seen, ONE_TYPE)))
     assert found.by_pool["default"].nodes == new
-    assert bool(found.nobody) is (asked_memory > memory)
+    assert bool(found.unplaceable) is (asked_memory > memory)
 
 
 @pytest.mark.parametrize(("there", "asked", "added"), [(20, 30, 10), (10, 55, 40), (50, 60, 0)])

@@ -109,7 +109,7 @@ def test_a_pod_that_leaves_no_room_for_a_new_daemonset_buys_nothing_and_is_named
     seen = look(0, pods=[wants("web-1", cpu=1500)])
     found = packed(replace(seen, kubernetes=replace(seen.kubernetes, daemon_sets=(logs,))))
     assert found.by_pool["default"].nodes == 0
-    assert [key for key, _ in found.nobody] == ["default/web-1"]
+    assert [key for key, _ in found.unplaceable] == ["default/web-1"]
 
 
 def test_the_room_that_preemption_makes_is_kept_for_the_pod_it_is_made_for():
@@ -123,7 +123,7 @@ def test_the_room_that_preemption_makes_is_kept_for_the_pod_it_is_made_for():
 def test_a_node_that_preemption_makes_room_on_is_not_empty():
     first = wants("urgent", cpu=1500, priority=1000, nominated=True, nominated_node="w000")
     seen = look(2, pods=[first, pod("web-1", "w001", requests=Resources(cpu=1000))])
-    room = packing_input(seen, POLICY, derive_workers(seen, POLICY)).room
+    room = packing_input(seen, POLICY, derive_workers(seen, POLICY)).simulation
     assert room.try_drain("w000").pod == replace(first, node="w000")
 
 
@@ -216,7 +216,7 @@ def test_the_room_is_left_as_it_was_by_spreading_too():
     seen = look(1, pods=ONE_BIG_AND_SMALL_ONES)
     found = replace(packing_input(seen, POLICY, derive_workers(seen, POLICY)), used_otherwise=True)
     assert pack_pools(found) == pack_pools(found)
-    assert found.room.place(pod("big", requests=SMALL)) == "w000"
+    assert found.simulation.place(pod("big", requests=SMALL)) == "w000"
 
 
 QUEUED = Policy(pools=(replace(POOL, steps=Steps(pending_fill="queue")),))
@@ -355,7 +355,7 @@ def test_a_market_in_which_the_pool_buys_nothing_is_not_bought():
     asks = Rules(node_selector={CAPACITY_LABEL: "spot"})
     policy = Policy(pools=(replace(POOL, market=replace(POOL.market, spot_percent=0)),))
     found = packed(look(0, pods=[wants("web-1", rules=asks)]), policy)
-    assert (found.by_pool["default"].nodes, [key for key, _ in found.nobody]) == (0, ["default/web-1"])
+    assert (found.by_pool["default"].nodes, [key for key, _ in found.unplaceable]) == (0, ["default/web-1"])
     all_spot = Policy(pools=(replace(POOL, market=replace(POOL.market, spot_percent=100, on_demand_base=0)),))
     on_demand = Rules(node_selector={CAPACITY_LABEL: "on-demand"})
     assert packing([wants("web-1", rules=on_demand)], policy=all_spot).nodes == 0
@@ -388,7 +388,7 @@ def test_a_pod_that_needs_what_kernel_and_kubelet_keep_buys_nothing():
     fits = Pool(market=MarketMix(types=("t3.small",)))
     too_much = waiting("web-1", requests=Resources(memory=int(1.95 * GIB)))
     found = packed(look(0, pods=[too_much]), Policy(pools=(fits,)))
-    assert (found.by_pool["default"].nodes, len(found.nobody)) == (0, 1)
+    assert (found.by_pool["default"].nodes, len(found.unplaceable)) == (0, 1)
 
 
 def test_big_is_what_takes_the_larger_share_of_a_node():
@@ -412,8 +412,8 @@ def test_the_room_is_left_as_it_was():
     seen = look(1, pods=[wants(f"web-{number}") for number in range(6)])
     found = packing_input(seen, POLICY, derive_workers(seen, POLICY))
     assert pack_pools(found) == pack_pools(found)
-    assert found.room.place(pod("big", requests=SMALL)) == "w000"
-    assert found.room.place(pod("big", requests=SMALL)) is None
+    assert found.simulation.place(pod("big", requests=SMALL)) == "w000"
+    assert found.simulation.place(pod("big", requests=SMALL)) is None
 
 
 # ── which ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -525,14 +525,14 @@ def test_the_launch_goes_where_the_pods_want_it_though_another_zone_has_fewer():
 def test_a_pod_larger_than_any_node_buys_nothing_and_is_named_with_the_reason():
     found = packed(look(0, pods=[wants("huge-1", 2500), wants("web-1")]))
     assert found.by_pool["default"].bought_for == ("web-1",)
-    assert_wording(found.nobody)
+    assert_wording(found.unplaceable)
 
 
 def test_a_pod_that_fits_on_a_node_that_is_there_is_not_lost_though_no_new_one_could_hold_it():
     foreign = node(9, pool=None, instance="", labels={"disk": "ssd"})
     picky = wants("db-1", rules=Rules(node_selector={"disk": "ssd"}))
-    assert packed(look(0, pods=[picky], nodes=[foreign])).nobody == ()
-    assert_wording(packed(look(0, pods=[picky])).nobody)
+    assert packed(look(0, pods=[picky], nodes=[foreign])).unplaceable == ()
+    assert_wording(packed(look(0, pods=[picky])).unplaceable)
 
 
 def test_a_pod_that_no_new_node_satisfies_because_of_others_is_named_too():
@@ -596,7 +596,7 @@ def test_a_pool_of_unknown_size_does_not_get_pods_that_its_labels_or_taints_keep
     seen = look(0, pods=[wants("web-1")])
     found = packed(seen, Policy(pools=(tainted,)))
     assert found.by_pool["default"] == Packing()
-    assert_wording(found.nobody)
+    assert_wording(found.unplaceable)
 
 
 def test_a_pool_of_unknown_zones_can_still_get_pods():
@@ -606,7 +606,7 @@ def test_a_pool_of_unknown_zones_can_still_get_pods():
 
 def test_a_pool_without_types_holds_nobody():
     empty = Policy(pools=(Pool(market=MarketMix(types=())),))
-    assert_wording(packed(look(0, pods=[wants("web-1")]), empty).nobody)
+    assert_wording(packed(look(0, pods=[wants("web-1")]), empty).unplaceable)
 
 
 # ── several pools ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -654,7 +654,7 @@ def test_with_several_pools_the_reason_is_given_for_each():
     seen = look(0, pods=[], targets=TARGETS)
     found = assign([wants("huge-1", 9000)], packing_input(seen, TWO, ()))
     assert found.by_pool == {"default": (), "batch": ()}
-    ((refused, why),) = found.nobody
+    ((refused, why),) = found.unplaceable
     assert refused.name == "huge-1"
     assert_wording(why)
 
@@ -697,4 +697,4 @@ def test_a_pod_that_may_only_run_on_a_node_that_is_named_buys_nothing():
     term = NodeTerm(fields=(Requirement(key="metadata.name", values=("w000",)),))
     full = pod("full", "w000", requests=SMALL)
     found = packed(look(1, pods=[full, wants("web-1", rules=Rules(node_terms=(term,)))]))
-    assert_wording(found.nobody)
+    assert_wording(found.unplaceable)

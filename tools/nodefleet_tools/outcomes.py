@@ -116,8 +116,8 @@ def _stay(stay: KeptNode) -> list[str]:
     return [stay.worker, stay.phase.value, stay.reason.value]
 
 
-def _alerts(tells: Iterable[SendAlert]) -> list[list[Any]]:
-    return sorted([tell.alert.value, tell.pool, sorted(tell.subjects)] for tell in tells)
+def _alerts(alerts: Iterable[SendAlert]) -> list[list[Any]]:
+    return sorted([tell.alert.value, tell.pool, sorted(tell.subjects)] for tell in alerts)
 
 
 def _steps(plan: Iterable[Step]) -> list[Outcome]:

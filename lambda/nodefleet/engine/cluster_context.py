@@ -24,14 +24,14 @@ from nodefleet.scheduling.templates import Template
 class ClusterContext:
     def __init__(
         self,
-        seen: Observation,
+        observation: Observation,
         found: PackingInput | None,
         *,
         muted: frozenset[str] = frozenset(),
         used_otherwise: bool = False,
     ) -> None:
         """`muted` are uids of pods that buy nothing now. `used_otherwise`: others took the places of some."""
-        self._seen = seen
+        self._seen = observation
         self._found = found
         self._muted = muted
         self._used_otherwise = used_otherwise
@@ -39,14 +39,14 @@ class ClusterContext:
     @classmethod
     def of(
         cls,
-        seen: Observation,
+        observation: Observation,
         policy: Policy,
         fleet: Sequence[Worker],
         memory: Memory = NOTHING_REMEMBERED,
         capped: frozenset[str] = frozenset(),
     ) -> "ClusterContext":
         """`capped`: pools that a cap of the fleet leaves no room."""
-        return cls(seen, packing_input(seen, policy, fleet, memory, capped))
+        return cls(observation, packing_input(observation, policy, fleet, memory, capped))
 
     def without(self, muted: frozenset[str], *, used_otherwise: bool = False) -> "ClusterContext":
         """The same, with these pods left out too."""
@@ -80,7 +80,7 @@ class ClusterContext:
     @property
     def room(self) -> SchedulerSimulation:
         """The nodes that there are and those that boot, with their pods."""
-        return self._found.room if self._found else SchedulerSimulation(())
+        return self._found.simulation if self._found else SchedulerSimulation(())
 
     @cached_property
     def pods_by_node(self) -> Mapping[str, Sequence[Pod]] | None:
@@ -114,7 +114,7 @@ class ClusterContext:
         return RemovalContext(
             pods=self.pods_by_node,
             ledger=self._ledger,
-            room=self.room,
+            simulation=self.room,
             zones=len(zones),
             idle={},
             backoffs=before.backoffs,

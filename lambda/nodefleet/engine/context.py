@@ -24,9 +24,9 @@ from nodefleet.policy.pool import Pool
 from nodefleet.scheduling.simulation import SchedulerSimulation
 
 
-def target_of(seen: Observation, pool: Pool) -> LaunchTarget:
+def target_of(observation: Observation, pool: Pool) -> LaunchTarget:
     """Where the pool's nodes are launched; nowhere, if the deployment does not say."""
-    return seen.target(pool.name) or LaunchTarget(pool=pool.name)
+    return observation.target(pool.name) or LaunchTarget(pool=pool.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class RemovalContext:
 
     pods: Mapping[str, Sequence[Pod]] | None  # by node; none: pods are not known, and no node leaves
     ledger: BudgetTracker
-    room: SchedulerSimulation
+    simulation: SchedulerSimulation
     zones: int  # how many zones the pool can use
     idle: Mapping[str, float]  # CPU idle percent by node
     backoffs: tuple[Backoff, ...]
@@ -87,9 +87,9 @@ class RemovalContext:
 # workloads, from the names of their pods.
 
 
-def operation_id(seen: Observation, kind: str, target: str) -> str:
+def operation_id(observation: Observation, kind: str, target: str) -> str:
     """For example shop-f17.1-20261116T200400-launch-default-eu-west-1a-spot."""
-    return f"{seen.cluster}-f{seen.run}-{seen.at:%Y%m%dT%H%M%S}-{kind}-{target}"
+    return f"{observation.cluster}-f{observation.run}-{observation.at:%Y%m%dT%H%M%S}-{kind}-{target}"
 
 
 _ENDED = frozenset({Phase.TERMINATING, Phase.GONE, Phase.STOPPED, Phase.WARM, Phase.ORPHANED})
@@ -225,7 +225,7 @@ class DataQuality:
     level: Level
     recovered_at: datetime | None
     why: str  # what is missing; empty when nothing is
-    tells: tuple[SendAlert, ...]
+    alerts: tuple[SendAlert, ...]
 
 
 # ── one pool ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -244,7 +244,7 @@ class CapRoom:
 class PoolContext:
     pool: Pool
     policy: Policy
-    seen: Observation
+    observation: Observation
     before: PoolMemory
     workers: tuple[Worker, ...]
     readings: PoolReadings
@@ -252,24 +252,24 @@ class PoolContext:
     most: int  # how many workers the pool may have: its max, or less if fleet.max leaves it less
     cap: CapRoom | None  # none without caps of the fleet
     vanished: Mapping[str, datetime]  # members that are not shown any more, and since when
-    look: FleetSize
+    fleet_size: FleetSize
     cpu: SignalInput
     memory: SignalInput
 
     @classmethod
     def of(
-        cls, pool: Pool, policy: Policy, seen: Observation, before: PoolMemory, fleet: tuple[Worker, ...]
+        cls, pool: Pool, policy: Policy, observation: Observation, before: PoolMemory, fleet: tuple[Worker, ...]
     ) -> "PoolContext":
         if pool.strategy == "adaptive":  # pods that wait are sized like load: at once, by what they fill
             pool = replace(pool, steps=replace(pool.steps, pending="packing"))
         workers = tuple(worker for worker in fleet if worker.pool == pool.name)
-        readings = seen.readings.get(pool.name, NOTHING_READ)
-        count = count_workers(workers, seen, pool.name)
-        gone = vanished_members(workers, pool, seen, before)
+        readings = observation.readings.get(pool.name, NOTHING_READ)
+        count = count_workers(workers, observation, pool.name)
+        gone = vanished_members(workers, pool, observation, before)
         return cls(
             pool=pool,
             policy=policy,
-            seen=seen,
+            observation=observation,
             before=before,
             workers=workers,
             readings=readings,
@@ -277,15 +277,15 @@ class PoolContext:
             most=pool.limits.max,
             cap=None,
             vanished=gone,
-            look=FleetSize(
-                now=seen.at,
+            fleet_size=FleetSize(
+                now=observation.at,
                 covered=count_covered(workers, readings.cpu),
                 measured=_count_measured(workers, readings),
                 capacity=count.capacity,
-                peaks=with_peak(before.peaks, count.capacity, pool, seen.at),
+                peaks=with_peak(before.peaks, count.capacity, pool, observation.at),
             ),
-            cpu=usable_reading(readings.cpu, before.cached.get("cpu"), policy.trust, seen.at),
-            memory=usable_reading(readings.memory, before.cached.get("memory"), policy.trust, seen.at),
+            cpu=usable_reading(readings.cpu, before.cached.get("cpu"), policy.trust, observation.at),
+            memory=usable_reading(readings.memory, before.cached.get("memory"), policy.trust, observation.at),
         )
 
     @property
@@ -299,7 +299,7 @@ class PoolContext:
     @property
     def look_at_pods(self) -> FleetSize:
         """Pods that wait now wait although every node that is ready now is there, whatever was measured last."""
-        return replace(self.look, covered=count_covered(self.workers, NOT_ASKED))
+        return replace(self.fleet_size, covered=count_covered(self.workers, NOT_ASKED))
 
     @property
     def cpu_percent(self) -> float | None:
@@ -325,7 +325,7 @@ class PoolContext:
         if worker.node is None or not worker.node.ready or worker.phase in _ENDED:
             return False
         since = worker.node.ready_changed_at
-        return since is None or self.seen.at - since >= self.policy.trust.stale_after
+        return since is None or self.observation.at - since >= self.policy.trust.stale_after
 
 
 def _count_measured(workers: Sequence[Worker], readings: PoolReadings) -> int | None:

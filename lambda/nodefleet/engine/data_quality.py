@@ -27,28 +27,28 @@ from nodefleet.policy.cluster import Policy
 # nothing is launched before it has been seen either.
 
 
-def assess(seen: Observation, memory: Memory, policy: Policy, unreadable: Sequence[str]) -> DataQuality:
+def assess(observation: Observation, memory: Memory, policy: Policy, unreadable: Sequence[str]) -> DataQuality:
     """The level of this iteration. `unreadable` names the readings that should have been there and were not."""
-    why = _what_is_away(seen) or "; ".join(unreadable)
+    why = _what_is_away(observation) or "; ".join(unreadable)
     if why:
-        level = Level.PARTIAL if _what_is_away(seen) else Level.DEGRADED
-        return DataQuality(level=level, recovered_at=None, why=why, tells=_level_alerts(memory.level, level, why))
-    was_down = memory.level in (Level.DEGRADED, Level.PARTIAL) or _was_silent(seen, memory, policy)
-    since = seen.at if was_down else memory.recovered_at
-    recovering = since is not None and seen.at - since < policy.trust.recovery_hold
+        level = Level.PARTIAL if _what_is_away(observation) else Level.DEGRADED
+        return DataQuality(level=level, recovered_at=None, why=why, alerts=_level_alerts(memory.level, level, why))
+    was_down = memory.level in (Level.DEGRADED, Level.PARTIAL) or _was_silent(observation, memory, policy)
+    since = observation.at if was_down else memory.recovered_at
+    recovering = since is not None and observation.at - since < policy.trust.recovery_hold
     level = Level.RECOVERY if recovering else Level.NORMAL
     return DataQuality(
-        level=level, recovered_at=since if recovering else None, why="", tells=_level_alerts(memory.level, level, "")
+        level=level, recovered_at=since if recovering else None, why="", alerts=_level_alerts(memory.level, level, "")
     )
 
 
-def _was_silent(seen: Observation, memory: Memory, policy: Policy) -> bool:
+def _was_silent(observation: Observation, memory: Memory, policy: Policy) -> bool:
     """No look could be written down for a while: DynamoDB was away, or the function itself."""
-    return memory.looked_at is not None and seen.at - memory.looked_at > policy.trust.gap * policy.interval
+    return memory.looked_at is not None and observation.at - memory.looked_at > policy.trust.gap * policy.interval
 
 
-def _what_is_away(seen: Observation) -> str:
-    away = {"EC2": seen.instances, "Kubernetes": seen.kubernetes}
+def _what_is_away(observation: Observation) -> str:
+    away = {"EC2": observation.instances, "Kubernetes": observation.kubernetes}
     return "; ".join(f"{name} unknown: {got.cause}" for name, got in away.items() if isinstance(got, Missing))
 
 
@@ -96,14 +96,14 @@ class Inconsistencies:
     sentences: tuple[str, ...]  # what forbids to shrink now
     unmeasured: frozenset[str]  # nodes that are in no figure, and stay
     since: Mapping[str, datetime]  # everything that is in doubt, and since when
-    tells: tuple[SendAlert, ...]
+    alerts: tuple[SendAlert, ...]
 
 
-def find_inconsistencies(ctx: PoolContext, opinions: Sequence[SignalVote]) -> Inconsistencies:
+def find_inconsistencies(ctx: PoolContext, votes: Sequence[SignalVote]) -> Inconsistencies:
     doubtful = [worker for worker in ctx.workers if worker.phase in _DOUBTFUL]
     unmeasured = _find_unmeasured(ctx)
     count = _count(ctx, doubtful, unmeasured)
-    vetoes = dict(_vetoes(ctx, opinions))
+    vetoes = dict(_vetoes(ctx, votes))
     keys = [
         *(_of_worker(worker) for worker in doubtful),
         *(_of_exporter(worker) for worker in unmeasured),
@@ -111,13 +111,13 @@ def find_inconsistencies(ctx: PoolContext, opinions: Sequence[SignalVote]) -> In
         *map(_of_veto, vetoes),
     ]
     found = _PoolChecks(ctx, doubtful, unmeasured, count, vetoes)
-    since = {key: ctx.before.doubtful.get(key, ctx.seen.at) for key in keys}
+    since = {key: ctx.before.doubtful.get(key, ctx.observation.at) for key in keys}
     held = dict(found.held_by(since))
     return Inconsistencies(
         sentences=tuple(held.values()),
         unmeasured=frozenset(worker.name for worker in unmeasured),
         since=since,
-        tells=(*found.block_alerts(held, since), *found.in_doubt(since)),
+        alerts=(*found.block_alerts(held, since), *found.in_doubt(since)),
     )
 
 
@@ -183,7 +183,7 @@ class _PoolChecks:
                 yield self._tell(AlertKind.NODE_IN_DOUBT, text, worker.name)
 
     def _time_since(self, since: datetime) -> timedelta:
-        return self.ctx.seen.at - since
+        return self.ctx.observation.at - since
 
     def _tell(self, alert: AlertKind, text: str, *subjects: str) -> SendAlert:
         return SendAlert(alert=alert, pool=self.ctx.pool.name, text=text, subjects=subjects)
@@ -210,10 +210,10 @@ def _count(ctx: PoolContext, doubtful: Sequence[Worker], unmeasured: Sequence[Wo
     raw = ctx.readings.nodes
     if not _ready(ctx) or raw == NOT_ASKED:
         return ""
-    seen = context.usable_reading(raw, None, ctx.policy.trust, ctx.seen.at)
+    seen = context.usable_reading(raw, None, ctx.policy.trust, ctx.observation.at)
     if not isinstance(seen, Reading):
         return f"worker count unknown: {seen.cause}"
-    tolerance, covered = ctx.policy.trust.count_tolerance, ctx.look.covered
+    tolerance, covered = ctx.policy.trust.count_tolerance, ctx.fleet_size.covered
     least = covered - len(unmeasured) - sum(worker.phase in READY_OR_NEARLY for worker in doubtful)
     most = max(covered, sum(worker.node is not None for worker in ctx.workers))
     if least - tolerance <= seen.value <= most + tolerance:
@@ -221,8 +221,8 @@ def _count(ctx: PoolContext, doubtful: Sequence[Worker], unmeasured: Sequence[Wo
     return f"Prometheus sees {seen.value:g} workers, Kubernetes {covered}"
 
 
-def _vetoes(ctx: PoolContext, opinions: Sequence[SignalVote]) -> Iterator[tuple[str, str]]:
-    for opinion in opinions:
+def _vetoes(ctx: PoolContext, votes: Sequence[SignalVote]) -> Iterator[tuple[str, str]]:
+    for opinion in votes:
         # Where there is nothing to measure, CPU and memory are not unknown but none.
         nothing_to_measure = opinion.signal in _UTILISATION and not ctx.unreadable
         if isinstance(opinion.vote, Unreadable) and not nothing_to_measure:

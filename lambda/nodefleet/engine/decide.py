@@ -92,20 +92,20 @@ class PoolResult:
 
 
 def decide_pool(
-    ctx: PoolContext, cluster: ClusterContext, waiting: PendingPods, whole: Memory, trust: DataQuality
+    ctx: PoolContext, cluster: ClusterContext, pending: PendingPods, cluster_memory: Memory, quality: DataQuality
 ) -> PoolResult:
-    signals = evaluate_signals(ctx, waiting)
-    keep = evaluate_gate(signals.opinions, ctx.look, ctx.pool.reactive, _most_fewer(ctx))
-    membership = _membership(ctx, keep, whole)
-    held = unhealthy.brake(ctx.workers, ctx.pool, ctx.before.braked_since, ctx.seen.at)
-    doubt = find_inconsistencies(ctx, signals.opinions)
+    signals = evaluate_signals(ctx, pending)
+    keep = evaluate_gate(signals.votes, ctx.fleet_size, ctx.pool.reactive, _most_fewer(ctx))
+    membership = _membership(ctx, keep, cluster_memory)
+    held = unhealthy.brake(ctx.workers, ctx.pool, ctx.before.braked_since, ctx.observation.at)
+    doubt = find_inconsistencies(ctx, signals.votes)
     owed = unhealthy.to_replace(membership.losses, held, ctx.pool)
     others = [
-        *_bounds(ctx, signals, keep, owed, whole, trust, doubt),
+        *_bounds(ctx, signals, keep, owed, cluster_memory, quality, doubt),
         *headroom_bounds(ctx, cluster, _could_go(ctx, keep)),
     ]
     replaced = partial(
-        plan_turnover, ctx, cluster, signals, waiting, others, membership.losses, braked=held.since is not None
+        plan_turnover, ctx, cluster, signals, pending, others, membership.losses, braked=held.since is not None
     )
     turn = replaced()
     due = turn.plan
@@ -115,18 +115,18 @@ def decide_pool(
         signals.memory,
         members=membership.members,
         losses=membership.losses,
-        suspects=orphans.track_first_seen(ctx.workers, ctx.pool, ctx.before.suspects, ctx.seen.at, ctx.limit),
+        suspects=orphans.track_first_seen(ctx.workers, ctx.pool, ctx.before.suspects, ctx.observation.at, ctx.limit),
         vanished=ctx.vanished,
         ahead=due.ahead,
         rotation=turn.rotation,
         braked_since=held.since,
-        swap=update_swap(ctx.before.swap, ctx.workers, ctx.pool, ctx.seen.at),
+        swap=update_swap(ctx.before.swap, ctx.workers, ctx.pool, ctx.observation.at),
         doubtful=doubt.since,
-        under_used=consolidation.first_seen(ctx, signals.opinions, membership.losses, cluster.pods_by_node),
-        sizes=observed_sizes(ctx.pool, ctx.seen, ctx.before.sizes),
+        under_used=consolidation.first_seen(ctx, signals.votes, membership.losses, cluster.pods_by_node),
+        sizes=observed_sizes(ctx.pool, ctx.observation, ctx.before.sizes),
     )
     if resolved.target > ctx.count.capacity:
-        pool_plan = plan_growth(ctx, signals, waiting, resolved, memory, due)
+        pool_plan = plan_growth(ctx, signals, pending, resolved, memory, due)
     elif resolved.target < ctx.count.capacity:
         pool_plan = plan_scale_down(ctx, cluster, resolved, bounds, memory, doubt, due)
         if pool_plan.action is Action.HOLD:
@@ -135,27 +135,27 @@ def decide_pool(
         if turn.plan.wanted and pool_plan.action is Action.HOLD:
             bounds = [*others, *replacing(turn.plan, ctx.count.capacity)]
             resolved = resolve_target(bounds)
-            pool_plan = plan_growth(ctx, signals, waiting, resolved, memory, turn.plan)
+            pool_plan = plan_growth(ctx, signals, pending, resolved, memory, turn.plan)
     else:
-        reason = explain.explain_hold(ctx.count.capacity, resolved, bounds, signals.opinions)
+        reason = explain.explain_hold(ctx.count.capacity, resolved, bounds, signals.votes)
         retirement = plan_retirement(ctx, cluster, due, bounds, memory)
         pool_plan = (
             retirement
             or plan_consolidation(ctx, cluster, keep, others, memory, turn, doubt)
             or plan_hold(ctx, cluster, reason, bounds, memory, turn)
         )
-    signals = replace(signals, tells=(*signals.tells, *doubt.tells, *turn.tells))
+    signals = replace(signals, alerts=(*signals.alerts, *doubt.alerts, *turn.alerts))
     decision = _decision(ctx, signals, bounds, resolved, pool_plan, membership.losses, held)
     return PoolResult(
         decision=decision,
         memory=pool_plan.memory,
-        look_again=requeue_reason(ctx, waiting, resolved, decision.plan) or _rising(ctx, signals),
+        look_again=requeue_reason(ctx, pending, resolved, decision.plan) or _rising(ctx, signals),
     )
 
 
-def hold_blind(ctx: PoolContext, whole: Memory, trust: DataQuality) -> PoolResult:
+def hold_blind(ctx: PoolContext, cluster_memory: Memory, quality: DataQuality) -> PoolResult:
     """Without EC2 or Kubernetes nothing is done, and nothing is learned."""
-    bounds = safety_bounds(ctx.seen, whole, ctx.policy, ctx.pool, ctx.count, trust, (), ())
+    bounds = safety_bounds(ctx.observation, cluster_memory, ctx.policy, ctx.pool, ctx.count, quality, (), ())
     capacity = ctx.count.capacity
     decision = PoolDecision(
         pool=ctx.pool.name,
@@ -180,7 +180,7 @@ def _rising(ctx: PoolContext, signals: SignalResults) -> str:
 
 def _most_fewer(ctx: PoolContext) -> int:
     """How many nodes may go at once."""
-    return ctx.look.capacity if is_adaptive(ctx.pool) else ctx.pool.steps.down
+    return ctx.fleet_size.capacity if is_adaptive(ctx.pool) else ctx.pool.steps.down
 
 
 def _could_go(ctx: PoolContext, keep: Sequence[Bound]) -> int:
@@ -188,11 +188,11 @@ def _could_go(ctx: PoolContext, keep: Sequence[Bound]) -> int:
     return max(0, ctx.count.capacity - max(bound.nodes for bound in keep))
 
 
-def _membership(ctx: PoolContext, keep: Sequence[Bound], whole: Memory) -> PoolMembers:
+def _membership(ctx: PoolContext, keep: Sequence[Bound], cluster_memory: Memory) -> PoolMembers:
     """Who is capacity, and whose loss has to be made up for."""
     before = ctx.before
-    membership = track_members(ctx.workers, before.members, before.losses, ctx.seen.at, whole.looked_at)
-    could_spare_one = keep[0].kind is BoundSource.CALM and not ctx.seen.hold
+    membership = track_members(ctx.workers, before.members, before.losses, ctx.observation.at, cluster_memory.looked_at)
+    could_spare_one = keep[0].kind is BoundSource.CALM and not ctx.observation.hold
     if could_spare_one:
         return replace(membership, losses=())
     return membership
@@ -203,9 +203,9 @@ def _bounds(
     signals: SignalResults,
     keep: Sequence[Bound],
     losses: Sequence[Loss],
-    whole: Memory,
-    trust: DataQuality,
-    doubt: Inconsistencies,
+    cluster_memory: Memory,
+    quality: DataQuality,
+    inconsistencies: Inconsistencies,
 ) -> list[Bound]:
     capacity = ctx.count.capacity
     asked = [
@@ -214,15 +214,24 @@ def _bounds(
     return [
         *keep,
         *asked,
-        *cooldown_bounds(ctx.pool, ctx.before, capacity, ctx.seen.at, signals.at_once),
-        *window_bounds(ctx.seen, ctx.pool.name),
-        *command_bounds(ctx.seen, ctx.pool.name),
+        *cooldown_bounds(ctx.pool, ctx.before, capacity, ctx.observation.at, signals.at_once),
+        *window_bounds(ctx.observation, ctx.pool.name),
+        *command_bounds(ctx.observation, ctx.pool.name),
         *limit_bounds(ctx.pool, ctx.count),
         *fleet_bounds(ctx),
         *cap_bounds(ctx),
         *replacement_bounds(losses, capacity),
-        *safety_bounds(ctx.seen, whole, ctx.policy, ctx.pool, ctx.count, trust, doubt.sentences, ctx.unreadable),
-        *hold_bounds(ctx.seen, ctx.pool, capacity, losses),
+        *safety_bounds(
+            ctx.observation,
+            cluster_memory,
+            ctx.policy,
+            ctx.pool,
+            ctx.count,
+            quality,
+            inconsistencies.sentences,
+            ctx.unreadable,
+        ),
+        *hold_bounds(ctx.observation, ctx.pool, capacity, losses),
         *swap_bounds(ctx),
     ]
 
@@ -236,7 +245,7 @@ def _decision(
     lost: Sequence[Loss],
     held: unhealthy.Brake,
 ) -> PoolDecision:
-    pool, seen = ctx.pool, ctx.seen
+    pool, seen = ctx.pool, ctx.observation
     return PoolDecision(
         pool=pool.name,
         action=pool_plan.action,
@@ -245,7 +254,7 @@ def _decision(
         reason=pool_plan.reason,
         bounds=tuple(bounds),
         overruled=resolved.overruled,
-        votes=(*explain.render_votes(signals.opinions), *([f"forecast: {signals.grade}"] if signals.grade else ())),
+        votes=(*explain.render_votes(signals.votes), *([f"forecast: {signals.grade}"] if signals.grade else ())),
         plan=(
             *interruption.plan_interruptions(ctx.workers, pool, seen),
             *rotation.retirement_alerts(ctx.workers, pool),
@@ -254,7 +263,7 @@ def _decision(
             *pool_plan.steps,
             *orphans.plan_cleanups(ctx.workers, pool, pool_plan.memory.suspects, seen, ctx.limit),
             *warm_pool.plan_surplus(ctx),
-            *signals.tells,
+            *signals.alerts,
             *_at_max(ctx, resolved, bounds),
         ),
         stays=pool_plan.leaving.stays,
@@ -293,21 +302,23 @@ def _at_max(ctx: PoolContext, resolved: TargetResult, bounds: Sequence[Bound]) -
 # ── the decision ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def decide(seen: Observation, memory: Memory, policy: Policy, fleet: tuple[Worker, ...] | None = None) -> Decision:
+def decide(
+    observation: Observation, memory: Memory, policy: Policy, fleet: tuple[Worker, ...] | None = None
+) -> Decision:
     """`fleet`: the workers of the observation, if the caller has derived them already."""
-    fleet = derive_workers(seen, policy) if fleet is None else fleet
-    contexts = [PoolContext.of(pool, policy, seen, memory.pool(pool.name), fleet) for pool in policy.pools]
-    trust = data_quality.assess(seen, memory, policy, [each for ctx in contexts for each in ctx.unreadable])
+    fleet = derive_workers(observation, policy) if fleet is None else fleet
+    contexts = [PoolContext.of(pool, policy, observation, memory.pool(pool.name), fleet) for pool in policy.pools]
+    trust = data_quality.assess(observation, memory, policy, [each for ctx in contexts for each in ctx.unreadable])
     if trust.level is Level.PARTIAL:
         results = [hold_blind(ctx, memory, trust) for ctx in contexts]
         unplaceable, disposal = [], Disposal()
     else:
-        pending = PendingIndex.of(_pods(seen))
-        used = amounts_in_use(fleet, seen, policy, memory)
+        pending = PendingIndex.of(_pods(observation))
+        used = amounts_in_use(fleet, observation, policy, memory)
         capped = pools_at_a_cap(contexts, used)
-        cluster, votes = _pack_pending(ClusterContext.of(seen, policy, fleet, memory, capped), contexts, pending)
+        cluster, votes = _pack_pending(ClusterContext.of(observation, policy, fleet, memory, capped), contexts, pending)
         decided: dict[str, PoolResult] = {}
-        room = policy.fleet_max - fleet_occupied(fleet, seen, policy, memory)
+        room = policy.fleet_max - fleet_occupied(fleet, observation, policy, memory)
         surplus = fleet_surplus(contexts, policy.fleet_max)
         ordered = by_priority(contexts)
         for index, context in enumerate(ordered):
@@ -316,28 +327,28 @@ def decide(seen: Observation, memory: Memory, policy: Policy, fleet: tuple[Worke
             waiting = share_new_nodes(ctx, collect_pending(ctx, cluster.packings, pending, votes[ctx.pool.name]))
             result = decided[ctx.pool.name] = decide_pool(ctx, cluster, waiting, memory, trust)
             room -= _count_launched(result.decision)
-            used = with_launches(used, () if result.decision.dry_run else result.decision.plan, seen)
+            used = with_launches(used, () if result.decision.dry_run else result.decision.plan, observation)
         results = [decided[pool.name] for pool in policy.pools]
-        disposal = dispose_unowned(fleet, cluster, seen, policy, memory)
-        unplaceable = alert_unplaceable(cluster.packings.nobody, "") if cluster.packings else []
-    resting = resting_since(fleet, policy, seen, memory.resting)
+        disposal = dispose_unowned(fleet, cluster, observation, policy, memory)
+        unplaceable = alert_unplaceable(cluster.packings.unplaceable, "") if cluster.packings else []
+    resting = resting_since(fleet, policy, observation, memory.resting)
     return Decision(
-        at=seen.at,
-        cluster=seen.cluster,
+        at=observation.at,
+        cluster=observation.cluster,
         level=trust.level,
         pools=tuple(result.decision for result in results),
         tells=(
-            *trust.tells,
+            *trust.alerts,
             *unowned_alerts(fleet, policy),
             *unplaceable,
-            *resting_alerts(fleet, policy, resting, seen.at),
+            *resting_alerts(fleet, policy, resting, observation.at),
         ),
         memory=Memory(
             level=trust.level,
             recovered_at=trust.recovered_at,
-            looked_at=seen.at,
+            looked_at=observation.at,
             pools={
-                **_keep_known(seen, memory, fleet, policy),
+                **_keep_known(observation, memory, fleet, policy),
                 **disposal.memory,
                 **{result.decision.pool: result.memory for result in results},
             },
@@ -348,11 +359,13 @@ def decide(seen: Observation, memory: Memory, policy: Policy, fleet: tuple[Worke
     )
 
 
-def _keep_known(seen: Observation, memory: Memory, fleet: Iterable[Worker], policy: Policy) -> dict[str, PoolMemory]:
+def _keep_known(
+    observation: Observation, memory: Memory, fleet: Iterable[Worker], policy: Policy
+) -> dict[str, PoolMemory]:
     """What is known of pools stays known while the policy that names them cannot be read, and while they have workers
     though the policy does not have them any more."""
     gone = {worker.pool for worker in find_unowned(fleet, policy)}
-    return {name: known for name, known in memory.pools.items() if seen.hold or name in gone}
+    return {name: known for name, known in memory.pools.items() if observation.hold or name in gone}
 
 
 def _count_launched(decision: PoolDecision) -> int:
@@ -361,8 +374,8 @@ def _count_launched(decision: PoolDecision) -> int:
     return sum(each.count for each in opened if isinstance(each, Launch))
 
 
-def _pods(seen: Observation) -> tuple[Pod, ...]:
-    view = seen.kubernetes
+def _pods(observation: Observation) -> tuple[Pod, ...]:
+    view = observation.kubernetes
     return (view.pods or ()) if isinstance(view, ClusterView) else ()
 
 

@@ -26,7 +26,7 @@ def explain_stuck(capacity: int, settled: TargetResult, bounds: Sequence[Bound],
     return f"Holding {capacity}: {settled.target} would do ({_why_fewer(settled, bounds)}), but {obstacle}"
 
 
-def explain_hold(capacity: int, settled: TargetResult, bounds: Sequence[Bound], opinions: Sequence[SignalVote]) -> str:
+def explain_hold(capacity: int, settled: TargetResult, bounds: Sequence[Bound], votes: Sequence[SignalVote]) -> str:
     wanted = _unmet_floor(settled)
     if wanted is not None:
         return f"Holding {capacity}: {wanted.sentence} (asks for {wanted.nodes}), but {_sentence(settled)}"
@@ -37,17 +37,17 @@ def explain_hold(capacity: int, settled: TargetResult, bounds: Sequence[Bound], 
     paused = "".join(f"; {bound.sentence}" for bound in pauses)
     projected = [bound.sentence for bound in bounds if bound.kind is BoundSource.PROJECTION]
     if projected:
-        return f"Holding {capacity}: {_join_reasons(opinions)}, but {'; '.join(projected)}{paused}"
-    return f"Holding {capacity}: {_join_reasons(opinions) or _sentence(settled)}{paused}"
+        return f"Holding {capacity}: {_join_reasons(votes)}, but {'; '.join(projected)}{paused}"
+    return f"Holding {capacity}: {_join_reasons(votes) or _sentence(settled)}{paused}"
 
 
-def render_votes(opinions: Sequence[SignalVote]) -> tuple[str, ...]:
-    return tuple(f"{opinion.signal}: {kind_of(type(opinion.vote))}, {opinion.vote.reason}" for opinion in opinions)
+def render_votes(votes: Sequence[SignalVote]) -> tuple[str, ...]:
+    return tuple(f"{opinion.signal}: {kind_of(type(opinion.vote))}, {opinion.vote.reason}" for opinion in votes)
 
 
-def _join_reasons(opinions: Sequence[SignalVote]) -> str:
+def _join_reasons(votes: Sequence[SignalVote]) -> str:
     """What the signals say, those that ask or wait first."""
-    speaking = [opinion for opinion in opinions if not isinstance(opinion.vote, Abstain)]
+    speaking = [opinion for opinion in votes if not isinstance(opinion.vote, Abstain)]
     speaking.sort(key=lambda opinion: not isinstance(opinion.vote, ScaleUp | AboveThreshold))
     return "; ".join(opinion.vote.reason for opinion in speaking)
 

@@ -132,16 +132,16 @@ def _times(amount: float, size: int, of_node: int) -> float:
 
 def _peak(ctx: PoolContext) -> int:
     rules = ctx.pool.headroom
-    since = (ctx.seen.at - timedelta(days=rules.peak_days)).date().isoformat()
-    return max((nodes for day, nodes in ctx.look.peaks.items() if day >= since), default=0)
+    since = (ctx.observation.at - timedelta(days=rules.peak_days)).date().isoformat()
+    return max((nodes for day, nodes in ctx.fleet_size.peaks.items() if day >= since), default=0)
 
 
 def _time_of_day(ctx: PoolContext) -> float:
     rules = ctx.pool.headroom
     if not rules.time_of_day:
         return 1.0
-    ready = ctx.seen.at + ctx.pool.health.join_limit  # a node that is launched now works by then
-    times = relative_load(ctx.before.profile, ready, ctx.seen.utc_offset, ctx.pool.predictive.min_days)
+    ready = ctx.observation.at + ctx.pool.health.join_limit  # a node that is launched now works by then
+    times = relative_load(ctx.before.profile, ready, ctx.observation.utc_offset, ctx.pool.predictive.min_days)
     return min(max(times, rules.least_times), rules.most_times)
 
 

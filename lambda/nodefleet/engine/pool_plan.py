@@ -69,7 +69,7 @@ def with_note(pool_plan: PoolPlan, *notes: str) -> PoolPlan:
 
 def _plan_removals(
     ctx: PoolContext,
-    leaving: Selection,
+    selection: Selection,
     reason: str,
     memory: PoolMemory,
     of_each: Callable[[Worker], str],
@@ -78,15 +78,15 @@ def _plan_removals(
 ) -> PoolPlan:
     """Those that are chosen leave now. `of_each`: the reason that its removal carries. `savings`: of those that are
     consolidated, USD an hour."""
-    gone = {worker.id for worker in leaving.chosen}
-    kept = warm_pool.choose_kept([worker for worker in leaving.chosen if worker.id not in rotated], ctx)
+    gone = {worker.id for worker in selection.chosen}
+    kept = warm_pool.choose_kept([worker for worker in selection.chosen if worker.id not in rotated], ctx)
     return PoolPlan(
         action=Action.SHRINK,
         target=ctx.count.capacity - len(gone),
         reason=reason,
         memory=replace(
             memory,
-            last_left=ctx.seen.at,
+            last_left=ctx.observation.at,
             ahead=max(0, memory.ahead - len(gone)),
             members=tuple(member for member in memory.members if member not in gone),
         ),
@@ -94,16 +94,16 @@ def _plan_removals(
             interruption.open_removal(
                 each,
                 ctx.pool,
-                ctx.seen,
+                ctx.observation,
                 of_each(each),
                 keeps=each.id in kept,
                 rotated=each.id in rotated,
                 consolidates=each.id in savings,
                 saves_usd=savings.get(each.id),
             )
-            for each in leaving.chosen
+            for each in selection.chosen
         ),
-        leaving=leaving,
+        leaving=selection,
     )
 
 
@@ -113,7 +113,7 @@ def _plan_removals(
 def plan_growth(
     ctx: PoolContext,
     signals: SignalResults,
-    waiting: PendingPods,
+    pending: PendingPods,
     resolved: TargetResult,
     memory: PoolMemory,
     due: Replacement,
@@ -126,22 +126,22 @@ def plan_growth(
         more=more,
         restoring=restoring,
         on_demand=min(len(memory.losses), max(0, least - capacity)),
-        asks=tuple(each.ask for each in due.next if each.ask) or waiting.asks(more),
+        asks=tuple(each.ask for each in due.next if each.ask) or pending.asks(more),
         replacing=frozenset(each.worker.id for each in (*due.going[: due.ahead], *due.next)),
         reason=reason,
     )
-    growth = plan_scale_up(need, ctx.workers, ctx.pool, memory, ctx.seen, ctx.policy)
+    growth = plan_scale_up(need, ctx.workers, ctx.pool, memory, ctx.observation, ctx.policy)
     if 0 < growth.nodes < more:  # the reason of the launches, too, names what is really launched
         reason = explain.explain_scale_up(capacity, resolved, capacity + growth.nodes, growth.obstacle)
-        growth = plan_scale_up(replace(need, reason=reason), ctx.workers, ctx.pool, memory, ctx.seen, ctx.policy)
+        growth = plan_scale_up(replace(need, reason=reason), ctx.workers, ctx.pool, memory, ctx.observation, ctx.policy)
     memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + min(due.wanted, growth.nodes))
     if growth.nodes and any(each.can_wait for each in due.next):
-        memory = replace(memory, rotation=rotation.record_start(memory.rotation, capacity, ctx.seen.at))
+        memory = replace(memory, rotation=rotation.record_start(memory.rotation, capacity, ctx.observation.at))
     if growth.nodes == 0:
         return replace(hold(ctx, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)
     if growth.nodes > restoring:
-        memory = record_growth(signals, ctx, waiting, nodes=capacity + growth.nodes, memory=memory)
-        memory = replace(memory, last_grow=ctx.seen.at)
+        memory = record_growth(signals, ctx, pending, nodes=capacity + growth.nodes, memory=memory)
+        memory = replace(memory, last_grow=ctx.observation.at)
     return PoolPlan(
         action=Action.GROW,
         target=capacity + growth.nodes,
@@ -166,14 +166,14 @@ class Turnover:
     plan: Replacement
     rotation: RotationState | None
     note: str = ""  # why those that are due for rotation stay
-    tells: tuple[SendAlert, ...] = ()
+    alerts: tuple[SendAlert, ...] = ()
 
 
 def plan_turnover(
     ctx: PoolContext,
     cluster: ClusterContext,
     signals: SignalResults,
-    waiting: PendingPods,
+    pending: PendingPods,
     others: Sequence[Bound],
     losses: Sequence[Loss],
     *,
@@ -183,7 +183,7 @@ def plan_turnover(
     """`others`: all bounds but those that come of it. `stuck`: the pool would be smaller, but no node can leave."""
     before = ctx.before
     urgent = _free(rotation.retiring(ctx.workers, braked=braked), ctx, cluster)
-    every = rotation.list_due(ctx) or _list_cheaper(ctx, cluster, signals, waiting, losses)
+    every = rotation.list_due(ctx) or _list_cheaper(ctx, cluster, signals, pending, losses)
     rotates = all(each.cause == rotation.CAUSE for each in every)
     state = rotation.next_state(ctx, every)
     given_up = state is not None and before.rotation is not None and state.failures > before.rotation.failures
@@ -193,7 +193,7 @@ def plan_turnover(
         return Turnover(plan=plan, rotation=None)
     settled = resolve_target([*others, *replacement_floors(plan, ctx.count.capacity)])
     why_not = rotation.obstacle(
-        ctx, state, pods=waiting.unschedulable.count, bounds=others, settled=settled, losses=losses, stuck=stuck
+        ctx, state, pods=pending.unschedulable.count, bounds=others, settled=settled, losses=losses, stuck=stuck
     )
     due = rotation.in_window(every, ctx) if rotates else every
     if not why_not and not due:
@@ -207,19 +207,19 @@ def plan_turnover(
         plan=plan,
         rotation=state,
         note=rotation.explain_wait(every, why_not) if why_not and rotates else "",
-        tells=tuple(rotation.rotation_alerts(ctx, state, every, why_not)) if rotates else (),
+        alerts=tuple(rotation.rotation_alerts(ctx, state, every, why_not)) if rotates else (),
     )
 
 
 def _list_cheaper(
-    ctx: PoolContext, cluster: ClusterContext, signals: SignalResults, waiting: PendingPods, losses: Sequence[Loss]
+    ctx: PoolContext, cluster: ClusterContext, signals: SignalResults, pending: PendingPods, losses: Sequence[Loss]
 ) -> list[Due]:
     """The worker that a cheaper node is to replace. What was begun goes on while its new node boots."""
     begun = ctx.before.rotation is not None and ctx.before.rotation.begun_at is not None
-    if waiting.unschedulable.count or (not begun and consolidation.obstacle(ctx, signals.opinions, losses)):
+    if pending.unschedulable.count or (not begun and consolidation.obstacle(ctx, signals.votes, losses)):
         return []
     ground = cluster.ground(ctx, ctx.before.backoffs)
-    one_may_leave = consolidation.bears_one_less(ctx, signals.opinions)
+    one_may_leave = consolidation.bears_one_less(ctx, signals.votes)
     return consolidation.list_due(
         ctx, ground, cluster.templates(ctx.pool.name), one_may_leave=one_may_leave, begun=begun
     )
@@ -244,7 +244,7 @@ def _with_rotation(
     if plan.at_max and any(each.ask for each in free):
         why_not = "max leaves no room to launch a cheaper node first"
     elif plan.at_max and not urgent:
-        over = find_overload(signals.opinions, ctx.look, ctx.pool.reactive, 1)
+        over = find_overload(signals.votes, ctx.fleet_size, ctx.pool.reactive, 1)
         why_not = rotation.obstacle_at_max(ctx, others, over)
     if why_not:
         plan = plan_replacement(due, ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.limit)
@@ -275,12 +275,12 @@ def plan_scale_down(
     resolved: TargetResult,
     bounds: Sequence[Bound],
     memory: PoolMemory,
-    doubt: Inconsistencies,
+    inconsistencies: Inconsistencies,
     due: Replacement,
 ) -> PoolPlan:
     """Who is to be replaced anyway goes first: neither its zone nor the On-Demand base keeps it. Of those that can wait
     the same is true once a new node has come for one of them."""
-    capacity, ground = ctx.count.capacity, cluster.ground(ctx, memory.backoffs, doubt.unmeasured)
+    capacity, ground = ctx.count.capacity, cluster.ground(ctx, memory.backoffs, inconsistencies.unmeasured)
     ground = replace(ground, rotating=frozenset(each.worker.id for each in due.due if each.can_wait))
     if all(bound.nodes <= resolved.target for bound in bounds if bound.kind is BoundSource.HEADROOM):
         ground = replace(ground, headroom=list_placeholders(ctx, cluster))  # else max or an operator overrules it
@@ -293,7 +293,7 @@ def plan_scale_down(
         reason = explain.explain_stuck(capacity, resolved, bounds, leaving.obstacle)
         return replace(hold(ctx, reason, memory), leaving=leaving)
     reason = explain.explain_scale_down(capacity, resolved, bounds, [worker.name for worker in leaving.chosen])
-    memory = replace(memory, last_shrink=ctx.seen.at)
+    memory = replace(memory, last_shrink=ctx.observation.at)
     if ground.rotating & {worker.id for worker in leaving.chosen}:
         memory = rotation.record_progress(memory)
     return _plan_removals(ctx, leaving, reason, memory, lambda _: reason)
@@ -315,7 +315,9 @@ def plan_retirement(
     if not leaving.chosen:
         return None
     owed = tuple(
-        Loss(worker=worker.id, at=ctx.seen.at, cause=due.of(worker).cause) for worker in leaving.chosen if due.at_max
+        Loss(worker=worker.id, at=ctx.observation.at, cause=due.of(worker).cause)
+        for worker in leaving.chosen
+        if due.at_max
     )
 
     def describe(worker: Worker) -> str:
@@ -340,13 +342,13 @@ def plan_consolidation(
     others: Sequence[Bound],
     memory: PoolMemory,
     turn: Turnover,
-    doubt: Inconsistencies,
+    inconsistencies: Inconsistencies,
 ) -> PoolPlan | None:
     """An under-used node leaves although the signals would keep the size; every other bound holds."""
     capacity, replacing_begun = ctx.count.capacity, turn.plan.ahead or (turn.rotation and turn.rotation.begun_at)
     if not memory.under_used or replacing_begun or any(not each.can_wait for each in turn.plan.due):
         return None
-    ground = cluster.ground(ctx, memory.backoffs, doubt.unmeasured)
+    ground = cluster.ground(ctx, memory.backoffs, inconsistencies.unmeasured)
     ranked = consolidation.rank_candidates(ctx, ground, memory.under_used)
     if not ranked:
         return None
@@ -364,7 +366,7 @@ def plan_consolidation(
         ctx,
         leaving,
         f"Shrinking {capacity} → {capacity - 1}: {reason}",
-        replace(memory, last_shrink=ctx.seen.at),
+        replace(memory, last_shrink=ctx.observation.at),
         lambda _: reason,
         savings={worker.id: consolidation.hourly_usd(worker, ctx)},
     )

@@ -53,7 +53,7 @@ class Placement:
 
 
 def place(
-    asks: Sequence[PlacementRequest],
+    requests: Sequence[PlacementRequest],
     workers: Iterable[Worker],
     zones: Sequence[str],
     mix: MarketMix,
@@ -68,13 +68,13 @@ def place(
     staying = list(workers)
     per_zone = Counter(dict.fromkeys(zones, 0))
     per_zone.update(worker.zone for worker in staying if worker.zone in per_zone)
-    wanted = on_demand_share(len(staying) + len(asks), mix) - on_demand_of(staying)
-    left_on_demand = min(len(asks), max(wanted, on_demand_at_least))
+    wanted = on_demand_share(len(staying) + len(requests), mix) - on_demand_of(staying)
+    left_on_demand = min(len(requests), max(wanted, on_demand_at_least))
     scarce = {(short.type, short.zone, short.market) for short in shortages if now < short.until}
 
     chosen: Counter[tuple[str, Market, tuple[str, ...]]] = Counter()
     left_warm, started = list(warm), defaultdict[str, list[Instance]](list)
-    for ask in asks:
+    for ask in requests:
         market = ask.market or (Market.ON_DEMAND if left_on_demand > 0 else Market.SPOT)
         found = _choose(ask, market, per_zone, mix, scarce)
         if found is None:
@@ -102,19 +102,19 @@ def place(
     launches = tuple(
         Placed(zone=zone, market=market, types=types, count=count) for (zone, market, types), count in chosen.items()
     )
-    missing = len(asks) - chosen.total() - sum(each.count for each in starts)
+    missing = len(requests) - chosen.total() - sum(each.count for each in starts)
     return Placement(launches=(*starts, *launches), missing=missing)
 
 
 def _choose_warm(
-    ask: PlacementRequest,
+    request: PlacementRequest,
     warm: Sequence[Worker],
     per_zone: Mapping[str, int],
     mix: MarketMix,
     scarce: set[tuple[str, str, Market]],
 ) -> Instance | None:
     """One that the asked pods fit on, in the zone with the fewest nodes. Starting needs capacity like launching."""
-    zones, types = set(per_zone) & set(ask.zones or per_zone), ask.types or mix.types
+    zones, types = set(per_zone) & set(request.zones or per_zone), request.types or mix.types
     fit = [
         worker.instance
         for worker in warm
@@ -127,7 +127,7 @@ def _choose_warm(
 
 
 def _choose(
-    ask: PlacementRequest,
+    request: PlacementRequest,
     market: Market,
     per_zone: Mapping[str, int],
     mix: MarketMix,
@@ -135,10 +135,10 @@ def _choose(
 ) -> tuple[str, Market, tuple[str, ...]] | None:
     """The zone with the fewest nodes that has capacity; On-Demand where Spot is known to have none, unless the pods
     depend on Spot."""
-    zones = sorted(set(per_zone) & set(ask.zones or per_zone), key=lambda zone: (per_zone[zone], zone))
-    for paid in dict.fromkeys((market, ask.market or Market.ON_DEMAND)):
+    zones = sorted(set(per_zone) & set(request.zones or per_zone), key=lambda zone: (per_zone[zone], zone))
+    for paid in dict.fromkeys((market, request.market or Market.ON_DEMAND)):
         for zone in zones:
-            types = tuple(kind for kind in ask.types or mix.types if (kind, zone, paid) not in scarce)
+            types = tuple(kind for kind in request.types or mix.types if (kind, zone, paid) not in scarce)
             if types:
                 return zone, paid, types
     return None
@@ -168,11 +168,16 @@ class ScaleUpRequest:
 
 
 def plan_scale_up(
-    need: ScaleUpRequest, workers: Sequence[Worker], pool: Pool, memory: PoolMemory, seen: Observation, policy: Policy
+    need: ScaleUpRequest,
+    workers: Sequence[Worker],
+    pool: Pool,
+    memory: PoolMemory,
+    observation: Observation,
+    policy: Policy,
 ) -> ScaleUpPlan:
     back = _uncordon_leaving(workers, need)
     more = need.more - len(back)
-    target = target_of(seen, pool)
+    target = target_of(observation, pool)
     returning = {step.operation for step in back}
     staying = [
         w
@@ -187,11 +192,11 @@ def plan_scale_up(
         sorted(target.subnets),
         pool.market,
         memory.shortages,
-        seen.at,
+        observation.at,
         on_demand_at_least=min(need.on_demand, more),
-        warm=startable(workers, pool, seen),
+        warm=startable(workers, pool, observation),
     )
-    steps: list[Step] = [*back, *_launches(placed.launches, need, pool, target, seen, policy)]
+    steps: list[Step] = [*back, *_launches(placed.launches, need, pool, target, observation, policy)]
     launched = sum(each.count for each in placed.launches)
     obstacle = _nowhere(placed.missing, pool, target) if placed.missing else ""
     if obstacle:
@@ -214,14 +219,19 @@ def _uncordon_leaving(workers: Sequence[Worker], need: ScaleUpRequest) -> list[C
 
 
 def _launches(
-    placed: Sequence[Placed], need: ScaleUpRequest, pool: Pool, target: LaunchTarget, seen: Observation, policy: Policy
+    placed: Sequence[Placed],
+    need: ScaleUpRequest,
+    pool: Pool,
+    target: LaunchTarget,
+    observation: Observation,
+    policy: Policy,
 ) -> list[Create]:
     left_to_restore = need.restoring
     opened = []
     for index, each in enumerate(placed):
         purpose = Purpose.RESTORE if left_to_restore > 0 else Purpose.GROW
         left_to_restore -= each.count
-        opened.append(launch_of(each, index, purpose, need.reason, pool, target, seen, policy))
+        opened.append(launch_of(each, index, purpose, need.reason, pool, target, observation, policy))
     return opened
 
 
@@ -232,12 +242,12 @@ def launch_of(
     reason: str,
     pool: Pool,
     target: LaunchTarget,
-    seen: Observation,
+    observation: Observation,
     policy: Policy,
 ) -> Create:
     return Create(
         Launch(
-            id=operation_id(seen, "launch", f"{pool.name}-{placed.zone}-{placed.market.value}-{index}"),
+            id=operation_id(observation, "launch", f"{pool.name}-{placed.zone}-{placed.market.value}-{index}"),
             pool=pool.name,
             zone=placed.zone,
             market=placed.market,
@@ -250,9 +260,9 @@ def launch_of(
             starts=placed.starts,
             purpose=purpose,
             reason=reason,
-            started=seen.at,
+            started=observation.at,
             # Its caller holds the lease for no longer than this, so no run sends it later.
-            deadline=seen.at + policy.lease,
+            deadline=observation.at + policy.lease,
         )
     )
 

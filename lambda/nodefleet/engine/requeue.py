@@ -16,9 +16,9 @@ from nodefleet.phases import silent_for
 from nodefleet.policy.cluster import Burst
 
 
-def requeue_reason(ctx: PoolContext, waiting: PendingPods, settled: TargetResult, plan: Sequence[Step]) -> str:
+def requeue_reason(ctx: PoolContext, pending: PendingPods, settled: TargetResult, plan: Sequence[Step]) -> str:
     """Why to look again soon; empty when nothing would come of it."""
-    own = [each for each in ctx.seen.operations if each.pool == ctx.pool.name]
+    own = [each for each in ctx.observation.operations if each.pool == ctx.pool.name]
     opened: list[Operation] = [step.operation for step in plan if isinstance(step, Create | Save)]
     draining = sum(isinstance(each, Removal) and _moves(each, ctx) for each in [*own, *opened])
     if draining:
@@ -26,7 +26,7 @@ def requeue_reason(ctx: PoolContext, waiting: PendingPods, settled: TargetResult
     silent = sum(_falls_silent(worker, ctx) for worker in ctx.workers)
     if silent:
         return f"{silent} {'node has' if silent == 1 else 'nodes have'} gone silent"
-    pods = waiting.unschedulable.count
+    pods = pending.unschedulable.count
     if not pods:
         return ""
     booting = ctx.count.booting + sum(each.count for each in opened if isinstance(each, Launch))
@@ -34,14 +34,14 @@ def requeue_reason(ctx: PoolContext, waiting: PendingPods, settled: TargetResult
         return f"{pluralize(booting, 'node is', 'nodes are')} booting for {pluralize(pods, 'pod', 'pods')}"
     if any(each.bound.kind is BoundSource.PODS for each in settled.overruled):
         return ""  # at max, in a cooldown or paused: looking does not help
-    if waiting.unschedulable.nodes is None or waiting.votes.room_is_new(ctx):
+    if pending.unschedulable.nodes is None or pending.votes.room_is_new(ctx):
         return f"{pluralize(pods, 'pod is', 'pods are')} about to find a place"
     return ""  # a ready node has had room for a while: whatever keeps them is not about to change
 
 
 def _falls_silent(worker: Worker, ctx: PoolContext) -> bool:
     """It is not ready, and will soon have been silent for too long."""
-    silent = silent_for(worker.node, ctx.pool.health, ctx.seen.at) if worker.node else timedelta(0)
+    silent = silent_for(worker.node, ctx.pool.health, ctx.observation.at) if worker.node else timedelta(0)
     return worker.phase is Phase.UNREADY and silent > timedelta(0)
 
 
@@ -49,7 +49,7 @@ def _moves(removal: Removal, ctx: PoolContext) -> bool:
     """It has just begun, or its time is near. In between, where a budget holds up a removal whose time is far, or EC2
     does not take what it said, the schedule is often enough."""
     near = ctx.pool.removal.drain_timeout
-    return ctx.seen.at - removal.started < near or abs(removal.deadline - ctx.seen.at) < near
+    return ctx.observation.at - removal.started < near or abs(removal.deadline - ctx.observation.at) < near
 
 
 def remember_duration(durations: tuple[int, ...], took: timedelta, rules: Burst) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ class MarketPlan:
 def swap_bounds(ctx: PoolContext) -> list[Bound]:
     """While the Spot node boots no On-Demand node leaves for it."""
     swap = ctx.before.swap
-    if swap is None or not swap.open or not ctx.count.booting or ctx.seen.at >= _ends(swap, ctx.pool):
+    if swap is None or not swap.open or not ctx.count.booting or ctx.observation.at >= _ends(swap, ctx.pool):
         return []
     sentence = "a Spot node that takes the place of an On-Demand one is booting: no shrinking"
     return [floor(ctx.count.capacity, BoundSource.MARKET, Rank.SAFETY, sentence, _ends(swap, ctx.pool))]
@@ -74,7 +74,7 @@ def rebalance_market(
     leaving = select_candidates([w for w in capacity if market_of(w) is Market.ON_DEMAND], ctx.pool, 1, ground())
     if swap is not None and swap.open:
         return _other_leaves(ctx, memory, leaving)
-    if ctx.seen.at < _begins(swap, capacity, ctx.pool):
+    if ctx.observation.at < _begins(swap, capacity, ctx.pool):
         return idle
     above = f"{pluralize(surplus, 'On-Demand node', 'On-Demand nodes')} above the share"
     if ctx.count.occupied >= ctx.limit:
@@ -85,7 +85,7 @@ def rebalance_market(
 
 
 def _spot_comes(ctx: PoolContext, memory: PoolMemory, capacity: Sequence[Worker], above: str) -> MarketPlan:
-    pool, seen = ctx.pool, ctx.seen
+    pool, seen = ctx.pool, ctx.observation
     target = target_of(seen, pool)
     placed = place([ANY], capacity, sorted(target.subnets), pool.market, memory.shortages, seen.at)
     if [each.market for each in placed.launches] != [Market.SPOT]:
@@ -99,16 +99,16 @@ def _spot_comes(ctx: PoolContext, memory: PoolMemory, capacity: Sequence[Worker]
     return MarketPlan(memory=replace(memory, swap=swap), steps=(launch, told))
 
 
-def _other_leaves(ctx: PoolContext, memory: PoolMemory, leaving: Selection) -> MarketPlan:
-    if not leaving.chosen:
-        return MarketPlan(memory=memory, note=f"Spot came for an On-Demand node, and {leaving.obstacle}")
-    (worker,) = leaving.chosen
+def _other_leaves(ctx: PoolContext, memory: PoolMemory, selection: Selection) -> MarketPlan:
+    if not selection.chosen:
+        return MarketPlan(memory=memory, note=f"Spot came for an On-Demand node, and {selection.obstacle}")
+    (worker,) = selection.chosen
     reason = f"a Spot node takes the place of {worker.name}, which is On-Demand above the share"
     members = tuple(member for member in memory.members if member != worker.id)
     return MarketPlan(
         memory=replace(memory, members=members),
-        steps=(open_removal(worker, ctx.pool, ctx.seen, reason),),
-        leaving=leaving,
+        steps=(open_removal(worker, ctx.pool, ctx.observation, reason),),
+        leaving=selection,
     )
 
 

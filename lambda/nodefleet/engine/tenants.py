@@ -22,14 +22,14 @@ def tenant_of(pod: Pod, tenants: Tenants) -> str:
     return pod.namespace if tenants.label is None else pod.labels.get(tenants.label, "")
 
 
-def share_new_nodes(ctx: PoolContext, waiting: PendingPods) -> PendingPods:
+def share_new_nodes(ctx: PoolContext, pending: PendingPods) -> PendingPods:
     """The pool's pending pods, their new nodes in the order of the tenants' shares."""
-    return replace(waiting, new=order_by_share(waiting.new, _running(ctx), ctx.policy.tenants))
+    return replace(pending, new=order_by_share(pending.new, _running(ctx), ctx.policy.tenants))
 
 
 def _running(ctx: PoolContext) -> Iterator[Pod]:
     """The pods on the pool's workers, DaemonSets aside."""
-    view = ctx.seen.kubernetes
+    view = ctx.observation.kubernetes
     names = {worker.node.name for worker in ctx.workers if worker.node}
     return (
         pod for pod in (view.pods or () if isinstance(view, ClusterView) else ()) if pod.node in names and pod.movable

@@ -19,16 +19,16 @@ from nodefleet.model.snapshot import LaunchTarget, Observation
 from nodefleet.policy.pool import Pool
 
 
-def startable(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[Worker]:
+def startable(workers: Sequence[Worker], pool: Pool, observation: Observation) -> list[Worker]:
     """What can be started now, the youngest first: it has the most time left."""
-    target = target_of(seen, pool)
+    target = target_of(observation, pool)
     found = [
         worker
         for worker in _list_warm(workers)
         if worker.operation is None
         and worker.instance is not None
         and worker.instance.state is InstanceState.STOPPED
-        and not _why_not_kept(worker, pool, target, seen.at)
+        and not _why_not_kept(worker, pool, target, observation.at)
     ]
     return found[: pool.warm.size]
 
@@ -36,7 +36,7 @@ def startable(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[
 def choose_kept(leaving: Sequence[Worker], ctx: PoolContext) -> frozenset[str]:
     """Those of the leaving workers that are stopped and kept. Removals that keep theirs have their place already."""
     places = ctx.pool.warm.size - len(_list_warm(ctx.workers)) - sum(_will_be_kept(worker) for worker in ctx.workers)
-    target = target_of(ctx.seen, ctx.pool)
+    target = target_of(ctx.observation, ctx.pool)
     fit = [
         worker.id
         for worker in leaving
@@ -44,17 +44,17 @@ def choose_kept(leaving: Sequence[Worker], ctx: PoolContext) -> frozenset[str]:
         and worker.instance.market is Market.ON_DEMAND
         and worker.planned is None
         and not worker.ailment
-        and not _why_not_kept(worker, ctx.pool, target, ctx.seen.at)
+        and not _why_not_kept(worker, ctx.pool, target, ctx.observation.at)
     ]
     return frozenset(fit[: max(0, places)])
 
 
 def plan_surplus(ctx: PoolContext) -> list[Create]:
     """Cleanups of what no longer fits. Like every cleanup they wait for a second observation before they destroy it."""
-    target = target_of(ctx.seen, ctx.pool)
+    target = target_of(ctx.observation, ctx.pool)
     opened = []
     for number, worker in enumerate(_list_warm(ctx.workers)):
-        reason = _why_not_kept(worker, ctx.pool, target, ctx.seen.at)
+        reason = _why_not_kept(worker, ctx.pool, target, ctx.observation.at)
         if not reason and number >= ctx.pool.warm.size:
             reason = f"more than {ctx.pool.warm.size} are kept warm"
         if reason and worker.operation is None:
@@ -83,12 +83,12 @@ def _why_not_kept(worker: Worker, pool: Pool, target: LaunchTarget, now: datetim
 
 def _cleanup(worker: Worker, reason: str, ctx: PoolContext) -> Cleanup:
     return Cleanup(
-        id=operation_id(ctx.seen, "cleanup", worker.id),
+        id=operation_id(ctx.observation, "cleanup", worker.id),
         pool=ctx.pool.name,
         debris=OrphanKind.INSTANCE,
         target=worker.id,
         reason=f"it was kept warm, and is no longer: {reason}",
-        first_seen=ctx.seen.at,
-        started=ctx.seen.at,
-        deadline=ctx.seen.at + ctx.pool.budgets.cleanup_after + ctx.pool.removal.drain_timeout,
+        first_seen=ctx.observation.at,
+        started=ctx.observation.at,
+        deadline=ctx.observation.at + ctx.pool.budgets.cleanup_after + ctx.pool.removal.drain_timeout,
     )

@@ -82,8 +82,8 @@ class DeliveryResult:
     error: NodeFleetError | None = None  # why
 
 
-def deliver(news: Sequence[IncomingItem], parts: DeliveryRuntime) -> DeliveryResult:
-    notifications = group_news(news, parts.time.now(), parts.limits)
+def deliver(items: Sequence[IncomingItem], parts: DeliveryRuntime) -> DeliveryResult:
+    notifications = group_news(items, parts.time.now(), parts.limits)
     marks = _Claims(parts)
     messages = 0
     for place, notification in enumerate(notifications):
@@ -91,7 +91,7 @@ def deliver(news: Sequence[IncomingItem], parts: DeliveryRuntime) -> DeliveryRes
             messages += _send(notification, marks, parts)
         except (UnavailableError, DeniedError) as error:
             ids = {told.id for untold in notifications[place:] for told in untold.told}
-            left = tuple(each for each in news if each.told.id in ids)
+            left = tuple(each for each in items if each.told.id in ids)
             return DeliveryResult(messages=messages, left=left, error=error)
     return DeliveryResult(messages=messages)
 
@@ -136,11 +136,11 @@ class _Claims:
         self._parts = parts
         self._away = False
 
-    def claim(self, news: Sequence[IncomingItem]) -> tuple[IncomingItem, ...]:
+    def claim(self, items: Sequence[IncomingItem]) -> tuple[IncomingItem, ...]:
         """Those that are ours to tell now; UnavailableError if another run does not let go of one."""
         mine: list[IncomingItem] = []
         try:
-            for each in news:
+            for each in items:
                 if self._away or self._is_ours(each):
                     mine.append(each)  # noqa: PERF401  # what was claimed before an error must be known
         except UnavailableError:
@@ -170,8 +170,8 @@ class _Claims:
                 case _:
                     assert_never(claimed)
 
-    def release(self, news: Sequence[IncomingItem]) -> None:
-        for each in news:
+    def release(self, items: Sequence[IncomingItem]) -> None:
+        for each in items:
             if self._away:
                 return
             try:
@@ -179,9 +179,9 @@ class _Claims:
             except NodeFleetError as error:
                 self._note_lost(error)
 
-    def mark_sent(self, news: Sequence[IncomingItem]) -> None:
+    def mark_sent(self, items: Sequence[IncomingItem]) -> None:
         forget = self._parts.time.now() + self._parts.limits.remember
-        for each in news:
+        for each in items:
             if self._away:
                 return
             try:

@@ -136,14 +136,14 @@ class Notification:
     def stands_out(self) -> bool:
         return any(told.kind in STANDS_OUT for told in self.told)
 
-    def only(self, news: Sequence[IncomingItem]) -> "Notification":
+    def only(self, items: Sequence[IncomingItem]) -> "Notification":
         """The notification with just these of its news: the others have been told."""
-        form = NotificationForm.SINGLE if len(news) == 1 and self.form is not NotificationForm.OLD else self.form
-        return replace(self, form=form, news=tuple(news))
+        form = NotificationForm.SINGLE if len(items) == 1 and self.form is not NotificationForm.OLD else self.form
+        return replace(self, form=form, news=tuple(items))
 
 
-def group_news(news: Iterable[IncomingItem], now: datetime, limits: DeliveryLimits) -> tuple[Notification, ...]:
-    distinct = list({each.told.id: each for each in reversed(list(news))}.values())[::-1]  # the first one of each id
+def group_news(items: Iterable[IncomingItem], now: datetime, limits: DeliveryLimits) -> tuple[Notification, ...]:
+    distinct = list({each.told.id: each for each in reversed(list(items))}.values())[::-1]  # the first one of each id
     places = {each.told.id: place for place, each in enumerate(distinct)}
     notifications = [*_old(distinct, now, limits), *_fresh(distinct, now, limits)]
     by_cluster: defaultdict[str, list[Notification]] = defaultdict(list)
@@ -157,17 +157,17 @@ def _is_old(each: IncomingItem, now: datetime, limits: DeliveryLimits) -> bool:
     return now - each.told.at > limits.old_after
 
 
-def _old(news: Sequence[IncomingItem], now: datetime, limits: DeliveryLimits) -> Iterable[Notification]:
+def _old(items: Sequence[IncomingItem], now: datetime, limits: DeliveryLimits) -> Iterable[Notification]:
     by_cluster: defaultdict[str, list[IncomingItem]] = defaultdict(list)
-    for each in news:
+    for each in items:
         if _is_old(each, now, limits):
             by_cluster[each.told.cluster].append(each)
     return [Notification(form=NotificationForm.OLD, news=tuple(members)) for members in by_cluster.values()]
 
 
-def _fresh(news: Sequence[IncomingItem], now: datetime, limits: DeliveryLimits) -> Iterable[Notification]:
+def _fresh(items: Sequence[IncomingItem], now: datetime, limits: DeliveryLimits) -> Iterable[Notification]:
     alike: defaultdict[object, list[IncomingItem]] = defaultdict(list)
-    for each in news:
+    for each in items:
         if not _is_old(each, now, limits):
             alike[each.told.cluster, each.told.kind, each.told.dry].append(each)
     for members in alike.values():

@@ -19,7 +19,7 @@ from nodefleet.scheduling.templates import Template
 
 
 def pools_without_capacity(
-    seen: Observation, policy: Policy, workers: Sequence[Worker], memory: Memory
+    observation: Observation, policy: Policy, workers: Sequence[Worker], memory: Memory
 ) -> frozenset[str]:
     """Pools that launch nothing now: at max, in a dry run, or all of their types are known to be short everywhere."""
     return frozenset(
@@ -27,7 +27,7 @@ def pools_without_capacity(
         for pool in policy.pools
         if pool.dry_run
         or sum(worker.occupies for worker in workers if worker.pool == pool.name) >= pool.limits.max
-        or _is_short(pool, seen, memory)
+        or _is_short(pool, observation, memory)
     )
 
 
@@ -51,13 +51,13 @@ def _price(pod: Pod, template: Template) -> float:
     return (template.price or 0.0) * (part or 1.0)
 
 
-def _is_short(pool: Pool, seen: Observation, memory: Memory) -> bool:
+def _is_short(pool: Pool, observation: Observation, memory: Memory) -> bool:
     """On-Demand too: a pool takes that where Spot is short."""
-    target = seen.target(pool.name)
+    target = observation.target(pool.name)
     short = {
         (each.type, each.zone)
         for each in memory.pool(pool.name).shortages
-        if each.market is Market.ON_DEMAND and seen.at < each.until
+        if each.market is Market.ON_DEMAND and observation.at < each.until
     }
     wanted = {(name, zone) for name in pool.market.types for zone in (target.subnets if target else ())}
     return bool(wanted) and wanted <= short

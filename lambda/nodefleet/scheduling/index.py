@@ -35,16 +35,16 @@ class FirstFit:
         self._leaf_of = {place.index: leaf for leaf, place in enumerate(self._places)}
         self._grow()
 
-    def append(self, place: NodeState) -> None:
-        self._leaf_of[place.index] = len(self._places)
-        self._places.append(place)
+    def append(self, node_state: NodeState) -> None:
+        self._leaf_of[node_state.index] = len(self._places)
+        self._places.append(node_state)
         if len(self._places) > self._width:
             self._grow()
             return
-        self.refresh(place)
-        at = self._leaf_of[place.index] + self._width
+        self.refresh(node_state)
+        at = self._leaf_of[node_state.index] + self._width
         while at:
-            self._last[at] = max(self._last[at], place.index)
+            self._last[at] = max(self._last[at], node_state.index)
             at //= 2
 
     def drop_last(self) -> None:
@@ -52,13 +52,13 @@ class FirstFit:
         self.close(place)
         del self._leaf_of[place.index]
 
-    def refresh(self, place: NodeState) -> None:
+    def refresh(self, node_state: NodeState) -> None:
         """What is free there has changed."""
-        self._set(self._leaf_of[place.index], place.cpu, place.memory, place.slots)
+        self._set(self._leaf_of[node_state.index], node_state.cpu, node_state.memory, node_state.slots)
 
-    def close(self, place: NodeState) -> None:
+    def close(self, node_state: NodeState) -> None:
         """It takes no pods until it is refreshed."""
-        self._set(self._leaf_of[place.index], _NOTHING_AT_ALL, _NOTHING_AT_ALL, _NOTHING_AT_ALL)
+        self._set(self._leaf_of[node_state.index], _NOTHING_AT_ALL, _NOTHING_AT_ALL, _NOTHING_AT_ALL)
 
     def first(self, asked: Resources, suits: Callable[[NodeState], bool], start: int) -> NodeState | None:
         """The first place from rank `start` on that has the CPU, memory and slot asked for, and suits otherwise."""
@@ -141,33 +141,33 @@ class NodeClasses:
         ]
         return min((place for place in fitting if place), key=lambda place: place.index, default=None)
 
-    def append(self, place: NodeState) -> None:
-        key = self._key(place.node)
+    def append(self, node_state: NodeState) -> None:
+        key = self._key(node_state.node)
         if key not in self._trees:
-            self._trees[key] = FirstFit(place.node)
+            self._trees[key] = FirstFit(node_state.node)
             self._admitting.clear()
-        self._places.append(place)
+        self._places.append(node_state)
         self._tree_of.append(self._trees[key])
-        self._trees[key].append(place)
+        self._trees[key].append(node_state)
 
     def drop_last(self) -> None:
         self._places.pop()
         self._tree_of.pop().drop_last()
 
-    def refresh(self, place: NodeState) -> None:
+    def refresh(self, node_state: NodeState) -> None:
         """What is free there has changed."""
-        self._tree_of[place.index].refresh(place)
+        self._tree_of[node_state.index].refresh(node_state)
 
-    def close(self, place: NodeState) -> None:
-        self._closed.add(place.index)
-        self._tree_of[place.index].close(place)
+    def close(self, node_state: NodeState) -> None:
+        self._closed.add(node_state.index)
+        self._tree_of[node_state.index].close(node_state)
 
-    def reopen(self, place: NodeState) -> None:
-        self._closed.remove(place.index)
-        self.refresh(place)
+    def reopen(self, node_state: NodeState) -> None:
+        self._closed.remove(node_state.index)
+        self.refresh(node_state)
 
-    def is_closed(self, place: NodeState) -> bool:
-        return place.index in self._closed
+    def is_closed(self, node_state: NodeState) -> bool:
+        return node_state.index in self._closed
 
     def number_of(self, rules: Rules) -> int:
         """The same number for the same rules; pods of one template share them."""
@@ -214,11 +214,11 @@ class EmptiestFirst:
     def __iter__(self) -> Iterator[NodeState]:
         return iter(self._ranked)
 
-    def rank_anew(self, place: NodeState) -> None:
+    def rank_anew(self, node_state: NodeState) -> None:
         """What is taken there has changed."""
-        self._ranked.remove(place)
-        insort(self._ranked, place, key=_rank)
+        self._ranked.remove(node_state)
+        insort(self._ranked, node_state, key=_rank)
 
 
-def _rank(place: NodeState) -> tuple[float, int]:
-    return (place.taken, place.index)
+def _rank(node_state: NodeState) -> tuple[float, int]:
+    return (node_state.taken, node_state.index)

@@ -63,7 +63,7 @@ def simulate_fleet(
 
 
 def expected_nodes(
-    seen: Observation, pools: Iterable[Pool], workers: Sequence[Worker], known: TemplateSource
+    observation: Observation, pools: Iterable[Pool], workers: Sequence[Worker], known: TemplateSource
 ) -> tuple[ExpectedNode, ...]:
     """Workers that boot, and launches that EC2 does not show yet."""
     by_name = {pool.name: pool for pool in pools}
@@ -76,7 +76,7 @@ def expected_nodes(
     ]
     found += [
         _expected_node(known, by_name, f"{launch.id}/{number}", launch.pool, launch.types, launch.zone, launch.market)
-        for launch, missing in _unseen_launches(seen)
+        for launch, missing in _unseen_launches(observation)
         for number in range(missing)
     ]
     return tuple(found)
@@ -107,10 +107,10 @@ def _expected_node(
     return ExpectedNode(name=name, pool=pool_name, zone=zone, template=next(filter(None, found), None))
 
 
-def _unseen_launches(seen: Observation) -> Iterator[tuple[Launch, int]]:
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
-    shown = listed_by_launch(seen.operations, instances)
-    for operation in seen.operations:
+def _unseen_launches(observation: Observation) -> Iterator[tuple[Launch, int]]:
+    instances = () if isinstance(observation.instances, Missing) else observation.instances
+    shown = listed_by_launch(observation.operations, instances)
+    for operation in observation.operations:
         if isinstance(operation, Launch):
             yield operation, max(0, operation.expected - shown[operation.id])
 
@@ -139,16 +139,16 @@ def _model(node: Node, phase: Phase | None) -> NodeModel:
 # the pods that ask for them. After `health.device_limit` it counts as what it is, a node without devices.
 
 
-def awaited_devices(seen: Observation, policy: Policy, workers: Iterable[Worker]) -> Mapping[str, Resources]:
+def awaited_devices(observation: Observation, policy: Policy, workers: Iterable[Worker]) -> Mapping[str, Resources]:
     """By node: what a ready node will hold once its device plugin is up, while that may still take its time."""
-    catalog = {offer.name: offer.resources for offer in seen.catalog if offer.resources.extended}
+    catalog = {offer.name: offer.resources for offer in observation.catalog if offer.resources.extended}
     found = {}
     for worker in workers if catalog else ():
         pool, node = policy.pool(worker.pool), worker.node
         if pool is None or node is None or worker.instance is None or worker.phase is not Phase.READY:
             continue
         complete = node.allocatable.with_devices(catalog.get(worker.instance.type, NOTHING))
-        if complete is not node.allocatable and not _is_late(node, pool, seen.at):
+        if complete is not node.allocatable and not _is_late(node, pool, observation.at):
             found[node.name] = complete
     return found
 

@@ -37,14 +37,14 @@ class Assignment:
     """Which pool each pending pod belongs to."""
 
     by_pool: Mapping[str, tuple[Pod, ...]]
-    nobody: tuple[tuple[Pod, str], ...] = ()  # with the reason
+    unplaceable: tuple[tuple[Pod, str], ...] = ()  # with the reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackingInput:
     """The pending pods and all nodes. Building it is the expensive part: once an iteration."""
 
-    room: SchedulerSimulation
+    simulation: SchedulerSimulation
     waiting: tuple[Pod, ...]
     templates: Mapping[str, tuple[Template, ...]]  # by pool, in the policy's order
     outlines: Mapping[str, tuple[NodeModel, ...]]  # by pool: its nodes' labels and taints, where no size is known
@@ -59,7 +59,9 @@ class PackingInput:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackingResult:
     by_pool: Mapping[str, Packing]  # every pool of the policy
-    nobody: tuple[tuple[str, str], ...] = ()  # (namespace/name, why): pods that fit neither now nor on any new node
+    unplaceable: tuple[
+        tuple[str, str], ...
+    ] = ()  # (namespace/name, why): pods that fit neither now nor on any new node
 
 
 def list_unschedulable(pods: Iterable[Pod]) -> tuple[Pod, ...]:
@@ -76,7 +78,7 @@ def list_unschedulable(pods: Iterable[Pod]) -> tuple[Pod, ...]:
 
 
 def packing_input(
-    seen: Observation,
+    observation: Observation,
     policy: Policy,
     workers: Sequence[Worker],
     memory: Memory = NOTHING_REMEMBERED,
@@ -84,65 +86,67 @@ def packing_input(
 ) -> PackingInput | None:
     """None if the pods cannot be seen: then nothing can be placed, and no node can be shown to be removable. `capped`:
     pools that a cap of the fleet leaves no room."""
-    if isinstance(seen.kubernetes, Missing) or seen.kubernetes.pods is None:
+    if isinstance(observation.kubernetes, Missing) or observation.kubernetes.pods is None:
         return None
-    known = template_source(seen, memory)
+    known = template_source(observation, memory)
     templates = {pool.name: known.templates(pool) for pool in policy.pools}
-    on_their_way = expected_nodes(seen, policy.pools, workers, known)
-    devices = awaited_devices(seen, policy, workers)
+    on_their_way = expected_nodes(observation, policy.pools, workers, known)
+    devices = awaited_devices(observation, policy, workers)
     return PackingInput(
-        room=simulate_fleet(seen.kubernetes.nodes, seen.kubernetes.pods, workers, on_their_way, devices),
-        waiting=list_unschedulable(seen.kubernetes.pods),
+        simulation=simulate_fleet(
+            observation.kubernetes.nodes, observation.kubernetes.pods, workers, on_their_way, devices
+        ),
+        waiting=list_unschedulable(observation.kubernetes.pods),
         templates=templates,
         outlines={pool.name: tuple(known.outlines(pool)) for pool in policy.pools},
         zones=zones_in_use(workers, on_their_way),
-        choices=PodCompatibility(templates, capped | pools_without_capacity(seen, policy, workers, memory)),
+        choices=PodCompatibility(templates, capped | pools_without_capacity(observation, policy, workers, memory)),
         coming=frozenset((*devices, *(each.name for each in on_their_way))),
         in_queue_order=frozenset(pool.name for pool in policy.pools if pool.steps.pending_fill == "queue"),
         spare=max((pool.steps.pending_spare for pool in policy.pools), default=0),
     )
 
 
-def pack_pools(look: PackingInput) -> PackingResult:
+def pack_pools(packing_input: PackingInput) -> PackingResult:
     """For every pool what its pods need. The simulation is left as it was."""
-    mark = look.room.mark()
-    assigned = assign(look.waiting, look)
-    constrained = not all(map(is_plain, look.waiting))
-    packed, nobody = _pack(look, assigned, together=True, in_queue_order=not constrained)
+    mark = packing_input.simulation.mark()
+    assigned = assign(packing_input.waiting, packing_input)
+    constrained = not all(map(is_plain, packing_input.waiting))
+    packed, unplaceable = _pack(packing_input, assigned, together=True, in_queue_order=not constrained)
     if constrained:
-        look.room.roll_back(mark)
-        one_by_one, others = _pack(look, assigned, together=False, in_queue_order=False)
+        packing_input.simulation.roll_back(mark)
+        one_by_one, others = _pack(packing_input, assigned, together=False, in_queue_order=False)
         if _price(one_by_one) <= _price(packed):
-            packed, nobody = one_by_one, others
-    if look.used_otherwise:
-        _allow_for_spreading(look, mark, list(packed.values()))
+            packed, unplaceable = one_by_one, others
+    if packing_input.used_otherwise:
+        _allow_for_spreading(packing_input, mark, list(packed.values()))
     else:
-        in_queue_order = [packed[pool] for pool in packed if pool in look.in_queue_order]
+        in_queue_order = [packed[pool] for pool in packed if pool in packing_input.in_queue_order]
         if constrained:
-            _allow_for_queue_order(look, mark, in_queue_order)
+            _allow_for_queue_order(packing_input, mark, in_queue_order)
         if any(each.new.chosen for each in in_queue_order):  # a spare node is never a reason to buy
-            _allow_for_other_orders(look, mark, in_queue_order)
+            _allow_for_other_orders(packing_input, mark, in_queue_order)
     by_pool = {pool: each.describe() for pool, each in packed.items()}
-    look.room.roll_back(mark)
-    return PackingResult(by_pool=by_pool, nobody=nobody)
+    packing_input.simulation.roll_back(mark)
+    return PackingResult(by_pool=by_pool, unplaceable=unplaceable)
 
 
 def _pack(
-    look: PackingInput, assigned: Assignment, *, together: bool, in_queue_order: bool
+    packing_input: PackingInput, assigned: Assignment, *, together: bool, in_queue_order: bool
 ) -> tuple[Mapping[str, PoolPacking], tuple[tuple[str, str], ...]]:
-    choices, seats = look.choices, Assignments()
+    choices, seats = packing_input.choices, Assignments()
     packed = {
         pool: PoolPacking(
-            look.room,
+            packing_input.simulation,
             templates,
-            look.zones.get(pool, Counter()),
+            packing_input.zones.get(pool, Counter()),
             choices,
             seats,
-            look.coming,
+            packing_input.coming,
             together=together,
-            in_queue_order=in_queue_order and pool in look.in_queue_order,
+            in_queue_order=in_queue_order and pool in packing_input.in_queue_order,
         )
-        for pool, templates in look.templates.items()
+        for pool, templates in packing_input.templates.items()
     }
     # Pods with a choice of pools come after those without one, and may find a place on a node that is bought for them.
     # Pools that launch nothing now come last of all: nobody may count on a node of theirs.
@@ -151,27 +155,29 @@ def _pack(
             if choices.can_launch(pool) is launches:
                 packed[pool].take(pod for pod in pods if (len(choices.pools(pod)) > 1) is chooses)
         _place_all(list(packed.values()))
-    return packed, tuple((pod.key, why) for pod, why in assigned.nobody if look.room.place(pod) is None)
+    return packed, tuple(
+        (pod.key, why) for pod, why in assigned.unplaceable if packing_input.simulation.place(pod) is None
+    )
 
 
 def _price(packed: Mapping[str, PoolPacking]) -> float:
     return add_up(each.price for each in packed.values())
 
 
-def assign(pods: Iterable[Pod], look: PackingInput) -> Assignment:
+def assign(pods: Iterable[Pod], packing_input: PackingInput) -> Assignment:
     """Each pod to the cheapest pool one of whose nodes can hold it and that can launch one.
 
     A pool whose nodes are of unknown size gets what is left, as far as labels and taints allow.
     """
-    by_pool: dict[str, list[Pod]] = {pool: [] for pool in look.templates}
-    nobody = []
+    by_pool: dict[str, list[Pod]] = {pool: [] for pool in packing_input.templates}
+    unplaceable = []
     for pod in pods:
-        pool = next(iter(look.choices.pools(pod)), None) or _first_that_might_hold(pod, look)
+        pool = next(iter(packing_input.choices.pools(pod)), None) or _first_that_might_hold(pod, packing_input)
         if pool is not None:
             by_pool[pool].append(pod)
         else:
-            nobody.append((pod, _why_nobody(pod, look)))
-    return Assignment(by_pool={pool: tuple(held) for pool, held in by_pool.items()}, nobody=tuple(nobody))
+            unplaceable.append((pod, _why_unplaceable(pod, packing_input)))
+    return Assignment(by_pool={pool: tuple(held) for pool, held in by_pool.items()}, unplaceable=tuple(unplaceable))
 
 
 def _place_all(packed: Sequence[PoolPacking]) -> None:
@@ -180,37 +186,37 @@ def _place_all(packed: Sequence[PoolPacking]) -> None:
         pass
 
 
-def _allow_for_queue_order(look: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
+def _allow_for_queue_order(packing_input: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
     """More nodes, until all pods find a place also in the order of the scheduler's queue."""
     settled = [(pod, each) for each in packed for pod in each.settled.values()]
-    _stand_empty(look, mark, packed)
+    _stand_empty(packing_input, mark, packed)
     for pod, each in sorted(settled, key=lambda pair: queue_order(pair[0])):
-        if look.room.place(pod) is None:
+        if packing_input.simulation.place(pod) is None:
             each.new.add_for(pod)
 
 
-def _allow_for_other_orders(look: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
+def _allow_for_other_orders(packing_input: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
     """At most `steps.pending_spare` nodes more, so that all pods find a place in other orders of pods of one second
     and of the nodes too, which become ready one after the other or all in one moment."""
     settled = [(pod, each) for each in packed for pod in each.settled.values()]
-    left = look.spare
+    left = packing_input.spare
     for salt in range(min(_ORDERS, _TRIALS // max(2 * len(settled), 1))):
         queue = sorted(settled, key=lambda pair: queue_order(pair[0], salt))
         for together in (False, True):
             if left:
-                _stand_empty(look, mark, packed, salt)
-                left -= _add_missing(look, packed, queue, left, together=together)
+                _stand_empty(packing_input, mark, packed, salt)
+                left -= _add_missing(packing_input, packed, queue, left, together=together)
 
 
 def _add_missing(
-    look: PackingInput, packed: Sequence[PoolPacking], queue: "_Settled", most: int, *, together: bool
+    packing_input: PackingInput, packed: Sequence[PoolPacking], queue: "_Settled", most: int, *, together: bool
 ) -> int:
     """Add nodes for pods that find no place in this order, and say how many. An order that needs more than `most` gets
     none: they would not spare it the second purchase. `together`: all nodes are ready, and each pod goes to the
     emptiest; else nodes are filled one after the other."""
     before = [len(each.new.chosen) for each in packed]
     added, waiting = 0, queue
-    while waiting := _without_place(look, waiting, together=together):
+    while waiting := _without_place(packing_input, waiting, together=together):
         pod, each = waiting[0]
         if added == most or each.new.add_for(pod) is not None:
             for pool, number in zip(packed, before, strict=True):
@@ -220,14 +226,19 @@ def _add_missing(
     return added
 
 
-def _without_place(look: PackingInput, waiting: "_Settled", *, together: bool) -> "_Settled":
+def _without_place(packing_input: PackingInput, waiting: "_Settled", *, together: bool) -> "_Settled":
     """Those that find no place, one after the other; who has to be near others is tried again when they have one."""
     while waiting:
-        places = look.room.emptiest() if together else None
+        places = packing_input.simulation.emptiest() if together else None
         left = [
             (pod, each)
             for pod, each in waiting
-            if (look.room.place_on_emptiest(pod, places) if places else look.room.place(pod)) is None
+            if (
+                packing_input.simulation.place_on_emptiest(pod, places)
+                if places
+                else packing_input.simulation.place(pod)
+            )
+            is None
         ]
         if len(left) == len(waiting) or not any(pod.rules.affinity or pod.rules.spread for pod, _ in left):
             return left
@@ -235,23 +246,23 @@ def _without_place(look: PackingInput, waiting: "_Settled", *, together: bool) -
     return []
 
 
-def _allow_for_spreading(look: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
+def _allow_for_spreading(packing_input: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
     """More nodes, until all pods find a place also if each goes to the emptiest: as they come, and small ones first.
 
     Only those that found a place at all are tried; one that finds none now gets a new node as before.
     """
     settled = [(pod, each) for each in packed for pod in each.settled.values()]
     for order in (_as_they_come, _smallest_first):
-        _stand_empty(look, mark, packed)
-        places = look.room.emptiest()
+        _stand_empty(packing_input, mark, packed)
+        places = packing_input.simulation.emptiest()
         for pod, each in order(settled):
-            if look.room.place_on_emptiest(pod, places) is None and each.new.add_for(pod) is None:
-                places = look.room.emptiest()
+            if packing_input.simulation.place_on_emptiest(pod, places) is None and each.new.add_for(pod) is None:
+                places = packing_input.simulation.emptiest()
 
 
-def _stand_empty(look: PackingInput, mark: int, packed: Sequence[PoolPacking], salt: int = 0) -> None:
+def _stand_empty(packing_input: PackingInput, mark: int, packed: Sequence[PoolPacking], salt: int = 0) -> None:
     """The simulation with the new nodes, which come in another order for each `salt`, and without the pending pods."""
-    look.room.roll_back(mark)
+    packing_input.simulation.roll_back(mark)
     for each in packed:
         each.new.stand_again(salt)
 
@@ -267,17 +278,18 @@ def _smallest_first(settled: _Settled) -> _Settled:
     return sorted(settled, key=lambda pair: (pair[0].requests.cpu, pair[0].requests.memory, pair[0].key))
 
 
-def _first_that_might_hold(pod: Pod, look: PackingInput) -> str | None:
-    blind = (pool for pool, templates in look.templates.items() if not templates)
+def _first_that_might_hold(pod: Pod, packing_input: PackingInput) -> str | None:
+    blind = (pool for pool, templates in packing_input.templates.items() if not templates)
     return next(
-        (pool for pool in blind if any(unmet_predicate(pod, each) is None for each in look.outlines[pool])), None
+        (pool for pool in blind if any(unmet_predicate(pod, each) is None for each in packing_input.outlines[pool])),
+        None,
     )
 
 
-def _why_nobody(pod: Pod, look: PackingInput) -> str:
+def _why_unplaceable(pod: Pod, packing_input: PackingInput) -> str:
     reasons = []
-    for pool, templates in look.templates.items():
-        outlines = (unmet_predicate(pod, each) for each in look.outlines[pool])
+    for pool, templates in packing_input.templates.items():
+        outlines = (unmet_predicate(pod, each) for each in packing_input.outlines[pool])
         reasons.append((pool, template_refusal(pod, templates) or next(outlines, None) or "it has no instance types"))
     if len(reasons) == 1:
         return reasons[0][1]

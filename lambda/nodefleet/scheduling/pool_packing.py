@@ -64,12 +64,16 @@ class NewNodes:
     """One pool's nodes that are added to the simulation, each in the zone that has fewest."""
 
     def __init__(
-        self, room: SchedulerSimulation, templates: Sequence[Template], zones: Mapping[str, int], seats: Assignments
+        self,
+        simulation: SchedulerSimulation,
+        templates: Sequence[Template],
+        zones: Mapping[str, int],
+        seats: Assignments,
     ) -> None:
         self.chosen: dict[str, Template] = {}  # by the name of the new node
         self.zones = Counter(zones)
         self._seats = seats
-        self._room = room
+        self._room = simulation
         self._templates = templates
 
     def describe(self) -> tuple[NewNode, ...]:
@@ -168,7 +172,7 @@ class PoolPacking:
 
     def __init__(
         self,
-        room: SchedulerSimulation,
+        simulation: SchedulerSimulation,
         templates: Sequence[Template],
         zones: Mapping[str, int],
         choices: PodCompatibility,
@@ -179,9 +183,9 @@ class PoolPacking:
         in_queue_order: bool = False,
     ) -> None:
         """`together`: plain pods are packed together, after those with rules; else all one by one, by their size."""
-        self.new = NewNodes(room, templates, zones, seats)
+        self.new = NewNodes(simulation, templates, zones, seats)
         self.settled: dict[str, Pod] = {}  # by key: pods that have a place
-        self._room = room
+        self._room = simulation
         self._templates = templates
         self._choices = choices
         self._seats = seats

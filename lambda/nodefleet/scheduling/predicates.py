@@ -223,14 +223,14 @@ def unmet_predicate(pod: Pod, node: NodeModel) -> str | None:
     )
 
 
-def shortage(pod: Pod, place: NodeState) -> str | None:
+def shortage(pod: Pod, node_state: NodeState) -> str | None:
     """What the place has too little of for this pod."""
     asked = pod.requests
-    if not place.has(asked):
-        return _lacking(asked, place.free)
-    if not place.has_ports(pod.rules.host_ports):
+    if not node_state.has(asked):
+        return _lacking(asked, node_state.free)
+    if not node_state.has_ports(pod.rules.host_ports):
         return "its host port is taken"
-    if pod.volumes and (driver := place.driver_at_limit([pod])):
+    if pod.volumes and (driver := node_state.driver_at_limit([pod])):
         return f"the node can attach no more volumes of {driver}"
     return None
 

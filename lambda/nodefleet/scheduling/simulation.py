@@ -44,35 +44,35 @@ def crowded_out(pod: Pod, places: Iterable[NodeState], others: Iterable[Pod]) ->
     return True
 
 
-def _in_the_way(pod: Pod, place: NodeState, coming: Sequence[Pod]) -> list[Pod]:
+def _in_the_way(pod: Pod, node_state: NodeState, coming: Sequence[Pod]) -> list[Pod]:
     """The smallest of those who come that would do, or as few of them as together would; none if they cannot."""
-    able = [each for each in coming if unmet_predicate(each, place.node) is None]
+    able = [each for each in coming if unmet_predicate(each, node_state.node) is None]
     for one in able:
-        if alone := _until_too_little(pod, place, [one]):
+        if alone := _until_too_little(pod, node_state, [one]):
             return alone
-    return _until_too_little(pod, place, able[::-1])
+    return _until_too_little(pod, node_state, able[::-1])
 
 
-def _until_too_little(pod: Pod, place: NodeState, coming: Iterable[Pod]) -> list[Pod]:
+def _until_too_little(pod: Pod, node_state: NodeState, coming: Iterable[Pod]) -> list[Pod]:
     """Those who go there, one after the other, until the place has too little for the pod; none if it never has."""
     there: list[Pod] = []
     for each in coming:
-        if shortage(each, place) is None:
-            place.put(each)
+        if shortage(each, node_state) is None:
+            node_state.put(each)
             there.append(each)
-            if shortage(pod, place) is not None:
+            if shortage(pod, node_state) is not None:
                 break
-    enough = shortage(pod, place) is None
+    enough = shortage(pod, node_state) is None
     for _ in there:
-        place.take_last()
+        node_state.take_last()
     return [] if enough else there
 
 
-def _slack(pod: Pod, place: NodeState) -> float:
+def _slack(pod: Pod, node_state: NodeState) -> float:
     """How much more the place has than the pod asks for, as a share of the node: what has little is taken soonest."""
-    offered, asked = place.node.allocatable, pod.requests
-    cpu = (place.cpu - asked.cpu) / max(offered.cpu, 1)
-    return min(cpu, (place.memory - asked.memory) / max(offered.memory, 1))
+    offered, asked = node_state.node.allocatable, pod.requests
+    cpu = (node_state.cpu - asked.cpu) / max(offered.cpu, 1)
+    return min(cpu, (node_state.memory - asked.memory) / max(offered.memory, 1))
 
 
 def _size(pod: Pod) -> tuple[int, int, str]:
@@ -241,8 +241,8 @@ class SchedulerSimulation:
                 return UnplaceablePod(pod, "may fit on no other node once the pods that leave with it are there")
         return None
 
-    def _fits(self, pod: Pod, place: NodeState, demands: list[TopologyDemand]) -> bool:
-        return place.has(pod.requests) and self._why_not(pod, place, demands) is None
+    def _fits(self, pod: Pod, node_state: NodeState, demands: list[TopologyDemand]) -> bool:
+        return node_state.has(pod.requests) and self._why_not(pod, node_state, demands) is None
 
     def _first_named(self, pod: Pod, demands: list[TopologyDemand]) -> NodeState | None:
         names = names_asked_for(pod)
@@ -256,10 +256,12 @@ class SchedulerSimulation:
             if name in self._by_name:
                 yield self._by_name[name]
 
-    def _why_not(self, pod: Pod, place: NodeState, demands: list[TopologyDemand]) -> str | None:
-        if self._classes.is_closed(place):
+    def _why_not(self, pod: Pod, node_state: NodeState, demands: list[TopologyDemand]) -> str | None:
+        if self._classes.is_closed(node_state):
             return "the node is about to leave"
-        return unmet_predicate(pod, place.node) or shortage(pod, place) or unmet_demand(demands, place.node)
+        return (
+            unmet_predicate(pod, node_state.node) or shortage(pod, node_state) or unmet_demand(demands, node_state.node)
+        )
 
     def _shape(self, pod: Pod) -> Hashable:
         """Two pods of one shape fit the same places."""
@@ -291,33 +293,33 @@ class SchedulerSimulation:
         del self._by_name[place.node.name]
         self._places.pop()
 
-    def _settle(self, pod: Pod, place: NodeState) -> None:
-        self._put(pod, place)
-        self._classes.refresh(place)
-        self._undo.append(partial(self._unsettle, place))
+    def _settle(self, pod: Pod, node_state: NodeState) -> None:
+        self._put(pod, node_state)
+        self._classes.refresh(node_state)
+        self._undo.append(partial(self._unsettle, node_state))
 
-    def _unsettle(self, place: NodeState) -> None:
-        self._lift_last(place)
-        self._classes.refresh(place)
+    def _unsettle(self, node_state: NodeState) -> None:
+        self._lift_last(node_state)
+        self._classes.refresh(node_state)
 
-    def _take_back(self, place: NodeState, pods: Sequence[Pod]) -> None:
-        self._replace_pods(place, ())
-        self._neighbours.set_leaving(place.node, leaving=False)
-        self._replace_pods(place, pods)
-        self._classes.reopen(place)
+    def _take_back(self, node_state: NodeState, pods: Sequence[Pod]) -> None:
+        self._replace_pods(node_state, ())
+        self._neighbours.set_leaving(node_state.node, leaving=False)
+        self._replace_pods(node_state, pods)
+        self._classes.reopen(node_state)
 
-    def _replace_pods(self, place: NodeState, pods: Iterable[Pod]) -> None:
-        while place.pods:
-            self._lift_last(place)
+    def _replace_pods(self, node_state: NodeState, pods: Iterable[Pod]) -> None:
+        while node_state.pods:
+            self._lift_last(node_state)
         for pod in pods:
-            self._put(pod, place)
+            self._put(pod, node_state)
 
-    def _put(self, pod: Pod, place: NodeState) -> None:
-        place.put(pod)
-        self._neighbours.count(pod, place.node, 1)
+    def _put(self, pod: Pod, node_state: NodeState) -> None:
+        node_state.put(pod)
+        self._neighbours.count(pod, node_state.node, 1)
 
-    def _lift_last(self, place: NodeState) -> None:
-        self._neighbours.count(place.take_last(), place.node, -1)
+    def _lift_last(self, node_state: NodeState) -> None:
+        self._neighbours.count(node_state.take_last(), node_state.node, -1)
 
 
 def _needs_a_place(pod: Pod) -> bool:
@@ -332,9 +334,13 @@ def _suits(pod: Pod, demands: list[TopologyDemand]) -> Callable[[NodeState], boo
     """What a place must satisfy besides its class and its free CPU, memory and slot."""
     asked, ports = pod.requests, pod.rules.host_ports
 
-    def suits(place: NodeState) -> bool:
-        if not place.has_the_rest(asked) or not place.has_ports(ports) or unmet_demand(demands, place.node):
+    def suits(node_state: NodeState) -> bool:
+        if (
+            not node_state.has_the_rest(asked)
+            or not node_state.has_ports(ports)
+            or unmet_demand(demands, node_state.node)
+        ):
             return False
-        return not pod.volumes or place.driver_at_limit([pod]) is None
+        return not pod.volumes or node_state.driver_at_limit([pod]) is None
 
     return suits

@@ -161,26 +161,26 @@ class TemplateSource:
         )
 
 
-def template_source(seen: Observation, memory: Memory = NOTHING_REMEMBERED) -> TemplateSource:
-    view = seen.kubernetes if isinstance(seen.kubernetes, ClusterView) else ClusterView()
+def template_source(observation: Observation, memory: Memory = NOTHING_REMEMBERED) -> TemplateSource:
+    view = observation.kubernetes if isinstance(observation.kubernetes, ClusterView) else ClusterView()
     return TemplateSource(
-        learned=_smallest_nodes(seen, view.nodes),
+        learned=_smallest_nodes(observation, view.nodes),
         remembered={(name, type_): size for name, pool in memory.pools.items() for type_, size in pool.sizes.items()},
-        catalog=seen.offers,
+        catalog=observation.offers,
         daemons=_daemons(view.pods or (), view.daemon_sets),
-        zones={target.pool: tuple(sorted(target.subnets)) for target in seen.targets},
-        disks={target.pool: target.disk_gb * _GIB for target in seen.targets},
-        attach_limits=_least_attach_limits(seen, view.nodes),
+        zones={target.pool: tuple(sorted(target.subnets)) for target in observation.targets},
+        disks={target.pool: target.disk_gb * _GIB for target in observation.targets},
+        attach_limits=_least_attach_limits(observation, view.nodes),
         by_market=_depend_on_market(view.pods or ()),
     )
 
 
-def observed_sizes(pool: Pool, seen: Observation, before: Mapping[str, Resources]) -> Mapping[str, Resources]:
+def observed_sizes(pool: Pool, observation: Observation, before: Mapping[str, Resources]) -> Mapping[str, Resources]:
     """What a node of each of the pool's types offers, as far as one has ever been ready."""
-    view = seen.kubernetes if isinstance(seen.kubernetes, ClusterView) else ClusterView()
+    view = observation.kubernetes if isinstance(observation.kubernetes, ClusterView) else ClusterView()
     found = {
         type_: node.allocatable
-        for (name, type_), node in _smallest_nodes(seen, view.nodes).items()
+        for (name, type_), node in _smallest_nodes(observation, view.nodes).items()
         if name == pool.name
     }
     return {type_: size for type_, size in {**before, **found}.items() if type_ in pool.market.types}
@@ -200,8 +200,8 @@ def template_refusal(pod: Pod, candidates: Sequence[Template]) -> str | None:
     return next(iter(reasons), None) or next(iter(barred), None)
 
 
-def templates(pool: Pool, seen: Observation) -> tuple[Template, ...]:
-    return template_source(seen).templates(pool)
+def templates(pool: Pool, observation: Observation) -> tuple[Template, ...]:
+    return template_source(observation).templates(pool)
 
 
 def _markets(mix: MarketMix) -> tuple[Market, ...]:
@@ -238,15 +238,15 @@ def _shared_labels(learned: Node | None) -> Mapping[str, str]:
     return {key: labels[key] for key in (OS_LABEL, ARCH_LABEL, REGION_LABEL) if key in labels}
 
 
-def _types(seen: Observation) -> Mapping[str, str]:
+def _types(observation: Observation) -> Mapping[str, str]:
     """By instance."""
-    instances = () if isinstance(seen.instances, Missing) else seen.instances
+    instances = () if isinstance(observation.instances, Missing) else observation.instances
     return {instance.id: instance.type for instance in instances}
 
 
-def _smallest_nodes(seen: Observation, nodes: Iterable[Node]) -> Mapping[tuple[str, str], Node]:
+def _smallest_nodes(observation: Observation, nodes: Iterable[Node]) -> Mapping[tuple[str, str], Node]:
     """Of several nodes the smallest: a new one will hold at least that."""
-    types = _types(seen)
+    types = _types(observation)
     found: dict[tuple[str, str], Node] = {}
     for node in sorted(nodes, key=lambda node: (*_size(node.allocatable), node.name)):
         type_ = types.get(node.instance) or node.labels.get(TYPE_LABEL)
@@ -255,9 +255,9 @@ def _smallest_nodes(seen: Observation, nodes: Iterable[Node]) -> Mapping[tuple[s
     return found
 
 
-def _least_attach_limits(seen: Observation, nodes: Iterable[Node]) -> Mapping[str, Mapping[str, int]]:
+def _least_attach_limits(observation: Observation, nodes: Iterable[Node]) -> Mapping[str, Mapping[str, int]]:
     """Of a type that no node has the least of all nodes stands ("")."""
-    types = _types(seen)
+    types = _types(observation)
     found: dict[str, dict[str, int]] = defaultdict(dict)
     for node in nodes:
         for of_type in ("", types.get(node.instance) or node.labels.get(TYPE_LABEL, "")):

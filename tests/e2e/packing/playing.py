@@ -40,7 +40,7 @@ class Cycle:
     def never(self) -> tuple[tuple[str, str], ...]:
         """Pods by namespace/name that nothing could hold, and why."""
         of_pools = [pair for each in self.packed.by_pool.values() for pair in each.cannot_hold]
-        return (*of_pools, *self.packed.nobody)
+        return (*of_pools, *self.packed.unplaceable)
 
     @property
     def said_never(self) -> Counter[str]:

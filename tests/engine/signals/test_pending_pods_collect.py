@@ -73,7 +73,7 @@ def test_pods_that_neighbours_keep_off_every_node_have_no_vote_and_are_told():
     lonely = PodTerm(topology=ZONE_LABEL, selector=Selector(labels={"app": "elsewhere"}))
     waits = found(look(pods=[waiting("web-1", rules=Rules(affinity=(lonely,)), requests=BIG), *filled(3)]))
     assert waits.unschedulable == UnschedulableCount(count=0, nodes=0, without_vote=1)
-    assert [(tell.alert, tell.pool) for tell in waits.tells] == [(AlertKind.CANNOT_HOLD, "default")]
+    assert [(tell.alert, tell.pool) for tell in waits.alerts] == [(AlertKind.CANNOT_HOLD, "default")]
 
 
 def refused(*names, said, **muted):
@@ -88,7 +88,7 @@ def test_pods_that_the_scheduler_refuses_are_told_by_name_with_its_own_words():
         case(seen), pack_pools(packing_input(seen, POLICY, derive_workers(seen, POLICY))), PendingIndex(), votes
     )
     assert waits.unschedulable == UnschedulableCount(count=1, nodes=0, without_vote=2)
-    (told,) = waits.tells
+    (told,) = waits.alerts
     assert (told.alert, told.pool) == (AlertKind.PODS_REFUSED, "default")
     assert "default/web-1, default/web-2" in told.text
     assert_wording(told.text)
@@ -105,7 +105,7 @@ def test_pods_that_the_scheduler_refuses_are_told_by_name_with_its_own_words():
 def test_the_reason_stands_in_the_alert(said, muted, told):
     seen = look(pods=[])
     found = pack_pools(packing_input(seen, POLICY, derive_workers(seen, POLICY)))
-    (tell,) = collect_pending(case(seen), found, PendingIndex(), refused("web-1", said=said, **muted)).tells
+    (tell,) = collect_pending(case(seen), found, PendingIndex(), refused("web-1", said=said, **muted)).alerts
     assert told in tell.text
 
 
@@ -132,4 +132,4 @@ def test_what_a_pod_tolerates_decides_whether_it_waits_for_this_pool():
     seen = look(0, pods=[waiting("any-1"), waiting("gpu-1", rules=rules)], catalog=CATALOG)
     result = pack_pools(packing_input(seen, policy, ()))
     assert result.by_pool["default"].bought_for == ("gpu-1",)
-    assert [key for key, _ in result.nobody] == ["default/any-1"]
+    assert [key for key, _ in result.unplaceable] == ["default/any-1"]

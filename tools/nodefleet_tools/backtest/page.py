@@ -16,11 +16,11 @@ _STYLE = (
 )
 
 
-def page(trace: Trace, runs: Sequence[Run], conditions: Conditions, verdict: str, usd: float) -> str:
+def page(trace: Trace, runs: Sequence[Run], conditions: Conditions, evaluation: str, usd: float) -> str:
     plots = "".join(_plot(trace, run, conditions) for run in runs if run.ready)
     return (
         f"<!doctype html><meta charset=utf-8><title>Backtest of {escape(trace.name)}</title><style>{_STYLE}</style>"
-        f"<h1>Backtest of {escape(trace.name)}</h1><p>{escape(verdict)}</p>{_table(runs, usd)}"
+        f"<h1>Backtest of {escape(trace.name)}</h1><p>{escape(evaluation)}</p>{_table(runs, usd)}"
         f"<h2>Cost against violations</h2><p>The lower left is better; those on the line are beaten by no other policy "
         f"in both.</p>{_front(runs)}"
         f"<h2>Load and nodes</h2><p>Grey: nodes that the load needs. Green: nodes that serve. Red: minutes above the "

@@ -115,17 +115,17 @@ def _print_verdicts(tally: Counter[str], wrong: Sequence[Verdict]) -> None:
 # ── what is said ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tell(verdict: Verdict, console: Console, plan: Plan | None = None) -> Plan:
+def _tell(evaluation: Verdict, console: Console, plan: Plan | None = None) -> Plan:
     """The violation, the least that it takes, what led to it, and how to see it again."""
-    short = Shortening(verdict, plan)
-    found = verdict.violations[0]
+    short = Shortening(evaluation, plan)
+    found = evaluation.violations[0]
     short.shorten()
-    console.print(Text(f"\nSeed {verdict.seed}: {found.rule.value}", "bold red"))
+    console.print(Text(f"\nSeed {evaluation.seed}: {found.rule.value}", "bold red"))
     console.print(Text(f"{found}\n"))
     console.print(Text(f"It takes no more than {_needs(short.plan)}:\n"))
     for line in story(short.verdict.trace, short.verdict.violations[0]):
         console.print(Text(line, _style(line)))
-    console.print(Text(f"\nPlay it again: nodefleet chaos --seed {verdict.seed} --trace\n", "bold"))
+    console.print(Text(f"\nPlay it again: nodefleet chaos --seed {evaluation.seed} --trace\n", "bold"))
     return short.plan
 
 

@@ -200,11 +200,11 @@ def _node(
     on_node: Mapping[str, Sequence[Pod]],
     catalog: Mapping[str, InstanceType],
     stays: Mapping[str, KeptNode],
-    seen: Observation,
+    observation: Observation,
 ) -> Json:
     instance, node = worker.instance, worker.node
     own = on_node.get(node.name, ()) if node else ()
-    idle = seen.readings.get(worker.pool, NOTHING_READ).idle.get(worker.name)
+    idle = observation.readings.get(worker.pool, NOTHING_READ).idle.get(worker.name)
     stay = stays.get(worker.name) or stays.get(worker.id)
     born = instance.launched_at if instance else node.created_at if node else None
     return {
@@ -253,8 +253,8 @@ def _why(worker: Worker, stay: KeptNode | None) -> str:
 # ── pods and operations ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _pods(seen: Observation) -> tuple[Pod, ...]:
-    view = seen.kubernetes
+def _pods(observation: Observation) -> tuple[Pod, ...]:
+    view = observation.kubernetes
     return view.pods or () if isinstance(view, ClusterView) else ()
 
 

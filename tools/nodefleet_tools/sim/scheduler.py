@@ -62,11 +62,11 @@ class Scheduler:
                 in_vain.add(shape)
             self._give_up(pod)
 
-    def _placed(self, pod: Pod, room: SchedulerSimulation, share: dict[str, float]) -> str | None:
+    def _placed(self, pod: Pod, simulation: SchedulerSimulation, share: dict[str, float]) -> str | None:
         if self._kube.traits_of(pod).refused:
             return None
         for name in sorted(share, key=lambda name: (share[name], name)):
-            if not self._is_full(pod, name) and room.place_on(pod, name) is None:
+            if not self._is_full(pod, name) and simulation.place_on(pod, name) is None:
                 return name
         return None
 

@@ -60,7 +60,7 @@ def select_candidates(
     workers: Sequence[Worker],
     pool: Pool,
     number: int,
-    ground: RemovalContext,
+    removal_context: RemovalContext,
     *,
     due: Sequence[Worker] | None = None,
     ranked: Sequence[Worker] | None = None,
@@ -81,11 +81,11 @@ def select_candidates(
     under_way = sum(_leaves_by_choice(worker) for worker in workers)
     free = min(number, pool.budgets.removals - under_way)
     chosen: list[Worker] = []
-    for worker in candidates if only is not None else rank_candidates(candidates, ground, pool.market):
+    for worker in candidates if only is not None else rank_candidates(candidates, removal_context, pool.market):
         if len(chosen) >= free:
             stays[worker.id] = _behind(worker, chosen, under_way, pool)
             continue
-        kept = _find_obstacle(worker, pool, left, ground)
+        kept = _find_obstacle(worker, pool, left, removal_context)
         if kept is None:
             chosen.append(worker)
             if left:
@@ -97,18 +97,18 @@ def select_candidates(
     return Selection(chosen=tuple(chosen), stays=tuple(stays[worker.id] for worker in workers))
 
 
-def is_held_fast(worker: Worker, pool: Pool, ground: RemovalContext) -> NodeProtection | None:
+def is_held_fast(worker: Worker, pool: Pool, removal_context: RemovalContext) -> NodeProtection | None:
     """What keeps it whatever room there is. The simulation of the scheduler is not asked, and so not changed."""
-    kept = _find_keep_reason(worker, pool, None, ground)
+    kept = _find_keep_reason(worker, pool, None, removal_context)
     return kept if kept and kept.reason in _WHATEVER_ROOM else None
 
 
-def rank_candidates(workers: Iterable[Worker], ground: RemovalContext, mix: MarketMix) -> list[Worker]:
+def rank_candidates(workers: Iterable[Worker], removal_context: RemovalContext, mix: MarketMix) -> list[Worker]:
     """Who goes first."""
     everyone = list(workers)
     above = above_share(everyone, mix)
     per_zone = Counter(worker.zone for worker in everyone)
-    pods = ground.pods or {}
+    pods = removal_context.pods or {}
 
     def order(worker: Worker) -> tuple[bool, bool, int, bool, float, int, str]:
         movable = sum(pod.movable for pod in pods.get(worker.name, ()))
@@ -116,8 +116,8 @@ def rank_candidates(workers: Iterable[Worker], ground: RemovalContext, mix: Mark
             not (worker.planned or worker.ailment),
             market_of(worker) is not above,
             -per_zone[worker.zone],
-            worker.id not in ground.rotating,
-            -ground.idle.get(worker.name, 0.0),
+            worker.id not in removal_context.rotating,
+            -removal_context.idle.get(worker.name, 0.0),
             movable,
             worker.name,
         )
@@ -138,33 +138,39 @@ class _Left:
         self.per_market[market_of(worker)] -= 1
 
 
-def _find_obstacle(worker: Worker, pool: Pool, left: _Left | None, ground: RemovalContext) -> NodeProtection | None:
-    kept = _find_keep_reason(worker, pool, left, ground)
+def _find_obstacle(
+    worker: Worker, pool: Pool, left: _Left | None, removal_context: RemovalContext
+) -> NodeProtection | None:
+    kept = _find_keep_reason(worker, pool, left, removal_context)
     if kept is not None:
         return kept
-    mark = ground.room.mark()
-    unplaceable = ground.room.try_drain(worker.name)
+    mark = removal_context.simulation.mark()
+    unplaceable = removal_context.simulation.try_drain(worker.name)
     if unplaceable is not None:
         return NodeProtection(reason=KeepReason.NOWHERE_TO_GO, sentence=f"{unplaceable.pod.key} {unplaceable.why}")
-    if left and not all(map(ground.room.fits_all, ground.headroom)):
-        ground.room.roll_back(mark)
+    if left and not all(map(removal_context.simulation.fits_all, removal_context.headroom)):
+        removal_context.simulation.roll_back(mark)
         return NodeProtection(reason=KeepReason.NOWHERE_TO_GO, sentence="the pool's headroom has no room without it")
     return None
 
 
-def _find_keep_reason(worker: Worker, pool: Pool, left: _Left | None, ground: RemovalContext) -> NodeProtection | None:
+def _find_keep_reason(
+    worker: Worker, pool: Pool, left: _Left | None, removal_context: RemovalContext
+) -> NodeProtection | None:
     """What protects it, before it is tried whether its pods have somewhere to go."""
-    if worker.name in ground.unmeasured:
+    if worker.name in removal_context.unmeasured:
         return NodeProtection(reason=KeepReason.UNMEASURED, sentence="it is not measured")
-    if ground.pods is None:
+    if removal_context.pods is None:
         return NodeProtection(reason=KeepReason.PODS_UNKNOWN, sentence="its pods are not known")
-    if left and (last := _last_of_zone(worker, left, ground)):
+    if left and (last := _last_of_zone(worker, left, removal_context)):
         return last
-    own = ground.pods.get(worker.name, ())
-    kept = find_protection(worker, own, ground.ledger, pool.removal, ground.backoffs, ground.now)
+    own = removal_context.pods.get(worker.name, ())
+    kept = find_protection(
+        worker, own, removal_context.ledger, pool.removal, removal_context.backoffs, removal_context.now
+    )
     if kept is not None:
         return kept
-    if ground.settles and (short := _not_whole(own, ground.pods)):
+    if removal_context.settles and (short := _not_whole(own, removal_context.pods)):
         return short
     if left and (base := _of_base(worker, pool, left)):
         return base
@@ -197,11 +203,11 @@ def _workload(pod: Pod) -> tuple[str, str, str, int] | None:
     return (owner.kind, owner.name, pod.namespace, owner.replicas) if owner and owner.replicas is not None else None
 
 
-def _last_of_zone(worker: Worker, left: _Left, ground: RemovalContext) -> NodeProtection | None:
+def _last_of_zone(worker: Worker, left: _Left, removal_context: RemovalContext) -> NodeProtection | None:
     others = left.per_zone.total() - 1
-    if left.per_zone[worker.zone] != 1 or not others >= ground.zones > 1:
+    if left.per_zone[worker.zone] != 1 or not others >= removal_context.zones > 1:
         return None
-    sentence = f"the last worker of {worker.zone}, and {others} could still cover {ground.zones} zones"
+    sentence = f"the last worker of {worker.zone}, and {others} could still cover {removal_context.zones} zones"
     return NodeProtection(reason=KeepReason.LAST_OF_ZONE, sentence=sentence)
 
 

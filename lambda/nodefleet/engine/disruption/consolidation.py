@@ -46,7 +46,7 @@ _UTILISATION = (BoundSource.CPU, BoundSource.MEMORY)  # signals that may be betw
 _NOT_WELL = frozenset({Phase.UNREADY, Phase.UNHEALTHY, Phase.INTERRUPTED, Phase.UNLISTED})
 
 
-def obstacle(ctx: PoolContext, opinions: Sequence[SignalVote], losses: Sequence[Loss]) -> str:
+def obstacle(ctx: PoolContext, votes: Sequence[SignalVote], losses: Sequence[Loss]) -> str:
     """Why no node is consolidated now, neither removed nor replaced; empty: one may be."""
     pool, count = ctx.pool, ctx.count
     if pool.consolidation.mode == "off":
@@ -60,28 +60,28 @@ def obstacle(ctx: PoolContext, opinions: Sequence[SignalVote], losses: Sequence[
     if ctx.before.swap and ctx.before.swap.open:
         return "a Spot node takes the place of an On-Demand one"
     times = [each for each in (ctx.before.last_grow, ctx.before.last_shrink, ctx.before.last_left) if each]
-    if times and ctx.seen.at - max(times) < pool.consolidation.after:
+    if times and ctx.observation.at - max(times) < pool.consolidation.after:
         return "nodes came or went a short while ago"
-    against = [opinion.signal for opinion in opinions if not _allows(opinion)]
+    against = [opinion.signal for opinion in votes if not _allows(opinion)]
     if against:
         return f"{', '.join(against)} does not allow it"
     return ""
 
 
-def bears_one_less(ctx: PoolContext, opinions: Sequence[SignalVote]) -> bool:
+def bears_one_less(ctx: PoolContext, votes: Sequence[SignalVote]) -> bool:
     """The load lets a node leave without a replacement."""
-    return not find_overload(opinions, ctx.look, ctx.pool.reactive, 1)
+    return not find_overload(votes, ctx.fleet_size, ctx.pool.reactive, 1)
 
 
 def first_seen(
-    ctx: PoolContext, opinions: Sequence[SignalVote], losses: Sequence[Loss], pods: PodsByNode | None
+    ctx: PoolContext, votes: Sequence[SignalVote], losses: Sequence[Loss], pods: PodsByNode | None
 ) -> Mapping[str, datetime]:
     """Since when consolidation could act: for each empty worker, or for the whole pool, as any of its workers may be
     under-used. Whatever stands against it starts the time again."""
-    if pods is None or obstacle(ctx, opinions, losses):
+    if pods is None or obstacle(ctx, votes, losses):
         return {}
-    bears = bears_one_less(ctx, opinions)
-    before, now = ctx.before.under_used, ctx.seen.at
+    bears = bears_one_less(ctx, votes)
+    before, now = ctx.before.under_used, ctx.observation.at
     found = [worker.id for worker in ctx.workers if _is_candidate(worker, ctx, pods.get(worker.name, ()))]
     if ctx.pool.consolidation.mode == "underutilised":
         found = [ALL, REPLACED] if found else []
@@ -90,9 +90,9 @@ def first_seen(
     return {key: before.get(key, now) for key in found}
 
 
-def rank_candidates(ctx: PoolContext, ground: RemovalContext, since: Mapping[str, datetime]) -> list[Worker]:
+def rank_candidates(ctx: PoolContext, removal_context: RemovalContext, since: Mapping[str, datetime]) -> list[Worker]:
     """Workers that consolidation may remove now, the largest saving for each pod that moves first."""
-    pods, ends = ground.pods or {}, ctx.seen.at - ctx.pool.consolidation.after
+    pods, ends = removal_context.pods or {}, ctx.observation.at - ctx.pool.consolidation.after
     lasting = {key for key, first in since.items() if first <= ends}
     return sorted(
         (
@@ -106,7 +106,7 @@ def rank_candidates(ctx: PoolContext, ground: RemovalContext, since: Mapping[str
 
 def list_due(
     ctx: PoolContext,
-    ground: RemovalContext,
+    removal_context: RemovalContext,
     templates: Sequence[Template],
     *,
     one_may_leave: bool = True,
@@ -119,27 +119,27 @@ def list_due(
     """
     if ctx.pool.consolidation.mode != "underutilised":
         return []
-    pods = ground.pods or {}
-    first = ctx.seen.at - ctx.pool.consolidation.after if begun else ctx.before.under_used.get(REPLACED)
-    ranked = rank_candidates(ctx, ground, {ALL: first} if first else {})
+    pods = removal_context.pods or {}
+    first = ctx.observation.at - ctx.pool.consolidation.after if begun else ctx.before.under_used.get(REPLACED)
+    ranked = rank_candidates(ctx, removal_context, {ALL: first} if first else {})
     found = [
         due
         for worker in ranked
         for due in _cheaper(worker, pods.get(worker.name, ()), ctx, templates)
-        if is_held_fast(worker, ctx.pool, ground) is None
+        if is_held_fast(worker, ctx.pool, removal_context) is None
     ]
-    if not found or (not begun and one_may_leave and _one_can_leave(ctx, ground, ranked)):
+    if not found or (not begun and one_may_leave and _one_can_leave(ctx, removal_context, ranked)):
         return []
     return sorted(found, key=lambda due: -(due.saves_usd or 0.0) / (1 + _count_moving(pods.get(due.worker.name, ()))))[
         :1
     ]
 
 
-def _one_can_leave(ctx: PoolContext, ground: RemovalContext, ranked: Sequence[Worker]) -> bool:
+def _one_can_leave(ctx: PoolContext, removal_context: RemovalContext, ranked: Sequence[Worker]) -> bool:
     """A node that is removed saves more than one that is replaced."""
-    mark = ground.room.mark()
-    selection = select_candidates(ctx.workers, ctx.pool, 1, ground, ranked=ranked)
-    ground.room.roll_back(mark)
+    mark = removal_context.simulation.mark()
+    selection = select_candidates(ctx.workers, ctx.pool, 1, removal_context, ranked=ranked)
+    removal_context.simulation.roll_back(mark)
     return bool(selection.chosen)
 
 
@@ -156,19 +156,20 @@ def describe(worker: Worker, pods: Sequence[Pod], ctx: PoolContext) -> str:
 
 
 def hourly_usd(worker: Worker, ctx: PoolContext) -> float | None:
-    return price_of(worker.instance.type, market_of(worker), ctx.seen.offers) if worker.instance else None
+    return price_of(worker.instance.type, market_of(worker), ctx.observation.offers) if worker.instance else None
 
 
-def _allows(opinion: SignalVote) -> bool:
-    if isinstance(opinion.vote, ScaleDownOk | Abstain) or opinion.signal == BoundSource.PREDICTIVE:
+def _allows(vote: SignalVote) -> bool:
+    if isinstance(vote.vote, ScaleDownOk | Abstain) or vote.signal == BoundSource.PREDICTIVE:
         return True  # the forecast has a floor of its own
-    return opinion.signal in _UTILISATION and isinstance(opinion.vote, WithinThresholds | BelowThreshold)
+    return vote.signal in _UTILISATION and isinstance(vote.vote, WithinThresholds | BelowThreshold)
 
 
 def _in_window(ctx: PoolContext) -> bool:
     name = ctx.pool.consolidation.window
     return not name or any(
-        each.pool == ctx.pool.name and each.name == name and ctx.seen.at < each.until for each in ctx.seen.windows
+        each.pool == ctx.pool.name and each.name == name and ctx.observation.at < each.until
+        for each in ctx.observation.windows
     )
 
 
@@ -176,7 +177,7 @@ def _is_candidate(worker: Worker, ctx: PoolContext, pods: Sequence[Pod]) -> bool
     rules = ctx.pool.consolidation
     if worker.phase is not Phase.READY or worker.operation or worker.planned or worker.ailment:
         return False
-    if ctx.seen.at - _ready_since(worker, ctx.seen.at) < rules.min_age:
+    if ctx.observation.at - _ready_since(worker, ctx.observation.at) < rules.min_age:
         return False
     if rules.mode == "underutilised":
         return True
@@ -212,7 +213,7 @@ def _cheaper(worker: Worker, pods: Sequence[Pod], ctx: PoolContext, templates: S
         for each in templates
         if each.zone == worker.zone and each.can_hold_all(moving) and _bears_load(each, worker, ctx)
     ]
-    costs = {each.type: price_of(each.type, market, ctx.seen.offers) for each in holding}
+    costs = {each.type: price_of(each.type, market, ctx.observation.offers) for each in holding}
     types = {name: cost for name, cost in costs.items() if cost is not None and cost <= most}
     if types:
         saves = price - max(types.values())

@@ -17,7 +17,7 @@ from nodefleet.policy.pool import Pool
 def open_removal(
     worker: Worker,
     pool: Pool,
-    seen: Observation,
+    observation: Observation,
     reason: str,
     *,
     keeps: bool = False,
@@ -26,7 +26,9 @@ def open_removal(
     saves_usd: float | None = None,
 ) -> Create:
     """A voluntary removal: it ends by its deadline, one way or the other."""
-    removal = new_removal(worker, RemovalReason.VOLUNTARY, reason, seen.at + pool.removal.drain_timeout, seen)
+    removal = new_removal(
+        worker, RemovalReason.VOLUNTARY, reason, observation.at + pool.removal.drain_timeout, observation
+    )
     return Create(
         replace(
             removal,
@@ -39,7 +41,7 @@ def open_removal(
     )
 
 
-def plan_interruptions(workers: Sequence[Worker], pool: Pool, seen: Observation) -> list[Step]:
+def plan_interruptions(workers: Sequence[Worker], pool: Pool, observation: Observation) -> list[Step]:
     """Open a removal for each worker that EC2 takes; one that was leaving anyway now leaves in a hurry."""
     steps: list[Step] = []
     for worker in workers:
@@ -47,14 +49,14 @@ def plan_interruptions(workers: Sequence[Worker], pool: Pool, seen: Observation)
             continue
         if isinstance(worker.operation, Removal) and worker.operation.why is RemovalReason.INTERRUPTED:
             continue
-        removal = _interrupted_removal(worker, worker.notice, pool, seen)
+        removal = _interrupted_removal(worker, worker.notice, pool, observation)
         steps.append(Save(removal) if isinstance(worker.operation, Removal) else Create(removal))
         text = f"{worker.name} ({worker.zone}): {removal.reason}. It is drained now and replaced."
         steps.append(SendAlert(alert=AlertKind.INTERRUPTED, pool=pool.name, subjects=(worker.name,), text=text))
     return steps
 
 
-def _interrupted_removal(worker: Worker, notice: Notice, pool: Pool, seen: Observation) -> Removal:
+def _interrupted_removal(worker: Worker, notice: Notice, pool: Pool, observation: Observation) -> Removal:
     reason, deadline = notice.reason, taken_at(notice, pool)
     if isinstance(worker.operation, Removal):
         removal = replace(
@@ -66,7 +68,7 @@ def _interrupted_removal(worker: Worker, notice: Notice, pool: Pool, seen: Obser
             keeps=False,
         )
     else:
-        removal = new_removal(worker, RemovalReason.INTERRUPTED, reason, deadline, seen)
+        removal = new_removal(worker, RemovalReason.INTERRUPTED, reason, deadline, observation)
     return replace(removal, force_from=force_from(notice, pool))
 
 
@@ -75,14 +77,16 @@ def force_from(notice: Notice, pool: Pool) -> datetime:
     return taken_at(notice, pool) - (pool.removal.notice - pool.removal.force_after)
 
 
-def new_removal(worker: Worker, why: RemovalReason, reason: str, deadline: datetime, seen: Observation) -> Removal:
+def new_removal(
+    worker: Worker, why: RemovalReason, reason: str, deadline: datetime, observation: Observation
+) -> Removal:
     return Removal(
-        id=operation_id(seen, why.value, worker.id),
+        id=operation_id(observation, why.value, worker.id),
         pool=worker.pool,
         instance=worker.id,
         node=worker.node.name if worker.node else "",
         why=why,
         reason=reason,
-        started=seen.at,
+        started=observation.at,
         deadline=deadline,
     )

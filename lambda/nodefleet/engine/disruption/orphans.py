@@ -115,7 +115,11 @@ def track_first_seen(
 
 
 def plan_cleanups(
-    workers: Sequence[Worker], pool: Pool, since: Mapping[str, datetime], seen: Observation, most: int | None = None
+    workers: Sequence[Worker],
+    pool: Pool,
+    since: Mapping[str, datetime],
+    observation: Observation,
+    most: int | None = None,
 ) -> list[Step]:
     """Open cleanups for what two observations agree on, by the suspects of this iteration. Much at once may be a list
     with a gap, and is for an operator to look at."""
@@ -123,15 +127,15 @@ def plan_cleanups(
     told: list[Step] = [
         _of_alone(each.worker, pool, since[each.suspicion])
         for each in left
-        if is_alone(each.worker) and seen.at - since[each.suspicion] >= pool.budgets.cleanup_after
+        if is_alone(each.worker) and observation.at - since[each.suspicion] >= pool.budgets.cleanup_after
     ]
     doubtful = _doubtful(left)
     if len(doubtful) > _cleanup_limit(workers, pool):
         told.append(_for_a_person(doubtful, workers, pool))
     return told + [
-        Create(_cleanup(each, pool, first_seen, seen))
+        Create(_cleanup(each, pool, first_seen, observation))
         for each in _whose_turn(left, workers, pool)
-        if seen.at - (first_seen := since[each.suspicion]) >= _limit(each.worker, pool)
+        if observation.at - (first_seen := since[each.suspicion]) >= _limit(each.worker, pool)
         and not isinstance(each.worker.operation, Cleanup)
     ]
 
@@ -178,17 +182,17 @@ def _reason(worker: Worker) -> str:
     return "its Node was deleted" if is_alone(worker) else "it never joined, and enough failures are kept"
 
 
-def _cleanup(left: Orphan, pool: Pool, first_seen: datetime, seen: Observation) -> Cleanup:
+def _cleanup(left: Orphan, pool: Pool, first_seen: datetime, observation: Observation) -> Cleanup:
     worker, is_node = left.worker, left.kind is OrphanKind.NODE
     return Cleanup(
-        id=operation_id(seen, "cleanup", worker.id),
+        id=operation_id(observation, "cleanup", worker.id),
         pool=pool.name,
         debris=left.kind,
         target=worker.name if is_node else worker.id,
         reason="its instance is gone" if is_node else _reason(worker),
         first_seen=first_seen,
-        started=seen.at,
-        deadline=seen.at + pool.removal.drain_timeout,
+        started=observation.at,
+        deadline=observation.at + pool.removal.drain_timeout,
     )
 
 
@@ -205,12 +209,12 @@ _ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
 
 
 def resting_since(
-    fleet: Sequence[Worker], policy: Policy, seen: Observation, before: Mapping[str, datetime]
+    fleet: Sequence[Worker], policy: Policy, observation: Observation, before: Mapping[str, datetime]
 ) -> dict[str, datetime]:
     """Instances that rest, and since when. What cannot be seen now rests on."""
-    if isinstance(seen.instances, Missing) or isinstance(seen.kubernetes, Missing):
+    if isinstance(observation.instances, Missing) or isinstance(observation.kubernetes, Missing):
         return dict(before)
-    return {worker.id: before.get(worker.id, seen.at) for worker in fleet if _rests(worker, policy)}
+    return {worker.id: before.get(worker.id, observation.at) for worker in fleet if _rests(worker, policy)}
 
 
 def resting_alerts(
@@ -286,27 +290,29 @@ def unowned_alerts(fleet: Iterable[Worker], policy: Policy) -> list[SendAlert]:
 
 
 def dispose_unowned(
-    fleet: Sequence[Worker], cluster: ClusterContext, seen: Observation, policy: Policy, memory: Memory
+    fleet: Sequence[Worker], cluster: ClusterContext, observation: Observation, policy: Policy, memory: Memory
 ) -> Disposal:
     """Nothing while the policy cannot be followed: then it is unknown which workers are unowned."""
-    if seen.hold:
+    if observation.hold:
         return Disposal()
     workers = find_unowned(fleet, policy)
-    handed = _handed_over(workers, seen, policy)
+    handed = _handed_over(workers, observation, policy)
     given = {step.instance for step in handed}
     plan: list[Step] = list(handed)
     remembered = {}
     for name in sorted({worker.pool for worker in workers}):
         own = [worker for worker in workers if worker.pool == name]
-        steps, known = _plan_drains(own, given, cluster, seen, memory.pool(name))
+        steps, known = _plan_drains(own, given, cluster, observation, memory.pool(name))
         plan += steps
         remembered[name] = known
     return Disposal(plan=tuple(plan), memory=remembered, look_again=_requeue_reason(workers, plan))
 
 
-def _handed_over(workers: Iterable[Worker], seen: Observation, policy: Policy) -> list[Assign]:
+def _handed_over(workers: Iterable[Worker], observation: Observation, policy: Policy) -> list[Assign]:
     """By the last command for each. One that boots still joins with its old label, and waits."""
-    asked = {each.instance: each for each in seen.commands if isinstance(each, Adopt) and seen.at < each.until}
+    asked = {
+        each.instance: each for each in observation.commands if isinstance(each, Adopt) and observation.at < each.until
+    }
     steps = []
     for worker in workers:
         command = asked.get(worker.id)
@@ -320,33 +326,36 @@ def _handed_over(workers: Iterable[Worker], seen: Observation, policy: Policy) -
 
 
 def _plan_drains(
-    workers: Sequence[Worker], given: set[str], cluster: ClusterContext, seen: Observation, before: PoolMemory
+    workers: Sequence[Worker], given: set[str], cluster: ClusterContext, observation: Observation, before: PoolMemory
 ) -> tuple[list[Step], PoolMemory]:
     """The workers of one pool that is gone: those that an operator wants removed, as far as they may leave now."""
-    commands = {each.instance: each for each in seen.commands if isinstance(each, Drain) and seen.at < each.until}
+    commands = {
+        each.instance: each for each in observation.commands if isinstance(each, Drain) and observation.at < each.until
+    }
     asked = [worker for worker in workers if worker.id in commands and worker.id not in given]
     pool = _rules(workers[0].pool)
     # Nobody starts what no pool owns.
     asked = [replace(each, phase=Phase.STOPPED) if each.phase is Phase.WARM else each for each in asked]
-    suspects = track_first_seen(asked, pool, before.suspects, seen.at)
+    suspects = track_first_seen(asked, pool, before.suspects, observation.at)
     known = PoolMemory(backoffs=before.backoffs, last_left=before.last_left, suspects=suspects)
-    if not asked or _is_paused(seen):
+    if not asked or _is_paused(observation):
         return [], known
-    steps = plan_cleanups(asked, pool, suspects, seen)
+    steps = plan_cleanups(asked, pool, suspects, observation)
     under_way = sum(isinstance(each.operation, Removal) for each in workers)
     ill = [worker for worker in asked if worker.phase is Phase.UNHEALTHY and worker.operation is None]
     for worker in ill[: max(0, pool.budgets.sick - under_way)]:
-        deadline = seen.at + pool.removal.drain_timeout
+        deadline = observation.at + pool.removal.drain_timeout
         steps.append(
             Create(
                 interruption.new_removal(
-                    worker, RemovalReason.UNHEALTHY, _describe_command(commands[worker.id]), deadline, seen
+                    worker, RemovalReason.UNHEALTHY, _describe_command(commands[worker.id]), deadline, observation
                 )
             )
         )
     leaving = select_candidates(workers, pool, len(asked), cluster.ground_of(workers, before, pool), due=asked)
     steps += [
-        interruption.open_removal(each, pool, seen, _describe_command(commands[each.id])) for each in leaving.chosen
+        interruption.open_removal(each, pool, observation, _describe_command(commands[each.id]))
+        for each in leaving.chosen
     ]
     named = {worker.name: worker for worker in asked if worker.phase is Phase.READY or worker.held_by_person}
     for stay in leaving.stays:
@@ -355,7 +364,7 @@ def _plan_drains(
                 f"{stay.worker} cannot leave yet: {stay.detail}. {_describe_command(commands[named[stay.worker].id])}."
             )
             steps.append(SendAlert(alert=AlertKind.DRAIN_BLOCKED, pool=pool.name, subjects=(stay.worker,), text=text))
-    return steps, replace(known, last_left=seen.at) if leaving.chosen else known
+    return steps, replace(known, last_left=observation.at) if leaving.chosen else known
 
 
 def _rules(pool: str) -> Pool:
@@ -364,10 +373,10 @@ def _rules(pool: str) -> Pool:
     return replace(defaults, health=replace(defaults.health, keep_failed=0))
 
 
-def _is_paused(seen: Observation) -> bool:
+def _is_paused(observation: Observation) -> bool:
     return any(
-        isinstance(each, Pause) and each.pool is None and (each.until is None or seen.at < each.until)
-        for each in seen.commands
+        isinstance(each, Pause) and each.pool is None and (each.until is None or observation.at < each.until)
+        for each in observation.commands
     )
 
 

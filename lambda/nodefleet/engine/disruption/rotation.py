@@ -164,9 +164,11 @@ _HOUR = timedelta(hours=1)
 def list_due(ctx: PoolContext) -> list[Due]:
     """Everyone who is due, window or not: what operators ask for first, then drift, then age; the oldest first."""
     asked = {
-        each.instance: each for each in ctx.seen.commands if isinstance(each, Recycle) and ctx.seen.at < each.until
+        each.instance: each
+        for each in ctx.observation.commands
+        if isinstance(each, Recycle) and ctx.observation.at < each.until
     }
-    target = target_of(ctx.seen, ctx.pool)
+    target = target_of(ctx.observation, ctx.pool)
     found = []
     for worker in ctx.workers:
         if worker.phase is not Phase.READY or worker.operation is not None or worker.instance is None:
@@ -176,7 +178,7 @@ def list_due(ctx: PoolContext) -> list[Due]:
         reasons = (
             _describe_request(asked.get(worker.id)),
             describe_drift(worker, ctx.pool, target) if ctx.pool.rotation.drift else "",
-            _age(worker, ctx.pool, ctx.seen.at),
+            _age(worker, ctx.pool, ctx.observation.at),
         )
         order = next((number for number, reason in enumerate(reasons) if reason), None)
         if order is not None:
@@ -197,17 +199,18 @@ def in_window(due: Sequence[Due], ctx: PoolContext) -> list[Due]:
     """Those that may go at this time. What was begun is finished, though its window may be over."""
     name, state = ctx.pool.rotation.window, ctx.before.rotation
     is_open = any(
-        each.pool == ctx.pool.name and each.name == name and ctx.seen.at < each.until for each in ctx.seen.windows
+        each.pool == ctx.pool.name and each.name == name and ctx.observation.at < each.until
+        for each in ctx.observation.windows
     )
     if not name or is_open or (state and state.begun_at):
         return list(due)
-    asked = {each.instance for each in ctx.seen.commands if isinstance(each, Recycle)}
+    asked = {each.instance for each in ctx.observation.commands if isinstance(each, Recycle)}
     return [each for each in due if each.worker.id in asked]
 
 
 def next_state(ctx: PoolContext, due: Sequence[Due]) -> RotationState | None:
     """After this iteration: given up when no worker could leave in time for a node that was launched ahead."""
-    state, now = ctx.before.rotation or RotationState(), ctx.seen.at
+    state, now = ctx.before.rotation or RotationState(), ctx.observation.at
     if not due:
         return None
     state = replace(state, since=state.since or now)
@@ -276,7 +279,7 @@ def explain_wait(due: Sequence[Due], why_not: str) -> str:
 
 def rotation_alerts(ctx: PoolContext, state: RotationState | None, due: Sequence[Due], why_not: str) -> list[SendAlert]:
     """Workers are due for long, and none could be replaced: an operator should look."""
-    if state is None or state.since is None or ctx.seen.at - state.since < ctx.pool.rotation.alert_after:
+    if state is None or state.since is None or ctx.observation.at - state.since < ctx.pool.rotation.alert_after:
         return []
     text = (
         f"{explain_wait(due, why_not or 'none of them could leave')}. That is so since {state.since:%Y-%m-%d %H:%M}."
@@ -295,7 +298,7 @@ def _holds(bound: Bound, capacity: int, *, under_way: bool) -> bool:
 
 def _rest(ctx: PoolContext, state: RotationState | None) -> str:
     """Pods that moved settle before the next ones move, and what failed is tried ever more rarely."""
-    memory, pool, now = ctx.before, ctx.pool, ctx.seen.at
+    memory, pool, now = ctx.before, ctx.pool, ctx.observation.at
     times = [each for each in (memory.last_grow, memory.last_shrink, memory.last_left) if each]
     until = max(times) + pool.cooldown.down if times else now
     if until > now:

@@ -69,7 +69,7 @@ def plan_replacements(
     count: Count,
     losses: Sequence[Loss],
     held: Brake,
-    seen: Observation,
+    observation: Observation,
     *,
     most: int | None = None,
 ) -> list[Step]:
@@ -87,7 +87,9 @@ def plan_replacements(
     steps: list[Step] = []
     for worker in ready_to_go[: max(0, pool.budgets.sick - under_way)]:
         reason = _describe_unhealthy(worker)
-        removal = new_removal(worker, RemovalReason.UNHEALTHY, reason, seen.at + pool.removal.drain_timeout, seen)
+        removal = new_removal(
+            worker, RemovalReason.UNHEALTHY, reason, observation.at + pool.removal.drain_timeout, observation
+        )
         text = f"{worker.name} is {reason}; it is removed" + (" first, because max is reached." if full else ".")
         steps += [
             Create(removal),

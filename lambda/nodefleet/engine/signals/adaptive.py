@@ -155,7 +155,7 @@ _USUAL = 15  # minutes on either side: the usual load at a time of day
 class Forecasted:
     """The vote of the forecast, what the next iteration needs, and whether the load rises."""
 
-    opinion: SignalVote
+    vote: SignalVote
     memory: AdaptiveMemory | None
     is_rising: bool = False
     grade: str = ""  # of the forecast, by itself
@@ -182,10 +182,10 @@ def minute_of(at: datetime) -> int:
 
 def evaluate(ctx: PoolContext) -> Forecasted:
     """The vote on this pool's load. Without a CPU reading the fleet must not shrink, and no load is learned."""
-    before = learn_joins(ctx.before.adaptive or AdaptiveMemory(), ctx.workers, ctx.seen.at)
+    before = learn_joins(ctx.before.adaptive or AdaptiveMemory(), ctx.workers, ctx.observation.at)
     match ctx.cpu:
         case Missing(cause) | Cached(_, cause):
-            return Forecasted(opinion=_as_vote(Unreadable(f"CPU unknown: {cause}")), memory=before)
+            return Forecasted(vote=_as_vote(Unreadable(f"CPU unknown: {cause}")), memory=before)
         case Reading() as cpu:
             return _evaluate(ctx, cpu, before)
 
@@ -196,17 +196,15 @@ def _evaluate(ctx: PoolContext, cpu: Reading, before: AdaptiveMemory) -> Forecas
     learning = learning_of(join, ctx.policy)
     stored = restore(before.forecaster, learning) if before.forecaster else None
     forecaster = stored or Forecaster(learning)
-    readings = (*ctx.readings.load, Reading(cpu.value / 100 * ctx.look.covered, cpu.at))
+    readings = (*ctx.readings.load, Reading(cpu.value / 100 * ctx.fleet_size.covered, cpu.at))
     learn(forecaster, readings)
     outlook = forecaster.outlook(_fresher(forecaster, readings))
     if outlook is None:
         memory = replace(before, forecaster=store(forecaster), calm=0)
-        return Forecasted(
-            opinion=_as_vote(WithinThresholds("no reading of this minute to forecast from")), memory=memory
-        )
-    requeued = before.decided_at is not None and ctx.seen.at - before.decided_at < 0.75 * ctx.policy.interval
+        return Forecasted(vote=_as_vote(WithinThresholds("no reading of this minute to forecast from")), memory=memory)
+    requeued = before.decided_at is not None and ctx.observation.at - before.decided_at < 0.75 * ctx.policy.interval
     prices = replace(Prices(), violation=rules.node_minutes).for_load(forecaster.usual_load())
-    without_headroom = max(0, ctx.look.capacity - rules.headroom)
+    without_headroom = max(0, ctx.fleet_size.capacity - rules.headroom)
     sizes = size(
         outlook,
         capacity=without_headroom,
@@ -217,18 +215,20 @@ def _evaluate(ctx: PoolContext, cpu: Reading, before: AdaptiveMemory) -> Forecas
         saturated=cpu.value >= 100 * learning.saturated,
         requeued=requeued,
     )
-    announced = _announced_nodes(rules.events, forecaster, ctx.seen.at, rules.limit / 100, join + ctx.policy.interval)
+    announced = _announced_nodes(
+        rules.events, forecaster, ctx.observation.at, rules.limit / 100, join + ctx.policy.interval
+    )
     outcome = _Outcome(outlook=outlook, sizes=sizes, join=join, announced=announced, requeued=requeued)
     vote, calm = _vote(ctx, outcome, before.calm)
     memory = replace(before, forecaster=store(forecaster), calm=calm, skill=skill(forecaster))
     if not requeued:
         memory = _grade_promises(memory, ctx, cpu, outcome, vote)
     rising = forecaster.is_rising() and is_close(sizes, without_headroom, prices)
-    return Forecasted(opinion=_as_vote(vote), memory=memory, is_rising=rising, grade=grade(memory, outlook))
+    return Forecasted(vote=_as_vote(vote), memory=memory, is_rising=rising, grade=grade(memory, outlook))
 
 
 def _zones(ctx: PoolContext) -> frozenset[str]:
-    target = ctx.seen.target(ctx.pool.name)
+    target = ctx.observation.target(ctx.pool.name)
     return frozenset(target.subnets) if target else frozenset()
 
 
@@ -256,7 +256,7 @@ def _fresher(forecaster: Forecaster, readings: Sequence[Reading]) -> float | Non
 
 def _vote(ctx: PoolContext, found: _Outcome, calm: int) -> tuple[Vote, int]:
     """The vote, and for how many decisions in a row a scale-down has been worth it."""
-    rules, capacity, sizes, announced = ctx.pool.adaptive, ctx.look.capacity, found.sizes, found.announced
+    rules, capacity, sizes, announced = ctx.pool.adaptive, ctx.fleet_size.capacity, found.sizes, found.announced
     spare = f", {rules.headroom} more as headroom" if rules.headroom else ""
     up = None if sizes.up is None else sizes.up + rules.headroom
     if announced and announced[0] > max(capacity, up or 0):
@@ -285,19 +285,19 @@ def _vote(ctx: PoolContext, found: _Outcome, calm: int) -> tuple[Vote, int]:
 
 def _describe_chances(ctx: PoolContext, found: _Outcome, other: int | None = None) -> str:
     """The chance that the present nodes do not suffice, beside that of another number of nodes."""
-    sizes, nodes = found.sizes, ctx.look.capacity - ctx.pool.adaptive.headroom
+    sizes, nodes = found.sizes, ctx.fleet_size.capacity - ctx.pool.adaptive.headroom
     now = sizes.now[max(0, min(nodes, len(sizes.now) - 1))]
     also = "" if other is None else f", {_percent(sizes.now[other])} with {other}"
     load = expm1(found.outlook.mixed[ForecastWindow.LEVEL])
     return (
         f"{_percent(now)} chance that {nodes} nodes exceed {ctx.pool.adaptive.limit:g} % at "
-        f"{ctx.seen.at + found.join:%H:%M}{also} (load {load:.1f} expected)"
+        f"{ctx.observation.at + found.join:%H:%M}{also} (load {load:.1f} expected)"
     )
 
 
 def _describe_hold(ctx: PoolContext, found: _Outcome) -> str:
     """The chances with one node less, which are why it stays; at min there is none to weigh."""
-    fewer = ctx.look.capacity - ctx.pool.adaptive.headroom - 1
+    fewer = ctx.fleet_size.capacity - ctx.pool.adaptive.headroom - 1
     if not 0 <= fewer < len(found.sizes.soon):
         return _describe_chances(ctx, found)
     return f"{_describe_chances(ctx, found, fewer)}; {_describe_shortfall(found, fewer)}"
@@ -323,11 +323,11 @@ def _grade_promises(
     came = [promise for promise in memory.due if promise[0] <= outlook.minute]
     waiting = tuple(promise for promise in memory.due if promise[0] > outlook.minute)
     violated = cpu.value > ctx.pool.adaptive.limit
-    nodes = vote.nodes if isinstance(vote, ScaleUp) else ctx.look.capacity
+    nodes = vote.nodes if isinstance(vote, ScaleUp) else ctx.fleet_size.capacity
     chance = sizes.now[max(0, min(nodes, len(sizes.now) - 1))]
     return replace(
         memory,
-        decided_at=ctx.seen.at,
+        decided_at=ctx.observation.at,
         promised=memory.promised * _FADING + add_up(promise[1] for promise in came),
         violated=memory.violated * _FADING + (len(came) if violated else 0),
         due=(*waiting, (float(outlook.minute + outlook.learning.join), round(chance, 6))),
@@ -382,10 +382,10 @@ def _as_vote(vote: Vote) -> SignalVote:
     return SignalVote(signal=SIGNAL, vote=vote)
 
 
-def consenting(opinion: SignalVote) -> SignalVote:
+def consenting(vote: SignalVote) -> SignalVote:
     """Memory between its thresholds blocks no scale-down: its projection on the nodes that remain does."""
-    match opinion.vote:
+    match vote.vote:
         case WithinThresholds(reason) | BelowThreshold(reason):
-            return replace(opinion, vote=ScaleDownOk(reason=reason))
+            return replace(vote, vote=ScaleDownOk(reason=reason))
         case _:
-            return opinion
+            return vote

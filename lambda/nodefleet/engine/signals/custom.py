@@ -36,7 +36,7 @@ def evaluate_custom(
     readings: PoolReadings,
     cached: Mapping[str, Reading],
     breaches: Mapping[str, Breaches],
-    look: FleetSize,
+    fleet_size: FleetSize,
     *,
     trust: Trust,
     pace: Pace,
@@ -49,13 +49,13 @@ def evaluate_custom(
                 readings.custom.get(name, NOT_ASKED),
                 cached.get(custom_name(name)),
                 trust,
-                look.now,
+                fleet_size.now,
                 absent=when_missing(field, pool.readings.get(name)),
                 least=_least(rule, field),
             )
             for field, name in readings_of(rule)
         }
-        found.append(_evaluate_rule(rule, inputs, breaches, look, pool, pace))
+        found.append(_evaluate_rule(rule, inputs, breaches, fleet_size, pool, pace))
     return tuple(found)
 
 
@@ -80,7 +80,7 @@ def _evaluate_rule(
     rule: DemandRule,
     inputs: Mapping[str, SignalInput | Assumed | Ignored],
     before: Mapping[str, Breaches],
-    look: FleetSize,
+    fleet_size: FleetSize,
     pool: Pool,
     pace: Pace,
 ) -> SignalVote:
@@ -93,7 +93,7 @@ def _evaluate_rule(
         return unreadable_vote(signal, found.cause, before)
     if needed:
         return replace(unreadable_vote(signal, "", before), vote=Abstain("; ".join(needed)))
-    formed = vote_on(signal, _evaluate_demand(rule, found.values, look, pool), found.at, before, pace)
+    formed = vote_on(signal, _evaluate_demand(rule, found.values, fleet_size, pool), found.at, before, pace)
     if found.notes:
         reason = f"{formed.vote.reason} ({'; '.join(found.notes)})"
         formed = replace(formed, vote=replace(formed.vote, reason=reason))
@@ -159,14 +159,16 @@ def _required_fields(rule: DemandRule) -> frozenset[str]:
             return frozenset(name for name, _ in readings_of(rule))
 
 
-def _evaluate_demand(rule: DemandRule, seen: Mapping[str, float], look: FleetSize, pool: Pool) -> Evaluation:
+def _evaluate_demand(rule: DemandRule, seen: Mapping[str, float], fleet_size: FleetSize, pool: Pool) -> Evaluation:
     match rule:
         case Threshold():
-            return threshold.evaluate(rule, seen["reading"], look, pool)
+            return threshold.evaluate(rule, seen["reading"], fleet_size, pool)
         case QueueAndLatency():
-            return queue_and_latency.evaluate(rule, seen["queue"], seen.get("p95_ms"), seen.get("busy"), look, pool)
+            return queue_and_latency.evaluate(
+                rule, seen["queue"], seen.get("p95_ms"), seen.get("busy"), fleet_size, pool
+            )
         case PerWorkerQueue():
-            return per_worker_queue.evaluate(rule, seen["queue"], look, pool)
+            return per_worker_queue.evaluate(rule, seen["queue"], fleet_size, pool)
         case ClearTime():
             return clear_time.evaluate(
                 rule,
@@ -175,10 +177,10 @@ def _evaluate_demand(rule: DemandRule, seen: Mapping[str, float], look: FleetSiz
                 job_seconds=seen["job_seconds"],
                 peak=seen.get("peak"),
                 multiplier=seen.get("multiplier"),
-                look=look,
+                fleet_size=fleet_size,
                 pool=pool,
             )
         case JobDemand():
-            return job_demand.evaluate(rule, seen["jobs"], look, pool)
+            return job_demand.evaluate(rule, seen["jobs"], fleet_size, pool)
         case _:
             assert_never(rule)

@@ -47,61 +47,61 @@ from nodefleet.policy.pool import Benefit, Pool, Steps, Utilisation
 
 
 def judge_scale_ups(
-    grants: Sequence[ScaleUpRecord], opinions: Sequence[SignalVote], look: FleetSize, pool: Pool
+    records: Sequence[ScaleUpRecord], votes: Sequence[SignalVote], fleet_size: FleetSize, pool: Pool
 ) -> tuple[tuple[ScaleUpRecord, ...], frozenset[str]]:
     """The grants that still matter, and the signals that have no vote. Comes before `record_scale_up`."""
-    by_signal = {opinion.signal: opinion for opinion in opinions}
+    by_signal = {opinion.signal: opinion for opinion in votes}
     kept = []
-    for grant in grants:
+    for grant in records:
         opinion = by_signal.get(grant.signal)
         # A reading that went missing has not cleared: missing is not zero.
         if opinion is not None and isinstance(opinion.vote, ScaleUp | AboveThreshold | Unreadable):
-            kept.append(grant if grant.lost else _judge_record(grant, opinion, look, pool))
+            kept.append(grant if grant.lost else _judge_record(grant, opinion, fleet_size, pool))
     return tuple(kept), frozenset(grant.signal for grant in kept if grant.lost)
 
 
-def mute_votes(opinions: Sequence[SignalVote], grants: Sequence[ScaleUpRecord]) -> tuple[SignalVote, ...]:
+def mute_votes(votes: Sequence[SignalVote], records: Sequence[ScaleUpRecord]) -> tuple[SignalVote, ...]:
     """The opinions, with the floors of signals without a vote taken out. They neither buy nor let the fleet shrink."""
-    lost = {grant.signal: grant for grant in grants if grant.lost}
-    return tuple(_mute_vote(opinion, lost.get(opinion.signal)) for opinion in opinions)
+    lost = {grant.signal: grant for grant in records if grant.lost}
+    return tuple(_mute_vote(opinion, lost.get(opinion.signal)) for opinion in votes)
 
 
 def record_scale_up(
-    grants: Sequence[ScaleUpRecord],
+    records: Sequence[ScaleUpRecord],
     growing: Sequence[SignalVote],
-    look: FleetSize,
+    fleet_size: FleetSize,
     pool: Pool,
     *,
     nodes: int,
 ) -> tuple[ScaleUpRecord, ...]:
     """The grants after a growth to `nodes` that the opinions in `growing` set."""
-    known = {grant.signal: grant for grant in grants}
+    known = {grant.signal: grant for grant in records}
     for opinion in growing:
         before = known.get(opinion.signal)
         if opinion.value is not None and not (before and before.lost):
-            strikes = _strikes(before, opinion, look, pool) if before else 0
+            strikes = _strikes(before, opinion, fleet_size, pool) if before else 0
             known[opinion.signal] = ScaleUpRecord(
-                signal=opinion.signal, value=opinion.value, at=look.now, nodes=nodes, strikes=strikes
+                signal=opinion.signal, value=opinion.value, at=fleet_size.now, nodes=nodes, strikes=strikes
             )
     return tuple(known.values())
 
 
-def _judge_record(grant: ScaleUpRecord, opinion: SignalVote, look: FleetSize, pool: Pool) -> ScaleUpRecord:
+def _judge_record(record: ScaleUpRecord, vote: SignalVote, fleet_size: FleetSize, pool: Pool) -> ScaleUpRecord:
     # Strikes are only written down with the next growth or with the loss: each growth counts once, not each iteration.
-    strikes = _strikes(grant, opinion, look, pool)
-    lost = 0 < _limit(grant.signal, pool.benefit) <= strikes
-    return replace(grant, strikes=strikes, lost=True) if lost else grant
+    strikes = _strikes(record, vote, fleet_size, pool)
+    lost = 0 < _limit(record.signal, pool.benefit) <= strikes
+    return replace(record, strikes=strikes, lost=True) if lost else record
 
 
-def _strikes(grant: ScaleUpRecord, opinion: SignalVote, look: FleetSize, pool: Pool) -> int:
+def _strikes(record: ScaleUpRecord, vote: SignalVote, fleet_size: FleetSize, pool: Pool) -> int:
     """Growths in a row that changed nothing, this one among them as soon as that can be said."""
-    if not isinstance(opinion.vote, ScaleUp) or opinion.value is None:
-        return grant.strikes
-    if look.covered < grant.nodes or look.now - grant.at < pool.cooldown.up:
-        return grant.strikes
-    fell = grant.value - opinion.value
-    improved = fell >= grant.value * pool.benefit.improvement_percent / 100
-    return 0 if improved else grant.strikes + 1
+    if not isinstance(vote.vote, ScaleUp) or vote.value is None:
+        return record.strikes
+    if fleet_size.covered < record.nodes or fleet_size.now - record.at < pool.cooldown.up:
+        return record.strikes
+    fell = record.value - vote.value
+    improved = fell >= record.value * pool.benefit.improvement_percent / 100
+    return 0 if improved else record.strikes + 1
 
 
 def _limit(signal: str, benefit: Benefit) -> int:
@@ -117,15 +117,15 @@ def _limit(signal: str, benefit: Benefit) -> int:
             return benefit.custom
 
 
-def _mute_vote(opinion: SignalVote, grant: ScaleUpRecord | None) -> SignalVote:
-    if grant is None or not isinstance(opinion.vote, ScaleUp):
-        return opinion
-    now = "unknown" if opinion.value is None else figure(opinion.value)
+def _mute_vote(vote: SignalVote, record: ScaleUpRecord | None) -> SignalVote:
+    if record is None or not isinstance(vote.vote, ScaleUp):
+        return vote
+    now = "unknown" if vote.value is None else figure(vote.value)
     reason = (
-        f"{opinion.vote.reason}; has no vote until it clears: {grant.strikes} of its growths in a row changed "
-        f"nothing; {figure(grant.value)} when it got the last of {pluralize(grant.nodes, 'node', 'nodes')}, {now} now"
+        f"{vote.vote.reason}; has no vote until it clears: {record.strikes} of its growths in a row changed "
+        f"nothing; {figure(record.value)} when it got the last of {pluralize(record.nodes, 'node', 'nodes')}, {now} now"
     )
-    return replace(opinion, vote=WithinThresholds(reason))
+    return replace(vote, vote=WithinThresholds(reason))
 
 
 # ── the reactive layer ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -142,7 +142,7 @@ def evaluate_utilisation(
     name: str,
     seen: SignalInput,
     breaches: Mapping[str, Breaches],
-    look: FleetSize,
+    fleet_size: FleetSize,
     *,
     limits: Utilisation,
     sustain: Sustain,
@@ -155,20 +155,20 @@ def evaluate_utilisation(
         case Missing(cause):
             return unreadable_vote(name, f"{label} unknown: {cause}", breaches)
         case Cached(reading, cause):
-            found = _evaluate(label, reading.value, look, limits, sustain, steps)
+            found = _evaluate(label, reading.value, fleet_size, limits, sustain, steps)
             return from_cache(vote_on(name, found, reading.at, breaches, pace), breaches, f"{label} unknown: {cause}")
         case Reading(value, at):
-            found = _evaluate(label, value, look, limits, sustain, steps)
+            found = _evaluate(label, value, fleet_size, limits, sustain, steps)
             return vote_on(name, found, at, breaches, pace)
 
 
 def _evaluate(
-    label: str, value: float, look: FleetSize, limits: Utilisation, sustain: Sustain, steps: Steps
+    label: str, value: float, fleet_size: FleetSize, limits: Utilisation, sustain: Sustain, steps: Steps
 ) -> Evaluation:
     zone: Band = Between()
     compared = f"between {limits.down:g} % and {limits.up:g} %"
     if value > limits.up:
-        zone, compared = Above(look.covered + steps.up), f"> {limits.up:g} %"
+        zone, compared = Above(fleet_size.covered + steps.up), f"> {limits.up:g} %"
     elif value < limits.down:
         zone, compared = Below(), f"< {limits.down:g} %"
     return Evaluation(
@@ -179,30 +179,30 @@ def _evaluate(
 # ── all layers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def evaluate_signals(ctx: PoolContext, waiting: PendingPods) -> SignalResults:
+def evaluate_signals(ctx: PoolContext, pending: PendingPods) -> SignalResults:
     pool, before, trust = ctx.pool, ctx.before, ctx.policy.trust
-    offset = ctx.seen.utc_offset
+    offset = ctx.observation.utc_offset
     profile = before.profile
     if isinstance(ctx.cpu, Reading):
-        profile = predictive.learn_profile(profile, ctx.cpu, ctx.look.covered, pool.predictive, offset)
+        profile = predictive.learn_profile(profile, ctx.cpu, ctx.fleet_size.covered, pool.predictive, offset)
     foreseen, forecast = predictive.evaluate_forecast(
         profile,
         before.forecast,
-        ctx.look,
+        ctx.fleet_size,
         predictive=pool.predictive,
         cpu=pool.reactive.cpu,
         utc_offset=offset,
     )
-    pods = evaluate_pending(waiting.unschedulable, ctx.look_at_pods, pool, ctx.cpu_percent)
+    pods = evaluate_pending(pending.unschedulable, ctx.look_at_pods, pool, ctx.cpu_percent)
     memory_use = _utilisation(ctx, BoundSource.MEMORY.value, ctx.memory, pool.reactive.memory)
     sized = adaptive.evaluate(ctx) if adaptive.is_adaptive(pool) else None
     said = (
         *_of_load(ctx, sized, memory_use, foreseen, pods),
         *custom.evaluate_custom(
-            pool, ctx.readings, before.cached, before.breaches, ctx.look, trust=trust, pace=Pace.of(ctx.policy)
+            pool, ctx.readings, before.cached, before.breaches, ctx.fleet_size, trust=trust, pace=Pace.of(ctx.policy)
         ),
     )
-    grants, lost = judge_scale_ups(before.grants, said, ctx.look, pool)
+    grants, lost = judge_scale_ups(before.grants, said, ctx.fleet_size, pool)
     opinions = mute_votes(said, grants)
     newly_lost = lost - {grant.signal for grant in before.grants if grant.lost}
     memory = replace(
@@ -211,18 +211,20 @@ def evaluate_signals(ctx: PoolContext, waiting: PendingPods) -> SignalResults:
         profile=profile,
         forecast=None if sized else forecast,
         adaptive=sized.memory if sized else None,
-        peaks=ctx.look.peaks,
-        cached=context.update_cache(before.cached, ctx.readings, trust, ctx.seen.at, custom.counts_as_last(pool)),
+        peaks=ctx.fleet_size.peaks,
+        cached=context.update_cache(
+            before.cached, ctx.readings, trust, ctx.observation.at, custom.counts_as_last(pool)
+        ),
         grants=grants,
         pod_grants=(),
-        pending=waiting.votes.classes,
+        pending=pending.votes.classes,
     )
     tells = [_without_vote(opinion, pool) for opinion in opinions if opinion.signal in newly_lost]
     return SignalResults(
-        opinions=opinions,
+        votes=opinions,
         memory=memory,
-        tells=(*tells, *waiting.tells),
-        at_once=_at_once(immediate_size(pods, waiting.unschedulable, pool), sized),
+        alerts=(*tells, *pending.alerts),
+        at_once=_at_once(immediate_size(pods, pending.unschedulable, pool), sized),
         grade=sized.grade if sized else "",
         is_rising=bool(sized and sized.is_rising),
     )
@@ -235,12 +237,12 @@ def _of_load(
     if sized is None:
         cpu = _utilisation(ctx, BoundSource.CPU.value, ctx.cpu, ctx.pool.reactive.cpu)
         return cpu, memory, pods, foreseen
-    return sized.opinion, adaptive.consenting(memory), pods
+    return sized.vote, adaptive.consenting(memory), pods
 
 
 def _at_once(pods: int | None, sized: adaptive.Forecasted | None) -> int | None:
     """What pending pods and the forecast ask for does not wait: both count the nodes that boot."""
-    forecast = sized.opinion.vote.nodes if sized and isinstance(sized.opinion.vote, ScaleUp) else None
+    forecast = sized.vote.vote.nodes if sized and isinstance(sized.vote.vote, ScaleUp) else None
     return max((each for each in (pods, forecast) if each is not None), default=None)
 
 
@@ -250,7 +252,7 @@ def _utilisation(ctx: PoolContext, name: str, seen: context.SignalInput, limits:
         name,
         seen,
         ctx.before.breaches,
-        ctx.look,
+        ctx.fleet_size,
         limits=limits,
         sustain=pool.sustain,
         steps=pool.steps,
@@ -258,20 +260,20 @@ def _utilisation(ctx: PoolContext, name: str, seen: context.SignalInput, limits:
     )
 
 
-def _without_vote(opinion: SignalVote, pool: Pool) -> SendAlert:
+def _without_vote(vote: SignalVote, pool: Pool) -> SendAlert:
     return SendAlert(
         alert=AlertKind.NO_BENEFIT,
         pool=pool.name,
-        subjects=(opinion.signal,),
-        text=f"{opinion.signal}: {opinion.vote.reason}",
+        subjects=(vote.signal,),
+        text=f"{vote.signal}: {vote.vote.reason}",
     )
 
 
 def record_growth(
-    signals: SignalResults, ctx: PoolContext, waiting: PendingPods, *, nodes: int, memory: PoolMemory
+    signals: SignalResults, ctx: PoolContext, pending: PendingPods, *, nodes: int, memory: PoolMemory
 ) -> PoolMemory:
     """What is remembered of a growth to `nodes`: who asked for it and what it read then, and for which pods."""
-    counts_pods_singly = waiting.unschedulable.nodes is not None
+    counts_pods_singly = pending.unschedulable.nodes is not None
     growing = [
         opinion
         for opinion, floor in signals.floors
@@ -279,6 +281,6 @@ def record_growth(
     ]
     return replace(
         memory,
-        grants=record_scale_up(memory.grants, growing, ctx.look, ctx.pool, nodes=nodes),
-        pending=waiting.record_purchase(nodes - ctx.count.capacity, ctx.seen.at, ctx.pool.benefit.classes),
+        grants=record_scale_up(memory.grants, growing, ctx.fleet_size, ctx.pool, nodes=nodes),
+        pending=pending.record_purchase(nodes - ctx.count.capacity, ctx.observation.at, ctx.pool.benefit.classes),
     )

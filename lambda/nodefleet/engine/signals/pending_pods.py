@@ -57,36 +57,36 @@ class UnschedulableCount:
     without_vote: int = 0  # pods that got a node and still wait, or that no node can hold
 
 
-def evaluate_pending(waiting: UnschedulableCount, look: FleetSize, pool: Pool, cpu: float | None) -> SignalVote:
+def evaluate_pending(waiting: UnschedulableCount, fleet_size: FleetSize, pool: Pool, cpu: float | None) -> SignalVote:
     return SignalVote(
-        signal=BoundSource.PODS.value, vote=_pending_vote(waiting, look, pool, cpu), value=float(waiting.count)
+        signal=BoundSource.PODS.value, vote=_pending_vote(waiting, fleet_size, pool, cpu), value=float(waiting.count)
     )
 
 
-def immediate_size(opinion: SignalVote, waiting: UnschedulableCount, pool: Pool) -> int | None:
+def immediate_size(vote: SignalVote, waiting: UnschedulableCount, pool: Pool) -> int | None:
     """The size that pending pods ask for and that does not wait for the growth cooldown; none if it does."""
     sized = pool.steps.pending == "packing" and waiting.nodes is not None
-    return opinion.vote.nodes if sized and isinstance(opinion.vote, ScaleUp) else None
+    return vote.vote.nodes if sized and isinstance(vote.vote, ScaleUp) else None
 
 
-def _pending_vote(waiting: UnschedulableCount, look: FleetSize, pool: Pool, cpu: float | None) -> Vote:
+def _pending_vote(waiting: UnschedulableCount, fleet_size: FleetSize, pool: Pool, cpu: float | None) -> Vote:
     if waiting.count == 0:
         ignored = f" ({waiting.without_vote} without a vote)" if waiting.without_vote else ""
         return ScaleDownOk(reason=f"0 pods unschedulable{ignored}")
     step, why = _pending_step(waiting.count, pool, cpu)
-    by_step = look.covered + step
+    by_step = fleet_size.covered + step
     sentence = f"{waiting.count} {'pod' if waiting.count == 1 else 'pods'} unschedulable{why}"
     if waiting.nodes is None:
-        return ScaleUp(nodes=by_step, reason=f"{sentence}: {look.covered} + {step} nodes")
+        return ScaleUp(nodes=by_step, reason=f"{sentence}: {fleet_size.covered} + {step} nodes")
     if waiting.nodes == 0:
-        return WithinThresholds(f"{sentence}, but room for all on {look.capacity} nodes, booting ones included")
-    by_packing = look.capacity + waiting.nodes
+        return WithinThresholds(f"{sentence}, but room for all on {fleet_size.capacity} nodes, booting ones included")
+    by_packing = fleet_size.capacity + waiting.nodes
     need = "it needs" if waiting.count == 1 else "they need"
     needed = f"{need} {waiting.nodes} new {'node' if waiting.nodes == 1 else 'nodes'}"
     if pool.steps.pending == "packing":
-        return ScaleUp(nodes=by_packing, reason=f"{sentence}: {needed} beside {look.capacity}")
-    beside = "" if look.capacity == look.covered else f" beside {look.capacity}"
-    reason = f"{sentence}: {look.covered} + {step} nodes, {needed}{beside}"
+        return ScaleUp(nodes=by_packing, reason=f"{sentence}: {needed} beside {fleet_size.capacity}")
+    beside = "" if fleet_size.capacity == fleet_size.covered else f" beside {fleet_size.capacity}"
+    reason = f"{sentence}: {fleet_size.covered} + {step} nodes, {needed}{beside}"
     return ScaleUp(nodes=min(by_step, by_packing), reason=reason)
 
 
@@ -181,12 +181,12 @@ class PendingVotes:
     def room_is_new(self, ctx: PoolContext) -> bool:
         """A ready node has had room for less than an interval: the scheduler is about to use it."""
         since = [each.room_since for each in self.classes if each.room_since]
-        return any(ctx.seen.at - each < ctx.policy.interval for each in since)
+        return any(ctx.observation.at - each < ctx.policy.interval for each in since)
 
 
 def before_packing(ctx: PoolContext, pending: PendingIndex, templates: Sequence[Template]) -> PendingVotes:
     """What the memory and the nodes that have come say about the classes that wait."""
-    now, rules = ctx.seen.at, ctx.pool.benefit
+    now, rules = ctx.observation.at, ctx.pool.benefit
     kept, newly, held = [], [], set[str]()
     for record in ctx.before.pending:
         if record.name not in pending.by_class:
@@ -206,7 +206,7 @@ def before_packing(ctx: PoolContext, pending: PendingIndex, templates: Sequence[
 
 def after_packing(votes: PendingVotes, ctx: PoolContext, pending: PendingIndex, packing: Packing) -> PendingVotes:
     """The same, with what our simulation of the scheduler says about the ready nodes."""
-    now, rules = ctx.seen.at, ctx.pool.benefit
+    now, rules = ctx.observation.at, ctx.pool.benefit
     with_room = frozenset(pending.classes_of(packing.on_ready))
     known = {each.name: each for each in votes.classes}
     newly, silent = list(votes.newly), set(votes.silent)
@@ -230,7 +230,7 @@ def used_otherwise(votes: PendingVotes, ctx: PoolContext) -> bool:
     joined = [since for worker in ctx.workers if (since := _ready_since(worker))]
     if ctx.count.booting or not joined:
         return False
-    asking = [each for each in votes.classes if _asks(each, ctx.seen.at)]
+    asking = [each for each in votes.classes if _asks(each, ctx.observation.at)]
     return any(each.bought_at is not None and max(joined) >= each.bought_at for each in asking)
 
 
@@ -283,7 +283,7 @@ def _in_vain(ctx: PoolContext, pod: Pod, each: PendingClass, templates: Sequence
             # How much it holds is no question: the template is as small as the smallest node that has joined, but
             # for devices, which the catalogue promises.
             model = NodeModel(name=node.name, labels=node.labels, taints=node.taints)
-            lacking = lacks_devices(pod, node, ctx.pool, ctx.seen.at)
+            lacking = lacks_devices(pod, node, ctx.pool, ctx.observation.at)
             reasons.append((node.name, unmet_predicate(pod, model) or lacking))
     if not reasons or any(reason is None for _, reason in reasons):
         return None
@@ -343,7 +343,7 @@ class PendingPods:
     votes: PendingVotes = NO_VOTES
     pending: PendingIndex = field(default_factory=PendingIndex)
     new: tuple[NewNode, ...] = ()  # nodes that they would fill
-    tells: tuple[SendAlert, ...] = ()
+    alerts: tuple[SendAlert, ...] = ()
 
     def asks(self, nodes: int) -> tuple[PlacementRequest, ...]:
         """What the pods need of the first so many new nodes."""
@@ -358,7 +358,7 @@ class PendingPods:
 def collect_pending(
     ctx: PoolContext, packings: PackingResult | None, pending: PendingIndex, votes: PendingVotes = NO_VOTES
 ) -> PendingPods:
-    name, view = ctx.pool.name, ctx.seen.kubernetes
+    name, view = ctx.pool.name, ctx.observation.kubernetes
     if packings is None:
         count = view.unschedulable.get(name, 0) if isinstance(view, ClusterView) else 0
         return PendingPods(unschedulable=UnschedulableCount(count=count))
@@ -372,7 +372,7 @@ def collect_pending(
         votes=votes,
         pending=pending,
         new=packing.new,
-        tells=(*_no_vote(ctx, votes.newly), *alert_unplaceable(packing.cannot_hold, name)),
+        alerts=(*_no_vote(ctx, votes.newly), *alert_unplaceable(packing.cannot_hold, name)),
     )
 
 

@@ -59,7 +59,7 @@ def learn_profile(
 def evaluate_forecast(
     profile: Sequence[HourLoad],
     forecast: Forecast | None,
-    look: FleetSize,
+    fleet_size: FleetSize,
     *,
     predictive: Predictive,
     cpu: Utilisation,
@@ -68,28 +68,29 @@ def evaluate_forecast(
     """What the coming hour asks for, and the forecast to remember. A calm hour has no say: it blocks no shrinking."""
     if not predictive.enabled:
         return _abstain("predictive scaling is off"), None
-    running = forecast if forecast and look.now < forecast.expires else None
-    local = look.now.astimezone(timezone(utc_offset))
+    running = forecast if forecast and fleet_size.now < forecast.expires else None
+    local = fleet_size.now.astimezone(timezone(utc_offset))
     coming = local.replace(minute=0, second=0, microsecond=0) + _HOUR
     if local.minute < predictive.from_minute:
         return _upheld(running, f"looks at the coming hour from minute {predictive.from_minute}")
     if running and running.hour == coming:
         return _upheld(running, "")
-    basis = _basis(_recent(profile, predictive, look.now), coming, predictive.min_days)
+    basis = _basis(_recent(profile, predictive, fleet_size.now), coming, predictive.min_days)
     if len(basis.days) < predictive.min_days:
         return _upheld(running, f"{len(basis.days)} of {predictive.min_days} days of data for {coming:%H:%M}")
-    if look.covered <= 0:
+    if fleet_size.covered <= 0:
         return _upheld(running, "no ready node to predict for")
-    percent = 100 * basis.load / look.covered
+    percent = 100 * basis.load / fleet_size.covered
     compared = ">" if percent > cpu.up else "≤"
     sentence = (
         f"predicted CPU {percent:.1f} % {compared} {cpu.up:g} % for {coming:%H:%M} "
-        f"(load {figure(basis.load)} on {pluralize(look.covered, 'node', 'nodes')}, {len(basis.days)} {basis.kind})"
+        f"(load {figure(basis.load)} on {pluralize(fleet_size.covered, 'node', 'nodes')},"
+        f" {len(basis.days)} {basis.kind})"
     )
     if percent <= cpu.up:
         return _upheld(running, sentence)
     # The hour that still runs keeps what it was promised.
-    nodes = max(look.covered + predictive.step, running.nodes if running else 0)
+    nodes = max(fleet_size.covered + predictive.step, running.nodes if running else 0)
     if predictive.sizing == "forecast":
         nodes = max(nodes, nodes_for(basis.load, cpu.up))
     start = coming.astimezone(UTC)

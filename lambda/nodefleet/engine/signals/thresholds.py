@@ -212,22 +212,22 @@ def _what(up: Sustained) -> str:
 # ── projection ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def find_overload(opinions: Sequence[SignalVote], look: FleetSize, reactive: Reactive, down: int) -> list[str]:
+def find_overload(votes: Sequence[SignalVote], fleet_size: FleetSize, reactive: Reactive, down: int) -> list[str]:
     """Readings that would come too close to their growth threshold on the nodes that remain.
 
     The readings are the mean of the measured nodes, of which one leaves. Where none of them would remain, those whose
     exporters are silent are taken to carry as much.
     """
-    if look.capacity <= down:
+    if fleet_size.capacity <= down:
         return []  # the last one goes only where min is 0, and only if its pods fit elsewhere
-    measured = look.covered if look.measured is None or look.measured <= down else look.measured
+    measured = fleet_size.covered if fleet_size.measured is None or fleet_size.measured <= down else fleet_size.measured
     remaining = measured - down
     thresholds = {
         BoundSource.CPU.value: ("CPU", reactive.cpu.up),
         BoundSource.MEMORY.value: ("memory", reactive.memory.up),
     }
     found = []
-    for opinion in opinions:
+    for opinion in votes:
         if opinion.signal not in thresholds or opinion.value is None:
             continue
         name, up = thresholds[opinion.signal]

@@ -87,13 +87,13 @@ class SignalVote:
 class SignalResults:
     """The votes of all signals on one pool, and the pool's memory after them."""
 
-    opinions: tuple[SignalVote, ...]
+    votes: tuple[SignalVote, ...]
     memory: PoolMemory
-    tells: tuple[SendAlert, ...]
+    alerts: tuple[SendAlert, ...]
     at_once: int | None = None  # a size that does not wait for the growth cooldown
     grade: str = ""  # `strategy: adaptive`: how good its forecast has been
     is_rising: bool = False  # `strategy: adaptive`: another look soon may be worth it
 
     @property
     def floors(self) -> tuple[tuple[SignalVote, ScaleUp], ...]:
-        return tuple((opinion, opinion.vote) for opinion in self.opinions if isinstance(opinion.vote, ScaleUp))
+        return tuple((opinion, opinion.vote) for opinion in self.votes if isinstance(opinion.vote, ScaleUp))

@@ -177,10 +177,10 @@ def replacement_bounds(losses: Sequence[Loss], capacity: int) -> list[Bound]:
     return [floor(capacity + len(losses), BoundSource.REPLACE, Rank.LIMIT, f"{len(losses)} lost: {names}")]
 
 
-def window_bounds(seen: Observation, pool: str) -> list[Bound]:
+def window_bounds(observation: Observation, pool: str) -> list[Bound]:
     bounds = []
-    for window in seen.windows:
-        if window.pool != pool or window.until <= seen.at:
+    for window in observation.windows:
+        if window.pool != pool or window.until <= observation.at:
             continue
         source, until = BoundSource.WINDOW.with_name(window.name), f"until {window.until:%Y-%m-%d %H:%M}"
         if window.min is not None:
@@ -192,9 +192,13 @@ def window_bounds(seen: Observation, pool: str) -> list[Bound]:
     return bounds
 
 
-def command_bounds(seen: Observation, pool: str) -> list[Bound]:
+def command_bounds(observation: Observation, pool: str) -> list[Bound]:
     """An operator's size, as floor and ceiling, or as a floor only; the last one given counts."""
-    scales = [each for each in seen.commands if isinstance(each, Scale) and each.pool == pool and seen.at < each.until]
+    scales = [
+        each
+        for each in observation.commands
+        if isinstance(each, Scale) and each.pool == pool and observation.at < each.until
+    ]
     if not scales:
         return []
     asked = scales[-1]
@@ -224,9 +228,9 @@ def by_priority(contexts: Iterable[PoolContext]) -> list[PoolContext]:
     return sorted(contexts, key=lambda ctx: -ctx.pool.priority)
 
 
-def with_launches(used: Amounts, plan: Iterable[Step], seen: Observation) -> Amounts:
+def with_launches(used: Amounts, plan: Iterable[Step], observation: Observation) -> Amounts:
     """The same after the launches of a plan."""
-    catalog = seen.offers
+    catalog = observation.offers
     more = Counter(used)
     for step in plan:
         if isinstance(step, Create) and isinstance(step.operation, Launch):
@@ -241,7 +245,7 @@ def within_caps(ctx: PoolContext, others: Sequence[PoolContext], used: Amounts) 
     caps = caps_of(ctx.policy.fleet)
     if not caps:
         return ctx
-    catalog = ctx.seen.offers
+    catalog = ctx.observation.offers
     unknown = [name for name in ctx.pool.market.types if name not in catalog]
     each, kept = largest_of(ctx.pool, catalog), _lacking(others, catalog)
     rooms = []
@@ -292,12 +296,12 @@ def _all_priced(types: Iterable[str], catalog: Mapping[str, InstanceType]) -> bo
 
 
 def safety_bounds(
-    seen: Observation,
+    observation: Observation,
     memory: Memory,
     policy: Policy,
     pool: Pool,
     count: Count,
-    trust: DataQuality,
+    quality: DataQuality,
     doubts: Sequence[str],
     unreadable: Sequence[str],
 ) -> list[Bound]:
@@ -305,32 +309,32 @@ def safety_bounds(
     alone does not hold this one."""
     bounds = []
     now = count.capacity
-    if trust.level is Level.PARTIAL:
-        sentence = f"{trust.why}: nothing is launched, drained or cleaned up"
+    if quality.level is Level.PARTIAL:
+        sentence = f"{quality.why}: nothing is launched, drained or cleaned up"
         bounds += [
             floor(now, BoundSource.LEVEL, Rank.SAFETY, sentence),
             ceiling(now, BoundSource.LEVEL, Rank.SAFETY, sentence),
         ]
-    elif trust.level is Level.DEGRADED and unreadable:
+    elif quality.level is Level.DEGRADED and unreadable:
         bounds.append(floor(now, BoundSource.LEVEL, Rank.SAFETY, f"{'; '.join(unreadable)}: no shrinking"))
-    elif trust.level is Level.RECOVERY and trust.recovered_at is not None:
-        left = policy.trust.recovery_hold - (seen.at - trust.recovered_at)
+    elif quality.level is Level.RECOVERY and quality.recovered_at is not None:
+        left = policy.trust.recovery_hold - (observation.at - quality.recovered_at)
         sentence = (
-            f"data was missing until {trust.recovered_at:%H:%M:%S}: no shrinking for {left.total_seconds():.0f} s"
+            f"data was missing until {quality.recovered_at:%H:%M:%S}: no shrinking for {left.total_seconds():.0f} s"
         )
         bounds.append(floor(now, BoundSource.RECOVERY, Rank.SAFETY, sentence))
     if doubts:
         bounds.append(floor(now, BoundSource.DOUBT, Rank.SAFETY, f"{some(doubts, '; ')}: no shrinking"))
-    bounds += _pause_bounds(seen, pool, now)
-    bounds += _probe_bounds(memory.pool(pool.name).join_trouble, pool.health, count, seen.at)
+    bounds += _pause_bounds(observation, pool, now)
+    bounds += _probe_bounds(memory.pool(pool.name).join_trouble, pool.health, count, observation.at)
     return bounds
 
 
-def hold_bounds(seen: Observation, pool: Pool, capacity: int, losses: Sequence[Loss]) -> list[Bound]:
+def hold_bounds(observation: Observation, pool: Pool, capacity: int, losses: Sequence[Loss]) -> list[Bound]:
     """The policy cannot be followed: the pool keeps its size. What it loses is replaced, and min is restored."""
-    if not seen.hold:
+    if not observation.hold:
         return []
-    sentence = f"{seen.hold}: the pool keeps its size"
+    sentence = f"{observation.hold}: the pool keeps its size"
     most = max(capacity + len(losses), pool.limits.min)
     return [
         floor(capacity, BoundSource.HOLD, Rank.SAFETY, sentence),
@@ -338,12 +342,12 @@ def hold_bounds(seen: Observation, pool: Pool, capacity: int, losses: Sequence[L
     ]
 
 
-def _pause_bounds(seen: Observation, pool: Pool, capacity: int) -> list[Bound]:
+def _pause_bounds(observation: Observation, pool: Pool, capacity: int) -> list[Bound]:
     """A floor, and a ceiling unless only the scale-down is paused. Of two pauses the one that stops more counts."""
     pauses = [
         each
-        for each in seen.commands
-        if isinstance(each, Pause) and each.pool in (None, pool.name) and _in_force(each.until, seen.at)
+        for each in observation.commands
+        if isinstance(each, Pause) and each.pool in (None, pool.name) and _in_force(each.until, observation.at)
     ]
     if not pauses:
         return []

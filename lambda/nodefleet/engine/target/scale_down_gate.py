@@ -13,31 +13,31 @@ from nodefleet.policy.pool import Reactive
 _WITHOUT_NUMBER = (BoundSource.CPU, BoundSource.MEMORY, BoundSource.PODS)
 
 
-def evaluate_gate(opinions: Sequence[SignalVote], look: FleetSize, reactive: Reactive, step: int) -> list[Bound]:
+def evaluate_gate(votes: Sequence[SignalVote], fleet_size: FleetSize, reactive: Reactive, step: int) -> list[Bound]:
     """Floors that keep the fleet as it is; if no signal objects, one that lets it shrink by the agreed number."""
     # The forecast has a floor of its own.
-    speaking = [opinion for opinion in opinions if opinion.signal != BoundSource.PREDICTIVE]
+    speaking = [opinion for opinion in votes if opinion.signal != BoundSource.PREDICTIVE]
     against = [
-        floor(look.capacity, opinion.signal, Rank.SIGNAL, opinion.vote.reason)
+        floor(fleet_size.capacity, opinion.signal, Rank.SIGNAL, opinion.vote.reason)
         for opinion in speaking
         if not isinstance(opinion.vote, ScaleDownOk | Abstain | ScaleUp)
     ]
     asking = [opinion.signal for opinion in speaking if isinstance(opinion.vote, ScaleUp)]
     if asking:
-        against.append(floor(look.capacity, BoundSource.KEEP, Rank.SIGNAL, f"not calm: {', '.join(asking)}"))
+        against.append(floor(fleet_size.capacity, BoundSource.KEEP, Rank.SIGNAL, f"not calm: {', '.join(asking)}"))
     if against:
         return against
-    calm = [opinion for opinion in opinions if isinstance(opinion.vote, ScaleDownOk)]
+    calm = [opinion for opinion in votes if isinstance(opinion.vote, ScaleDownOk)]
     if not calm:
-        return [floor(look.capacity, BoundSource.KEEP, Rank.SIGNAL, "no signal is calm")]
+        return [floor(fleet_size.capacity, BoundSource.KEEP, Rank.SIGNAL, "no signal is calm")]
     down = _agreed_step(calm, step)
-    while down > 1 and find_overload(opinions, look, reactive, down):
+    while down > 1 and find_overload(votes, fleet_size, reactive, down):
         down -= 1
-    over = find_overload(opinions, look, reactive, down)
+    over = find_overload(votes, fleet_size, reactive, down)
     if over:
-        return [floor(look.capacity, BoundSource.PROJECTION, Rank.SIGNAL, sentence) for sentence in over]
+        return [floor(fleet_size.capacity, BoundSource.PROJECTION, Rank.SIGNAL, sentence) for sentence in over]
     sentence = "; ".join(opinion.vote.reason for opinion in calm)
-    return [floor(max(0, look.capacity - down), BoundSource.CALM, Rank.SIGNAL, sentence)]
+    return [floor(max(0, fleet_size.capacity - down), BoundSource.CALM, Rank.SIGNAL, sentence)]
 
 
 def _agreed_step(calm: Sequence[SignalVote], step: int) -> int:

@@ -266,8 +266,8 @@ def _consolidated_into_growth() -> Any:
 def _doubts_never_end() -> Any:
     """What was in doubt once holds back shrinking for ever."""
 
-    def stubborn(this: PoolContext, opinions: Sequence[SignalVote]) -> Inconsistencies:
-        found = find_inconsistencies(this, opinions)
+    def stubborn(this: PoolContext, votes: Sequence[SignalVote]) -> Inconsistencies:
+        found = find_inconsistencies(this, votes)
         known = {**found.since, **this.before.doubtful}
         return replace(found, sentences=("once in doubt",) if known else (), since=known)
 

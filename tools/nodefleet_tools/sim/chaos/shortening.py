@@ -26,9 +26,9 @@ _DULL = re.compile(r"begins|lease \d+ (?:until|released).*|ends: (?:1 looks, did
 class Shortening:
     """The plan of a seed that went wrong, without what does not matter."""
 
-    def __init__(self, verdict: Verdict, plan: Plan | None = None) -> None:
-        self.plan = plan or Plan.of(verdict.seed)
-        self.verdict = verdict  # of the plan as it is by now
+    def __init__(self, evaluation: Verdict, plan: Plan | None = None) -> None:
+        self.plan = plan or Plan.of(evaluation.seed)
+        self.verdict = evaluation  # of the plan as it is by now
         self._plays = 0
 
     def shorten(self, most_plays: int = MOST_PLAYS) -> None:

@@ -25,10 +25,10 @@ def desired_workers(
     return max(at_work, min(int(max(for_queue + at_work, warm) * multiplier), most))
 
 
-def remembered_peak(rule: ClearTime, look: FleetSize) -> int:
+def remembered_peak(rule: ClearTime, fleet_size: FleetSize) -> int:
     """The most nodes that there were in the last days, now included."""
-    since = (look.now - timedelta(days=rule.peak_days)).date().isoformat()
-    return max((nodes for day, nodes in look.peaks.items() if day >= since), default=0)
+    since = (fleet_size.now - timedelta(days=rule.peak_days)).date().isoformat()
+    return max((nodes for day, nodes in fleet_size.peaks.items() if day >= since), default=0)
 
 
 def evaluate(
@@ -39,15 +39,15 @@ def evaluate(
     job_seconds: float,
     peak: float | None,
     multiplier: float | None,
-    look: FleetSize,
+    fleet_size: FleetSize,
     pool: Pool,
 ) -> Evaluation:
     times = 1 if multiplier is None else multiplier
     per_node = rule.runners_per_node
-    highest = remembered_peak(rule, look) * per_node if peak is None else peak
+    highest = remembered_peak(rule, fleet_size) * per_node if peak is None else peak
     workers = desired_workers(rule, queue, running, job_seconds, highest, times, pool.limits.max * per_node)
     wanted = ceil(workers / per_node)
-    current = look.capacity
+    current = fleet_size.capacity
     buffer = current * rule.shrink_below_percent / 100
     zone: Band = Between()
     compared = f"for {current} now"

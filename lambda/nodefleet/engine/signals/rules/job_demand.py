@@ -11,15 +11,15 @@ from nodefleet.policy.demand import JobDemand
 from nodefleet.policy.pool import Pool
 
 
-def evaluate(rule: JobDemand, jobs: float, look: FleetSize, pool: Pool) -> Evaluation:
-    runners = look.capacity * rule.runners_per_node
+def evaluate(rule: JobDemand, jobs: float, fleet_size: FleetSize, pool: Pool) -> Evaluation:
+    runners = fleet_size.capacity * rule.runners_per_node
     high, low = runners * rule.grow_above, runners * rule.shrink_below
     spelled = f"× {runners} runners"
     zone: Band = Between()
     compared = f"between {figure(low)} and {figure(high)} ({rule.shrink_below:g} to {rule.grow_above:g} {spelled})"
     if jobs > high:
         step = _step((jobs - runners) * rule.grow_share, rule.runners_per_node, rule.step_up)
-        zone, compared = Above(look.covered + step), f"> {figure(high)} ({rule.grow_above:g} {spelled})"
+        zone, compared = Above(fleet_size.covered + step), f"> {figure(high)} ({rule.grow_above:g} {spelled})"
     elif jobs < low:
         step = _step((runners - jobs) * rule.shrink_share, rule.runners_per_node, rule.step_down)
         zone, compared = Below(step), f"< {figure(low)} ({rule.shrink_below:g} {spelled})"

@@ -11,14 +11,14 @@ from nodefleet.policy.demand import PerWorkerQueue
 from nodefleet.policy.pool import Pool
 
 
-def evaluate(rule: PerWorkerQueue, queue: float, look: FleetSize, pool: Pool) -> Evaluation:
-    workers = look.capacity * rule.runners_per_node
+def evaluate(rule: PerWorkerQueue, queue: float, fleet_size: FleetSize, pool: Pool) -> Evaluation:
+    workers = fleet_size.capacity * rule.runners_per_node
     limit = rule.per_worker * workers
     spelled = f"{figure(limit)} ({figure(rule.per_worker)} for each of {workers} workers)"
     zone: Band = Between()
     compared = f"between {figure(rule.calm_queue)} and {spelled}"
     if queue > limit:
-        zone, compared = Above(look.covered + 1), f"> {spelled}"
+        zone, compared = Above(fleet_size.covered + 1), f"> {spelled}"
     elif queue <= rule.calm_queue:
         zone, compared = Below(), f"≤ {figure(rule.calm_queue)}"
     sustain = rule.sustain or pool.sustain

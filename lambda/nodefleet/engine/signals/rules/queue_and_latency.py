@@ -12,12 +12,12 @@ from nodefleet.policy.pool import Pool
 
 
 def evaluate(
-    rule: QueueAndLatency, queue: float, p95_ms: float | None, busy: float | None, look: FleetSize, pool: Pool
+    rule: QueueAndLatency, queue: float, p95_ms: float | None, busy: float | None, fleet_size: FleetSize, pool: Pool
 ) -> Evaluation:
     """`p95_ms` and `busy` are none where the policy says to do without."""
     queue_target = pool.targets.queue if rule.queue_target is None else rule.queue_target
     p95_target = pool.targets.p95_ms if rule.p95_target_ms is None else rule.p95_target_ms
-    workers = look.capacity * rule.runners_per_node
+    workers = fleet_size.capacity * rule.runners_per_node
     waits, slow, taken = queue, p95_ms or 0.0, busy or 0.0
     all_busy = busy is not None and taken >= workers and waits > 0
     reasons = [
@@ -48,7 +48,7 @@ def evaluate(
     zone: Band = Between()
     sentence = f"{figures}: within limits"
     if reasons:
-        zone, sentence = Above(look.covered + step_up), "; ".join(reasons)
+        zone, sentence = Above(fleet_size.covered + step_up), "; ".join(reasons)
     elif calm:
         zone, sentence = Below(step_down), f"{figures}: all low"
     sustain = rule.sustain or pool.sustain

@@ -11,14 +11,14 @@ from nodefleet.policy.demand import Quantity, Threshold
 from nodefleet.policy.pool import Pool, Targets
 
 
-def evaluate(rule: Threshold, value: float, look: FleetSize, pool: Pool) -> Evaluation:
+def evaluate(rule: Threshold, value: float, fleet_size: FleetSize, pool: Pool) -> Evaluation:
     limit = _target(rule.quantity, pool.targets) if rule.limit is None else rule.limit
     percent = _calm_percent(rule.quantity, pool.targets) if rule.calm_percent is None else rule.calm_percent
     calm = limit * percent / 100
     zone: Band = Between()
     compared = f"between {figure(calm)} and {figure(limit)}"
     if value > limit:
-        zone, compared = Above(look.covered + pool.steps.up), f"> {figure(limit)}"
+        zone, compared = Above(fleet_size.covered + pool.steps.up), f"> {figure(limit)}"
     elif value <= calm:
         zone, compared = Below(pool.steps.down), f"≤ {figure(calm)}, {percent:g} % of {figure(limit)}"
     sustain = rule.sustain or pool.sustain
