@@ -73,7 +73,7 @@ def test_it_ends_with_three_sentences_and_the_link_and_keeps_the_checks_for_verb
 
 def test_the_page_opens_where_there_is_a_browser_and_when_it_is_asked_for(tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr(demo, "demo_source", lambda name: name)
+    monkeypatch.setattr(demo, "demo_source", lambda chosen: chosen.scenario.name)
     monkeypatch.setattr(demo, "serve", lambda source, **_: opened.append(source))
     monkeypatch.setattr(demo, "has_browser", lambda: True)
     assert run(tmp_path)[0].exit_code == 0
@@ -165,3 +165,15 @@ def test_lines_and_summary_fit_into_eighty_columns_but_for_reasons():
     console = Console(file=StringIO(), width=80)
     show_lines(shipped_day("shop-day"), console)
     assert all(re.match(r"\d\d:\d\d ", line) for line in console.file.getvalue().splitlines() if line)
+
+
+def test_the_adaptive_day_is_the_same_day_with_the_other_strategy_and_keeps_what_is_expected_of_its_outcome():
+    classic, adaptive = (demo.read_day(adaptive=strategy).scenario for strategy in (False, True))
+    assert adaptive.policy == {**classic.policy, "strategy": "adaptive"}
+    assert adaptive.services == classic.services
+    assert adaptive.expect == replace(
+        classic.expect,
+        nodes_at={},
+        moments=tuple(each for each in classic.expect.moments if each.by != "predictive"),
+    )
+    assert len(adaptive.expect.moments) == len(classic.expect.moments) - 1

@@ -15,7 +15,7 @@ from nodefleet_tools.dashboard.demo import DemoSource
 from nodefleet_tools.dashboard.live import LiveSource
 from nodefleet_tools.dashboard.server import Dashboard
 from nodefleet_tools.dashboard.source import DashboardSource
-from nodefleet_tools.sim.scenarios.reading import find, read
+from nodefleet_tools.sim.scenarios.reading import Read, find, read
 
 _BEGINS = {"shop-day": timedelta(hours=8, minutes=40)}  # before the first interesting moment; else from the start
 _EVERY = 10.0  # seconds
@@ -43,15 +43,14 @@ def dashboard(
       nodefleet dashboard --cluster shop --table node-fleet
     """
     if demo:
-        serve(demo_source(scenario), port=port, browser=browser, by=someone(by), as_json=as_json)
+        serve(demo_source(read(find(scenario))), port=port, browser=browser, by=someone(by), as_json=as_json)
         return
     with connect.connected(cluster=cluster, table=table, bucket=bucket) as connection:
         connection.governing()  # a wrong table or cluster ends here, with a message
         serve(LiveSource(connection, every), port=port, browser=browser, by=someone(by), as_json=as_json)
 
 
-def demo_source(scenario: str) -> DemoSource:
-    chosen = read(find(scenario))
+def demo_source(chosen: Read) -> DemoSource:
     return DemoSource(chosen, begins=_BEGINS.get(chosen.scenario.name, timedelta(0)))
 
 

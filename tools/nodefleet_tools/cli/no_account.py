@@ -27,6 +27,7 @@ PRESETS_OF_POLICIES = ("node-fleet", "low-latency", "high-throughput", "balanced
 
 
 def demo(
+    adaptive: Annotated[bool, typer.Option("--adaptive", help="The same day with strategy: adaptive.")] = False,
     fast: Annotated[bool, typer.Option("--fast", help="Show the day in ten seconds.")] = False,
     report: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("build/node-fleet-demo.html"),
     seed: Annotated[int | None, typer.Option(help="Another seed: other noise, other boot times.")] = None,
@@ -43,7 +44,7 @@ def demo(
     """
     from nodefleet_tools.cli.demo import play_demo
 
-    play_demo(fast=fast, report=report, seed=seed, page=page, verbose=verbose, as_json=as_json)
+    play_demo(adaptive=adaptive, fast=fast, report=report, seed=seed, page=page, verbose=verbose, as_json=as_json)
 
 
 def simulate(
