@@ -3,6 +3,7 @@
 import json
 from base64 import b64encode
 from contextlib import contextmanager
+from time import monotonic
 
 import pytest
 
@@ -119,10 +120,12 @@ def test_pods_that_find_no_node_buy_one_and_the_run_waits_for_it(deployed):
             site.pod("waiting", on=new, cpu="1")
 
     deployed.clock.meanwhile = node_joins_and_takes_the_pod
+    began = monotonic()
     ran = deployed.tick()
+    spent = monotonic() - began  # really, by the three iterations; a pause is shorter by what its iteration took
     assert len(site.ids()) == 3
     assert ran["looks"] == 3
-    assert sum(deployed.clock.pauses) == pytest.approx(20, abs=1)
+    assert 20 - spent - 1 <= sum(deployed.clock.pauses) <= 20 + 1
     assert deployed.store().state().operations == ()
     assert deployed.events().count("scale-up") == 1
 

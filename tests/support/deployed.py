@@ -233,6 +233,7 @@ def cold() -> None:
     common = FUNCTION.shared
     common.secrets._kept.clear()
     common.redact._known = frozenset()
+    FUNCTION._answers.clear()
     lukewarm()
 
 
