@@ -70,6 +70,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """With the manifest's own flags, and of the configuration the one job that can run here: Prometheus itself."""
     folder = tmp_path_factory.mktemp("prometheus")
     machine = Sandbox(folder / "machine")
+    machine.note("hashes", "really")  # a real Prometheus compares with it
     assert as_server(machine).code == 0
     files = folder / "login"
     files.mkdir()
