@@ -60,7 +60,7 @@ class Orphan:
 
     @property
     def is_marked(self) -> bool:
-        """An instance that we marked as failed to join, and that nobody has stopped."""
+        """An instance that we marked as failed to join, and that was not stopped."""
         return self.kind is OrphanKind.INSTANCE and not is_alone(self.worker)
 
 
@@ -110,7 +110,7 @@ def track_first_seen(
     """What seems orphaned, by suspicion, and since when that can be believed."""
     left = find_orphans(workers, pool, most)
     return dict.fromkeys((each.suspicion for each in left), now) | {
-        each.suspicion: before.get(each.suspicion, now) for each in _whose_turn(left, workers, pool)
+        each.suspicion: before.get(each.suspicion, now) for each in _select_for_cleanup(left, workers, pool)
     }
 
 
@@ -134,7 +134,7 @@ def plan_cleanups(
         told.append(_for_a_person(doubtful, workers, pool))
     return told + [
         Create(_cleanup(each, pool, first_seen, observation))
-        for each in _whose_turn(left, workers, pool)
+        for each in _select_for_cleanup(left, workers, pool)
         if observation.at - (first_seen := since[each.suspicion]) >= _limit(each.worker, pool)
         and not isinstance(each.worker.operation, Cleanup)
     ]
@@ -144,7 +144,7 @@ def _doubtful(left: Sequence[Orphan]) -> list[Orphan]:
     return [each for each in left if not (each.is_certain or each.is_marked)]
 
 
-def _whose_turn(left: Sequence[Orphan], workers: Sequence[Worker], pool: Pool) -> list[Orphan]:
+def _select_for_cleanup(left: Sequence[Orphan], workers: Sequence[Worker], pool: Pool) -> list[Orphan]:
     """Those that may be cleaned up now, if two observations agree on them."""
     limit, doubtful = _cleanup_limit(workers, pool), _doubtful(left)
     few = doubtful if len(doubtful) <= limit else []
