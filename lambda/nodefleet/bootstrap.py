@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nodefleet.adapters.aws.instance_types import Answers
     from nodefleet.adapters.aws.secrets import Secrets
     from nodefleet.adapters.aws.session import Session
-    from nodefleet.adapters.dynamodb.registry import DynamoRegistry
+    from nodefleet.adapters.dynamodb.table import DynamoRegistry
     from nodefleet.adapters.kubernetes.cluster import ReconnectingCluster
     from nodefleet.adapters.prometheus import PrometheusClient
     from nodefleet.adapters.slack.webhook import Notifier
@@ -177,7 +177,7 @@ class WarmFunction:
         return self.registry() if self.settings.registry else self.settings.clusters
 
     def registry(self) -> "DynamoRegistry":
-        from nodefleet.adapters.dynamodb.registry import DynamoRegistry  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.table import DynamoRegistry  # noqa: PLC0415
 
         return DynamoRegistry(self.shared.session.client("dynamodb"), self.settings.table, self.shared.present.warn)
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nodefleet.adapters.aws.list_prices import ON_DEMAND_USD
 from nodefleet.adapters.prometheus import for_pool
+from nodefleet.model.inventory import LIST_PRICES_USD
 from nodefleet.model.readings import Missing
 from nodefleet.model.serialization import ValidationIssue
 from nodefleet.policy.cluster import Policy
@@ -98,7 +98,7 @@ def _prices(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
     if not market.spot_percent:
         return
     for index, name in enumerate(market.types):
-        listed = ON_DEMAND_USD.get(name)
+        listed = LIST_PRICES_USD.get(name)
         lowest = listed * (1 - _DEEPEST_DISCOUNT) if listed else 0.0
         if lowest > market.max_price_usd:
             yield ValidationIssue(

@@ -4,9 +4,9 @@ import pytest
 from botocore.stub import Stubber
 
 from nodefleet.adapters.aws.instance_types import KEPT, SOON, Catalog, _offer
-from nodefleet.adapters.aws.list_prices import ON_DEMAND_USD, on_demand
 from nodefleet.adapters.aws.session import Session
 from nodefleet.errors import DeniedError, UnavailableError
+from nodefleet.model.inventory import LIST_PRICES_USD, list_prices
 from nodefleet.model.snapshot import KnownPrices
 from support.builders import NOON, after
 from support.ec2_fakes import Clock, shared_session
@@ -143,7 +143,7 @@ def test_the_deployments_price_comes_before_the_list_price(shelf):
     for _ in range(2):
         shelf.offers(SMALL)
         shelf.spot(("t3.small", "a", "0.01", 0))
-    assert small_price(shelf) == ON_DEMAND_USD["t3.small"] == 0.0208
+    assert small_price(shelf) == LIST_PRICES_USD["t3.small"] == 0.0208
     assert small_price(shelf, shelf.made(t3_small=0.0264)) == 0.0264
 
 
@@ -176,15 +176,15 @@ def test_a_type_whose_price_nobody_knows_has_none(shelf):
 
 
 def test_no_other_region_is_guessed_from_the_list():
-    assert on_demand("eu-central-1") == {}
-    assert on_demand("us-east-1")["t3a.small"] == 0.0188
+    assert list_prices("eu-central-1") == {}
+    assert list_prices("us-east-1")["t3a.small"] == 0.0188
 
 
 @pytest.mark.parametrize(("smaller", "larger"), [("small", "medium"), ("large", "xlarge"), ("xlarge", "2xlarge")])
 def test_list_prices_double_from_size_to_size(smaller, larger):
     pairs = [
-        (price, ON_DEMAND_USD[f"{family}.{larger}"])
-        for name, price in ON_DEMAND_USD.items()
+        (price, LIST_PRICES_USD[f"{family}.{larger}"])
+        for name, price in LIST_PRICES_USD.items()
         for family, size in [name.split(".")]
         if size == smaller
     ]

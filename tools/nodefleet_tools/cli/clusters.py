@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.adapters.dynamodb.registry import DynamoRegistry
 from nodefleet.adapters.dynamodb.store import DynamoHistory
+from nodefleet.adapters.dynamodb.table import DynamoRegistry
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.names import SHARED_PARTITION, pluralize
 from nodefleet.model.snapshot import Deployment, FleetParts, RegisteredCluster

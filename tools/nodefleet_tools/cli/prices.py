@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.adapters.aws.list_prices import YEAR, on_demand
+from nodefleet.model.inventory import LIST_PRICES_YEAR, list_prices
 from nodefleet.model.snapshot import KnownPrices
 from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
 from nodefleet_tools.cli.connections import Connection
@@ -54,7 +54,7 @@ def known_prices(connection: Connection, types: list[str]) -> list[dict[str, Any
     sources: tuple[tuple[str, Mapping[str, float]], ...] = (
         ("the deployment record", state.deployment.prices if state.deployment else {}),
         (_when(stored), stored.on_demand if stored else {}),
-        (f"the bundled list of {YEAR}", on_demand(region)),
+        (f"the bundled list of {LIST_PRICES_YEAR}", list_prices(region)),
     )
     rows = []
     for name in types:

@@ -11,9 +11,8 @@ from statistics import fmean
 from typing import Any, TypeAlias
 
 from nodefleet.adapters.aws.errors import calling
-from nodefleet.adapters.aws.list_prices import on_demand
 from nodefleet.errors import DeniedError, NodeFleetError, UnavailableError
-from nodefleet.model.inventory import InstanceType, Resources
+from nodefleet.model.inventory import InstanceType, Resources, list_prices
 from nodefleet.model.snapshot import KnownPrices
 
 KEPT = timedelta(hours=6)
@@ -95,7 +94,7 @@ class Catalog:
             self._warn(f"EC2 does not offer {', '.join(unknown)} in this region. Take them out of the policy's types")
         region = self._client().meta.region_name
         known = self._known if self._known is not None and self._known.region == region else None
-        listed = {**on_demand(region), **(known.on_demand if known else {}), **self._prices}
+        listed = {**list_prices(region), **(known.on_demand if known else {}), **self._prices}
         last_spot = known.spot if known else {}
         types = tuple(
             replace(offers[name], hourly_usd=listed.get(name), spot_usd=spot.get(name, last_spot.get(name)))

@@ -1,8 +1,8 @@
-"""Calls to DynamoDB with retries, and transactions of several records."""
+"""Calls to DynamoDB with retries, transactions of several records, and the registry of clusters."""
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeAlias, TypeVar
@@ -11,9 +11,23 @@ from uuid import uuid4
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
 from nodefleet.adapters.aws.errors import THROTTLES, calling, code_of
-from nodefleet.adapters.dynamodb.codec import PARTITION, SORT, Item, Scalar, expressions, size
-from nodefleet.adapters.dynamodb.records import record_key
+from nodefleet.adapters.dynamodb.codec import (
+    CLUSTERS,
+    FLEET,
+    PARTITION,
+    SORT,
+    Item,
+    Scalar,
+    Warn,
+    decode_body,
+    expressions,
+    past,
+    size,
+)
+from nodefleet.adapters.dynamodb.records import record_key, registered_item
 from nodefleet.errors import ChangedError, LostLeaseError, MalformedError, ThrottledError, UnavailableError
+from nodefleet.model.names import SHARED_PARTITION
+from nodefleet.model.snapshot import FleetParts, RegisteredCluster
 
 # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 # The calls to DynamoDB. A write that met another one on the same record is tried again, for a second or two.
@@ -283,3 +297,52 @@ def _parts(units: Sequence[WriteUnit], guard: WriteUnit | None) -> Iterator[list
 def _bytes(action: Action) -> int:
     (subject,) = action.values()
     return sum(size(subject.get(part, {})) for part in ("Item", "Key", "ExpressionAttributeValues"))
+
+
+# ── the registry ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# The clusters that one deployment serves: one small record for each, in the partition of all clusters. A deployment
+# whose environment names its clusters needs none of this. With `NODEFLEET_CLUSTERS=*` the registry says which clusters
+# there are, so that one is added without a deployment, and no role or variable lists a thousand.
+
+
+class DynamoRegistry(Collection[str]):
+    """A collection of names: asking for one reads one record, and only listing reads all."""
+
+    def __init__(self, client: Any, table: str, warn: Warn, patience: Patience | None = None) -> None:
+        self._table = Table(client, table, SHARED_PARTITION, patience)
+        self._warn = warn
+
+    def parts(self) -> FleetParts | None:
+        """None: no stack for many clusters has written into this table."""
+        found = next(iter(self._table.read(FLEET, FLEET)), None)
+        parts: FleetParts | None = None if found is None else decode_body(FleetParts, found, self._warn)
+        return parts
+
+    def find(self, name: str) -> RegisteredCluster | None:
+        key = f"{CLUSTERS}{name}"
+        return next(self._read(key, key), None)
+
+    def clusters(self) -> tuple[RegisteredCluster, ...]:
+        return tuple(self._read(CLUSTERS, past(CLUSTERS)))
+
+    def put(self, cluster: RegisteredCluster) -> None:
+        self._table.put(registered_item(cluster))
+
+    def remove(self, name: str) -> None:
+        write(self._table, [unit(Writer(self._table).delete(f"{CLUSTERS}{name}"))])
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool(name) and self.find(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (each.name for each in self.clusters())
+
+    def __len__(self) -> int:
+        return len(self.clusters())
+
+    def _read(self, low: str, high: str) -> Iterator[RegisteredCluster]:
+        for item in self._table.read(low, high):
+            try:
+                yield decode_body(RegisteredCluster, item, self._warn)
+            except MalformedError as problem:
+                self._warn(f"left out: {problem}")

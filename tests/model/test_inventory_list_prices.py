@@ -2,14 +2,14 @@
 
 import pytest
 
-from nodefleet.adapters.aws.list_prices import on_demand
+from nodefleet.model.inventory import list_prices
 
 
 def test_prices_are_known_in_their_region():
-    assert on_demand("us-east-1")["t3.small"] == 0.0208
-    assert all(0.004 < price < 0.5 for price in on_demand("us-east-1").values())
+    assert list_prices("us-east-1")["t3.small"] == 0.0208
+    assert all(0.004 < price < 0.5 for price in list_prices("us-east-1").values())
 
 
 @pytest.mark.parametrize("region", ["eu-west-1", "us-east-2", ""])
 def test_no_other_region_is_guessed(region):
-    assert on_demand(region) == {}
+    assert list_prices(region) == {}
