@@ -6,15 +6,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from nodefleet import __version__
+from nodefleet.model.decision import Action
 from nodefleet.policy.file_schema import PRESETS
-from nodefleet_tools.cli import main, no_account
-from nodefleet_tools.cli.lazy import Command, group_of, load
+from nodefleet_tools.cli import commands_try, commands_watch, main
+from nodefleet_tools.cli.lazy import Command, find_function, group_of, load
 from nodefleet_tools.cli.outcome import Status, fail, note_change
 from support.wording import assert_wording
 
@@ -96,25 +98,34 @@ def test_the_list_of_commands_imports_none_of_them():
     assert not {name for name in modules if name.startswith(("nodefleet.", "boto", "yaml", "kubernetes"))}
 
 
-def test_a_command_imports_its_own_module_only():
-    (modules,) = loaded_modules(("events", "--help"))
-    assert "nodefleet_tools.cli.events" in modules
-    assert not modules & {"nodefleet_tools.cli.run", "nodefleet_tools.cli.doctor", "boto3", "kubernetes"}
+def test_a_wrong_option_does_not_import_what_carries_the_command_out():
+    (modules,) = loaded_modules(("events", "--frob"))
+    assert "nodefleet_tools.cli.commands_watch" in modules
+    assert "nodefleet_tools.cli.events" not in modules
 
 
-def test_the_help_of_a_command_without_an_account_imports_neither_engine_nor_simulation():
+def test_the_help_of_no_command_imports_model_engine_or_simulation():
     """One after the other: what one of them imported would still be there after the next."""
-    to_try = [(each.name,) for each in main.COMMANDS if each.panel is main.Panel.TRY]
-    commands = [*to_try, ("policy", "check"), ("policy", "show"), ("policy", "schema")]
-    after_each = loaded_modules(*((*command, "--help") for command in commands))
-    heavy = ("nodefleet.", "nodefleet_tools.sim", "boto", "yaml")
-    for command, modules in zip(commands, after_each, strict=True):
-        assert "nodefleet_tools.cli.no_account" in modules, command
-        assert not {name for name in modules if name.startswith(heavy)}, command
+    commands = [each.id.split() for each in rows()]
+    after_each = loaded_modules(*((*words, "--help") for words in commands))
+    heavy = ("nodefleet.", "nodefleet_tools.sim", "boto", "yaml", "kubernetes")
+    light = {"settings", "errors", "model", "model.names", "model.serialization"}  # for the names of variables
+    for words, modules in zip(commands, after_each, strict=True):
+        assert any(name.startswith("nodefleet_tools.cli.commands_") for name in modules), words
+        assert not {name for name in modules if name.startswith(heavy)} - {f"nodefleet.{each}" for each in light}, words
 
 
-def test_the_presets_of_the_help_are_those_of_policies():
-    assert tuple(PRESETS) == no_account.PRESETS_OF_POLICIES
+@pytest.mark.parametrize("command", list(rows()))
+def test_the_function_that_carries_a_command_out_takes_every_option_of_it(command):
+    declared = find_function(command.target)
+    wanted = inspect.signature(find_function(vars(declared)["target"])).parameters.values()
+    assert {each.name for each in wanted} == set(inspect.signature(declared).parameters)
+    assert {each.default for each in wanted} == {inspect.Parameter.empty}, "the default belongs to the option"
+
+
+def test_the_presets_and_actions_of_the_help_are_those_of_policies_and_decisions():
+    assert tuple(PRESETS) == commands_try.PRESETS_OF_POLICIES
+    assert get_args(commands_watch.ActionName) == tuple(each.value for each in Action)
 
 
 def test_names_of_commands_and_of_their_groups_are_completed():

@@ -2,9 +2,8 @@
 
 from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -14,25 +13,19 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.names import SHARED_PARTITION, pluralize
 from nodefleet.model.snapshot import Deployment, FleetParts, RegisteredCluster
 from nodefleet_tools import fleet
-from nodefleet_tools.cli.connect import TableOption, connected
+from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
-from nodefleet_tools.cli.operators import ByOption, YesOption, confirm_destructive, event, someone
-from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
+from nodefleet_tools.cli.operators import confirm_destructive, event, someone
+from nodefleet_tools.cli.outcome import note_change, print_json
 from nodefleet_tools.cli.show_record import page_console
 from nodefleet_tools.durations import ago
 from nodefleet_tools.fleet import ClusterRow
 
-NameArgument = Annotated[str, typer.Argument(metavar="CLUSTER", help="Its id, as its instances' tags have it.")]
 _USUAL = timedelta(minutes=2)
 
 
-def list_clusters(
-    troubled: Annotated[bool, typer.Option("--troubled", help="Only those that are late or not normal.")] = False,
-    as_json: JsonOption = False,
-    table: TableOption = "",
-) -> None:
-    """List the clusters of a deployment: last decision, nodes, pending pods."""
+def list_clusters(*, troubled: bool, as_json: bool, table: str) -> None:
     with connected(cluster=SHARED_PARTITION, table=table) as connection:
         listed = cluster_rows(connection)
         shown = [each for each in listed if each.troubled or not troubled]
@@ -44,19 +37,7 @@ def list_clusters(
             _show(shown, listed, connection)
 
 
-def add(
-    name: NameArgument,
-    region: Annotated[str, typer.Option(help="Of its instances; else the deployment's own.", metavar="REGION")] = "",
-    by: ByOption = "",
-    as_json: JsonOption = False,
-    table: TableOption = "",
-) -> None:
-    """Have the deployment serve a cluster whose record is in the table.
-
-    \b
-      nodefleet init --cluster eu-shop --table node-fleet-fleet-state --apply
-      nodefleet clusters add eu-shop --region eu-west-1
-    """
+def add(*, name: str, region: str, by: str, as_json: bool, table: str) -> None:
     with connected(cluster=name, table=table) as connection:
         parts, deployment = _parts(connection), connection.deployment
         if not name.startswith(parts.prefix):
@@ -80,10 +61,7 @@ def add(
             print(f"{said} {pluralize(len(tagged), 'launch part is', 'launch parts are')} tagged. {_first_tick(parts)}")
 
 
-def remove(
-    name: NameArgument, yes: YesOption = False, by: ByOption = "", as_json: JsonOption = False, table: TableOption = ""
-) -> None:
-    """End serving a cluster. Its nodes and its records stay as they are."""
+def remove(*, name: str, yes: bool, by: str, as_json: bool, table: str) -> None:
     with connected(cluster=name, table=table) as connection:
         parts, _ = _parts(connection), _registered(connection)
         confirm_destructive(f"Stop scaling {name}? Its nodes stay as they are.", yes=yes)
@@ -95,16 +73,11 @@ def remove(
         _answer(f"{name} is no longer served. Its nodes and its records stay.", name, as_json=as_json)
 
 
-def pause(name: NameArgument, by: ByOption = "", as_json: JsonOption = False, table: TableOption = "") -> None:
-    """Run nothing for a cluster until `clusters resume`: not even min is kept.
-
-    `nodefleet pause` stops scaling and keeps min. Nodes that EC2 takes are drained either way.
-    """
+def pause(*, name: str, by: str, as_json: bool, table: str) -> None:
     _switch(name, by, table, as_json=as_json, paused=True)
 
 
-def resume(name: NameArgument, by: ByOption = "", as_json: JsonOption = False, table: TableOption = "") -> None:
-    """End a pause of `clusters pause`."""
+def resume(*, name: str, by: str, as_json: bool, table: str) -> None:
     _switch(name, by, table, as_json=as_json, paused=False)
 
 

@@ -19,35 +19,15 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Annotated
-
-import typer
 
 from nodefleet.adapters.credentials import Redactor
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.serialization import ValidationError
 from nodefleet.model.snapshot import Deployment
-from nodefleet.settings import BUCKET, SECRETS, TABLE, Settings
+from nodefleet.settings import SECRETS, Settings
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.environment import CLUSTER, InputError, checked, the_cluster
+from nodefleet_tools.cli.environment import InputError, checked, the_cluster
 from nodefleet_tools.cli.outcome import Status, fail, issue_list, issue_plain
-
-ClusterOption = Annotated[
-    str, typer.Option("--cluster", envvar=CLUSTER, help="The cluster's name.", show_default=False, metavar="NAME")
-]
-TableOption = Annotated[
-    str, typer.Option("--table", envvar=TABLE, help="The state table.", show_default=False, metavar="NAME")
-]
-BucketOption = Annotated[
-    str,
-    typer.Option(
-        "--bucket",
-        envvar=BUCKET,
-        help="The archive of decision inputs.",
-        show_default=False,
-        metavar="NAME",
-    ),
-]
 
 
 @contextmanager

@@ -4,13 +4,10 @@ import os
 import sys
 import webbrowser
 from datetime import timedelta
-from typing import Annotated
-
-import typer
 
 from nodefleet_tools.cli import connect
-from nodefleet_tools.cli.operators import ByOption, someone
-from nodefleet_tools.cli.outcome import JsonOption, fail, print_json
+from nodefleet_tools.cli.operators import someone
+from nodefleet_tools.cli.outcome import fail, print_json
 from nodefleet_tools.dashboard.demo import DemoSource
 from nodefleet_tools.dashboard.live import LiveSource
 from nodefleet_tools.dashboard.server import Dashboard
@@ -18,30 +15,21 @@ from nodefleet_tools.dashboard.source import DashboardSource
 from nodefleet_tools.sim.scenarios.reading import Read, find, read
 
 _BEGINS = {"shop-day": timedelta(hours=8, minutes=40)}  # before the first interesting moment; else from the start
-_EVERY = 10.0  # seconds
 
 
 def dashboard(
     *,
-    demo: Annotated[bool, typer.Option("--demo", help="Over a simulated cluster: no AWS, no network.")] = False,
-    scenario: Annotated[str, typer.Option(help="The day that --demo plays (see simulate --list).")] = "shop-day",
-    port: Annotated[int, typer.Option(help="On 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
-    every: Annotated[float, typer.Option(help="Seconds between two looks at the cluster.", min=2)] = _EVERY,
-    as_json: JsonOption = False,
-    by: ByOption = "",
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
-    bucket: connect.BucketOption = "",
+    demo: bool,
+    scenario: str,
+    port: int,
+    browser: bool,
+    every: float,
+    as_json: bool,
+    by: str,
+    cluster: str,
+    table: str,
+    bucket: str,
 ) -> None:
-    """Open the page: the fleet now, why, what it costs, and controls.
-
-    It listens on 127.0.0.1 only and reads with your own AWS and Kubernetes credentials. Ctrl-C ends it.
-
-    \b
-      nodefleet dashboard --demo
-      nodefleet dashboard --cluster shop --table node-fleet
-    """
     if demo:
         serve(demo_source(read(find(scenario))), port=port, browser=browser, by=someone(by), as_json=as_json)
         return

@@ -2,9 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
 
-import typer
 import yaml
 from rich.console import Console
 
@@ -13,21 +11,12 @@ from nodefleet.model.serialization import to_plain
 from nodefleet_tools.cli import changes, connect
 from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
 from nodefleet_tools.cli.environment import the_cluster
-from nodefleet_tools.cli.operators import YesOption, confirm
-from nodefleet_tools.cli.outcome import JsonOption, Status, fail, note_change, print_json
+from nodefleet_tools.cli.operators import confirm
+from nodefleet_tools.cli.outcome import Status, fail, note_change, print_json
 from nodefleet_tools.cli.urgent_run import woken
 
 
-def show(
-    *,
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
-) -> None:
-    """Print the stored record as YAML.
-
-    `nodefleet deployment put` takes it as it is. It holds no secrets, only their names.
-    """
+def show(*, as_json: bool, cluster: str, table: str) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
         found = connection.store.state().deployment
         if found is None:
@@ -40,27 +29,7 @@ def show(
         print(connection.redact(yaml.safe_dump(said, sort_keys=False, allow_unicode=True)), end="")
 
 
-def put(
-    *,
-    file: Annotated[Path, typer.Argument(help="A deployment file, YAML or JSON; - reads standard input.")],
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
-) -> None:
-    """Check a deployment, show what it changes, and store it.
-
-    A stack that is deployed later writes its own record again.
-
-    \b
-      targets:
-        - pool: default
-          template: lt-0123456789abcdef0
-          template_version: "3"
-          subnets: {eu-west-1a: subnet-0aa, eu-west-1b: subnet-0bb}
-      prices: {t3.small: 0.0228}
-      prometheus: http://10.0.1.10:9090
-    """
+def put(*, file: Path, yes: bool, as_json: bool, cluster: str, table: str) -> None:
     deployment = deployment_or_exit(file, the_cluster(cluster, os.environ))
     with connect.connected(cluster=deployment.cluster, table=table) as connection:
         state = connection.store.state()

@@ -17,10 +17,10 @@ from nodefleet.errors import NodeFleetError
 from nodefleet.model.serialization import Plain
 from nodefleet.model.snapshot import Deployment
 from nodefleet.settings import SECRETS, SLACK, Settings
-from nodefleet_tools.cli.connect import BucketOption, ClusterOption, TableOption, clear_errors
+from nodefleet_tools.cli.connect import clear_errors
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError, checked, the_cluster
-from nodefleet_tools.cli.outcome import JsonOption, Status
+from nodefleet_tools.cli.outcome import Status
 from nodefleet_tools.doctor.context import DoctorContext, Parts
 from nodefleet_tools.doctor.examine import examine
 from nodefleet_tools.doctor.findings import Check, Checked, Finding, Verdict, fine, wrong
@@ -47,15 +47,7 @@ class QuietConnection(Connection):
             return None
 
 
-def doctor(
-    as_json: JsonOption = False,
-    cluster: ClusterOption = "",
-    table: TableOption = "",
-    bucket: BucketOption = "",
-) -> None:
-    """Check everything that is needed, and say what to fix.
-
-    Credentials, permissions, reachability, clocks, labels, metrics, the policy. Nothing is changed."""
+def doctor(*, as_json: bool, cluster: str, table: str, bucket: str) -> None:
     from nodefleet_tools.doctor.checks import checks  # noqa: PLC0415  # loads botocore, which help does without
 
     redact = Redactor()

@@ -8,8 +8,8 @@ from nodefleet.adapters.credentials import MetricsLogin
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.serialization import nearest
 from nodefleet.settings import CLUSTERS, REGISTRY, TABLE
+from nodefleet_tools.cli.options import CLUSTER
 
-CLUSTER = "NODEFLEET_CLUSTER"
 KUBECONFIG = "KUBECONFIG"
 PROMETHEUS_URL = "PROMETHEUS_URL"
 PROMETHEUS_USERNAME = "PROMETHEUS_USERNAME"

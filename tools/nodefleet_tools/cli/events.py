@@ -5,35 +5,22 @@ import sys
 from collections.abc import Iterable
 from datetime import timedelta
 from itertools import islice
-from typing import Annotated
-
-import typer
 
 from nodefleet.model.alerts import CATALOGUE
 from nodefleet.model.decision import Action, DecisionRecord, Event
 from nodefleet.model.serialization import to_plain
 from nodefleet_tools.audit import decisions as recorded
-from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
+from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.operators import span
-from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
+from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console, show_table
 
 _EVERY = 5.0  # seconds between two reads of the table
 _OVERLAP = timedelta(minutes=5)  # an event bears the time of its run: it may be written minutes later
 
-KindOption = Annotated[str, typer.Option("--kind", help="Only this kind, such as scale-up.", show_default=False)]
 
-
-def events(
-    since: Annotated[str, typer.Option(help="How far back: 90s, 30m, 2h, 7d.")] = "1d",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones until Ctrl-C.")] = False,
-    kind: KindOption = "",
-    as_json: JsonOption = False,
-    cluster: ClusterOption = "",
-    table: TableOption = "",
-) -> None:
-    """List what happened: launches, removals, alerts, commands."""
+def events(*, since: str, follow: bool, kind: str, as_json: bool, cluster: str, table: str) -> None:
     with connected(cluster=cluster, table=table) as connection:
         found = _read(connection, span(since, "--since"), kind)
         if follow:
@@ -47,19 +34,11 @@ def events(
                 print(line(each))
 
 
-def decisions(
-    last: Annotated[int, typer.Option(min=1, help="How many, unless --since says otherwise.")] = 20,
-    since: Annotated[str, typer.Option(help="All of this time: 90s, 30m, 2h, 7d.", show_default=False)] = "",
-    pool: Annotated[str, typer.Option(help="Only this pool.", show_default=False)] = "",
-    action: Annotated[Action | None, typer.Option(help="Only those that did this.", show_default=False)] = None,
-    as_json: JsonOption = False,
-    cluster: ClusterOption = "",
-    table: TableOption = "",
-) -> None:
-    """List the decisions, newest first: action, size, reason."""
+def decisions(*, last: int, since: str, pool: str, action: str | None, as_json: bool, cluster: str, table: str) -> None:
     with connected(cluster=cluster, table=table) as connection:
+        asked = Action(action) if action else None
         oldest = connection.clock() - span(since, "--since") if since else None
-        chosen = (each for each in recorded(connection.history, oldest=oldest) if _matches(each, pool, action))
+        chosen = (each for each in recorded(connection.history, oldest=oldest) if _matches(each, pool, asked))
         found = list(chosen if since else islice(chosen, last))
         if not found:
             fail(f"No such decision of {connection.cluster_id} is recorded.", Status.NOTHING)

@@ -2,9 +2,8 @@
 
 from datetime import timedelta
 from itertools import islice
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-import typer
 from rich.console import Console
 
 from nodefleet.adapters.credentials import Redactor
@@ -13,30 +12,18 @@ from nodefleet.model.names import some
 from nodefleet.model.serialization import to_plain
 from nodefleet.policy.cluster import Policy
 from nodefleet_tools.audit import decisions
-from nodefleet_tools.cli.connect import ClusterOption, TableOption, clear_errors, connected
+from nodefleet_tools.cli.connect import clear_errors, connected
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.node_story import as_plain, known_nodes, show_story, story_of
 from nodefleet_tools.cli.operators import span
-from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
+from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console, show_record, show_table
 
 LOOKS_BACK = timedelta(hours=2)  # for a node, unless --since says otherwise
 _NAMES = 20  # of known nodes
 
 
-def explain(
-    node: Annotated[
-        str, typer.Argument(metavar="NODE|POD", help="A node: why it stays or leaves. A pod: why it waits.")
-    ] = "",
-    last: Annotated[int | None, typer.Option(min=1, help="So many of the last decisions, a line each.")] = None,
-    since: Annotated[str, typer.Option(help="How far to look back: 90s, 30m, 2h, 7d.", show_default=False)] = "",
-    as_json: JsonOption = False,
-    cluster: ClusterOption = "",
-    table: TableOption = "",
-) -> None:
-    """Say why it decided so, why a node stays, why a pod waits.
-
-    Without arguments: the last decision, with everything that had a say in it."""
+def explain(*, node: str, last: int | None, since: str, as_json: bool, cluster: str, table: str) -> None:
     if node and last:
         fail("either a node or --last: one answer at a time")
     with clear_errors(Redactor()):

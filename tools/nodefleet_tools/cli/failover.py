@@ -10,7 +10,6 @@ nobody from moving; without it FROM's last decision says how many nodes it had. 
 """
 
 from collections.abc import Mapping
-from typing import Annotated
 
 import typer
 
@@ -22,37 +21,25 @@ from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
-from nodefleet_tools.cli.operators import ByOption, ReasonOption, because, event, someone, span, worded_time
-from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
+from nodefleet_tools.cli.operators import because, event, someone, span, worded_time
+from nodefleet_tools.cli.outcome import note_change, print_json
 from nodefleet_tools.cli.urgent_run import woken
-
-_A_DAY = "24h"  # a floor that nobody ends is a bill
 
 
 def failover(
     *,
-    origin: Annotated[str, typer.Argument(metavar="FROM", help="The cluster whose demand moves.")],
-    standby: Annotated[str, typer.Argument(metavar="TO", help="The cluster that takes it over.")],
-    planned: Annotated[bool, typer.Option("--planned", help="FROM is there: hold it at its min meanwhile.")] = False,
-    back: Annotated[bool, typer.Option("--back", help="End the failover from FROM to TO.")] = False,
-    nodes: Annotated[
-        list[str] | None,
-        typer.Option("--nodes", help="POOL=N, for each pool: FROM is not asked.", show_default=False, metavar="POOL=N"),
-    ] = None,
-    lasting: Annotated[str, typer.Option("--for", help="How long: 90s, 5m, 2h, 7d.", metavar="TIME")] = _A_DAY,
-    reason: ReasonOption = "",
-    by: ByOption = "",
-    as_json: JsonOption = False,
-    table: connect.TableOption = "",
-    from_table: Annotated[str, typer.Option("--from-table", help="FROM's table; else TO's.", metavar="NAME")] = "",
+    origin: str,
+    standby: str,
+    planned: bool,
+    back: bool,
+    nodes: list[str] | None,
+    lasting: str,
+    reason: str,
+    by: str,
+    as_json: bool,
+    table: str,
+    from_table: str,
 ) -> None:
-    """Move a region's demand to a standby cluster, and back.
-
-    \b
-      nodefleet failover eu-shop us-shop --nodes default=12 --reason "eu-west-1 is down"
-      nodefleet failover eu-shop us-shop --planned --for 8h --reason "maintenance"
-      nodefleet failover eu-shop us-shop --back
-    """
     if origin == standby:
         raise typer.BadParameter("FROM and TO are the same cluster")
     who, source = someone(by), from_table or table

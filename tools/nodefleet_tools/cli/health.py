@@ -2,30 +2,15 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
-from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
+from nodefleet_tools.cli.connect import connected
+from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.durations import ago
 
 _MISSED = 3  # runs that may be missed before it is unhealthy
 
 
-def health(
-    file: Annotated[
-        Path | None, typer.Option(help="The file that `run --loop --heartbeat` touches, instead of the table.")
-    ] = None,
-    within: Annotated[int, typer.Option(help="With --file: its greatest age in seconds.", min=1)] = 600,
-    as_json: JsonOption = False,
-    cluster: ClusterOption = "",
-    table: TableOption = "",
-) -> None:
-    """Say whether runs happen: for probes and monitors.
-
-    Status 0 if the last decision (or the heartbeat file) is young enough, 1 if it is old, 3 if there is none.
-    """
+def health(*, file: Path | None, within: int, as_json: bool, cluster: str, table: str) -> None:
     if file is not None:
         _answer(*_of_file(file, timedelta(seconds=within)), as_json=as_json)
         return

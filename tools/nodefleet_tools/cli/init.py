@@ -3,9 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -21,53 +19,31 @@ from nodefleet_tools.adopting.plan import Chosen, Template
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import KUBECONFIG, InputError, region_in, the_cluster
-from nodefleet_tools.cli.operators import YesOption, confirm_destructive, event, someone
-from nodefleet_tools.cli.outcome import JsonOption, is_json, note_change, print_json
+from nodefleet_tools.cli.operators import confirm_destructive, event, someone
+from nodefleet_tools.cli.options import Strategy
+from nodefleet_tools.cli.outcome import is_json, note_change, print_json
 
 _PRIVATE = 0o600  # user data may hold the token that nodes join with
 _SECRET = ("user-data.sh", "launch-template.json")
 
 
-class Strategy(StrEnum):
-    ADAPTIVE = "adaptive"
-    CLASSIC = "classic"
-
-
 def init(
     *,
-    worker: Annotated[
-        str, typer.Option(help="The worker that new ones shall be like; else one of the nodes.", metavar="INSTANCE-ID")
-    ] = "",
-    pool: Annotated[str, typer.Option(help="The pool's name.")] = "default",
-    least: Annotated[int, typer.Option("--min", help="The smallest fleet.", min=0)] = 1,
-    most: Annotated[int | None, typer.Option("--max", help="The largest; else twice the workers.", min=1)] = None,
-    strategy: Annotated[
-        Strategy, typer.Option(help="Size by a forecast of the load, or by fixed steps.")
-    ] = Strategy.ADAPTIVE,
-    prometheus: Annotated[str, typer.Option(help="Its address, such as http://10.0.1.10:9090.", metavar="URL")] = "",
-    subnet: Annotated[
-        list[str] | None, typer.Option(help="Where to launch, one per zone; else where workers are.", metavar="ID")
-    ] = None,
-    manage_existing: Annotated[
-        bool, typer.Option("--manage-existing", help="Also scale the workers that run already.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="The folder for the files.", file_okay=False)] = Path("node-fleet"),
-    apply: Annotated[bool, typer.Option("--apply", help="Create what is listed; else only write files.")] = False,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
+    worker: str,
+    pool: str,
+    least: int,
+    most: int | None,
+    strategy: Strategy,
+    prometheus: str,
+    subnet: list[str] | None,
+    manage_existing: bool,
+    out: Path,
+    apply: bool,
+    yes: bool,
+    as_json: bool,
+    cluster: str,
+    table: str,
 ) -> None:
-    """Adopt a cluster that exists: write its files, create its parts.
-
-    Reads the account and the cluster with your own credentials (AWS_PROFILE, KUBECONFIG), and writes a policy, a
-    deployment record, the table's definition, a launch template like a worker that runs, an IAM policy and RBAC
-    manifests. Nothing is created without --apply, and the policy that it stores is a dry run.
-
-    \b
-      nodefleet init --cluster shop --prometheus http://10.0.1.10:9090
-      nodefleet init --cluster shop --prometheus http://10.0.1.10:9090 --apply
-    """
     name = the_cluster(cluster, os.environ) or _asked("The cluster's name", "--cluster")
     address = (
         prometheus or os.environ.get("PROMETHEUS_URL", "").strip() or _asked("Prometheus's address", "--prometheus")

@@ -5,9 +5,9 @@ The row of a command holds its line of help: showing the list of commands import
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
@@ -49,16 +49,34 @@ def load(command: Command) -> Any:
     """The command as its module defines it. This is the import that the other commands are spared."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS)
     if isinstance(command.target, str):
-        module, _, function = command.target.partition(":")
-        gc.disable()  # importing makes hundreds of classes and no garbage worth looking for
-        try:
-            found = getattr(import_module(f"nodefleet_tools.cli.{module}"), function)
-            alone.command(name=command.name, cls=PlainCommand)(found)
-        finally:
-            gc.enable()
+        alone.command(name=command.name, cls=PlainCommand)(find_function(command.target))
         return get_command(alone)
     alone.callback(cls=group_of(command.target), help=command.help, no_args_is_help=True)(lambda: None)
     return get_command(alone)
+
+
+def runs(target: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let a function that only declares options be carried out by `module:function`, imported when it is called."""
+
+    def declare(declared: Callable[..., None]) -> Callable[..., None]:
+        @wraps(declared)
+        def run(**given: Any) -> None:
+            find_function(target)(**given)
+
+        vars(run)["target"] = target  # a test compares the parameters of both
+        return run
+
+    return declare
+
+
+def find_function(target: str) -> Any:
+    """The function that `module:function` names."""
+    module, _, name = target.partition(":")
+    gc.disable()  # importing makes hundreds of classes and no garbage worth looking for
+    try:
+        return getattr(import_module(f"nodefleet_tools.cli.{module}"), name)
+    finally:
+        gc.enable()
 
 
 class LazyCommand(TyperCommand):

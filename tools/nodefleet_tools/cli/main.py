@@ -23,74 +23,98 @@ class Panel(StrEnum):
 
 
 POLICY = (
-    Command("check", "no_account:check", "Say what a policy does, or everything that is wrong with it."),
-    Command("show", "no_account:show", "Show every value of a policy: where it comes from and what it is for."),
-    Command("schema", "no_account:schema", "Print the JSON Schema of a policy file, for editors."),
-    Command("apply", "policy_store:apply", "Check a policy, show what it changes, and put it in force."),
-    Command("versions", "policy_store:versions", "List the policy versions: number, time, author, and what changed."),
-    Command("rollback", "policy_store:rollback", "Put an earlier version in force again, under a new number."),
+    Command("check", "commands_try:check", "Say what a policy does, or everything that is wrong with it."),
+    Command("show", "commands_try:show", "Show every value of a policy: where it comes from and what it is for."),
+    Command("schema", "commands_try:schema", "Print the JSON Schema of a policy file, for editors."),
+    Command("apply", "commands_set_up:apply", "Check a policy, show what it changes, and put it in force."),
+    Command(
+        "versions", "commands_set_up:versions", "List the policy versions: number, time, author, and what changed."
+    ),
+    Command("rollback", "commands_set_up:rollback", "Put an earlier version in force again, under a new number."),
 )
 DEPLOYMENT = (
-    Command("show", "deployment:show", "Print the stored record as YAML."),
-    Command("put", "deployment:put", "Check a deployment, show what it changes, and store it."),
+    Command("show", "commands_set_up:show", "Print the stored record as YAML."),
+    Command("put", "commands_set_up:put", "Check a deployment, show what it changes, and store it."),
 )
 CLUSTERS = (
-    Command("list", "clusters:list_clusters", "List the clusters of a deployment: last decision, nodes, pending pods."),
-    Command("add", "clusters:add", "Have the deployment serve a cluster whose record is in the table."),
-    Command("remove", "clusters:remove", "End serving a cluster. Its nodes and its records stay as they are."),
-    Command("pause", "clusters:pause", "Run nothing for a cluster until `clusters resume`: not even min is kept."),
-    Command("resume", "clusters:resume", "End a pause of `clusters pause`."),
+    Command(
+        "list",
+        "commands_clusters:list_clusters",
+        "List the clusters of a deployment: last decision, nodes, pending pods.",
+    ),
+    Command("add", "commands_clusters:add", "Have the deployment serve a cluster whose record is in the table."),
+    Command("remove", "commands_clusters:remove", "End serving a cluster. Its nodes and its records stay as they are."),
+    Command(
+        "pause", "commands_clusters:pause", "Run nothing for a cluster until `clusters resume`: not even min is kept."
+    ),
+    Command("resume", "commands_clusters:resume", "End a pause of `clusters pause`."),
 )
 COMMANDS = (
-    Command("demo", "no_account:demo", "See a shop's day in about a minute, in a simulated world.", Panel.TRY),
-    Command("simulate", "no_account:simulate", "Play any day of a cluster in a simulated world.", Panel.TRY),
-    Command("decide", "no_account:decide", "Say what would be done on this observation, and why.", Panel.TRY),
-    Command("backtest", "no_account:backtest", "Play policies on recorded load, and compare them.", Panel.TRY),
-    Command("tune", "no_account:tune", "Find the settings of the adaptive strategy that fit your own load.", Panel.TRY),
-    Command("chaos", "no_account:chaos", "Play hours full of faults and check what must always hold.", Panel.TRY),
-    Command("init", "init:init", "Adopt a cluster that exists: write its files, create its parts.", Panel.SET_UP),
-    Command("doctor", "doctor:doctor", "Check everything that is needed, and say what to fix.", Panel.SET_UP),
+    Command("demo", "commands_try:demo", "See a shop's day in about a minute, in a simulated world.", Panel.TRY),
+    Command("simulate", "commands_try:simulate", "Play any day of a cluster in a simulated world.", Panel.TRY),
+    Command("decide", "commands_try:decide", "Say what would be done on this observation, and why.", Panel.TRY),
+    Command("backtest", "commands_try:backtest", "Play policies on recorded load, and compare them.", Panel.TRY),
+    Command(
+        "tune", "commands_try:tune", "Find the settings of the adaptive strategy that fit your own load.", Panel.TRY
+    ),
+    Command("chaos", "commands_try:chaos", "Play hours full of faults and check what must always hold.", Panel.TRY),
+    Command(
+        "init", "commands_set_up:init", "Adopt a cluster that exists: write its files, create its parts.", Panel.SET_UP
+    ),
+    Command("doctor", "commands_set_up:doctor", "Check everything that is needed, and say what to fix.", Panel.SET_UP),
     Command("policy", POLICY, "Check, show, store and roll back the scaling policy.", Panel.SET_UP),
     Command("deployment", DEPLOYMENT, "Show or store where a cluster's parts are.", Panel.SET_UP),
     Command("clusters", CLUSTERS, "Add, list, pause and remove the clusters of one deployment.", Panel.SET_UP),
     Command(
         "prices",
-        "prices:prices",
+        "commands_set_up:prices",
         "Show what the policy's instance types cost, and who says so.",
         Panel.SET_UP,
     ),
-    Command("status", "status:status", "Show the fleet now: pools, pending pods, operations, alarms.", Panel.WATCH),
+    Command(
+        "status", "commands_watch:status", "Show the fleet now: pools, pending pods, operations, alarms.", Panel.WATCH
+    ),
     Command(
         "nodes",
-        "status:nodes",
+        "commands_watch:nodes",
         "List the workers: phase, type, market, load, price, reason.",
         Panel.WATCH,
     ),
-    Command("decisions", "events:decisions", "List the decisions, newest first: action, size, reason.", Panel.WATCH),
-    Command("events", "events:events", "List what happened: launches, removals, alerts, commands.", Panel.WATCH),
-    Command("cost", "status:cost", "Show the cost of today, week and month against a fixed fleet.", Panel.WATCH),
+    Command(
+        "decisions", "commands_watch:decisions", "List the decisions, newest first: action, size, reason.", Panel.WATCH
+    ),
+    Command(
+        "events", "commands_watch:events", "List what happened: launches, removals, alerts, commands.", Panel.WATCH
+    ),
+    Command(
+        "cost", "commands_watch:cost", "Show the cost of today, week and month against a fixed fleet.", Panel.WATCH
+    ),
     Command(
         "dashboard",
-        "dashboard:dashboard",
+        "commands_watch:dashboard",
         "Open the page: the fleet now, why, what it costs, and controls.",
         Panel.WATCH,
     ),
-    Command("explain", "explain:explain", "Say why it decided so, why a node stays, why a pod waits.", Panel.WATCH),
-    Command("replay", "replay:replay", "Decide again what was decided, and compare.", Panel.WATCH),
-    Command("report", "report:report", "Show a week in figures, with recommendations.", Panel.WATCH),
-    Command("pause", "operator_commands:pause", "Stop scaling for a while, or until `nodefleet resume`.", Panel.STEER),
-    Command("resume", "operator_commands:resume", "End a pause.", Panel.STEER),
-    Command("scale", "operator_commands:scale", "Keep a pool at a size for a while, within min and max.", Panel.STEER),
-    Command("failover", "failover:failover", "Move a region's demand to a standby cluster, and back.", Panel.STEER),
-    Command("recycle", "operator_commands:recycle", "Replace workers by new ones, which come first.", Panel.STEER),
-    Command("drain", "operator_commands:drain", "Drain and remove workers that no pool owns.", Panel.STEER),
-    Command("protect", "protect:protect", "Keep a node from being removed, or end that.", Panel.STEER),
-    Command("adopt", "operator_commands:adopt", "Hand workers that no pool owns to a pool.", Panel.STEER),
     Command(
-        "commands", "operator_commands:commands", "Show the operator commands in force: pauses and sizes.", Panel.STEER
+        "explain", "commands_watch:explain", "Say why it decided so, why a node stays, why a pod waits.", Panel.WATCH
     ),
-    Command("health", "health:health", "Say whether runs happen: for probes and monitors.", Panel.RUN),
-    Command("run", "run:run", "Run the autoscaler here, as the Lambda function does.", Panel.RUN),
+    Command("replay", "commands_watch:replay", "Decide again what was decided, and compare.", Panel.WATCH),
+    Command("report", "commands_watch:report", "Show a week in figures, with recommendations.", Panel.WATCH),
+    Command("pause", "commands_steer:pause", "Stop scaling for a while, or until `nodefleet resume`.", Panel.STEER),
+    Command("resume", "commands_steer:resume", "End a pause.", Panel.STEER),
+    Command("scale", "commands_steer:scale", "Keep a pool at a size for a while, within min and max.", Panel.STEER),
+    Command(
+        "failover", "commands_steer:failover", "Move a region's demand to a standby cluster, and back.", Panel.STEER
+    ),
+    Command("recycle", "commands_steer:recycle", "Replace workers by new ones, which come first.", Panel.STEER),
+    Command("drain", "commands_steer:drain", "Drain and remove workers that no pool owns.", Panel.STEER),
+    Command("protect", "commands_steer:protect", "Keep a node from being removed, or end that.", Panel.STEER),
+    Command("adopt", "commands_steer:adopt", "Hand workers that no pool owns to a pool.", Panel.STEER),
+    Command(
+        "commands", "commands_steer:commands", "Show the operator commands in force: pauses and sizes.", Panel.STEER
+    ),
+    Command("health", "commands_watch:health", "Say whether runs happen: for probes and monitors.", Panel.RUN),
+    Command("run", "commands_steer:run", "Run the autoscaler here, as the Lambda function does.", Panel.RUN),
 )
 
 

@@ -6,9 +6,8 @@ woken.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, assert_never
+from typing import Any, assert_never
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -26,9 +25,6 @@ from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.cli.operators import (
     ALL_POOLS,
     NEVER_SHRINKS,
-    ByOption,
-    ReasonOption,
-    YesOption,
     cancel_scales,
     confirm_destructive,
     order_disposal,
@@ -44,38 +40,13 @@ from nodefleet_tools.cli.operators import (
     worded_time,
     workers_of,
 )
-from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
+from nodefleet_tools.cli.outcome import note_change, print_json
 from nodefleet_tools.cli.urgent_run import woken
-
-_A_DAY = "1d"  # a command that was not possible by then is dropped, and the workers raise their alert again
-
-InstancesArgument = Annotated[list[str] | None, typer.Argument(help="Instance ids.", show_default=False)]
-AllOption = Annotated[bool, typer.Option("--all", help="Every worker that no pool owns now.")]
-ForOption = Annotated[str, typer.Option("--for", help="How long: 90s, 5m, 2h, 7d.", show_default=False, metavar="TIME")]
 
 
 def pause(
-    *,
-    pool: Annotated[str, typer.Argument(help="Only this pool; else all.", show_default=False)] = "",
-    scale_down_only: Annotated[
-        bool, typer.Option("--scale-down-only", help="Nothing is removed; pools still grow. Needs --for.")
-    ] = False,
-    lasting: ForOption = "",
-    reason: ReasonOption = "",
-    by: ByOption = "",
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
+    *, pool: str, scale_down_only: bool, lasting: str, reason: str, by: str, as_json: bool, cluster: str, table: str
 ) -> None:
-    """Stop scaling for a while, or until `nodefleet resume`.
-
-    Min is still kept. A pause replaces the one that the pool, or all pools, had before.
-
-    \b
-      nodefleet pause --for 2h --reason "database migration"
-      nodefleet pause web
-      nodefleet pause --scale-down-only --for 8h --reason "long batch jobs"
-    """
     with connect.connected(cluster=cluster, table=table) as connection:
         if scale_down_only and not lasting:
             raise InputError(NEVER_SHRINKS)
@@ -90,22 +61,7 @@ def pause(
         _answer(connection, f"{done} {woken(connection, policy.interval)}", as_json=as_json)
 
 
-def resume(
-    *,
-    pool: Annotated[
-        str, typer.Argument(help="The pool whose pause ends; else the pause of all.", show_default=False)
-    ] = "",
-    by: ByOption = "",
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
-) -> None:
-    """End a pause.
-
-    \b
-      nodefleet resume
-      nodefleet resume web
-    """
+def resume(*, pool: str, by: str, as_json: bool, cluster: str, table: str) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
         found = [it for it in connection.store.state().commands if isinstance(it, Pause) and it.pool == (pool or None)]
         for order in found:
@@ -121,22 +77,16 @@ def resume(
 
 def scale(
     *,
-    pool: Annotated[str, typer.Argument(help="The pool.")],
-    nodes: Annotated[int | None, typer.Argument(help="How many workers it shall have.", min=0)] = None,
-    lasting: ForOption = "",
-    reason: ReasonOption = "",
-    cancel: Annotated[bool, typer.Option("--cancel", help="End the pool's scale command instead.")] = False,
-    by: ByOption = "",
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
+    pool: str,
+    nodes: int | None,
+    lasting: str,
+    reason: str,
+    cancel: bool,
+    by: str,
+    as_json: bool,
+    cluster: str,
+    table: str,
 ) -> None:
-    """Keep a pool at a size for a while, within min and max.
-
-    \b
-      nodefleet scale web 8 --for 2h --reason "sale at noon"
-      nodefleet scale web --cancel
-    """
     with connect.connected(cluster=cluster, table=table) as connection:
         if cancel:
             message = _cancel(connection, pool, someone(by))
@@ -147,24 +97,16 @@ def scale(
 
 def adopt(
     *,
-    instances: InstancesArgument = None,
-    pool: Annotated[str, typer.Option("--pool", help="The pool that gets them.", metavar="NAME")],
-    everything: AllOption = False,
-    lasting: ForOption = _A_DAY,
-    reason: ReasonOption = "",
-    by: ByOption = "",
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
+    instances: list[str] | None,
+    pool: str,
+    everything: bool,
+    lasting: str,
+    reason: str,
+    by: str,
+    as_json: bool,
+    cluster: str,
+    table: str,
 ) -> None:
-    """Hand workers that no pool owns to a pool.
-
-    They are left over when a pool was renamed or removed.
-
-    \b
-      nodefleet adopt --pool web i-0abc i-0def
-      nodefleet adopt --pool web --all
-    """
     with connect.connected(cluster=cluster, table=table) as connection:
         policy = _policy(connection, pool)
         now, who = connection.clock(), someone(by)
@@ -181,24 +123,16 @@ def adopt(
 
 def drain(
     *,
-    instances: InstancesArgument = None,
-    everything: AllOption = False,
-    lasting: ForOption = _A_DAY,
-    reason: ReasonOption = "",
-    yes: YesOption = False,
-    by: ByOption = "",
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
+    instances: list[str] | None,
+    everything: bool,
+    lasting: str,
+    reason: str,
+    yes: bool,
+    by: str,
+    as_json: bool,
+    cluster: str,
+    table: str,
 ) -> None:
-    """Drain and remove workers that no pool owns.
-
-    One at a time, with every PodDisruptionBudget respected.
-
-    \b
-      nodefleet drain i-0abc
-      nodefleet drain --all --reason "pool batch is retired"
-    """
     with connect.connected(cluster=cluster, table=table) as connection:
         policy = _policy(connection, "", needed=True)
         now, who = connection.clock(), someone(by)
@@ -212,24 +146,16 @@ def drain(
 
 def recycle(
     *,
-    instances: InstancesArgument = None,
-    pool: Annotated[str, typer.Option("--pool", help="Every worker of this pool.", metavar="NAME")] = "",
-    lasting: ForOption = _A_DAY,
-    reason: ReasonOption = "",
-    yes: YesOption = False,
-    by: ByOption = "",
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
+    instances: list[str] | None,
+    pool: str,
+    lasting: str,
+    reason: str,
+    yes: bool,
+    by: str,
+    as_json: bool,
+    cluster: str,
+    table: str,
 ) -> None:
-    """Replace workers by new ones, which come first.
-
-    The old ones are drained when the new ones are ready, by the rules of rotation and of every voluntary removal.
-
-    \b
-      nodefleet recycle i-0abc i-0def --reason "kernel update"
-      nodefleet recycle --pool web --for 3d
-    """
     with connect.connected(cluster=cluster, table=table) as connection:
         policy = _policy(connection, pool, needed=True)
         now, who = connection.clock(), someone(by)
@@ -248,13 +174,7 @@ def recycle(
         _answer(connection, message, as_json=as_json)
 
 
-def commands(
-    *,
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
-) -> None:
-    """Show the operator commands in force: pauses and sizes."""
+def commands(*, as_json: bool, cluster: str, table: str) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
         if as_json:
             print_json(_plain_commands(connection))

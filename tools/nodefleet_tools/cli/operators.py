@@ -7,7 +7,6 @@ import socket
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
 
 import typer
 
@@ -26,9 +25,6 @@ from nodefleet_tools.cli.environment import InputError
 ALL_POOLS = "all pools"
 NEVER_SHRINKS = "a pause of the scale-down needs an end, such as --for 8h: a fleet that never shrinks is a bill"
 
-ByOption = Annotated[str, typer.Option("--by", help="Who gives the order; else user@host.", show_default=False)]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the others.", show_default=False)]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _LONGEST = timedelta(days=366)

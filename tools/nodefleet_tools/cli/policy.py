@@ -54,7 +54,7 @@ def show_file(*, file: Path | None, preset: str | None, as_json: bool) -> None:
         console.print()
 
 
-def print_schema() -> None:
+def print_schema(*, as_json: bool) -> None:  # noqa: ARG001  # it is JSON anyway
     """Print the JSON Schema of a policy file, for editors."""
     print_json(policy_schema())
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,51 +21,22 @@ from nodefleet_tools.cli import changes, connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import warn_of_homeless
 from nodefleet_tools.cli.environment import InputError
-from nodefleet_tools.cli.operators import ByOption, YesOption, confirm, event, someone, worded_time
-from nodefleet_tools.cli.outcome import JsonOption, note_change, print_json
+from nodefleet_tools.cli.operators import confirm, event, someone, worded_time
+from nodefleet_tools.cli.outcome import note_change, print_json
 from nodefleet_tools.cli.policy import summary
 from nodefleet_tools.cli.policy_content import content_or_exit
 from nodefleet_tools.cli.reviewing import reviewed_or_exit
 from nodefleet_tools.cli.urgent_run import woken
 
-_MOST = 20  # versions that are shown
 
-
-def apply(
-    *,
-    file: Annotated[Path, typer.Argument(help="A policy file, YAML or JSON; - reads standard input.")],
-    yes: YesOption = False,
-    by: ByOption = "",
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
-) -> None:
-    """Check a policy, show what it changes, and put it in force.
-
-    \b
-      nodefleet policy apply policy.yaml
-      nodefleet policy apply policy.yaml --yes --by ci
-    """
+def apply(*, file: Path, yes: bool, by: str, as_json: bool, cluster: str, table: str) -> None:
     content = content_or_exit(file)
     reviewed_or_exit(content.name, content.loaded.policy)
     with connect.connected(cluster=cluster, table=table) as connection:
         _put_in_force(connection, content.data, content.loaded.policy, source=someone(by), yes=yes, as_json=as_json)
 
 
-def rollback(
-    *,
-    number: Annotated[int, typer.Argument(help="The version to go back to.", min=1)],
-    yes: YesOption = False,
-    by: ByOption = "",
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
-) -> None:
-    """Put an earlier version in force again, under a new number.
-
-    \b
-      nodefleet policy rollback 3
-    """
+def rollback(*, number: int, yes: bool, by: str, as_json: bool, cluster: str, table: str) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
         found = {version.number: version for version in connection.history.policies()}
         if number not in found:
@@ -77,14 +47,7 @@ def rollback(
         _put_in_force(connection, data, connection.policies.read(data), source=source, yes=yes, as_json=as_json)
 
 
-def versions(
-    *,
-    last: Annotated[int, typer.Option(help="How many, the newest first.", min=1)] = _MOST,
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
-) -> None:
-    """List the policy versions: number, time, author, and what changed."""
+def versions(*, last: int, as_json: bool, cluster: str, table: str) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
         found = connection.history.policies()
         state = connection.store.state()

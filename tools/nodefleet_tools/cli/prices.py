@@ -1,34 +1,22 @@
 """`nodefleet prices`: what instance types cost by what is known, where that comes from, and how to renew it."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from nodefleet.model.inventory import LIST_PRICES_YEAR, list_prices
 from nodefleet.model.snapshot import KnownPrices
-from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
+from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.outcome import JsonOption, Status, fail, note_change, print_json
+from nodefleet_tools.cli.outcome import Status, fail, note_change, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def prices(
-    refresh: Annotated[
-        bool, typer.Option("--refresh", help="Ask AWS (Price List API, Spot price history), and keep it in the table.")
-    ] = False,
-    as_json: JsonOption = False,
-    cluster: ClusterOption = "",
-    table: TableOption = "",
-) -> None:
-    """Show what the policy's instance types cost, and who says so.
-
-    A price of the deployment record comes first, then what AWS said last, then a bundled list of us-east-1.
-    """
+def prices(*, refresh: bool, as_json: bool, cluster: str, table: str) -> None:
     with connected(cluster=cluster, table=table) as connection:
         types = sorted({name for pool in connection.governing().policy.pools for name in pool.market.types})
         if not types:

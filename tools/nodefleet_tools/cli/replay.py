@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import typer
 from rich import box
@@ -19,9 +19,9 @@ from nodefleet.model.serialization import to_plain
 from nodefleet.policy.cluster import Policy
 from nodefleet.reconcile.audit import DecisionInput, shorten_decision
 from nodefleet_tools.audit import decisions, record_named
-from nodefleet_tools.cli.connect import BucketOption, ClusterOption, TableOption, connected
+from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
+from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.policy_file import policy_or_exit
 from nodefleet_tools.cli.show_decision import headline
 from nodefleet_tools.cli.show_record import heading, page_console
@@ -55,30 +55,16 @@ class _Asked:
 
 def replay(
     *,
-    identity: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID",
-            help="A decision's id or time; without one, the newest that was kept whole.",
-            show_default=False,
-        ),
-    ] = "",
-    last: Annotated[
-        int, typer.Option(min=0, help="So many of the last decisions that were kept whole, a line each.")
-    ] = 0,
-    file: Annotated[
-        Path | None, typer.Option(help="A question as the archive keeps it, instead of one from there.")
-    ] = None,
-    policy: Annotated[Path | None, typer.Option(help="What would this policy have decided?")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the question as a file for `nodefleet decide`.")] = None,
-    as_json: JsonOption = False,
-    cluster: ClusterOption = "",
-    table: TableOption = "",
-    bucket: BucketOption = "",
+    identity: str,
+    last: int,
+    file: Path | None,
+    policy: Path | None,
+    save: Path | None,
+    as_json: bool,
+    cluster: str,
+    table: str,
+    bucket: str,
 ) -> None:
-    """Decide again what was decided, and compare.
-
-    Exit status 0: the same; 1: otherwise; 2: it cannot be asked again."""
     if sum(map(bool, (identity, last, file))) > 1:
         fail("name one: a decision's id, --last or --file")
     if last and (policy or save):

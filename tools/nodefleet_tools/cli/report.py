@@ -5,12 +5,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
 from zoneinfo import ZoneInfo
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -27,9 +24,10 @@ from nodefleet.reporting.usage import HOUR, Period, last_week
 from nodefleet.reporting.weekly import PoolReport, WeeklyReport, weekly_report
 from nodefleet.reporting.weekly_text import headline, lines, plain
 from nodefleet_tools.cli.clusters import registry
-from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
+from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
+from nodefleet_tools.cli.options import Week
+from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console
 from nodefleet_tools.report_page.weekly import weekly_page
 
@@ -37,26 +35,7 @@ _WIDEST = 110
 _AT_ONCE = 16  # clusters whose records are read
 
 
-class Week(Enum):
-    LAST = "last"
-    CURRENT = "current"
-
-
-def report(
-    week: Annotated[Week, typer.Option(help="The last one that is over, or the one that is running.")] = Week.LAST,
-    html: Annotated[
-        Path | None, typer.Option(help="Write it as an HTML file with curves.", show_default=False, metavar="FILE")
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="All clusters of a deployment for many (see `nodefleet clusters`).")
-    ] = False,
-    as_json: JsonOption = False,
-    cluster: ClusterOption = "",
-    table: TableOption = "",
-) -> None:
-    """Show a week in figures, with recommendations.
-
-    Node-hours, cost, savings and failures, as operators hear of them on Mondays. Nobody else is told."""
+def report(*, week: Week, html: Path | None, everything: bool, as_json: bool, cluster: str, table: str) -> None:
     if everything:
         with connected(cluster=SHARED_PARTITION, table=table) as connection:
             _show_all(connection, week, as_json=as_json)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -22,7 +21,7 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
 from nodefleet_tools.cli.environment import KUBECONFIG, PROMETHEUS_URL, InputError, the_cluster
 from nodefleet_tools.cli.operators import span, worded_span
-from nodefleet_tools.cli.outcome import JsonOption, Status, fail, note_change
+from nodefleet_tools.cli.outcome import Status, fail, note_change
 from nodefleet_tools.cli.overlay import Overlay
 from nodefleet_tools.cli.policy_content import PolicyContent, content_or_exit
 from nodefleet_tools.cli.run_output import RunOutput
@@ -34,40 +33,18 @@ from nodefleet_tools.dry_store import DryStore, NoTable
 
 def run(
     *,
-    once: Annotated[bool, typer.Option("--once", help="One run, then end.")] = False,
-    loop: Annotated[bool, typer.Option("--loop", help="Run again and again until stopped.")] = False,
-    interval: Annotated[
-        str, typer.Option(help="With --loop: from run to run; without it, as the policy says (120s).", metavar="TIME")
-    ] = "",
-    policy: Annotated[Path | None, typer.Option(help="Go by this policy file instead of the table's.")] = None,
-    deployment: Annotated[
-        Path | None, typer.Option(help="Where the cluster's parts are, instead of the table's record.")
-    ] = None,
-    heartbeat: Annotated[
-        Path | None, typer.Option(help="With --loop: touch this file after each run (see nodefleet health).")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write and change nothing anywhere.")] = False,
-    as_json: JsonOption = False,
-    cluster: connect.ClusterOption = "",
-    table: connect.TableOption = "",
-    bucket: connect.BucketOption = "",
+    once: bool,
+    loop: bool,
+    interval: str,
+    policy: Path | None,
+    deployment: Path | None,
+    heartbeat: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    cluster: str,
+    table: str,
+    bucket: str,
 ) -> None:
-    """Run the autoscaler here, as the Lambda function does.
-
-    It needs the state table (a dry run can do without), AWS credentials,
-    KUBECONFIG or the cluster's secret, and PROMETHEUS_URL or the deployment's
-    address. Runs here and in Lambda keep out of each other's way by the lease.
-
-    \b
-    What would happen now; nothing is written anywhere:
-      nodefleet run --once --dry-run
-    Try a policy on the living cluster:
-      nodefleet run --once --dry-run --policy new.yaml
-    For real, every two minutes until Ctrl-C:
-      nodefleet run --loop
-    For instances:
-      nodefleet run --loop --interval 60s --json
-    """
     if once == loop:
         fail("give --once for one run, or --loop for one every two minutes")
     if interval and once:

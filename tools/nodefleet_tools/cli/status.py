@@ -1,17 +1,16 @@
 """`nodefleet status`, `nodes` and `cost`: the fleet now and its cost, the same data as on the page."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from nodefleet.model.names import pluralize
-from nodefleet_tools.cli.connect import ClusterOption, TableOption, connected
+from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.outcome import JsonOption, Status, fail, print_json
+from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console
 from nodefleet_tools.dashboard import money
 from nodefleet_tools.dashboard.snapshot import Json, observe_cluster, snapshot
@@ -21,8 +20,7 @@ from nodefleet_tools.durations import ago, lasting
 _MOST = 8  # pods, operations and alarms in the overview; `--json` has all
 
 
-def status(as_json: JsonOption = False, cluster: ClusterOption = "", table: TableOption = "") -> None:
-    """Show the fleet now: pools, pending pods, operations, alarms."""
+def status(*, as_json: bool, cluster: str, table: str) -> None:
     with connected(cluster=cluster, table=table) as connection:
         found = seen(connection)
         if as_json:
@@ -31,14 +29,7 @@ def status(as_json: JsonOption = False, cluster: ClusterOption = "", table: Tabl
             _show_status(found, page_console())
 
 
-def nodes(
-    pool: Annotated[str, typer.Option(help="Only this pool.", show_default=False)] = "",
-    phase: Annotated[str, typer.Option(help="Only this phase, such as ready or draining.", show_default=False)] = "",
-    as_json: JsonOption = False,
-    cluster: ClusterOption = "",
-    table: TableOption = "",
-) -> None:
-    """List the workers: phase, type, market, load, price, reason."""
+def nodes(*, pool: str, phase: str, as_json: bool, cluster: str, table: str) -> None:
     with connected(cluster=cluster, table=table) as connection:
         found = seen(connection)
         listed = [each for each in found["nodes"] if pool in ("", each["pool"]) and phase in ("", each["phase"])]
@@ -50,8 +41,7 @@ def nodes(
             print("No worker is there." if not found["nodes"] else "No worker is like that.")
 
 
-def cost(as_json: JsonOption = False, cluster: ClusterOption = "", table: TableOption = "") -> None:
-    """Show the cost of today, week and month against a fixed fleet."""
+def cost(*, as_json: bool, cluster: str, table: str) -> None:
     with connected(cluster=cluster, table=table) as connection:
         state, policy = connection.store.state(), connection.governing().policy
         found = money.money(connection.history, connection.cloud, state, policy, connection.clock())

@@ -1,8 +1,4 @@
-"""The commands that need no account: their options and help. What does the work is imported when they run.
-
-The simulation and the engine define hundreds of classes, which `--help`, a wrong option and completion do without.
-`make bench-cli` holds them to their budget.
-"""
+"""Options and help of the commands that need no account; commands_set_up says why they are apart."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +6,7 @@ from typing import Annotated
 import typer
 
 from nodefleet_tools.backtest import BUDGET
+from nodefleet_tools.cli.lazy import runs
 from nodefleet_tools.cli.outcome import JsonOption
 
 TraceFile = Annotated[Path | None, typer.Option("--trace", help="A CSV (timestamp,value): load in any unit.")]
@@ -26,6 +23,7 @@ Cores = Annotated[int, typer.Option("--jobs", help="Processes.")]
 PRESETS_OF_POLICIES = ("node-fleet", "low-latency", "high-throughput", "balanced", "cost-optimized")
 
 
+@runs("demo:play_demo")
 def demo(
     adaptive: Annotated[bool, typer.Option("--adaptive", help="The same day with strategy: adaptive.")] = False,
     fast: Annotated[bool, typer.Option("--fast", help="Show the day in ten seconds.")] = False,
@@ -42,11 +40,9 @@ def demo(
 
     A quiet night, a morning ramp, a Spot interruption, a drain that a budget blocks, a flash sale, and what it cost.
     """
-    from nodefleet_tools.cli.demo import play_demo
-
-    play_demo(adaptive=adaptive, fast=fast, report=report, seed=seed, page=page, verbose=verbose, as_json=as_json)
 
 
+@runs("simulate:play_day")
 def simulate(
     scenario: Annotated[str, typer.Option(help="A scenario by its name (see --list), or a file.")] = "shop-day",
     policy: Annotated[Path | None, typer.Option(help="A policy file in place of the scenario's policy.")] = None,
@@ -65,20 +61,9 @@ def simulate(
 
     The status is 1 if something that the scenario expects does not come true.
     """
-    from nodefleet_tools.cli.simulate import play_day
-
-    play_day(
-        scenario=scenario,
-        policy=policy,
-        against=against,
-        trace=trace,
-        seed=seed,
-        as_json=as_json,
-        report=report,
-        list_=list_,
-    )
 
 
+@runs("decide:decide_file")
 def decide(
     file: Annotated[
         Path, typer.Argument(help="An observation or its shorthand, YAML or JSON; - reads standard input.")
@@ -94,11 +79,9 @@ def decide(
 
     Nothing is changed anywhere.
     """
-    from nodefleet_tools.cli.decide import decide_file
-
-    decide_file(file=file, policy=policy, as_json=as_json, expand=expand)
 
 
+@runs("backtest:play_policies")
 def backtest(  # noqa: PLR0917  # each is an option
     file: Annotated[
         Path | None, typer.Argument(help="With --json: write the document to this file, and print the table.")
@@ -124,27 +107,9 @@ def backtest(  # noqa: PLR0917  # each is an option
     The first seven days (or half) are only learned from. A trace file is scaled so that its 99.5th percentile is 56 %
     of the largest fleet; load from Prometheus is taken as it is.
     """
-    from nodefleet_tools.cli.backtest import play_policies
-
-    play_policies(
-        file=file,
-        trace=trace,
-        prometheus=prometheus,
-        days=days,
-        pool=pool,
-        policy=policy,
-        nodes=nodes,
-        join=join,
-        violation=violation,
-        budget=budget,
-        usd=usd,
-        noise=noise,
-        as_json=as_json,
-        report=report,
-        jobs=jobs,
-    )
 
 
+@runs("backtest:find_settings")
 def tune(  # noqa: PLR0917  # each is an option
     trace: TraceFile = None,
     prometheus: PrometheusUrl = None,
@@ -164,23 +129,9 @@ def tune(  # noqa: PLR0917  # each is an option
     violations.
     Each day is scored with what the days before it chose, so nothing is scored on what it was fitted to.
     """
-    from nodefleet_tools.cli.backtest import find_settings
-
-    find_settings(
-        trace=trace,
-        prometheus=prometheus,
-        days=days,
-        pool=pool,
-        nodes=nodes,
-        join=join,
-        violation=violation,
-        budget=budget,
-        state=state,
-        jobs=jobs,
-        as_json=as_json,
-    )
 
 
+@runs("chaos:play_chaos")
 def chaos(
     *,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds to play.")] = 200,
@@ -197,36 +148,25 @@ def chaos(
 
     The status is 1 if something does not.
     """
-    from nodefleet_tools.cli.chaos import play_chaos
-
-    play_chaos(
-        seeds=seeds, first=first, seed=seed, jobs=jobs, plan=plan, trace=trace, save=save, about=about, as_json=as_json
-    )
 
 
+@runs("policy:check_file")
 def check(
     file: Annotated[Path, typer.Argument(help="A policy file, YAML or JSON; - reads standard input.")],
     as_json: JsonOption = False,
 ) -> None:
     """Say what a policy does, or everything that is wrong with it."""
-    from nodefleet_tools.cli.policy import check_file
-
-    check_file(file=file, as_json=as_json)
 
 
+@runs("policy:show_file")
 def show(
     file: Annotated[Path | None, typer.Argument(help="A policy file; without one, the defaults.")] = None,
     preset: Annotated[str | None, typer.Option(help=f"Use this preset: {', '.join(PRESETS_OF_POLICIES)}.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show every value of a policy: where it comes from and what it is for."""
-    from nodefleet_tools.cli.policy import show_file
-
-    show_file(file=file, preset=preset, as_json=as_json)
 
 
-def schema(as_json: JsonOption = True) -> None:  # noqa: ARG001  # it is JSON anyway
+@runs("policy:print_schema")
+def schema(as_json: JsonOption = True) -> None:
     """Print the JSON Schema of a policy file, for editors."""
-    from nodefleet_tools.cli.policy import print_schema
-
-    print_schema()
