@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from nodefleet.capacity import PoolMembers, amounts_in_use, fleet_occupied, track_members
-from nodefleet.engine import data_quality, explain, warm_pool
+from nodefleet.engine import data_quality, explain, provisioning
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import DataQuality, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
@@ -262,7 +262,7 @@ def _decision(
             *unhealthy.plan_replacements(ctx.workers, pool, ctx.count, lost, held, seen, most=ctx.limit),
             *pool_plan.steps,
             *orphans.plan_cleanups(ctx.workers, pool, pool_plan.memory.suspects, seen, ctx.limit),
-            *warm_pool.plan_surplus(ctx),
+            *provisioning.plan_surplus(ctx),
             *signals.alerts,
             *_at_max(ctx, resolved, bounds),
         ),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from nodefleet.engine import explain, warm_pool
+from nodefleet.engine import explain, provisioning
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import Due, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies
@@ -79,7 +79,7 @@ def _plan_removals(
     """Those that are chosen leave now. `of_each`: the reason that its removal carries. `savings`: of those that are
     consolidated, USD an hour."""
     gone = {worker.id for worker in selection.chosen}
-    kept = warm_pool.choose_kept([worker for worker in selection.chosen if worker.id not in rotated], ctx)
+    kept = provisioning.choose_kept([worker for worker in selection.chosen if worker.id not in rotated], ctx)
     return PoolPlan(
         action=Action.SHRINK,
         target=ctx.count.capacity - len(gone),
