@@ -12,15 +12,9 @@ from nodefleet.engine.context import DataQuality, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
 from nodefleet.engine.disruption import consolidation, interruption, orphans, rotation, unhealthy
 from nodefleet.engine.disruption.candidates import not_asked
-from nodefleet.engine.disruption.orphans import (
-    Disposal,
-    dispose_unowned,
-    find_unowned,
-    resting_alerts,
-    resting_since,
-    unowned_alerts,
-)
+from nodefleet.engine.disruption.orphans import Disposal, dispose_unowned, find_unowned, unowned_alerts
 from nodefleet.engine.disruption.rotation import replacement_floors as replacing
+from nodefleet.engine.disruption.unhealthy import resting_alerts, resting_since
 from nodefleet.engine.headroom import headroom_bounds
 from nodefleet.engine.pool_plan import (
     PoolPlan,
@@ -72,7 +66,7 @@ from nodefleet.engine.tenants import share_new_nodes
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank
 from nodefleet.model.fleet import Worker
-from nodefleet.model.operations import Create, Launch, Removal, RemovalReason, SendAlert
+from nodefleet.model.operations import Create, Launch, Removal, RemovalReason, SendAlert, Step
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Level, Loss, Memory, PoolMemory
 from nodefleet.model.workload import Pod
@@ -111,11 +105,13 @@ def decide_pool(
     due = turn.plan
     bounds = [*others, *replacing(due, ctx.count.capacity)]
     resolved = resolve_target(bounds)
+    cleaning = orphans.plan_cleanups(ctx.workers, ctx.pool, ctx.before, ctx.observation, ctx.limit)
     memory = replace(
         signals.memory,
         members=membership.members,
         losses=membership.losses,
-        suspects=orphans.track_first_seen(ctx.workers, ctx.pool, ctx.before.suspects, ctx.observation.at, ctx.limit),
+        suspects=cleaning.suspects,
+        cleanups=cleaning.cleanups,
         vanished=ctx.vanished,
         ahead=due.ahead,
         rotation=turn.rotation,
@@ -145,7 +141,7 @@ def decide_pool(
             or plan_hold(ctx, cluster, reason, bounds, memory, turn)
         )
     signals = replace(signals, alerts=(*signals.alerts, *doubt.alerts, *turn.alerts))
-    decision = _decision(ctx, signals, bounds, resolved, pool_plan, membership.losses, held)
+    decision = _decision(ctx, signals, bounds, resolved, pool_plan, membership.losses, held, cleaning.steps)
     return PoolResult(
         decision=decision,
         memory=pool_plan.memory,
@@ -244,6 +240,7 @@ def _decision(
     pool_plan: PoolPlan,
     lost: Sequence[Loss],
     held: unhealthy.Brake,
+    cleanups: Sequence[Step],
 ) -> PoolDecision:
     pool, seen = ctx.pool, ctx.observation
     return PoolDecision(
@@ -261,7 +258,7 @@ def _decision(
             *unhealthy.uncordon_stale(ctx.workers, pool),
             *unhealthy.plan_replacements(ctx.workers, pool, ctx.count, lost, held, seen, most=ctx.limit),
             *pool_plan.steps,
-            *orphans.plan_cleanups(ctx.workers, pool, pool_plan.memory.suspects, seen, ctx.limit),
+            *cleanups,
             *provisioning.plan_surplus(ctx),
             *signals.alerts,
             *_at_max(ctx, resolved, bounds),

@@ -202,6 +202,7 @@ class PoolMemory:
     shortages: tuple[Shortage, ...] = ()
     backoffs: tuple[Backoff, ...] = ()
     suspects: Mapping[str, datetime] = field(default_factory=dict)  # what seems orphaned, and since when
+    cleanups: Mapping[str, datetime] = field(default_factory=dict)  # when one of each target was last under way
     vanished: Mapping[str, datetime] = field(default_factory=dict)  # members that EC2 does not list, and since when
     last_left: datetime | None = None  # when the last voluntary removal began, also one that makes no fleet smaller
     braked_since: datetime | None = None  # many workers are unhealthy at once since then
@@ -326,6 +327,7 @@ _NEEDED = frozenset(
         "shortages",
         "backoffs",
         "suspects",
+        "cleanups",
         "vanished",
         "rotation",
     }

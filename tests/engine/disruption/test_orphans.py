@@ -2,10 +2,11 @@
 
 import pytest
 
-from nodefleet.engine.disruption.orphans import find_orphans, plan_cleanups, track_first_seen
+from nodefleet.engine.disruption.orphans import find_orphans, plan_cleanups
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import InstanceState
 from nodefleet.model.operations import Cleanup, Create, OrphanKind, SendAlert
+from nodefleet.model.state import PoolMemory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Health, Limits, Pool
@@ -28,8 +29,17 @@ def tells(steps):
     return [step.alert for step in steps if isinstance(step, SendAlert)]
 
 
-def cleaned(seen, suspects, pool=POOL):
-    return plan_cleanups(fleet(seen, pool), pool, suspects, seen)
+def plan(seen, suspects=None, pool=POOL, cleanups=None, most=None):
+    before = PoolMemory(suspects=suspects or {}, cleanups=cleanups or {})
+    return plan_cleanups(fleet(seen, pool), pool, before, seen, most)
+
+
+def cleaned(seen, suspects, pool=POOL, cleanups=None):
+    return list(plan(seen, suspects, pool, cleanups).steps)
+
+
+def last_cleanups(seen, before, pool=POOL):
+    return plan(seen, pool=pool, cleanups=before).cleanups
 
 
 def test_an_orphaned_node_is_cleaned_up_after_a_second_look():
@@ -82,8 +92,7 @@ def test_nor_in_the_room_that_fleet_max_leaves_for_min(most, left):
     seen = look(4, instances=[instance(7, failed=True)])
     pool = Pool(limits=Limits(min=5, max=10))
     assert len(find_orphans(fleet(seen), pool, most)) == left
-    since = track_first_seen(fleet(seen), pool, {"instance i-007": after(-900)}, NOON, most)
-    assert len(plan_cleanups(fleet(seen), pool, since, seen, most)) == left
+    assert len(plan(seen, {"instance i-007": after(-900)}, pool, most=most).steps) == left
 
 
 def test_an_open_cleanup_is_not_opened_again():
@@ -118,7 +127,7 @@ def test_what_needs_a_person_is_named():
 
 
 def suspected(seen, before):
-    return track_first_seen(fleet(seen), POOL, before, NOON)
+    return plan(seen, before).suspects
 
 
 def test_a_suspicion_is_as_old_as_the_first_look_that_had_it():
@@ -177,19 +186,60 @@ def failures(*numbers, **more):
 def test_instances_that_were_marked_as_failed_to_join_go_one_at_a_time_however_many_they_are():
     """They hold no pods, and would keep a fleet at max from healing until an operator comes."""
     seen = failures(20, 21, 22, 23)
-    since = track_first_seen(fleet(seen, FULL), FULL, {f"instance i-{n:03}": after(-900) for n in range(20, 24)}, NOON)
-    assert since == {"instance i-020": after(-900)} | {f"instance i-{n:03}": NOON for n in (21, 22, 23)}
-    (opened,) = cleaned(seen, since, FULL)
+    before = {f"instance i-{n:03}": after(-900) for n in range(20, 24)}
+    planned = plan(seen, before, FULL)
+    assert [step.operation.target for step in planned.steps] == ["i-020"]
+    assert (planned.suspects, planned.cleanups) == (before, {"i-020": NOON})
+
+
+OLD = {f"instance i-{n:03}": after(-900) for n in (20, 21, 22)}
+
+
+def test_the_next_waits_from_when_the_cleanup_of_the_first_was_last_under_way():
+    """It may take a while, and the next must not follow at once."""
+    seen = failures(20, 21, 22, operations=(cleanup(target="i-020", debris=OrphanKind.INSTANCE),))
+    assert last_cleanups(seen, {"i-020": after(-300)}, FULL) == {"i-020": NOON}
+    assert cleaned(seen, OLD, FULL, {"i-020": NOON}) == []
+    assert cleaned(failures(21, 22), OLD, FULL, {"i-020": after(-119)}) == []
+    (opened,) = cleaned(failures(21, 22), OLD, FULL, {"i-020": after(-120)})
+    assert opened.operation.target == "i-021"
+
+
+def test_one_that_could_not_be_cleaned_up_goes_last():
+    (opened,) = cleaned(failures(20, 21, 22), OLD, FULL, {"i-020": after(-200)})
+    assert opened.operation.target == "i-021"
+    (opened,) = cleaned(failures(20, 21), OLD, FULL, {"i-020": after(-900), "i-021": after(-200)})
     assert opened.operation.target == "i-020"
 
 
-def test_the_time_of_the_next_begins_when_the_first_is_gone():
-    """Its cleanup may take a while, and the next must not follow at once."""
-    before = {"instance i-020": after(-900), "instance i-021": after(-900)}
-    seen = failures(20, 21, 22, operations=(cleanup(target="i-020", debris=OrphanKind.INSTANCE),))
-    since = track_first_seen(fleet(seen, FULL), FULL, before, NOON)
-    assert (since["instance i-021"], since["instance i-022"]) == (NOON, NOON)
-    assert cleaned(seen, since, FULL) == []
+def test_a_cleanup_counts_until_it_is_closed_though_its_instance_is_shutting_down():
+    ending = instance(20, state=InstanceState.SHUTTING_DOWN, failed=True)
+    seen = look(3, instances=[ending], operations=(cleanup(target="i-020", debris=OrphanKind.INSTANCE),))
+    assert last_cleanups(seen, {"i-020": after(-60)}) == {"i-020": NOON}
+
+
+def test_cleanups_are_forgotten_when_they_no_longer_matter():
+    assert last_cleanups(failures(20), {"i-020": after(-900), "i-021": after(-119), "i-022": after(-120)}, FULL) == {
+        "i-020": after(-900),
+        "i-021": after(-119),
+    }
+
+
+def test_the_cleanup_of_a_node_whose_instance_is_terminated_keeps_none_waiting():
+    ended = [instance(22, state=InstanceState.TERMINATED)]
+    seen = look(3, instances=ended, nodes=[node(22)], operations=(cleanup(target="w022", debris=OrphanKind.NODE),))
+    assert last_cleanups(seen, {}) == {}
+
+
+def test_a_stopped_instance_whose_time_has_not_come_keeps_no_failed_join_waiting():
+    """Its time is an hour, and the failed joins would fill the pool for so long."""
+    stopped = instance(30, state=InstanceState.STOPPED)
+    joins = [instance(20, launched_at=after(-980), failed=True), instance(21, launched_at=after(-979), failed=True)]
+    seen = look(0, instances=[stopped, *joins])
+    since = {"instance i-030": after(-300), "instance i-020": after(-900), "instance i-021": after(-900)}
+    assert plan(seen, since, FULL).suspects == since
+    told, opened = cleaned(seen, since, FULL)
+    assert (told.alert, opened.operation.target) == (AlertKind.UNHEALTHY, "i-020")
 
 
 def test_what_is_doubtful_beside_them_still_needs_an_operator_if_it_is_much():

@@ -1,9 +1,8 @@
-"""Orphans (instances that failed to join, nodes without an instance), instances that cost without being capacity, and
-workers that no pool of the policy owns."""
+"""Orphans (instances that failed to join, nodes without an instance), and workers that no pool of the policy owns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import operation_id
@@ -13,7 +12,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import KeepReason
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import InstanceState
-from nodefleet.model.names import pluralize, some
+from nodefleet.model.names import some
 from nodefleet.model.operations import (
     Assign,
     Cleanup,
@@ -25,7 +24,6 @@ from nodefleet.model.operations import (
     SendAlert,
     Step,
 )
-from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Adopt, Drain, Observation, Pause
 from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.policy.cluster import Policy
@@ -37,7 +35,7 @@ from nodefleet.policy.pool import Pool
 # Destroying it needs two observations that agree, some time apart, and stops for an operator when it would be much.
 # Then the time begins again: two observations agree only if neither of them saw much. Instances that we marked as
 # failed to join never stop: a list with a gap marks none, and a fleet that they fill could not heal. So many as are
-# cleaned up unasked go at a time, and the time of the others begins when these are gone.
+# cleaned up unasked go at a time, the next `cleanup_after` later; one that could not be cleaned up goes last.
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,11 @@ class Orphan:
     def suspicion(self) -> str:
         """What two observations have to agree on: the same worker, and the same thing that is left of it."""
         return f"{self.kind.value} {self.worker.id}"
+
+    @property
+    def target(self) -> str:
+        """What its cleanup names: the Node, or the instance."""
+        return self.worker.name if self.kind is OrphanKind.NODE else self.worker.id
 
     @property
     def is_certain(self) -> bool:
@@ -104,52 +107,77 @@ def _limit(worker: Worker, pool: Pool) -> timedelta:
     return pool.budgets.cleanup_after
 
 
-def track_first_seen(
-    workers: Sequence[Worker], pool: Pool, before: Mapping[str, datetime], now: datetime, most: int | None = None
-) -> dict[str, datetime]:
-    """What seems orphaned, by suspicion, and since when that can be believed."""
-    left = find_orphans(workers, pool, most)
-    return dict.fromkeys((each.suspicion for each in left), now) | {
-        each.suspicion: before.get(each.suspicion, now) for each in _select_for_cleanup(left, workers, pool)
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPlan:
+    """What is cleaned up now and what operators are told, and what the next iteration has to know of it."""
+
+    steps: tuple[Step, ...]
+    suspects: Mapping[str, datetime]  # what seems orphaned, by suspicion, and since when that can be believed
+    cleanups: Mapping[str, datetime]  # when a cleanup of each target was last under way
 
 
 def plan_cleanups(
-    workers: Sequence[Worker],
-    pool: Pool,
-    since: Mapping[str, datetime],
-    observation: Observation,
-    most: int | None = None,
-) -> list[Step]:
-    """Open cleanups for what two observations agree on, by the suspects of this iteration. Much at once may be a list
-    with a gap, and is for an operator to look at."""
+    workers: Sequence[Worker], pool: Pool, before: PoolMemory, observation: Observation, most: int | None = None
+) -> CleanupPlan:
+    """Open cleanups for what two observations agree on. Much at once may be a list with a gap, and is for an operator
+    to look at."""
+    now, limit = observation.at, _cleanup_limit(workers, pool)
     left = find_orphans(workers, pool, most)
+    doubtful = [each for each in left if not (each.is_certain or each.is_marked)]
+    much = len(doubtful) > limit
+    since = track_first_seen(left, doubtful if much else (), before.suspects, now)
+    cleanups = _track_cleanups(left, pool, before.cleanups, observation)
     told: list[Step] = [
         _of_alone(each.worker, pool, since[each.suspicion])
         for each in left
-        if is_alone(each.worker) and observation.at - since[each.suspicion] >= pool.budgets.cleanup_after
+        if is_alone(each.worker) and now - since[each.suspicion] >= pool.budgets.cleanup_after
     ]
-    doubtful = _doubtful(left)
-    if len(doubtful) > _cleanup_limit(workers, pool):
+    if much:
         told.append(_for_a_person(doubtful, workers, pool))
-    return told + [
-        Create(_cleanup(each, pool, first_seen, observation))
-        for each in _select_for_cleanup(left, workers, pool)
-        if observation.at - (first_seen := since[each.suspicion]) >= _limit(each.worker, pool)
-        and not isinstance(each.worker.operation, Cleanup)
+    due = [
+        each
+        for each in left
+        if now - since[each.suspicion] >= _limit(each.worker, pool) and not isinstance(each.worker.operation, Cleanup)
     ]
+    certain = [each for each in due if each.is_certain]
+    chosen = _select_for_cleanup(due, () if much else doubtful, cleanups, now - pool.budgets.cleanup_after)[:limit]
+    opened = [Create(_cleanup(each, pool, since[each.suspicion], observation)) for each in (*certain, *chosen)]
+    return CleanupPlan(
+        steps=(*told, *opened), suspects=since, cleanups=cleanups | {each.target: now for each in chosen}
+    )
 
 
-def _doubtful(left: Sequence[Orphan]) -> list[Orphan]:
-    return [each for each in left if not (each.is_certain or each.is_marked)]
+def track_first_seen(
+    left: Sequence[Orphan], much: Sequence[Orphan], before: Mapping[str, datetime], now: datetime
+) -> dict[str, datetime]:
+    """The time of those that are too many at once begins again."""
+    return {each.suspicion: now if each in much else before.get(each.suspicion, now) for each in left}
 
 
-def _select_for_cleanup(left: Sequence[Orphan], workers: Sequence[Worker], pool: Pool) -> list[Orphan]:
-    """Those that may be cleaned up now, if two observations agree on them."""
-    limit, doubtful = _cleanup_limit(workers, pool), _doubtful(left)
-    few = doubtful if len(doubtful) <= limit else []
-    marked = [each for each in left if each.is_marked]
-    return [*(each for each in left if each.is_certain), *few, *marked[: limit - len(few)]]
+def _track_cleanups(
+    left: Sequence[Orphan], pool: Pool, before: Mapping[str, datetime], observation: Observation
+) -> dict[str, datetime]:
+    """Cleanups of what is certainly gone count for nothing, and one that is over counts while the next waits for it,
+    or its target is still there."""
+    doubtful = {each.target for each in left if not each.is_certain}
+    under_way = {each.target for each in observation.operations if isinstance(each, Cleanup) and each.pool == pool.name}
+    known = {
+        target: at
+        for target, at in before.items()
+        if target in doubtful or observation.at - at < pool.budgets.cleanup_after
+    }
+    return known | dict.fromkeys(sorted(under_way & (doubtful | known.keys())), observation.at)
+
+
+def _select_for_cleanup(
+    due: Sequence[Orphan], doubtful: Sequence[Orphan], cleanups: Mapping[str, datetime], last: datetime
+) -> list[Orphan]:
+    """None within some time of the cleanups before; then the doubtful ones before the marked ones, and those whose
+    cleanup failed behind the others."""
+    if any(at > last for at in cleanups.values()):
+        return []
+    turn = [each for each in due if each in doubtful] + [each for each in due if each.is_marked]
+    return sorted(turn, key=lambda each: cleanups.get(each.target, datetime.min.replace(tzinfo=UTC)))
 
 
 def _cleanup_limit(workers: Sequence[Worker], pool: Pool) -> int:
@@ -188,60 +216,12 @@ def _cleanup(left: Orphan, pool: Pool, first_seen: datetime, observation: Observ
         id=operation_id(observation, "cleanup", worker.id),
         pool=pool.name,
         debris=left.kind,
-        target=worker.name if is_node else worker.id,
+        target=left.target,
         reason="its instance is gone" if is_node else _reason(worker),
         first_seen=first_seen,
         started=observation.at,
         deadline=observation.at + pool.removal.drain_timeout,
     )
-
-
-# ── resting cost ─────────────────────────────────────────────────────────────────────────────────────────────────────
-# Resting cost: instances that are paid for and are no capacity. Few, and for a short time, or an operator is alerted.
-#
-# Interrupted, failed, unhealthy and stopped workers, those with a cordon of ours that no removal needs any more and
-# that nobody can take off, and workers of a pool that the policy does not have. Most of them end by other rules; this
-# one notices when they do not, whatever the cause.
-
-
-_NO_CAPACITY = frozenset({Phase.INTERRUPTED, Phase.JOIN_FAILED, Phase.UNHEALTHY, Phase.STOPPED})
-_ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
-
-
-def resting_since(
-    fleet: Sequence[Worker], policy: Policy, observation: Observation, before: Mapping[str, datetime]
-) -> dict[str, datetime]:
-    """Instances that rest, and since when. What cannot be seen now rests on."""
-    if isinstance(observation.instances, Missing) or isinstance(observation.kubernetes, Missing):
-        return dict(before)
-    return {worker.id: before.get(worker.id, observation.at) for worker in fleet if _rests(worker, policy)}
-
-
-def resting_alerts(
-    fleet: Sequence[Worker], policy: Policy, since: Mapping[str, datetime], now: datetime
-) -> tuple[SendAlert, ...]:
-    rules = policy.resting
-    late = {identity for identity, at in since.items() if now - at >= rules.longest}
-    if not late and len(since) <= rules.most:
-        return ()
-    found = [worker for worker in fleet if worker.id in (late or since)]
-    names = some(f"{worker.name} ({worker.phase.value}, pool {worker.pool})" for worker in found)
-    long = f" for {rules.longest.total_seconds():.0f} s or longer" if late else ""
-    text = (
-        f"{pluralize(len(late or since), 'instance is', 'instances are')} paid for and no capacity{long}: {names}."
-        " Find out why they stay, and terminate those that nobody needs."
-    )
-    return (SendAlert(alert=AlertKind.RESTING_COST, pool="", text=text, subjects=tuple(worker.id for worker in found)),)
-
-
-def _rests(worker: Worker, policy: Policy) -> bool:
-    if worker.instance is None or worker.instance.state in _ENDING:
-        return False
-    return worker.phase in _NO_CAPACITY or _is_stale_cordon(worker) or policy.pool(worker.pool) is None
-
-
-def _is_stale_cordon(worker: Worker) -> bool:
-    return worker.phase is Phase.CORDONED and worker.operation is None and not worker.held_by_person
 
 
 # ── unowned workers ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -336,11 +316,13 @@ def _plan_drains(
     pool = _rules(workers[0].pool)
     # Nobody starts what no pool owns.
     asked = [replace(each, phase=Phase.STOPPED) if each.phase is Phase.WARM else each for each in asked]
-    suspects = track_first_seen(asked, pool, before.suspects, observation.at)
-    known = PoolMemory(backoffs=before.backoffs, last_left=before.last_left, suspects=suspects)
+    cleaning = plan_cleanups(asked, pool, before, observation)
+    known = PoolMemory(
+        backoffs=before.backoffs, last_left=before.last_left, suspects=cleaning.suspects, cleanups=cleaning.cleanups
+    )
     if not asked or _is_paused(observation):
         return [], known
-    steps = plan_cleanups(asked, pool, suspects, observation)
+    steps = list(cleaning.steps)
     under_way = sum(isinstance(each.operation, Removal) for each in workers)
     ill = [worker for worker in asked if worker.phase is Phase.UNHEALTHY and worker.operation is None]
     for worker in ill[: max(0, pool.budgets.sick - under_way)]:

@@ -1,20 +1,23 @@
-"""Unhealthy workers, replaced one at a time, and nodes with a stale cordon.
+"""Unhealthy workers, replaced one at a time, nodes with a stale cordon, and instances that cost without being capacity.
 
 An unhealthy node is replaced first and then removed. When many are unhealthy it is the control plane or the network: an
 operator is alerted, and for some time none is replaced.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from nodefleet.engine.disruption.interruption import new_removal
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.fleet import Count, Phase, Worker
-from nodefleet.model.names import some
+from nodefleet.model.inventory import InstanceState
+from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import Create, Removal, RemovalReason, SendAlert, Step, Uncordon
+from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Observation
 from nodefleet.model.state import Loss
+from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 
 
@@ -121,3 +124,51 @@ def _many_unhealthy(ill: Sequence[Worker], workers: Sequence[Worker], pool: Pool
         "look at the master and the network first."
     )
     return SendAlert(alert=AlertKind.MANY_UNHEALTHY, pool=pool.name, subjects=(), text=text)
+
+
+# ── resting cost ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# Resting cost: instances that are paid for and are no capacity. Few, and for a short time, or an operator is alerted.
+#
+# Interrupted, failed, unhealthy and stopped workers, those with a cordon of ours that no removal needs any more and
+# that nobody can take off, and workers of a pool that the policy does not have. Most of them end by other rules; this
+# one notices when they do not, whatever the cause.
+
+
+_NO_CAPACITY = frozenset({Phase.INTERRUPTED, Phase.JOIN_FAILED, Phase.UNHEALTHY, Phase.STOPPED})
+_ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
+
+
+def resting_since(
+    fleet: Sequence[Worker], policy: Policy, observation: Observation, before: Mapping[str, datetime]
+) -> dict[str, datetime]:
+    """Instances that rest, and since when. What cannot be seen now rests on."""
+    if isinstance(observation.instances, Missing) or isinstance(observation.kubernetes, Missing):
+        return dict(before)
+    return {worker.id: before.get(worker.id, observation.at) for worker in fleet if _rests(worker, policy)}
+
+
+def resting_alerts(
+    fleet: Sequence[Worker], policy: Policy, since: Mapping[str, datetime], now: datetime
+) -> tuple[SendAlert, ...]:
+    rules = policy.resting
+    late = {identity for identity, at in since.items() if now - at >= rules.longest}
+    if not late and len(since) <= rules.most:
+        return ()
+    found = [worker for worker in fleet if worker.id in (late or since)]
+    names = some(f"{worker.name} ({worker.phase.value}, pool {worker.pool})" for worker in found)
+    long = f" for {rules.longest.total_seconds():.0f} s or longer" if late else ""
+    text = (
+        f"{pluralize(len(late or since), 'instance is', 'instances are')} paid for and no capacity{long}: {names}."
+        " Find out why they stay, and terminate those that nobody needs."
+    )
+    return (SendAlert(alert=AlertKind.RESTING_COST, pool="", text=text, subjects=tuple(worker.id for worker in found)),)
+
+
+def _rests(worker: Worker, policy: Policy) -> bool:
+    if worker.instance is None or worker.instance.state in _ENDING:
+        return False
+    return worker.phase in _NO_CAPACITY or _is_stale_cordon(worker) or policy.pool(worker.pool) is None
+
+
+def _is_stale_cordon(worker: Worker) -> bool:
+    return worker.phase is Phase.CORDONED and worker.operation is None and not worker.held_by_person

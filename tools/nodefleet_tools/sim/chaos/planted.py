@@ -118,8 +118,8 @@ def _orphans_at_first_sight() -> Any:
     """What seems orphaned counts as seen long ago."""
     ages_ago = datetime(2000, 1, 1, tzinfo=UTC)
 
-    def known(workers: Sequence[Worker], pool: Pool, *_: object) -> dict[str, datetime]:
-        return {each.suspicion: ages_ago for each in orphans.find_orphans(workers, pool)}
+    def known(left: Sequence[orphans.Orphan], *_: object) -> dict[str, datetime]:
+        return {each.suspicion: ages_ago for each in left}
 
     return patch.object(orphans, "track_first_seen", known)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.engine.decide import decide
-from nodefleet.engine.disruption.orphans import resting_alerts, resting_since
+from nodefleet.engine.disruption.unhealthy import resting_alerts, resting_since
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import InstanceState
 from nodefleet.model.readings import Missing
