@@ -7,7 +7,7 @@ from dataclasses import replace
 from nodefleet.capacity import FleetSize
 from nodefleet.engine import context
 from nodefleet.engine.context import Cached, PoolContext, SignalInput
-from nodefleet.engine.signals import adaptive, custom, predictive
+from nodefleet.engine.signals import adaptive, demand_rules, predictive
 from nodefleet.engine.signals.pending_pods import PendingPods, evaluate_pending, immediate_size
 from nodefleet.engine.signals.thresholds import (
     Above,
@@ -198,7 +198,7 @@ def evaluate_signals(ctx: PoolContext, pending: PendingPods) -> SignalResults:
     sized = adaptive.evaluate(ctx) if adaptive.is_adaptive(pool) else None
     said = (
         *_of_load(ctx, sized, memory_use, foreseen, pods),
-        *custom.evaluate_custom(
+        *demand_rules.evaluate_custom(
             pool, ctx.readings, before.cached, before.breaches, ctx.fleet_size, trust=trust, pace=Pace.of(ctx.policy)
         ),
     )
@@ -213,7 +213,7 @@ def evaluate_signals(ctx: PoolContext, pending: PendingPods) -> SignalResults:
         adaptive=sized.memory if sized else None,
         peaks=ctx.fleet_size.peaks,
         cached=context.update_cache(
-            before.cached, ctx.readings, trust, ctx.observation.at, custom.counts_as_last(pool)
+            before.cached, ctx.readings, trust, ctx.observation.at, demand_rules.counts_as_last(pool)
         ),
         grants=grants,
         pod_grants=(),

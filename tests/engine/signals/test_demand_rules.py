@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodefleet.engine.signals.custom import counts_as_last, evaluate_custom
+from nodefleet.engine.signals.demand_rules import counts_as_last, evaluate_custom
 from nodefleet.engine.signals.vote import Abstain, ScaleUp, Unreadable
 from nodefleet.model.readings import Missing, PoolReadings, Reading
 from nodefleet.model.state import Breaches
