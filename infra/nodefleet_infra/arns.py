@@ -7,7 +7,7 @@ from urllib.parse import urlparse
 import pulumi
 
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import CloudWatch, Sqs
+from nodefleet.policy.sources import CloudWatch, Sqs
 from nodefleet_infra.autoscaler import QUEUE_OF, log_group
 from nodefleet_infra.config import Cluster, FleetConfig
 from nodefleet_infra.functions import FUNCTIONS

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import CloudWatch, Sqs
+from nodefleet.policy.sources import CloudWatch, Sqs
 
 AS_OF = "November 2026, botocore 1.44"
 INTERFACE_USD_PER_HOUR = 0.013  # for each zone; 0.010 in us-east-1, 0.013 in ap-southeast-1, data extra

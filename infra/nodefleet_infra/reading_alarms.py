@@ -6,7 +6,7 @@ from urllib.parse import urlparse
 from nodefleet.adapters.telemetry import DIMENSION, NAMESPACE
 from nodefleet.model.names import Metric
 from nodefleet.notifications.alarm_catalog import MEANINGS
-from nodefleet.policy.demand import CloudWatch, Source, Sqs
+from nodefleet.policy.sources import CloudWatch, Source, Sqs
 from nodefleet_infra.alarms import SQS, Alarm, Series, Severity
 from nodefleet_infra.config import Cluster
 from nodefleet_infra.names import Names

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from nodefleet.adapters.prometheus import for_pool
 from nodefleet.notifications.alarm_catalog import MEANINGS
-from nodefleet.policy.demand import Prometheus
+from nodefleet.policy.sources import Prometheus
 from nodefleet_infra.config import Cluster
 from nodefleet_infra.names import Names
 from nodefleet_infra.watched_readings import Measure, Watch, watched

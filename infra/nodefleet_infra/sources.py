@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from urllib.parse import urlparse
 
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import Celery, HttpJson, Rabbitmq, Redis, Source
+from nodefleet.policy.sources import DEFAULT_PORTS, Source, server_of
 from nodefleet_infra.interfaces import Place
-
-REDIS, HTTP, HTTPS = 6379, 80, 443
 
 
 def source_secrets(policy: Policy, place: Place, folder: str) -> tuple[str, ...]:
@@ -19,16 +17,13 @@ def source_secrets(policy: Policy, place: Place, folder: str) -> tuple[str, ...]
 
 def source_ports(policy: Policy) -> frozenset[int]:
     """Ports, besides HTTPS, at which a policy's readings are asked for."""
-    return frozenset(_ports(policy)) - {HTTPS}
+    return frozenset(_ports(policy)) - {DEFAULT_PORTS["https"]}
 
 
 def _ports(policy: Policy) -> Iterator[int]:
-    for source in _sources(policy):
-        if isinstance(source, Redis | Celery):
-            yield urlparse(source.address).port or REDIS
-        elif isinstance(source, Rabbitmq | HttpJson):
-            url = urlparse(source.url)
-            yield url.port or (HTTPS if url.scheme == "https" else HTTP)
+    for server in filter(None, map(server_of, _sources(policy))):
+        url = urlparse(server)
+        yield url.port or DEFAULT_PORTS[url.scheme]
 
 
 def _sources(policy: Policy) -> list[Source]:

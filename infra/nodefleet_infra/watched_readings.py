@@ -14,10 +14,10 @@ from nodefleet.policy.demand import (
     PerWorkerQueue,
     Quantity,
     QueueAndLatency,
-    Source,
     Threshold,
 )
 from nodefleet.policy.pool import Pool
+from nodefleet.policy.sources import Source
 from nodefleet_infra.config import Cluster
 from nodefleet_infra.names import Names
 

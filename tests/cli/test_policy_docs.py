@@ -7,9 +7,10 @@ import pytest
 
 from nodefleet.model.serialization import ValidationError, kind_of
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import DemandRule, Source
+from nodefleet.policy.demand import DemandRule
 from nodefleet.policy.file_schema import CLUSTER_PARTS, PRESETS, SHARED_PARTS, classes_of, leaves, path_of
 from nodefleet.policy.loading import load
+from nodefleet.policy.sources import Source
 from nodefleet_tools.cli.outcome import issue_list as problem_list
 from nodefleet_tools.cli.policy import worded
 from nodefleet_tools.cli.policy_file import parsed

@@ -14,7 +14,7 @@ from nodefleet.adapters.credentials import MetricsLogin, RedisLogin
 from nodefleet.adapters.sources.http_json import RabbitmqQueues
 from nodefleet.adapters.sources.redis import CeleryQueues, RedisKeys
 from nodefleet.model.readings import Missing, Reading, Sample
-from nodefleet.policy import demand
+from nodefleet.policy import sources
 from support.source_doubles import cause, logins, read_one
 
 pytestmark = pytest.mark.skipif(bool(missing_brokers()), reason=missing_brokers())
@@ -55,7 +55,7 @@ def value_or_none(sample: Sample) -> float | None:
 def of_redis(server: Redis, *, tls: bool = False, secret: str | None = "redis", **entry: Any) -> Sample:  # noqa: S107
     known = logins(redis=RedisLogin(password=PASSWORD, ca=server.ca), wrong=RedisLogin(password="no", ca=server.ca))
     address = (server.tls_address if tls else server.address) + "/1"
-    return read_one(RedisKeys(known), demand.Redis(address=address, secret=secret, **entry))
+    return read_one(RedisKeys(known), sources.Redis(address=address, secret=secret, **entry))
 
 
 def test_lists_streams_and_sets_of_a_real_redis(redis: Redis) -> None:
@@ -90,7 +90,7 @@ def test_a_password_is_needed_and_must_be_right(redis: Redis) -> None:
     assert "NOAUTH" in cause(of_redis(redis, key="orders", secret=None))
     assert "WRONGPASS" in cause(of_redis(redis, key="orders", secret="wrong"))
     stranger = logins(redis=RedisLogin(password=PASSWORD))
-    entry = demand.Redis(address=redis.tls_address, key="orders", secret="redis")
+    entry = sources.Redis(address=redis.tls_address, key="orders", secret="redis")
     assert cause(read_one(RedisKeys(stranger), entry)).startswith("no secure connection to Redis")
 
 
@@ -99,7 +99,7 @@ def test_a_password_is_needed_and_must_be_right(redis: Redis) -> None:
 
 def of_rabbitmq(server: RabbitMq, queue: str, counts: Any = "all", password: str = "guest") -> Sample:  # noqa: S107
     known = logins(rabbit=MetricsLogin(username="guest", password=password))
-    entry = demand.Rabbitmq(url=server.url, queue=queue, counts=counts, secret="rabbit")
+    entry = sources.Rabbitmq(url=server.url, queue=queue, counts=counts, secret="rabbit")
     return read_one(RabbitmqQueues(known), entry)
 
 
@@ -145,7 +145,7 @@ def test_celery_on_redis_loses_no_task_while_workers_come_and_go(redis: Redis, t
     known = logins(redis=RedisLogin(password=PASSWORD))
 
     def count(counts: Any) -> float:
-        entry = demand.Celery(address=f"{redis.address}/2", queues=("orders",), counts=counts, secret="redis")
+        entry = sources.Celery(address=f"{redis.address}/2", queues=("orders",), counts=counts, secret="redis")
         return value(read_one(CeleryQueues(known), entry))
 
     all_tasks_run_once_while_workers_come_and_go(CeleryTasks(broker, tmp_path), count)

@@ -15,8 +15,9 @@ from nodefleet.model.snapshot import Scale
 from nodefleet.model.state import Level, Memory, PoolMemory
 from nodefleet.model.workload import Budget, Owner, Selector, Volume, VolumeKind
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import JobDemand, Prometheus
+from nodefleet.policy.demand import JobDemand
 from nodefleet.policy.pool import Budgets, Limits, MarketMix, Pool, Steps
+from nodefleet.policy.sources import Prometheus
 from support.builders import CATALOG, GIB, NOON, after, instance, look, node, only, pod, waiting
 from support.decisions import JOBS, KNOWN, POLICY, alerts, bought, calm_look, doom, filled, opened, with_pool
 from support.operation_builders import launch, removal

@@ -10,8 +10,9 @@ from nodefleet.model.operations import SendAlert
 from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.snapshot import Scale
 from nodefleet.model.state import HourLoad, Level, Memory, PoolMemory
-from nodefleet.policy.demand import Prometheus, Threshold
+from nodefleet.policy.demand import Threshold
 from nodefleet.policy.pool import Limits
+from nodefleet.policy.sources import Prometheus
 from support.builders import NOON, after, instance, look, only, waiting
 from support.decisions import KNOWN, POLICY, bought, calm_look, filled, pool_memory, with_pool
 from support.wording import assert_wording

@@ -8,15 +8,7 @@ import pytest
 from nodefleet.model.serialization import IssueCode
 from nodefleet.policy.cluster import Burst, FleetLimits, Policy, Trust
 from nodefleet.policy.constraints import check, out_of_limits
-from nodefleet.policy.demand import (
-    ClearTime,
-    CloudWatch,
-    JobDemand,
-    PerWorkerQueue,
-    Prometheus,
-    QueueAndLatency,
-    Threshold,
-)
+from nodefleet.policy.demand import ClearTime, JobDemand, PerWorkerQueue, QueueAndLatency, Threshold
 from nodefleet.policy.fields import FieldInfo, Readings, Score, Sustain
 from nodefleet.policy.pool import (
     Benefit,
@@ -34,6 +26,7 @@ from nodefleet.policy.pool import (
     Utilisation,
     Window,
 )
+from nodefleet.policy.sources import CloudWatch, Prometheus
 from support.wording import assert_wording
 
 HOUR = timedelta(hours=1)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from nodefleet.model.serialization import ValidationError, to_plain
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import Prometheus
 from nodefleet.policy.fields import Readings, Score
 from nodefleet.policy.file_schema import PRESETS
 from nodefleet.policy.loading import load, salvage
 from nodefleet.policy.pool import Pool, Utilisation
+from nodefleet.policy.sources import Prometheus
 from support.wording import assert_wording
 
 UP = {"kind": "prometheus", "query": "up"}

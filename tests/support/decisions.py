@@ -4,8 +4,9 @@ from nodefleet.model.inventory import Notice, NoticeKind, Resources
 from nodefleet.model.operations import Create, Launch, SendAlert
 from nodefleet.model.state import Memory
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import JobDemand, Prometheus
+from nodefleet.policy.demand import JobDemand
 from nodefleet.policy.pool import Limits, Pool, Predictive
+from nodefleet.policy.sources import Prometheus
 from support.builders import NOON, calm_for, look, only, pod
 
 POLICY = Policy()

@@ -3,8 +3,8 @@
 import pytest
 
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import Prometheus
 from nodefleet.policy.pool import MarketMix, Pool, Queries
+from nodefleet.policy.sources import Prometheus
 from nodefleet_tools.policy_review import review
 
 

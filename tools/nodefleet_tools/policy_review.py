@@ -13,9 +13,9 @@ from nodefleet.model.inventory import LIST_PRICES_USD
 from nodefleet.model.readings import Missing
 from nodefleet.model.serialization import ValidationIssue
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import Prometheus
 from nodefleet.policy.file_schema import Keys, path_of
 from nodefleet.policy.pool import Pool
+from nodefleet.policy.sources import Prometheus
 from nodefleet.scheduling.templates import architecture
 from nodefleet_tools.promql import doubt_about, problem_in
 

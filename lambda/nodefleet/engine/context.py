@@ -19,8 +19,8 @@ from nodefleet.model.snapshot import LaunchTarget, Observation
 from nodefleet.model.state import Backoff, Level, PoolMemory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy, Trust
-from nodefleet.policy.demand import WhenMissing
 from nodefleet.policy.pool import Pool
+from nodefleet.policy.sources import WhenMissing
 from nodefleet.scheduling.simulation import SchedulerSimulation
 
 

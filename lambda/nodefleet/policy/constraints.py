@@ -7,11 +7,11 @@ from datetime import timedelta
 
 from nodefleet.model.serialization import IssueCode, ValidationIssue, nearest, show_value, to_plain
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import CloudWatch, JobDemand, readings_of
+from nodefleet.policy.demand import JobDemand, readings_of
 from nodefleet.policy.fields import FieldInfo, Score, Sustain, highest_score
 from nodefleet.policy.file_schema import Keys, Leaf, leaves, path_of, value_at
 from nodefleet.policy.pool import Pool
-from nodefleet.policy.source_forms import source_problems
+from nodefleet.policy.sources import CloudWatch, source_problems
 
 # ── values that contradict each other ────────────────────────────────────────────────────────────────────────────────
 # Values that are fine alone and wrong together: they could never do what they say.

@@ -1,4 +1,4 @@
-"""Demand beyond CPU, memory and pods: custom signals (sources of readings, the five rules that turn them into nodes),
+"""Demand beyond CPU, memory and pods: custom signals (the five rules that turn readings into nodes),
 the adaptive strategy and headroom."""
 
 from collections.abc import Mapping
@@ -8,144 +8,11 @@ from enum import Enum
 from typing import Literal, TypeAlias
 
 from nodefleet.policy.fields import NODES, PERCENT, SECONDS, Sustain, describe, setting
+from nodefleet.policy.sources import Source, WhenMissing
 
 _NAME = describe("stands in reasons, metrics and memory")
 _SUSTAIN = describe("how long it must last; none takes the pool's")
 _RUNNERS = "how many jobs a node works on at once"
-
-# ── where a reading comes from ───────────────────────────────────────────────────────────────────────────────────
-
-
-class WhenMissing(Enum):
-    """What a reading counts as while its source answers and has no data: often that is the idle state, not a fault.
-
-    A source that cannot be asked is another matter: that always forbids to shrink.
-    """
-
-    VETO = "veto"  # no shrinking until there is data
-    ZERO = "zero"  # nothing waits, fails or is asked for
-    LAST = "last"  # the last value that there was, however old; a rule that has a minimum begins with that
-    IGNORE = "ignore"  # the rule does without it, or has no say
-
-
-def _when_missing() -> WhenMissing | None:
-    why = "veto, zero, last or ignore while the source has no data; none takes what fits the rule"
-    return setting(None, "", why)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prometheus:
-    """One number by PromQL."""
-
-    query: str = field(metadata=describe("PromQL that gives one number"))
-    when_missing: WhenMissing | None = _when_missing()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sqs:
-    """An attribute of an SQS queue."""
-
-    queue_url: str = field(metadata=describe("https://sqs.<region>.amazonaws.com/<account>/<queue>"))
-    attribute: str = setting("ApproximateNumberOfMessages", "", "the messages that wait")
-    when_missing: WhenMissing | None = _when_missing()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloudWatch:
-    """The last full period of a CloudWatch metric."""
-
-    namespace: str = field(metadata=describe("AWS/ApplicationELB, for example"))
-    metric: str = field(metadata=describe("TargetResponseTime, for example"))
-    dimensions: Mapping[str, str] = field(default_factory=dict, metadata=describe("all that the metric has, by name"))
-    statistic: str = setting("Average", "", "or Sum, Maximum, p95, …")
-    period: timedelta = setting(timedelta(seconds=60), SECONDS, "the shortest that standard metrics have", above=0)
-    when_missing: WhenMissing | None = _when_missing()
-
-
-_KEPT_IN = "Secrets Manager: <prefix>/<cluster>/sources/<this name>, which holds "
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Redis:
-    """The length of a Redis list, stream, sorted set, set or hash. A key that does not exist is no data."""
-
-    address: str = field(metadata=describe("redis://host:6379/0, or rediss://host:6379/0 with TLS"))
-    key: str = field(metadata=describe("the key; its type decides what is counted"))
-    group: str | None = setting(
-        None, "", "of a stream: count what this consumer group has not acknowledged or read yet, not all entries"
-    )
-    secret: str | None = setting(None, "", _KEPT_IN + 'the login: {"password": "…"}, and "username", "ca" if needed')
-    when_missing: WhenMissing | None = _when_missing()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Celery:
-    """Tasks of Celery queues on a Redis broker. For a RabbitMQ broker read its queues with `kind: rabbitmq`."""
-
-    address: str = field(metadata=describe("the broker: redis://host:6379/0, or rediss://host:6379/0 with TLS"))
-    queues: tuple[str, ...] = setting(("celery",), "", "Celery's queues; those of each priority are included")
-    counts: Literal["waiting", "reserved", "all"] = setting(
-        "all",
-        "",
-        "waiting in these queues, reserved by workers (of all queues of this broker's database), or both: with both, "
-        "a pool does not shrink while tasks run",
-    )
-    secret: str | None = setting(None, "", _KEPT_IN + 'the login: {"password": "…"}, and "username", "ca" if needed')
-    when_missing: WhenMissing | None = _when_missing()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rabbitmq:
-    """Messages of a RabbitMQ queue, by the management API."""
-
-    url: str = field(metadata=describe("of the management API: https://rabbit.internal:15671"))
-    queue: str = field(metadata=describe("its name"))
-    vhost: str = setting("/", "", "its virtual host")
-    counts: Literal["ready", "unacked", "all"] = setting(
-        "all", "", "messages that wait, that consumers hold, or both: with both, a pool does not shrink while they work"
-    )
-    secret: str | None = setting(None, "", _KEPT_IN + 'the login: {"username": "…", "password": "…"}')
-    when_missing: WhenMissing | None = _when_missing()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Github:
-    """Jobs of GitHub Actions that wait for, or run on, self-hosted runners."""
-
-    repositories: tuple[str, ...] = field(metadata=describe("owner/name of each"))
-    labels: tuple[str, ...] = setting(
-        ("self-hosted",), "", "of your runners: a queued job counts if they have all labels that it asks for"
-    )
-    runner_prefix: str | None = setting(
-        None, "", "a running job counts if its runner's name begins so; none: by its labels"
-    )
-    counts: Literal["queued", "running", "all"] = setting("all", "", "as the job-demand rule needs it: both")
-    api: str = setting("https://api.github.com", "", "of GitHub Enterprise: https://host/api/v3")
-    secret: str = field(
-        metadata=describe(
-            _KEPT_IN + '{"token": "…"}, or {"app_id": "…", "installation_id": "…", "private_key": "…"} of a GitHub App'
-        )
-    )
-    remove_offline_after: timedelta | None = setting(
-        None,
-        SECONDS,
-        "delete idle runners named by runner_prefix that have been offline so long: they crashed without deregistering",
-        at_least=60,
-    )
-    when_missing: WhenMissing | None = _when_missing()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpJson:
-    """A number in a JSON document that an HTTP server gives. `null` there is no data."""
-
-    url: str = field(metadata=describe("http:// or https://, answers GET with JSON"))
-    value: str = field(metadata=describe("JSON pointer to the number: /queues/0/length"))
-    secret: str | None = setting(None, "", _KEPT_IN + 'the login: {"token": "…"} or {"username": "…", "password": "…"}')
-    when_missing: WhenMissing | None = _when_missing()
-
-
-Source: TypeAlias = Prometheus | Sqs | CloudWatch | Redis | Celery | Rabbitmq | Github | HttpJson
 
 # ── what it asks for ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import Literal
 
 from nodefleet.model.inventory import Taint
-from nodefleet.policy.demand import Adaptive, DemandRule, Headroom, Source, WarmPool
+from nodefleet.policy.demand import Adaptive, DemandRule, Headroom, WarmPool
 from nodefleet.policy.fields import NODES, PERCENT, SECONDS, Sustain, describe, setting
+from nodefleet.policy.sources import Source
 
 YEAR = 366 * 86400  # seconds
 PAUSE = "to stop scaling for a while, use `nodefleet pause`"

@@ -9,7 +9,7 @@ from moto import mock_aws
 
 from nodefleet.adapters.sources.aws import CloudWatchMetrics
 from nodefleet.model.readings import Missing, Reading, Sample
-from nodefleet.policy.demand import CloudWatch
+from nodefleet.policy.sources import CloudWatch
 from support.builders import NOON, after
 from support.ec2_fakes import aws_environment
 from support.wording import assert_wording

@@ -13,7 +13,7 @@ from nodefleet.adapters.credentials import GithubLogin
 from nodefleet.adapters.sources.github import GithubJobs, app_token
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.readings import Reading
-from nodefleet.policy.demand import Github
+from nodefleet.policy.sources import Github
 from support.builders import NOON, after
 from support.source_doubles import Answer, GithubDouble, cause, job, logins, read_one
 from support.wording import assert_wording

@@ -11,10 +11,10 @@ from nodefleet.adapters.prometheus import NEWEST, PrometheusClient, QueryResult,
 from nodefleet.adapters.sources.aws import CloudWatchMetrics, SqsQueues
 from nodefleet.adapters.sources.read import Sources
 from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
-from nodefleet.policy import demand
+from nodefleet.policy import sources
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import CloudWatch, Sqs
 from nodefleet.policy.pool import Pool, Queries
+from nodefleet.policy.sources import CloudWatch, Sqs
 from support.builders import NOON, after
 from support.prometheus_stand_in import Http, StandIn, one, prometheus, said, success, vector
 from support.wording import assert_wording
@@ -144,7 +144,7 @@ def test_the_pools_name_stands_in_its_queries_and_readings():
     pool = replace(
         Pool(name="batch"),
         queries=Queries(cpu='a{p="$pool"}', memory="b", nodes="c", idle="d"),
-        readings={"jobs": demand.Prometheus(query='jobs{p="$pool"}')},
+        readings={"jobs": sources.Prometheus(query='jobs{p="$pool"}')},
     )
     got = read({NEWEST: one(0), 'a{p="batch"}': one(1), 'jobs{p="batch"}': one(8)}, pool)["batch"]
     assert got.cpu == Reading(1, NOON)
@@ -152,7 +152,7 @@ def test_the_pools_name_stands_in_its_queries_and_readings():
 
 
 def test_what_two_pools_ask_alike_is_asked_once():
-    jobs = {"jobs": demand.Prometheus(query="jobs")}
+    jobs = {"jobs": sources.Prometheus(query="jobs")}
     servers: list[StandIn] = []
     pools = [replace(WEB, name=name, readings=jobs) for name in ("a", "b", "c")]
     got = read({**ANSWERS, "jobs": one(5)}, *pools, server=servers)
@@ -203,7 +203,7 @@ def test_clocks_that_are_too_far_apart_date_nothing(seconds):
 
 
 def test_a_zero_out_of_nothing_is_missing_when_nothing_is_scraped():
-    queue = replace(WEB, readings={"queue": demand.Prometheus(query="sum(queue) or vector(0)")})
+    queue = replace(WEB, readings={"queue": sources.Prometheus(query="sum(queue) or vector(0)")})
     got = read({"sum(queue) or vector(0)": one(0), NEWEST: vector()}, queue)["web"]
     assert_wording(cause(got.custom["queue"]))
 

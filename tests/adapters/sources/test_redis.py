@@ -6,7 +6,7 @@ from nodefleet.adapters.credentials import RedisLogin
 from nodefleet.adapters.sources.port import SourceLogins
 from nodefleet.adapters.sources.redis import CeleryQueues, RedisKeys
 from nodefleet.model.readings import Missing, Reading
-from nodefleet.policy.demand import Celery, Redis
+from nodefleet.policy.sources import Celery, Redis
 from support.builders import NOON
 from support.source_doubles import FakeSecrets, RespDouble, cause, free_port, logins, moment, read_one
 from support.wording import assert_wording

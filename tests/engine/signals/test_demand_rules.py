@@ -9,17 +9,9 @@ from nodefleet.engine.signals.demand_rules import counts_as_last, evaluate_custo
 from nodefleet.engine.signals.vote import Abstain, ScaleUp, Unreadable
 from nodefleet.model.readings import Missing, PoolReadings, Reading
 from nodefleet.model.state import Breaches
-from nodefleet.policy.demand import (
-    ClearTime,
-    JobDemand,
-    PerWorkerQueue,
-    Prometheus,
-    QueueAndLatency,
-    Threshold,
-    WhenMissing,
-    readings_of,
-)
+from nodefleet.policy.demand import ClearTime, JobDemand, PerWorkerQueue, QueueAndLatency, Threshold, readings_of
 from nodefleet.policy.pool import Limits, Pool
+from nodefleet.policy.sources import Prometheus, WhenMissing
 from support.builders import NOON, after
 from support.signal_builders import AT_ONCE, PACE, TRUST, ask, ask_along, floor_of, look, words
 from support.wording import assert_wording

@@ -7,6 +7,5 @@ github      jobs of GitHub Actions
 http_json   a number in a JSON document; RabbitMQ, by its management API
 redis       lengths in Redis, and of Celery's queues there
 
-A new source touches four files: its entry in `policy/demand.py`, its adapter here, its line in `read.py`, and
-`docs/policy.md`. The schema (`make schema`) follows from the entry, and a test names what is missing.
+`nodefleet.policy.sources` says which four files a new source touches.
 """

@@ -20,7 +20,7 @@ from nodefleet.adapters.aws.errors import calling, code_of
 from nodefleet.adapters.sources.port import Moment, SourceCall, group
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.readings import Missing, Reading, Sample
-from nodefleet.policy.demand import CloudWatch, Sqs
+from nodefleet.policy.sources import CloudWatch, Sqs
 
 SETTLES_WITHIN = timedelta(minutes=1)
 _MOST_AT_ONCE = 500  # of GetMetricData

@@ -26,7 +26,7 @@ from nodefleet.adapters.credentials import GithubLogin
 from nodefleet.adapters.sources.port import Moment, SourceCall, SourceLogins
 from nodefleet.errors import MisconfiguredError, NodeFleetError
 from nodefleet.model.readings import Missing, Reading, Sample
-from nodefleet.policy.demand import Github
+from nodefleet.policy.sources import Github
 
 # ── GitHub App ───────────────────────────────────────────────────────────────────────────────────────────────────────
 # The token of a GitHub App: a signed statement of who we are (a JWT with RS256), exchanged for a token of an hour.

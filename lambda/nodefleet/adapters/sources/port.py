@@ -13,7 +13,7 @@ from nodefleet.adapters import http
 from nodefleet.adapters.credentials import GithubLogin, MetricsLogin, RedisLogin
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.readings import Missing, Sample
-from nodefleet.policy.demand import Source
+from nodefleet.policy.sources import Source
 
 E = TypeVar("E")
 K = TypeVar("K")

@@ -19,8 +19,8 @@ from nodefleet.adapters.sources.port import Moment, SourceAdapter, SourceCall, S
 from nodefleet.adapters.sources.redis import CeleryQueues, RedisKeys
 from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import Celery, CloudWatch, Github, HttpJson, Prometheus, Rabbitmq, Redis, Source, Sqs
 from nodefleet.policy.pool import Pool
+from nodefleet.policy.sources import Celery, CloudWatch, Github, HttpJson, Prometheus, Rabbitmq, Redis, Source, Sqs
 
 # ── adapters by kind ─────────────────────────────────────────────────────────────────────────────────────────────────
 # The adapter of each kind of entry that a policy may read.

@@ -14,7 +14,7 @@ from nodefleet.adapters.http import CONNECT_SECONDS, UnusableError, remaining_se
 from nodefleet.adapters.sources.port import Moment, SourceCall, SourceLogins, group
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.readings import Missing, Reading, Sample
-from nodefleet.policy.demand import Celery, Redis
+from nodefleet.policy.sources import Celery, Redis
 
 # ── RESP ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 # The Redis protocol (RESP2), as far as reading lengths needs it: commands out, replies in, on one connection.

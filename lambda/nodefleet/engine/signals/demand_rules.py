@@ -37,11 +37,11 @@ from nodefleet.policy.demand import (
     Quantity,
     QueueAndLatency,
     Threshold,
-    WhenMissing,
     readings_of,
     when_missing,
 )
 from nodefleet.policy.pool import Pool, Targets
+from nodefleet.policy.sources import WhenMissing
 
 
 def evaluate_custom(

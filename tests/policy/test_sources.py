@@ -5,9 +5,8 @@ import pytest
 from nodefleet.model.serialization import IssueCode
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.constraints import check
-from nodefleet.policy.demand import Celery, Github, HttpJson, Prometheus, Rabbitmq, Redis
 from nodefleet.policy.pool import Pool
-from nodefleet.policy.source_forms import source_problems
+from nodefleet.policy.sources import Celery, Github, HttpJson, Prometheus, Rabbitmq, Redis, source_problems
 
 JOBS = {"repositories": ("shop/web",), "secret": "github"}
 
