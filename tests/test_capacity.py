@@ -120,6 +120,12 @@ def test_it_has_not_while_a_node_or_ec2_still_tells_of_it():
     assert gone(look(2, nodes=[node(9)]), ("i-009",)) == {}
 
 
+def test_a_node_that_is_not_ready_proves_nothing_about_an_instance_that_ec2_does_not_list():
+    """An empty list and a node that flaps: taken as gone, it was launched again beside itself, beyond max."""
+    flaps = node(9, ready=False, ready_changed_at=after(-20))
+    assert gone(look(2, nodes=[flaps]), ("i-009",)) == {"i-009": NOON}
+
+
 def test_one_that_is_back_or_away_for_long_is_forgotten():
     assert gone(look(2), (), {"i-001": after(-60)}) == {}
     assert gone(look(2), (), {"i-009": after(-120), "i-008": after(-119)}) == {"i-008": after(-119)}

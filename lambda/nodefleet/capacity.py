@@ -79,9 +79,9 @@ def find_vanished(
     """Members that disappeared from EC2's list without being shown as terminated, and since when.
 
     EC2 lists terminated instances for about an hour, so the list may be stale: for the time `doubt` these members still
-    count against max.
+    count against max. A Node that is not ready is no proof that its instance is gone.
     """
-    shown = {worker.id for worker in workers}
+    shown = {worker.id for worker in workers if worker.instance or worker.occupies}
     since = {**dict.fromkeys(members, now), **before}
     return {identity: at for identity, at in since.items() if identity not in shown and now - at < doubt}
 
