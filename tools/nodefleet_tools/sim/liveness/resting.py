@@ -1,7 +1,8 @@
 """An instance that is paid for and is no capacity ends, or an operator is alerted.
 
 Holds while EC2, Kubernetes and the table answer and EC2 lists what there is. An instance that is marked as failed to
-join is kept on purpose, and was told when it was marked.
+join was told when it was marked: so many as the policy keeps stay for an operator, and the others end one after the
+other. One whose termination EC2 refuses may take the time of its cleanup, and holds up no other.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from datetime import timedelta
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import InstanceState
 from nodefleet.model.operations import Removal
+from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.instances import SimulatedInstance
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
@@ -31,11 +33,29 @@ class RestingCost(Check):
         policy = world.policy
         joined = max((pool.health.join_limit for pool in policy.pools), default=timedelta(0))
         bound = policy.resting.longest + joined + conditions.slack()
-        return {
+        resting = {
             f"instance {each.id} is no capacity": bound
             for each in world.ec2.machines.values()
             if self._rests(each) and not self._alerted(each)
         }
+        return resting | {
+            f"pool {pool.name} keeps {kept} instances that did not join": self._ended_within(pool, kept)
+            for pool in policy.pools
+            if (kept := self._marked(pool)) > pool.health.keep_failed
+        }
+
+    def _marked(self, pool: Pool) -> int:
+        """Of those that have not joined since, and that an operator was not asked to terminate."""
+        return sum(
+            each.failed
+            and self.world.kube.node_of(each.id) is None
+            and not self._alerted(each, AlertKind.CLEANUP_NEEDS_PERSON)
+            for each in self.world.ec2.live_workers(pool.name)
+        )
+
+    def _ended_within(self, pool: Pool, kept: int) -> timedelta:
+        """Until there is one fewer: every cleanup before that takes its longest, and the next waits for it."""
+        return kept * (pool.budgets.cleanup_after + pool.removal.drain_timeout + self.world.conditions.slack())
 
     def _rests(self, machine: SimulatedInstance) -> bool:
         if not (machine.ours and machine.worker and machine.state in _PAID) or machine.failed:
@@ -50,7 +70,7 @@ class RestingCost(Check):
         leaves = any(isinstance(each, Removal) and each.instance == machine.id for each in self.world.table.operations)
         return node.cordoned and bool(node.removal) and not leaves
 
-    def _alerted(self, machine: SimulatedInstance) -> bool:
+    def _alerted(self, machine: SimulatedInstance, kind: AlertKind = AlertKind.RESTING_COST) -> bool:
         """An alert of the last while is about it."""
         since = self.world.now - self.world.policy.messages.remind_after
         node = self.world.kube.node_of(machine.id)
@@ -59,5 +79,5 @@ class RestingCost(Check):
         return any(
             not names.isdisjoint(event.subjects)
             for event in self.world.table.events
-            if event.kind is AlertKind.RESTING_COST and event.at >= since
+            if event.kind is kind and event.at >= since
         )
