@@ -78,7 +78,7 @@ def _ask(plain: str, path: str, body: bytes = b"") -> bytes:
 def _listen() -> list[str]:
     """What is decided from now on: whether everything was seen, and what came of it."""
     heard: list[str] = []
-    cycle: Any = sys.modules.get("nodefleet.reconcile.cycle")
+    cycle: Any = sys.modules.get("nodefleet.reconcile.run")
     if cycle:
         decide = cycle.decide
 

@@ -18,7 +18,7 @@ from nodefleet.adapters.dynamodb.store import DynamoStore
 from nodefleet.adapters.kubernetes import cluster as kubernetes
 from nodefleet.adapters.prometheus import PrometheusClient
 from nodefleet.adapters.telemetry import LambdaTelemetry
-from nodefleet.reconcile import cycle, run
+from nodefleet.reconcile import run
 
 # What is measured: the step's name, where it is, and what it is called there.
 STEPS: tuple[tuple[str, Any, str], ...] = (
@@ -31,15 +31,15 @@ STEPS: tuple[tuple[str, Any, str], ...] = (
     ("state, lease", DynamoStore, "state"),
     ("state, lease", DynamoStore, "acquire"),
     ("state, lease", DynamoStore, "release"),
-    ("advance", cycle, "derive_workers"),
-    ("advance", cycle, "advance"),
-    ("decide", cycle, "decide"),
-    ("encode", cycle, "make_record"),
+    ("advance", run, "derive_workers"),
+    ("advance", run, "advance"),
+    ("decide", run, "decide"),
+    ("encode", run, "make_record"),
     ("launch", Ec2, "launch"),
     ("archive", S3Archive, "keep"),
     ("commit", DynamoStore, "commit"),
-    ("usage", cycle, "count_usage"),
-    ("log, metrics", run, "_report"),
+    ("usage", run, "count_usage"),
+    ("log, metrics", run, "report_iteration"),
     ("log, metrics", LambdaTelemetry, "flush"),
 )
 NAMES = tuple(dict.fromkeys(name for name, _, _ in STEPS))

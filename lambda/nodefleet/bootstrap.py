@@ -37,7 +37,6 @@ from nodefleet.ports import (
     Telemetry,
     Time,
 )
-from nodefleet.reconcile.policy_source import resolve_policy
 from nodefleet.settings import BUCKET, SLACK, Settings, settings_in
 
 if TYPE_CHECKING:
@@ -202,6 +201,8 @@ class WarmFunction:
 
     def looked_since(self, cluster: str, at: datetime) -> bool:
         """An iteration has observed the cluster after this time: whatever was said before has been looked at."""
+        from nodefleet.reconcile.observe import resolve_policy  # noqa: PLC0415
+
         try:
             state = self.store_of(cluster).state()
             skew = resolve_policy(state, self.shared.policies, utc_now()).policy.trust.clock_skew
@@ -418,6 +419,7 @@ class WarmFunction:
     @contextmanager
     def reporter(self, cluster: str, context: Any) -> Iterator[Reporter]:
         from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
+        from nodefleet.reconcile.observe import resolve_policy  # noqa: PLC0415
 
         with self.telemetry(cluster, context) as telemetry:
             store, history = self.store_of(cluster), self.history_of(cluster)

@@ -25,8 +25,7 @@ from nodefleet.model.state import Level, LoopState, Memory
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Lease, LeaseHeld, RunResult, State
 from nodefleet.reconcile import run as module
-from nodefleet.reconcile.audit import LEVELS, MAJOR, bill, figures, sentence
-from nodefleet.reconcile.cycle import CycleResult
+from nodefleet.reconcile.audit import LEVELS, MAJOR, CycleResult, bill, figures, sentence
 from nodefleet.reconcile.run import run
 from support.builders import CATALOG, NOON, after, look
 from support.wording import assert_wording

@@ -30,7 +30,7 @@ from nodefleet.model.serialization import from_plain, to_plain
 from nodefleet.model.snapshot import Observation
 from nodefleet.model.state import Memory
 from nodefleet.policy.cluster import Policy
-from nodefleet.reconcile import cycle
+from nodefleet.reconcile import run
 from nodefleet.reconcile.audit import DecisionInput
 from nodefleet_tools.outcomes import Outcome, digest_of, outcome_of, summary_of
 from nodefleet_tools.sim.chaos.plan import Plan
@@ -207,7 +207,7 @@ def _line(value: Any) -> str:
 @contextmanager
 def _watching(chooser: Chooser) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cycle, "decide", chooser.decide)
+        patch.setattr(run, "decide", chooser.decide)
         yield
 
 

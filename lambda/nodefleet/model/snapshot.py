@@ -129,6 +129,16 @@ class Observation:
         """The catalogue by type."""
         return {offer.name: offer for offer in self.catalog}
 
+    @property
+    def unschedulable_pods(self) -> int:
+        match self.kubernetes:
+            case ClusterView(pods=None) as view:
+                return sum(view.unschedulable.values())
+            case ClusterView(pods=pods):
+                return sum(pod.unschedulable_since is not None for pod in pods or ())
+            case _:
+                return 0
+
     def target(self, pool: str) -> LaunchTarget | None:
         """Where the pool's nodes are launched; none if the deployment does not say."""
         return next((each for each in self.targets if each.pool == pool), None)

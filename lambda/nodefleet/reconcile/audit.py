@@ -16,7 +16,15 @@ from typing import Any
 import msgspec
 
 from nodefleet.errors import NodeFleetError
-from nodefleet.model.decision import Action, Decision, DecisionRecord, ExecutedAction, KeepReason, PoolDecision
+from nodefleet.model.decision import (
+    Action,
+    BoundSource,
+    Decision,
+    DecisionRecord,
+    ExecutedAction,
+    KeepReason,
+    PoolDecision,
+)
 from nodefleet.model.inventory import Instance, InstanceState, Market, Node, price_of
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import SendAlert
@@ -27,7 +35,6 @@ from nodefleet.model.state import Level, Memory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Runtime
-from nodefleet.reconcile.usage import unschedulable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +242,7 @@ def bill(observation: Observation) -> Bill | None:
 
 def figures(observation: Observation, decision: Decision, costs: Bill | None) -> Mapping[str, float]:
     """The figures of an iteration, as a flat mapping by name."""
-    values: dict[str, float] = {"unschedulable_pods": unschedulable(observation), "level": LEVELS[decision.level]}
+    values: dict[str, float] = {"unschedulable_pods": observation.unschedulable_pods, "level": LEVELS[decision.level]}
     for pool in decision.pools:
         count = pool.count
         name = pool.pool
@@ -313,3 +320,79 @@ def seed_attributes(decision: Decision, memory: Memory) -> dict[str, object]:
         at, action = max(times)
         seed |= {"last_scale_time": at.isoformat(), "last_scale_action": action}
     return seed
+
+
+# ── the outcome of an iteration ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleResult:
+    """The outcome of an iteration."""
+
+    policy: Policy
+    observation: Observation
+    decision: Decision
+    requeue_reason: str = ""  # why another iteration could change something
+    at_once: bool = False  # that iteration starts without a pause
+    actions: tuple[ExecutedAction, ...] = ()
+    failures: int = 0
+    launched: int = 0
+    removed: int = 0
+    joins: tuple[float, ...] = ()  # seconds that each new node took to join
+    drains: tuple[float, ...] = ()  # seconds of each completed voluntary removal
+    evictions: dict[str, int]
+    costs: Bill | None  # what the workers cost now; none: not known
+    figures: Mapping[str, float]
+
+    @property
+    def did(self) -> tuple[str, ...]:
+        """One sentence for each executed action."""
+        return tuple(str(action) for action in self.actions)
+
+
+def report_iteration(runtime: Runtime, result: CycleResult, iterations: int, started: datetime) -> None:
+    """Emit the metrics of an iteration and the log line that summarises it for operators."""
+    decision, observation, telemetry = result.decision, result.observation, runtime.telemetry
+    if decision.level is not Level.PARTIAL:
+        telemetry.metric(Metric.CURRENT_NODE_COUNT, sum(pool.count.capacity for pool in decision.pools))
+        telemetry.metric(Metric.PENDING_PODS, result.figures["unschedulable_pods"])
+    for metric, name in ((Metric.CPU, "cpu"), (Metric.MEMORY, "memory")):
+        value = mean(observation, decision, name)
+        if value is not None:
+            telemetry.metric(metric, value)
+    for metric, count in (
+        (Metric.SCALE_UPS, result.launched),
+        (Metric.SCALE_DOWNS, result.removed),
+        (Metric.FAILURES, result.failures),
+        (Metric.LEVEL, LEVELS[decision.level]),
+        (Metric.API_SERVER_AWAY, int(isinstance(observation.kubernetes, Missing))),
+        (Metric.EC2_AWAY, int(isinstance(observation.instances, Missing))),
+        (Metric.EVICTIONS, sum(result.evictions.values())),
+    ):
+        telemetry.metric(metric, count)
+    for metric, times in ((Metric.JOIN_LATENCY, result.joins), (Metric.DRAIN_TIME, result.drains)):
+        for seconds in times:
+            telemetry.metric(metric, seconds)
+    if result.costs:
+        telemetry.metric(Metric.HOURLY_COST, result.costs.hourly_usd)
+        telemetry.metric(Metric.SPOT_SHARE, result.costs.spot_percent)
+    for metric, value in forecast_metrics(decision):
+        telemetry.metric(metric, value)
+    at_max = any(over.by == BoundSource.MAX for pool in decision.pools for over in pool.overruled)
+    telemetry.metric(Metric.AT_MAX, float(at_max))
+    telemetry.line(
+        sentence(decision),
+        look=iterations,
+        trust=decision.level.value,
+        votes={pool.pool: pool.votes for pool in decision.pools},
+        did=result.did,
+        actions=[action.kind.value for action in result.actions],
+        evictions=result.evictions,
+        joins=result.joins,
+        drains=result.drains,
+        failures=result.failures,
+        look_again=result.requeue_reason,
+        figures=result.figures,
+        calls=telemetry.calls(),
+        seconds=round((runtime.time.now() - started).total_seconds(), 2),
+    )

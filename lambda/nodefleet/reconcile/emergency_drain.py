@@ -26,7 +26,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Eviction, EvictionOutcome, RunResult, Runtime
 from nodefleet.reconcile.executor import OutOfTimeError, record_node_event, try_each
-from nodefleet.reconcile.policy_source import resolve_policy
+from nodefleet.reconcile.observe import resolve_policy
 
 _NOT_ASKED = Missing("not asked: EC2 takes these anyway")
 _UNKNOWN = -1

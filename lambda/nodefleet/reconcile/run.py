@@ -8,20 +8,50 @@ A run that finds the lease held ends at once. An urgent run first increments the
 holder does not release the lease before it has run one more iteration, so no wake-up is lost.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil
 
-from nodefleet.engine.requeue import next_duration
-from nodefleet.errors import LostLeaseError, NodeFleetError
-from nodefleet.model.decision import BoundSource
+from nodefleet.engine.decide import decide
+from nodefleet.engine.requeue import next_duration, remember_duration
+from nodefleet.errors import LostLeaseError, NodeFleetError, UnavailableError
+from nodefleet.model.decision import Decision, DecisionRecord
+from nodefleet.model.fleet import Worker
 from nodefleet.model.names import Metric
-from nodefleet.model.readings import Missing
-from nodefleet.model.state import Level
+from nodefleet.model.operations import (
+    Assign,
+    CancelRemoval,
+    Create,
+    Operation,
+    Removal,
+    Save,
+    SendAlert,
+    Step,
+    Uncordon,
+)
+from nodefleet.model.snapshot import Observation
+from nodefleet.operations.advance import advance
+from nodefleet.operations.removal import cancel_removal
+from nodefleet.phases import derive_workers, operations_by_target
 from nodefleet.policy.cluster import Burst, Policy
-from nodefleet.ports import Lease, LeaseHeld, RunResult, Runtime
-from nodefleet.reconcile.audit import LEVELS, MAJOR, forecast_metrics, mean, sentence
-from nodefleet.reconcile.cycle import CycleResult, reconcile_once
-from nodefleet.reconcile.policy_source import resolve_policy
+from nodefleet.ports import Changes, Lease, LeaseHeld, RunResult, Runtime, State
+from nodefleet.reconcile.audit import (
+    MAJOR,
+    CycleResult,
+    DecisionInput,
+    archive_input,
+    bill,
+    figures,
+    is_eventful,
+    make_record,
+    report_iteration,
+    seed_attributes,
+)
+from nodefleet.reconcile.executor import Executor, record_node_event
+from nodefleet.reconcile.observe import ActivePolicy, ended_commands, observe, resolve_policy, stale_notices, with_fleet
+from nodefleet.reconcile.unit_of_work import UnitOfWork, alert_scaling, new_stays
+from nodefleet.reconcile.usage import count_usage
 
 
 def run(
@@ -88,7 +118,7 @@ def _run_iterations(runtime: Runtime, lease: Lease, policy: Policy, started: dat
         iterations += 1
         result = reconcile_once(runtime, lease, state, iterations)
         did += result.did
-        _report(runtime, result, iterations, started)
+        report_iteration(runtime, result, iterations, started)
         rules = result.policy.burst
         took.append(ceil((runtime.time.now() - began).total_seconds()))
         expected = next_duration([*state.journal.iterations, *took][-rules.remembered :], rules)
@@ -142,49 +172,222 @@ def _release(runtime: Runtime, lease: Lease) -> None:
         runtime.telemetry.warn(f"The lease could not be released; it expires at {lease.expires:%H:%M:%S} UTC: {error}")
 
 
-def _report(runtime: Runtime, result: CycleResult, iterations: int, started: datetime) -> None:
-    """Emit the metrics of an iteration and the log line that summarises it for operators."""
-    decision, observation, telemetry = result.decision, result.observation, runtime.telemetry
-    if decision.level is not Level.PARTIAL:
-        telemetry.metric(Metric.CURRENT_NODE_COUNT, sum(pool.count.capacity for pool in decision.pools))
-        telemetry.metric(Metric.PENDING_PODS, result.figures["unschedulable_pods"])
-    for metric, name in ((Metric.CPU, "cpu"), (Metric.MEMORY, "memory")):
-        value = mean(observation, decision, name)
-        if value is not None:
-            telemetry.metric(metric, value)
-    for metric, count in (
-        (Metric.SCALE_UPS, result.launched),
-        (Metric.SCALE_DOWNS, result.removed),
-        (Metric.FAILURES, result.failures),
-        (Metric.LEVEL, LEVELS[decision.level]),
-        (Metric.API_SERVER_AWAY, int(isinstance(observation.kubernetes, Missing))),
-        (Metric.EC2_AWAY, int(isinstance(observation.instances, Missing))),
-        (Metric.EVICTIONS, sum(result.evictions.values())),
-    ):
-        telemetry.metric(metric, count)
-    for metric, times in ((Metric.JOIN_LATENCY, result.joins), (Metric.DRAIN_TIME, result.drains)):
-        for seconds in times:
-            telemetry.metric(metric, seconds)
-    if result.costs:
-        telemetry.metric(Metric.HOURLY_COST, result.costs.hourly_usd)
-        telemetry.metric(Metric.SPOT_SHARE, result.costs.spot_percent)
-    for metric, value in forecast_metrics(decision):
-        telemetry.metric(metric, value)
-    at_max = any(over.by == BoundSource.MAX for pool in decision.pools for over in pool.overruled)
-    telemetry.metric(Metric.AT_MAX, float(at_max))
-    telemetry.line(
-        sentence(decision),
-        look=iterations,
-        trust=decision.level.value,
-        votes={pool.pool: pool.votes for pool in decision.pools},
-        did=result.did,
-        actions=[action.kind.value for action in result.actions],
-        evictions=result.evictions,
-        joins=result.joins,
-        drains=result.drains,
-        failures=result.failures,
-        look_again=result.requeue_reason,
-        figures=result.figures,
-        calls=telemetry.calls(),
-        seconds=round((runtime.time.now() - started).total_seconds(), 2),
+# ── one iteration ────────────────────────────────────────────────────────────────────────────────────────────────────
+# Advance open operations, decide, execute the plan, write the audit record. All cordons are set and all launches are
+# sent before the first pod is evicted: an evicted pod must not be scheduled onto another node that is about to be
+# drained. An operation that an iteration opens also starts in that iteration.
+
+
+def reconcile_once(runtime: Runtime, lease: Lease, state: State, number: int) -> CycleResult:
+    """Run one iteration. Its `number` within the run makes the ids of new operations unique."""
+    rules = resolve_policy(state, runtime.policies, runtime.time.now())
+    observation = observe(runtime, state, rules.policy, f"{lease.fence}.{number}", within=rules.policy.burst.every)
+    rules = with_fleet(rules, state, observation, runtime.time.now())
+    policy = rules.policy
+    observation = replace(observation, hold=rules.hold)
+    uow = UnitOfWork(runtime.store, lease, state.journal, policy, observation)
+    if state.deployment:
+        uow.own_monthly_usd = sum(state.deployment.own_usd.values())
+    executor = Executor(runtime, lease, policy, observation, uow)
+    try:
+        return _iterate(runtime, rules, uow, executor, lease)
+    except (LostLeaseError, UnavailableError):
+        raise  # the table cannot be written
+    except Exception:
+        uow.flush()  # record the actions that were executed before the error
+        raise
+
+
+def _iterate(runtime: Runtime, rules: ActivePolicy, uow: UnitOfWork, executor: Executor, lease: Lease) -> CycleResult:
+    policy = rules.policy
+    _adopt_policy(uow, rules)
+    fleet = _Fleet(policy)
+    deferred = _advance(executor, uow, fleet, executor.observation.operations)
+    uow.retire(stale_notices(executor.observation, uow.operations.values(), policy))
+    uow.expire(ended_commands(executor.observation, policy))
+    # A drained node may still carry a notice that is retired.
+    executor.observation = replace(
+        executor.observation, notices=tuple(each for each in executor.observation.notices if each not in uow.retired)
     )
+    observation = replace(executor.observation, operations=tuple(uow.operations.values()))
+    decision_input = DecisionInput(observation=observation, memory=uow.memory, policy=policy)
+    decision = decide(observation, uow.memory, policy, fleet.workers(observation))
+    uow.add_decision(decision)
+    planned = _record_plan(uow, decision, observation)
+    costs = bill(observation)
+    values = figures(observation, decision, costs)
+    record, content = make_record(
+        decision_input,
+        decision,
+        fence=lease.fence,
+        version=rules.version,
+        actions=executor.actions,
+        values=values,
+        eventful=is_eventful(decision) or bool(executor.actions),
+    )
+    uow.audit(record)
+    for step in planned.at_once:
+        executor.execute(None, step)
+    fresh = [uow.operations[identity] for identity in planned.operations if identity in uow.operations]
+    deferred |= _advance(executor, uow, fleet, fresh)
+    for identity, steps in deferred.items():
+        executor.execute_late(identity, steps)
+    explain_stays(runtime, uow, decision)
+    _finish(runtime, uow, executor, decision, decision_input, record, content, rules.version)
+    return CycleResult(
+        policy=policy,
+        observation=observation,
+        decision=decision,
+        requeue_reason="EC2 gave fewer than asked for" if executor.short else decision.look_again,
+        at_once=executor.short,
+        actions=tuple(executor.actions),
+        failures=executor.failures + uow.failures,
+        launched=executor.launched,
+        removed=uow.removed,
+        joins=tuple(uow.joins),
+        drains=tuple(uow.drains),
+        evictions=dict(executor.evictions),
+        costs=costs,
+        figures=values,
+    )
+
+
+# ── before the decision ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _adopt_policy(uow: UnitOfWork, rules: ActivePolicy) -> None:
+    if rules.adopted:
+        uow.adopt(rules.adopted)
+    if rules.refused:
+        uow.refuse(rules.refused)
+    for alert in rules.news:
+        uow.news(alert.kind, "", alert.text, (alert.subject,))
+
+
+class _Fleet:
+    """The workers of an iteration: derived again only if the operation or a notice of one of them has changed."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._known: tuple[object, tuple[Worker, ...]] | None = None
+
+    def workers(self, observation: Observation) -> tuple[Worker, ...]:
+        # Observations of one iteration share their parts, so comparing them costs next to nothing. A launch without
+        # instances concerns no worker.
+        parts = observation.instances, observation.kubernetes, observation.notices
+        basis = parts, operations_by_target(observation.operations)
+        if self._known is None or self._known[0] != basis:
+            self._known = basis, derive_workers(observation, self.policy)
+        return self._known[1]
+
+
+def _advance(
+    executor: Executor, uow: UnitOfWork, fleet: _Fleet, operations: Iterable[Operation]
+) -> dict[str, tuple[Step, ...]]:
+    """Advance each operation and execute its early steps. Returns the steps of each that wait for all cordons."""
+    advancing = tuple(operations)
+    if not advancing:
+        return {}
+    observation = replace(executor.observation, operations=tuple(uow.operations.values()))
+    workers = fleet.workers(observation)
+    deferred = {}
+    for operation in advancing:
+        pool = fleet.policy.pool(operation.pool)
+        if pool and pool.dry_run:
+            continue  # the operation waits until dry_run is off
+        deferred[operation.id] = executor.execute_early(
+            operation, advance(operation, observation, fleet.policy, workers, uow.memory)
+        )
+    return deferred
+
+
+# ── the plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Advanced:
+    operations: tuple[str, ...]  # created or changed by the plan; they start in this iteration
+    at_once: tuple[Uncordon | Assign, ...]  # steps that need no operation
+
+
+def _record_plan(uow: UnitOfWork, decision: Decision, observation: Observation) -> _Advanced:
+    """Add the plan to the unit of work. Of a dry-run pool's plan only the alerts are added."""
+    operations: list[str] = []
+    at_once: list[Uncordon | Assign] = []
+    for pool in (*decision.pools, None):
+        if pool:
+            alert_scaling(uow, pool, observation)
+        plan, dry_run = (pool.plan, pool.dry_run) if pool else (decision.plan, False)
+        for step in plan:
+            match step:
+                case SendAlert():
+                    uow.send_alert(step, dry=dry_run)
+                case _ if dry_run:
+                    continue
+                case Create(operation) | Save(operation):
+                    uow.put(operation)
+                    operations.append(operation.id)
+                case CancelRemoval():
+                    removal = uow.operations.get(step.operation)
+                    if isinstance(removal, Removal):
+                        uow.put(cancel_removal(removal, step.reason))
+                        operations.append(removal.id)
+                case Uncordon() | Assign():
+                    at_once.append(step)
+                case _:
+                    raise AssertionError(f"a plan does not hold {type(step).__name__}")
+    for alert in decision.tells:
+        uow.send_alert(alert)
+    return _Advanced(operations=tuple(dict.fromkeys(operations)), at_once=tuple(at_once))
+
+
+# ── after the decision ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _finish(
+    runtime: Runtime,
+    uow: UnitOfWork,
+    executor: Executor,
+    decision: Decision,
+    decision_input: DecisionInput,
+    record: DecisionRecord,
+    content: bytes | None,
+    version: int,
+) -> None:
+    """Archive the decision input, then commit usage, iteration durations and executed actions in one transaction."""
+    if executor.actions and content is None:
+        record, content = make_record(
+            decision_input,
+            decision,
+            fence=record.fence,
+            version=version,
+            actions=executor.actions,
+            values=record.figures,
+            eventful=True,
+        )
+    archived = record.archived
+    if content is not None:
+        archived = archive_input(runtime, record.archived, content)
+    final = replace(record, did=tuple(executor.did), actions=tuple(executor.actions), archived=archived)
+    if final != record or executor.actions:
+        uow.audit(final)
+    usage = count_usage(
+        uow.journal.usage,
+        decision_input.observation,
+        decision,
+        uow.events,
+        decision_input.policy,
+        own_monthly_usd=uow.own_monthly_usd,
+    )
+    took = runtime.time.now() - decision_input.observation.at
+    durations = remember_duration(uow.journal.iterations, took, decision_input.policy.burst)
+    uow.journal = replace(uow.journal, usage=usage.running, iterations=durations)
+    uow.finish(Changes(usage=usage.over, seed=seed_attributes(decision, uow.memory)))
+    uow.flush()
+
+
+def explain_stays(runtime: Runtime, uow: UnitOfWork, decision: Decision) -> None:
+    """Record an event on each node that cannot be removed, so that `kubectl describe node` shows the reason."""
+    for stay in new_stays(uow, decision):
+        detail = stay.detail or stay.reason.value
+        record_node_event(runtime, stay.worker, "NodeFleetStays", f"cannot leave: {detail}")

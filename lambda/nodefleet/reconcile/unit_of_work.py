@@ -1,19 +1,30 @@
 """The unit of work collects the changes of an iteration and commits them before the next step relies on them. It sends
 alerts once for each condition."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
 from nodefleet.model.alerts import CRITICAL, NEVER_HELD_BACK, SEEN_ON_ATTEMPTS, AlertKind
-from nodefleet.model.decision import Decision, DecisionRecord, Event, PolicyVersion
+from nodefleet.model.decision import (
+    Action,
+    Decision,
+    DecisionRecord,
+    Event,
+    KeepReason,
+    KeptNode,
+    PolicyVersion,
+    PoolDecision,
+)
 from nodefleet.model.inventory import Notice, price_of
 from nodefleet.model.operations import (
     Close,
+    Create,
     Feedback,
     Joined,
     JoinFailed,
+    Launch,
     Operation,
     Outcome,
     Removal,
@@ -305,3 +316,65 @@ class UnitOfWork:
             return
         self._store.commit(self._lease, changes)
         self._committed, self._pending = self.journal, Changes()
+
+
+# ── alerts about scaling ─────────────────────────────────────────────────────────────────────────────────────────────
+# Alerts say that the fleet changes and what the change costs. Events on a node say why that node cannot be removed.
+
+_DAY_HOURS = 24
+_MAX_NODE_EVENTS = 10  # in one iteration: the events of a large fleet must not flood the API server
+_INTERNAL_REASONS = frozenset(
+    {KeepReason.NOT_ASKED, KeepReason.CHOSEN, KeepReason.OUTRANKED, KeepReason.ONE_AT_A_TIME, KeepReason.NOT_READY}
+)
+
+
+def alert_scaling(uow: UnitOfWork, pool: PoolDecision, observation: Observation) -> None:
+    if pool.action is Action.GROW:
+        kind = AlertKind.SCALE_UP
+    elif pool.action is Action.SHRINK and pool.dry_run:
+        kind = AlertKind.SCALE_DOWN  # a real scale-down is announced when the node is gone
+    else:
+        return
+    # A dry-run pool repeats its decision in every iteration, because the fleet never changes: deduplicate it.
+    subjects = (f"to {pool.target}",)
+    event = uow.alerts.event(kind, pool.pool, pool.reason, subjects) if pool.dry_run else None
+    if event is None and pool.dry_run:
+        return
+    event = event or uow.alerts.make_event(kind, pool.pool, pool.reason, subjects)
+    uow.add_event(
+        replace(
+            event,
+            nodes=pool.target,
+            change=pool.target - pool.count.capacity,
+            usd_per_day=_cost(pool, observation),
+            details=pool.votes,
+            level=uow.memory.level,
+            dry=pool.dry_run,
+        )
+    )
+
+
+def _cost(pool: PoolDecision, observation: Observation) -> float | None:
+    """The upper bound, in USD a day, of what the plan's launches add: each launch at its most expensive type."""
+    catalog = observation.offers
+    launches = [step.operation for step in pool.plan if isinstance(step, Create) and isinstance(step.operation, Launch)]
+    total = 0.0
+    for launch in launches:
+        prices = [price_of(name, launch.market, catalog) for name in launch.types]
+        known = [price for price in prices if price is not None]
+        if not known:
+            return None
+        total += max(known) * launch.count * _DAY_HOURS
+    return total if launches else None
+
+
+def new_stays(uow: UnitOfWork, decision: Decision) -> Iterator[KeptNode]:
+    """The nodes that cannot be removed for a reason that no event has said lately."""
+    events = 0
+    for pool in decision.pools:
+        for stay in pool.stays:
+            if stay.reason in _INTERNAL_REASONS or events >= _MAX_NODE_EVENTS:
+                continue
+            if uow.alerts.is_news(f"stay|{stay.worker}|{stay.reason.value}"):
+                yield stay
+                events += 1

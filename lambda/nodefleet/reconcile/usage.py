@@ -9,7 +9,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Decision, Event, PoolDecision
 from nodefleet.model.inventory import NOTHING, Instance, InstanceState, Market, price_of
 from nodefleet.model.readings import NOTHING_READ, Missing, Reading
-from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.snapshot import Observation
 from nodefleet.model.state import MONTH_HOURS, PoolUsage, Usage
 from nodefleet.policy.cluster import Policy
 
@@ -108,7 +108,7 @@ def _pool_usage(pool: PoolDecision, observation: Observation, policy: Policy, se
         most_nodes=pool.count.capacity,
         fewest_nodes=pool.count.capacity,
         at_max_seconds=seconds if at_max else 0.0,
-        waiting_pod_seconds=unschedulable(observation) * seconds,
+        waiting_pod_seconds=observation.unschedulable_pods * seconds,
         warm_seconds=warm * seconds,
         warm_usd=warm * (rules.warm.usd_per_month if rules else 0.0) / MONTH_HOURS * seconds / _HOUR.total_seconds(),
     )
@@ -125,16 +125,6 @@ def _is_warm(instance: Instance, pool: str) -> bool:
 
 def _is_paid(instance: Instance, pool: str) -> bool:
     return instance.worker and instance.pool == pool and instance.state in _PAID
-
-
-def unschedulable(observation: Observation) -> int:
-    match observation.kubernetes:
-        case ClusterView(pods=None) as view:
-            return sum(view.unschedulable.values())
-        case ClusterView(pods=pods):
-            return sum(pod.unschedulable_since is not None for pod in pods or ())
-        case _:
-            return 0
 
 
 def _percent(sample: Reading | Missing) -> float | None:

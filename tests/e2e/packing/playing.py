@@ -17,7 +17,7 @@ from nodefleet.adapters.kubernetes.cluster import from_kubeconfig
 from nodefleet.model.inventory import Instance
 from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.workload import Pod, PodPhase
-from nodefleet.reconcile.cycle import CycleResult  # noqa: TC001  # what stands here is also read at run time
+from nodefleet.reconcile.audit import CycleResult  # noqa: TC001  # what stands here is also read at run time
 from nodefleet.scheduling.packing import PackingResult
 
 from .rest import Rest

@@ -19,7 +19,8 @@ from nodefleet.model.workload import Pod, PodPhase
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Lease
-from nodefleet.reconcile.cycle import CycleResult, reconcile_once
+from nodefleet.reconcile.audit import CycleResult
+from nodefleet.reconcile.run import reconcile_once
 from nodefleet.scheduling.packing import PackingResult, pack_pools, packing_input
 from nodefleet_tools.sim.world import World as SimulatedWorld
 

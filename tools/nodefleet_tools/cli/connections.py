@@ -13,7 +13,7 @@ from nodefleet.adapters.credentials import Redactor
 from nodefleet.errors import MisconfiguredError, NodeFleetError
 from nodefleet.model.snapshot import Deployment, KnownPrices
 from nodefleet.ports import Archive, Cloud, Concurrency, History, MetricSources, Store
-from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy
+from nodefleet.reconcile.observe import ActivePolicy, resolve_policy
 from nodefleet.settings import Settings
 from nodefleet_tools.cli.environment import KUBECONFIG, PROMETHEUS_URL, metrics_login, region_in
 

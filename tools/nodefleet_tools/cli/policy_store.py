@@ -16,7 +16,7 @@ from nodefleet.model.serialization import ValidationError
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.loading import digest_of
 from nodefleet.ports import State
-from nodefleet.reconcile.policy_source import resolve_policy
+from nodefleet.reconcile.observe import resolve_policy
 from nodefleet_tools.cli import changes, connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import warn_of_homeless

@@ -19,7 +19,7 @@ from nodefleet.model.serialization import Plain, to_plain
 from nodefleet.model.state import Usage
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import State
-from nodefleet.reconcile.policy_source import resolve_policy
+from nodefleet.reconcile.observe import resolve_policy
 from nodefleet.reporting.usage import HOUR, Period, last_week
 from nodefleet.reporting.weekly import PoolReport, WeeklyReport, weekly_report
 from nodefleet.reporting.weekly_text import headline, lines, plain

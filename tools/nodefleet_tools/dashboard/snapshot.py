@@ -27,8 +27,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Runtime, State
 from nodefleet.reconcile.audit import bill
-from nodefleet.reconcile.observe import observe
-from nodefleet.reconcile.policy_source import ActivePolicy, resolve_policy
+from nodefleet.reconcile.observe import ActivePolicy, observe, resolve_policy
 from nodefleet_tools.cli.operators import what_is_paused
 from nodefleet_tools.cli.plan_words import stay_lines
 

@@ -17,7 +17,7 @@ from nodefleet.model.readings import Missing, PoolReadings
 from nodefleet.model.snapshot import ClusterView, Deployment
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Cloud, History, MetricSources, Policies, State, Store
-from nodefleet.reconcile.policy_source import resolve_policy
+from nodefleet.reconcile.observe import resolve_policy
 from nodefleet_tools.doctor.findings import UnknownError
 
 T = TypeVar("T")

@@ -34,8 +34,8 @@ from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Eviction, EvictionOutcome, LaunchResult, Lease, State
-from nodefleet.reconcile import cycle
-from nodefleet.reconcile.audit import DecisionInput, bill, figures, make_record, seed_attributes
+from nodefleet.reconcile import run as loop
+from nodefleet.reconcile.audit import CycleResult, DecisionInput, bill, figures, make_record, seed_attributes
 from support.book_builders import Commits, OpenBook
 from support.builders import NOON, after, look, pod
 from support.operation_builders import launch, removal
@@ -57,7 +57,7 @@ def decision(*pools, **changes):
 
 
 def write(book, decided):
-    return cycle._record_plan(book, decided, look(3))
+    return loop._record_plan(book, decided, look(3))
 
 
 # ── the plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,7 +159,7 @@ def finish(*actions, eventful=False, archive=None, took=3.2, journal=None):
         time=SimpleNamespace(now=lambda: seen.at + timedelta(seconds=took)),
         telemetry=SimpleNamespace(warn=warnings.append),
     )
-    cycle._finish(
+    loop._finish(
         parts,
         book,
         SimpleNamespace(actions=list(actions), did=[str(each) for each in actions]),
@@ -250,9 +250,9 @@ class Iteration:
         self.calls, self.asked, self.advanced, self.warnings = [], [], [], []
         self.answers = {}
         self.commits, self.archive = Commits(), Archive()
-        monkeypatch.setattr(cycle, "observe", self._observe)
-        monkeypatch.setattr(cycle, "decide", self._decide)
-        monkeypatch.setattr(cycle, "advance", self._advance)
+        monkeypatch.setattr(loop, "observe", self._observe)
+        monkeypatch.setattr(loop, "decide", self._decide)
+        monkeypatch.setattr(loop, "advance", self._advance)
 
     def look(self, number=3, **state):
         world = SimpleNamespace(
@@ -276,7 +276,7 @@ class Iteration:
             together=lambda *calls: [call() for call in calls],
             requests=None,
         )
-        return cycle.reconcile_once(parts, LEASE, State(**{"fence": 7, "policy": VERSION} | state), number)
+        return loop.reconcile_once(parts, LEASE, State(**{"fence": 7, "policy": VERSION} | state), number)
 
     def _read(self, data):
         if isinstance(data, Exception):
@@ -335,7 +335,7 @@ def test_a_quiet_look_is_observed_decided_and_written_once(play):
     came = played.look()
     policy = played.policy
     assert played.calls == [("observe", "7.3", policy.burst.every), ("decide",), ("commit",)]
-    assert came == cycle.CycleResult(
+    assert came == CycleResult(
         policy=policy,
         observation=played.observed,
         decision=played.decided,

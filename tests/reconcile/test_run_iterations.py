@@ -11,7 +11,7 @@ from nodefleet.model.decision import ActionKind, Event
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import RefusalKind
 from nodefleet.model.snapshot import Pause, Scale
-from nodefleet.reconcile import cycle
+from nodefleet.reconcile import run
 from nodefleet.reconcile.audit import outcome, unpack_input
 from nodefleet_tools.sim.hooks import Call, Moment
 from support.wording import assert_wording
@@ -58,7 +58,7 @@ def test_figures_and_bill_are_computed_once_an_iteration_and_the_fleet_once_for_
         monkeypatch.setattr(module, name, counted)
 
     for name in ("figures", "bill", "derive_workers"):
-        count(cycle, name)
+        count(run, name)
     count(decide_module, "derive_workers")
     cluster = empty()
     cluster.world.deploy("sale", replicas=6, cpu=900)

@@ -9,11 +9,17 @@ from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import Adopt, Drain, Pause, Recycle, Scale
 from nodefleet.policy.cluster import Policy
-from nodefleet.reconcile.cycle import expire_stale, without_retired
+from nodefleet.reconcile.observe import ended_commands, stale_notices
 from support.book_builders import OpenBook
 from support.builders import NOON, after, instance, look
 from support.operation_builders import cleanup, removal
 from support.worlds import Cluster, shop, spot_worker
+
+
+def expire(book, observation):
+    book.retire(stale_notices(observation, book.operations.values(), Policy()))
+    book.expire(ended_commands(observation, Policy()))
+
 
 FALSE_ALARM = timedelta(seconds=120 + 1200)  # the policy's defaults
 
@@ -81,9 +87,9 @@ def tidied(**seen):
     """The notices and commands that are let go of, and the notices that are seen afterwards."""
     observation = look(1, **seen)
     book = OpenBook(observation)
-    expire_stale(book, observation, Policy())
+    expire(book, observation)
     changes = book.written()
-    return changes.retire, changes.expired, without_retired(observation, book).notices
+    return changes.retire, changes.expired, tuple(each for each in observation.notices if each not in book.retired)
 
 
 def test_a_notice_of_a_machine_that_ended_is_let_go_of_and_not_seen_again():
@@ -108,7 +114,7 @@ def test_without_the_list_of_machines_only_its_age_ends_a_notice():
     old = replace(TOLD, at=NOON - FALSE_ALARM)
     seen = replace(look(1, notices=(TOLD, old)), instances=Missing("EC2 is away"))
     book = OpenBook(seen)
-    expire_stale(book, seen, Policy())
+    expire(book, seen)
     assert book.retired == (old,)
 
 
@@ -151,7 +157,7 @@ def test_a_command_for_one_worker_ends_when_that_worker_is_owned_or_gone(command
     ended = not isinstance(command, Recycle) if ended == "owned" else ended
     observation = replace(look(0, commands=(command, Pause())), instances=machines)
     book = OpenBook(observation)
-    expire_stale(book, observation, Policy())
+    expire(book, observation)
     assert book.written().expired == ((command,) if ended else ())
 
 

@@ -11,7 +11,8 @@ from nodefleet.model.fleet import Count, Phase
 from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Create
 from nodefleet.model.state import Level, LoopState, Memory
-from nodefleet.reconcile.cycle import alert_scaling, explain_stays
+from nodefleet.reconcile.run import explain_stays
+from nodefleet.reconcile.unit_of_work import alert_scaling
 from support.book_builders import OpenBook
 from support.builders import CATALOG, NOON, look
 from support.operation_builders import launch, removal

@@ -11,7 +11,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.loading import PolicyReader
 from nodefleet.policy.pool import Limits
 from nodefleet.ports import State
-from nodefleet.reconcile.policy_source import resolve_policy, with_fleet
+from nodefleet.reconcile.observe import resolve_policy, with_fleet
 from support.builders import NOON, instance, look
 from support.sentences import is_phrase, is_sentence
 from support.wording import assert_wording
