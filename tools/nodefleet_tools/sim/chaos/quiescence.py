@@ -97,7 +97,8 @@ class Rest:
         self._restful = 0
         self._last = stage.world.now  # when it was last at rest
         self._advanced = stage.world.now  # when it was last nearer to its end than ever before
-        self._fewest = len(stage.world.ec2.live_workers())
+        self._workers = self._fewest = len(stage.world.ec2.live_workers())
+        self._grew = stage.world.now  # when an instance was last launched
         self._oldest = self._old_workers()
         self._below: set[str] = {pool.name for pool in stage.world.policy.pools}  # pools that have not had min yet
 
@@ -110,9 +111,12 @@ class Rest:
         # than anything else takes. Neither can go on for ever: each step leaves fewer.
         workers, old = len(self._world.ec2.live_workers()), self._old_workers()
         self._last = self._world.now if self._restful else self._last
-        if workers < self._fewest or old < self._oldest:
+        if workers > self._workers:
+            self._grew = self._world.now
+        only_shrinks = workers < self._workers and self._grew <= self._world.now - _STUCK_FOR
+        if workers < self._fewest or old < self._oldest or only_shrinks:
             self._advanced = self._world.now
-        self._fewest, self._oldest = min(self._fewest, workers), min(self._oldest, old)
+        self._workers, self._fewest, self._oldest = workers, min(self._fewest, workers), min(self._oldest, old)
         if self._restful < _RESTFUL_TICKS or self._world.liveness.awaited:
             return False
         self._table()
