@@ -49,7 +49,7 @@ class _Data(msgspec.Struct, rename="camel"):
     result: msgspec.Raw
 
 
-class _Answer(msgspec.Struct, rename="camel"):
+class _QueryAnswer(msgspec.Struct, rename="camel"):
     status: str
     data: _Data | None = None
     error_type: str = ""
@@ -82,7 +82,7 @@ def understood_range(status: int, body: bytes, *, logged_in: bool) -> tuple[Read
 
 def _parse_answer(status: int, body: bytes, result: Callable[[_Data], T | Missing], *, logged_in: bool) -> T | Missing:
     try:
-        answer = msgspec.json.decode(body, type=_Answer)
+        answer = msgspec.json.decode(body, type=_QueryAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         if status != HTTPStatus.OK:
             return _refusal_cause(status, http.excerpt(body.decode(errors="replace")), logged_in=logged_in)

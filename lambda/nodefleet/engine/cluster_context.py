@@ -1,20 +1,28 @@
-"""Input that all pools share: pods by node, disruption budgets, room, and the packing of pending pods.
+"""Input that all pools share: pods by node, disruption budgets, room, the packing of pending pods; and headroom.
 
 Each part is computed when it is first needed, and once an iteration.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
+from math import ceil
+from statistics import fmean
 
 from nodefleet.engine.context import PoolContext, RemovalContext
+from nodefleet.engine.target.bounds import floor
 from nodefleet.eviction.budgets import BudgetTracker
+from nodefleet.model.decision import Bound, BoundSource, Rank
 from nodefleet.model.fleet import Worker
+from nodefleet.model.inventory import Resources, total
+from nodefleet.model.names import POOL_LABEL, figure, pluralize
 from nodefleet.model.snapshot import ClusterView, Observation
-from nodefleet.model.state import NOTHING_REMEMBERED, Backoff, Memory, PoolMemory
-from nodefleet.model.workload import Pod
+from nodefleet.model.state import NOTHING_REMEMBERED, Backoff, HourLoad, Memory, PoolMemory
+from nodefleet.model.workload import Pod, Rules, Toleration
 from nodefleet.policy.cluster import Policy
+from nodefleet.policy.demand import Headroom
 from nodefleet.policy.pool import Pool
 from nodefleet.scheduling.packing import PackingInput, PackingResult, pack_pools, packing_input
 from nodefleet.scheduling.simulation import SchedulerSimulation
@@ -121,3 +129,159 @@ class ClusterContext:
             now=self._seen.at,
             settles=bool(left and self._seen.at - left < pool.removal.settle),
         )
+
+
+# ── headroom ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Headroom: the floor that keeps part of a pool's capacity free.
+#
+# The scheduler simulation places placeholder pods after all pods that wait. Placeholders that find no room ask for new
+# nodes; and a node may only leave while all of them still find room without it. The cluster itself never sees them, so
+# nothing has to be evicted before a real pod can start.
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Demand:
+    """So many placeholders of one size."""
+
+    count: int
+    size: Resources
+    described: str  # room for 3 pods of 500m CPU and 512 MiB
+
+    def placeholders(self, pool: Pool) -> tuple[Pod, ...]:
+        """Pods that only this pool's nodes take. They tolerate its taints, and no other."""
+        rules = Rules(
+            node_selector={POOL_LABEL: pool.name},
+            tolerations=tuple(Toleration(key=each.key, value=each.value, effect=each.effect) for each in pool.taints),
+        )
+        names = (f"headroom-{number}" for number in range(self.count))
+        return tuple(Pod(namespace="", name=name, uid=name, requests=self.size, rules=rules) for name in names)
+
+
+def headroom_bounds(ctx: PoolContext, cluster: ClusterContext, fewer: int) -> list[Bound]:
+    """The floor that the pool's headroom asks for. `fewer`: how many nodes the other rules would let go.
+
+    Nothing while pods, or what a new node holds, are unknown: then no placeholder can be placed.
+    """
+    demands = _demands(ctx, cluster)
+    if not demands:
+        return []
+    bounds = []
+    for demand in demands:
+        more = cluster.count_more(ctx.pool.name, demand.placeholders(ctx.pool))
+        if more:
+            sentence = f"headroom of {demand.described} needs {pluralize(more, 'more node', 'more nodes')}"
+            bounds.append(_floor(ctx.count.capacity + more, sentence))
+        elif fewer:
+            spare = _spare_nodes(ctx, cluster, demand, fewer)
+            sentence = f"headroom of {demand.described} needs {ctx.count.capacity - spare} nodes"
+            bounds.append(_floor(ctx.count.capacity - spare, sentence))
+    return bounds
+
+
+def list_placeholders(ctx: PoolContext, cluster: ClusterContext) -> tuple[tuple[Pod, ...], ...]:
+    """The placeholders of each amount that the pool keeps free: they must find room without a node that leaves."""
+    return tuple(demand.placeholders(ctx.pool) for demand in _demands(ctx, cluster))
+
+
+def _floor(nodes: int, sentence: str) -> Bound:
+    # Like a window it is planned, so no cooldown holds it back; and an operator, max and safety overrule it.
+    return floor(nodes, BoundSource.HEADROOM, Rank.WINDOW, sentence)
+
+
+def _demands(ctx: PoolContext, cluster: ClusterContext) -> list[_Demand]:
+    rules, templates = ctx.pool.headroom, cluster.templates(ctx.pool.name)
+    if not rules.is_kept or not templates or cluster.pods_by_node is None:
+        return []
+    node = _smallest(templates)
+    nodes = [worker.node.name for worker in ctx.workers if worker.node and worker.is_capacity]
+    running = [pod.requests for name in nodes for pod in cluster.pods_by_node.get(name, ()) if pod.movable]
+    times = _time_of_day(ctx)
+    size = _pod_size(rules, running, node)
+    demands = []
+    if spare := ceil(times * max(rules.nodes, _peak(ctx) * rules.peak_percent / 100)):
+        described = f"{pluralize(spare, 'node', 'nodes')}"
+        demands.append(_Demand(count=spare, size=node, described=described))
+    if pods := ceil(times * _pods(rules, running, size, node)):
+        described = f"{pluralize(pods, 'pod', 'pods')} of {size.cpu}m CPU and {figure(size.memory / (1 << 20))} MiB"
+        demands.append(_Demand(count=pods, size=size, described=described))
+    return demands
+
+
+def _smallest(templates: Sequence[Template]) -> Resources:
+    """An empty node of the type that holds least: a new node may be of any of the pool's types."""
+    return Resources(
+        cpu=min(max(each.free.cpu, 0) for each in templates),
+        memory=min(max(each.free.memory, 0) for each in templates),
+    )
+
+
+def _pod_size(rules: Headroom, running: Sequence[Resources], node: Resources) -> Resources:
+    """What one placeholder asks for: as configured, else the mean of the running pods, else a whole node."""
+    asked = total(running)
+    cpu = round(1000 * rules.pod_cpu) if rules.pod_cpu else asked.cpu // max(len(running), 1)
+    memory = round(_GIB * rules.pod_memory) if rules.pod_memory else asked.memory // max(len(running), 1)
+    if not cpu and not memory:
+        return node
+    return Resources(cpu=min(cpu, node.cpu), memory=min(memory, node.memory))
+
+
+def _pods(rules: Headroom, running: Sequence[Resources], size: Resources, node: Resources) -> float:
+    """How many placeholders meet the largest of the amounts."""
+    asked = total(running)
+    share = rules.percent / 100
+    return max(
+        rules.pods,
+        _times(1000 * rules.cpu, size.cpu, node.cpu),
+        _times(_GIB * rules.memory, size.memory, node.memory),
+        _times(share * asked.cpu, size.cpu, node.cpu),
+        _times(share * asked.memory, size.memory, node.memory),
+    )
+
+
+def _times(amount: float, size: int, of_node: int) -> float:
+    """How many pods ask for the amount. Pods that ask for none of it are counted by the node."""
+    return amount / max(size or of_node, 1)
+
+
+def _peak(ctx: PoolContext) -> int:
+    rules = ctx.pool.headroom
+    since = (ctx.observation.at - timedelta(days=rules.peak_days)).date().isoformat()
+    return max((nodes for day, nodes in ctx.fleet_size.peaks.items() if day >= since), default=0)
+
+
+def _time_of_day(ctx: PoolContext) -> float:
+    rules = ctx.pool.headroom
+    if not rules.time_of_day:
+        return 1.0
+    ready = ctx.observation.at + ctx.pool.health.join_limit  # a node that is launched now works by then
+    times = relative_load(ctx.before.profile, ready, ctx.observation.utc_offset, ctx.pool.predictive.min_days)
+    return min(max(times, rules.least_times), rules.most_times)
+
+
+def relative_load(profile: Iterable[HourLoad], at: datetime, utc_offset: timedelta, enough: int) -> float:
+    """How many times the mean load there was at this hour of the last days; 1 while too few days are known."""
+    hours = list(profile)
+    alike = [each.load for each in hours if each.hour == at.astimezone(timezone(utc_offset)).hour]
+    mean = fmean(each.load for each in hours) if hours else 0.0
+    return fmean(alike) / mean if len(alike) >= enough and mean > 0 else 1.0
+
+
+def _spare_nodes(ctx: PoolContext, cluster: ClusterContext, demand: _Demand, fewer: int) -> int:
+    """How many of the pool's nodes, emptiest first, could leave while the headroom stays: `fewer` at most."""
+    room = cluster.room
+    placeholders = demand.placeholders(ctx.pool)
+    names = {worker.node.name for worker in ctx.workers if worker.node and worker.is_capacity}
+    mark, spare = room.mark(), 0
+    for name in [place.node.name for place in room.emptiest() if place.node.name in names]:
+        if spare >= fewer:
+            break
+        before = room.mark()
+        if room.try_drain(name) is None:
+            if room.fits_all(placeholders):
+                spare += 1
+            else:
+                room.roll_back(before)
+    room.roll_back(mark)
+    return spare

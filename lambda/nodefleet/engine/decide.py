@@ -7,7 +7,7 @@ from functools import partial
 
 from nodefleet.capacity import PoolMembers, amounts_in_use, fleet_occupied, track_members
 from nodefleet.engine import data_quality, explain, provisioning
-from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.cluster_context import ClusterContext, headroom_bounds
 from nodefleet.engine.context import DataQuality, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
 from nodefleet.engine.disruption import consolidation, interruption, orphans, rotation, unhealthy
@@ -15,7 +15,6 @@ from nodefleet.engine.disruption.candidates import not_asked
 from nodefleet.engine.disruption.orphans import Disposal, dispose_unowned, find_unowned, unowned_alerts
 from nodefleet.engine.disruption.rotation import replacement_floors as replacing
 from nodefleet.engine.disruption.unhealthy import resting_alerts, resting_since
-from nodefleet.engine.headroom import headroom_bounds
 from nodefleet.engine.pool_plan import (
     PoolPlan,
     plan_consolidation,
@@ -27,8 +26,7 @@ from nodefleet.engine.pool_plan import (
     with_note,
 )
 from nodefleet.engine.requeue import requeue_reason
-from nodefleet.engine.signals.adaptive import is_adaptive
-from nodefleet.engine.signals.evaluate import evaluate_signals
+from nodefleet.engine.signals.evaluate import evaluate_signals, record_growth
 from nodefleet.engine.signals.pending_pods import (
     PendingIndex,
     PendingPods,
@@ -122,7 +120,7 @@ def decide_pool(
         sizes=observed_sizes(ctx.pool, ctx.observation, ctx.before.sizes),
     )
     if resolved.target > ctx.count.capacity:
-        pool_plan = plan_growth(ctx, signals, pending, resolved, memory, due)
+        pool_plan = plan_growth(ctx, pending, resolved, memory, due, partial(record_growth, signals, ctx, pending))
     elif resolved.target < ctx.count.capacity:
         pool_plan = plan_scale_down(ctx, cluster, resolved, bounds, memory, doubt, due)
         if pool_plan.action is Action.HOLD:
@@ -131,7 +129,9 @@ def decide_pool(
         if turn.plan.wanted and pool_plan.action is Action.HOLD:
             bounds = [*others, *replacing(turn.plan, ctx.count.capacity)]
             resolved = resolve_target(bounds)
-            pool_plan = plan_growth(ctx, signals, pending, resolved, memory, turn.plan)
+            pool_plan = plan_growth(
+                ctx, pending, resolved, memory, turn.plan, partial(record_growth, signals, ctx, pending)
+            )
     else:
         reason = explain.explain_hold(ctx.count.capacity, resolved, bounds, signals.votes)
         retirement = plan_retirement(ctx, cluster, due, bounds, memory)
@@ -176,7 +176,7 @@ def _rising(ctx: PoolContext, signals: SignalResults) -> str:
 
 def _most_fewer(ctx: PoolContext) -> int:
     """How many nodes may go at once."""
-    return ctx.fleet_size.capacity if is_adaptive(ctx.pool) else ctx.pool.steps.down
+    return ctx.fleet_size.capacity if ctx.pool.is_adaptive else ctx.pool.steps.down
 
 
 def _could_go(ctx: PoolContext, keep: Sequence[Bound]) -> int:

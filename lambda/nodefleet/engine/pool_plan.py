@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from nodefleet.engine import explain, provisioning
-from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.cluster_context import ClusterContext, headroom_bounds, list_placeholders
 from nodefleet.engine.context import Due, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies
 from nodefleet.engine.disruption import consolidation, interruption, rotation
 from nodefleet.engine.disruption.candidates import Selection, is_held_fast, not_asked, select_candidates
 from nodefleet.engine.disruption.rotation import Replacement, may_leave, plan_replacement, replacement_floors
-from nodefleet.engine.headroom import headroom_bounds, list_placeholders
 from nodefleet.engine.provisioning import ScaleUpRequest, plan_scale_up
-from nodefleet.engine.signals.evaluate import record_growth
 from nodefleet.engine.signals.pending_pods import (
     PendingPods,
 )
@@ -112,12 +110,13 @@ def _plan_removals(
 
 def plan_growth(
     ctx: PoolContext,
-    signals: SignalResults,
     pending: PendingPods,
     resolved: TargetResult,
     memory: PoolMemory,
     due: Replacement,
+    record: Callable[[PoolMemory, int], PoolMemory],
 ) -> PoolPlan:
+    """Launches up to the target. `record` adds to the memory which signals asked for how many nodes."""
     capacity, least = ctx.count.capacity, ctx.pool.limits.min
     more = resolved.target - capacity
     restoring = min(more, max(least - capacity, len(memory.losses), due.wanted, 0))
@@ -140,7 +139,7 @@ def plan_growth(
     if growth.nodes == 0:
         return replace(hold(ctx, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)
     if growth.nodes > restoring:
-        memory = record_growth(signals, ctx, pending, nodes=capacity + growth.nodes, memory=memory)
+        memory = record(memory, capacity + growth.nodes)
         memory = replace(memory, last_grow=ctx.observation.at)
     return PoolPlan(
         action=Action.GROW,

@@ -8,7 +8,6 @@ from enum import Enum
 from typing import Literal, TypeAlias
 
 from nodefleet.policy.fields import NODES, PERCENT, SECONDS, Sustain, describe, setting
-from nodefleet.policy.sources import Source, WhenMissing
 
 _NAME = describe("stands in reasons, metrics and memory")
 _SUSTAIN = describe("how long it must last; none takes the pool's")
@@ -136,22 +135,6 @@ def readings_of(rule: DemandRule) -> tuple[tuple[str, str], ...]:
         case JobDemand():
             named = {"jobs": rule.jobs}
     return tuple(named.items())
-
-
-def when_missing(field: str, source: Source | None) -> WhenMissing:
-    """What a reading counts as when its source has no data: what the policy says of it, else what fits the rule's
-    field. A queue, a rate or a latency without data is an idle one; the mean time of a job is best guessed by the last
-    one; and a rule can do without a peak or a pattern of its own."""
-    if source is not None and source.when_missing is not None:
-        return source.when_missing
-    return _FITTING.get(field, WhenMissing.ZERO)
-
-
-_FITTING: Mapping[str, WhenMissing] = {
-    "job_seconds": WhenMissing.LAST,
-    "peak": WhenMissing.IGNORE,
-    "multiplier": WhenMissing.IGNORE,
-}
 
 
 # ── adaptive strategy ────────────────────────────────────────────────────────────────────────────────────────────────

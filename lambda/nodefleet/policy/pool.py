@@ -447,3 +447,7 @@ class Pool:
     )
     taints: tuple[Taint, ...] = setting((), "", "node taints of this pool's workers")
     dry_run: bool = setting(False, "", "decide and tell, but change nothing in this pool")
+
+    @property
+    def is_adaptive(self) -> bool:
+        return self.strategy == "adaptive"

@@ -155,6 +155,22 @@ Source: TypeAlias = Prometheus | Sqs | CloudWatch | Redis | Celery | Rabbitmq | 
 DEFAULT_PORTS: Mapping[str, int] = {"http": 80, "https": 443, "redis": 6379, "rediss": 6379}  # by scheme
 
 
+def when_missing(field: str, source: Source | None) -> WhenMissing:
+    """What a reading counts as when its source has no data: what the policy says of it, else what fits the rule's
+    field. A queue, a rate or a latency without data is an idle one; the mean time of a job is best guessed by the last
+    one; and a rule can do without a peak or a pattern of its own."""
+    if source is not None and source.when_missing is not None:
+        return source.when_missing
+    return _FITTING.get(field, WhenMissing.ZERO)
+
+
+_FITTING: Mapping[str, WhenMissing] = {
+    "job_seconds": WhenMissing.LAST,
+    "peak": WhenMissing.IGNORE,
+    "multiplier": WhenMissing.IGNORE,
+}
+
+
 def server_of(source: Source) -> str | None:
     """The address that an entry names; none: it is asked at AWS, or at the cluster's Prometheus."""
     return next((getattr(source, name) for name in ("address", "url", "api") if hasattr(source, name)), None)

@@ -42,7 +42,6 @@ from nodefleet.model.readings import Missing, Reading, add_up
 from nodefleet.model.state import VERSION, AdaptiveMemory, StoredForecaster
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import Announced
-from nodefleet.policy.pool import Pool
 
 # ── what is remembered of a forecaster ───────────────────────────────────────────────────────────────────────────────
 # The forecaster as text, and back: what was stored decides like what was not.
@@ -170,10 +169,6 @@ class _Outcome:
     join: timedelta  # until a node launched now serves
     announced: tuple[int, str] | None  # nodes that an announced event needs, and the sentence that says so
     requeued: bool
-
-
-def is_adaptive(pool: Pool) -> bool:
-    return pool.strategy == "adaptive"
 
 
 def minute_of(at: datetime) -> int:

@@ -38,10 +38,9 @@ from nodefleet.policy.demand import (
     QueueAndLatency,
     Threshold,
     readings_of,
-    when_missing,
 )
 from nodefleet.policy.pool import Pool, Targets
-from nodefleet.policy.sources import WhenMissing
+from nodefleet.policy.sources import WhenMissing, when_missing
 
 
 def evaluate_custom(

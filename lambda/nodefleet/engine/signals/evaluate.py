@@ -195,7 +195,7 @@ def evaluate_signals(ctx: PoolContext, pending: PendingPods) -> SignalResults:
     )
     pods = evaluate_pending(pending.unschedulable, ctx.look_at_pods, pool, ctx.cpu_percent)
     memory_use = _utilisation(ctx, BoundSource.MEMORY.value, ctx.memory, pool.reactive.memory)
-    sized = adaptive.evaluate(ctx) if adaptive.is_adaptive(pool) else None
+    sized = adaptive.evaluate(ctx) if pool.is_adaptive else None
     said = (
         *_of_load(ctx, sized, memory_use, foreseen, pods),
         *demand_rules.evaluate_custom(
@@ -270,7 +270,7 @@ def _without_vote(vote: SignalVote, pool: Pool) -> SendAlert:
 
 
 def record_growth(
-    signals: SignalResults, ctx: PoolContext, pending: PendingPods, *, nodes: int, memory: PoolMemory
+    signals: SignalResults, ctx: PoolContext, pending: PendingPods, memory: PoolMemory, nodes: int
 ) -> PoolMemory:
     """What is remembered of a growth to `nodes`: who asked for it and what it read then, and for which pods."""
     counts_pods_singly = pending.unschedulable.nodes is not None

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 from nodefleet import capacity
-from nodefleet.engine import context, decide, headroom
+from nodefleet.engine import cluster_context, context, decide
 from nodefleet.engine import decide as pool_decision
 from nodefleet.engine.context import PoolContext, SignalInput
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
@@ -235,7 +235,7 @@ def _caps_ignored() -> Iterator[None]:
 
 def _headroom_grows_only() -> Any:
     """Headroom that was bought is never given back: no node could leave while it is kept."""
-    return patch.object(headroom, "_spare_nodes", lambda *_: 0)
+    return patch.object(cluster_context, "_spare_nodes", lambda *_: 0)
 
 
 def _resting_untold() -> Any:

@@ -5,9 +5,8 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.capacity import with_peak
-from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.cluster_context import ClusterContext, relative_load
 from nodefleet.engine.decide import decide
-from nodefleet.engine.headroom import relative_load
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.inventory import Effect, Resources, Taint
