@@ -15,11 +15,10 @@ from nodefleet.model.inventory import Instance, InstanceType, Node, Notice
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import Cordon, Launch, Operation, PodRef, Refusal
 from nodefleet.model.readings import PoolReadings
-from nodefleet.model.request_budget import BucketRules, RequestKind
 from nodefleet.model.snapshot import ActiveWindow, ClusterView, Command, Deployment, KnownPrices
 from nodefleet.model.state import LoopState, Usage
 from nodefleet.model.workload import Pod
-from nodefleet.policy.cluster import Policy
+from nodefleet.policy.cluster import BucketRules, Policy, RequestKind
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,7 +4,6 @@ from math import inf, nan
 import pytest
 
 from nodefleet.engine.context import Cached, custom_name, update_cache, usable_reading
-from nodefleet.engine.signals.thresholds import from_cache
 from nodefleet.engine.signals.vote import (
     AboveThreshold,
     Abstain,
@@ -14,6 +13,7 @@ from nodefleet.engine.signals.vote import (
     SignalVote,
     Unreadable,
     WithinThresholds,
+    from_cache,
 )
 from nodefleet.model.readings import Missing, PoolReadings, Reading
 from nodefleet.model.state import Breaches

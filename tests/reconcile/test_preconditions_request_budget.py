@@ -8,8 +8,7 @@ import pytest
 
 from nodefleet.errors import ThrottledError, UnavailableError
 from nodefleet.model.inventory import InstanceState
-from nodefleet.model.request_budget import RequestKind, empty_bucket
-from nodefleet.policy.cluster import Requests
+from nodefleet.policy.cluster import RequestKind, Requests, empty_bucket
 from nodefleet.reconcile.preconditions import OverBudgetError, note_throttling, reserve_request
 from nodefleet.reconcile.run import run
 from nodefleet_tools.sim.cloud import SimRequestBudget

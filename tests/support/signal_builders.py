@@ -7,8 +7,7 @@ from datetime import timedelta
 from nodefleet.capacity import FleetSize
 from nodefleet.engine.context import custom_name
 from nodefleet.engine.signals.demand_rules import evaluate_custom
-from nodefleet.engine.signals.thresholds import Pace
-from nodefleet.engine.signals.vote import ScaleUp, SignalVote
+from nodefleet.engine.signals.vote import Pace, ScaleUp, SignalVote
 from nodefleet.model.readings import PoolReadings, Reading, Sample
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Trust

@@ -20,8 +20,7 @@ from nodefleet.engine.provisioning import ScaleUpRequest, plan_scale_up
 from nodefleet.engine.signals.pending_pods import (
     PendingPods,
 )
-from nodefleet.engine.signals.thresholds import find_overload
-from nodefleet.engine.signals.vote import SignalResults
+from nodefleet.engine.signals.vote import SignalResults, find_overload
 from nodefleet.engine.spot_share import rebalance_market
 from nodefleet.engine.target.bounds import (
     TargetResult,

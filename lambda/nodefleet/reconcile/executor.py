@@ -41,13 +41,12 @@ from nodefleet.model.operations import (
     Terminate,
     Uncordon,
 )
-from nodefleet.model.request_budget import RequestKind
 from nodefleet.model.snapshot import Observation
 from nodefleet.operations.advance import apply_step
 from nodefleet.operations.launch import record_answer
 from nodefleet.operations.progress import Progress, rules_of
 from nodefleet.operations.removal import cancel_removal
-from nodefleet.policy.cluster import Policy
+from nodefleet.policy.cluster import Policy, RequestKind
 from nodefleet.ports import Eviction, Lease, Runtime
 from nodefleet.reconcile import preconditions
 from nodefleet.reconcile.preconditions import OverBudgetError, note_throttling, reserve_request

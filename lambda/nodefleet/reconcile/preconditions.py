@@ -9,8 +9,7 @@ from nodefleet.errors import ChangedError, NodeFleetError, ThrottledError
 from nodefleet.eviction.drain import plan_drain
 from nodefleet.model.inventory import InstanceState, Node
 from nodefleet.model.operations import Cleanup, Operation, Removal, RemovalReason
-from nodefleet.model.request_budget import BucketRules, RequestKind
-from nodefleet.policy.cluster import Policy, Requests
+from nodefleet.policy.cluster import BucketRules, Policy, RequestKind, Requests
 from nodefleet.policy.pool import RemovalRules
 from nodefleet.ports import Cloud, Cluster, Runtime
 

@@ -6,7 +6,7 @@ import pytest
 
 from nodefleet.adapters.dynamodb.store import DynamoRequestBudget
 from nodefleet.errors import UnavailableError
-from nodefleet.model.request_budget import BucketRules, RequestKind
+from nodefleet.policy.cluster import BucketRules, RequestKind
 from support.builders import NOON, after
 from support.dynamo_tables import NO_WAITING
 from support.wording import assert_wording

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodefleet.engine.signals.thresholds import Pace
-from nodefleet.engine.signals.vote import AboveThreshold, BelowThreshold, ScaleDownOk, ScaleUp, WithinThresholds
+from nodefleet.engine.signals.vote import AboveThreshold, BelowThreshold, Pace, ScaleDownOk, ScaleUp, WithinThresholds
 from nodefleet.policy.demand import JobDemand
 from nodefleet.policy.fields import Readings, Score, Sustain
 from support.signal_builders import AT_ONCE, ask, ask_along, floor_of, look, words

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from nodefleet.errors import ChangedError, DeniedError, UnavailableError
 from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market
 from nodefleet.model.operations import Launch
-from nodefleet.model.request_budget import BucketRules, RequestKind, TokenBucket, empty_bucket, take_token
+from nodefleet.policy.cluster import BucketRules, RequestKind, TokenBucket, empty_bucket, take_token
 from nodefleet.ports import LaunchResult
 from nodefleet_tools.sim.ec2 import Ec2
 from nodefleet_tools.sim.hooks import Run

@@ -23,9 +23,9 @@ from nodefleet.errors import MalformedError, UnavailableError
 from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice
 from nodefleet.model.names import SHARED_PARTITION
-from nodefleet.model.request_budget import BucketRules, RequestKind, TokenBucket, empty_bucket, take_token
 from nodefleet.model.snapshot import Command, Deployment, KnownPrices
 from nodefleet.model.state import Usage
+from nodefleet.policy.cluster import BucketRules, RequestKind, TokenBucket, empty_bucket, take_token
 from nodefleet.ports import Changes, Lease, LeaseHeld, State
 
 # ── lease ────────────────────────────────────────────────────────────────────────────────────────────────────────────

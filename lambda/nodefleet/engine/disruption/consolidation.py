@@ -22,13 +22,13 @@ from typing import TypeAlias
 from nodefleet.capacity import market_of
 from nodefleet.engine.context import Due, PlacementRequest, PoolContext, RemovalContext
 from nodefleet.engine.disruption.candidates import is_held_fast, select_candidates
-from nodefleet.engine.signals.thresholds import find_overload
 from nodefleet.engine.signals.vote import (
     Abstain,
     BelowThreshold,
     ScaleDownOk,
     SignalVote,
     WithinThresholds,
+    find_overload,
 )
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import Phase, Worker

@@ -12,19 +12,20 @@ from typing import assert_never
 
 from nodefleet.capacity import FleetSize
 from nodefleet.engine.context import Assumed, Cached, Ignored, SignalInput, custom_name, substitute_reading
-from nodefleet.engine.signals.thresholds import (
+from nodefleet.engine.signals.vote import (
     AT_ONCE,
     Above,
+    Abstain,
     Band,
     Below,
     Between,
     Evaluation,
     Pace,
+    SignalVote,
     from_cache,
     unreadable_vote,
     vote_on,
 )
-from nodefleet.engine.signals.vote import Abstain, SignalVote
 from nodefleet.model.names import figure
 from nodefleet.model.readings import NOT_ASKED, Missing, PoolReadings, Reading
 from nodefleet.model.state import Breaches

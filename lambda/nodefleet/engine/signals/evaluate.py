@@ -9,24 +9,22 @@ from nodefleet.engine import context
 from nodefleet.engine.context import Cached, PoolContext, SignalInput
 from nodefleet.engine.signals import adaptive, demand_rules, predictive
 from nodefleet.engine.signals.pending_pods import PendingPods, evaluate_pending, immediate_size
-from nodefleet.engine.signals.thresholds import (
+from nodefleet.engine.signals.vote import (
     Above,
+    AboveThreshold,
     Band,
     Below,
     Between,
     Evaluation,
     Pace,
-    from_cache,
-    unreadable_vote,
-    vote_on,
-)
-from nodefleet.engine.signals.vote import (
-    AboveThreshold,
     ScaleUp,
     SignalResults,
     SignalVote,
     Unreadable,
     WithinThresholds,
+    from_cache,
+    unreadable_vote,
+    vote_on,
 )
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource

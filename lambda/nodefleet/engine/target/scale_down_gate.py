@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from nodefleet.capacity import FleetSize
-from nodefleet.engine.signals.thresholds import find_overload
-from nodefleet.engine.signals.vote import Abstain, ScaleDownOk, ScaleUp, SignalVote
+from nodefleet.engine.signals.vote import Abstain, ScaleDownOk, ScaleUp, SignalVote, find_overload
 from nodefleet.engine.target.bounds import floor
 from nodefleet.model.decision import Bound, BoundSource, Rank
 from nodefleet.policy.pool import Reactive

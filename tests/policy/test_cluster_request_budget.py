@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.model.request_budget import BucketRules, TokenBucket, empty_bucket, refill, take_token
+from nodefleet.policy.cluster import BucketRules, TokenBucket, empty_bucket, refill, take_token
 from support.builders import NOON, after
 
 RULES = BucketRules(size=3, per_second=0.5)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodefleet.engine.signals.thresholds import NO_BREACHES, HowLong, Pace, Sustained, evaluate_sustain
+from nodefleet.engine.signals.vote import NO_BREACHES, HowLong, Pace, Sustained, evaluate_sustain
 from nodefleet.model.readings import Reading
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Policy, Trust
