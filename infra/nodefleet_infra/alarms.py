@@ -15,9 +15,9 @@ from nodefleet.model.decision import ActionKind
 from nodefleet.model.names import Metric
 from nodefleet.notifications.alarm_catalog import MEANINGS, REMINDER
 from nodefleet_infra.config import Cluster, ScheduleConfig
-from nodefleet_infra.functions import FUNCTIONS, INTERRUPTION, RECONCILE, Function
+from nodefleet_infra.functions import FUNCTIONS, HIDDEN_SECONDS, INTERRUPTION, RECONCILE, Function
 from nodefleet_infra.interfaces import Text
-from nodefleet_infra.messaging import QUEUES
+from nodefleet_infra.messaging import FAILED_QUEUED_RUNS, QUEUES, RUNS
 from nodefleet_infra.names import Names
 from nodefleet_infra.reading_rules import CPU_HIGH, MEMORY_HIGH
 
@@ -73,14 +73,18 @@ def alarms(
     masters: Mapping[str, Text | str],
     *,
     lean: bool = False,
+    fleet: bool = False,
 ) -> Iterator[Alarm]:
-    """`masters` are the ids of the masters' instances, by cluster. `lean`: without those that Prometheus has then."""
+    """`masters` are the ids of the masters' instances, by cluster. `lean`: without those that Prometheus has then.
+    `fleet`: runs go through a queue."""
     elsewhere = {names.of(cluster.name, each.key) for cluster in clusters for each in (CPU_HIGH, MEMORY_HIGH)}
     for cluster in clusters:
         found = _of_cluster(names, cluster, schedule, sparse=lean)
         yield from (each for each in found if not lean or each.name not in elsewhere)
         yield _of_master(names, cluster, masters[cluster.id])
     yield from _of_stack(names, clusters)
+    if fleet:
+        yield from _of_queue(names)
 
 
 def _of_cluster(names: Names, cluster: Cluster, schedule: ScheduleConfig, *, sparse: bool) -> Iterator[Alarm]:
@@ -175,15 +179,7 @@ def _of_stack(names: Names, clusters: Sequence[Cluster]) -> Iterator[Alarm]:
         limit=3,
         period=15 * _MINUTE,
     )
-    for queue in QUEUES:
-        waiting = Series(
-            namespace=SQS,
-            metric="ApproximateNumberOfMessagesVisible",
-            dimensions={"QueueName": names.of(queue)},
-            statistic="Maximum",
-        )
-        name = names.of(queue, "dead-letters")
-        yield _alarm(name, "dead-letters", critical, {"value": waiting}, limit=0, period=5 * _MINUTE)
+    yield from (_dead_letters(names, queue) for queue in QUEUES)
     for each in (RECONCILE, INTERRUPTION):
         duration = {"value": _of_function(names, each, "Duration", "Maximum")}
         name = names.of(each.name, "near-time-limit")
@@ -200,6 +196,32 @@ def _of_stack(names: Names, clusters: Sequence[Cluster]) -> Iterator[Alarm]:
         limit=1,
         period=5 * _MINUTE,
     )
+
+
+def _of_queue(names: Names) -> Iterator[Alarm]:
+    """The queue of many clusters. A cluster that is slow, or dies in every run, keeps its own messages waiting for as
+    long as a message is hidden; messages that are older at every minute are those of clusters that find no place."""
+    age = Series(
+        namespace=SQS,
+        metric="ApproximateAgeOfOldestMessage",
+        dimensions={"QueueName": names.of(RUNS)},
+        statistic="Minimum",
+    )
+    yield _alarm(
+        names.of("runs-late"), "runs-late", Severity.CRITICAL, {"value": age}, limit=HIDDEN_SECONDS, period=5 * _MINUTE
+    )
+    yield _dead_letters(names, FAILED_QUEUED_RUNS)
+
+
+def _dead_letters(names: Names, queue: str) -> Alarm:
+    waiting = Series(
+        namespace=SQS,
+        metric="ApproximateNumberOfMessagesVisible",
+        dimensions={"QueueName": names.of(queue)},
+        statistic="Maximum",
+    )
+    name = names.of(queue.removesuffix(".fifo"), "dead-letters")
+    return _alarm(name, "dead-letters", Severity.CRITICAL, {"value": waiting}, limit=0, period=5 * _MINUTE)
 
 
 def _alarm(name: str, key: str, severity: Severity, series: Mapping[str, Series], **rule: object) -> Alarm:

@@ -93,7 +93,7 @@ def own_items(stack: Stack, prices: ListPrices) -> Iterator[Item]:
     config, clusters = stack.config.autoscaler, len(stack.clusters)
     names = Names(project=stack.project, stack=stack.name)
     masters = dict.fromkeys(stack.cluster_ids(), "i-0")
-    watched = [*alarms(names, stack.clusters, config.schedule, masters, lean=config.lean)]
+    watched = [*alarms(names, stack.clusters, config.schedule, masters, lean=config.lean, fleet=bool(config.fleet))]
     watched += [each for cluster in stack.clusters for each in reading_alarms(names, cluster)]
     default = LEAN_METRICS if config.lean else (metric for metric, about in METRIC_INFO.items() if not about.opt_in)
     written = {*default, *METRICS, *config.metrics}

@@ -18,14 +18,14 @@ from nodefleet.model.snapshot import FleetParts, RegisteredCluster
 from nodefleet_infra.config import Cluster, FleetConfig, ScheduleConfig
 from nodefleet_infra.functions import HIDDEN_SECONDS, RECONCILE, URGENT
 from nodefleet_infra.interfaces import Place, Text
+from nodefleet_infra.messaging import FAILED_QUEUED_RUNS, RUNS, tls_only
 from nodefleet_infra.messaging import KEPT_SECONDS as DEAD_SECONDS
-from nodefleet_infra.messaging import tls_only
 from nodefleet_infra.names import Names
 from nodefleet_infra.records import NO_TIME
 from nodefleet_infra.state import State
 from nodefleet_infra.statements import Statement, document, trust
 
-RUNS = "runs"
+_QUEUE = "runs"  # how the stack calls it
 KEPT_SECONDS = 300  # the oldest urgent message; ticks are dropped earlier (handlers/reconcile.py)
 RECEIVED = 3  # then an urgent message is a dead letter
 EVENT_BUS = "default"
@@ -39,8 +39,8 @@ class FleetQueue(pulumi.ComponentResource):
 
     def __init__(self, name: str, names: Names, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("node-fleet:fleet:FleetQueue", name, None, opts)
-        own, full = pulumi.ResourceOptions(parent=self), f"{names.of(RUNS)}.fifo"
-        dead = f"{names.of('failed-queued-runs')}.fifo"  # a FIFO queue's dead letters need one of their own kind
+        own, full = pulumi.ResourceOptions(parent=self), names.of(RUNS)
+        dead = names.of(FAILED_QUEUED_RUNS)  # a FIFO queue's dead letters need one of their own kind
         failed = aws.sqs.Queue(
             "failed-queued-runs",
             name=dead,
@@ -51,7 +51,7 @@ class FleetQueue(pulumi.ComponentResource):
             opts=own,
         )
         queue = aws.sqs.Queue(
-            RUNS,
+            _QUEUE,
             name=full,
             fifo_queue=True,
             content_based_deduplication=True,  # a tick's content holds its time
@@ -66,7 +66,7 @@ class FleetQueue(pulumi.ComponentResource):
             tags=names.tags(full),
             opts=own,
         )
-        for made, what in ((queue, RUNS), (failed, "failed-queued-runs")):
+        for made, what in ((queue, _QUEUE), (failed, "failed-queued-runs")):
             aws.sqs.QueuePolicy(what, queue_url=made.url, policy=made.arn.apply(tls_only), opts=own)
         self.url, self.arn = queue.url, queue.arn
         self.register_outputs({})
@@ -76,14 +76,14 @@ def listen(
     names: Names, config: FleetConfig, queue: FleetQueue, reconcile: aws.lambda_.Alias, *, enabled: bool
 ) -> aws.lambda_.EventSourceMapping:
     return aws.lambda_.EventSourceMapping(
-        RUNS,
+        _QUEUE,
         event_source_arn=queue.arn,
         function_name=reconcile.arn,
         batch_size=1,
         function_response_types=["ReportBatchItemFailures"],
         scaling_config={"maximum_concurrency": config.max_concurrency},
         enabled=enabled,
-        tags=names.tags(names.of(RUNS)),
+        tags=names.tags(names.of(_QUEUE)),
         opts=pulumi.ResourceOptions(parent=queue),
     )
 

@@ -25,6 +25,7 @@ from nodefleet_infra.names import Names
 
 FAILED_RUNS, FAILED_MESSAGES, UNDELIVERED = "failed-runs", "failed-messages", "undelivered"
 QUEUES = (FAILED_RUNS, FAILED_MESSAGES, UNDELIVERED)
+RUNS, FAILED_QUEUED_RUNS = "runs.fifo", "failed-queued-runs.fifo"  # of a deployment for many clusters
 EVENTS = "ec2-events"
 WAKE, CRITICAL, WARNING = "wake", "critical", "warning"
 KEPT_SECONDS = 14 * 24 * 3600  # as long as SQS keeps anything

@@ -48,7 +48,7 @@ class Monitoring(pulumi.ComponentResource):
         for cluster in clusters:
             for words in unwatched(cluster):
                 pulumi.log.warn(f"{cluster.name}: {words}", self)
-        watched = [*alarms(names, clusters, config.schedule, masters, lean=config.lean)]
+        watched = [*alarms(names, clusters, config.schedule, masters, lean=config.lean, fleet=bool(config.fleet))]
         watched += [each for cluster in clusters for each in reading_alarms(names, cluster)]
         arns = [self._alarm(each, active=config.enabled) for each in watched]
         if not config.lean:

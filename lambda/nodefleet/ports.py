@@ -223,6 +223,7 @@ class Changes:
     decision: DecisionRecord | None = None
     retire: tuple[Notice, ...] = ()
     expired: tuple[Command, ...] = ()
+    ordered: tuple[Command, ...] = ()  # by the loop itself; an operator's of the same kind and pool stays
     usage: tuple[Usage, ...] = ()  # hours that are over
     policy: PolicyVersion | None = None  # a new version, in force from now on
 

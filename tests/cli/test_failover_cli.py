@@ -6,12 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.snapshot import Scale
+from nodefleet.model.snapshot import AUTOSCALER, Scale
 from nodefleet.reconcile.run import run
 from nodefleet_tools.cli import connect, main
 from nodefleet_tools.sim.world import World
 from support.sim_connections import SimConnection
 from support.wording import assert_wording
+from support.worlds import Cluster
 
 ME = ["--by", "ann", "--reason", "eu-west-1 is down"]
 POLICY = {"limits": {"min": 2, "max": 12}}
@@ -20,8 +21,8 @@ POLICY = {"limits": {"min": 2, "max": 12}}
 class Regions:
     """Two clusters, of which one may be gone."""
 
-    def __init__(self, monkeypatch):
-        self.worlds = {"eu": World(policy=POLICY), "us": World(policy=POLICY)}
+    def __init__(self, monkeypatch, standby=POLICY):
+        self.worlds = {"eu": World(policy=POLICY), "us": World(policy=standby)}
         self.asked = []
         self.connections = {}
         for name, world in self.worlds.items():
@@ -145,3 +146,27 @@ def test_the_standby_grows_at_once_to_its_floor_and_may_grow_beyond(regions):
     world = regions.worlds["us"]
     run(world.parts("after"), owner="after")
     assert len(world.ec2.live_workers()) == 8
+
+
+def test_a_failover_that_the_standby_ordered_itself_ends_by_the_same_command(monkeypatch):
+    """On the loop: the other region's health fails, the floor is ordered and kept, and only --back ends it."""
+    reading = {"kind": "prometheus", "query": "sum(eu_nodes)"}
+    standby = {"origin": "eu", "reading": "eu", "nodes": 4}
+    regions = Regions(monkeypatch, {**POLICY, "readings": {"eu": reading}, "standby": standby})
+    world = regions.worlds["us"]
+    fails_from, health = world.now + timedelta(minutes=10), {True: 5.0, False: 0.0}
+    world.prometheus.custom["default", "eu"] = lambda: health[world.now < fails_from]
+    us = Cluster(world)
+    us.until(lambda: regions.commands("us"), ticks=10)
+    assert world.now - fails_from <= timedelta(minutes=4)
+    (order,) = regions.commands("us")
+    assert (order.nodes, order.at_least, order.origin, order.by) == (7, True, "eu", AUTOSCALER)
+    us.until(lambda: len(world.ready_nodes()) == 7, ticks=5)
+    fails_from = world.now + timedelta(days=1)
+    us.calm(20)
+    assert (len(world.ready_nodes()), regions.commands("us")) == (7, (order,))
+    assert [event.kind for event in world.table.events].count(AlertKind.FAILOVER) == 1
+    done = regions("eu", "us", "--back", *ME)
+    assert done.exit_code == 0, done.output
+    assert regions.commands("us") == ()
+    us.until(lambda: len(world.ready_nodes()) < 7, ticks=30)

@@ -469,6 +469,19 @@ class StoreContract:
         assert set(store.state().commands) == {everywhere, Scale(pool="web", nodes=5, until=after(60))}
         assert "resumed" in {each.id for each in world.history().events(NOON, after(1))}
 
+    def test_a_command_of_the_loop_is_written_with_its_commit_and_never_over_an_operators(
+        self, world: StoreWorld, store: Store
+    ):
+        lease = take(store)
+        floor = Scale(pool="web", nodes=9, at_least=True, origin="eu", by="node-fleet", until=after(3600))
+        store.commit(lease, Changes(put=(launch(),), ordered=(floor,)))
+        assert store.state().commands == (floor,)
+        own = Scale(pool="web", nodes=3, by="ann", until=after(60))
+        store.order(own, event("e1"))
+        store.commit(lease, Changes(ordered=(floor,), events=(event("e2"),)))
+        assert store.state().commands == (own,)
+        assert "e2" in [each.id for each in world.history().events(after(-60), after(60))]
+
     def test_withdrawing_what_is_not_there_is_no_error(self, store: Store):
         store.withdraw(Pause(), event("e1"))
         store.withdraw(Pause(), event("e1"))

@@ -63,6 +63,25 @@ def test_a_message_is_kept_no_longer_than_it_counts_and_hidden_for_as_long_as_a_
     assert queue["visibilityTimeoutSeconds"] == HIDDEN_SECONDS > RECONCILE.timeout
 
 
+def test_runs_that_wait_for_longer_than_one_cluster_can_make_them_are_an_alarm():
+    """By name: CloudWatch knows a queue by it. A message that fails is hidden for HIDDEN_SECONDS, so one cluster's own
+    are no older for five minutes on end; what waits longer than a tick counts is dropped."""
+    alarm = stack().one("cloudwatch/metricAlarm:MetricAlarm", "runs-late").inputs
+    assert (alarm["metricName"], alarm["dimensions"]) == (
+        "ApproximateAgeOfOldestMessage",
+        {"QueueName": runs().inputs["name"]},
+    )
+    assert (alarm["statistic"], alarm["period"], alarm["treatMissingData"]) == ("Minimum", 300, "notBreaching")
+    assert OLDEST_TICK.total_seconds() <= HIDDEN_SECONDS <= alarm["threshold"] < KEPT_SECONDS
+    assert alarm["alarmActions"] == [stack().one("sns/topic:Topic", "critical").outputs["arn"]]
+
+
+def test_dead_letters_of_the_queue_are_an_alarm_too():
+    dead = stack().one("sqs/queue:Queue", "failed-queued-runs").inputs["name"]
+    alarm = stack().one("cloudwatch/metricAlarm:MetricAlarm", "failed-queued-runs-dead-letters").inputs
+    assert alarm["dimensions"] == {"QueueName": dead}
+
+
 def test_a_run_takes_one_message_so_that_a_slow_cluster_holds_up_no_other():
     mapping = stack().one("lambda/eventSourceMapping:EventSourceMapping", "runs").inputs
     assert mapping["batchSize"] == 1

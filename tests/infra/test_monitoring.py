@@ -25,6 +25,7 @@ SECONDS = 60
 CRITICAL = {"scaling-failures", "cpu-high", "at-max", "join-failure", "no-invocation", "dead-letters"}
 CRITICAL |= {"api-server-unavailable", "ec2-unavailable", "master-status-check"}
 WARNING = {"memory-high", "prometheus-unavailable", "near-time-limit", "throttles"}
+OF_FLEET = {"runs-late"}  # see test_fleet
 OF_READINGS = {"queue-growing", "latency-high", "pool-saturated"}
 # Rules of Prometheus about the server node: see test_server_rules.
 OF_SERVER = {"master-disk", "snapshots-late", "keeping-late", "login-expiring", "updates-late", "reboot-due"}
@@ -60,7 +61,7 @@ def test_every_alarm_has_a_meaning_that_tells_what_to_do(file):
 
 def test_every_meaning_has_an_alarm():
     assert {*alarms(deployed_stack(DEV))} == CRITICAL | WARNING
-    assert {*MEANINGS} == CRITICAL | WARNING | OF_READINGS | OF_SERVER
+    assert {*MEANINGS} == CRITICAL | WARNING | OF_READINGS | OF_SERVER | OF_FLEET
 
 
 @pytest.mark.parametrize("file", BOTH)

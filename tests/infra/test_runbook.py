@@ -35,10 +35,12 @@ def commands():
 
 @pytest.mark.parametrize("line", [line for line in commands() if line.startswith("nodefleet ")])
 def test_every_command_of_ours_exists(line):
-    words = [word for word in line.split("#")[0].split()[1:] if word.islower()]
+    named = [word for word in line.split("#")[0].split()[1:] if word.islower()]
+    words, options = ([word for word in named if word.startswith("--") is option] for option in (False, True))
     asked = CliRunner().invoke(app, [*words, "--help"])
     assert asked.exit_code == 0, asked.output
     assert f" {' '.join(words)} " in asked.output, "the help is that of this command, not of its group"
+    assert all(option in asked.output for option in options)
 
 
 def test_what_is_run_on_the_master_is_what_its_program_knows():

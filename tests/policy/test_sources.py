@@ -8,6 +8,7 @@ from nodefleet.policy.constraints import check
 from nodefleet.policy.pool import Pool
 from nodefleet.policy.sources import Celery, Github, HttpJson, Prometheus, Rabbitmq, Redis, source_problems
 
+LONGEST = timedelta(minutes=4)
 JOBS = {"repositories": ("shop/web",), "secret": "github"}
 
 
@@ -27,7 +28,7 @@ JOBS = {"repositories": ("shop/web",), "secret": "github"}
     ],
 )
 def test_what_can_be_asked(source):
-    assert list(source_problems(source)) == []
+    assert list(source_problems(source, LONGEST)) == []
 
 
 @pytest.mark.parametrize(
@@ -50,11 +51,11 @@ def test_what_can_be_asked(source):
     ],
 )
 def test_what_cannot_be_asked(source, keys):
-    assert [problem.keys for problem in source_problems(source)] == [keys]
+    assert [problem.keys for problem in source_problems(source, LONGEST)] == [keys]
 
 
 def test_a_login_in_an_address_is_refused_and_not_repeated():
-    (problem,) = source_problems(Rabbitmq(url="https://guest:hunter2@rabbit", queue="q"))
+    (problem,) = source_problems(Rabbitmq(url="https://guest:hunter2@rabbit", queue="q"), LONGEST)
     assert "hunter2" not in f"{problem}"
 
 

@@ -18,6 +18,7 @@ SHIPPED = [
     "bad-afternoon",
     "burst",
     "consolidation",
+    "failover-automatic",
     "failover-planned",
     "flash-sale",
     "fleet-caps",

@@ -284,6 +284,24 @@ SITUATIONS[AlertKind.INTERRUPTED] = _interrupted
 SITUATIONS[AlertKind.FORCED] = _interrupted
 
 
+def _standby(health: Callable[[Cluster], float]) -> Cluster:
+    """A standby of another region, whose health Prometheus shows."""
+    reading = {"kind": "prometheus", "query": 'count(up{region="eu"} == 1)'}
+    cluster = shop(readings={"eu": reading}, standby={"origin": "eu", "reading": "eu", "nodes": 3})
+    cluster.world.prometheus.custom["default", "eu"] = lambda: health(cluster)
+    return cluster
+
+
+@_shows(AlertKind.FAILOVER)
+def _region_fails() -> Cluster:
+    return _standby(lambda cluster: 6.0 if cluster.world.now - cluster.began < timedelta(minutes=10) else 0.0)
+
+
+@_shows(AlertKind.STANDBY_BLIND)
+def _health_is_never_seen() -> Cluster:
+    return _standby(lambda _: 0.0)
+
+
 @_shows(AlertKind.READMITTED)
 def _somebody_uncordons() -> Cluster:
     cluster = _leaving()

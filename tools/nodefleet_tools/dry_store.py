@@ -23,6 +23,7 @@ class _Written:
     dropped: set[str] = field(default_factory=set)
     retired: list[Notice] = field(default_factory=list)
     expired: list[Command] = field(default_factory=list)
+    ordered: list[Command] = field(default_factory=list)
     policy: PolicyVersion | None = None
 
 
@@ -58,7 +59,7 @@ class DryStore:
             journal=own.journal or real.journal,
             operations=tuple(each for each in operations.values() if each.id not in own.dropped),
             notices=tuple(notice for notice in real.notices if notice not in own.retired),
-            commands=tuple(command for command in real.commands if command not in own.expired),
+            commands=(*(command for command in real.commands if command not in own.expired), *own.ordered),
             policy=max(own.policy, real.policy, key=_number),
         )
 
@@ -69,6 +70,7 @@ class DryStore:
         own.dropped |= set(changes.drop)
         own.retired += changes.retire
         own.expired += changes.expired
+        own.ordered += changes.ordered
         own.policy = changes.policy or own.policy
 
     def record(self, notice: Notice) -> None:

@@ -32,6 +32,7 @@ from nodefleet.model.operations import (
     SendAlert,
     SendLaunch,
     Step,
+    TakeOver,
     Terminate,
     Uncordon,
 )
@@ -154,6 +155,8 @@ def _step(step: Step) -> Outcome:
             return {"step": "assign", "instance": step.instance, "node": step.node, "pool": step.pool}
         case CancelRemoval():
             return {"step": "cancel-removal", "operation": step.operation}
+        case TakeOver():
+            return {"step": "take-over", "origin": step.origin, "nodes": step.nodes}
         case SendAlert():
             return {"step": "alert", "kind": step.alert.value}
         case _:

@@ -39,6 +39,7 @@ from nodefleet.engine.signals.pending_pods import (
 )
 from nodefleet.engine.signals.vote import SignalResults
 from nodefleet.engine.spot_share import swap_bounds, update_swap
+from nodefleet.engine.standby import evaluate_standby, with_take_over
 from nodefleet.engine.target.bounds import (
     TargetResult,
     by_priority,
@@ -86,6 +87,8 @@ class PoolResult:
 def decide_pool(
     ctx: PoolContext, cluster: ClusterContext, pending: PendingPods, cluster_memory: Memory, quality: DataQuality
 ) -> PoolResult:
+    standby = evaluate_standby(ctx)
+    ctx = with_take_over(ctx, standby.take_over)
     signals = evaluate_signals(ctx, pending)
     keep = evaluate_gate(signals.votes, ctx.fleet_size, ctx.pool.reactive, _most_fewer(ctx))
     membership = _membership(ctx, keep, cluster_memory)
@@ -114,6 +117,7 @@ def decide_pool(
         ahead=due.ahead,
         rotation=turn.rotation,
         braked_since=held.since,
+        standby=standby.memory,
         swap=update_swap(ctx.before.swap, ctx.workers, ctx.pool, ctx.observation.at),
         doubtful=doubt.since,
         under_used=consolidation.first_seen(ctx, signals.votes, membership.losses, cluster.pods_by_node),
@@ -141,11 +145,14 @@ def decide_pool(
             or plan_hold(ctx, cluster, reason, bounds, memory, turn)
         )
     signals = replace(signals, alerts=(*signals.alerts, *doubt.alerts, *turn.alerts))
-    decision = _decision(ctx, signals, bounds, resolved, pool_plan, membership.losses, held, cleaning.steps)
+    steps = (*cleaning.steps, *standby.steps)
+    decision = _decision(ctx, signals, bounds, resolved, pool_plan, membership.losses, held, steps)
     return PoolResult(
         decision=decision,
         memory=pool_plan.memory,
-        look_again=requeue_reason(ctx, pending, resolved, decision.plan) or _rising(ctx, signals),
+        look_again=requeue_reason(ctx, pending, resolved, decision.plan)
+        or standby.requeue_reason
+        or _rising(ctx, signals),
     )
 
 

@@ -41,6 +41,8 @@ class AlertKind(Enum):
     RESTING_COST = "resting-cost"  # instances that are paid for and are no capacity: many, or for long
     MARKET_RESTORED = "market-restored"  # Spot takes the place of On-Demand that is above its share
     ROTATION_BLOCKED = "rotation-blocked"  # old or drifted workers that could not be replaced for long
+    FAILOVER = "failover"  # the demand of a cluster that failed moves to its standby
+    STANDBY_BLIND = "standby-blind"  # a standby has not seen its origin healthy for long
     READMITTED = "readmitted"  # a node that was to leave stays after all, and not by our doing
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -231,6 +233,21 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
             Severity.WARNING,
             "Old workers cannot be replaced",
             todo="Look at what keeps them. They run on, without the updates that a new worker would have.",
+        ),
+        AlertSpec(
+            AlertKind.FAILOVER,
+            Severity.CRITICAL,
+            "A region has failed, and its standby takes over",
+            todo="Act now: see that requests go to this cluster, and look at the other region. Nodes are added by"
+            " themselves, and go back only by `nodefleet failover FROM TO --back`.",
+            stands_out=True,
+        ),
+        AlertSpec(
+            AlertKind.STANDBY_BLIND,
+            Severity.WARNING,
+            "A standby does not see its origin healthy",
+            todo="Look at the reading that `standby.reading` names. Until it shows the other cluster healthy, a failure"
+            " of that cluster moves nothing by itself; `nodefleet failover FROM TO` does.",
         ),
         AlertSpec(AlertKind.READMITTED, Severity.INFO, "A node stays after all", never_held_back=True),
         AlertSpec(

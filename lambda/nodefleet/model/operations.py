@@ -283,6 +283,17 @@ class CancelRemoval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakeOver:
+    """Keep a pool at this size or more for the demand of a cluster that failed, until an operator ends it."""
+
+    pool: str
+    origin: str
+    nodes: int
+    reason: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SendAlert:
     """Something operators should know, with what to do about it."""
 
@@ -370,5 +381,6 @@ Step: TypeAlias = (
     | MarkFailed
     | Assign
     | CancelRemoval
+    | TakeOver
     | SendAlert
 )

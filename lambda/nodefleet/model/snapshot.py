@@ -70,6 +70,9 @@ class Scale:
     origin: str = ""  # a failover: the cluster whose demand moves
 
 
+AUTOSCALER = "node-fleet"  # the `by` of a floor that a standby ordered itself
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopt:
     """An operator hands a worker that no pool of the policy owns to a pool."""

@@ -184,6 +184,19 @@ class RotationState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyState:
+    """What a standby pool has seen of the cluster whose demand it takes over."""
+
+    origin: str
+    armed: bool = False  # it was seen healthy for long enough since the last failover: its failure counts
+    failed: bool = False  # what the last readings said
+    since: datetime | None = None  # since when they have said so
+    samples: int = 0  # … and how many of them
+    last: datetime | None = None  # the last one
+    nodes: int = 0  # how large this pool was when the failure was first seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolMemory:
     last_grow: datetime | None = None
     last_shrink: datetime | None = None
@@ -211,6 +224,7 @@ class PoolMemory:
     rotation: RotationState | None = None  # none: no worker is due
     doubtful: Mapping[str, datetime] = field(default_factory=dict)  # what stands against shrinking, and since when
     under_used: Mapping[str, datetime] = field(default_factory=dict)  # since when workers, or some of all (""), are
+    standby: StandbyState | None = None
     sizes: Mapping[str, Resources] = field(default_factory=dict)  # by type: allocatable of the smallest ready node
 
 
@@ -330,6 +344,7 @@ _NEEDED = frozenset(
         "cleanups",
         "vanished",
         "rotation",
+        "standby",
     }
 )
 _LEARNED = ("grants", "pod_grants", "peaks", "cached", "breaches")

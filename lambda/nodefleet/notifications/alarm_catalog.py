@@ -128,6 +128,17 @@ MEANINGS: Mapping[str, AlarmText] = {
         says="AWS throttles the functions: runs start late or not at all.",
         todo="Look at what else uses up the account's Lambda concurrency.",
     ),
+    "runs-late": AlarmText(
+        says=(
+            "Runs wait in the queue of all clusters for longer than they count: ticks are dropped, and clusters that "
+            "are well are looked at late or not at all."
+        ),
+        todo=(
+            "Act now: raise `autoscaler.fleet.max_concurrency`, or the account's concurrent executions if the "
+            "functions are throttled. `nodefleet clusters list --troubled` names the clusters whose runs are slow; "
+            "`nodefleet clusters pause` takes one out."
+        ),
+    ),
     "pool-saturated": AlarmText(
         says="A pool is nearly full.",
         todo="See whether nodes are being added. If not, look for at max, quota or capacity messages.",

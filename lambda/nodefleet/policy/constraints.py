@@ -11,7 +11,7 @@ from nodefleet.policy.demand import JobDemand, readings_of
 from nodefleet.policy.fields import FieldInfo, Score, Sustain, highest_score
 from nodefleet.policy.file_schema import Keys, Leaf, leaves, path_of, value_at
 from nodefleet.policy.pool import Pool
-from nodefleet.policy.sources import CloudWatch, source_problems
+from nodefleet.policy.sources import source_problems
 
 # ── values that contradict each other ────────────────────────────────────────────────────────────────────────────────
 # Values that are fine alone and wrong together: they could never do what they say.
@@ -20,8 +20,6 @@ from nodefleet.policy.sources import CloudWatch, source_problems
 OTHER = "{other}"  # stands in a text for the other field, with its value
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _ROLE = "node-role.kubernetes.io/"
-_MINUTE = timedelta(minutes=1)
-_SHORT_PERIODS = tuple(timedelta(seconds=seconds) for seconds in (1, 5, 10, 20, 30))
 
 # (lower, higher, may be equal, what would be right), within a pool
 _IN_ORDER: tuple[tuple[Keys, Keys, bool, str], ...] = (
@@ -32,6 +30,7 @@ _IN_ORDER: tuple[tuple[Keys, Keys, bool, str], ...] = (
     (("predictive", "min_days"), ("predictive", "history_days"), True, "no more days can be asked for than are kept"),
     (("market", "on_demand_base"), ("limits", "max"), True, "the base must fit into max"),
     (("headroom", "nodes"), ("limits", "max"), False, "spare nodes are part of max, so some must be left for pods"),
+    (("standby", "nodes"), ("limits", "max"), True, "the other cluster's nodes must fit into max"),
     (("health", "probe_first"), ("health", "probe_longest"), True, "the pause grows from first to longest"),
     (("removal", "retry_first"), ("removal", "retry_longest"), True, "the pause grows from first to longest"),
     (
@@ -124,6 +123,7 @@ def _in_pool(policy: Policy, pool: Pool, at: Keys) -> Iterator[Conflict]:
     yield from _rotation(pool, at)
     yield from _readings(policy, pool, at)
     yield from _rules(policy, pool, at)
+    yield from _standby(pool, at)
 
 
 def _check_order(policy: Policy, low: Keys, high: Keys, right: str, *, equal: bool) -> Iterator[Conflict]:
@@ -273,36 +273,39 @@ def _rotation(pool: Pool, at: Keys) -> Iterator[Conflict]:
 
 
 def _readings(policy: Policy, pool: Pool, at: Keys) -> Iterator[Conflict]:
-    longest = policy.trust.gap * policy.interval
     for name, source in pool.readings.items():
-        for problem in source_problems(source):
+        for problem in source_problems(source, policy.trust.gap * policy.interval):
             yield Conflict(
                 keys=(*at, "readings", name, *problem.keys),
                 value=problem.value,
                 wrong=problem.wrong,
                 right=problem.right,
                 code=problem.code,
+                rests_on=(("interval",), ("trust", "gap")) if problem.by_interval else (),
             )
-        if not isinstance(source, CloudWatch):
-            continue
-        here = (*at, "readings", name, "period")
-        if source.period % _MINUTE and source.period not in _SHORT_PERIODS:
-            yield Conflict(
-                keys=here,
-                value=source.period,
-                wrong="is not a period that CloudWatch has",
-                right="write a multiple of 60 s, or 1, 5, 10, 20 or 30 s for high-resolution metrics",
-                code=IssueCode.NOT_A_CHOICE,
-            )
-        if source.period > longest:
-            yield Conflict(
-                keys=here,
-                value=source.period,
-                wrong=f"puts readings further apart than {_seconds(longest)} (trust.gap × interval): none ever lasts",
-                right=f"write {_seconds(longest)} or less, or a longer interval",
-                code=IssueCode.WITHOUT_EFFECT,
-                rests_on=(("interval",), ("trust", "gap")),
-            )
+
+
+def _standby(pool: Pool, at: Keys) -> Iterator[Conflict]:
+    rules, here = pool.standby, (*at, "standby")
+    if rules.origin is None:
+        return
+    if rules.reading is None or rules.reading not in pool.readings:
+        yield Conflict(
+            keys=(*here, "reading"),
+            value=rules.reading,
+            wrong="is none of the pool's readings",
+            right=f"name the reading that tells how {rules.origin} is",
+            rests_on=((*here, "origin"),),
+        )
+    if not rules.nodes:
+        yield Conflict(
+            keys=(*here, "nodes"),
+            value=rules.nodes,
+            wrong="moves nothing",
+            right=f"write how many nodes carry the demand of {rules.origin}",
+            code=IssueCode.WITHOUT_EFFECT,
+            rests_on=((*here, "origin"),),
+        )
 
 
 def _rules(policy: Policy, pool: Pool, at: Keys) -> Iterator[Conflict]:

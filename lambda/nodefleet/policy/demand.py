@@ -1,5 +1,5 @@
-"""Demand beyond CPU, memory and pods: custom signals (the five rules that turn readings into nodes),
-the adaptive strategy and headroom."""
+"""Demand beyond CPU, memory and pods: custom signals (the five rules that turn readings into nodes), the adaptive
+strategy, headroom, warm instances and the demand of a failed region."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -230,4 +230,29 @@ class WarmPool:
         "USD",
         "of a stopped instance: its disk of 20 GB at 0.08 USD per GB and month; for the cost report",
         at_least=0,
+    )
+
+
+# ── standby ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# `standby`: this pool takes over the demand of a cluster in another region when that cluster is seen to fail.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standby:
+    """Decided here alone: one of the pool's readings tells how the other cluster is, and a reading that cannot be had
+    tells that it failed. The floor only adds capacity, so a wrong alarm costs nodes and takes nothing away."""
+
+    origin: str | None = setting(None, "", "the cluster whose demand moves here when it fails; none: off")
+    reading: str | None = setting(None, "", "the reading of this pool that tells how that cluster is")
+    healthy: float = setting(1, "of the reading", "at least so much is healthy; less, or nothing to read, is failed")
+    nodes: int = setting(0, NODES, "carry that cluster's demand; they come on top of what is here", at_least=0)
+    after: timedelta = setting(
+        timedelta(seconds=60),
+        SECONDS,
+        "it failed for so long: a tick, this and a node's start are 5 min",
+        at_least=0,
+    )
+    samples: int = setting(3, "readings", "… and by so many readings: one may be the network's", at_least=1)
+    lasting: timedelta = setting(
+        timedelta(days=7), SECONDS, "a floor that no operator ends by `nodefleet failover --back` ends then", above=0
     )

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Literal
 
 from nodefleet.model.inventory import Taint
-from nodefleet.policy.demand import Adaptive, DemandRule, Headroom, WarmPool
+from nodefleet.policy.demand import Adaptive, DemandRule, Headroom, Standby, WarmPool
 from nodefleet.policy.fields import NODES, PERCENT, SECONDS, Sustain, describe, setting
 from nodefleet.policy.sources import Source
 
@@ -430,6 +430,7 @@ class Pool:
     predictive: Predictive = field(default_factory=Predictive)
     headroom: Headroom = field(default_factory=Headroom)
     warm: WarmPool = field(default_factory=WarmPool)
+    standby: Standby = field(default_factory=Standby)
     targets: Targets = field(default_factory=Targets)
     readings: Mapping[str, Source] = field(default_factory=dict, metadata=describe("your own readings, by name"))
     custom: tuple[DemandRule, ...] = setting((), "", "rules that turn your readings into nodes; off until named")

@@ -209,9 +209,13 @@ class SourceProblem:
     wrong: str
     right: str
     code: IssueCode = IssueCode.INVALID
+    by_interval: bool = False  # another interval, or trust.gap, would make it right
 
 
-def source_problems(source: Source) -> Iterator[SourceProblem]:
+def source_problems(source: Source, longest: timedelta) -> Iterator[SourceProblem]:
+    """`longest`: readings that are further apart never last."""
+    if isinstance(source, CloudWatch):
+        yield from _period_problems(source.period, longest)
     for name, form in _FORMS.get(type(source), {}).items():
         yield from _check_form((name,), getattr(source, name), form)
     secret = getattr(source, "secret", None)
@@ -241,3 +245,28 @@ def _check_form(keys: tuple[str | int, ...], text: str, form: tuple[str, str]) -
         # A login in an address is not repeated: problems are shown, logged and stored.
         shown = "…" if "@" in text else text
         yield SourceProblem(keys=keys, value=shown, wrong="is not of the form that is asked for", right=right)
+
+
+_MINUTE = timedelta(minutes=1)
+_SHORT_PERIODS = tuple(timedelta(seconds=seconds) for seconds in (1, 5, 10, 20, 30))
+
+
+def _period_problems(period: timedelta, longest: timedelta) -> Iterator[SourceProblem]:
+    limit = f"{longest.total_seconds():g} s"
+    if period % _MINUTE and period not in _SHORT_PERIODS:
+        yield SourceProblem(
+            keys=("period",),
+            value=period,
+            wrong="is not a period that CloudWatch has",
+            right="write a multiple of 60 s, or 1, 5, 10, 20 or 30 s for high-resolution metrics",
+            code=IssueCode.NOT_A_CHOICE,
+        )
+    if period > longest:
+        yield SourceProblem(
+            keys=("period",),
+            value=period,
+            wrong=f"puts readings further apart than {limit} (trust.gap × interval): none ever lasts",
+            right=f"write {limit} or less, or a longer interval",
+            code=IssueCode.WITHOUT_EFFECT,
+            by_interval=True,
+        )

@@ -38,6 +38,7 @@ from nodefleet.model.operations import (
     SendAlert,
     SendLaunch,
     Step,
+    TakeOver,
     Terminate,
     Uncordon,
 )
@@ -232,7 +233,7 @@ class Executor:
                 self._add_action(ActionKind.MARK_FAILED, instance=identity)
             case Assign():
                 self._assign(step)
-            case Create() | Save() | Close() | CancelRemoval() | SendAlert():
+            case Create() | Save() | Close() | CancelRemoval() | TakeOver() | SendAlert():
                 raise AssertionError(f"{type(step).__name__} is written, not carried out")
             case _:
                 assert_never(step)

@@ -28,6 +28,7 @@ from nodefleet.model.operations import (
     Save,
     SendAlert,
     Step,
+    TakeOver,
     Uncordon,
 )
 from nodefleet.model.snapshot import Observation
@@ -332,6 +333,8 @@ def _record_plan(uow: UnitOfWork, decision: Decision, observation: Observation) 
                     if isinstance(removal, Removal):
                         uow.put(cancel_removal(removal, step.reason))
                         operations.append(removal.id)
+                case TakeOver():
+                    uow.take_over(step)
                 case Uncordon() | Assign():
                     at_once.append(step)
                 case _:

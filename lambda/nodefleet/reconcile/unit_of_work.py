@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from nodefleet.engine.standby import order_of
 from nodefleet.model.alerts import CRITICAL, NEVER_HELD_BACK, SEEN_ON_ATTEMPTS, AlertKind
 from nodefleet.model.decision import (
     Action,
@@ -30,6 +31,7 @@ from nodefleet.model.operations import (
     Removal,
     RemovalReason,
     SendAlert,
+    TakeOver,
 )
 from nodefleet.model.snapshot import Command, Observation
 from nodefleet.model.state import AlertRecord, Level, LoopState, Memory
@@ -295,6 +297,9 @@ class UnitOfWork:
 
     def expire(self, commands: Iterable[Command]) -> None:
         self._pending = replace(self._pending, expired=tuple(commands))
+
+    def take_over(self, step: TakeOver) -> None:
+        self._pending = replace(self._pending, ordered=(*self._pending.ordered, order_of(step)))
 
     def adopt(self, version: PolicyVersion) -> None:
         self.journal = replace(self.journal, adopted_policy=version.digest, refused_policy="")

@@ -27,6 +27,7 @@ from nodefleet.model.operations import (
     SendAlert,
     SendLaunch,
     Step,
+    TakeOver,
     Terminate,
     Uncordon,
 )
@@ -66,6 +67,8 @@ def sentence(step: Step) -> str:
             return f"hand {step.node or step.instance} to pool {step.pool}: {step.reason}"
         case CancelRemoval():
             return f"let a leaving worker back in instead of buying one ({step.operation})"
+        case TakeOver():
+            return f"keep {step.pool} at {step.nodes} or more for {step.origin}"
         case SendAlert():
             return f"tell operators ({step.alert.value}): {step.text}"
         case _:

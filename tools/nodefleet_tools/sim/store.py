@@ -89,6 +89,9 @@ class SimStore:
             table.drop("notice", _notice_key(notice))
         for command in changes.expired:
             self._clear_away(command)
+        for command in changes.ordered:
+            if not table.has("command", _command_key(command)):
+                table.put("command", _command_key(command), command, type_=kind_of(type(command)))
         sizes += [self._told(event) for event in changes.events]
         sizes += [table.put("usage", stamp(usage.hour), usage) for usage in changes.usage]
         if changes.decision is not None:

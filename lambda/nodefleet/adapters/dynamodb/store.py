@@ -123,7 +123,7 @@ def guard(table: Table, lease: Lease) -> WriteUnit:
 # operations            first: each is stored before its effect
 # memory                with the last of them. A lesson whose operation is stored and that is itself lost can be
 #                       learned again; one that is stored twice would count twice
-# policy, retired notices, commands that ended
+# policy, retired notices, commands that ended or begin
 # events, decision, usage
 
 
@@ -142,6 +142,10 @@ def units_of(changes: Changes, writer: Writer, warn: Warn) -> list[WriteUnit]:
         *([policy_unit(changes.policy, writer)] if changes.policy else []),
         *(unit(writer.delete(key)) for key in dict.fromkeys(map(codec.notice_key, changes.retire))),
         *(_expire_command(command, writer) for command in {codec.order_key(it): it for it in changes.expired}.values()),
+        *(
+            unit(writer.put(records.order_item(cluster, command), _NEW))
+            for command in {codec.order_key(it): it for it in changes.ordered}.values()
+        ),
         *(event_unit(event, writer) for event in {event.id: event for event in changes.events}.values()),
         *([unit(writer.put(records.decision_item(cluster, changes.decision)))] if changes.decision else []),
         *(
