@@ -1,4 +1,4 @@
-"""Figures as a person reads them: a small table, where they come from, and what is being measured right now."""
+"""Figures as an operator reads them: a small table, where they come from, and what is being measured right now."""
 
 import os
 import platform

@@ -229,7 +229,7 @@ def test_a_node_is_recycled_from_its_tile(cluster, visit):
 
 
 def test_a_node_that_no_pool_owns_is_drained_from_its_tile(cluster, source, visit):
-    unowned = cluster.world.person.launch(zone=cluster.world.zones[0], pool="gone", market=Market.ON_DEMAND)
+    unowned = cluster.world.operator.launch(zone=cluster.world.zones[0], pool="gone", market=Market.ON_DEMAND)
     cluster.calm(1)
     source.refresh()
     page = visit.page

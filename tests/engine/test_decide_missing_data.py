@@ -185,7 +185,7 @@ def test_what_concerns_the_whole_cluster_names_no_pool():
     decision = decide(look(pods=[giant], instances=strays), KNOWN, POLICY)
     assert {(tell.alert, tell.pool) for tell in decision.tells} == {
         (AlertKind.CANNOT_HOLD, ""),
-        (AlertKind.CLEANUP_NEEDS_PERSON, ""),
+        (AlertKind.CLEANUP_NEEDS_OPERATOR, ""),
     }
     assert_wording("".join(tell.text for tell in decision.tells))
 

@@ -162,7 +162,7 @@ def test_without_kubernetes_or_ec2_nothing_is_launched_drained_or_cleaned_up(bus
     """Though pods wait, min is not there, and an instance has gone."""
     crowd(busy.world)
     for machine in busy.world.workers()[:2]:
-        busy.world.person.terminate(machine.id)
+        busy.world.operator.terminate(machine.id)
     busy.world.away(part, "timed out")
     for _ in range(4):
         busy.tick()

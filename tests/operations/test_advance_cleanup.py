@@ -130,7 +130,7 @@ def test_nothing_is_destroyed_and_no_deadline_passes_on_half_a_picture(debris, s
 def test_past_the_deadline_a_person_is_told(debris, seen, what):
     text = f"{what} could not be cleaned up within 600 s (its instance is gone). Look at it and remove it by hand"
     assert advance(cleanup(debris), seen, POLICY).steps == (
-        SendAlert(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="default", subjects=(what.split()[1],), text=text),
+        SendAlert(alert=AlertKind.CLEANUP_NEEDS_OPERATOR, pool="default", subjects=(what.split()[1],), text=text),
         Close(operation="c1", outcome=Outcome.FAILED, detail=f"{what} is still there"),
     )
 

@@ -788,7 +788,7 @@ def test_a_cordon_that_nobody_can_take_off_does_not_keep_the_removal_open(operat
     assert again.lessons == ()  # learned with the first attempt
     progress = at(1700)
     assert effects(progress) == []
-    assert [(each.alert, each.subjects) for each in told(progress)] == [(AlertKind.CLEANUP_NEEDS_PERSON, ("w1",))]
+    assert [(each.alert, each.subjects) for each in told(progress)] == [(AlertKind.CLEANUP_NEEDS_OPERATOR, ("w1",))]
     assert closed(progress).outcome is Outcome.FAILED
 
 

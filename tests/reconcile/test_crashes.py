@@ -66,7 +66,7 @@ def busy() -> Cluster:
 def gone() -> Cluster:
     """An operator terminated a worker behind our back."""
     cluster = busy()
-    cluster.world.person.terminate(cluster.world.workers()[-1].id)
+    cluster.world.operator.terminate(cluster.world.workers()[-1].id)
     cluster.world.advance(60)
     return cluster
 

@@ -49,7 +49,7 @@ def test_a_node_that_a_person_cordons_just_before_us_stays_theirs():
 
     def person() -> None:
         (removal,) = [each for each in cluster.operations if isinstance(each, Removal)]
-        cluster.world.person.cordon(removal.node)
+        cluster.world.operator.cordon(removal.node)
 
     cluster.tick(when("cluster.cordon", Moment.BEFORE, person))
     cluster.calm(2)
@@ -78,7 +78,7 @@ def test_a_node_that_a_person_uncordons_is_not_drained():
     cluster = begun()
     node = leaving(cluster)
     before = {pod.uid for pod in cluster.world.kube.pods.values() if pod.node == node}
-    cluster.look(when("cluster.node", Moment.BEFORE, lambda: cluster.world.person.uncordon(node)))
+    cluster.look(when("cluster.node", Moment.BEFORE, lambda: cluster.world.operator.uncordon(node)))
     cluster.look()
     assert {pod.uid for pod in cluster.world.kube.pods.values() if pod.node == node} >= before
     assert len(cluster.world.workers()) == 3

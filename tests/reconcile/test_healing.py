@@ -227,7 +227,7 @@ def test_a_healthy_node_that_is_deleted_by_hand_is_replaced_told_and_terminated(
     made = cluster(3, 3, 6)
     world = made.world
     machine = world.workers()[0]
-    world.person.delete_node(world.node_of(machine).name)
+    world.operator.delete_node(world.node_of(machine).name)
     made.until(lambda: len(world.ready_nodes()) == 3, ticks=4)
     made.calm(2)
     assert any(machine.id in text for text in told(made, AlertKind.UNHEALTHY))
@@ -239,7 +239,7 @@ def test_an_instance_that_is_stopped_by_hand_is_replaced_told_and_terminated_aft
     made = cluster(3, 3, 6)
     world = made.world
     machine = world.workers()[0]
-    world.person.stop(machine.id)
+    world.operator.stop(machine.id)
     made.until(lambda: len(world.ready_nodes()) == 3, ticks=4)
     made.calm(2)
     assert any(machine.id in text for text in told(made, AlertKind.UNHEALTHY))

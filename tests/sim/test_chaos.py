@@ -81,7 +81,7 @@ def test_every_kind_of_incident_can_happen_and_every_kind_does_something():
             here.world.advance(30)
             here.invocations.turns.end()
             happened[kind] += here.figures["incidents"]
-    assert [kind for kind in INCIDENTS if not happened[kind]] == ["a person uncordons a node"]  # nobody cordoned one
+    assert [kind for kind in INCIDENTS if not happened[kind]] == ["an operator uncordons a node"]  # nobody cordoned one
 
 
 def test_plans_differ_in_their_temper():
@@ -153,7 +153,7 @@ def test_a_stale_list_shows_what_was_so():
     here = struck(stale=1.0)
     parts = here.world.parts("r", hooks=[here.strikes], limit=timedelta(hours=1))
     here.world.advance(300)
-    machine = here.world.person.launch(zone=here.world.zones[0])
+    machine = here.world.operator.launch(zone=here.world.zones[0])
     assert machine.id not in {each.id for each in parts.cloud.instances()}
     here.world.advance(300)
     here.world.ec2.stop(machine)
@@ -216,12 +216,12 @@ def test_what_is_left_over_is_noticed():
     assert unrest(here) == ""
     machine = here.world.ec2.live_workers()[0]
     node = here.world.node_of(machine)
-    here.world.person.cordon(node.name)
+    here.world.operator.cordon(node.name)
     assert_wording(unrest(here))
-    here.world.person.uncordon(node.name)
+    here.world.operator.uncordon(node.name)
     here.world.ec2.end(machine)
     assert_wording(unrest(here))
-    here.world.person.delete_node(node.name)
+    here.world.operator.delete_node(node.name)
     now = here.world.now
     here.world.parts("r").store.acquire("r", now, now + timedelta(minutes=1), timedelta(0))
     assert_wording(unrest(here))
@@ -229,9 +229,9 @@ def test_what_is_left_over_is_noticed():
 
 def test_people_clear_away_only_what_they_were_told_of():
     here = at_rest(seed=2)
-    machine = here.world.person.launch(zone=here.world.zones[0])
+    machine = here.world.operator.launch(zone=here.world.zones[0])
     here.world.advance(200)
-    here.world.person.delete_node(here.world.node_of(machine).name)
+    here.world.operator.delete_node(here.world.node_of(machine).name)
     here.world.advance(800)
     rest = Rest(here)
     rest._person_helps()
@@ -245,7 +245,7 @@ def test_only_a_fleet_that_becomes_smaller_may_be_without_rest_for_long(removed,
         here.invocations.tick()
         here.world.advance(120)
     rest = Rest(here)
-    here.world.person.cordon(here.world.ready_nodes("default")[0].name)
+    here.world.operator.cordon(here.world.ready_nodes("default")[0].name)
     here.world.advance(2000)
     for machine in here.world.ec2.live_workers()[:removed]:
         here.world.ec2.end(machine)
@@ -265,7 +265,7 @@ def test_so_may_one_that_replaces_its_old_workers(rules, replaced, end):
         Plan(seed=1, scene=Scene(policy={"limits": {"min": 3, "max": 6}, **rules}, workers={"default": 3}))
     )
     rest = Rest(here)
-    here.world.person.cordon(here.world.ready_nodes("default")[0].name)
+    here.world.operator.cordon(here.world.ready_nodes("default")[0].name)
     here.world.advance(2000)
     for machine in here.world.ec2.live_workers()[:replaced]:
         here.world.ec2.end(machine)

@@ -31,7 +31,7 @@ FOUND = {
     "release without owner": Rule.LEASE,
     "missing read as zero": Rule.BLIND,
     "interrupted node counted": Rule.COUNTED,
-    "operator cordon undone": Rule.PERSON,
+    "operator cordon undone": Rule.OPERATOR,
     "capacity bought for named pods": Rule.PODS,
     "alerts told apart by their text": Rule.QUIET,
     "unhealthy nodes kept": Rule.HEALING,

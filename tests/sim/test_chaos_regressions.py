@@ -1,10 +1,11 @@
-"""Plans that once went wrong, each with what was mended. The smallest test of each stands beside its code.
+"""Plans that once went wrong, each with what was fixed. The smallest test of each stands beside its code.
 
 The plans themselves are kept (`regressions/`), not only their seeds: what a seed stands for changes whenever more is
 drawn. `nodefleet chaos --seed 16 --save tests/sim/regressions/<name>.json --about "…"` keeps one, and
 `nodefleet chaos --plan <file>` plays it again.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -28,7 +29,7 @@ def test_there_are_regressions():
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_a_plan_that_once_went_wrong_holds(path):
     text = path.read_text(encoding="utf-8")
-    assert about(text), "a regression says what went wrong and what was mended"
+    assert about(text), "a regression says what went wrong and what was fixed"
     assert play(plan_from(text)).violations == ()
 
 
@@ -64,3 +65,19 @@ def test_a_plan_plays_the_same_in_every_process():
         for number in range(3)
     ]
     assert len(set(played)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kept", "today"),
+    [
+        ("a person takes a machine's tags away", "an operator takes an instance's tags away"),
+        ("a person stops a healthy machine", "an operator stops a healthy instance"),
+        ("EC2 takes many Spot machines", "EC2 takes many Spot instances"),
+        ("a machine dies", "an instance dies"),
+    ],
+)
+def test_a_plan_that_was_kept_with_earlier_words_is_played(kept, today):
+    plain = json.loads(KEPT[0].read_text(encoding="utf-8"))
+    plain["incidents"] = [{"number": 0, "after": 1.0, "kind": kept}]
+    assert [each.kind for each in plan_from(json.dumps(plain)).incidents] == [today]
+    assert today in INCIDENTS

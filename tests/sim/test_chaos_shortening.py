@@ -22,13 +22,13 @@ def short():
 
 def test_what_does_not_matter_is_left_out(short):
     plan = short.plan
-    assert [incident.kind for incident in plan.incidents] == ["a person cordons a node"]
+    assert [incident.kind for incident in plan.incidents] == ["an operator cordons a node"]
     assert (plan.rates, plan.delivery, plan.skew) == (Rates(), Delivery(), 0.0)
 
 
 def test_what_is_left_goes_wrong_in_the_same_way(short):
     with PLANTED["operator cordon undone"]():
-        assert play(short.plan).first.rule is Rule.PERSON
+        assert play(short.plan).first.rule is Rule.OPERATOR
     assert play(short.plan).violations == ()
 
 

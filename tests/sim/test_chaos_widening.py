@@ -73,7 +73,7 @@ def test_a_limit_of_all_pools_together_is_drawn_and_changed():
     here = staged_plan(QUIET)
     seen = set()
     for number in range(20):
-        befall(here, Incident(number=number, after=0, kind="a person changes fleet.max"))
+        befall(here, Incident(number=number, after=0, kind="an operator changes fleet.max"))
         seen.add(here.world.policy.fleet.max)
     assert seen == {None, 2, 4, 8}  # never less than min
 
@@ -211,7 +211,7 @@ def test_a_policy_of_a_newer_release_is_refused_until_somebody_applies_another()
 
 
 def test_a_renamed_pool_leaves_its_machines_to_nobody():
-    here = incident("a person renames a pool")
+    here = incident("an operator renames a pool")
     assert here.world.policy.pool("default") is None
     assert here.world.ec2.live_workers("default")
 
@@ -280,7 +280,7 @@ def test_exporters_fall_silent_for_a_while_or_for_ever():
 
 
 def test_a_pool_is_removed_while_it_grows():
-    here = incident("a person removes a pool that grows")
+    here = incident("an operator removes a pool that grows")
     here.invocations.calm = here.strikes.calm = True
     here.world.advance(3)
     here.strikes.calm = False

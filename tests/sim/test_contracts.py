@@ -121,10 +121,10 @@ class SimClusterWorld:
         self.world.kube.closing.add(self.namespace)
 
     def person_cordons(self, node: str) -> None:
-        self.world.person.cordon(node)
+        self.world.operator.cordon(node)
 
     def person_uncordons(self, node: str) -> None:
-        self.world.person.uncordon(node)
+        self.world.operator.uncordon(node)
 
     def events_on(self, node: str) -> list[Said]:
         return [

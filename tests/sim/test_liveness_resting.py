@@ -50,7 +50,7 @@ def with_failed_joins() -> Cluster:
     world.settle()
     for machine in machines[:3]:
         machine.failed = True
-        world.person.delete_node(world.node_of(machine).name)
+        world.operator.delete_node(world.node_of(machine).name)
 
     def refuse(call: Call) -> None:
         if call.name == "cloud.terminate" and call.arguments[0] == machines[0].id:
@@ -69,7 +69,7 @@ def test_a_failed_join_that_cannot_be_terminated_holds_up_no_other_and_an_operat
     first, *_ = live_failures(cluster)
     cluster.calm(20)
     assert live_failures(cluster) == [first]
-    told = [event for event in cluster.world.table.events if event.kind is AlertKind.CLEANUP_NEEDS_PERSON]
+    told = [event for event in cluster.world.table.events if event.kind is AlertKind.CLEANUP_NEEDS_OPERATOR]
     assert [event.subjects for event in told] == [(first,)]
     cluster.calm(60)
     assert broken(cluster) == []

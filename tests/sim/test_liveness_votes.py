@@ -127,7 +127,7 @@ def test_of_one_that_a_person_uncordons_an_iteration_must_have_known(observed):
     worker = spot_worker(world)
     world.interrupt(worker)
     world.parts("a function").store.record(Notice(instance=worker, kind=NoticeKind.SPOT_INTERRUPTION, at=world.now))
-    world.person.uncordon(world.kube.node_of(worker).name)
+    world.operator.uncordon(world.kube.node_of(worker).name)
     if observed:  # and yet it did nothing
         world.runs["a function"].looked_at = world.now
     world.advance(300)

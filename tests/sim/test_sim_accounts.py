@@ -227,7 +227,7 @@ def test_a_node_must_not_leave_while_readings_are_missing():
 
 def unjoined(scene, number, minutes):
     """An instance whose Node went some time ago."""
-    scene.world.person.delete_node(scene.node(number).name)
+    scene.world.operator.delete_node(scene.node(number).name)
     scene.world.advance(60 * minutes)
     scene.parts.store.state()
     machine = scene.workers[number]
@@ -257,7 +257,7 @@ def test_a_node_is_no_debris_before_its_machine_ended():
 def test_one_at_a_time_on_doubtful_evidence_and_a_fifth_of_a_larger_fleet(workers, broken):
     scene = Scene(workers=workers)
     for number in (0, 1):
-        scene.world.person.delete_node(scene.node(number).name)
+        scene.world.operator.delete_node(scene.node(number).name)
     scene.world.advance(400)
     scene.parts.store.state()
     for machine in scene.workers[:2]:

@@ -137,7 +137,7 @@ def test_costs_run_from_launch_to_end():
     world.settle()
     world.advance(3600)
     hours = (world.now - machine.launched_at).total_seconds() / 3600
-    world.person.terminate(machine.id)
+    world.operator.terminate(machine.id)
     world.advance(7200)
     assert world.ec2.cost() == pytest.approx(0.0208 * hours)
 

@@ -59,7 +59,7 @@ def test_our_cordon_says_on_the_node_why_it_leaves_and_comes_off_without_a_trace
 
 def test_a_persons_cordon_is_theirs():
     scene = Scene()
-    scene.world.person.cordon(scene.node.name)
+    scene.world.operator.cordon(scene.node.name)
     with pytest.raises(ChangedError) as caught:
         scene.cordon()
     assert_wording(str(caught.value))
@@ -71,7 +71,7 @@ def test_a_persons_cordon_is_theirs():
 def test_a_person_who_uncordons_leaves_our_taint_behind():
     scene = Scene()
     scene.cordon()
-    scene.world.person.uncordon(scene.node.name)
+    scene.world.operator.uncordon(scene.node.name)
     assert (scene.node.cordoned, scene.node.removal) == (False, "removal-1")
     scene.cluster.uncordon(scene.node.name, "removal-1")
     assert (scene.node.removal, scene.node.taints) == ("", ())
@@ -149,7 +149,7 @@ def test_only_a_dead_node_of_that_machine_is_deleted():
     name = scene.node.name
     with pytest.raises(ChangedError, match="ready"):
         scene.cluster.delete_node(name, scene.worker.id)
-    scene.world.person.terminate(scene.worker.id)
+    scene.world.operator.terminate(scene.worker.id)
     scene.world.advance(60)
     with pytest.raises(ChangedError):
         scene.cluster.delete_node(name, scene.other.id)

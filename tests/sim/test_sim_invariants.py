@@ -92,7 +92,7 @@ def test_a_pool_gets_its_min_beyond_a_cap():
 
 def test_what_a_person_launched_or_ec2_takes_does_not_count():
     scene = Scene(workers=3)
-    scene.world.person.launch(zone=ZONES[0])
+    scene.world.operator.launch(zone=ZONES[0])
     assert scene.broken == []
     scene.world.interrupt(scene.workers[0].id)
     scene.parts.cloud.launch(replace(WANTED, count=1))
@@ -119,11 +119,11 @@ def test_a_new_max_counts_from_the_next_run_on():
     scene = Scene(workers=3)
     scene.world.advance(600)
     scene.world.enforce({"limits": {"min": 1, "max": 1}})
-    scene.world.person.terminate(scene.workers[0].id)
+    scene.world.operator.terminate(scene.workers[0].id)
     scene.parts.cloud.launch(replace(WANTED, count=1))
     assert scene.broken == []
     scene.world.advance(121)
-    scene.world.person.terminate(scene.workers[1].id)
+    scene.world.operator.terminate(scene.workers[1].id)
     scene.parts.cloud.launch(replace(WANTED, id="two", count=1))
     assert scene.broken == []  # it was begun under the old policy
     scene.parts.cloud.launch(replace(WANTED, id="three", count=1, started=scene.world.now))
@@ -223,16 +223,16 @@ def test_what_ec2_takes_may_be_drained_without_the_lease():
 def test_a_port_that_forgets_whose_cordon_it_is_is_caught():
     scene = Scene()
     node = scene.world.node_of(scene.workers[0])
-    scene.world.person.cordon(node.name)
+    scene.world.operator.cordon(node.name)
     scene.world.kube.put_node(replace(scene.world.kube.nodes[node.name], removal="r"))  # as if it were ours
     scene.parts.cluster.uncordon(node.name, "r")
-    assert scene.broken == [Rule.PERSON]
+    assert scene.broken == [Rule.OPERATOR]
 
 
 def test_the_trace_tells_what_led_to_it():
     scene = Scene()
     pod = scene.deploy(replicas=2)
-    scene.world.person.cordon(pod.node)
+    scene.world.operator.cordon(pod.node)
     scene.parts.cluster.evict(ref(pod))
     scene.parts.cloud.terminate(scene.machine_of(pod))
     told = [str(each) for each in scene.world.guard.trace]

@@ -89,7 +89,7 @@ def test_a_pod_that_comes_or_goes_is_counted():
 
 def test_fewer_replicas_leave_the_crowded_nodes_first():
     world, shop = serving(lambda _: 10, replicas=8, workers=2)
-    world.person.launch(zone=world.zones[0])
+    world.operator.launch(zone=world.zones[0])
     world.advance(150)
     world.controllers.scale(shop.workload, 10)
     world.advance(30)

@@ -55,7 +55,7 @@ def test_the_samples_time_is_that_of_the_last_scrape():
 def test_a_node_that_is_gone_is_in_no_figure_from_the_next_scrape_on():
     world = busy(replicas=2)
     gone = world.workers()[0]
-    world.person.terminate(gone.id)
+    world.operator.terminate(gone.id)
     world.advance(120)
     assert (read(world).nodes.value, len(read(world).idle)) == (1, 1)
 
@@ -71,7 +71,7 @@ def test_a_node_whose_exporter_is_silent_is_in_no_figure():
 
 def test_a_new_node_counts_from_its_second_sample_on():
     world = busy()
-    machine = world.person.launch(zone=ZONES[0])
+    machine = world.operator.launch(zone=ZONES[0])
     counts = set()
     for _ in range(200):
         world.advance(1)

@@ -19,14 +19,14 @@ def joined(world, machine, within):
 def spread(seed):
     """When each of twenty instances became a ready node."""
     world = World(seed=seed)
-    machines = [world.person.launch(zone=ZONES[0]) for _ in range(20)]
+    machines = [world.operator.launch(zone=ZONES[0]) for _ in range(20)]
     world.advance(200)
     return [world.node_of(machine).ready_changed_at for machine in machines]
 
 
 def test_a_machine_is_a_ready_node_after_a_while_and_first_registers_unready():
     world = World()
-    machine = world.person.launch(zone=ZONES[0])
+    machine = world.operator.launch(zone=ZONES[0])
     took = joined(world, machine, 200)
     assert 40 <= took <= 110
     node = world.node_of(machine)
@@ -42,16 +42,16 @@ def test_joining_goes_by_the_seed():
 
 def test_some_machines_never_join_and_some_join_late():
     world = World(kubernetes=KubeSettings(never_joins=1.0))
-    assert joined(world, world.person.launch(zone=ZONES[0]), 1000) is None
+    assert joined(world, world.operator.launch(zone=ZONES[0]), 1000) is None
     world = World(kubernetes=KubeSettings(joins_late=1.0))
-    assert joined(world, world.person.launch(zone=ZONES[0]), 1000) > 300
+    assert joined(world, world.operator.launch(zone=ZONES[0]), 1000) > 300
 
 
 def test_a_machine_that_ends_before_it_joins_never_does():
     world = World()
-    machine = world.person.launch(zone=ZONES[0])
+    machine = world.operator.launch(zone=ZONES[0])
     world.advance(30)
-    world.person.terminate(machine.id)
+    world.operator.terminate(machine.id)
     assert joined(world, machine, 200) is None
 
 
@@ -63,7 +63,7 @@ def test_a_dead_node_is_unready_after_40_seconds_and_its_pods_are_made_again_lat
     world.deploy("agent", kind=Kind.DAEMON_SET)
     world.settle()
     name = world.node_of(dead).name
-    world.person.terminate(dead.id)
+    world.operator.terminate(dead.id)
     world.advance(39)
     assert world.node_of(dead).ready
     world.advance(2)
@@ -80,7 +80,7 @@ def test_a_dead_node_is_unready_after_40_seconds_and_its_pods_are_made_again_lat
     world.advance(3600)
     assert name in world.kube.nodes
 
-    world.person.delete_node(name)
+    world.operator.delete_node(name)
     world.advance(60)
     assert world.kube.pods_on(name) == []
     assert sorted(pod.name for pod in world.kube.pods.values() if pod.labels["app"] == "db") == ["db-0", "db-1"]
@@ -121,7 +121,7 @@ def test_a_pod_that_was_to_go_ends_when_its_kubelet_is_back():
     world.settle()
     (pod,) = world.kube.pods.values()
     world.nodes.silence(world.node_of(worker).name, for_seconds=20)
-    world.person.delete_pod(pod.key)
+    world.operator.delete_pod(pod.key)
     world.advance(19)
     assert pod.key in world.kube.pods
     world.advance(10)

@@ -57,7 +57,7 @@ def test_a_pod_without_a_place_waits_and_gets_one_when_there_is_room():
     assert since < NOON
     world.advance(100)
     assert world.waiting_pods()[0].unschedulable_since == since
-    world.person.launch(zone=ZONES[0])
+    world.operator.launch(zone=ZONES[0])
     world.advance(150)
     assert world.waiting_pods() == []
     assert world.kube.pods[waits.key].unschedulable_since is None
@@ -66,11 +66,11 @@ def test_a_pod_without_a_place_waits_and_gets_one_when_there_is_room():
 def test_a_cordoned_node_takes_nothing_new_and_keeps_what_it_has():
     world = settled(workers=2, replicas=2)
     (first, other) = [node.name for node in world.ready_nodes()]
-    world.person.cordon(first)
+    world.operator.cordon(first)
     world.controllers.scale(world.controllers.named("shop"), 6)
     world.advance(30)
     assert placed(world) == sorted([first] + [other] * 5)
-    world.person.uncordon(first)
+    world.operator.uncordon(first)
     world.controllers.scale(world.controllers.named("shop"), 8)
     world.advance(30)
     assert placed(world).count(first) == 3
@@ -120,7 +120,7 @@ def test_a_stateful_set_comes_up_in_order_and_waits_until_the_old_pod_is_gone():
     world.settle()
     assert sorted(world.kube.pods) == ["default/shop-0", "default/shop-1", "default/shop-2"]
     old = world.kube.pods["default/shop-1"]
-    world.person.delete_pod(old.key)
+    world.operator.delete_pod(old.key)
     world.advance(10)
     assert world.kube.pods[old.key].uid == old.uid
     assert world.kube.pods[old.key].deleted_at == NOON
@@ -130,7 +130,7 @@ def test_a_stateful_set_comes_up_in_order_and_waits_until_the_old_pod_is_gone():
 
 def test_a_deployment_replaces_a_pod_as_soon_as_it_is_asked_to_go():
     world = settled(replicas=2, traits=Traits(stops_in=25))
-    world.person.delete_pod("default/shop-0")
+    world.operator.delete_pod("default/shop-0")
     world.advance(8)
     assert sorted(world.kube.pods) == ["default/shop-0", "default/shop-1", "default/shop-2"]
     assert world.kube.pods["default/shop-2"].ready
@@ -146,8 +146,8 @@ def test_a_claim_stays_where_its_first_pod_ran(volume, held_to):
     world = settled(workers=3, kind=Kind.STATEFUL_SET, replicas=1, volumes=(volume,))
     pod = world.kube.pods["default/shop-0"]
     home = world.kube.nodes[pod.node]
-    world.person.cordon(home.name)
-    world.person.delete_pod(pod.key)
+    world.operator.cordon(home.name)
+    world.operator.delete_pod(pod.key)
     world.advance(60)
     again = world.kube.pods["default/shop-0"]
     same_zone = [node for node in world.ready_nodes() if node.labels[ZONE_LABEL] == home.labels[ZONE_LABEL]]
@@ -167,7 +167,7 @@ def test_a_daemonset_has_one_pod_on_every_node_that_it_may_run_on():
     names = sorted(node.name for node in world.ready_nodes())
     assert placed(world, "agent") == names
     assert placed(world, "everywhere") == sorted(world.kube.nodes)
-    machine = world.person.launch(zone=ZONES[0])
+    machine = world.operator.launch(zone=ZONES[0])
     world.advance(150)
     assert placed(world, "agent") == sorted([*names, world.node_of(machine).name])
 
@@ -178,7 +178,7 @@ def test_a_job_runs_until_enough_pods_have_succeeded():
     job = world.deploy("sums", kind=Kind.JOB, replicas=2, traits=Traits(runs_for=60))
     world.advance(20)
     first = min(world.kube.pods)
-    world.person.delete_pod(first)
+    world.operator.delete_pod(first)
     world.advance(100)
     assert [pod.phase for pod in world.kube.pods.values()] == [PodPhase.SUCCEEDED] * 2
     assert len(job.done) == 2
@@ -195,7 +195,7 @@ def test_a_workload_that_is_removed_takes_its_pods_with_it():
 
 def test_a_pod_that_a_finalizer_holds_stays_terminating():
     world = settled(replicas=1, traits=Traits(stuck=True))
-    world.person.delete_pod("default/shop-0")
+    world.operator.delete_pod("default/shop-0")
     world.advance(600)
     assert world.kube.pods["default/shop-0"].deleted_at == NOON
 
@@ -280,7 +280,7 @@ def order_of(order, seed=0):
         world.advance(10)
     world.deploy("vip", cpu=900, priority=5)
     world.advance(10)
-    world.person.launch(zone=ZONES[0])
+    world.operator.launch(zone=ZONES[0])
     world.advance(150)
     return {pod.labels["app"] for pod in world.kube.pods.values() if pod.node} - {"old"}
 

@@ -39,7 +39,7 @@ def test_a_pool_that_was_renamed_takes_no_room_that_its_old_workers_have(renamed
     cluster, _ = renamed
     cluster.calm(5)
     assert pools(cluster.world) == ["default"] * 6  # min of the new pool is 2, and fleet.max is 6
-    assert {AlertKind.CLEANUP_NEEDS_PERSON, AlertKind.AT_MAX} <= told(cluster.world)
+    assert {AlertKind.CLEANUP_NEEDS_OPERATOR, AlertKind.AT_MAX} <= told(cluster.world)
     assert rules(cluster) == []
 
 
@@ -48,10 +48,10 @@ def test_one_that_is_stopped_is_named_to_an_operator_at_once(renamed):
     cluster, _ = renamed
     world = cluster.world
     for machine in world.workers():
-        world.person.stop(machine.id)
+        world.operator.stop(machine.id)
     world.advance(300)
     cluster.calm(2)
-    asked = [event for event in world.table.events if event.kind is AlertKind.CLEANUP_NEEDS_PERSON]
+    asked = [event for event in world.table.events if event.kind is AlertKind.CLEANUP_NEEDS_OPERATOR]
     stopped = {
         world.kube.node_of(machine.id).name for machine in world.ec2.machines.values() if machine.pool == "default"
     }
@@ -90,12 +90,12 @@ def test_one_command_drains_them_with_budgets_respected_and_pods_somewhere_to_go
     batch = [machine.id for machine in world.add_workers(2, pool="batch")]
     others = [node.name for node in world.ready_nodes()]
     for node in others:
-        world.person.cordon(node)
+        world.operator.cordon(node)
     world.deploy("cart", replicas=4, cpu=400)
     world.protect("cart", max_unavailable="1")
     world.advance(60)
     for node in others:
-        world.person.uncordon(node)
+        world.operator.uncordon(node)
     carts = {pod.node for pod in world.kube.pods.values() if pod.labels.get("app") == "cart"}
     assert carts == {world.kube.node_of(each).name for each in batch}
     cluster.must_live()
@@ -134,7 +134,7 @@ def test_a_dead_one_is_drained_away_too(monkeypatch):
     world.settle()
     terminal = Terminal(monkeypatch, SimConnection(world))
     world.nodes.silence(world.kube.node_of(silent).name)
-    world.person.stop(stopped)
+    world.operator.stop(stopped)
     cluster.calm(5)
     assert terminal("drain", "--all", "--yes", "--by", "ann").exit_code == 0
     cluster.until(lambda: world.ec2.machines[silent].ended_at is not None, ticks=10)

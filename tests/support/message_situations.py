@@ -306,7 +306,7 @@ def _health_is_never_seen() -> Cluster:
 def _somebody_uncordons() -> Cluster:
     cluster = _leaving()
     (leaving,) = [node.name for node in cluster.world.kube.nodes.values() if node.removal]
-    cluster.world.person.uncordon(leaving)
+    cluster.world.operator.uncordon(leaving)
     return cluster
 
 
@@ -330,7 +330,7 @@ def _half_is_dead() -> Cluster:
     return _dead(3, 6)
 
 
-@_shows(AlertKind.CLEANUP_NEEDS_PERSON)
+@_shows(AlertKind.CLEANUP_NEEDS_OPERATOR)
 def _machines_are_gone() -> Cluster:
     """EC2's list lacks machines whose nodes are there and silent."""
     cluster = shop(workers=5, replicas=2)

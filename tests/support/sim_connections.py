@@ -15,7 +15,7 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.sim.hooks import Hook, Sequential
 from nodefleet_tools.sim.world import World
 
-PERSON = "person"
+OPERATOR = "person"
 _LONGEST = timedelta(hours=12)  # of virtual time: a loop that nobody stops must not hang the tests
 
 
@@ -60,7 +60,7 @@ class SimConnection(Connection):
         deployment: Deployment | None = None,
         environment: dict[str, str] | None = None,
         hooks: Sequence[Hook] = (),
-        owner: str = PERSON,
+        owner: str = OPERATOR,
     ) -> None:
         settings = Settings(table=table, clusters=(world.name,), bucket="bucket")
         super().__init__(settings, environment or {}, Redactor(), deployment)
@@ -83,7 +83,7 @@ class SimConnection(Connection):
         assert self.world.now - self.world.start < _LONGEST, "nobody stops this loop"
 
     def calls(self) -> int:
-        return self.world.runs[PERSON].calls
+        return self.world.runs[OPERATOR].calls
 
     def forget(self) -> None:
         self.forgotten += 1
@@ -94,7 +94,7 @@ class SimConnection(Connection):
     @property
     def log(self) -> list[str]:
         """The external calls so far."""
-        return self.world.runs[PERSON].log
+        return self.world.runs[OPERATOR].log
 
 
 class Terminal:

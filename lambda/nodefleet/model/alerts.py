@@ -35,7 +35,7 @@ class AlertKind(Enum):
     NO_BENEFIT = "no-benefit"  # a signal lost its vote
     SCALE_DOWN_BLOCKED = "scale-down-blocked"  # by something that is no load, for long
     NODE_IN_DOUBT = "node-in-doubt"  # not measured, or seen by one part only
-    CLEANUP_NEEDS_PERSON = "cleanup-needs-person"
+    CLEANUP_NEEDS_OPERATOR = "cleanup-needs-person"
     DEGRADED = "degraded"
     RECOVERED = "recovered"
     RESTING_COST = "resting-cost"  # instances that are paid for and are no capacity: many, or for long
@@ -208,7 +208,7 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
             todo="Look at the node and at its exporter. The others go on scaling; this one stays until it is clear.",
         ),
         AlertSpec(
-            AlertKind.CLEANUP_NEEDS_PERSON,
+            AlertKind.CLEANUP_NEEDS_OPERATOR,
             Severity.WARNING,
             "An operator has to clean up",
             todo="The autoscaler leaves it alone. It may cost money until an operator removes it.",

@@ -119,7 +119,7 @@ def _destroy(
             f" {seconds(cleanup.deadline - cleanup.started)} ({cleanup.reason}). Look at it and remove it by hand"
         )
         alert = SendAlert(
-            alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=cleanup.pool, subjects=(cleanup.target,), text=text
+            alert=AlertKind.CLEANUP_NEEDS_OPERATOR, pool=cleanup.pool, subjects=(cleanup.target,), text=text
         )
         detail = f"{cleanup.debris.value} {cleanup.target} is still there"
         return Progress(steps=(alert, Close(operation=cleanup.id, outcome=Outcome.FAILED, detail=detail)))

@@ -353,7 +353,7 @@ def _still_cordoned(draining: DrainingNode, since: datetime) -> Progress:
         " admission webhooks and at the right to patch nodes"
     )
     close = Close(operation=draining.removal.id, outcome=Outcome.FAILED, detail="its cordon could not be taken off")
-    return Progress(steps=(_alert(draining, AlertKind.CLEANUP_NEEDS_PERSON, text), close))
+    return Progress(steps=(_alert(draining, AlertKind.CLEANUP_NEEDS_OPERATOR, text), close))
 
 
 def _close_removal(removal: Removal, outcome: Outcome, detail: str) -> Progress:

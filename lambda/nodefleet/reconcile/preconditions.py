@@ -54,7 +54,7 @@ def check_termination(cluster: Cluster, operation: Operation | None, rules: Remo
         case Removal() | Cleanup():
             pass  # the instance never joined, or two observations, the second in this iteration, show it as orphaned
         case _:
-            raise ChangedError("nothing that is open wants this machine terminated")
+            raise ChangedError("no open operation requires the termination")
 
 
 def check_unowned(cloud: Cloud, identity: str, policy: Policy) -> None:

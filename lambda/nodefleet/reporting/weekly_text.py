@@ -188,7 +188,7 @@ _TOLD = {
     AlertKind.SCALE_DOWN_BLOCKED: "shrinking held back for long",
     AlertKind.ROTATION_BLOCKED: "old workers that could not be replaced for long",
     AlertKind.NODE_IN_DOUBT: "nodes in doubt",
-    AlertKind.CLEANUP_NEEDS_PERSON: "cleanup left to an operator",
+    AlertKind.CLEANUP_NEEDS_OPERATOR: "cleanup left to an operator",
     AlertKind.DEGRADED: "parts not readable",
     AlertKind.POLICY_REFUSED: "policies refused",
     AlertKind.POLICY_UNUSABLE: "holds for want of a usable policy",

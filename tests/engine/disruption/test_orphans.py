@@ -112,7 +112,7 @@ def test_much_cleanup_is_for_a_person(total, orphans, person):
     numbers = range(20, 20 + orphans)
     seen = look(total, nodes=[dead(n) for n in numbers])
     steps = cleaned(seen, {f"node i-{n:03}": after(-900) for n in numbers})
-    assert (tells(steps) == [AlertKind.CLEANUP_NEEDS_PERSON]) is person
+    assert (tells(steps) == [AlertKind.CLEANUP_NEEDS_OPERATOR]) is person
     assert len([step for step in steps if isinstance(step, Create)]) == (0 if person else orphans)
 
 
@@ -246,7 +246,7 @@ def test_what_is_doubtful_beside_them_still_needs_an_operator_if_it_is_much():
     seen = failures(20, 21, nodes=[dead(30), dead(31)])
     since = dict.fromkeys(("instance i-020", "instance i-021", "node i-030", "node i-031"), after(-900))
     told, opened = cleaned(seen, since, FULL)
-    assert told.alert is AlertKind.CLEANUP_NEEDS_PERSON
+    assert told.alert is AlertKind.CLEANUP_NEEDS_OPERATOR
     assert "i-020" not in told.text
     assert opened.operation.target == "i-020"
 

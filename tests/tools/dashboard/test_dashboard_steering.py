@@ -72,7 +72,7 @@ def test_a_node_is_recycled(cluster, source):
 
 
 def test_a_worker_of_no_pool_is_drained(cluster, source):
-    unowned = cluster.world.person.launch(zone=cluster.world.zones[0], pool="gone", market=Market.ON_DEMAND)
+    unowned = cluster.world.operator.launch(zone=cluster.world.zones[0], pool="gone", market=Market.ON_DEMAND)
     cluster.world.advance(90)
     source.command({"kind": "drain", "instance": unowned.id, "reason": ""}, "ann")
     (order,) = commands(cluster)

@@ -1,4 +1,4 @@
-"""Who may use the page: the person who started it, in one browser session.
+"""Who may use the page: the operator who started it, in one browser session.
 
 The link in the terminal carries a token that works once and becomes a cookie that scripts cannot read and that other
 sites' pages do not send. Every request must name this server's own address as its Host, so that a foreign name that

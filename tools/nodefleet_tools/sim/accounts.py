@@ -220,7 +220,7 @@ def _by_hand(run: Run) -> bool:
 
 
 def _ends(operations: tuple[Operation, ...], target: str) -> list[Operation]:
-    """Removals and cleanups of this machine or node."""
+    """Removals and cleanups of this instance or node."""
     return [
         each
         for each in operations

@@ -16,7 +16,7 @@ from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Removal
 from nodefleet.model.readings import add_up
 from nodefleet_tools.sim.hooks import Run
-from nodefleet_tools.sim.instances import PERSON, SimulatedInstance
+from nodefleet_tools.sim.instances import OPERATOR, SimulatedInstance
 from nodefleet_tools.sim.rules import Rule
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Churn:
             return None
         if any(node.pool == pool and not node.ready for node in world.kube.nodes.values()):
             return None
-        if any(each.by == PERSON or each.interrupted_at or each.failed for each in world.ec2.live_workers(pool)):
+        if any(each.by == OPERATOR or each.interrupted_at or each.failed for each in world.ec2.live_workers(pool)):
             return None
         workloads = {
             uid: (each.replicas, len(each.done), each.template.requests, round(each.traits.cpu_use, 1))

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from nodefleet.model.inventory import Instance, InstanceState, Market
 
-PERSON = "an operator"
+OPERATOR = "an operator"
 SETUP = "set-up"
 LIVE = (InstanceState.PENDING, InstanceState.RUNNING)
 _STOPPED = (InstanceState.STOPPING, InstanceState.STOPPED)
@@ -33,7 +33,7 @@ class SimulatedInstance:
     warm: bool = False  # its status tag says that we stopped it, to start it again
     template: str = ""
     template_version: str = ""
-    by: str = SETUP  # who launched it: a run's name, or PERSON
+    by: str = SETUP  # who launched it: a run's name, or OPERATOR
     dooms: dict[str, datetime] = field(default_factory=dict)  # what takes it, by event, and since when it counts
     hourly_usd: float = 0.0
     states: list[tuple[datetime, InstanceState]] = field(default_factory=list)

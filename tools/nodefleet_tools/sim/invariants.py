@@ -20,7 +20,7 @@ from nodefleet_tools.sim.availability import Availability
 from nodefleet_tools.sim.budgets import covered, status
 from nodefleet_tools.sim.churn import Churn
 from nodefleet_tools.sim.hooks import Run
-from nodefleet_tools.sim.instances import PERSON, SimulatedInstance
+from nodefleet_tools.sim.instances import OPERATOR, SimulatedInstance
 from nodefleet_tools.sim.orphan_checks import Leftovers
 from nodefleet_tools.sim.rules import Happened, Rule, Violation
 from nodefleet_tools.sim.shop import amount_of
@@ -99,7 +99,7 @@ class Guard:
         there = [
             machine
             for machine in self._world.ec2.live_workers(launch.pool)
-            if machine.by != PERSON and not self._is_taken(machine) and self._can_be_known(machine, run)
+            if machine.by != OPERATOR and not self._is_taken(machine) and self._can_be_known(machine, run)
         ]
         most = self._world.most(launch.pool, since=launch.started)
         if len(there) > most:
@@ -113,7 +113,7 @@ class Guard:
         there = [
             machine
             for machine in self._world.ec2.live_workers()
-            if machine.by != PERSON and not self._is_taken(machine) and self._can_be_known(machine, run)
+            if machine.by != OPERATOR and not self._is_taken(machine) and self._can_be_known(machine, run)
         ]
         own = [machine for machine in there if machine.pool == launch.pool and self._may_be_capacity(machine)]
         self._within_caps(run, launch, there, own)
@@ -259,14 +259,14 @@ class Guard:
             self.accounts.needs_operation(run, f"cordon {node.name}", cordon.removal)
         if node.name in self.by_people and node.cordoned:
             detail = f"{node.name} was cordoned by an operator, and our cordon covers it"
-            self.broken(run.name, Rule.PERSON, detail)
+            self.broken(run.name, Rule.OPERATOR, detail)
 
     def uncordoned(self, run: Run, node: Node, removal: str) -> None:
         self.did(run.name, f"uncordon {node.name}")
         self.needs_lease(run, f"uncordon {node.name}")
         self.accounts.uncordoned(run, node, removal)
         if node.name in self.by_people:
-            self.broken(run.name, Rule.PERSON, f"{node.name} was cordoned by an operator, and we uncordoned it")
+            self.broken(run.name, Rule.OPERATOR, f"{node.name} was cordoned by an operator, and we uncordoned it")
 
     def evicted(self, run: Run, pod: Pod) -> None:
         self.did(run.name, f"evict {pod.key} from {pod.node}")

@@ -55,7 +55,7 @@ class Rule(Enum):
     BUDGET = "budget broken"
     RETURNED = "evicted in circles"
     FORCED = "by force"
-    PERSON = "an operator overruled"
+    OPERATOR = "an operator overruled"
     LEASE = "without the lease"
     TOKEN = "token reused"  # noqa: S105  # the name of a rule
     TWICE = "bought twice"

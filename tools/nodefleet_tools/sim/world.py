@@ -39,7 +39,7 @@ from nodefleet_tools.sim.liveness.registry import Liveness
 from nodefleet_tools.sim.load import Load
 from nodefleet_tools.sim.metrics import Prometheus, SimGauges
 from nodefleet_tools.sim.nodes import Nodes
-from nodefleet_tools.sim.operators import Person
+from nodefleet_tools.sim.operators import Operator
 from nodefleet_tools.sim.rules import Violation
 from nodefleet_tools.sim.scheduler import Scheduler
 from nodefleet_tools.sim.shop import Shop
@@ -90,7 +90,7 @@ class World:
         self.archive = SimArchive()
         self.requests = SimRequestBudget()
         self.policies = _POLICIES
-        self.person = Person(self.ec2, self.kube, self.kubelets, self.nodes, self.guard)
+        self.operator = Operator(self.ec2, self.kube, self.kubelets, self.nodes, self.guard)
         self.lines: list[Line] = []
         self.metrics: list[Measured] = []
         self.runs: dict[str, Run] = {}

@@ -143,7 +143,7 @@ def _write(api: Api, name: str, judged: Callable[[Found | None], Request | None]
 
 
 def _check_ours(node: Node, instance: str) -> None:
-    """A worker of ours, and still this machine's. A node that names no instance is not another one's."""
+    """A worker of ours, and still this instance's. A node that names no instance is not another one's."""
     if node.control_plane or node.pool is None:
         raise ChangedError(f"node {node.name} is no worker of ours: it is never touched")
     if node.instance not in ("", instance):

@@ -190,7 +190,7 @@ def _for_a_person(doubtful: Sequence[Orphan], workers: Sequence[Worker], pool: P
         f"{len(doubtful)} workers seem orphaned ({some(each.worker.name for each in doubtful)}), more than the"
         f" {_cleanup_limit(workers, pool)} that are cleaned up unasked. Look at them and remove them by hand."
     )
-    return SendAlert(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool=pool.name, subjects=(), text=text)
+    return SendAlert(alert=AlertKind.CLEANUP_NEEDS_OPERATOR, pool=pool.name, subjects=(), text=text)
 
 
 def _of_alone(worker: Worker, pool: Pool, since: datetime) -> SendAlert:
@@ -266,7 +266,7 @@ def unowned_alerts(fleet: Iterable[Worker], policy: Policy) -> list[SendAlert]:
         " hand them to a pool with `nodefleet adopt`, or remove them with `nodefleet drain`."
     )
     subjects = tuple(worker.name for worker in found)
-    return [SendAlert(alert=AlertKind.CLEANUP_NEEDS_PERSON, pool="", subjects=subjects, text=text)]
+    return [SendAlert(alert=AlertKind.CLEANUP_NEEDS_OPERATOR, pool="", subjects=subjects, text=text)]
 
 
 def dispose_unowned(

@@ -92,7 +92,7 @@ def schedules_ahead(stage: Stage, random: Random) -> str:
 
 
 def schedules_many_ahead(stage: Stage, random: Random) -> str:
-    """Maintenance of a rack: two to four machines at once, days ahead."""
+    """Maintenance of a rack: two to four instances at once, days ahead."""
     free = [each for each in stage.world.ec2.live_workers() if each.interrupted_at is None]
     chosen = random.sample(free, min(len(free), random.randint(2, 4)))
     ahead = timedelta(days=random.choice((1, 3, 14)))
@@ -102,7 +102,7 @@ def schedules_many_ahead(stage: Stage, random: Random) -> str:
 
 
 def recommends_all(stage: Stage, random: Random) -> str:
-    """Spot runs short in a zone: half or all of the Spot machines at once."""
+    """Spot runs short in a zone: half or all of the Spot instances at once."""
     spot = [each for each in stage.world.ec2.live_workers() if each.market is Market.SPOT]
     chosen = spot if coin(random) else random.sample(spot, (len(spot) + 1) // 2)
     for machine in chosen:
@@ -111,7 +111,7 @@ def recommends_all(stage: Stage, random: Random) -> str:
 
 
 def never_tags(stage: Stage, random: Random) -> str:
-    """A tag policy that nobody fixes refuses the tag of what did not join, and some machines do not join."""
+    """A tag policy that no operator fixes refuses the tag of what did not join, and some instances do not join."""
     world = stage.world
     stage.strikes.untaggable = True
     world.kube.settings.never_joins = max(world.kube.settings.never_joins, random.choice((0.2, 0.6)))

@@ -1,4 +1,4 @@
-"""How runs are started: by the schedule, by alerts, by EC2's events, by a person; several at once, and again.
+"""How runs are started: by the schedule, by alerts, by EC2's events, by an operator; several at once, and again.
 
 EventBridge gives the schedule's ticks once, or not at all, or twice. It gives an event at least once, late or out of
 order, to a queue whose messages reach the function in batches, and again if it fails. Lambda tries a failed alert twice

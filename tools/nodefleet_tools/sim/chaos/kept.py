@@ -27,7 +27,7 @@ def plan_from(text: str) -> Plan:
         "scene": _scene(plain["scene"]),
         "rates": Rates(**plain["rates"]),
         "delivery": Delivery(**plain["delivery"]),
-        "incidents": tuple(Incident(**each) for each in plain["incidents"]),
+        "incidents": tuple(Incident(**{**each, "kind": _kind(each["kind"])}) for each in plain["incidents"]),
     }
     return Plan(**{**plain, **made})
 
@@ -39,3 +39,16 @@ def about(text: str) -> str:
 
 def _scene(plain: Mapping[str, Any]) -> Scene:
     return Scene(**{**plain, "workloads": tuple(plain["workloads"])})
+
+
+def _kind(kept: str) -> str:
+    """The name of an incident today. Plans that were kept earlier name operators and instances by other words."""
+    words = {
+        "a person ": "an operator ",
+        " a machine": " an instance",
+        "a machine ": "an instance ",
+        "machine": "instance",
+    }
+    for earlier, today in words.items():
+        kept = kept.replace(earlier, today)
+    return kept

@@ -13,7 +13,7 @@ from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.scene import COMMON, SECOND_POOL
 from nodefleet_tools.sim.chaos.stage import Stage
 
-_PERSON = "a person"
+_OPERATOR = "an operator"
 _FUTURE = "from_a_newer_release"  # a setting that this release does not know
 _NEW_NAME = "web"
 _ROLE_RIGHTS = (
@@ -33,7 +33,7 @@ def cordons(stage: Stage, random: Random) -> str:
     node = stage.any_node(random)
     if node is None:
         return ""
-    stage.world.person.cordon(node.name)
+    stage.world.operator.cordon(node.name)
     return node.name
 
 
@@ -43,7 +43,7 @@ def uncordons(stage: Stage, random: Random) -> str:
     if not cordoned:
         return ""
     node = random.choice(cordoned)
-    stage.world.person.uncordon(node.name)
+    stage.world.operator.uncordon(node.name)
     return node.name
 
 
@@ -51,7 +51,7 @@ def deletes_node(stage: Stage, random: Random) -> str:
     node = stage.any_node(random)
     if node is None:
         return ""
-    stage.world.person.delete_node(node.name)
+    stage.world.operator.delete_node(node.name)
     return node.name
 
 
@@ -60,7 +60,7 @@ def deletes_healthy_node(stage: Stage, random: Random) -> str:
     if not ready:
         return ""
     node = random.choice(ready)
-    stage.world.person.delete_node(node.name)
+    stage.world.operator.delete_node(node.name)
     return node.name
 
 
@@ -68,7 +68,7 @@ def terminates(stage: Stage, random: Random) -> str:
     machine = stage.any_worker(random)
     if machine is None:
         return ""
-    stage.world.person.terminate(machine.id)
+    stage.world.operator.terminate(machine.id)
     return machine.id
 
 
@@ -76,7 +76,7 @@ def stops(stage: Stage, random: Random) -> str:
     machine = stage.any_worker(random)
     if machine is None:
         return ""
-    stage.world.person.stop(machine.id)
+    stage.world.operator.stop(machine.id)
     return machine.id
 
 
@@ -87,13 +87,13 @@ def stops_healthy(stage: Stage, random: Random) -> str:
     if not there:
         return ""
     machine = random.choice(there)
-    stage.world.person.stop(machine.id)
+    stage.world.operator.stop(machine.id)
     return machine.id
 
 
 def launches(stage: Stage, random: Random) -> str:
     pool = random.choice(stage.world.policy.pools)
-    return stage.world.person.launch(zone=random.choice(stage.world.zones), pool=pool.name).id
+    return stage.world.operator.launch(zone=random.choice(stage.world.zones), pool=pool.name).id
 
 
 def takes_tags(stage: Stage, random: Random) -> str:
@@ -175,7 +175,7 @@ def removes_growing_pool(stage: Stage, random: Random) -> str:
         return ""
     pool = world.policy.pools[-1]
     until = world.now + timedelta(seconds=600)
-    command = Scale(pool=pool.name, nodes=pool.limits.max, by=_PERSON, until=until)
+    command = Scale(pool=pool.name, nodes=pool.limits.max, by=_OPERATOR, until=until)
     _order(stage, command, AlertKind.SCALED_BY_OPERATOR, f"{pool.name} to {pool.limits.max}")
     seconds = random.uniform(1, 30)
 
@@ -259,14 +259,14 @@ def pauses(stage: Stage, random: Random) -> str:
     seconds = random.uniform(120, 1200)
     until, only = stage.world.now + timedelta(seconds=seconds), int(seconds) % 3 == 0
     text = f"{'the scale-down ' if only else ''}until {until:%H:%M:%S}"
-    return _order(stage, Pause(by=_PERSON, until=until, scale_down_only=only), AlertKind.PAUSED, text)
+    return _order(stage, Pause(by=_OPERATOR, until=until, scale_down_only=only), AlertKind.PAUSED, text)
 
 
 def scales(stage: Stage, random: Random) -> str:
     pool = random.choice(stage.world.policy.pools)
     nodes = random.randint(0, pool.limits.max + 1)
     until = stage.world.now + timedelta(seconds=random.uniform(120, 1200))
-    command = Scale(pool=pool.name, nodes=nodes, by=_PERSON, until=until)
+    command = Scale(pool=pool.name, nodes=nodes, by=_OPERATOR, until=until)
     return _order(stage, command, AlertKind.SCALED_BY_OPERATOR, f"{pool.name} to {nodes} until {until:%H:%M:%S}")
 
 
@@ -277,7 +277,7 @@ def recycles(stage: Stage, random: Random) -> str:
     machine = random.choice(machines)
     now = stage.world.now
     until = now + timedelta(seconds=random.uniform(600, 3000))
-    command = Recycle(instance=machine.id, at=now, by=_PERSON, until=until)
+    command = Recycle(instance=machine.id, at=now, by=_OPERATOR, until=until)
     return _order(stage, command, AlertKind.RECYCLED, f"{machine.id} until {until:%H:%M:%S}")
 
 
@@ -287,7 +287,7 @@ def _order(stage: Stage, command: Command, kind: AlertKind, text: str) -> str:
     identity = f"order-{world.now.isoformat()}"
     event = Event(id=identity, at=world.now, cluster=world.name, kind=kind, text=text)
     try:
-        world.parts(f"{_PERSON} at {world.now:%H:%M:%S}").store.order(command, event)
+        world.parts(f"{_OPERATOR} at {world.now:%H:%M:%S}").store.order(command, event)
     except NodeFleetError as error:
         return f"in vain: {error}"
     stage.invocations.alert()
@@ -299,7 +299,7 @@ def all_in_force(stage: Stage) -> None:
     world = stage.world
     for command in world.table.state().commands:
         event = Event(id=f"withdrawn-{command}", at=world.now, cluster=world.name, kind=AlertKind.RESUMED, text="")
-        world.parts(_PERSON).store.withdraw(command, event)
+        world.parts(_OPERATOR).store.withdraw(command, event)
     world.table.items["declared"].clear()
     data = _in_force(stage)
     for rules in data.get("pools", [data]):

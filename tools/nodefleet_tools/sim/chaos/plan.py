@@ -22,27 +22,27 @@ _FEWEST, _MOST = 4, 26  # incidents in a seed
 # What may happen, and how often one comes for the others. What each does is in `incidents`.
 WEIGHTS: Mapping[str, int] = {
     # people
-    "a person cordons a node": 4,
-    "a person uncordons a node": 4,
-    "a person deletes a Node": 2,
-    "a person terminates a machine": 3,
-    "a person stops a machine": 1,
-    "a person launches a machine": 2,
-    "a person takes a machine's tags away": 1,
-    "a person changes min and max": 4,
-    "a person changes the pools": 1,
-    "a person declares a bad policy": 1,
-    "a person deploys a new template": 2,
-    "a person pauses": 2,
-    "a person scales": 3,
-    "a person breaks the role": 2,
-    "a person runs it on a laptop": 4,
+    "an operator cordons a node": 4,
+    "an operator uncordons a node": 4,
+    "an operator deletes a Node": 2,
+    "an operator terminates an instance": 3,
+    "an operator stops an instance": 1,
+    "an operator launches an instance": 2,
+    "an operator takes an instance's tags away": 1,
+    "an operator changes min and max": 4,
+    "an operator changes the pools": 1,
+    "an operator declares a bad policy": 1,
+    "an operator deploys a new template": 2,
+    "an operator pauses": 2,
+    "an operator scales": 3,
+    "an operator breaks the role": 2,
+    "an operator runs it on a laptop": 4,
     # EC2
-    "EC2 takes a Spot machine": 9,
-    "EC2 takes many Spot machines": 2,
+    "EC2 takes a Spot instance": 9,
+    "EC2 takes many Spot instances": 2,
     "EC2 recommends to rebalance": 1,
     "EC2 schedules a change": 2,
-    "a machine dies": 4,
+    "an instance dies": 4,
     "EC2 lacks capacity": 5,
     "EC2 has few left": 3,
     "the account's quota is reached": 2,
@@ -101,7 +101,7 @@ class Plan:
     concurrency: int = 0  # runs of one function at the same time; 0: any number
     look_takes: float = 0.0  # seconds that reading a cluster takes: a large one, or a slow API server
     revives: bool = True  # nodes that fell silent come back when the trouble is over
-    clears_stopped: bool = True  # a person clears away machines that were stopped by hand when the trouble is over
+    clears_stopped: bool = True  # an operator clears away instances that were stopped by hand when the trouble is over
 
     @classmethod
     def of(cls, seed: int, widenings: Mapping[str, Widening] = ALL) -> "Plan":

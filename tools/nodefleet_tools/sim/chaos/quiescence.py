@@ -7,7 +7,7 @@ stand in the way, each a number of the policy:
     an interval until the next tick
     what is remembered of the trouble     the longest of: no capacity (remember_shortage), a pause between probes after
                                           failed joins (probe_longest), a request whose answer was lost (lease, and an
-                                          interval), a machine that never joins (join_limit), a node that is not ready
+                                          interval), an instance that never joins (join_limit), a node that is not ready
                                           (not_ready_limit)
     a tick that finds it over, a probe    an interval, and the time a node may take to join (join_limit)
     the nodes that the probe allows       an interval, and join_limit
@@ -30,7 +30,7 @@ from nodefleet_tools.sim.world import LAMBDA_LIMIT, World
 PATIENCE = timedelta(minutes=100)  # a false alarm alone takes 22 minutes, and things come one after the other
 _RESTFUL_TICKS = 3  # in a row
 _STUCK_FOR = timedelta(minutes=40)  # without a moment of rest: no drain, join or false alarm takes that long
-_PERSON_COMES = timedelta(minutes=12)  # after being told that something is for a person
+_OPERATOR_COMES = timedelta(minutes=12)  # after being told that something is for an operator
 _UNJOINED = timedelta(minutes=10)  # after this an operator takes an instance without a node for an orphan
 _LONG_GONE = timedelta(minutes=10)
 _FORGOTTEN = timedelta(minutes=30)  # a notice means nothing any more after 22 minutes, and a tick may be late
@@ -79,12 +79,12 @@ def calm_down(stage: Stage) -> None:
         if machine.untagged_at is not None:
             machine.ours, machine.untagged_at, machine.tagged_again_at = True, None, world.now
         if stage.plan.clears_stopped and machine.state is InstanceState.STOPPED and not machine.warm:
-            world.person.terminate(machine.id)
+            world.operator.terminate(machine.id)
     for node in tuple(world.kube.nodes.values()):
         if stage.plan.revives and node.name not in stage.dead:
             world.nodes.revive(node.name)
         if node.pool and node.cordoned and not node.removal:
-            world.person.uncordon(node.name)
+            world.operator.uncordon(node.name)
     world.conditions.slow = stage.plan.look_takes > 0
     world.liveness.begin()
 
@@ -104,7 +104,7 @@ class Rest:
 
     def reached(self) -> bool:
         self._restore()
-        if self._world.now - self._since >= _PERSON_COMES:
+        if self._world.now - self._since >= _OPERATOR_COMES:
             self._person_helps()
         self._restful = 0 if self._unrest() else self._restful + 1
         # A large fleet gives workers that it need not have back one by one, and replaces old ones one by one: longer
@@ -154,7 +154,7 @@ class Rest:
                 self._below.discard(pool.name)
             bound = restored_within(policy, pool)
             if self._needs_person():
-                bound += _PERSON_COMES
+                bound += _OPERATOR_COMES
             if pool.name in self._below and world.now - self._since > bound:
                 detail = f"pool {pool.name} has {ready} of {pool.limits.min} after {bound.total_seconds():.0f} s"
                 world.guard.broken(_WHO, Rule.MIN, detail)
@@ -169,9 +169,11 @@ class Rest:
             found.append(f"{world.table.lease.owner} holds the lease")
         hopeless = self._stage.strikes.hopeless  # people were told; nobody else can do anything about them
         ours = [node for node in world.kube.nodes.values() if node.pool and node.name not in hopeless]
-        found += [f"node {node.name} is cordoned ({node.removal or 'by a person'})" for node in ours if node.cordoned]
-        found += [f"node {node.name} has no machine" for node in ours if not _lives(world, node.instance)]
-        found += [f"machine {machine.id} is no node" for machine in self._unjoined()]
+        found += [
+            f"node {node.name} is cordoned ({node.removal or 'by an operator'})" for node in ours if node.cordoned
+        ]
+        found += [f"node {node.name} has no instance" for node in ours if not _lives(world, node.instance)]
+        found += [f"instance {machine.id} is no node" for machine in self._unjoined()]
         found += [
             f"pool {pool.name} has {len(world.ready_nodes(pool.name))} of {pool.limits.min}"
             for pool in world.policy.pools
@@ -199,7 +201,7 @@ class Rest:
         return any(event.kind is AlertKind.AT_MAX and event.pool == pool.name for event in self._world.table.events)
 
     def _unjoined(self) -> list[SimulatedInstance]:
-        """Machines without a node, beyond those that are kept for a person to look at."""
+        """Instances without a node, beyond those that are kept for an operator to look at."""
         world = self._world
         found: list[SimulatedInstance] = []
         for name in sorted({machine.pool for machine in world.ec2.live_workers()}):
@@ -221,7 +223,7 @@ class Rest:
         for what, size, most in (
             ("bytes of journal", journal, _MOST_HISTORY if self._stage.plan.scene.history_days else _MOST_JOURNAL),
             ("events", len(world.table.items["event"]), _MOST_EVENTS),
-            ("notices of machines that are gone", len(old), 0),
+            ("notices of instances that are gone", len(old), 0),
             ("commands that are over", len(over), 0),
         ):
             if size > most:
@@ -243,10 +245,10 @@ class Rest:
         if again != kept[-1].outcome:
             world.guard.broken(_WHO, Rule.UNRECORDED, f"decision {kept[-1].id} is not decided the same again")
 
-    # ── what was left for a person ───────────────────────────────────────────────────────────────────────────────
+    # ── what was left for an operator ───────────────────────────────────────────────────────────────────────────────
 
     def _needs_person(self) -> bool:
-        return any(event.kind is AlertKind.CLEANUP_NEEDS_PERSON for event in self._world.table.events)
+        return any(event.kind is AlertKind.CLEANUP_NEEDS_OPERATOR for event in self._world.table.events)
 
     def _person_helps(self) -> None:
         """Removes by hand what seems orphaned, if told to look; not what is marked as failed to join: that goes by
@@ -262,10 +264,10 @@ class Rest:
                 and world.now - machine.launched_at > _UNJOINED
             )
             if (unjoined and machine.live) or (machine.worker and world.policy.pool(machine.pool) is None):
-                world.person.terminate(machine.id)
+                world.operator.terminate(machine.id)
         for node in tuple(world.kube.nodes.values()):
             if node.pool and not node.ready and not _lives(world, node.instance):
-                world.person.delete_node(node.name)
+                world.operator.delete_node(node.name)
 
 
 def _lives(world: World, instance: str) -> bool:

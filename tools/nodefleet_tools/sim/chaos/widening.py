@@ -191,7 +191,7 @@ def _rotation(plan: "Plan", random: Random) -> "Plan":
         "retry_longest": "20m",
     }
     plan = _in_policy(plan, rotation=rules)
-    return _with_incident(1100, "a person deploys a new template")(plan, random)
+    return _with_incident(1100, "an operator deploys a new template")(plan, random)
 
 
 def _warm(plan: "Plan", random: Random) -> "Plan":
@@ -317,20 +317,20 @@ LATER: Mapping[str, Widening] = {
         (1002, "a record cannot be read", 0.05),
         (1003, "EC2 schedules a change days ahead", 0.15),
         (1004, "a new release refuses the policy", 0.1),
-        (1005, "a person renames a pool", 0.1),
-        (1006, "a person deletes a healthy Node", 0.1),
-        (1007, "a person stops a healthy machine", 0.1),
+        (1005, "an operator renames a pool", 0.1),
+        (1006, "an operator deletes a healthy Node", 0.1),
+        (1007, "an operator stops a healthy instance", 0.1),
         (1008, "the scheduler refuses a workload", 0.15),
         (1009, "EC2 recommends to rebalance all", 0.1),
         (1010, "a node stays dead", 0.2),
         (1011, "an exporter falls silent", 0.15),
         (1012, "a node can never be changed", 0.05),
         (1013, "a notice can never be read", 0.05),
-        (1014, "a person removes a pool that grows", 0.1),
+        (1014, "an operator removes a pool that grows", 0.1),
         (1015, "EC2 schedules changes of many days ahead", 0.1),
         (1016, "EC2 never tags what did not join", 0.03),
-        (1101, "a person recycles a worker", 0.1),
-        (1102, "a person changes fleet.max", 0.1),
+        (1101, "an operator recycles a worker", 0.1),
+        (1102, "an operator changes fleet.max", 0.1),
     )
 }
 ALL: Mapping[str, Widening] = {**WIDENINGS, **LATER}

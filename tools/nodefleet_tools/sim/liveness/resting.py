@@ -49,7 +49,7 @@ class RestingCost(Check):
         return sum(
             each.failed
             and self.world.kube.node_of(each.id) is None
-            and not self._alerted(each, AlertKind.CLEANUP_NEEDS_PERSON)
+            and not self._alerted(each, AlertKind.CLEANUP_NEEDS_OPERATOR)
             for each in self.world.ec2.live_workers(pool.name)
         )
 
