@@ -417,6 +417,13 @@ def test_workers_are_recycled_and_it_is_told_of_their_pool(world, terminal):
     assert_wording(words(done)[-1])
 
 
+def test_a_worker_may_be_named_by_its_node(world, terminal):
+    """`nodefleet nodes` lists names of nodes."""
+    node = next(each for each in terminal.connection.cluster.nodes() if not each.control_plane)
+    assert terminal("recycle", node.name, "--yes", *ME).exit_code == 0
+    assert [order.instance for order in orders(world)] == [node.instance]
+
+
 def test_all_workers_of_a_pool_are_recycled(world, terminal, batch):
     assert terminal("recycle", "--pool", "default", "--yes", *ME).exit_code == 0
     assert {each.instance for each in orders(world)} == {each.id for each in world.workers()} - set(batch)

@@ -1,12 +1,13 @@
 """The page's picture of the cluster now, on simulated worlds."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Removal
-from nodefleet_tools.dashboard.timeline import point_of
+from nodefleet_tools.dashboard.timeline import follow, point_of
 from nodefleet_tools.sim.world import World
 from support.dashboards import WorldSource
 from support.worlds import Cluster, empty, shop
@@ -146,6 +147,15 @@ def test_load_is_in_busy_nodes(cluster):
     point = point_of(newest)
     assert point.load == pytest.approx(newest.figures["default.cpu"] / 100 * newest.figures["default.ready"], rel=0.01)
     assert point.pending == 0
+
+
+def test_a_node_that_joins_is_no_peak_of_load_while_the_reading_is_the_old_one(cluster):
+    cluster.calm(2)
+    first = point_of(cluster.world.table.decisions[-1])
+    joined = replace(first, at=first.at + 10, ready=first.ready + 1, load=9.9)
+    measured = replace(joined, at=first.at + 60, cpu=first.cpu - 5, load=2.2)
+    assert [point.load for point in follow([joined, measured], first)] == [first.load, 2.2]
+    assert [point.load for point in follow([joined], None)] == [9.9]
 
 
 def test_a_forecast_is_made_of_the_same_hours_of_other_days():

@@ -4,7 +4,7 @@ An order is a record in the table, with an event that tells the others. It takes
 woken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -228,13 +228,14 @@ def _cancel(connection: Connection, pool: str, by: str) -> str:
 def _unowned(connection: Connection, policy: Policy, named: list[str], *, everything: bool) -> list[Instance]:
     """The instances that are meant. Each must be a worker of the cluster, and no pool's."""
     if everything == bool(named):
-        raise InputError("name the instances, or say --all for every worker that no pool owns")
+        raise InputError("name the workers, or say --all for every worker that no pool owns")
     workers = workers_of(connection)
     if everything:
         return [each for each in workers.values() if policy.pool(each.pool) is None]
+    named = _instance_ids(connection, workers, named)
     wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
     wrong += [
-        f"  - {name} belongs to pool {workers[name].pool}: it is scaled by that pool's rules"
+        f"  - {name} belongs to pool {workers[name].pool}: `nodefleet recycle {name}` drains it once a new worker is ready"
         for name in named
         if name in workers and policy.pool(workers[name].pool)
     ]
@@ -246,10 +247,11 @@ def _unowned(connection: Connection, policy: Policy, named: list[str], *, everyt
 def _owned(connection: Connection, policy: Policy, named: list[str], pool: str) -> list[Instance]:
     """The instances that are meant. Each must be a worker of a pool of the policy."""
     if bool(pool) == bool(named):
-        raise InputError("name the instances, or say --pool for every worker of a pool")
+        raise InputError("name the workers, or say --pool for every worker of a pool")
     workers = workers_of(connection)
     if pool:
         return [each for each in workers.values() if each.pool == pool]
+    named = _instance_ids(connection, workers, named)
     wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
     wrong += [
         f"  - {name} belongs to no pool of the policy: hand it to one with `nodefleet adopt`, or `nodefleet drain` it"
@@ -259,6 +261,14 @@ def _owned(connection: Connection, policy: Policy, named: list[str], pool: str) 
     if wrong:
         raise InputError("\n".join(["Only workers of a pool can be replaced:", *wrong]))
     return [workers[name] for name in dict.fromkeys(named)]
+
+
+def _instance_ids(connection: Connection, workers: Mapping[str, Instance], named: list[str]) -> list[str]:
+    """The ids of workers that are named by instance or by node. Kubernetes is asked for names only."""
+    if all(name in workers for name in named):
+        return named
+    by_name = {node.name: node.instance for node in connection.cluster.nodes() if node.instance in workers}
+    return [by_name.get(name, name) for name in named]
 
 
 def _dispose(

@@ -18,7 +18,7 @@ from nodefleet_tools.dashboard import decisions, money, steering
 from nodefleet_tools.dashboard.decisions import Filter
 from nodefleet_tools.dashboard.snapshot import Json, Seen, observe_cluster, snapshot
 from nodefleet_tools.dashboard.steering import Fields
-from nodefleet_tools.dashboard.timeline import COLUMNS, MOST, Point, forecast, point_now, point_of
+from nodefleet_tools.dashboard.timeline import COLUMNS, MOST, Point, follow, forecast, point_now, point_of
 
 _HISTORY = timedelta(hours=24)
 _MOST_ACTIVITY = 40
@@ -141,8 +141,9 @@ class ConnectedSource:
         last = known[-1].at if known else now.at - _HISTORY.total_seconds()
         if now.at - last > _UNWATCHED:
             past = map(point_of, recorded(self.connection.history, oldest=datetime.fromtimestamp(last, UTC)))
-            known += sorted((point for point in past if last < point.at < now.at), key=lambda point: point.at)
-        self._points = [*known[-MOST + 1 :], now]
+            unwatched = sorted((point for point in past if last < point.at < now.at), key=lambda point: point.at)
+            known += follow(unwatched, known[-1] if known else None)
+        self._points = [*known[-MOST + 1 :], *follow([now], known[-1] if known else None)]
 
     def _activity(self, seen: Seen) -> list[Json]:
         entries = [_event(event) for event in seen.events[:_MOST_ACTIVITY]]

@@ -5,8 +5,8 @@ capacity and forecast share one axis.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from math import expm1
 from typing import Any
@@ -90,6 +90,18 @@ def point_now(snapshot: Json) -> Point:
         pending=snapshot["pending"]["count"],
         usd=round(snapshot["cost"]["hourly_usd"], 4),
     )
+
+
+def follow(points: Iterable[Point], before: Point | None) -> Iterator[Point]:
+    """Points in the order of time; each keeps the load of the one before while the CPU reading is still the same.
+
+    A reading describes the nodes that were there when it was taken: times the nodes of a minute later it would show a
+    peak of load with every node that joins, and a dip with every one that leaves.
+    """
+    for point in points:
+        is_same = before is not None and point.cpu is not None and point.cpu == before.cpu
+        before = replace(point, load=before.load) if before and is_same else point
+        yield before
 
 
 def _mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:

@@ -107,12 +107,13 @@ function makeTile(node) {
 }
 
 function updateTile(tile, node) {
-  const key = `${node.phase}/${node.market}/${Math.round(node.cpu ?? node.requested_cpu ?? 0)}/${node.pods}/${node.why_code}`;
+  const key = `${node.name}/${node.phase}/${node.market}/${Math.round(node.cpu ?? node.requested_cpu ?? 0)}/${node.pods}/${node.why_code}`;
   if (tile.dataset.key === key) return;
   tile.dataset.key = key;
   tile.dataset.phase = node.phase;
   tile.dataset.market = node.market;
   const use = node.cpu ?? node.requested_cpu ?? 0;
+  text(tile.children[2], node.name); // an instance has no other name than its id before it has joined
   text(tile.lastElementChild, plural(node.pods, "pod"));
   tile.firstElementChild.style.setProperty("--use", `${Math.min(100, use)}%`);
   tile.children[1].textContent = node.phase === "ready" ? `${Math.round(use)} %` : node.phase;
@@ -184,6 +185,7 @@ function drawTable(rows, foot, nodes, at, state) {
     const cells = row.children;
     const values = [node.phase, node.pool, node.zone, MARKETS[node.market], node.type, node.since ? span(at - node.since) : "–", node.pods, percent(node.cpu), node.usd === null ? "–" : node.usd.toFixed(4), node.why];
     values.forEach((value, index) => text(cells[index + 1], value));
+    text(cells[0].firstElementChild, node.name);
     cells[1].dataset.phase = node.phase;
   });
   text(foot, `${shown.length} of ${nodes.length}`);
