@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from nodefleet.model.snapshot import Adopt, Drain, Pause, Recycle, Scale
 from nodefleet_tools.cli import operators
+from nodefleet_tools.cli.outcome import Status
 from nodefleet_tools.cli.urgent_run import FUNCTION
 from nodefleet_tools.sim.world import World
 from support.sim_connections import SimConnection, Terminal
@@ -246,9 +247,13 @@ def test_a_cluster_that_the_table_does_not_know_is_refused(monkeypatch):
         world.table.items[kind].clear()
     terminal = Terminal(monkeypatch, SimConnection(world))
     done = terminal("pause", *ME)
-    assert done.exit_code == 2
+    assert done.exit_code == Status.NOTHING
     assert_wording(done.stderr)
     assert orders(world) == ()
+    asked = (("status",), ("nodes",), ("resume",), ("commands",), ("scale", "default", "--cancel"), ("report",))
+    for each in asked:
+        found = json.loads(terminal(*each, "--json").stdout)["error"]
+        assert (found["status"], "knows no cluster" in found["message"]) == (Status.NOTHING, True), each
 
 
 def test_everything_can_be_paused_even_if_no_policy_is_good(world, terminal):

@@ -210,7 +210,9 @@ def test_versions_as_json_hold_their_policies(world, terminal):
 
 def test_without_any_version_the_defaults_hold(world, terminal):
     world.table.items["policy"].clear()
-    assert_wording(terminal("policy", "versions").stdout)
+    done = terminal("policy", "versions")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert_wording(done.stderr)
 
 
 def test_versions_that_are_not_valid_any_more_are_listed_all_the_same(world, terminal):

@@ -9,6 +9,7 @@ import pytest
 
 from nodefleet.errors import UnavailableError
 from nodefleet.model.state import LoopState, Usage
+from nodefleet_tools.cli.outcome import Status
 from nodefleet_tools.cli.report import current_week
 from nodefleet_tools.sim.table import stamp
 from nodefleet_tools.sim.world import World
@@ -103,7 +104,10 @@ def test_without_prices_the_report_advises_less_and_says_so(monkeypatch):
 
 
 def test_a_cluster_that_never_ran_says_so(monkeypatch):
-    assert_wording(ask(monkeypatch, world()).stdout)
+    done = ask(monkeypatch, world())
+    assert (done.exit_code, done.stdout) == (Status.NOTHING, "")
+    assert_wording(done.stderr)
+    assert json.loads(ask(monkeypatch, world(), "--json").stdout)["error"]["status"] == Status.NOTHING
 
 
 def test_the_table_away_is_one_line_and_a_wrong_week_refused(monkeypatch):
@@ -156,7 +160,7 @@ def test_the_week_is_written_as_one_html_file(monkeypatch, tmp_path):
 
 def test_a_week_without_records_is_a_page_too(monkeypatch, tmp_path):
     file = tmp_path / "week.html"
-    assert ask(monkeypatch, world(), "--html", str(file)).exit_code == 0
+    assert ask(monkeypatch, world(), "--html", str(file)).exit_code == Status.NOTHING
     assert_wording(re.findall(r"<p[^>]*>([^<]+)", file.read_text()))
 
 

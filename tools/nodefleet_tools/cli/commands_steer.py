@@ -12,7 +12,8 @@ from nodefleet_tools.cli.outcome import JsonOption
 _A_DAY = "1d"  # a command that was not possible by then is dropped, and the workers raise their alert again
 
 InstancesArgument = Annotated[
-    list[str] | None, typer.Argument(help="Names of nodes, or ids of instances.", metavar="[NODE]...", show_default=False)
+    list[str] | None,
+    typer.Argument(help="Names of nodes, or ids of instances.", metavar="[NODE]...", show_default=False),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Every worker that no pool owns now.")]
 ForOption = Annotated[str, typer.Option("--for", help="How long: 90s, 5m, 2h, 7d.", show_default=False, metavar="TIME")]

@@ -5,7 +5,6 @@ woken.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, assert_never
 
 from rich.console import Console
@@ -18,7 +17,6 @@ from nodefleet.model.serialization import kind_of, nearest, to_plain
 from nodefleet.model.snapshot import Adopt, Command, Drain, Pause, Recycle, Scale
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
-from nodefleet.ports import State
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
@@ -27,6 +25,7 @@ from nodefleet_tools.cli.operators import (
     NEVER_SHRINKS,
     cancel_scales,
     confirm_destructive,
+    known_state,
     order_disposal,
     order_recycle,
     order_scale,
@@ -63,7 +62,7 @@ def pause(
 
 def resume(*, pool: str, by: str, as_json: bool, cluster: str, table: str) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
-        found = [it for it in connection.store.state().commands if isinstance(it, Pause) and it.pool == (pool or None)]
+        found = [it for it in known_state(connection).commands if isinstance(it, Pause) and it.pool == (pool or None)]
         for order in found:
             connection.store.withdraw(order, resume_event(connection, order, someone(by)))
             note_change(f"Resumed {what_is_paused(order)}.")
@@ -89,6 +88,7 @@ def scale(
 ) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
         if cancel:
+            known_state(connection)
             message = _cancel(connection, pool, someone(by))
         else:
             message = _scale(connection, pool, _order(connection, pool, nodes, lasting, reason, someone(by)))
@@ -176,6 +176,7 @@ def recycle(
 
 def commands(*, as_json: bool, cluster: str, table: str) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
+        known_state(connection)
         if as_json:
             print_json(_plain_commands(connection))
         else:
@@ -235,7 +236,8 @@ def _unowned(connection: Connection, policy: Policy, named: list[str], *, everyt
     named = _instance_ids(connection, workers, named)
     wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
     wrong += [
-        f"  - {name} belongs to pool {workers[name].pool}: `nodefleet recycle {name}` drains it once a new worker is ready"
+        f"  - {name} belongs to pool {workers[name].pool}:"
+        f" `nodefleet recycle {name}` drains it as soon as a new worker is ready"
         for name in named
         if name in workers and policy.pool(workers[name].pool)
     ]
@@ -289,10 +291,7 @@ def _dispose(
 
 def _policy(connection: Connection, pool: str, *, needed: bool = False) -> Policy:
     """The policy in force, which must know the pool. To pause everything no policy is needed, not even a good one."""
-    state = connection.store.state()
-    if _is_unknown(state):
-        table = connection.settings.table
-        raise InputError(f"table {table} knows no cluster {connection.cluster_id}: check --cluster and --table")
+    known_state(connection)
     if not (pool or needed):
         return Policy()
     governing = connection.governing()
@@ -318,11 +317,6 @@ def _answer(connection: Connection, message: str, *, as_json: bool) -> None:
 
 def _plain_commands(connection: Connection) -> list[dict[str, Any]]:
     return [{"kind": kind_of(type(each)), **to_plain(each, full=True)} for each in _in_force(connection)]
-
-
-def _is_unknown(state: State) -> bool:
-    """No run, no stack and no operator has ever written anything for it."""
-    return replace(state, wake=0, commands=()) == State()
 
 
 def _in_force(connection: Connection) -> list[Command]:

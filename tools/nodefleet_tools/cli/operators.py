@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import typer
@@ -18,9 +19,11 @@ from nodefleet.model.serialization import ValidationError, from_plain
 from nodefleet.model.snapshot import Adopt, Drain, Pause, Recycle, Scale
 from nodefleet.model.workload import SCALE_DOWN_DISABLED
 from nodefleet.policy.pool import Pool
+from nodefleet.ports import State
 from nodefleet.reconcile.unit_of_work import event_id, key_of
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
+from nodefleet_tools.cli.outcome import Status, fail
 
 ALL_POOLS = "all pools"
 NEVER_SHRINKS = "a pause of the scale-down needs an end, such as --for 8h: a fleet that never shrinks is a bill"
@@ -83,6 +86,16 @@ def what_is_paused(order: Pause) -> str:
 
 def pause_end(order: Pause) -> str:
     return f"until {worded_time(order.until)}" if order.until else "until an operator resumes it"
+
+
+def known_state(connection: Connection) -> State:
+    """The cluster's state. The command ends if no run, no stack and no operator has ever written anything of it: a
+    mistyped name must not read like a fleet without nodes."""
+    state = connection.store.state()
+    if replace(state, wake=0, commands=()) == State():
+        table = connection.settings.table
+        fail(f"table {table} knows no cluster {connection.cluster_id}: check --cluster and --table", Status.NOTHING)
+    return state
 
 
 def workers_of(connection: Connection) -> dict[str, Instance]:

@@ -22,7 +22,7 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import warn_of_homeless
 from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.cli.operators import confirm, event, someone, worded_time
-from nodefleet_tools.cli.outcome import note_change, print_json
+from nodefleet_tools.cli.outcome import Status, fail, note_change, print_json
 from nodefleet_tools.cli.policy import summary
 from nodefleet_tools.cli.policy_content import content_or_exit
 from nodefleet_tools.cli.reviewing import reviewed_or_exit
@@ -51,6 +51,8 @@ def versions(*, last: int, as_json: bool, cluster: str, table: str) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
         found = connection.history.policies()
         state = connection.store.state()
+        if not found:
+            fail("No policy version is in the table: the defaults hold. See `nodefleet policy apply`.", Status.NOTHING)
         if as_json:
             print_json([_plain(version) for version in found[:last]])
             return
@@ -140,9 +142,6 @@ def _waits(state: State) -> bool:
 
 
 def _show(connection: Connection, found: Sequence[PolicyVersion], last: int, in_force: int) -> None:
-    if not found:
-        print("No policy version is in the table: the defaults hold. See `nodefleet policy apply`.")
-        return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ("version", "when", "by", "what changed"):
         table.add_column(column, header_style="dim", overflow="fold")

@@ -26,6 +26,7 @@ from nodefleet.reporting.weekly_text import headline, lines, plain
 from nodefleet_tools.cli.clusters import registry
 from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.operators import known_state
 from nodefleet_tools.cli.options import Week
 from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console
@@ -41,9 +42,12 @@ def report(*, week: Week, html: Path | None, everything: bool, as_json: bool, cl
             _show_all(connection, week, as_json=as_json)
         return
     with connected(cluster=cluster, table=table) as connection:
+        known_state(connection)
         found, policy = _report(connection, week)
     if html is not None:
         _write(html, weekly_page(found, policy))
+    if not found.record.hours:
+        fail(f"{found.cluster}: {headline(found)}", Status.NOTHING)
     if as_json:
         print_json(as_plain(found))
         return

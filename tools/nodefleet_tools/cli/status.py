@@ -10,6 +10,7 @@ from rich.text import Text
 from nodefleet.model.names import pluralize
 from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.operators import known_state
 from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console
 from nodefleet_tools.dashboard import money
@@ -55,6 +56,7 @@ def cost(*, as_json: bool, cluster: str, table: str) -> None:
 
 def seen(connection: Connection) -> Json:
     """The cluster now, read with the operator's credentials. Parts that do not answer are in `problems`."""
+    known_state(connection)
     return snapshot(observe_cluster(runtime_of(connection)))
 
 
