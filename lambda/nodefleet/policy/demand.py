@@ -163,8 +163,14 @@ class Adaptive:
     price: Price = setting(
         "balanced",
         "node-minutes",
-        "what a minute above `limit` is worth: frugal 25, balanced 65, careful 140, or a number; × load ÷ 5 if larger",
+        "what a minute above `limit` is worth: frugal 25, balanced 65, careful 140, or a number, at `prices_for`",
         above=0,
+    )
+    prices_for: float = setting(
+        5, "busy nodes", "load of the busiest hours up to which prices hold; above it they grow in proportion", above=0
+    )
+    price_growth: float = setting(
+        1.75, "power", "`price` grows with that load to this power, so that the share of violations stays", at_least=1
     )
     limit: float = setting(85, PERCENT, "CPU above this is a violation: work begins to wait", above=0)
     join: timedelta = setting(timedelta(seconds=180), SECONDS, "from launch to the first work on a new node", above=0)

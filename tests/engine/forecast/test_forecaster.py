@@ -8,7 +8,7 @@ from math import log1p, pi, sin
 import pytest
 
 from nodefleet.engine.forecast.forecaster import DEFAULT, FORECASTERS, Forecaster, ForecastWindow, Learning, pinball
-from nodefleet.engine.forecast.history import KEPT, UNIT, LoadHistory
+from nodefleet.engine.forecast.history import KEPT, UNIT, LoadHistory, encode
 from nodefleet.engine.signals.adaptive import StoredForecaster, restore, store
 from nodefleet.model.serialization import to_plain
 
@@ -182,10 +182,22 @@ def test_what_is_stored_knows_its_last_minute(minutes):
     assert store(forecaster).last.timestamp() == 60 * forecaster.history.last
 
 
-def test_the_usual_load_is_the_mean_of_a_week():
-    assert Forecaster().usual_load() == 0.0
-    assert Forecaster.of([(0, None)]).usual_load() == 0.0
-    assert Forecaster.of((minute, 3.0) for minute in range(100)).usual_load() == pytest.approx(3.0, abs=0.01)
+def test_the_busy_load_is_that_of_the_busiest_hours_of_a_week():
+    assert Forecaster().busy_load() == 0.0
+    assert Forecaster.of([(0, None)]).busy_load() == 0.0
+    loads = [9.0 if minute % DAY in range(600, 645) else 3.0 for minute in range(9 * DAY)]  # 3 % of all minutes
+    forecaster = Forecaster()
+    forecaster.history = LoadHistory(START, array("H", map(encode, loads)))
+    assert forecaster.busy_load() == pytest.approx(9.0, abs=0.01)
+    forecaster.history = LoadHistory(START, array("H", map(encode, [3.0] * (6 * DAY) + [9.0] * 150)))  # 1.7 %
+    assert forecaster.busy_load() == pytest.approx(3.0, abs=0.01)
+
+
+def test_the_busy_load_follows_at_the_next_full_hour():
+    forecaster = Forecaster()
+    for minute in range(120):
+        forecaster.history.add(START + minute, 3.0 if minute < 60 else 8.0)
+        assert forecaster.busy_load() == pytest.approx(0.0 if minute < 59 else 3.0 if minute < 119 else 8.0, abs=0.01)
 
 
 def test_a_full_history_with_all_its_errors_fits_the_table(after_three_days):

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.engine.forecast.forecaster import DEFAULT, Errors, Outlook
-from nodefleet.engine.forecast.sizing import SMALL, Prices, cheapest, saving, size
+from nodefleet.engine.forecast.sizing import Prices, cheapest, saving, size, with_next
+from nodefleet.policy.demand import Adaptive
 
 PRICES = Prices(violation=60, least_gain=1, undone=45, least_saving=10)
 
@@ -32,8 +33,7 @@ def test_the_cheapest_number_of_nodes_weighs_nodes_against_violations(price, nod
 
 def test_it_grows_in_one_step_to_the_cheapest():
     sizes = sized(outlook(1.9), capacity=3)  # 5.7 busy nodes
-    assert sizes.up == cheapest(sizes.now, 2, 10, PRICES)
-    assert sizes.up >= 7
+    assert sizes.up >= cheapest(sizes.now, 2, 10, PRICES) >= 7
     assert sizes.down is None
 
 
@@ -100,7 +100,28 @@ def test_what_fewer_nodes_are_worth(fewer, soon, later, worth):
 
 
 def test_the_prices_of_a_large_pool_grow_with_its_load_and_those_of_a_small_one_stand():
-    assert Prices().for_load(0.0) == Prices().for_load(SMALL) == Prices()
-    large = Prices().for_load(4 * SMALL)
-    assert (large.violation, large.undone, large.least_gain) == (260.0, 160.0, 12.0)
+    rules = Adaptive(prices_for=5, price_growth=1.5)
+    assert Prices().for_load(0.0, rules) == Prices().for_load(5.0, rules) == Prices()
+    large = Prices().for_load(20.0, rules)
+    assert (large.violation, large.undone, large.least_gain) == (8 * 65.0, 160.0, 12.0)
+    assert (large.least_gain_requeued, large.least_saving) == (14.0, 40.0)
     assert large.violation_minutes == Prices().violation_minutes
+
+
+def test_the_policy_says_from_which_load_prices_grow():
+    rules = Adaptive(prices_for=10, price_growth=1)
+    assert Prices().for_load(10.0, rules) == Prices()
+    assert Prices().for_load(20.0, rules).violation == 130.0
+
+
+@pytest.mark.parametrize(
+    ("later", "undone", "nodes"),
+    [
+        ([1, 1, 1, 0.9, 0.3, 0.02, 0.0], 40, 5),  # of 3: 36; 4: 10 + 12; 5: 20 + 0.8; 6: 30
+        ([1, 1, 1, 0.9, 0.3, 0.05, 0.0], 0, 3),
+        ([1, 1, 1, 0.2, 0.1, 0.05, 0.0], 40, 3),
+        ([1, 1, 1, 1.0, 1.0, 1.0, 1.0], 40, 6),  # the largest fleet needs no other scale-up
+    ],
+)
+def test_a_scale_up_takes_along_what_the_next_minutes_will_call_for(later, undone, nodes):
+    assert with_next(3, later, 6, 20, replace(PRICES, undone=undone)) == nodes

@@ -12,6 +12,7 @@ from statistics import fmean
 from nodefleet.engine.forecast.forecaster import Forecaster, ForecastWindow, Learning, Outlook
 from nodefleet.engine.forecast.sizing import Prices, Sizes, is_close, size
 from nodefleet.engine.signals.predictive import nodes_for
+from nodefleet.policy.demand import Adaptive as AdaptiveRules
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.play import DAY, Conditions, Grade, Reading
 from nodefleet_tools.backtest.traces import Trace
@@ -250,9 +251,10 @@ class Adaptive:
         waits: int = 2,
         requeue: bool = True,
         headroom: int = 0,
+        rules: AdaptiveRules | None = None,
     ) -> None:
         self.name = name
-        self._conditions, self._prices = conditions, prices or Prices()
+        self._conditions, self._prices, self._rules = conditions, prices or Prices(), rules or AdaptiveRules()
         self._waits, self._requeue, self._headroom = waits, requeue, headroom
         self.forecaster = Forecaster(Learning(join=conditions.join, interval=conditions.interval))
         self._calm = 0
@@ -276,7 +278,7 @@ class Adaptive:
         outlook = forecaster.outlook()
         if outlook is None:
             return reading.capacity
-        conditions, prices = self._conditions, self._prices.for_load(forecaster.usual_load())
+        conditions, prices = self._conditions, self._prices.for_load(forecaster.busy_load(), self._rules)
         sizes = size(
             outlook,
             capacity=reading.capacity - self._headroom,

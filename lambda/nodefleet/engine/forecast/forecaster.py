@@ -12,12 +12,14 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cache
+from itertools import accumulate
 from math import erfc, exp, expm1, log1p, sqrt
-from operator import mul
+from operator import mul, neg
 
-from nodefleet.engine.forecast.history import COUNT, MISSING, RECENT, UNIT, WEEK, LoadHistory, encode, features
+from nodefleet.engine.forecast.history import COUNT, MISSING, RECENT, UNIT, LoadHistory, encode, features
 from nodefleet.model.readings import add_up
 
 # ── learning rates ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -81,20 +83,31 @@ DEFAULT = Learning()
 # prior covers the first hours and keeps a tail beyond what was seen.
 
 
+_PER_LEVEL = 16  # steps of z: levels that are closer than this count as the same
+_LEVELS = 0xFFFF // _PER_LEVEL
 _MOST = 0x7FFF  # an error beyond it would be a load 3,000 times as high as expected
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Errors:
     """Forecasts and how far the truth was above them, oldest first, in steps of z."""
 
     forecasts: "array[int]"
     errors: "array[int]"
+    _ranked: tuple[list[int], list[int]] | None = field(default=None, compare=False, repr=False)
+
+    def ranked(self) -> tuple[list[int], list[int]]:
+        """The errors with their signs turned, the largest error first, and the forecast of each in steps of levels."""
+        if self._ranked is None:
+            pairs = sorted(zip(map(neg, self.errors), self.forecasts, strict=True))
+            self._ranked = [error for error, _ in pairs], [forecast // _PER_LEVEL for _, forecast in pairs]
+        return self._ranked
 
     def add(self, forecast: float, error: float, most: int) -> None:
         """Keep one more, and at most so many."""
         self.forecasts.append(min(2 * _MOST, max(0, round(forecast * UNIT))))
         self.errors.append(min(_MOST, max(-_MOST, round(error * UNIT))))
+        self._ranked = None
         if len(self.errors) > most:
             del self.forecasts[:-most], self.errors[:-most]
 
@@ -103,21 +116,27 @@ def shortfalls(
     forecast: float, past: Errors, learning: Learning, window: ForecastWindow, most: int, limit: float
 ) -> list[float]:
     """The chance that the load exceeds `limit` × n, for n from 0 to `most`."""
-    enough = [(log1p(limit * nodes) - forecast) * UNIT for nodes in range(most + 1)]
-    weights = [0.0] * (most + 2)  # by the smallest number of nodes that would have sufficed
-    center, near, floor = forecast * UNIT, learning.near * UNIT, learning.floor
-    for then, error in zip(past.forecasts, past.errors, strict=True):
-        apart = (then - center) / near
-        apart *= apart
-        weights[bisect_left(enough, error)] += floor + 1.0 / (1.0 + apart * apart)
-    prior = learning.priors[window]
-    total = add_up(weights) + learning.prior_weight
-    found, beyond = [0.0] * (most + 1), weights[most + 1]
-    for nodes in range(most, -1, -1):
-        unseen = _above(enough[nodes] / UNIT - prior.mean, prior.deviation)
-        found[nodes] = (beyond + learning.prior_weight * unseen) / total
-        beyond += weights[nodes]
+    turned, forecasts = past.ranked()
+    likeness, center = (
+        _likeness(learning.near, learning.floor),
+        max(0, min(_LEVELS, round(forecast * UNIT / _PER_LEVEL))),
+    )
+    weights = [likeness[then - center] for then in forecasts]
+    above = list(accumulate(weights, initial=0.0))  # weight of so many of the largest errors
+    prior, total = learning.priors[window], above[-1] + learning.prior_weight
+    found = []
+    for nodes in range(most + 1):
+        enough = log1p(limit * nodes) - forecast
+        seen = above[bisect_left(turned, -enough * UNIT)]
+        found.append((seen + learning.prior_weight * _above(enough - prior.mean, prior.deviation)) / total)
     return found
+
+
+@cache
+def _likeness(near: float, floor: float) -> list[float]:
+    """What an error counts that was made so many levels above today's forecast; below it, counted from the end."""
+    levels = [apart * _PER_LEVEL / (near * UNIT) for apart in (*range(_LEVELS + 1), *range(_LEVELS, 0, -1))]
+    return [floor + 1.0 / (1.0 + apart**4) for apart in levels]
 
 
 def _above(value: float, deviation: float) -> float:
@@ -262,6 +281,7 @@ class Forecaster:
         "losses",
         "pending",
         "regression",
+        "rows",
         "scores",
     )
 
@@ -273,6 +293,7 @@ class Forecaster:
         self.losses = [[0.0] * len(FORECASTERS) for _ in ForecastWindow]  # weighted sums
         self.scores = 0.0  # weight of the sums
         self.pending: deque[Pending] = deque()
+        self.rows: dict[int, tuple[int, list[float]]] = {}  # join and features by minute; not stored
         self.errors = tuple(Errors(array("H"), array("h")) for _ in ForecastWindow)
         self.learned = 0  # rows
 
@@ -293,7 +314,7 @@ class Forecaster:
         if minute % self.learning.interval:
             return
         self._mature(minute)
-        single = self._single(minute)
+        single = self._single(minute, kept=True)
         if single is None:
             return
         self.pending.append(Pending(minute=minute, single=single, mixed=self._mix(single)[0]))
@@ -316,11 +337,9 @@ class Forecaster:
         mixed, votes = self._mix(single)
         return Outlook(minute=minute, mixed=mixed, votes=votes, errors=self.errors, learning=self.learning)
 
-    def usual_load(self) -> float:
-        """The mean of the last week, in busy nodes; 0 before anything is known."""
-        last = self.history.last
-        mean = None if last is None else self.history.mean(last + 1 - WEEK, last + 1)
-        return 0.0 if mean is None else expm1(mean)
+    def busy_load(self) -> float:
+        """The load of the busiest hours of the last week, in busy nodes; 0 before anything is known."""
+        return expm1(self.history.busy() or 0.0)
 
     def _with_last(self, load: float, minute: int) -> tuple[tuple[float, ...], ...] | None:
         """The forecasts as if the newest minute had this load."""
@@ -342,11 +361,13 @@ class Forecaster:
         votes = tuple(self._votes(window) for window in ForecastWindow)
         return tuple(add_up(map(mul, *pair)) for pair in zip(votes, single, strict=True)), votes
 
-    def _single(self, minute: int) -> tuple[tuple[float, ...], ...] | None:
-        """The forecast of each forecaster, by window."""
+    def _single(self, minute: int, *, kept: bool = False) -> tuple[tuple[float, ...], ...] | None:
+        """The forecast of each forecaster, by window. `kept`: its features are needed again when its time has come."""
         row = self._features(minute)
         if row is None:
             return None
+        if kept:
+            self.rows[minute] = self.learning.join, row
         level = row[1]
         if not self.coefficients:
             return tuple((level,) * len(FORECASTERS) for _ in ForecastWindow)
@@ -371,7 +392,9 @@ class Forecaster:
         while self.pending and self.pending[0].minute + learning.horizon <= minute:
             past = self.pending.popleft()
             truth = self._truth(past.minute)
-            row = self._features(past.minute)
+            join, row = self.rows.pop(past.minute, (None, None))
+            if join != learning.join:  # not kept, or of another join time
+                row = self._features(past.minute)
             if truth is None or row is None:
                 continue
             self._grade(past, truth)

@@ -15,6 +15,10 @@ KEPT = WEEK + 480  # minutes: last week's values are looked up around minutes th
 UNIT = 4096  # steps of z: 0.02 % of the load
 MISSING = 0xFFFF
 _HIGHEST = MISSING - 1
+DAY = 1440
+HOUR = 60
+_BUSY = 0.98  # of all minutes
+_SAMPLE = 7  # minutes between two that are looked at, which no hourly job keeps pace with
 
 
 def encode(load: float | None) -> int:
@@ -31,11 +35,13 @@ def decode(value: int) -> float:
 class LoadHistory:
     """Minutes in a row. The newest is `last`; one without a reading is missing, not zero."""
 
-    __slots__ = ("first", "values")
+    __slots__ = ("_busy", "first", "pasts", "values")
 
     def __init__(self, first: int = 0, values: "array[int] | None" = None) -> None:
         self.first = first  # minute of values[0], since the epoch
         self.values = array("H") if values is None else values
+        self._busy: tuple[int, float | None] | None = None  # until which minute, and what it was
+        self.pasts: dict[tuple[int, int, int], _Past | None] = {}  # what followed a minute, as it is looked up again
 
     @property
     def last(self) -> int | None:
@@ -53,6 +59,7 @@ class LoadHistory:
         if len(self.values) >= KEPT + 1440:  # cut seldom: each cut moves everything
             self.first += len(self.values) - KEPT
             del self.values[:-KEPT]
+            self.pasts = {key: past for key, past in self.pasts.items() if key[0] >= self.first}
 
     def at(self, minute: int) -> float | None:
         """z of one minute."""
@@ -72,6 +79,16 @@ class LoadHistory:
             return sum(known) / (len(known) * UNIT) if known else None
         return sum(part) / (len(part) * UNIT) if part else None
 
+    def busy(self) -> float | None:
+        """z that all but the busiest 2 % of the last week's minutes stay below; none before an hour is known. It is of
+        whole hours, so that it need not be worked out again in every minute."""
+        until = self.first + len(self.values) - (self.first + len(self.values)) % HOUR
+        if self._busy is None or self._busy[0] != until:
+            part = self.values[max(0, until - WEEK - self.first) : max(0, until - self.first) : _SAMPLE]
+            known = sorted(value for value in part if value != MISSING)
+            self._busy = until, known[int(len(known) * _BUSY)] / UNIT if known else None
+        return self._busy[1]
+
     def highest(self, begin: int, end: int) -> float | None:
         """The highest z of these minutes; none if more than half of them are not known."""
         part = self.values[max(0, begin - self.first) : max(0, end - self.first)]
@@ -90,8 +107,6 @@ class LoadHistory:
 # today.
 
 
-DAY = 1440
-HOUR = 60
 RECENT = 9  # features of the last three hours, which come first
 COUNT = 28
 _LEVEL = 3  # minutes on either side: one minute of yesterday is mostly noise
@@ -149,7 +164,18 @@ def _mean_of(days: "list[_Past]") -> "_Past | None":
 
 
 def _past(history: LoadHistory, minute: int, join: int, interval: int) -> "_Past | None":
-    """Level, rise to when a node launched then would have served, and rise to the mean of the half hour after."""
+    """Level, rise to when a node launched then would have served, and rise to the mean of the half hour after. What
+    lies wholly in the past is worked out once."""
+    key = (minute, join, interval)
+    if key in history.pasts:
+        return history.pasts[key]
+    past = _work_out(history, minute, join, interval)
+    if minute + max(join + interval, _NEXT) < (history.last or 0):
+        history.pasts[key] = past
+    return past
+
+
+def _work_out(history: LoadHistory, minute: int, join: int, interval: int) -> "_Past | None":
     if minute - _LEVEL < history.first:
         return None
     level = history.mean(minute - _LEVEL, minute + _LEVEL + 1)

@@ -13,6 +13,7 @@ from statistics import median
 from nodefleet.engine.forecast.forecaster import ForecastWindow, Outlook
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.state import AdaptiveMemory
+from nodefleet.policy.demand import Adaptive
 from nodefleet.policy.pool import Pool
 
 # ── join time ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -75,9 +76,6 @@ def _zone(key: str) -> str:
 # ── sizing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-SMALL = 5.0  # busy nodes: pools up to this load have the prices as they stand
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
     """All in node-minutes."""
@@ -85,16 +83,17 @@ class Prices:
     violation: float = 65.0  # one minute above the limit
     least_gain: float = 3.0  # a scale-up must be worth more: noise would make the fleet flap
     least_gain_requeued: float = 3.5  # the same between two scheduled decisions: each more decision may err once more
-    undone: float = 40.0  # a removal that is called back
+    undone: float = 40.0  # a removal that is called back, or a scale-up that another one follows
     least_saving: float = 10.0  # a scale-down must be worth more
     violation_minutes: float = 2.0  # above the limit, when removed nodes are missed at once
 
-    def for_load(self, usual: float) -> "Prices":
-        """The prices of a pool with this usual load, in busy nodes. A violation of a large pool hurts in proportion to
-        the work that it does, and its noise moves more nodes: from `SMALL` nodes on all prices grow with the load."""
-        times = max(1.0, usual / SMALL)
+    def for_load(self, busy: float, rules: Adaptive) -> "Prices":
+        """The prices of a pool whose busiest hours have this load, in busy nodes. The same work cut into more nodes
+        moves more of them, so above `prices_for` nodes all prices grow in proportion. The violation's grows faster:
+        whole nodes leave a small fleet room to spare by rounding up, and a large one none."""
+        times = max(1.0, busy / rules.prices_for)
         return Prices(
-            violation=self.violation * times,
+            violation=self.violation * times**rules.price_growth,
             least_gain=self.least_gain * times,
             least_gain_requeued=self.least_gain_requeued * times,
             undone=self.undone * times,
@@ -136,7 +135,8 @@ def size(
     gain = _cost(now, capacity, prices) - _cost(now, best, prices)
     needed = prices.least_gain_requeued if requeued else prices.least_gain
     if best > capacity and gain > needed:
-        return Sizes(up=best, down=None, now=now)
+        later = outlook.shortfalls(ForecastWindow.LATER, top, limit, more)
+        return Sizes(up=with_next(best, later, most, outlook.learning.later, prices), down=None, now=now)
     if requeued or capacity <= least:
         return Sizes(up=None, down=None, now=now)
     soon = outlook.shortfalls(ForecastWindow.SOON, top, limit, more)
@@ -159,6 +159,15 @@ def is_close(sizes: Sizes, capacity: int, prices: Prices) -> bool:
 def cheapest(chances: Sequence[float], least: int, most: int, prices: Prices) -> int:
     """The number of nodes for which nodes and expected violations together cost least."""
     return min(range(least, most + 1), key=lambda nodes: (_cost(chances, nodes, prices), nodes))
+
+
+def with_next(best: int, later: Sequence[float], most: int, minutes: int, prices: Prices) -> int:
+    """The number of nodes to launch together: those that the next minutes will call for come along if that costs less
+    than another scale-up. One that comes along is early by half of the minutes; the largest fleet needs no other."""
+    again = [*later[:most], 0.0]
+    return min(
+        range(best, most + 1), key=lambda nodes: ((nodes - best) * minutes / 2 + prices.undone * again[nodes], nodes)
+    )
 
 
 def saving(fewer: int, soon: float, later: float, outlook: Outlook, prices: Prices) -> float:

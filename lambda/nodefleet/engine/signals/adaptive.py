@@ -198,7 +198,7 @@ def _evaluate(ctx: PoolContext, cpu: Reading, before: AdaptiveMemory) -> Forecas
         memory = replace(before, forecaster=store(forecaster), calm=0)
         return Forecasted(vote=_as_vote(WithinThresholds("no reading of this minute to forecast from")), memory=memory)
     requeued = before.decided_at is not None and ctx.observation.at - before.decided_at < 0.75 * ctx.policy.interval
-    prices = replace(Prices(), violation=rules.node_minutes).for_load(forecaster.usual_load())
+    prices = replace(Prices(), violation=rules.node_minutes).for_load(forecaster.busy_load(), rules)
     without_headroom = max(0, ctx.fleet_size.capacity - rules.headroom)
     sizes = size(
         outlook,
