@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime
 from itertools import pairwise, product
-from math import nan
+from math import ceil, log, nan
 
 import pytest
 
 from nodefleet_tools.backtest.page import pareto
 from nodefleet_tools.backtest.peers import Fixed, TargetTracking
-from nodefleet_tools.backtest.play import Conditions, Grade, needed, optimum, play
-from nodefleet_tools.backtest.suite import best_fixed, cost_at, mean, price_for
+from nodefleet_tools.backtest.play import Conditions, Grade, Run, needed, optimum, play
+from nodefleet_tools.backtest.suite import best_fixed, cost_at, mean, meet_budget, price_for
 from nodefleet_tools.backtest.traces import Trace
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -127,6 +127,49 @@ def test_the_price_of_a_budget_lies_between_those_around_it():
     assert price_for(0.05, played) is None
     assert price_for(1.0, played) is None
     assert price_for(0.0005, [(25.0, 0.0), (65.0, 0.0)]) is None
+
+
+def plays(violations):
+    """What is played, and a player whose runs have these percents of violations by price."""
+    asked = []
+
+    def play_at(price):
+        asked.append(price)
+        percent = next(percent for above, percent in violations if price < above)
+        return Run(policy=f"{price:g}", trace="t", minutes=100_000, violation_minutes=round(1000 * percent))
+
+    return asked, play_at
+
+
+KNOWN = [(25.0, 0.8), (65.0, 0.3), (140.0, 0.1)]
+
+
+def test_the_price_of_a_budget_is_rounded_up():
+    price = 25 * (65 / 25) ** (log(0.8 / 0.5) / log(0.8 / 0.3))
+    assert price_for(0.5, KNOWN) == ceil(price)
+
+
+def test_the_price_that_meets_the_budget_is_the_one_that_was_played():
+    asked, play_at = plays([(1000, 0.45)])
+    met = meet_budget(0.5, KNOWN, play_at)
+    assert [met.policy] == [f"{price:g}" for price in asked]
+
+
+def test_a_price_that_misses_the_budget_is_raised_until_one_meets_it():
+    asked, play_at = plays([(50, 0.51), (1000, 0.4)])
+    met = meet_budget(0.5, KNOWN, play_at)
+    assert met.violation_pct <= 0.5
+    assert asked == sorted(asked)
+    assert len(asked) == 2
+    assert asked[-1] < 65
+
+
+def test_if_no_price_in_between_meets_it_none_is_named():
+    asked, play_at = plays([(65, 0.6), (1000, 0.3)])
+    assert meet_budget(0.5, KNOWN, play_at) is None
+    assert len(asked) == 4
+    assert meet_budget(0.3, KNOWN, play_at) is None  # 65 itself, which was played
+    assert len(asked) == 4
 
 
 def test_the_front_has_no_point_that_another_one_beats():

@@ -4,10 +4,11 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from math import log
+from math import ceil, floor, log, log10
 from statistics import fmean
 
 from nodefleet.engine.forecast.sizing import Prices
+from nodefleet.policy.demand import Adaptive as AdaptiveRules
 from nodefleet.policy.pool import Limits, Pool
 from nodefleet_tools.backtest import BUDGET
 from nodefleet_tools.backtest.peers import (
@@ -23,6 +24,7 @@ from nodefleet_tools.backtest.traces import Trace
 
 PRICES = {"frugal": 25.0, "balanced": Prices().violation, "careful": 140.0}  # node-minutes per violation minute
 SHORTEST = 2 * DAY  # minutes: what is shorter has no yesterday, and does not count in the mean
+_TRIES = 4  # prices that are played to meet a budget
 _LEAST_PERCENT = 1e-3  # of minutes: none at all has no logarithm
 
 
@@ -42,16 +44,24 @@ class Job:
 
 
 def adaptive(
-    conditions: Conditions, price: float, name: str, *, requeue: bool = True, waits: int = 2, headroom: int = 0
+    conditions: Conditions,
+    price: float,
+    name: str,
+    *,
+    requeue: bool = True,
+    waits: int = 2,
+    headroom: int = 0,
+    rules: AdaptiveRules | None = None,
 ) -> Adaptive:
     prices = replace(Prices(), violation=price)
-    return Adaptive(conditions, prices, name=name, requeue=requeue, waits=waits, headroom=headroom)
+    return Adaptive(conditions, prices, name=name, requeue=requeue, waits=waits, headroom=headroom, rules=rules)
 
 
 def build(job: Job) -> Policy:
     conditions = job.conditions
     if job.price is not None:
-        return adaptive(conditions, job.price, job.policy, waits=job.waits, headroom=job.headroom)
+        rules = job.pool.adaptive if job.pool else None
+        return adaptive(conditions, job.price, job.policy, waits=job.waits, headroom=job.headroom, rules=rules)
     if job.pool is not None:
         return Classic(_limited(job.pool, conditions), job.policy)
     builders: dict[str, Callable[[], Policy]] = {
@@ -94,16 +104,37 @@ def run(job: Job) -> Run:
 
 
 def price_for(budget: float, played: Sequence[tuple[float, float]]) -> float | None:
-    """The price (node-minutes) at which a load has `budget` percent violations, between the prices that were played
-    with their violations, on a line of their logarithms; none outside of them."""
+    """The price (node-minutes, two digits, rounded up) at which a load has `budget` percent violations, between the
+    prices that were played with their violations, on a line of their logarithms; none outside of them."""
     points = sorted((price, max(percent, _LEAST_PERCENT)) for price, percent in played)
     for (low, many), (high, few) in itertools.pairwise(points):
         if few <= budget <= many:
-            if many == few:
-                return low
-            share = log(many / budget) / log(many / few)
-            return float(f"{low * (high / low) ** share:.2g}")
+            share = log(many / budget) / log(many / few) if many > few else 0.0
+            return _round_up(low * (high / low) ** share)
     return None
+
+
+def meet_budget(budget: float, played: Sequence[tuple[float, float]], play_at: Callable[[float], Run]) -> Run | None:
+    """The run of the cheapest price found that stays within the budget when it is played; none if a price that was
+    played before is that. Violations are no smooth line of the price, so one that misses is tried again, higher."""
+    points = list(played)
+    price = price_for(budget, points)
+    for _ in range(_TRIES):
+        if price is None or any(price == before for before, _ in points):
+            return None
+        result = play_at(price)
+        if result.violation_pct <= budget:
+            return result
+        points.append((price, result.violation_pct))
+        within = [above for above, percent in points if above > price and percent <= budget]
+        price = _round_up((price * min(within)) ** 0.5) if within else None
+    return None
+
+
+def _round_up(price: float) -> float:
+    """To two digits. What is a hair above them counts as them."""
+    unit = 10.0 ** (floor(log10(price)) - 1)
+    return float(f"{ceil(price / unit - 1e-9) * unit:.6g}")
 
 
 def run_all(jobs: Sequence[Job], processes: int) -> Iterator[Run]:

@@ -17,7 +17,7 @@ from nodefleet.model.readings import Missing
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.page import page
 from nodefleet_tools.backtest.play import Conditions, Run, optimum
-from nodefleet_tools.backtest.suite import ADAPTIVE, PEERS, PRICES, Job, jobs_for, price_for, run_all
+from nodefleet_tools.backtest.suite import ADAPTIVE, PEERS, PRICES, Job, jobs_for, meet_budget, run_all
 from nodefleet_tools.backtest.traces import NOISE, SHARE_OF_MAX, Trace, TraceError, by_minute, read_csv
 from nodefleet_tools.backtest.tuning import CANDIDATES, Candidate, Days, Tuned, are_enough, tune
 from nodefleet_tools.cli.outcome import fail, print_json
@@ -188,15 +188,17 @@ def _each_run(wanted: Sequence[Job], jobs: int, title: str) -> Iterator[Run]:
 
 
 def _at_budget(runs: Sequence[Run], budget: float, like: Job, jobs: int) -> list[Run]:
-    """The adaptive strategy at the price that meets the budget of violations, if its usual prices lie around it."""
+    """The adaptive strategy at a price that meets the budget of violations, if its usual prices lie around it."""
     played = [
         (PRICES[run.policy.removeprefix("adaptive ")], run.violation_pct) for run in runs if run.policy in ADAPTIVE
     ]
-    price = price_for(budget, played)
-    if price is None or price in PRICES.values():
-        return []
-    name = f"adaptive, price {price:g}"
-    return _run([replace(like, policy=name, pool=None, price=price)], jobs, f"Playing a price of {price:g}")
+
+    def play_at(price: float) -> Run:
+        wanted = replace(like, policy=f"adaptive, price {price:g}", pool=None, price=price)
+        return _run([wanted], jobs, f"Playing a price of {price:g}")[0]
+
+    met = meet_budget(budget, played, play_at)
+    return [] if met is None else [met]
 
 
 def verdict(runs: Sequence[Run], budget: float) -> str:

@@ -83,8 +83,8 @@ class Prices:
     violation: float = 65.0  # one minute above the limit
     least_gain: float = 3.0  # a scale-up must be worth more: noise would make the fleet flap
     least_gain_requeued: float = 3.5  # the same between two scheduled decisions: each more decision may err once more
-    undone: float = 40.0  # a removal that is called back, or a scale-up that another one follows
-    least_saving: float = 10.0  # a scale-down must be worth more
+    undone: float = 36.0  # a removal that is called back, or a scale-up that another one follows
+    least_saving: float = 9.5  # a scale-down must be worth more
     violation_minutes: float = 2.0  # above the limit, when removed nodes are missed at once
 
     def for_load(self, busy: float, rules: Adaptive) -> "Prices":
