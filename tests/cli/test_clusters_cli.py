@@ -12,6 +12,7 @@ from nodefleet.handlers import FUNCTION
 from nodefleet.model.names import TAG_FLEET
 from nodefleet.model.snapshot import FleetParts
 from nodefleet_tools.cli import main
+from nodefleet_tools.dashboard.server import Dashboard
 from nodefleet_tools.fleet import first_tick
 from support.deployed import account, environment, two_clusters
 
@@ -117,6 +118,28 @@ def test_the_list_shows_each_cluster_by_its_last_decision_and_who_is_late(fleet,
     assert set(listed("--troubled")) == {shop, blog}
     shown = at("list").stdout
     assert "2 clusters, 0 nodes; 2 in trouble, 0 paused, 0 pods pending" in shown
+
+
+def test_one_page_shows_all_clusters_and_opens_one(fleet, monkeypatch):
+    shop, blog = fleet.sites
+    at("add", shop)
+    at("add", blog)
+    fleet.reconcile({"cluster": shop})
+    seen = {}
+
+    def shown(page):
+        page.source.poll_once()
+        seen["rows"] = json.loads(page.source.updates(0, 0)[1])["clusters"]
+        seen["link"] = page.source.command({"kind": "open", "cluster": shop}, "ann")
+        seen["home"] = page.home
+
+    monkeypatch.setattr(Dashboard, "serve", lambda page: shown(page) if page.home != "index.html" else None)
+    done = CliRunner().invoke(main.app, ["dashboard", "--all", "--no-browser"], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    rows = {row["name"]: row for row in seen["rows"]}
+    assert (rows[shop]["state"], rows[shop]["target"], rows[shop]["usd"]) == ("normal", 2, 0)
+    assert (rows[blog]["state"], rows[blog]["age"]) == ("new", None)
+    assert seen["link"].startswith("http://127.0.0.1:")
 
 
 def test_a_cluster_without_a_deployment_record_is_refused(fleet):

@@ -4,11 +4,14 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from http.client import HTTPConnection, HTTPResponse
 
 from nodefleet_tools.dashboard.server import Dashboard
-from nodefleet_tools.dashboard.source import ConnectedSource, DashboardSource
+from nodefleet_tools.dashboard.source import ConnectedSource, PageSource
+from nodefleet_tools.fleet import ClusterRow
 from nodefleet_tools.sim.world import World
+from support.builders import NOON
 from support.sim_connections import SimConnection
 
 
@@ -69,8 +72,8 @@ class Browser:
 
 
 @contextmanager
-def serving(source: DashboardSource) -> Iterator[Dashboard]:
-    page = Dashboard(source, by="ann@laptop")
+def serving(source: PageSource, home: str = "index.html") -> Iterator[Dashboard]:
+    page = Dashboard(source, by="ann@laptop", home=home)
     thread = threading.Thread(target=page.serve, daemon=True)
     thread.start()
     try:
@@ -79,3 +82,15 @@ def serving(source: DashboardSource) -> Iterator[Dashboard]:
         page.close()
         thread.join(timeout=5)
         assert not thread.is_alive()
+
+
+def overview_rows() -> list[ClusterRow]:
+    """Clusters of one deployment: two that are well, and one each that is late, cannot be read, and is paused."""
+    seen = {"paused": False, "decided_at": NOON - timedelta(seconds=40), "level": "normal"}
+    return [
+        ClusterRow(name="us-quiet", region="us-east-1", **{**seen, "paused": True}),
+        ClusterRow(name="us-shop", region="us-east-1", nodes=3, target=3, usd_today=2.0, **seen),
+        ClusterRow(name="eu-shop", region="eu-west-1", nodes=4, target=6, pending=3, usd_today=1.25, **seen),
+        ClusterRow(name="us-late", region="us-east-1", nodes=2, target=2, late=True, usd_today=0.5, **seen),
+        ClusterRow(name="eu-broken", region="eu-west-1", paused=False, decided_at=None, problem="DynamoDB: denied"),
+    ]

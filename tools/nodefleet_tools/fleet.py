@@ -5,7 +5,7 @@ its scheduled time, by which the queue knows a doubled one; EventBridge puts it 
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -15,7 +15,8 @@ from nodefleet.adapters.aws.errors import calling, code_of
 from nodefleet.model.decision import DecisionRecord
 from nodefleet.model.names import TAG_FLEET
 from nodefleet.model.snapshot import Deployment, FleetParts, RegisteredCluster
-from nodefleet.model.state import Level
+from nodefleet.model.state import Level, Usage
+from nodefleet.ports import History
 
 TICK_TIME = "<aws.scheduler.scheduled-time>"
 TICK_AGE_SECONDS = 60  # a tick that cannot be delivered within it is dropped: the next one is as good
@@ -119,14 +120,28 @@ class ClusterRow:
     pending: int = 0
     late: bool = False  # no decision for some intervals, and it is not paused
     problem: str = ""  # why its records cannot be read
+    usd_today: float | None = None  # of the full hours of today, the autoscaler's own cost included; none: not asked
 
     @property
     def troubled(self) -> bool:
         return self.late or bool(self.problem) or self.level not in ("", Level.NORMAL.value, Level.RECOVERY.value)
 
 
+def state_of(row: ClusterRow) -> str:
+    return "unreadable" if row.problem else "paused" if row.paused else "late" if row.late else row.level or "new"
+
+
+def cost_of(hours: Iterable[Usage]) -> float:
+    return sum(hour.own_usd + sum(pool.usd + pool.warm_usd for pool in hour.pools.values()) for hour in hours)
+
+
 def row_of(
-    cluster: RegisteredCluster, last: Sequence[DecisionRecord], every: timedelta, now: datetime, problem: str = ""
+    cluster: RegisteredCluster,
+    last: Sequence[DecisionRecord],
+    every: timedelta,
+    now: datetime,
+    problem: str = "",
+    usd_today: float | None = None,
 ) -> ClusterRow:
     record = last[0] if last else None
     pools = record.decision.pools if record else ()
@@ -142,20 +157,31 @@ def row_of(
         pending=int(record.figures.get("unschedulable_pods", 0)) if record else 0,
         late=not cluster.paused and not problem and now - since > LATE_TICKS * every,
         problem=problem,
+        usd_today=usd_today,
     )
 
 
 def rows(
-    history_of: Any, clusters: Sequence[RegisteredCluster], every: timedelta, now: datetime
+    history_of: Callable[[str], History],
+    clusters: Sequence[RegisteredCluster],
+    every: timedelta,
+    now: datetime,
+    *,
+    costs: bool = False,
 ) -> Iterator[ClusterRow]:
-    """Every cluster's last decision, several read at once. One that cannot be read is no trouble of the others."""
+    """Every cluster's last decision, several read at once. One that cannot be read is no trouble of the others.
+    `costs`: what each has cost today, which is a query more."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
     from nodefleet.errors import NodeFleetError  # noqa: PLC0415
 
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
     def read(cluster: RegisteredCluster) -> ClusterRow:
         try:
-            return row_of(cluster, history_of(cluster.name).decisions(1), every, now)
+            history = history_of(cluster.name)
+            usd = cost_of(history.usage(midnight, now)) if costs else None
+            return row_of(cluster, history.decisions(1), every, now, usd_today=usd)
         except NodeFleetError as error:
             return row_of(cluster, (), every, now, str(error))
 

@@ -20,7 +20,7 @@ from nodefleet_tools.cli.operators import confirm_destructive, event, someone
 from nodefleet_tools.cli.outcome import note_change, print_json
 from nodefleet_tools.cli.show_record import page_console
 from nodefleet_tools.durations import ago
-from nodefleet_tools.fleet import ClusterRow
+from nodefleet_tools.fleet import ClusterRow, state_of
 
 _USUAL = timedelta(minutes=2)
 
@@ -138,7 +138,7 @@ def _registered(connection: Connection) -> RegisteredCluster:
     return known
 
 
-def cluster_rows(connection: Connection) -> list[ClusterRow]:
+def cluster_rows(connection: Connection, *, costs: bool = False) -> list[ClusterRow]:
     found, client = registry(connection), connection.session.client("dynamodb")
     parts = found.parts()
 
@@ -146,7 +146,7 @@ def cluster_rows(connection: Connection) -> list[ClusterRow]:
         return DynamoHistory(client, connection.settings.table, cluster, connection.warn)
 
     every = parts.every if parts else _USUAL
-    return list(fleet.rows(history_of, found.clusters(), every, connection.clock()))
+    return list(fleet.rows(history_of, found.clusters(), every, connection.clock(), costs=costs))
 
 
 def plain_row(row: ClusterRow) -> dict[str, Any]:
@@ -165,10 +165,6 @@ def _show(shown: list[ClusterRow], listed: list[ClusterRow], connection: Connect
         table.add_row(*(Text(cell, style) for cell in cells))
     console.print(table)
     console.print(Text(summary(listed), "bold"))
-
-
-def state_of(row: ClusterRow) -> str:
-    return "unreadable" if row.problem else "paused" if row.paused else "late" if row.late else row.level or "new"
 
 
 def summary(listed: list[ClusterRow]) -> str:

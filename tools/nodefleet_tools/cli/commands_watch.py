@@ -64,6 +64,9 @@ def decisions(
 def dashboard(
     *,
     demo: Annotated[bool, typer.Option("--demo", help="Over a simulated cluster: no AWS, no network.")] = False,
+    every_cluster: Annotated[
+        bool, typer.Option("--all", help="All clusters of a deployment for many, and the page of each.")
+    ] = False,
     scenario: Annotated[str, typer.Option(help="The day that --demo plays (see simulate --list).")] = "shop-day",
     port: Annotated[int, typer.Option(help="On 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
@@ -81,6 +84,7 @@ def dashboard(
     \b
       nodefleet dashboard --demo
       nodefleet dashboard --cluster shop --table node-fleet
+      nodefleet dashboard --all --table node-fleet-many-state
     """
 
 

@@ -20,7 +20,7 @@ from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.dashboard.decisions import Filter, UnknownDecisionError
 from nodefleet_tools.dashboard.session import Session
 from nodefleet_tools.dashboard.snapshot import Json
-from nodefleet_tools.dashboard.source import DashboardSource
+from nodefleet_tools.dashboard.source import DashboardSource, PageSource
 from nodefleet_tools.replaying import NotReplayableError
 
 LOOPBACK = "127.0.0.1"
@@ -47,10 +47,11 @@ _HEADERS = {
 class Dashboard:
     """A server on loopback for one source and one session."""
 
-    def __init__(self, source: DashboardSource, *, by: str, port: int = 0) -> None:
+    def __init__(self, source: PageSource, *, by: str, port: int = 0, home: str = "index.html") -> None:
         handler = type("Handler", (_Handler,), {"dashboard": self})
         self.source = source
         self.by = by
+        self.home = home  # the page at the root
         self._server = ThreadingHTTPServer((LOOPBACK, port), handler)
         self._server.daemon_threads = True
         self.session = Session(port=self._server.server_port)
@@ -127,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         if url.path.startswith("/api/"):
             self._read(url.path.removeprefix("/api/"), query)
         else:
-            self._file("index.html" if url.path == "/" else url.path.removeprefix("/"))
+            self._file(self.dashboard.home if url.path == "/" else url.path.removeprefix("/"))
 
     def _sign_in(self, token: str) -> None:
         session = self.dashboard.session
@@ -144,12 +145,18 @@ class _Handler(BaseHTTPRequestHandler):
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, name: str, query: dict[str, str]) -> None:
-        source = self.dashboard.source
         match name.split("/"):
             case ["about"]:
-                self._json({**source.about(), "csrf": self.dashboard.session.csrf, "by": self.dashboard.by})
+                about = self.dashboard.source.about()
+                self._json({**about, "csrf": self.dashboard.session.csrf, "by": self.dashboard.by})
             case ["updates"]:
                 self._stream()
+            case parts:
+                self._read_cluster(parts, query)
+
+    def _read_cluster(self, parts: list[str], query: dict[str, str]) -> None:
+        source = self._cluster()
+        match parts:
             case ["timeline"]:
                 self._json(source.timeline())
             case ["decisions"]:
@@ -161,7 +168,13 @@ class _Handler(BaseHTTPRequestHandler):
             case ["policy"]:
                 self._json(source.policy())
             case _:
-                raise _RefusedError(HTTPStatus.NOT_FOUND, f"There is no {name}.")
+                raise _RefusedError(HTTPStatus.NOT_FOUND, f"There is no {'/'.join(parts)}.")
+
+    def _cluster(self) -> DashboardSource:
+        source = self.dashboard.source
+        if not isinstance(source, DashboardSource):
+            raise _RefusedError(HTTPStatus.NOT_FOUND, "This page shows all clusters: open one of them.")
+        return source
 
     def _stream(self) -> None:
         self._head(HTTPStatus.OK, {"Content-Type": "text/event-stream", "Connection": "close"})
@@ -195,16 +208,15 @@ class _Handler(BaseHTTPRequestHandler):
         own = session.is_own_origin(self.headers.get("Origin", ""))
         if not own or not session.knows(self.headers.get("X-CSRF-Token", "")):
             raise _RefusedError(HTTPStatus.FORBIDDEN, "This request does not come from the page. Reload it.")
-        source = self.dashboard.source
         match urlsplit(self.path).path.removeprefix("/api/").split("/"):
             case ["commands"]:
-                self._json({"message": source.command(given, self.dashboard.by)})
+                self._json({"message": self.dashboard.source.command(given, self.dashboard.by)})
             case ["decisions", identity, "replay"]:
-                self._json(source.replay(unquote(identity), str(given.get("policy") or "")))
+                self._json(self._cluster().replay(unquote(identity), str(given.get("policy") or "")))
             case ["policy", "check"]:
-                self._json(source.check_policy(str(given.get("text", ""))))
+                self._json(self._cluster().check_policy(str(given.get("text", ""))))
             case ["policy", "what-if"]:
-                self._json(source.what_if(str(given.get("text", ""))))
+                self._json(self._cluster().what_if(str(given.get("text", ""))))
             case _:
                 raise _RefusedError(HTTPStatus.NOT_FOUND, "There is no such command.")
 
@@ -254,6 +266,8 @@ _FILES = {
         name: (_PAGE, f"static/{name}")
         for name in (
             "index.html",
+            "clusters.html",
+            "clusters.js",
             "style.css",
             "main.js",
             "dom.js",

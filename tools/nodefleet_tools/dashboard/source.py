@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from nodefleet.model.alerts import CATALOGUE
 from nodefleet.model.decision import Event
@@ -26,8 +26,8 @@ _UNWATCHED = 180.0  # seconds between two points: longer, and what was recorded 
 _FOREVER = timedelta(days=1)
 
 
-class DashboardSource(Protocol):
-    """Everything that the page shows and does. Dictionaries are plain JSON."""
+class PageSource(Protocol):
+    """What every page has. Dictionaries are plain JSON."""
 
     def about(self) -> Json:
         """Which cluster, whether it is a demo, which commands there are. Reads nothing."""
@@ -36,6 +36,17 @@ class DashboardSource(Protocol):
     def updates(self, after: int, timeout: float) -> tuple[int, bytes] | None:
         """The newest published snapshot with its number, once it is newer than `after`; none at the timeout."""
         ...
+
+    def command(self, given: Fields, by: str) -> str:
+        """Execute an operator command and say what comes of it; InputError if it cannot be done."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class DashboardSource(PageSource, Protocol):
+    """Everything that the page of one cluster shows and does."""
 
     def timeline(self) -> Json: ...
 
@@ -52,12 +63,6 @@ class DashboardSource(Protocol):
     def check_policy(self, text: str) -> Json: ...
 
     def what_if(self, text: str) -> Json: ...
-
-    def command(self, given: Fields, by: str) -> str:
-        """Execute an operator command and say what comes of it; InputError if it cannot be done."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class Publisher:
