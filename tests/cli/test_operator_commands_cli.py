@@ -429,6 +429,21 @@ def test_a_worker_may_be_named_by_its_node(world, terminal):
     assert [order.instance for order in orders(world)] == [node.instance]
 
 
+def test_an_id_that_no_worker_has_is_refused_without_asking_kubernetes(world, terminal):
+    world.away("cluster")
+    done = terminal("recycle", "i-gone", "--yes", *ME)
+    assert (done.exit_code, "i-gone is no worker" in done.stderr) == (2, True)
+
+
+def test_a_pool_without_workers_has_nothing_to_recycle(terminal, world):
+    for worker in world.workers():
+        world.operator.terminate(worker.id)
+    done = terminal("recycle", "--pool", "default", "--yes", *ME)
+    assert done.exit_code == 0
+    assert_wording(words(done)[0])
+    assert orders(world) == ()
+
+
 def test_all_workers_of_a_pool_are_recycled(world, terminal, batch):
     assert terminal("recycle", "--pool", "default", "--yes", *ME).exit_code == 0
     assert {each.instance for each in orders(world)} == {each.id for each in world.workers()} - set(batch)

@@ -161,8 +161,10 @@ def recycle(
         now, who = connection.clock(), someone(by)
         until = now + span(lasting, "--for")
         chosen = _owned(connection, policy, instances or [], pool)
-        if chosen:
-            confirm_destructive(f"Replace {some(each.id for each in chosen)}?", yes=yes)
+        if not chosen:
+            _answer(connection, f"{pool} has no worker: there is nothing to replace.", as_json=as_json)
+            return
+        confirm_destructive(f"Replace {some(each.id for each in chosen)}?", yes=yes)
         for each in chosen:
             order = Recycle(instance=each.id, at=now, by=who, reason=reason.strip(), until=until)
             order_recycle(connection, order, each.pool)
@@ -267,7 +269,7 @@ def _owned(connection: Connection, policy: Policy, named: list[str], pool: str) 
 
 def _instance_ids(connection: Connection, workers: Mapping[str, Instance], named: list[str]) -> list[str]:
     """The ids of workers that are named by instance or by node. Kubernetes is asked for names only."""
-    if all(name in workers for name in named):
+    if all(name in workers or name.startswith("i-") for name in named):
         return named
     by_name = {node.name: node.instance for node in connection.cluster.nodes() if node.instance in workers}
     return [by_name.get(name, name) for name in named]

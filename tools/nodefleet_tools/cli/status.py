@@ -66,8 +66,10 @@ def seen(connection: Connection) -> Json:
 def _show_status(found: Json, console: Console) -> None:
     last = found["last"]
     policy = f"policy version {found['policy']['version']}" if found["policy"]["version"] else "the default policy"
-    decided = f"last decision {ago(_age(found, last['at']))}" if last else "no decision so far"
-    console.print(Text(f"{found['cluster']}: {found['level']}; {policy}; {decided}; {_price(found['cost'])}", "bold"))
+    ran = (
+        f"{found['level']}; {policy}; last decision {ago(_age(found, last['at']))}" if last else f"no run yet; {policy}"
+    )
+    console.print(Text(f"{found['cluster']}: {ran}; {_price(found['cost'])}", "bold"))
     for each in found["problems"]:
         console.print(Text(f"! {each['part']}: {each['cause']}", "bold red"))
     reasons = {each["pool"]: each["reason"] for each in last["pools"]} if last else {}
