@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from support.aws_calls import aws_calls, every_aws_call_is_granted  # noqa: F401  # fixtures for all tests
 from support.botocore_models import service_models_read_once  # noqa: F401  # the same
+from support.untraced import untraced
 from support.wording import Wordings
 
 settings.register_profile("default", deadline=None, max_examples=60)
@@ -22,6 +23,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 def pytest_runtest_setup() -> None:
     Wordings.begin()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    with untraced(item):
+        return (yield)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -18,9 +18,10 @@ _THINGS = (
     "budgets|problems|others|recommendations|windows|hours|minutes"
 )
 WRONG = {
-    "one of many": re.compile(rf"(?<![\d.,–-])(?<!of )(?<!\+ )1 ({_THINGS})\b"),
+    "one of many": re.compile(rf"(?<![\d.,–-])(?<!\+ )1 ({_THINGS})\b"),
     "one are": re.compile(r"(?<![\d.,–-])1 (are|have|were|wait|fit|need|look)\b"),
     "many is": re.compile(r"\b([02-9]|\d\d+) (node|pod|worker|removal|instance) (is|has|was|waits|fits|needs)\b"),
+    "one they": re.compile(r"(?<![\d.,–-])1 (node|pod|worker|instance)\b[^.;:]*\b(they|them|their)\b", re.IGNORECASE),
     "no value": re.compile(r"\b(nan|None(?! of)|inf|True|False|NaN)\b"),
     "an object": re.compile(r"<\w+[ .]|\w+\(\w+="),
     "a uid": re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-|\buid[-_]?\d"),

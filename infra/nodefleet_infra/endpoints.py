@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from nodefleet.model.names import pluralize
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.sources import CloudWatch, Sqs
 
@@ -91,5 +92,5 @@ def price(zones: int) -> float:
 def told(route: Route, region: str, zones: int) -> str:
     return (
         f"{route.service} has no dual-stack address in {region} (as of {AS_OF}): an interface endpoint is made for it,"
-        f" about {price(zones):.0f} USD a month in {zones} zones"
+        f" about {price(zones):.0f} USD a month in {pluralize(zones, 'zone', 'zones')}"
     )

@@ -26,7 +26,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource,
 from nodefleet.adapters.dynamodb.store import acquire
 from nodefleet.adapters.dynamodb.table import Table
 from nodefleet.errors import MisconfiguredError, UnavailableError
-from nodefleet.model.names import ROLE_WORKER, TAG_CLUSTER, TAG_ROLE
+from nodefleet.model.names import ROLE_WORKER, TAG_CLUSTER, TAG_ROLE, pluralize
 from nodefleet.ports import LeaseHeld
 from nodefleet_infra.credentials import Access, access_from, check_account
 
@@ -100,10 +100,10 @@ def terminate(cluster: str, by: Surroundings) -> None:
             by.ec2.terminate_instances(InstanceIds=asked[start : start + BATCH])
         if by.now() > give_up:
             raise TeardownError(
-                f"{cluster}: {', '.join(sorted(workers)[:5])} do not terminate. Look at them in EC2 (termination"
+                f"{cluster}: workers that do not terminate: {', '.join(sorted(workers)[:5])}. Look at EC2 (termination"
                 " protection?), and start `pulumi destroy` again"
             )
-        by.say(f"{cluster}: {len(workers)} workers are terminating")
+        by.say(f"{cluster}: {pluralize(len(workers), 'worker is', 'workers are')} terminating")
         by.sleep(LOOK_EVERY)
 
 

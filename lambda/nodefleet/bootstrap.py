@@ -21,7 +21,7 @@ from nodefleet.adapters.credentials import Redactor
 from nodefleet.adapters.telemetry import LambdaTelemetry
 from nodefleet.errors import MalformedError, MisconfiguredError, NodeFleetError, UnavailableError
 from nodefleet.model.inventory import InstanceType
-from nodefleet.model.names import Metric
+from nodefleet.model.names import Metric, pluralize
 from nodefleet.model.snapshot import Deployment, KnownPrices
 from nodefleet.model.state import Memory
 from nodefleet.policy.cluster import Policy
@@ -391,7 +391,9 @@ class WarmFunction:
         for cluster, error in clusters.items():
             with self.telemetry(cluster, context) as telemetry:
                 telemetry.metric(Metric.FAILURES, 1)
-                telemetry.warn(f"{messages} messages of the batch come again: {error}")
+                telemetry.warn(
+                    f"{pluralize(messages, 'message of the batch comes', 'messages of the batch come')} again: {error}"
+                )
 
     def set_aside(self, event: Any, error: MalformedError, context: Any) -> dict[str, Any]:
         """What cannot be understood is acknowledged, so that it does not come again for ever, and said."""

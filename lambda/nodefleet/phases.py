@@ -17,6 +17,7 @@ from nodefleet.model.fleet import (
     Worker,
 )
 from nodefleet.model.inventory import Instance, InstanceState, Node, Notice, NoticeKind
+from nodefleet.model.names import pluralize
 from nodefleet.model.operations import Launch, Operation, Removal, RemovalReason, silence
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation
@@ -175,6 +176,8 @@ def _crashes_here(pods: Sequence[Pod], health: Health) -> str:
     crashing = [pod for pod in pods if pod.crashes >= health.crash_restarts]
     if len(crashing) < health.crash_pods or 100 * len(crashing) < health.crash_percent * len(pods):
         return ""
+    if len(crashing) == 1:
+        return f"1 of {pluralize(len(pods), 'pod', 'pods')} crashes on it that runs elsewhere: {crashing[0].key}"
     return f"{len(crashing)} of {len(pods)} pods crash on it that run elsewhere, {crashing[0].key} among them"
 
 

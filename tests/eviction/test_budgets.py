@@ -334,7 +334,7 @@ def test_an_unready_pod_of_a_healthy_budget_uses_up_nothing():
             pod=last,
             why=EvictionRefusal.NONE_LEFT,
             budgets=("shop/web",),
-            sentence="budget shop/web allows 1 disruption, and pods before this one use 1",
+            sentence="budget shop/web allows 1 disruption, and 1 pod before this one uses it",
         ),
     )
 

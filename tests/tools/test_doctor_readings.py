@@ -29,9 +29,9 @@ def test_labels_that_the_queries_go_by_are_checked_on_what_is_scraped():
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ({"pool": "default", "node": "w000"}, "role (1 nodes)"),
-        ({"role": "worker", "node": "w000"}, "pool (1 nodes)"),
-        ({"role": "worker", "pool": "default"}, "node (1 nodes)"),
+        ({"pool": "default", "node": "w000"}, "role (1 node)"),
+        ({"role": "worker", "node": "w000"}, "pool (1 node)"),
+        ({"role": "worker", "pool": "default"}, "node (1 node)"),
     ],
 )
 def test_a_missing_label_is_named(labels, words):

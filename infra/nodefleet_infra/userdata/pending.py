@@ -188,7 +188,7 @@ def main() -> None:
 
     def send(pods: int) -> None:
         publish(given["CLUSTER"], given["REGION"], given["TOPIC"], pods)
-        say(f"{pods} pods find no node: the autoscaler is woken")
+        say(f"{pods} {'pod finds' if pods == 1 else 'pods find'} no node: the autoscaler is woken")
 
     publish_for_ever(send, pending, Limit())
 

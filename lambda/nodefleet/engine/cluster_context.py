@@ -175,7 +175,7 @@ def headroom_bounds(ctx: PoolContext, cluster: ClusterContext, fewer: int) -> li
             bounds.append(_floor(ctx.count.capacity + more, sentence))
         elif fewer:
             spare = _spare_nodes(ctx, cluster, demand, fewer)
-            sentence = f"headroom of {demand.described} needs {ctx.count.capacity - spare} nodes"
+            sentence = f"headroom of {demand.described} needs {pluralize(ctx.count.capacity - spare, 'node', 'nodes')}"
             bounds.append(_floor(ctx.count.capacity - spare, sentence))
     return bounds
 

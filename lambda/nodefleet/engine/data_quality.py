@@ -13,7 +13,7 @@ from nodefleet.engine.signals.vote import SignalVote, Unreadable
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import READY_OR_NEARLY, Phase, Worker
-from nodefleet.model.names import some
+from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.readings import NOT_ASKED, Missing, Reading
 from nodefleet.model.snapshot import Observation
@@ -218,7 +218,7 @@ def _count(ctx: PoolContext, doubtful: Sequence[Worker], unmeasured: Sequence[Wo
     most = max(covered, sum(worker.node is not None for worker in ctx.workers))
     if least - tolerance <= seen.value <= most + tolerance:
         return ""
-    return f"Prometheus sees {seen.value:g} workers, Kubernetes {covered}"
+    return f"Prometheus sees {pluralize(seen.value, 'worker', 'workers')}, Kubernetes {covered}"
 
 
 def _vetoes(ctx: PoolContext, votes: Sequence[SignalVote]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from nodefleet.engine.context import PlacementRequest, PoolContext, describe_dri
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import Instance, InstanceState, Market
+from nodefleet.model.names import pluralize
 from nodefleet.model.operations import (
     CancelRemoval,
     Cleanup,
@@ -269,7 +270,7 @@ def launch_of(
 
 
 def _nowhere(missing: int, pool: Pool, target: LaunchTarget) -> str:
-    wanted = f"{missing} more {'node is' if missing == 1 else 'nodes are'} wanted"
+    wanted = f"{pluralize(missing, 'more node is', 'more nodes are')} wanted"
     if not target.subnets:
         return f"{wanted}, but pool {pool.name} has no subnets to launch in. Check the deployment."
     zones, types = ", ".join(sorted(target.subnets)), ", ".join(pool.market.types)

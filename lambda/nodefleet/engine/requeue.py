@@ -22,10 +22,10 @@ def requeue_reason(ctx: PoolContext, pending: PendingPods, settled: TargetResult
     opened: list[Operation] = [step.operation for step in plan if isinstance(step, Create | Save)]
     draining = sum(isinstance(each, Removal) and _moves(each, ctx) for each in [*own, *opened])
     if draining:
-        return f"{draining} {'node is' if draining == 1 else 'nodes are'} on the way out"
+        return f"{pluralize(draining, 'node is', 'nodes are')} on the way out"
     silent = sum(_falls_silent(worker, ctx) for worker in ctx.workers)
     if silent:
-        return f"{silent} {'node has' if silent == 1 else 'nodes have'} gone silent"
+        return f"{pluralize(silent, 'node has', 'nodes have')} gone silent"
     pods = pending.unschedulable.count
     if not pods:
         return ""

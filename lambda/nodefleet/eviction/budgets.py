@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
+from nodefleet.model.names import pluralize
 from nodefleet.model.workload import Budget, BudgetStatus, Pod, PodPhase, Selector, UnhealthyPodPolicy
 from nodefleet.scheduling.predicates import matches
 
@@ -171,10 +172,9 @@ def _lets_unready_go(budget: Budget, status: BudgetStatus) -> bool:
 
 def _nothing_left(budget: Budget, allowed: _Allowance, used: int) -> str:
     status = allowed.status
-    many = "disruption" if status.disruptions_allowed == 1 else "disruptions"
-    promise = f"budget {budget.key} allows {status.disruptions_allowed} {many}"
+    promise = f"budget {budget.key} allows {pluralize(status.disruptions_allowed, 'disruption', 'disruptions')}"
     if used:
-        return f"{promise}, and pods before this one use {used}"
+        return f"{promise}, and {pluralize(used, 'pod before this one uses it', 'pods before this one use them')}"
     if allowed.trouble:
         return f"{promise}: {allowed.trouble}"
     return f"{promise}: {status.current_healthy} of {status.expected_pods} healthy, {status.desired_healthy} needed"

@@ -143,9 +143,9 @@ METRIC_INFO: dict[Metric, MetricInfo] = {
 _MOST = 5
 
 
-def pluralize(number: int, one: str, many: str) -> str:
-    """Three pods fit, one pod fits."""
-    return f"{number} {one if number == 1 else many}"
+def pluralize(number: float, one: str, many: str) -> str:
+    """Three pods fit, one pod fits; 1 of 1 worker, of 2 workers."""
+    return f"{figure(number)} {one if number == 1 else many}"
 
 
 def some(items: Iterable[str], between: str = ", ", most: int = _MOST) -> str:

@@ -254,7 +254,7 @@ class AlertRecord:
 
     told_at: datetime
     seen_at: datetime
-    times: int = 0  # of a kind and pool: how many new alerts were sent since told_at
+    times: int = 0  # of a kind and pool: new alerts since told_at; of an announced growth: the size
 
 
 MONTH_HOURS = 730  # as AWS counts them

@@ -27,6 +27,7 @@ from nodefleet.capacity import count_workers, exceeds_caps, fleet_occupied, vani
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import Instance, InstanceState, Market
+from nodefleet.model.names import pluralize
 from nodefleet.model.operations import (
     Close,
     Feedback,
@@ -282,7 +283,7 @@ def _report_shortfall(launch: Launch, policy: Policy) -> tuple[Launch, Progress]
 def _shortfall_alerts(launch: Launch) -> tuple[SendAlert, ...]:
     """The alerts about missing instances, one for each kind of refusal, since each kind has its own remedy."""
     market = _MARKETS[launch.market]
-    asked = f"{launch.count} {market} {'node' if launch.count == 1 else 'nodes'}"
+    asked = pluralize(launch.count, f"{market} node", f"{market} nodes")
     given = f"EC2 gave {len(launch.instances)} of {asked} in {launch.zone}"
     where = f"{launch.zone} {launch.market.value}"
     if not launch.refusals:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar, assert_never
 
 from nodefleet.model.alerts import AlertKind
+from nodefleet.model.names import pluralize
 from nodefleet.model.operations import (
     DrainFailed,
     Feedback,
@@ -66,7 +67,7 @@ def seconds(duration: timedelta) -> str:
 
 
 def pods_are(count: int) -> str:
-    return "1 pod is" if count == 1 else f"{count} pods are"
+    return pluralize(count, "pod is", "pods are")
 
 
 # ── feedback ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,6 +15,7 @@ from typing import TypeVar
 from nodefleet.engine.disruption.interruption import force_from
 from nodefleet.errors import ChangedError, NodeFleetError
 from nodefleet.model.inventory import Node, Notice, NoticeKind
+from nodefleet.model.names import pluralize
 from nodefleet.model.operations import Cordon, Evict, ForceDelete, PodRef, Removal, RemovalReason, Step
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import ClusterView, Observation, emergency, notice_in
@@ -154,9 +155,9 @@ def _record(runtime: Runtime, notices: Sequence[Notice]) -> tuple[tuple[Notice, 
         except NodeFleetError as problem:
             error = error or problem
     if error:
-        runtime.telemetry.warn(
-            f"{len(failed)} of {len(notices)} notices could not be recorded, draining anyway: {error}"
-        )
+        of_all = f"{len(failed)} of {pluralize(len(notices), 'notice', 'notices')} could not be recorded"
+        what = of_all if failed else "the holder of the lease could not be woken"
+        runtime.telemetry.warn(f"{what}, draining anyway: {error}")
     return tuple(failed), error
 
 

@@ -380,6 +380,7 @@ def _finish(
         decision,
         uow.events,
         decision_input.policy,
+        missing=uow.missing,
         own_monthly_usd=uow.own_monthly_usd,
     )
     took = runtime.time.now() - decision_input.observation.at

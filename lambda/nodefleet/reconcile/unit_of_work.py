@@ -1,6 +1,7 @@
 """The unit of work collects the changes of an iteration and commits them before the next step relies on them. It sends
 alerts once for each condition."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -31,6 +32,7 @@ from nodefleet.model.operations import (
     Removal,
     RemovalReason,
     SendAlert,
+    Shortfall,
     TakeOver,
 )
 from nodefleet.model.snapshot import Command, Observation
@@ -55,6 +57,9 @@ from nodefleet.reconcile.usage import CONSOLIDATED, ROTATED
 # Of many new alerts of one kind and pool with different subjects, `most` are sent within remind_after, and the last
 # of them says until when the others are held back. Interruptions, forced deletions and readmissions are never held
 # back: each happens to a node once, and EC2 limits their number.
+#
+# A scale-up is announced when it is decided. While EC2 refuses its instances, or none of them joins, it is decided
+# again and again: such a repetition is no news unless it wants more nodes than the one that was announced.
 
 
 def key_of(kind: str, pool: str, subject: str) -> str:
@@ -129,6 +134,31 @@ class AlertDeduplicator:
             text=text,
         )
 
+    def is_new_growth(self, pool: str, target: int, *, in_vain: bool) -> bool:
+        """Whether to announce a growth to `target`. `in_vain`: nothing came of the last one."""
+        key = key_of(AlertKind.SCALE_UP.value, pool, "announced")
+        known = self.records.get(key)
+        if in_vain and known is not None:
+            repeated = known.times >= target and not self._is_due(known, self.rules.remind_after)
+            if repeated or not self._has_room(AlertKind.SCALE_UP, pool):
+                self.records[key] = replace(known, seen_at=self.now)
+                return False
+            self._count_alert(AlertKind.SCALE_UP, pool)
+        self.records[key] = AlertRecord(told_at=self.now, seen_at=self.now, times=target)
+        return True
+
+    def note_refusal(self, pool: str) -> None:
+        """EC2 gave fewer instances than a launch asked for."""
+        self._remember(key_of(AlertKind.SCALE_UP.value, pool, "refused"), alerted=True)
+
+    def forget_refusal(self, pool: str) -> None:
+        self.records.pop(key_of(AlertKind.SCALE_UP.value, pool, "refused"), None)
+
+    def is_refused(self, pool: str, lasting: timedelta) -> bool:
+        """Whether the last launch was refused, no longer ago than this, and no node has joined since."""
+        known = self.records.get(key_of(AlertKind.SCALE_UP.value, pool, "refused"))
+        return known is not None and self.now - known.seen_at < lasting
+
     # ── frequency ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _is_back(self, known: AlertRecord) -> bool:
@@ -192,6 +222,7 @@ class UnitOfWork:
         ] = []  # of this iteration, committed or not, including those that are counted but not sent
         self.joins: list[float] = []  # seconds that each new node took to join
         self.drains: list[float] = []  # seconds of each completed voluntary removal
+        self.missing: Counter[str] = Counter()  # instances that EC2 did not give, by pool
         self.failures = 0
         self.removed = 0
         self.retired: tuple[Notice, ...] = ()  # in this iteration, committed or not
@@ -258,6 +289,15 @@ class UnitOfWork:
         self.journal = replace(self.journal, memory=after)
         self.joins += [lesson.took.total_seconds() for lesson in feedback if isinstance(lesson, Joined)]
         self.failures += sum(isinstance(lesson, JoinFailed) for lesson in feedback)
+        for lesson in feedback:
+            match lesson:
+                case Shortfall(pool=pool, missing=missing):
+                    self.missing[pool] += missing
+                    self.alerts.note_refusal(pool)
+                case Joined(pool=pool):
+                    self.alerts.forget_refusal(pool)
+                case _:
+                    pass
         for alert in join_backoffs(before, after, self._policy):
             self.send_alert(alert)
 
@@ -277,6 +317,23 @@ class UnitOfWork:
         event = self.alerts.event(kind, pool, text, subjects)
         if event:
             self.add_event(event)
+
+    def announce_growth(self, event: Event) -> None:
+        """Send the event of a growth, or only count it if it repeats one of which nothing came."""
+        if self.alerts.is_new_growth(event.pool, event.nodes or 0, in_vain=self._grows_in_vain(event.pool)):
+            self.add_event(event)
+        else:
+            self.events.append(event)
+
+    def _grows_in_vain(self, pool: str) -> bool:
+        """Whether EC2 refused the pool's last launch, or new nodes keep failing to join."""
+        rules, known = self._policy.pool(pool), self.memory.pools.get(pool)
+        if rules is None:
+            return False
+        lasting = rules.market.remember_shortage + self._policy.messages.over_after
+        trouble = known.join_trouble if known else None
+        probing = trouble is not None and trouble.failures >= rules.health.failed_joins
+        return probing or self.alerts.is_refused(pool, lasting)
 
     def add_event(self, event: Event) -> None:
         self.events.append(event)
@@ -345,18 +402,19 @@ def alert_scaling(uow: UnitOfWork, pool: PoolDecision, observation: Observation)
     event = uow.alerts.event(kind, pool.pool, pool.reason, subjects) if pool.dry_run else None
     if event is None and pool.dry_run:
         return
-    event = event or uow.alerts.make_event(kind, pool.pool, pool.reason, subjects)
-    uow.add_event(
-        replace(
-            event,
-            nodes=pool.target,
-            change=pool.target - pool.count.capacity,
-            usd_per_day=_cost(pool, observation),
-            details=pool.votes,
-            level=uow.memory.level,
-            dry=pool.dry_run,
-        )
+    event = replace(
+        event or uow.alerts.make_event(kind, pool.pool, pool.reason, subjects),
+        nodes=pool.target,
+        change=pool.target - pool.count.capacity,
+        usd_per_day=_cost(pool, observation),
+        details=pool.votes,
+        level=uow.memory.level,
+        dry=pool.dry_run,
     )
+    if pool.dry_run:
+        uow.add_event(event)
+    else:
+        uow.announce_growth(event)
 
 
 def _cost(pool: PoolDecision, observation: Observation) -> float | None:

@@ -1,9 +1,10 @@
 """Usage and cost of each hour, for the weekly report. Time without iterations is not counted."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Decision, Event, PoolDecision
@@ -34,11 +35,12 @@ def count_usage(
     events: Sequence[Event],
     policy: Policy,
     *,
+    missing: Mapping[str, int] = MappingProxyType({}),
     own_monthly_usd: float = 0.0,
 ) -> UsageCount:
     """The usage up to this iteration. The current state is counted for the time since the last iteration, unless that
     was long ago. The autoscaler's own cost accrues by the clock: alarms, metrics and secrets cost the same with or
-    without iterations."""
+    without iterations. `missing`: instances that EC2 did not give, by pool: they were not added."""
     now = observation.at
     hour = now.replace(minute=0, second=0, microsecond=0)
     watched = _watched_time(before, observation, policy)
@@ -50,7 +52,7 @@ def count_usage(
             over = (_add_own_cost(whole, own_monthly_usd),)
         before, watched = Usage(hour=hour, last=now), this_hour
     running = _add_usage(before, now, observation, decision, policy, watched)
-    pools = {name: _count_events(used, events, name) for name, used in running.pools.items()}
+    pools = {name: _count_events(used, events, name, missing.get(name, 0)) for name, used in running.pools.items()}
     return UsageCount(running=_add_own_cost(replace(running, pools=pools), own_monthly_usd), over=over)
 
 
@@ -144,12 +146,13 @@ def _requested_percent(observation: Observation, pool: str) -> tuple[float, floa
     return 100 * asked.cpu / has.cpu, 100 * asked.memory / has.memory
 
 
-def _count_events(used: PoolUsage, events: Sequence[Event], pool: str) -> PoolUsage:
+def _count_events(used: PoolUsage, events: Sequence[Event], pool: str, missing: int) -> PoolUsage:
     own = [event for event in events if event.pool == pool and not event.dry]
     kinds = Counter(event.kind for event in own)
+    grown = sum(event.change for event in own if event.kind is AlertKind.SCALE_UP)
     return replace(
         used,
-        scale_ups=used.scale_ups + sum(event.change for event in own if event.kind is AlertKind.SCALE_UP),
+        scale_ups=used.scale_ups + grown - missing,
         scale_downs=used.scale_downs + sum(-event.change for event in own if event.kind is AlertKind.SCALE_DOWN),
         interruptions=used.interruptions + kinds[AlertKind.INTERRUPTED],
         join_failures=used.join_failures + kinds[AlertKind.JOIN_FAILED],

@@ -365,7 +365,7 @@ def taken_often(case: ReviewContext) -> Recommendation | None:
     count = week.count("interruptions")
     if count < least.interruptions or week.spot_hours > count * least.hours_per_interruption:
         return None
-    because = f"EC2 took {count} Spot nodes, one in {number(week.spot_hours / count)} Spot node-hours"
+    because = f"EC2 took {some(count, 'Spot node')}, one in {number(week.spot_hours / count)} Spot node-hours"
     if len(mix.types) < least.few_types:
         return Recommendation(
             pool=case.pool.name,
@@ -383,7 +383,7 @@ def taken_often(case: ReviewContext) -> Recommendation | None:
         pool=case.pool.name,
         subject=Subject.SPOT,
         do=f"Lower market.spot_percent from {mix.spot_percent:g} to {lower:g}",
-        because=f"{because}, though the pool has {len(mix.types)} types",
+        because=f"{because}, though the pool has {some(len(mix.types), 'type')}",
         usd_per_month=None if spent is None else -spent,
         for_service=True,
     )

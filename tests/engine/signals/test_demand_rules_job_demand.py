@@ -83,13 +83,13 @@ def test_shares_and_thresholds_are_the_rules():
 def test_the_votes_give_their_figures():
     three = look(covered=3)
     assert ask(rule(), {"jobs": 5}, three).vote == ScaleUp(
-        nodes=4, reason="jobs 5 > 4.5 (1.5 × 3 runners), 1 of 1 readings"
+        nodes=4, reason="jobs 5 > 4.5 (1.5 × 3 runners), 1 of 1 reading"
     )
     assert ask(rule(), {"jobs": 1}, three).vote == WithinThresholds(
         "jobs 1 between 0.75 and 4.5 (0.25 to 1.5 × 3 runners)"
     )
     assert ask(rule(), {"jobs": 0}, three).vote == ScaleDownOk(
-        reason="jobs 0 < 0.75 (0.25 × 3 runners), 1 of 1 readings", down=1
+        reason="jobs 0 < 0.75 (0.25 × 3 runners), 1 of 1 reading", down=1
     )
 
 
@@ -101,7 +101,7 @@ def jobs_along(sustain, *rows):
 
 def test_a_burst_of_jobs():
     said = jobs_along(TWICE, (0, 0, 1), (60, 5, 1), (120, 8, 1), (180, 6, 3), (240, 5, 3))
-    assert said[1].vote == AboveThreshold("jobs 5 > 1.5 (1.5 × 1 runners), 1 of 2 readings: waiting for a second")
+    assert said[1].vote == AboveThreshold("jobs 5 > 1.5 (1.5 × 1 runner), 1 of 2 readings: waiting for a second")
     assert floor_of(said[2]) == 3
     # Then a cooldown holds it, which is not this rule's concern: 6 and 5 are breaches, as 5 < 4.5 is not true.
     assert [floor_of(each) for each in said[3:]] == [5, 4]
@@ -133,8 +133,8 @@ def test_a_half_life_of_30_s_at_60_s_readings_never_triggers():
     score = Score(threshold=2.0, half_life=timedelta(seconds=30), window=timedelta(seconds=180))
     said = jobs_along(Sustain(up=score, down=score), *[(60 * n, 8, 1) for n in range(1, 20)])
     assert set(words(said)) == {"AboveThreshold"}
-    assert said[0].vote == AboveThreshold("jobs 8 > 1.5 (1.5 × 1 runners), score 1.00 of 2: waiting for a second")
-    assert said[1].vote == AboveThreshold("jobs 8 > 1.5 (1.5 × 1 runners), score 1.25 of 2: waiting for more")
+    assert said[0].vote == AboveThreshold("jobs 8 > 1.5 (1.5 × 1 runner), score 1.00 of 2: waiting for a second")
+    assert said[1].vote == AboveThreshold("jobs 8 > 1.5 (1.5 × 1 runner), score 1.25 of 2: waiting for more")
     assert "score 1.33 of 2" in said[-1].vote.reason
 
 

@@ -19,11 +19,11 @@ def rule(**changed):
 @pytest.mark.parametrize(
     ("queue", "workers", "vote"),
     [
-        (16, 3, ScaleUp(nodes=4, reason="tasks_waiting 16 > 15 (5 for each of 3 workers), 1 of 1 readings")),
+        (16, 3, ScaleUp(nodes=4, reason="tasks_waiting 16 > 15 (5 for each of 3 workers), 1 of 1 reading")),
         (15, 3, WithinThresholds("tasks_waiting 15 between 0 and 15 (5 for each of 3 workers)")),
         (1, 3, WithinThresholds("tasks_waiting 1 between 0 and 15 (5 for each of 3 workers)")),
         (0, 3, BelowThreshold("tasks_waiting 0 ≤ 0, for 0 of 300 s")),
-        (1, 0, ScaleUp(nodes=1, reason="tasks_waiting 1 > 0 (5 for each of 0 workers), 1 of 1 readings")),
+        (1, 0, ScaleUp(nodes=1, reason="tasks_waiting 1 > 0 (5 for each of 0 workers), 1 of 1 reading")),
     ],
 )
 def test_more_than_five_jobs_for_each_worker_ask_for_one_more(queue, workers, vote):

@@ -56,13 +56,13 @@ def test_the_votes_give_their_figures():
     ten = look(covered=10)
     assert ask(rule(), seen(80, 2500, 10), ten).vote == ScaleUp(
         nodes=12,
-        reason="backlog 80 > 50; p95 2500 ms > 2000 ms; 10 of 10 workers busy and 80 jobs wait, 1 of 1 readings",
+        reason="backlog 80 > 50; p95 2500 ms > 2000 ms; 10 of 10 workers busy and 80 jobs wait, 1 of 1 reading",
     )
     assert ask(rule(), seen(20, 900, 4), ten).vote == WithinThresholds(
         "backlog 20 of 50, p95 900 of 2000 ms, 4 of 10 workers busy: within limits"
     )
     assert ask(rule(), seen(10, 900, 4), ten).vote == ScaleDownOk(
-        reason="backlog 10 of 50, p95 900 of 2000 ms, 4 of 10 workers busy: all low, 1 of 1 readings"
+        reason="backlog 10 of 50, p95 900 of 2000 ms, 4 of 10 workers busy: all low, 1 of 1 reading"
     )
 
 

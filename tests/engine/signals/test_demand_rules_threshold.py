@@ -30,9 +30,9 @@ def test_each_quantity_has_the_pools_target_and_its_share_of_calm(quantity, limi
 
 
 def test_the_votes_give_their_figures():
-    assert ask(rule(), {"reading": 120}).vote == ScaleUp(nodes=4, reason="orders 120 > 100, 1 of 1 readings")
+    assert ask(rule(), {"reading": 120}).vote == ScaleUp(nodes=4, reason="orders 120 > 100, 1 of 1 reading")
     assert ask(rule(), {"reading": 60}).vote == WithinThresholds("orders 60 between 30 and 100")
-    assert ask(rule(), {"reading": 30}).vote == ScaleDownOk(reason="orders 30 ≤ 30, 30 % of 100, 1 of 1 readings")
+    assert ask(rule(), {"reading": 30}).vote == ScaleDownOk(reason="orders 30 ≤ 30, 30 % of 100, 1 of 1 reading")
 
 
 def test_the_rules_own_limit_and_share_come_before_the_pools():
@@ -49,7 +49,7 @@ def test_the_pools_targets_and_steps_are_used():
     pool = Pool(targets=Targets(queue=10), steps=Steps(up=3, down=2))
     assert floor_of(ask(rule(), {"reading": 11}, look(covered=5), pool=pool)) == 8
     assert ask(rule(), {"reading": 3}, pool=pool).vote == ScaleDownOk(
-        reason="orders 3 ≤ 3, 30 % of 10, 1 of 1 readings", down=2
+        reason="orders 3 ≤ 3, 30 % of 10, 1 of 1 reading", down=2
     )
 
 

@@ -66,10 +66,10 @@ def test_memory_has_its_own_limits_and_name():
 @pytest.mark.parametrize(
     ("percent", "vote"),
     [
-        (70.1, ScaleUp(nodes=4, reason="CPU 70.1 % > 70 %, 1 of 1 readings")),
+        (70.1, ScaleUp(nodes=4, reason="CPU 70.1 % > 70 %, 1 of 1 reading")),
         (70, WithinThresholds("CPU 70.0 % between 30 % and 70 %")),
         (30, WithinThresholds("CPU 30.0 % between 30 % and 70 %")),
-        (29.9, ScaleDownOk(reason="CPU 29.9 % < 30 %, 1 of 1 readings")),
+        (29.9, ScaleDownOk(reason="CPU 29.9 % < 30 %, 1 of 1 reading")),
     ],
 )
 def test_the_limits_themselves_are_still_fine(percent, vote):

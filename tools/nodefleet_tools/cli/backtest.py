@@ -13,6 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from nodefleet.adapters.prometheus import PrometheusClient, for_pool
+from nodefleet.model.names import pluralize
 from nodefleet.model.readings import Missing
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.page import page
@@ -295,7 +296,8 @@ def _show(console: Console, load: Trace, runs: Sequence[Run], usd: float, said: 
     console.print(table)
     unavoidable = max(run.unavoidable_minutes for run in runs)
     if unavoidable:
-        console.print(f"{unavoidable} minutes were more than the largest fleet can carry; they are not counted.")
+        were = pluralize(unavoidable, "minute was", "minutes were")
+        console.print(f"{were} more than the largest fleet can carry: not counted.")
     for run in runs:
         if run.grade is not None and run.policy == "adaptive balanced":
             votes = ", ".join(f"{name} {100 * share:.0f} %" for name, share in run.grade.shares.items())
@@ -309,7 +311,8 @@ def _show(console: Console, load: Trace, runs: Sequence[Run], usd: float, said: 
 
 def _show_tuned(console: Console, found: Tuned, budget: float, nodes: tuple[int, int]) -> None:
     console.print(
-        f"On {found.days} days, each with what the days before it chose: {found.violation_pct:.2f} % violations "
+        f"On {pluralize(found.days, 'day', 'days')}, each with what the days before it chose: "
+        f"{found.violation_pct:.2f} % violations "
         f"(budget {budget:g} %) and {found.node_hours:.0f} node-hours; classic {found.classic_violation_pct:.2f} % and "
         f"{found.classic_node_hours:.0f}. Saved {found.saving_pct:.0f} % (nine of ten draws of days: "
         f"{found.saving_low_pct:.0f} to {found.saving_high_pct:.0f} %); within the budget in "

@@ -106,7 +106,8 @@ def _begin(
             wanted = own.get(pool, 0) + number
             most = rules.limits.max
             if wanted > most:
-                connection.warn(f"{pool} needs {wanted} nodes and limits.max is {most}: raise it with `policy apply`")
+                needs = f"{pool} needs {pluralize(wanted, 'node', 'nodes')}"
+                connection.warn(f"{needs} and limits.max is {most}: raise it with `policy apply`")
             order = Scale(
                 pool=pool, nodes=min(wanted, most), at_least=True, origin=origin, by=by, reason=reason, until=until
             )

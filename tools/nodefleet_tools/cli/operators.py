@@ -109,7 +109,7 @@ def order_scale(connection: Connection, order: Scale, rules: Pool) -> str:
     least, most = rules.limits.min, rules.limits.max
     if not least <= order.nodes <= most:
         raise InputError(
-            f"{order.pool} has limits from {least} to {most} nodes, and {order.nodes} is outside of them:"
+            f"{order.pool} has limits from {least} to {pluralize(most, 'node', 'nodes')}, and {order.nodes} is outside:"
             f" change limits.{'min' if order.nodes < least else 'max'} with `nodefleet policy apply`"
         )
     size = pluralize(order.nodes, "node", "nodes")

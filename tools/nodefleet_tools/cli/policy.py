@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nodefleet.model.names import pluralize
 from nodefleet.model.serialization import to_plain
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.file_schema import Keys, Leaf, leaves, path_of
@@ -74,7 +75,7 @@ def summary(pool: Pool) -> str:
             f" {pool.adaptive.limit:g} %;"
         )
     return (
-        f"{pool.name}: {pool.limits.min} to {pool.limits.max} nodes;{scales}"
+        f"{pool.name}: {pool.limits.min} to {pluralize(pool.limits.max, 'node', 'nodes')};{scales}"
         f" {market.spot_percent:g} % Spot; {rules}{dry}"
     )
 

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.decision import Decision, DecisionRecord
+from nodefleet.model.names import pluralize
 from nodefleet.model.serialization import to_plain
 from nodefleet.policy.cluster import Policy
 from nodefleet.reconcile.audit import DecisionInput, shorten_decision
@@ -135,7 +136,8 @@ def _kept(connection: Connection, number: int) -> tuple[list[DecisionRecord], in
 
 def _refuse_empty(connection: Connection, looks: int) -> NoReturn:
     if looks:
-        fail(f"nothing came of the last {looks} decisions, so only their figures were kept", Status.NOTHING)
+        last = pluralize(looks, "decision", "decisions")
+        fail(f"nothing came of the last {last}, so only figures were kept", Status.NOTHING)
     fail(f"no decision of {connection.cluster_id} is recorded", Status.NOTHING)
 
 

@@ -87,10 +87,8 @@ def _pool_line(pool: Json) -> str:
     load = [_reading_text(name, pool[name]) for name in ("cpu", "memory")]
     dry = "; dry run" if pool["dry_run"] else ""
     target = f", target {pool['target']}" if pool["target"] != pool["capacity"] else ""
-    return (
-        f"{pool['name']}: {pool['ready']} ready of {pool['capacity']} nodes{target} (limits {pool['min']} to"
-        f" {pool['max']}); {', '.join(load)}{dry}"
-    )
+    ready = f"{pool['ready']} ready of {pluralize(pool['capacity'], 'node', 'nodes')}"
+    return f"{pool['name']}: {ready}{target} (limits {pool['min']} to {pool['max']}); {', '.join(load)}{dry}"
 
 
 def _reading_text(name: str, reading: Json) -> str:

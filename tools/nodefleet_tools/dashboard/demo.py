@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from nodefleet.adapters.credentials import Redactor
 from nodefleet.errors import NodeFleetError, UnavailableError
 from nodefleet.model.inventory import Node
+from nodefleet.model.names import pluralize
 from nodefleet.settings import Settings
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError
@@ -115,7 +116,7 @@ class DemoSource(ConnectedSource):
                 if not isinstance(minutes, int) or not 0 < minutes <= 24 * 60:
                     raise InputError("minutes: a whole number up to a day")
                 self._set(skip=timedelta(minutes=minutes))
-                return f"{minutes} minutes later."
+                return f"{pluralize(minutes, 'minute', 'minutes')} later."
             case _:
                 return super().command(given, by)
 

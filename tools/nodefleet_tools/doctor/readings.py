@@ -43,7 +43,7 @@ def prometheus(ctx: DoctorContext) -> Iterator[Finding]:
         label: sum(not each.labels.get(label) for each in series.series if label != "pool" or _is_worker(each.labels))
         for label in LABELS
     }
-    without = [f"{label} ({number} nodes)" for label, number in lacking.items() if number]
+    without = [f"{label} ({pluralize(number, 'node', 'nodes')})" for label, number in lacking.items() if number]
     if without:
         yield wrong(f"some of what it scrapes lacks labels: {some(without)}", _SCRAPING)
     else:

@@ -55,7 +55,7 @@ def sentences(played: ScenarioResult) -> tuple[str, ...]:
 
 def _size(played: ScenarioResult) -> str:
     figures = played.figures
-    nodes = f"The fleet had between {figures.fewest_nodes} and {figures.most_nodes} nodes"
+    nodes = f"The fleet had between {figures.fewest_nodes} and {pluralize(figures.most_nodes, 'node', 'nodes')}"
     ups, downs = (
         pluralize(figures.grows, "scale-up", "scale-ups"),
         pluralize(figures.shrinks, "scale-down", "scale-downs"),
@@ -63,7 +63,10 @@ def _size(played: ScenarioResult) -> str:
     steps = f"by {ups} and {downs}"
     if played.slo_ms is None:
         return f"{nodes}, {steps}."
-    fixed = "".join(f" ({each.violation_minutes:.1f} min on {each.nodes} fixed nodes)" for each in played.fixed[:1])
+    fixed = "".join(
+        f" ({each.violation_minutes:.1f} min on {pluralize(each.nodes, 'fixed node', 'fixed nodes')})"
+        for each in played.fixed[:1]
+    )
     return f"{nodes}, {steps}, and the SLO was violated for {figures.violation_minutes:.1f} min{fixed}."
 
 
@@ -84,7 +87,8 @@ def _cost(played: ScenarioResult) -> str:
     for fixed in played.fixed[:1]:
         percent = fixed.saved_percent(played.figures.usd)
         less = "less" if percent >= 0 else "more"
-        said += f", {abs(percent):.0f} % {less} than {fixed.nodes} fixed On-Demand nodes ({money(fixed.usd)})"
+        steady = pluralize(fixed.nodes, "fixed On-Demand node", "fixed On-Demand nodes")
+        said += f", {abs(percent):.0f} % {less} than {steady} ({money(fixed.usd)})"
         if fixed.spot_usd is not None:
             said += f"; as many on Spot, never interrupted, would have cost {money(fixed.spot_usd)}"
     return f"{said}."
@@ -174,8 +178,9 @@ def breakdown(played: ScenarioResult) -> str:
         return ""
     fixed = played.fixed[0]
     saved = saving(played, fixed)
+    fleet = pluralize(fixed.nodes, "On-Demand worker", "On-Demand workers")
     return (
-        f"Against the fixed fleet of {fixed.nodes} On-Demand workers {_difference(saved)}:"
+        f"Against the fixed fleet of {fleet} {_difference(saved)}:"
         f" {money(saved.by_fewer_nodes)} by fewer node-hours, {money(saved.by_prices)} by Spot and cheaper types"
     )
 

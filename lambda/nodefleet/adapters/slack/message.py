@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, assert_never
 
 from nodefleet.model.alerts import CATALOGUE, STANDS_OUT, AlertKind, Severity
 from nodefleet.model.decision import Event
+from nodefleet.model.names import pluralize
 from nodefleet.model.snapshot import Deployment
 from nodefleet.model.state import Level
 from nodefleet.notifications.alarm_catalog import alarm_text
@@ -36,13 +37,11 @@ DRY = "Dry run: nothing was done."
 DRY_TODO = "Nothing. To let the autoscaler act by itself, take `dry_run` out of the policy."
 
 
-def nodes(count: int) -> str:
-    return f"{count} node" if count == 1 else f"{count} nodes"
-
-
 def headline(kind: AlertKind, change: int = 0) -> str:
     spec = CATALOGUE[kind]
-    return spec.counted.format(nodes=nodes(abs(change))) if spec.counted and change else spec.headline
+    return (
+        spec.counted.format(nodes=pluralize(abs(change), "node", "nodes")) if spec.counted and change else spec.headline
+    )
 
 
 def size(now: int | None, change: int) -> str:
@@ -350,7 +349,7 @@ def _many(told: Sequence[Notifiable], common: SlackMessage, limits: DeliveryLimi
 def _mixed_message(told: Sequence[Notifiable], common: SlackMessage) -> SlackMessage:
     return replace(
         common,
-        headline=_with_heading(f"{len(told)} more events", told),
+        headline=_with_heading(pluralize(len(told), "more event", "more events"), told),
         body="Much happened at once, so these are only counted. The log has each of them.",
         todo="Look at the messages beside this one first.",
         details=_count_kinds(told),
@@ -361,7 +360,7 @@ def _old(told: Sequence[Notifiable], common: SlackMessage, limits: DeliveryLimit
     important = [each for each in told if each.kind in STANDS_OUT]
     return replace(
         common,
-        headline=_with_heading(f"{len(told)} older event{'' if len(told) == 1 else 's'}", told),
+        headline=_with_heading(pluralize(len(told), "older event", "older events"), told),
         body="This happened some hours ago, while no message could be sent. It may long be over.",
         todo="Look at the dashboard for what is so now.",
         details=(*_count_kinds(told), *(_lines(important, limits) if important else ())),

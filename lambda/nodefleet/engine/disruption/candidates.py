@@ -193,7 +193,8 @@ def _not_whole(own: Iterable[Pod], pods: Mapping[str, Sequence[Pod]]) -> NodePro
     for (kind, name, _, replicas), count in mine.items():
         missing = replicas - count - ready[kind, name, _, replicas]
         if missing > 0:
-            sentence = f"{missing} of {replicas} pods of {kind} {name} are not ready since the last removal"
+            of_all, are = pluralize(replicas, "pod", "pods"), "is" if missing == 1 else "are"
+            sentence = f"{missing} of {of_all} of {kind} {name} {are} not ready since the last removal"
             return NodeProtection(reason=KeepReason.NOT_WHOLE, sentence=sentence)
     return None
 
@@ -215,9 +216,8 @@ def _of_base(worker: Worker, pool: Pool, left: _Left) -> NodeProtection | None:
     base, on_demand = pool.market.on_demand_base, left.per_market[Market.ON_DEMAND]
     if market_of(worker) is not Market.ON_DEMAND or on_demand > base or not left.per_market[Market.SPOT]:
         return None
-    return NodeProtection(
-        reason=KeepReason.ON_DEMAND_BASE, sentence=f"one of {on_demand} On-Demand workers, and the base is {base}"
-    )
+    one = "the only On-Demand worker" if on_demand == 1 else f"one of {on_demand} On-Demand workers"
+    return NodeProtection(reason=KeepReason.ON_DEMAND_BASE, sentence=f"{one}, and the base is {base}")
 
 
 def _unfit(worker: Worker) -> KeptNode | None:

@@ -38,6 +38,7 @@ from nodefleet.engine.signals.vote import (
     WithinThresholds,
 )
 from nodefleet.model.decision import BoundSource
+from nodefleet.model.names import pluralize
 from nodefleet.model.readings import Missing, Reading, add_up
 from nodefleet.model.state import VERSION, AdaptiveMemory, StoredForecaster
 from nodefleet.policy.cluster import Policy
@@ -274,7 +275,7 @@ def _vote(ctx: PoolContext, found: _Outcome, calm: int) -> tuple[Vote, int]:
         return WithinThresholds(expected), 0
     reason = f"{capacity} → {down}: {_describe_shortfall(found, down - rules.headroom)}{spare}"
     if calm + 1 < rules.waits:
-        return BelowThreshold(f"{reason}, {calm + 1} of {rules.waits} readings"), calm + 1
+        return BelowThreshold(f"{reason}, {calm + 1} of {pluralize(rules.waits, 'reading', 'readings')}"), calm + 1
     return ScaleDownOk(reason=reason, down=capacity - down), calm + 1
 
 
@@ -284,8 +285,9 @@ def _describe_chances(ctx: PoolContext, found: _Outcome, other: int | None = Non
     now = sizes.now[max(0, min(nodes, len(sizes.now) - 1))]
     also = "" if other is None else f", {_percent(sizes.now[other])} with {other}"
     load = expm1(found.outlook.mixed[ForecastWindow.LEVEL])
+    exceed = pluralize(nodes, "node exceeds", "nodes exceed")
     return (
-        f"{_percent(now)} chance that {nodes} nodes exceed {ctx.pool.adaptive.limit:g} % at "
+        f"{_percent(now)} chance that {exceed} {ctx.pool.adaptive.limit:g} % at "
         f"{ctx.observation.at + found.join:%H:%M}{also} (load {load:.1f} expected)"
     )
 
@@ -300,8 +302,9 @@ def _describe_hold(ctx: PoolContext, found: _Outcome) -> str:
 
 def _describe_shortfall(found: _Outcome, nodes: int) -> str:
     sizes, learning = found.sizes, found.outlook.learning
+    fall = pluralize(nodes, "node falls", "nodes fall")
     return (
-        f"{_percent(sizes.soon[nodes])} chance that {nodes} nodes fall short within {learning.soon} min,"
+        f"{_percent(sizes.soon[nodes])} chance that {fall} short within {learning.soon} min,"
         f" {_percent(sizes.later[nodes])} within {learning.later} min"
     )
 

@@ -26,7 +26,7 @@ from nodefleet.engine.signals.vote import (
     unreadable_vote,
     vote_on,
 )
-from nodefleet.model.names import figure
+from nodefleet.model.names import figure, pluralize
 from nodefleet.model.readings import NOT_ASKED, Missing, PoolReadings, Reading
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Trust
@@ -250,13 +250,14 @@ def evaluate_queue_and_latency(
     p95_target = pool.targets.p95_ms if rule.p95_target_ms is None else rule.p95_target_ms
     workers = fleet_size.capacity * rule.runners_per_node
     waits, slow, taken = queue, p95_ms or 0.0, busy or 0.0
+    occupied = f"{figure(taken)} of {pluralize(workers, 'worker', 'workers')} busy"
     all_busy = busy is not None and taken >= workers and waits > 0
     reasons = [
         reason
         for reason, holds in (
             (f"{rule.queue} {figure(waits)} > {figure(queue_target)}", waits > queue_target),
             (f"{rule.p95_ms} {figure(slow)} ms > {figure(p95_target)} ms", slow > p95_target),
-            (f"{figure(taken)} of {workers} workers busy and {figure(waits)} jobs wait", all_busy),
+            (f"{occupied} and {pluralize(waits, 'job waits', 'jobs wait')}", all_busy),
         )
         if holds
     ]
@@ -270,7 +271,7 @@ def evaluate_queue_and_latency(
         for text, known in (
             (f"{rule.queue} {figure(waits)} of {figure(queue_target)}", True),
             (f"{rule.p95_ms} {figure(slow)} of {figure(p95_target)} ms", p95_ms is not None),
-            (f"{figure(taken)} of {workers} workers busy", busy is not None),
+            (occupied, busy is not None),
         )
         if known
     )
@@ -301,7 +302,8 @@ def _pressure(queue: float, p95: float) -> float:
 def evaluate_per_worker_queue(rule: PerWorkerQueue, queue: float, fleet_size: FleetSize, pool: Pool) -> Evaluation:
     workers = fleet_size.capacity * rule.runners_per_node
     limit = rule.per_worker * workers
-    spelled = f"{figure(limit)} ({figure(rule.per_worker)} for each of {workers} workers)"
+    each = "for the one worker" if workers == 1 else f"for each of {workers} workers"
+    spelled = f"{figure(limit)} ({figure(rule.per_worker)} {each})"
     zone: Band = Between()
     compared = f"between {figure(rule.calm_queue)} and {spelled}"
     if queue > limit:
@@ -363,7 +365,8 @@ def evaluate_clear_time(
             Below(current - wanted),
             f"< {figure(buffer)}, {rule.shrink_below_percent:g} % of {current} now",
         )
-    counted = f"{wanted} workers" if per_node == 1 else f"{workers} workers, {per_node} to a node: {wanted}"
+    counted = pluralize(workers, "worker", "workers")
+    counted = counted if per_node == 1 else f"{counted}, {per_node} to a node: {wanted}"
     sentence = (
         f"{rule.queue} {figure(queue)} at {figure(job_seconds)} s and {figure(running)} running "
         f"need {counted} {compared}"
@@ -381,7 +384,7 @@ def evaluate_clear_time(
 def evaluate_job_demand(rule: JobDemand, jobs: float, fleet_size: FleetSize, pool: Pool) -> Evaluation:
     runners = fleet_size.capacity * rule.runners_per_node
     high, low = runners * rule.grow_above, runners * rule.shrink_below
-    spelled = f"× {runners} runners"
+    spelled = f"× {pluralize(runners, 'runner', 'runners')}"
     zone: Band = Between()
     compared = f"between {figure(low)} and {figure(high)} ({rule.shrink_below:g} to {rule.grow_above:g} {spelled})"
     if jobs > high:

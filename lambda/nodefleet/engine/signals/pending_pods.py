@@ -75,18 +75,20 @@ def _pending_vote(waiting: UnschedulableCount, fleet_size: FleetSize, pool: Pool
         return ScaleDownOk(reason=f"0 pods unschedulable{ignored}")
     step, why = _pending_step(waiting.count, pool, cpu)
     by_step = fleet_size.covered + step
-    sentence = f"{waiting.count} {'pod' if waiting.count == 1 else 'pods'} unschedulable{why}"
+    sentence = f"{pluralize(waiting.count, 'pod', 'pods')} unschedulable{why}"
+    added = f"{fleet_size.covered} + {step} {'node' if by_step == 1 else 'nodes'}"
     if waiting.nodes is None:
-        return ScaleUp(nodes=by_step, reason=f"{sentence}: {fleet_size.covered} + {step} nodes")
+        return ScaleUp(nodes=by_step, reason=f"{sentence}: {added}")
     if waiting.nodes == 0:
-        return WithinThresholds(f"{sentence}, but room for all on {fleet_size.capacity} nodes, booting ones included")
+        room = f"room for {'it' if waiting.count == 1 else 'all'} on {pluralize(fleet_size.capacity, 'node', 'nodes')}"
+        return WithinThresholds(f"{sentence}, but {room}, booting ones included")
     by_packing = fleet_size.capacity + waiting.nodes
     need = "it needs" if waiting.count == 1 else "they need"
-    needed = f"{need} {waiting.nodes} new {'node' if waiting.nodes == 1 else 'nodes'}"
+    needed = f"{need} {pluralize(waiting.nodes, 'new node', 'new nodes')}"
     if pool.steps.pending == "packing":
         return ScaleUp(nodes=by_packing, reason=f"{sentence}: {needed} beside {fleet_size.capacity}")
     beside = "" if fleet_size.capacity == fleet_size.covered else f" beside {fleet_size.capacity}"
-    reason = f"{sentence}: {fleet_size.covered} + {step} nodes, {needed}{beside}"
+    reason = f"{sentence}: {added}, {needed}{beside}"
     return ScaleUp(nodes=min(by_step, by_packing), reason=reason)
 
 
@@ -399,13 +401,15 @@ def _no_vote(ctx: PoolContext, newly: Sequence[MutedClass]) -> list[SendAlert]:
 def _why_no_vote(muted: MutedClass) -> str:
     names = some(pod.key for pod in muted.pods)
     wait = pluralize(len(muted.pods), "pod waits", "pods wait")
+    them = "it" if len(muted.pods) == 1 else "them"
     if muted.in_vain:
         return (
-            f"{wait} ({names}) and the nodes that were bought for them do not take them; {muted.in_vain}."
-            " No more nodes are bought for them for now."
+            f"{wait} ({names}) and the nodes that were bought for {them} do not take {them}; {muted.in_vain}."
+            f" No more nodes are bought for {them} for now."
         )
     said = next((pod.unschedulable_message for pod in muted.pods if pod.unschedulable_message), "nothing")
+    neither = "It neither buys nodes nor keeps" if len(muted.pods) == 1 else "They neither buy nodes nor keep"
     return (
-        f"{wait} ({names}) though a ready node has room for them as far as can be told. The scheduler says: {said}"
-        f"{'' if said.endswith('.') else '.'} They neither buy nodes nor keep any for now."
+        f"{wait} ({names}) though a ready node has room for {them} as far as can be told. The scheduler says: {said}"
+        f"{'' if said.endswith('.') else '.'} {neither} any for now."
     )

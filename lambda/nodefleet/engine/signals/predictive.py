@@ -77,7 +77,9 @@ def evaluate_forecast(
         return _upheld(running, "")
     basis = _basis(_recent(profile, predictive, fleet_size.now), coming, predictive.min_days)
     if len(basis.days) < predictive.min_days:
-        return _upheld(running, f"{len(basis.days)} of {predictive.min_days} days of data for {coming:%H:%M}")
+        return _upheld(
+            running, f"{len(basis.days)} of {pluralize(predictive.min_days, 'day', 'days')} of data for {coming:%H:%M}"
+        )
     if fleet_size.covered <= 0:
         return _upheld(running, "no ready node to predict for")
     percent = 100 * basis.load / fleet_size.covered

@@ -158,7 +158,9 @@ def evaluate_sustain(before: Breaches, sample: Reading, *, beyond: bool, lasting
         case Readings(count=needed):
             breaches = _streak(before, sample, beyond=beyond, pace=pace, keep=needed)
             seen = len(breaches.times)
-            return Sustained(breaches=breaches, held=seen >= needed, progress=f"{seen} of {needed} readings")
+            return Sustained(
+                breaches=breaches, held=seen >= needed, progress=f"{seen} of {pluralize(needed, 'reading', 'readings')}"
+            )
         case Score():
             breaches = _score_breaches(before, sample, beyond=beyond, lasting=lasting, pace=pace)
             score = score_of(breaches, sample, lasting)

@@ -5,6 +5,8 @@ In any `messages.remind_after`, of one kind and pool:
     alerts of conditions        at most `most` new ones in each of the two periods that it touches, and of each of
                                 those as many reminders as fit into it
     what happens to one node    two for each instance there ever was (an interruption that is forced, or called off)
+    scale-ups in vain           as many as alerts of conditions: no instance of the pool was launched or started until
+                                the next scale-up was announced
 
 It counts what is in the table, from the beginning of the world on. It holds under every fault: an alert and the note
 that it was sent are one transaction. Events of scaling that was really done, of operators and of reports are no alerts.
@@ -13,10 +15,12 @@ that it was sent are one transaction. Events of scaling that was really done, of
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nodefleet.model.alerts import CRITICAL, NEVER_HELD_BACK, AlertKind
 from nodefleet.model.decision import Event
+from nodefleet.model.inventory import InstanceState
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
 
@@ -68,7 +72,32 @@ class Quiet(Check):
         for event in self.world.table.events:
             if _is_alert(event):
                 times[event.kind, event.pool].append(event.at)
+        times |= self._grown_in_vain()
         return times
+
+    def _grown_in_vain(self) -> Mapping[tuple[AlertKind, str], list[datetime]]:
+        """Announced scale-ups of each pool from which no node came until the next one was announced."""
+        announced: defaultdict[str, list[datetime]] = defaultdict(list)
+        for event in self.world.table.events:
+            if event.kind is AlertKind.SCALE_UP and not event.dry:
+                announced[event.pool].append(event.at)
+        return {
+            (AlertKind.SCALE_UP, pool): [
+                at
+                for at, following in pairwise([*sorted(times), self.world.now])
+                if not self._got_node(pool, at, following)
+            ]
+            for pool, times in announced.items()
+        }
+
+    def _got_node(self, pool: str, since: datetime, until: datetime) -> bool:
+        slack = self.world.policy.interval  # clocks of functions are wrong by less
+        return any(
+            state is InstanceState.PENDING and since - slack <= at <= until + slack
+            for machine in self.world.ec2.machines.values()
+            if machine.pool == pool
+            for at, state in machine.states
+        )
 
     def _bound(self, kind: AlertKind) -> int:
         rules = self.world.policy.messages

@@ -8,6 +8,7 @@ from typing import TypeAlias, assert_never
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.inventory import Market, Notice
+from nodefleet.model.names import pluralize
 from nodefleet.model.snapshot import Command, Pause, Scale
 from nodefleet_tools.sim.hooks import Call, Hook, Moment
 from nodefleet_tools.sim.scenarios.happenings import (
@@ -74,7 +75,7 @@ class _Act:
             case WorkloadScaled():
                 workload = world.controllers.named(happening.workload)
                 world.controllers.scale(workload, happening.replicas)
-                self.to.say(f"{happening.workload} is scaled to {happening.replicas} replicas")
+                self.to.say(f"{happening.workload} is scaled to {pluralize(happening.replicas, 'replica', 'replicas')}")
             case WorkerFails():
                 self._silence(world, happening)
             case JoinsFail():
@@ -183,7 +184,8 @@ class _Act:
             reason=happening.because,
             until=until,
         )
-        text = f"An operator asks for {happening.nodes} nodes until {until:%H:%M}: {happening.because}"
+        size = pluralize(happening.nodes, "node", "nodes")
+        text = f"An operator asks for {size} until {until:%H:%M}: {happening.because}"
         self.to.say(text)
         self.to.order(command, self._told(AlertKind.SCALED_BY_OPERATOR, text))
 
