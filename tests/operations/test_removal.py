@@ -508,8 +508,10 @@ def test_a_persons_cordon_is_as_good_as_ours_on_a_lost_node(why):
 
 @pytest.mark.parametrize(("taint", "steps"), [("", []), ("r1", [Uncordon("w1", "r1")])])
 def test_a_person_who_uncordons_has_the_last_word(taint, steps):
+    """`kubectl uncordon` leaves our taint; with the taint gone, too, a second observation has to agree."""
+    since = None if taint else after(50 - 120)
     seen = look(50, RUNNING, [node(removal=taint)], [pod()])
-    progress = advance(removal(**SEEN), seen, POLICY)
+    progress = advance(removal(**SEEN, uncordoned_since=since), seen, POLICY)
     assert effects(progress) == steps
     assert told(progress) == [
         SendAlert(
@@ -521,6 +523,20 @@ def test_a_person_who_uncordons_has_the_last_word(taint, steps):
     ]
     assert closed(progress) == Close(operation="r1", outcome=Outcome.CANCELLED, detail="an operator uncordoned w1")
     assert progress.lessons == (Readmitted(pool="default", node="w1", at=after(50)),)
+
+
+@pytest.mark.parametrize("since", [None, -69])
+def test_a_view_without_our_cordon_may_be_stale_and_nothing_is_done_by_it(since):
+    seen = look(50, RUNNING, [node()], [pod()])
+    progress = advance(removal(**SEEN, uncordoned_since=since and after(since)), seen, POLICY)
+    assert (effects(progress), told(progress), closed(progress)) == ([], [], None)
+    if since is None:
+        assert kept(progress).uncordoned_since == after(50)
+
+
+def test_our_cordon_that_is_seen_again_was_never_taken_off():
+    seen = look(50, RUNNING, [cordoned()], [pod()])
+    assert kept(advance(removal(**SEEN, uncordoned_since=after(10)), seen, POLICY)).uncordoned_since is None
 
 
 @pytest.mark.parametrize("why", [INTERRUPTED, SICK])

@@ -101,6 +101,7 @@ class Removal:
     deadline: datetime  # voluntary: give up; interrupted: when EC2 takes it
     force_from: datetime | None = None  # interrupted: pods are deleted by force from here
     cordoned: bool = False  # our cordon has been seen on the node
+    uncordoned_since: datetime | None = None  # and is not seen any more: believed after a second observation
     evicting: bool = False  # the first eviction was asked for
     terminating: bool = False  # EC2 was asked to terminate it
     asked_at: datetime | None = None  # when that was first asked

@@ -58,7 +58,11 @@ class DrainingNode:
         plan = plan.waiting_for(_must_not_end(own, plan, ledger))
         shows_our_cordon = node is not None and node.cordoned and node.removal == removal.id
         return cls(
-            removal=replace(removal, cordoned=removal.cordoned or shows_our_cordon),
+            removal=replace(
+                removal,
+                cordoned=removal.cordoned or shows_our_cordon,
+                uncordoned_since=None if shows_our_cordon else removal.uncordoned_since,
+            ),
             now=observation.at,
             interval=policy.interval,
             rules=rules,

@@ -16,7 +16,7 @@ The first matching row applies. Each iteration derives the steps from the observ
     the node is ready again                              -               -               uncordoned
     cordoned by an operator                              cancelled       drains          drains
     something blocks the drain, or the deadline [2]      failed [5]      -               -
-    an operator removed our cordon                       cancelled       cordoned again  cordoned again
+    an operator removed our cordon                       waits [6]       cordoned again  cordoned again
     long past the deadline, and the instance still runs  -               uncordoned      -
     EC2 was asked to terminate it and has not            failed [5]      -               failed [5]
     not cordoned                                         cordoned        cordoned        cordoned
@@ -32,6 +32,7 @@ The first matching row applies. Each iteration derives the steps from the observ
 [2] see the blockers in `draining`. [3] the kubelet of a dead node cannot end its pods.
 [4] except terminating StatefulSet pods on a ready node: their replacements would run beside them.
 [5] the node is uncordoned and the removal closed as failed.
+[6] for an interval if our taint is gone, too, as a stale view shows the same; then the removal is cancelled.
 A removal that `keeps` its instance has it stopped instead of terminated; it ends when that is so and the Node deleted.
 Uncordoning removes our own cordon only. After the termination was requested, the node is uncordoned only if EC2 does
 not carry it out.
@@ -201,6 +202,10 @@ def _advance_voluntary(before: Removal, draining: DrainingNode, fleet: Sequence[
         if found := blocker(draining, fleet):
             return _give_up(draining, found)
         if node and removal.cordoned and not node.cordoned:
+            since = removal.uncordoned_since or draining.now
+            # Without our taint too: a stale view shows the time before our cordon, `kubectl uncordon` leaves the taint.
+            if not draining.ours and draining.now - since < draining.interval:
+                return Progress(steps=save_if_changed(before, replace(removal, uncordoned_since=since)))
             text = f"An operator uncordoned {node.name} while it was drained ({removal.reason}): it stays"
             return _uncordon(
                 draining, Outcome.CANCELLED, f"an operator uncordoned {node.name}", text, lessons=(_readmit(draining),)
