@@ -128,7 +128,7 @@ golden: setup ## write what people read in simulated runs to tests/golden/ (a mi
 corpus: setup ## decide the stored inputs of tests/corpus/ again, and write their outcomes
 	@PYTHONPATH=lambda:tools:infra:tests $(BIN)/python tests/support/corpus.py
 
-corpus-inputs: setup ## play scenarios and chaos seeds, and choose the inputs of tests/corpus/ anew (two minutes)
+corpus-inputs: setup ## play scenarios and chaos seeds, and choose the inputs of tests/corpus/ again (two minutes)
 	@PYTHONPATH=lambda:tools:infra:tests $(BIN)/python tests/support/corpus.py --inputs
 
 corpus-add: setup ## put the inputs of SCENARIO=name behind those of tests/corpus/ (half a minute)

@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/cycle.py [--nodes 10 100 1000] [--repeat 5] [--quick]
 
 quiet       nothing is to be done, as in almost every run
-scale-up    every node is full and 5 % more pods wait: EC2 is asked for nodes, and the look is archived
+scale-up    every node is full and 5 % more pods wait: EC2 is asked for nodes, and the observation is archived
 
 The calls of warm runs are counted at each size; at the largest the share of each step is measured. The stand-ins run
 in a process of their own, so their CPU time is not counted; how long they let us wait is in `world/server.py`.

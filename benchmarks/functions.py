@@ -109,7 +109,7 @@ def _found(where: Mapping[str, str], folder: Path, login: Mapping[str, str] | No
 
 
 def _items(prometheus: str) -> list[Mapping[str, Any]]:
-    """What a look needs: where everything is, and the policy in force."""
+    """What an iteration needs: where everything is, and the policy in force."""
     target = LaunchTarget(template="lt-1", subnets={zone: f"subnet-{zone}" for zone in ZONES})
     deployment = Deployment(cluster=CLUSTER, api_secret=_API_SECRET, prometheus=prometheus, targets=(target,))
     policy = PolicyVersion(number=1, source="bench", at=datetime.now(UTC), data=_POLICY, digest=digest_of(_POLICY))

@@ -30,7 +30,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """How the function is deployed unless somebody says otherwise."""
+    """How the function is deployed unless the stack says otherwise."""
 
     memory: int = Memory().of(RECONCILE.name)  # MB
     timeout: float = RECONCILE.timeout  # seconds
@@ -57,7 +57,7 @@ def limits(case: str, *, first: float, warm: Sequence[float], peak: float, deplo
         unit="s",
         taken=max(warm),
         allowed=Burst().reserve.total_seconds(),
-        because="the last look of a burst begins at least so long before the end (burst.reserve)",
+        because="the last iteration of a burst begins at least so long before the end (burst.reserve)",
     )
 
 

@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/real_cluster.py [--nodes 1000] [--pods 10000] [--waiting 200] [--repeat 5]
 
 quiet           nothing is to be done, as in almost every run
-unschedulable   so many pods wait that the real scheduler cannot place: EC2 is asked for nodes, and the look is archived
+unschedulable   so many pods wait that the real scheduler cannot place: nodes are launched, the observation is archived
 
 Real are etcd, the API server, its controllers and scheduler, KWOK behind the nodes, and DynamoDB Local behind the
 table; they are built at first use (`tests/e2e/README.md`). The pods are made by Deployments and a DaemonSet and bound

@@ -1,7 +1,7 @@
 """What each step of a run takes: the shipped functions, wrapped from outside.
 
 CPU time is counted on the thread that works, and a step inside another counts for itself only. Steps run side by side
-while a look asks everybody at once, so their wall times may add up to more than the run's.
+while an iteration asks all parts at once, so their wall times may add up to more than the run's.
 """
 
 import threading

@@ -11,15 +11,21 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DIALECT = re.compile(
-    r"\b(anew|mend(?:ed|s|ing)?|doomed|homeless|aftermath|debris|sick|let back in|left behind|dearer|dearest)\b",
+    r"\b(anew|mend(?:ed|s|ing)?|doomed|homeless|aftermath|debris|sick|let back in|left behind|dearer|dearest"
+    r"|somebody|an? persons?|(?:every|another|next|last|second|each|no|\d+) looks?(?! (?:at|for|like|after))"
+    r"|looks? again|a look (?:needs|writes|in between)|Spot machines?|a machine (?:dies|joins|of))\b",
     re.IGNORECASE,
 )
+# The subject of a sentence is a noun of the field. The shipped code holds to it; Prometheus's user is called nobody.
+PRONOUNS = re.compile(r"\b(nobody|somebody|whoever|anybody|everybody)\b", re.IGNORECASE)
 STORED = re.compile(
     r"budgets\.sick|sick_one_in|many-sick|### sick|`sick`|"  # a policy key, and kinds of alerts in the table
     r"\"sick\"|\bsick: int|! sick |"  # the same in code, schema and transcripts
-    r"\bdebris(?:=|: OrphanKind|\.value|\b\")|cleanup\.debris"  # a field of stored cleanups
+    r"\bdebris(?:=|: OrphanKind|\.value|\b\")|cleanup\.debris|"  # a field of stored cleanups
+    r"\d{4}: \"a person [\w. ]+\"|"  # streams of random numbers, by which a seed stands for a plan
+    r"\"a person \": |\" a machine\": |\"a machine \": "  # words of plans that were kept earlier
 )
-PROSE = ("lambda", "tools", "infra", "docs", "README.md", "CONTRIBUTING.md", "tests/golden")
+PROSE = ("lambda", "tools", "infra", "docs", "README.md", "CONTRIBUTING.md", "Makefile", "benchmarks", "tests/golden")
 SUFFIXES = {".py", ".md", ".yaml", ".yml", ".sh", ".txt", ".json", ".html", ".js"}
 
 
@@ -28,7 +34,9 @@ def files():
         top = ROOT / name
         found = [top] if top.is_file() else sorted(top.rglob("*"))
         yield from (
-            each for each in found if each.suffix in SUFFIXES and not {"__pycache__", ".venv"} & set(each.parts)
+            each
+            for each in found
+            if (each.suffix in SUFFIXES or each == top) and not {"__pycache__", ".venv"} & set(each.parts)
         )
 
 
@@ -41,12 +49,38 @@ def test_the_old_dialect_stays_out():
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize("line", ["the doomed node is let back in", "what to mend", "Two sick nodes"])
+def test_a_sentence_of_the_shipped_code_has_a_subject_of_the_field():
+    found = {
+        str(path.relative_to(ROOT)): [
+            line.strip() for line in path.read_text("utf-8").splitlines() if PRONOUNS.search(line)
+        ]
+        for path in files()
+        if path.is_relative_to(ROOT / "lambda")
+    }
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the doomed node is let back in",
+        "what to mend",
+        "Two sick nodes",
+        "55 runs with 78 looks",
+        "a person deletes a Node",
+        "EC2 takes a Spot machine",
+        "Next look: in 10 s",
+        "written anew",
+    ],
+)
 def test_the_check_knows_the_dialect(line):
     assert dialect(line)
 
 
-@pytest.mark.parametrize("line", ["`budgets.sick` (1 node)", "recommend", "a trend", "debris=left.kind,"])
+@pytest.mark.parametrize(
+    "line",
+    ["`budgets.sick` (1 node)", "recommend", "a trend", "debris=left.kind,", "the last look at it", "a fresh machine"],
+)
 def test_stored_names_and_other_words_pass(line):
     assert not dialect(line)
 

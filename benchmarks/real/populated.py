@@ -43,7 +43,7 @@ def populate(api: Api, plan: Plan) -> None:
     _until("pods of the DaemonSet ready", plan.nodes, lambda: _ready_daemons(api))
     budgets = list(workload.budgets(plan))
     _create(api, "budgets", (BUDGETS.create(each, NAMESPACE) for each in budgets))
-    _until("budgets that allow somebody to leave", len(budgets), lambda: _allowing(api))
+    _until("budgets that allow a pod to leave", len(budgets), lambda: _allowing(api))
 
 
 def overfill(api: Api, plan: Plan) -> None:

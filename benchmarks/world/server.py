@@ -192,7 +192,7 @@ def _tls(authority_: Authority) -> ssl.SSLContext:
 
 
 def serve(world: World, ready: Callable[[dict[str, str]], None]) -> None:
-    """Until somebody closes our standard input."""
+    """Until the parent closes our standard input."""
     trusted = authority()
     tls = _tls(trusted)
     with (

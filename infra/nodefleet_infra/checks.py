@@ -233,7 +233,7 @@ def ingress(config: IngressConfig | None, where: NetworkConfig, path: str) -> It
     if config is None:
         return
     if not config.cidrs:
-        yield problem(f"{path}.cidrs", [], "lets nobody in", "leave ingress out, or write for example 0.0.0.0/0")
+        yield problem(f"{path}.cidrs", [], "lets no address in", "leave ingress out, or write for example 0.0.0.0/0")
     for index, cidr in enumerate(config.cidrs):
         try:
             ip_network(cidr)

@@ -102,7 +102,7 @@ class ClusterClients:
 
 
 class NoArchive:
-    """There is no bucket: looks are not kept, and a decision cannot be replayed."""
+    """There is no bucket: observations are not kept, and a decision cannot be replayed."""
 
     def keep(self, key: str, content: bytes) -> None:
         raise UnavailableError("S3", f"no bucket for {key} ({len(content)} bytes): set {BUCKET}")
@@ -404,7 +404,7 @@ class WarmFunction:
 
     def owners_of(self, instances: Sequence[str], region: str = "") -> Mapping[str, frozenset[str]]:
         """The clusters of this deployment that these instances belong to, each with its own. While EC2 does not say,
-        all of them look at all, unless a registry has too many for that: then the event comes again."""
+        all of them examine all events, unless a registry has too many for that: then the event comes again."""
         from nodefleet.adapters.aws.ec2 import clusters_of  # noqa: PLC0415
 
         try:

@@ -6,7 +6,7 @@ NodeFleetError
 │   └── UnreachableError  no answer at all: its address or its certificate may have changed
 ├── DeniedError           we may not; says what to fix
 │   └── LoginRefusedError who we say we are is not accepted: the login may have been renewed meanwhile
-├── ChangedError          what was to be acted upon is no longer what it was: leave it, and look again
+├── ChangedError          what was to be acted upon is no longer what it was: leave it, and observe again
 ├── LostLeaseError        another run may act by now; this one acts no more
 ├── MalformedError        something from outside cannot be understood; trying again does not help
 └── MisconfiguredError    the deployment lacks something; says what

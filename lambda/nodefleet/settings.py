@@ -10,7 +10,7 @@ from nodefleet.model.serialization import nearest
 TABLE = "NODEFLEET_TABLE"  # the state table's name
 CLUSTERS = "NODEFLEET_CLUSTERS"  # the clusters that this deployment serves: "shop,blog"; "*": those of its registry
 QUEUE = "NODEFLEET_QUEUE"  # the FIFO queue that runs go through; empty: each event starts its run at once
-BUCKET = "NODEFLEET_BUCKET"  # where looks are archived; empty: nowhere
+BUCKET = "NODEFLEET_BUCKET"  # where observations are archived; empty: nowhere
 SECRETS = "NODEFLEET_SECRETS"  # what the names of secrets begin with
 METRICS = "NODEFLEET_METRICS"  # beyond the default ones: "HourlyCost,SpotShare"; "only:…": instead of them
 SLACK = "NODEFLEET_SLACK_SECRET"  # the secret with Slack's webhook; only `notify` needs it

@@ -93,7 +93,7 @@ def test_the_last_ones_stand_in_a_table_and_quiet_looks_share_a_line(monkeypatch
     rows = [line for line in page if "default" in line]
     assert len(rows) == 2
     assert_wording(rows[0])
-    assert "to 12:06:00, 2 looks" in " ".join(page)
+    assert "to 12:06:00, 2 iterations" in " ".join(page)
     assert_wording(rows[1])
     assert "asked EC2 for 1 spot" in rows[1]
 

@@ -56,7 +56,7 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(laptop: Laptop) -> 
     ]
     types = "t3.small, t3a.small or t2.small"
     assert said(done.stdout) == [
-        f"{site.name} · look 1 · level normal · default 0+0 nodes",
+        f"{site.name} · iteration 1 · level normal · default 0+0 nodes",
         "default: GROW 0 → 2  (dry run)",
         "  Growing 0 → 2: min is 2, 0 are there",
         f"  would launch 1 On-Demand worker in zone us-east-1a ({types}); it makes up for a missing one",

@@ -52,7 +52,7 @@ def dull(minute, who):
         line(minute, who, "begins"),
         line(minute, who, "lease 7 until 12:02:05"),
         line(minute, who, "lease 7 released"),
-        line(minute, who, "ends: 1 looks, did nothing"),
+        line(minute, who, "ends: 1 iterations, did nothing"),
     ]
 
 

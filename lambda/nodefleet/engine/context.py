@@ -297,7 +297,7 @@ class PoolContext:
         return min(self.most, max(self.count.occupied + self.cap.more, self.pool.limits.min + no_capacity))
 
     @property
-    def look_at_pods(self) -> FleetSize:
+    def fleet_size_for_pods(self) -> FleetSize:
         """Pods that wait now wait although every node that is ready now is there, whatever was measured last."""
         return replace(self.fleet_size, covered=count_covered(self.workers, NOT_ASKED))
 

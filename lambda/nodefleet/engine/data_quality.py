@@ -43,7 +43,7 @@ def assess(observation: Observation, memory: Memory, policy: Policy, unreadable:
 
 
 def _was_silent(observation: Observation, memory: Memory, policy: Policy) -> bool:
-    """No look could be written down for a while: DynamoDB was away, or the function itself."""
+    """No iteration could be written down for a while: DynamoDB was away, or the function itself."""
     return memory.looked_at is not None and observation.at - memory.looked_at > policy.trust.gap * policy.interval
 
 

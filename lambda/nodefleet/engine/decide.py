@@ -81,7 +81,7 @@ from nodefleet.scheduling.templates import observed_sizes
 class PoolResult:
     decision: PoolDecision
     memory: PoolMemory
-    look_again: str = ""
+    requeue_reason: str = ""
 
 
 def decide_pool(
@@ -150,7 +150,7 @@ def decide_pool(
     return PoolResult(
         decision=decision,
         memory=pool_plan.memory,
-        look_again=requeue_reason(ctx, pending, resolved, decision.plan)
+        requeue_reason=requeue_reason(ctx, pending, resolved, decision.plan)
         or standby.requeue_reason
         or _rising(ctx, signals),
     )
@@ -359,7 +359,7 @@ def decide(
             resting=resting,
         ),
         plan=disposal.plan,
-        look_again="; ".join(filter(None, (*(result.look_again for result in results), disposal.look_again))),
+        look_again="; ".join(filter(None, (*(result.requeue_reason for result in results), disposal.requeue_reason))),
     )
 
 

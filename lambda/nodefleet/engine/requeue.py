@@ -17,7 +17,7 @@ from nodefleet.policy.cluster import Burst
 
 
 def requeue_reason(ctx: PoolContext, pending: PendingPods, settled: TargetResult, plan: Sequence[Step]) -> str:
-    """Why to look again soon; empty when nothing would come of it."""
+    """Why another iteration follows soon; empty: it could change nothing."""
     own = [each for each in ctx.observation.operations if each.pool == ctx.pool.name]
     opened: list[Operation] = [step.operation for step in plan if isinstance(step, Create | Save)]
     draining = sum(isinstance(each, Removal) and _moves(each, ctx) for each in [*own, *opened])

@@ -28,7 +28,7 @@ ROLE_WORKER = "worker"
 ROLE_SERVER = "server"
 STATUS_JOIN_FAILED = "join-failed"
 STATUS_WARM = "warm"  # we stopped it, to start it again when the pool grows
-STATUS_STARTED = "started"  # … and started it again: whoever stops it now is not us
+STATUS_STARTED = "started"  # … and started it again: a later stop is not ours
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────
 SHARED_PARTITION = "@all"  # records of all clusters together; no cluster can have this name

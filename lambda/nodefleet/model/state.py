@@ -245,7 +245,7 @@ NOTHING_REMEMBERED = Memory()
 
 
 # ── what the loop keeps ──────────────────────────────────────────────────────────────────────────────────────────────
-# What the loop itself keeps from look to look, beside the memory that deciding needs.
+# What the loop itself keeps from one iteration to the next, beside the memory that deciding needs.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from nodefleet.notifications.incoming import DeliveryLimits, IncomingItem, Notif
 from nodefleet.ports import Telemetry, Time
 
 # ── runtime ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What telling operators needs of the world.
+# What the delivery of messages needs of the world.
 
 
 class DeliveryClaim(Enum):
@@ -165,7 +165,7 @@ class _Claims:
                 case Busy(until=until):
                     pause = min(limits.look_again, max(until - now, limits.look_again / 10))
                     if time.remaining() - pause < limits.reserve:
-                        raise UnavailableError("Slack", f"another run has been telling {each.told.id} for too long")
+                        raise UnavailableError("Slack", f"another run has been sending {each.told.id} for too long")
                     time.sleep(pause)
                 case _:
                     assert_never(claimed)

@@ -70,7 +70,7 @@ class IncomingBatch:
 
 
 # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-# The figures of telling operators.
+# The limits of delivery.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -172,7 +172,7 @@ class Policy:
 # ── the request budget ───────────────────────────────────────────────────────────────────────────────────────────────
 # The request budget of a deployment against EC2: a token bucket for each kind of request, shared by its clusters.
 #
-# EC2 throttles an account in a region by buckets of its own. Whoever empties them takes the room of every other tool
+# EC2 throttles an account in a region by buckets of its own. A client that empties them takes the room of other tools
 # in the account, and of the deployment's other clusters, so the autoscaler counts its own requests and waits before
 # that.
 
@@ -197,7 +197,7 @@ class TokenBucket:
 
 
 def refill(bucket: TokenBucket | None, rules: BucketRules, now: datetime) -> TokenBucket:
-    """As it is now; full if nobody has taken from it yet. A clock that runs behind another's refills nothing."""
+    """As it is now; full if nothing was taken from it yet. A clock that runs behind another's refills nothing."""
     if bucket is None:
         return TokenBucket(tokens=rules.size, at=now)
     since = max(0.0, (now - bucket.at).total_seconds())

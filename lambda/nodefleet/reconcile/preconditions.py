@@ -117,7 +117,7 @@ def reserve_request(runtime: Runtime, kind: RequestKind, requests: Requests) -> 
 
 
 def note_throttling(runtime: Runtime, kind: RequestKind, error: Exception | None) -> None:
-    """EC2 itself refused: nobody of this deployment asks again before the budget has refilled."""
+    """EC2 itself refused: no cluster of this deployment asks again before the budget has refilled."""
     refused = isinstance(error, ThrottledError) and error.part == "EC2" and not isinstance(error, OverBudgetError)
     if runtime.requests is None or not refused:
         return

@@ -114,7 +114,7 @@ def _run_iterations(runtime: Runtime, lease: Lease, policy: Policy, started: dat
             runtime, policy, next_duration(state.journal.iterations, policy.burst)
         ):
             runtime.store.release(lease, None)
-            runtime.telemetry.line("An iteration may take longer than this run has left: the next run looks")
+            runtime.telemetry.line("An iteration may take longer than this run has left: the next run begins it")
             return RunResult(awake=True)
         iterations += 1
         result = reconcile_once(runtime, lease, state, iterations)
@@ -131,7 +131,7 @@ def _run_iterations(runtime: Runtime, lease: Lease, policy: Policy, started: dat
             return RunResult(iterations=iterations, decision=result.decision, did=did)
         if not _has_time(runtime, rules, started, timedelta(0), expected):
             runtime.store.release(lease, None)
-            runtime.telemetry.line("Somebody woke this run, and its time is up: the next run looks again")
+            runtime.telemetry.line("A wake-up came, and the time of this run is up: the next run answers it")
             return RunResult(iterations=iterations, decision=result.decision, did=did, awake=True)
 
 

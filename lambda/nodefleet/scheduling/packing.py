@@ -149,7 +149,7 @@ def _pack(
         for pool, templates in packing_input.templates.items()
     }
     # Pods with a choice of pools come after those without one, and may find a place on a node that is bought for them.
-    # Pools that launch nothing now come last of all: nobody may count on a node of theirs.
+    # Pools that launch nothing now come last of all: no pod may count on a node of theirs.
     for launches, chooses in ((True, False), (True, True), (False, False), (False, True)):
         for pool, pods in assigned.by_pool.items():
             if choices.can_launch(pool) is launches:

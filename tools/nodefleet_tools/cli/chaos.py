@@ -148,7 +148,7 @@ def _summary(tally: Counter[str]) -> str:
     restless = "".join(f" {number} {_ENDS[name]}." for name, number in ends if number)
     return (
         f"{tally['seeds']:,} seeds, {tally['seconds'] / 3600:,.0f} simulated hours: {tally['runs']:,} runs with"
-        f" {tally['looks']:,} looks and {tally['calls']:,} calls, {tally['faults']:,} faults at calls,"
+        f" {tally['iterations']:,} iterations and {tally['calls']:,} calls, {tally['faults']:,} faults at calls,"
         f" {tally['incidents']:,} incidents around them.{restless}"
     )
 

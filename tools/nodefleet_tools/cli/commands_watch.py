@@ -148,7 +148,7 @@ def report(
 ) -> None:
     """Show a week in figures, with recommendations.
 
-    Node-hours, cost, savings and failures, as operators hear of them on Mondays. Nobody else is told."""
+    Node-hours, cost, savings and failures, as operators hear of them on Mondays. It is sent nowhere."""
 
 
 @runs("health:health")

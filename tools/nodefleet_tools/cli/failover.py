@@ -179,5 +179,5 @@ def _withdraw(origin: str, cluster: str, by: str, table: str) -> list[str]:
 def _policy(connection: Connection) -> Policy:
     governing = connection.governing()
     if governing.hold:
-        raise InputError(f"{governing.hold}: nobody knows which pools {connection.cluster_id} has")
+        raise InputError(f"{governing.hold}: it is not known which pools {connection.cluster_id} has")
     return governing.policy

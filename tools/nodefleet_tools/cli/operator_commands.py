@@ -192,7 +192,7 @@ def _order(connection: Connection, pool: str, nodes: int | None, lasting: str, r
     """What was asked for, or an InputError with everything that is missing."""
     missing = [
         *([] if nodes is not None else ["how many nodes: nodefleet scale POOL N"]),
-        *([] if lasting else ["--for, such as --for 2h: a size that nobody ends is a bill"]),
+        *([] if lasting else ["--for, such as --for 2h: a size without an end is a bill"]),
         *([] if reason.strip() else ["--reason, for the others who wonder"]),
     ]
     if nodes is None or missing:
@@ -298,9 +298,7 @@ def _policy(connection: Connection, pool: str, *, needed: bool = False) -> Polic
         return Policy()
     governing = connection.governing()
     if needed and governing.hold:
-        raise InputError(
-            f"{governing.hold}: nobody knows which pools there are, so no worker can be drained or replaced"
-        )
+        raise InputError(f"{governing.hold}: the pools are not known, so no worker can be drained or replaced")
     policy = governing.policy
     if pool and policy.pool(pool) is None:
         known = [each.name for each in policy.pools]

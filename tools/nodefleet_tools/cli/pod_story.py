@@ -58,7 +58,9 @@ def story_of_pod(pod: Pod, seen: Seen) -> PodStory:
         why.append(f"no node has had room for it for {lasting(seen.at - pod.unschedulable_since)}")
         will += _future(pod, seen)
     elif pod.gated:
-        why.append("it has scheduling gates: whoever set them lets it go, and no node is launched for it before")
+        why.append(
+            "it has scheduling gates: the controller that set them removes them, and no node is launched for it before"
+        )
     elif state == "starting":
         why.append(f"it is on {pod.node} and starts: its image is pulled, or its containers are not ready yet")
     return PodStory(

@@ -115,28 +115,28 @@ def _record(connection: Connection, identity: str) -> DecisionRecord:
             known = "`nodefleet decisions` lists some, with their times"
             fail(f"there is no decision {identity}: {known}", Status.NOTHING)
         return found
-    kept, looks = _kept(connection, 1)
+    kept, read = _kept(connection, 1)
     if not kept:
-        _refuse_empty(connection, looks)
+        _refuse_empty(connection, read)
     return kept[0]
 
 
 def _kept(connection: Connection, number: int) -> tuple[list[DecisionRecord], int]:
-    """The newest decisions that were kept whole, and how many were looked at to find them."""
+    """The newest decisions that were kept whole, and how many were read to find them."""
     found: list[DecisionRecord] = []
-    looks = 0
+    read = 0
     for record in islice(decisions(connection.history), LOOKS_BACK):
-        looks += 1
+        read = read + 1
         if record.archived:
             found.append(record)
         if len(found) == number:
             break
-    return found, looks
+    return found, read
 
 
-def _refuse_empty(connection: Connection, looks: int) -> NoReturn:
-    if looks:
-        last = pluralize(looks, "decision", "decisions")
+def _refuse_empty(connection: Connection, read: int) -> NoReturn:
+    if read:
+        last = pluralize(read, "decision", "decisions")
         fail(f"nothing came of the last {last}, so only figures were kept", Status.NOTHING)
     fail(f"no decision of {connection.cluster_id} is recorded", Status.NOTHING)
 
@@ -230,9 +230,9 @@ _NOT_ASKED = "dim"
 
 
 def _replay_many(connection: Connection, number: int, *, as_json: bool) -> None:
-    records, looks = _kept(connection, number)
+    records, read = _kept(connection, number)
     if not records:
-        _refuse_empty(connection, looks)
+        _refuse_empty(connection, read)
     if as_json:
         again = [(record.id, _verdict(record, connection)) for record in records]
         print_json([{"id": each, "same": style == _SAME[0], "said": said} for each, (style, said) in again])
@@ -250,8 +250,10 @@ def _replay_many(connection: Connection, number: int, *, as_json: bool) -> None:
         styles.add(style)
     console = page_console()
     console.print(table)
-    if looks > len(records):
-        console.print(Text(f"Nothing came of {looks - len(records)} looks in between: only their figures were kept."))
+    if read > len(records):
+        console.print(
+            Text(f"Nothing came of {read - len(records)} iterations in between: only their figures were kept.")
+        )
     if _OTHERWISE[0] in styles:
         raise typer.Exit(DIFFERENT)
     if styles == {_NOT_ASKED}:

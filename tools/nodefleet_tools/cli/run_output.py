@@ -98,7 +98,7 @@ class RunOutput:
         if fields.get("failures"):
             self._say(Text(f"  {pluralize(fields['failures'], 'step', 'steps')} failed", "bold red"))
         if again := fields.get("look_again"):
-            self._say(Text(f"  looks again soon: {again}", "dim"))
+            self._say(Text(f"  next iteration soon: {again}", "dim"))
 
     def _pool(self, pool: PoolDecision) -> None:
         dry = "  (dry run)" if pool.dry_run else ""
@@ -120,7 +120,7 @@ def _first_line(record: DecisionRecord, fields: Mapping[str, Any]) -> str:
     waiting = int(figures.get("unschedulable_pods", 0))
     parts = [
         f"{record.at:%H:%M:%S} {record.cluster}",
-        f"look {fields[_LOOK]}",
+        f"iteration {fields[_LOOK]}",
         f"level {record.decision.level.value}",
         *(_pool_figures(pool, figures) for pool in record.decision.pools),
         *([f"{pluralize(waiting, 'pod waits', 'pods wait')}"] if waiting else []),
@@ -136,7 +136,7 @@ def _pool_figures(pool: PoolDecision, figures: Mapping[str, float]) -> str:
 
 
 def _as_object(record: DecisionRecord, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that the record holds, and what only the run knows. A dry look is archived nowhere."""
+    """Everything that the record holds, and what only the run knows. A dry run is archived nowhere."""
     whole = to_plain(record)
     if record.dry:
         whole.pop("archived", None)

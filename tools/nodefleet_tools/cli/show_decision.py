@@ -25,7 +25,7 @@ def show(decision: Decision, policy: Policy, console: Console) -> None:
     for tell in decision.tells:
         console.print(Text(f"Cluster: {sentence(tell)}"))
     console.print(Text(f"Level: {decision.level.value}"))
-    console.print(Text(f"Next look: {_next_look(decision, policy)}"))
+    console.print(Text(f"Next iteration: {_next_iteration(decision, policy)}"))
 
 
 def headline(pool: PoolDecision) -> str:
@@ -84,7 +84,7 @@ def _stays(pool: PoolDecision) -> Table:
     return table
 
 
-def _next_look(decision: Decision, policy: Policy) -> str:
+def _next_iteration(decision: Decision, policy: Policy) -> str:
     if decision.look_again:
         return f"in {policy.burst.every.total_seconds():g} s, because {decision.look_again}"
     return f"in {policy.interval.total_seconds():g} s, with the next tick"

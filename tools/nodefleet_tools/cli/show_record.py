@@ -63,14 +63,14 @@ class Row:
 
     newest: DecisionRecord
     oldest: DecisionRecord
-    looks: int
+    iterations: int
 
 
 def rows(records: Iterable[DecisionRecord]) -> Iterator[Row]:
     """Newest first, as they come."""
     for _, run in groupby(records, key=_alike):
         alike = list(run)
-        yield Row(newest=alike[0], oldest=alike[-1], looks=len(alike))
+        yield Row(newest=alike[0], oldest=alike[-1], iterations=len(alike))
 
 
 def _alike(record: DecisionRecord) -> tuple[object, ...]:
@@ -103,6 +103,6 @@ def _cells(row: Row, pool: PoolDecision, *, first: bool) -> list[Text]:
 
 def _times(row: Row) -> str:
     newest, oldest = row.newest.at, row.oldest.at
-    if row.looks == 1:
+    if row.iterations == 1:
         return f"{newest:%Y-%m-%d %H:%M:%S}"
-    return f"{oldest:%Y-%m-%d %H:%M:%S}\nto {newest:%H:%M:%S}, {row.looks} looks"
+    return f"{oldest:%Y-%m-%d %H:%M:%S}\nto {newest:%H:%M:%S}, {row.iterations} iterations"

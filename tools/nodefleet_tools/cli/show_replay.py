@@ -47,7 +47,7 @@ def _of_cluster(decision: Decision) -> dict[str, list[str]]:
         "level": [decision.level.value],
         "told": [tell.text for tell in decision.tells],
         "plan": [sentence(step) for step in decision.plan],
-        "looks again": [decision.look_again or "with the next tick"],
+        "next iteration": [decision.look_again or "with the next tick"],
     }
 
 

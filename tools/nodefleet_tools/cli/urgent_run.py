@@ -1,4 +1,4 @@
-"""Telling the autoscaler that an operator waits for it. The order is in the table already: this only hastens it."""
+"""Notifying the autoscaler that an operator waits for it. The order is in the table already: this only hastens it."""
 
 import json
 from datetime import timedelta

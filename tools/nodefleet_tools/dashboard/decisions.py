@@ -82,7 +82,7 @@ def _row(row: Row) -> Json:
         "id": record.id,
         "at": record.at.timestamp(),
         "from": row.oldest.at.timestamp(),
-        "count": row.looks,
+        "count": row.iterations,
         "level": record.decision.level.value,
         "archived": bool(record.archived),
         "dry": record.dry,
@@ -112,7 +112,7 @@ def detail(history: History, archive: Archive, identity: str) -> Json:
     record = _named(history, identity)
     saw, cause = _saw(record, archive)
     return {
-        **_row(Row(newest=record, oldest=record, looks=1)),
+        **_row(Row(newest=record, oldest=record, iterations=1)),
         "policy": record.policy,
         "fence": record.fence,
         "cut": record.cut,

@@ -1,4 +1,4 @@
-"""The bucket where looks are kept.
+"""The bucket where observations are kept.
 
 S3 has no way to ask whether one may write. An upload in parts that is begun and abandoned needs the same permission and
 stores nothing.
@@ -22,7 +22,7 @@ _LOOKS_BACK = 50  # decisions, for one whose look was kept
 def bucket(ctx: DoctorContext) -> Iterator[Finding]:
     name = ctx.parts.bucket
     if not name:
-        yield hint("there is none: looks are not kept, and no decision can be replayed", f"Set {BUCKET}")
+        yield hint("there is none: observations are not kept, and no decision can be replayed", f"Set {BUCKET}")
         return
     client = ctx.client("s3")
     unwritable = _refused(lambda: _begin_and_abandon(client, name))

@@ -57,7 +57,7 @@ def _target(target: LaunchTarget) -> Iterator[Finding]:
 def policy(ctx: DoctorContext) -> Iterator[Finding]:
     state = ctx.state.needed()
     if state.policy is None:
-        yield hint("nobody has written one: the defaults hold", "Write one: nodefleet policy show, docs/policy.md")
+        yield hint("none is written: the defaults hold", "Write one: nodefleet policy show, docs/policy.md")
     else:
         yield from _valid(ctx, state.policy)
     if state.declared is not None:

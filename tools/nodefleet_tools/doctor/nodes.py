@@ -82,7 +82,7 @@ def _labels(fleet: _Fleet, policy: Policy) -> Iterator[Finding]:
         yield hint(f"the label {ZONE_LABEL} is missing or not the instance's zone: {some(elsewhere)}", fix)
     foreign = [f"{node.name} ({node.pool})" for node in fleet.workers if policy.pool(node.pool or "") is None]
     if foreign:
-        yield hint(f"in a pool that the policy does not have: {some(foreign)}", "Nobody scales them; fix the policy")
+        yield hint(f"in a pool that the policy does not have: {some(foreign)}", "No pool scales them; fix the policy")
     loose = [node.name for node in fleet.nodes if node.pool is None and not node.control_plane]
     if loose:
         yield hint(f"without the label {POOL_LABEL}: {some(loose)}", "They hold pods and are never touched")

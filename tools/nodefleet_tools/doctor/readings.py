@@ -25,7 +25,7 @@ def prometheus(ctx: DoctorContext) -> Iterator[Finding]:
     found = ctx.parts.prometheus()
     if found is None:
         fix = "Give its address in the deployment, or in PROMETHEUS_URL"
-        yield wrong("nobody says where it is: without readings the fleet never shrinks", fix)
+        yield wrong("its address is not configured: without readings the fleet never shrinks", fix)
         return
     got = found.ask("vector(1)", READ_WITHIN)
     if isinstance(got, Missing):

@@ -32,7 +32,7 @@ def table(ctx: DoctorContext) -> Iterator[Finding]:
         return
     yield fine(f"{name} is there, with the right keys")
     if about.get("StreamSpecification", {}).get("StreamViewType") not in _IMAGES:
-        yield hint("it has no stream of new records, so nobody is told of events", "Turn on its stream (new images)")
+        yield hint("it has no stream of new records, so no events are sent", "Turn on its stream (new images)")
 
 
 def upkeep(ctx: DoctorContext) -> Iterator[Finding]:

@@ -103,7 +103,7 @@ class Accounts:
             return
         held = self._world.table.lease
         if held is None or run.fence != held.fence:
-            holder = f"{held.owner} holds the lease" if held else "nobody holds the lease"
+            holder = f"{held.owner} holds the lease" if held else "the lease is free"
             self._guard.broken(run.name, Rule.LEASE, f"wrote with fence {run.fence}: {holder}")
         if changes.decision is not None:
             if changes.decision.cut:  # of a long plan only the beginning is on record

@@ -63,7 +63,7 @@ class Run:
     # what the guard needs to know of it
     began: datetime | None = None
     looked_at: datetime | None = None  # when its last iteration began
-    wake_seen: int | None = None  # what that look knew of wake-ups
+    wake_seen: int | None = None  # what that iteration knew of wake-ups
     interrupted: frozenset[str] = frozenset()  # … and which instances it knew that EC2 takes
     recorded: set[str] = field(default_factory=set)  # instances whose notices it put into the table
     unheard: str = ""  # it released the lease though it was woken since

@@ -144,8 +144,8 @@ class Guard:
         return not machine.failed and self._world.now - machine.launched_at < rules.health.join_limit
 
     def _can_be_known(self, machine: SimulatedInstance, run: Run) -> bool:
-        """If EC2 lists nothing when a run looks, and no ready worker shows that this is wrong, it knows only what EC2
-        answered to launches: it has to count an instance of a stored answer until EC2 should have listed it and for
+        """If EC2 lists nothing when a run observes, and no ready worker shows that this is wrong, it knows only what
+        EC2 answered to launches: it has to count an instance of a stored answer until EC2 should have listed it and for
         `cleanup_after` more, and one whose answer was lost until the first of these times."""
         looked_at = run.looked_at or self._world.now
         if machine.tagged_again_at is not None and machine.tagged_again_at >= looked_at:
@@ -294,7 +294,7 @@ class Guard:
         self.did(run.name, f"delete {pod.key} by force from {pod.node}")
         node = self._world.kube.nodes.get(pod.node or "")
         if node is not None and node.ready and not self._taken_by_ec2(node):
-            self.broken(run.name, Rule.FORCED, f"{pod.key} on {pod.node}, which nobody takes away")
+            self.broken(run.name, Rule.FORCED, f"{pod.key} on {pod.node}, which EC2 does not take")
 
     def node_deleted(self, run: Run, node: Node) -> None:
         self.did(run.name, f"delete node {node.name}")
@@ -310,7 +310,7 @@ class Guard:
         held = self._world.table.lease
         trusted = self.clock_error <= self._world.policy.trust.clock_skew
         if trusted and (held is None or run.fence != held.fence):
-            holder = f"{held.owner} holds it" if held else "nobody holds it"
+            holder = f"{held.owner} holds it" if held else "it is free"
             self.broken(run.name, Rule.LEASE, f"{what} with fence {run.fence}: {holder}")
 
     def _taken_by_ec2(self, node: Node) -> bool:

@@ -178,7 +178,7 @@ def policy_unit(version: PolicyVersion, writer: Writer) -> WriteUnit:
             records.policy_item(cluster, version, codec.POLICY), f"{_NEW} OR #number < :number OR {same}", **values
         ),
         refused=WriteRefused.CHANGED,
-        otherwise=f"another writer put policy version {version.number} or a later one in force meanwhile: look again",
+        otherwise=f"another writer put policy version {version.number} or a later one in force meanwhile: try again",
     )
 
 

@@ -112,7 +112,7 @@ def owners_of(api: Api, all_named: Iterable[OwnerName], daemon_sets: Iterable[Da
 
 def _replica_sets(api: Api, wanted: Mapping[str, OwnerName]) -> list[ControllerShape]:
     """A Deployment keeps ten old ReplicaSets by default, so they are asked for by their templates' hashes. Those of
-    nobody have no hash and are asked for by name, unless they are many."""
+    no controller have no hash and are asked for by name, unless they are many."""
     found = _with_hashes(api, sorted({each.template for each in wanted.values() if each.template}))
     missing = [wanted[uid] for uid in wanted.keys() - {each.metadata.uid for each in found}]
     if len(missing) > _MOST_BY_NAME:

@@ -52,7 +52,7 @@ class Selection:
 
 
 def not_asked(workers: Iterable[Worker]) -> Selection:
-    """Nobody has to leave; those that could not anyway say so."""
+    """No node has to leave; those that could not anyway say so."""
     return Selection(stays=tuple(_unfit(worker) or _kept_node(worker, KeepReason.NOT_ASKED) for worker in workers))
 
 

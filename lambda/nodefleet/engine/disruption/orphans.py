@@ -246,7 +246,7 @@ class Disposal:
 
     plan: tuple[Step, ...] = ()
     memory: Mapping[str, PoolMemory] = field(default_factory=dict)
-    look_again: str = ""
+    requeue_reason: str = ""
 
 
 def find_unowned(fleet: Iterable[Worker], policy: Policy) -> list[Worker]:
@@ -285,7 +285,7 @@ def dispose_unowned(
         steps, known = _plan_drains(own, given, cluster, observation, memory.pool(name))
         plan += steps
         remembered[name] = known
-    return Disposal(plan=tuple(plan), memory=remembered, look_again=_requeue_reason(workers, plan))
+    return Disposal(plan=tuple(plan), memory=remembered, requeue_reason=_requeue_reason(workers, plan))
 
 
 def _handed_over(workers: Iterable[Worker], observation: Observation, policy: Policy) -> list[Assign]:
@@ -314,7 +314,7 @@ def _plan_drains(
     }
     asked = [worker for worker in workers if worker.id in commands and worker.id not in given]
     pool = _rules(workers[0].pool)
-    # Nobody starts what no pool owns.
+    # No rule starts what no pool owns.
     asked = [replace(each, phase=Phase.STOPPED) if each.phase is Phase.WARM else each for each in asked]
     cleaning = plan_cleanups(asked, pool, before, observation)
     known = PoolMemory(

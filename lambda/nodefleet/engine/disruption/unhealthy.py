@@ -130,7 +130,7 @@ def _many_unhealthy(ill: Sequence[Worker], workers: Sequence[Worker], pool: Pool
 # Resting cost: instances that are paid for and are no capacity. Few, and for a short time, or an operator is alerted.
 #
 # Interrupted, failed, unhealthy and stopped workers, those with a cordon of ours that no removal needs any more and
-# that nobody can take off, and workers of a pool that the policy does not have. Most of them end by other rules; this
+# that no request removes, and workers of a pool that the policy does not have. Most of them end by other rules; this
 # one notices when they do not, whatever the cause.
 
 
@@ -159,7 +159,7 @@ def resting_alerts(
     long = f" for {rules.longest.total_seconds():.0f} s or longer" if late else ""
     text = (
         f"{pluralize(len(late or since), 'instance is', 'instances are')} paid for and no capacity{long}: {names}."
-        " Find out why they stay, and terminate those that nobody needs."
+        " Find out why they stay, and terminate those that are not needed."
     )
     return (SendAlert(alert=AlertKind.RESTING_COST, pool="", text=text, subjects=tuple(worker.id for worker in found)),)
 

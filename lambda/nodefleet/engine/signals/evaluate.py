@@ -191,7 +191,7 @@ def evaluate_signals(ctx: PoolContext, pending: PendingPods) -> SignalResults:
         cpu=pool.reactive.cpu,
         utc_offset=offset,
     )
-    pods = evaluate_pending(pending.unschedulable, ctx.look_at_pods, pool, ctx.cpu_percent)
+    pods = evaluate_pending(pending.unschedulable, ctx.fleet_size_for_pods, pool, ctx.cpu_percent)
     memory_use = _utilisation(ctx, BoundSource.MEMORY.value, ctx.memory, pool.reactive.memory)
     sized = adaptive.evaluate(ctx) if pool.is_adaptive else None
     said = (

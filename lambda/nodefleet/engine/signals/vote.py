@@ -102,7 +102,7 @@ class SignalResults:
     alerts: tuple[SendAlert, ...]
     at_once: int | None = None  # a size that does not wait for the growth cooldown
     grade: str = ""  # `strategy: adaptive`: how good its forecast has been
-    is_rising: bool = False  # `strategy: adaptive`: another look soon may be worth it
+    is_rising: bool = False  # `strategy: adaptive`: another iteration soon may be worth it
 
     @property
     def floors(self) -> tuple[tuple[SignalVote, ScaleUp], ...]:

@@ -64,7 +64,7 @@ function figuresOf() {
       cost.set(`${usd(seen.cost.hourly_usd)}/h`, `${usd(seen.cost.hourly_usd * MONTH, 0)} a month${seen.cost.spot_percent === null ? "" : `, ${percent(seen.cost.spot_percent)} Spot`}`);
       const last = seen.last;
       text(why, last ? last.pools.map((pool) => pool.reason).join(" · ") : "No decision is recorded yet.");
-      text(when, last ? `${clock(last.at, true)}${last.requeue ? ` · looks again soon: ${last.requeue}` : ""}` : "");
+      text(when, last ? `${clock(last.at, true)}${last.requeue ? ` · next iteration soon: ${last.requeue}` : ""}` : "");
       decision.dataset.action = last?.pools.find((pool) => pool.action !== "hold")?.action ?? "hold";
       if (last) decision.href = `#history/${last.id}`;
     },

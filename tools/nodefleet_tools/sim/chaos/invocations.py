@@ -39,7 +39,7 @@ _LATE = ((20.0, 400.0), (20.0, 400.0), (1300.0, 2400.0))  # seconds; after a thr
 _ENDING = (InstanceState.SHUTTING_DOWN, InstanceState.STOPPED)
 _THROTTLED = (20.0, 60.0)  # seconds until Lambda tries an alert again that found no free function
 _RECONCILE = ("tick", "alert")  # what the reconcile function runs for
-_STATE_EVENTS = 0.3  # of the changes of state lead to a run; all of them would, and each only looks once more
+_STATE_EVENTS = 0.3  # of the changes of state lead to a run; all of them would, and each only adds an iteration
 
 
 class Invocations:
@@ -178,7 +178,7 @@ class Invocations:
             return False
         finally:
             self._figures["calls"] += record.calls
-        self._figures["looks"] += ran.iterations
+        self._figures["iterations"] += ran.iterations
         guard.did(name, f"ends: {_summary(ran)}")
         guard.accounts.ended(record, had_time=ran.decision is not None and not ran.awake)
         return True
@@ -188,7 +188,7 @@ def _summary(ran: RunResult) -> str:
     if ran.held:
         return f"{ran.held.owner} is at work"
     did = "; ".join(ran.did) or "did nothing"
-    return f"{ran.iterations} looks, {did}"
+    return f"{ran.iterations} iterations, {did}"
 
 
 class _Suspension:

@@ -20,7 +20,7 @@ MOST_PLAYS = 60
 MOST_LINES = 60
 _RECENT = timedelta(minutes=6)
 _NAMES = re.compile(r"i-[0-9a-f]{8}|(?:worker|server)-[0-9a-f]{8}|default/[\w-]+")
-_DULL = re.compile(r"begins|lease \d+ (?:until|released).*|ends: (?:1 looks, did nothing|.* is at work)")
+_DULL = re.compile(r"begins|lease \d+ (?:until|released).*|ends: (?:1 iterations, did nothing|.* is at work)")
 
 
 class Shortening:

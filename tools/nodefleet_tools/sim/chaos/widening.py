@@ -38,11 +38,12 @@ Change: TypeAlias = Callable[["Plan", Random], "Plan"]
 class Widening:
     share: float  # of all seeds
     change: Change
+    stream: str = ""  # of random numbers: the first name, if it was renamed, so that a seed stands for the same plan
 
 
 def widened(plan: "Plan", kinds: Mapping[str, Widening]) -> "Plan":
     for name, widening in kinds.items():
-        random = plan.random(f"widening/{name}")
+        random = plan.random(f"widening/{widening.stream or name}")
         if random.random() < widening.share:
             plan = widening.change(plan, random)
     return plan
@@ -258,7 +259,7 @@ def _concurrency(plan: "Plan", random: Random) -> "Plan":
     return replace(plan, concurrency=random.choice((1, 1, 2, 5)))
 
 
-def _slow_looks(plan: "Plan", random: Random) -> "Plan":
+def _slow_iterations(plan: "Plan", random: Random) -> "Plan":
     return replace(plan, look_takes=random.choice((5.0, 12.0, 23.0, 38.0, 60.0, 90.0)))
 
 
@@ -291,7 +292,7 @@ WIDENINGS: Mapping[str, Widening] = {
     "packing": Widening(0.4, _packing),
     "drains on rebalance": Widening(0.2, _drains_on_rebalance),
     "limited concurrency": Widening(0.2, _concurrency),
-    "slow looks": Widening(0.1, _slow_looks),
+    "slow iterations": Widening(0.1, _slow_iterations, "slow looks"),
     "the dead stay dead": Widening(0.7, _stays_dead),
     "the stopped stay stopped": Widening(0.5, _stays_stopped),
     "a reading without data": Widening(0.1, _empty_reading),
@@ -308,9 +309,18 @@ WIDENINGS: Mapping[str, Widening] = {
     "caps of the fleet": Widening(0.08, _caps),
 }
 
+_STREAMS = {
+    1005: "a person renames a pool",
+    1006: "a person deletes a healthy Node",
+    1007: "a person stops a healthy machine",
+    1014: "a person removes a pool that grows",
+    1101: "a person recycles a worker",
+    1102: "a person changes fleet.max",
+}
+
 # Incidents that the plain plan does not know; what each does is in `incidents`. Numbers are never used again.
 LATER: Mapping[str, Widening] = {
-    kind: Widening(share, _with_incident(number, kind))
+    kind: Widening(share, _with_incident(number, kind), _STREAMS.get(number, ""))
     for number, kind, share in (
         (1000, "a pod cannot be evicted", 0.2),
         (1001, "a node cannot be changed", 0.1),
