@@ -1,13 +1,12 @@
 """The page's picture of the cluster now, on simulated worlds."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Removal
-from nodefleet_tools.dashboard.timeline import follow, point_of
+from nodefleet_tools.dashboard.timeline import Point, follow, point_of
 from nodefleet_tools.sim.world import World
 from support.dashboards import WorldSource
 from support.worlds import Cluster, empty, shop
@@ -149,13 +148,23 @@ def test_load_is_in_busy_nodes(cluster):
     assert point.pending == 0
 
 
-def test_a_node_that_joins_is_no_peak_of_load_while_the_reading_is_the_old_one(cluster):
-    cluster.calm(2)
-    first = point_of(cluster.world.table.decisions[-1])
-    joined = replace(first, at=first.at + 10, ready=first.ready + 1, load=9.9)
-    measured = replace(joined, at=first.at + 60, cpu=first.cpu - 5, load=2.2)
-    assert [point.load for point in follow([joined, measured], first)] == [first.load, 2.2]
-    assert [point.load for point in follow([joined], None)] == [9.9]
+def loads(*rows: tuple[float, int, float]) -> list[float | None]:
+    """The loads on the chart, of times with ready nodes and CPU percent."""
+    points = [
+        Point(at=at, load=None, ready=ready, booting=0, target=ready, cpu=cpu, memory=None, pending=0, usd=None)
+        for at, ready, cpu in rows
+    ]
+    return [point.load for point in follow(points, None)]
+
+
+def test_a_node_that_joins_is_no_peak_of_load_and_one_that_leaves_no_dip():
+    assert loads((0, 2, 42.0), (60, 3, 42.5), (120, 3, 29.0), (180, 3, 30.0)) == pytest.approx([0.84, 0.85, 0.87, 0.9])
+    assert loads((0, 4, 52.0), (60, 3, 52.0), (120, 3, 69.0)) == pytest.approx([2.08, 2.08, 2.07])
+
+
+def test_a_load_that_really_doubled_is_shown_when_the_reading_has_every_node():
+    rows = [(0, 2, 40.0), (60, 4, 41.0), (120, 4, 40.0), (300, 4, 40.0)]
+    assert loads(*rows) == pytest.approx([0.8, 0.82, 0.8, 1.6])
 
 
 def test_a_forecast_is_made_of_the_same_hours_of_other_days():

@@ -25,6 +25,7 @@ MOST = 4000  # points that are kept
 _HOURS_AHEAD = 12
 _LOW, _HIGH = 0.1, 0.9  # of past forecast errors
 _ENOUGH = 20  # errors: fewer give no band
+_READING_WINDOW = 180.0  # seconds: a rate over two minutes, scrapes and an iteration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class Point:
     memory: float | None
     pending: int
     usd: float | None  # per hour
+    measured: int = 0  # the nodes that the load is computed with
+    changed: float = 0.0  # when nodes last became ready, or were no more
 
     def columns(self) -> list[Any]:
         return [
@@ -93,14 +96,20 @@ def point_now(snapshot: Json) -> Point:
 
 
 def follow(points: Iterable[Point], before: Point | None) -> Iterator[Point]:
-    """Points in the order of time; each keeps the load of the one before while the CPU reading is still the same.
+    """Points in the order of time, with loads that do not jump because a node came or went.
 
-    A reading describes the nodes that were there when it was taken: times the nodes of a minute later it would show a
-    peak of load with every node that joins, and a dip with every one that leaves.
+    A CPU reading is the mean of the nodes that its window has samples of: for minutes after a node joined or left it
+    describes the nodes before. Of both counts the one counts that lets the load go on from where it was.
     """
     for point in points:
-        is_same = before is not None and point.cpu is not None and point.cpu == before.cpu
-        before = replace(point, load=before.load) if before and is_same else point
+        measured, changed = point.ready, point.at
+        if before is not None and before.load is not None and point.cpu is not None:
+            changed = point.at if point.ready != before.ready else before.changed
+            counts = (point.ready, before.measured) if point.at - changed < _READING_WINDOW else (point.ready,)
+            known, use = before.load, point.cpu / 100
+            measured = min(counts, key=lambda nodes: abs(use * nodes - known))
+        load = None if point.cpu is None else point.cpu / 100 * measured
+        before = replace(point, load=load, measured=measured, changed=changed)
         yield before
 
 
