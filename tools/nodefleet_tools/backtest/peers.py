@@ -6,6 +6,8 @@ by playing both. The others are models of well-known autoscalers in their defaul
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from copy import deepcopy
+from functools import lru_cache
 from math import ceil, isfinite
 from statistics import fmean
 
@@ -238,6 +240,14 @@ def _count(lasting: object) -> int:
     return int(getattr(lasting, "count", 1))
 
 
+@lru_cache(maxsize=2)
+def _learned(learning: Learning, first_minute: int, loads: tuple[float, ...]) -> Forecaster:
+    """What a forecaster knows after these minutes: the same for every price that is played on a trace."""
+    return Forecaster.of(
+        ((first_minute + index, load if isfinite(load) else None) for index, load in enumerate(loads)), learning
+    )
+
+
 class Adaptive:
     """`strategy: adaptive`: the forecaster and the sizing that ship. `waits`: decisions in a row that must find a
     scale-down worth it. `requeue`: while load rises, a decision between two scheduled ones may grow the fleet."""
@@ -263,9 +273,7 @@ class Adaptive:
         self.grade = Grade()
 
     def learn(self, trace: Trace, until: int) -> None:
-        for index in range(until):
-            load = trace.load[index]
-            self.forecaster.observe(trace.first_minute + index, load if isfinite(load) else None)
+        self.forecaster = deepcopy(_learned(self.forecaster.learning, trace.first_minute, tuple(trace.load[:until])))
 
     def decide(self, reading: Reading) -> int:
         forecaster = self.forecaster
