@@ -22,7 +22,7 @@ from nodefleet.adapters.telemetry import LambdaTelemetry
 from nodefleet.errors import MalformedError, MisconfiguredError, NodeFleetError, UnavailableError
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.names import Metric, pluralize
-from nodefleet.model.snapshot import Deployment, KnownPrices
+from nodefleet.model.snapshot import Deployment, KnownPrices, TuningResult
 from nodefleet.model.state import Memory
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import (
@@ -121,6 +121,7 @@ class Reporter:
     catalog: tuple[InstanceType, ...]
     own_usd: Mapping[str, float]  # a month, as the deployment says
     memory: Memory  # of the last iteration
+    tuned: tuple[TuningResult, ...]
     now: datetime
     telemetry: Telemetry
 
@@ -439,6 +440,7 @@ class WarmFunction:
                 ),
                 own_usd=state.deployment.own_usd if state.deployment else {},
                 memory=state.journal.memory,
+                tuned=state.tuned,
                 now=utc_now(),
                 telemetry=telemetry,
             )

@@ -15,7 +15,7 @@ from nodefleet.model.inventory import Instance, InstanceType, Node, Notice
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import Cordon, Launch, Operation, PodRef, Refusal
 from nodefleet.model.readings import PoolReadings
-from nodefleet.model.snapshot import ActiveWindow, ClusterView, Command, Deployment, KnownPrices
+from nodefleet.model.snapshot import ActiveWindow, ClusterView, Command, Deployment, KnownPrices, TuningResult
 from nodefleet.model.state import LoopState, Usage
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import BucketRules, Policy, RequestKind
@@ -209,6 +209,7 @@ class State:
     declared: PolicyVersion | None = None  # what the stack says it should be
     deployment: Deployment | None = None
     prices: KnownPrices | None = None
+    tuned: tuple[TuningResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

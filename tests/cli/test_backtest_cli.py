@@ -8,10 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from nodefleet_tools.backtest import suite
+from nodefleet_tools.backtest.play import Run
 from nodefleet_tools.cli.main import app
 from support.builders import NOON
+from support.deployed import account, deployed
 from support.prometheus_stand_in import prometheus, success
 from support.wording import assert_wording
+
+__all__ = ["account", "deployed"]
 
 RUN = suite.run
 
@@ -115,3 +119,22 @@ def test_tune_needs_some_days_and_plays_no_more_than_one_setting_to_know(trace, 
     assert result.exit_code == 2
     assert_wording(result.output)
     assert len(played_runs) <= before + 1
+
+
+def days_at_once(job):
+    """A run of ten days, in which the adaptive strategy takes a fifth less than classic."""
+    paid = 5000 if job.policy == "classic" else 4000
+    return Run(policy=job.policy, trace=job.trace.name, days=[[1440, 2, paid]] * 10)
+
+
+def test_what_tuning_found_is_kept_where_the_weekly_report_finds_it(trace, deployed, monkeypatch):
+    monkeypatch.setattr(suite, "run", days_at_once)
+    result = run("tune", "--trace", trace, "--jobs", 1, "--budget", 0.5)
+    assert result.exit_code == 0, result.output
+    assert deployed.store().state().tuned == ()  # not asked to be kept
+    result = run("tune", "--trace", trace, "--jobs", 1, "--budget", 0.5, "--keep")
+    assert result.exit_code == 0, result.output
+    (kept,) = deployed.store().state().tuned
+    assert (kept.pool, kept.days, kept.budget_pct, kept.within_budget_pct) == ("default", 7, 0.5, 100.0)
+    assert kept.saving_low_pct == kept.saving_pct == kept.saving_high_pct == pytest.approx(20.0)
+    assert "price" in kept.settings

@@ -14,7 +14,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.state import Memory
 from nodefleet.policy.cluster import Policy
 from nodefleet.settings import Settings
-from support.week_builders import CATALOG, MONDAY, NINE, hours, told, used
+from support.week_builders import CATALOG, MONDAY, NINE, TUNED, hours, told, used
 from support.wording import assert_wording
 
 BERLIN_MONDAY = datetime(2026, 11, 16, 8, 0, 30, tzinfo=UTC)  # nine o'clock there
@@ -61,6 +61,7 @@ def deployed(monkeypatch):
             catalog=CATALOG,
             own_usd={},
             memory=Memory(),
+            tuned=(TUNED,),
             now=clock["now"],
             telemetry=SimpleNamespace(line=lambda message, **fields: said.append((message, fields))),
         )

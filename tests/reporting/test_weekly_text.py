@@ -12,7 +12,7 @@ from nodefleet.policy.pool import Limits, Pool
 from nodefleet.reporting.usage import last_week
 from nodefleet.reporting.weekly import weekly_report
 from nodefleet.reporting.weekly_text import headline, lines, plain, report_event
-from support.week_builders import CATALOG, MONDAY, NINE, WEEK, hours, merged, policy, told, used
+from support.week_builders import CATALOG, MONDAY, NINE, TUNED, WEEK, hours, merged, policy, told, used
 from support.wording import assert_wording
 
 STEADY = (100, used(2, 1)), (68, used(4, 2))
@@ -376,6 +376,22 @@ def test_what_the_autoscaler_itself_costs_is_said_by_part_and_only_where_it_is_k
     assert_wording(line)
     assert said(report(usage), "Autoscaler") == []
     assert known.usd == report(usage).usd  # beside the instances, not in their cost
+
+
+# ── tuning ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def tuned(**changes):
+    results = (replace(TUNED, **changes), replace(TUNED, pool="another"))
+    return weekly_report("shop", WEEK, hours(*STEADY), (), policy(), CATALOG, tuned=results)
+
+
+def test_the_week_says_what_tuning_would_have_saved_and_how_sure_that_is():
+    assert_wording([*said(tuned(), "Tuning"), *said(tuned(saving_pct=-3.0), "Tuning")])
+
+
+def test_without_tuning_nothing_is_said_of_it():
+    assert said(report(hours(*STEADY)), "Tuning") == []
 
 
 # ── the forecast's grade ─────────────────────────────────────────────────────────────────────────────────────────────

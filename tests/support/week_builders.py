@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.inventory import InstanceType, Resources
+from nodefleet.model.snapshot import TuningResult
 from nodefleet.model.state import PoolUsage, Usage
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
@@ -19,6 +20,18 @@ NEXT_MONDAY = MONDAY + timedelta(days=7)
 NINE = NEXT_MONDAY + timedelta(hours=9)
 WEEK = Period(start=MONDAY, end=NEXT_MONDAY)
 HOUR = 3600.0
+TUNED = TuningResult(
+    pool="default",
+    at=MONDAY,
+    settings="price 40.0",
+    days=20,
+    budget_pct=0.5,
+    violation_pct=0.41,
+    saving_pct=21.3,
+    saving_low_pct=17.2,
+    saving_high_pct=25.0,
+    within_budget_pct=93.1,
+)
 
 
 def offer(

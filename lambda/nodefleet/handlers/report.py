@@ -24,7 +24,15 @@ def _report(cluster: str, context: Any, *, daily: bool) -> str:
         period = (last_day if daily else last_week)(by.now, ZoneInfo(by.policy.time_zone))
         usage, events = by.history.usage(period.start, period.end), by.history.events(period.start, period.end)
         found = weekly_report(
-            cluster, period, usage, events, by.policy, by.catalog, own_monthly_usd=by.own_usd, memory=by.memory
+            cluster,
+            period,
+            usage,
+            events,
+            by.policy,
+            by.catalog,
+            own_monthly_usd=by.own_usd,
+            memory=by.memory,
+            tuned=by.tuned,
         )
         told = (daily_event if daily else report_event)(found, by.now)
         by.store.tell(told)

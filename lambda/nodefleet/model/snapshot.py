@@ -162,6 +162,22 @@ class KnownPrices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TuningResult:
+    """What `nodefleet tune` found on a pool's own load: settings, and what they would have saved against classic."""
+
+    pool: str
+    at: datetime
+    settings: str  # of `adaptive`, as a policy has them
+    days: int  # that were scored, each with what the days before it chose
+    budget_pct: float  # of violations
+    violation_pct: float
+    saving_pct: float  # of node-hours
+    saving_low_pct: float  # nine of ten draws of days lie between these
+    saving_high_pct: float
+    within_budget_pct: float  # of the draws
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetParts:
     """What a deployment for many clusters has for all of them: an operator who adds one needs to know it."""
 

@@ -9,6 +9,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import TuningResult
 from nodefleet.model.state import MONTH_HOURS, AdaptiveMemory, Memory, Usage
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
@@ -137,6 +138,7 @@ class PoolReport:
     spot_is_short: bool
     judged_hours: float  # watched since the policy is what it is
     forecast: AdaptiveMemory | None = None  # of `strategy: adaptive`: how good its forecast is by its own grades
+    tuned: TuningResult | None = None  # what tuning found on the pool's own load, when an operator asked last
 
     @property
     def name(self) -> str:
@@ -201,10 +203,12 @@ def weekly_report(
     *,
     own_monthly_usd: Mapping[str, float] | None = None,
     memory: Memory | None = None,
+    tuned: Iterable[TuningResult] = (),
 ) -> WeeklyReport:
     """`own_monthly_usd` is what the deployment says that the autoscaler itself costs. `memory`: of the last iteration;
     it has the grades of the forecasts."""
     record = collect_hours(usage, period)
+    tunings = {found.pool: found for found in tuned}
     told = _events_in(events, period)
     offers = {offer.name: offer for offer in catalog}
     changed = max((event.at for event in told if event.kind is AlertKind.POLICY_CHANGED), default=None)
@@ -233,6 +237,7 @@ def weekly_report(
             replace(
                 _pool_report(week, policy.pool(name), week.since(judged_from), offers, thresholds),
                 forecast=_forecast_of(memory, policy.pool(name)),
+                tuned=tunings.get(name),
             )
             for name, week in weeks.items()
         ),

@@ -8,6 +8,7 @@ from textwrap import fill
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import TuningResult
 from nodefleet.model.state import AdaptiveMemory
 from nodefleet.reporting.review import Recommendation
 from nodefleet.reporting.usage import PoolWeek, coverage, hourly, hours, number, percent, some, times, usd
@@ -52,6 +53,8 @@ def pool_lines(pool: PoolReport, watched: float, name: str) -> Iterator[ReportLi
     yield ReportLine(about="Use", says=_use(week), pool=name)
     if pool.forecast is not None and pool.forecast.skill is not None:
         yield ReportLine(about="Forecast", says=_describe_grade(pool.forecast, pool.forecast.skill), pool=name)
+    if pool.tuned is not None:
+        yield ReportLine(about="Tuning", says=_describe_tuning(pool.tuned), pool=name)
 
 
 def compared_with(saved: float, fixed: float, *, at_most: bool) -> str:
@@ -143,6 +146,17 @@ def _describe_grade(forecast: AdaptiveMemory, skill: float) -> str:
     return (
         f"{worth}; of the decisions of about two days it expected {number(forecast.promised)} to end above the limit, "
         f"and {number(forecast.violated)} did"
+    )
+
+
+def _describe_tuning(found: TuningResult) -> str:
+    """What tuned settings would have saved, and how sure that is."""
+    than = "more" if found.saving_pct < 0 else "less"
+    return (
+        f"adaptive with {found.settings} would have taken {percent(abs(found.saving_pct))} {than} node-hours than "
+        f"classic on {found.days} days until {found.at:%Y-%m-%d} (nine of ten draws of days: "
+        f"{found.saving_low_pct:.0f} to {found.saving_high_pct:.0f} % less), with {found.violation_pct:.2f} % "
+        f"violations; within {found.budget_pct:g} % in {percent(found.within_budget_pct)} of the draws"
     )
 
 

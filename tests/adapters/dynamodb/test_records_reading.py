@@ -1,18 +1,20 @@
 """An iteration's state, and what is done about records that cannot be read."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from contracts.store_contract import event, journal, notice, take, version
 from nodefleet.adapters.dynamodb import codec
 from nodefleet.adapters.dynamodb.records import declared_item, deployment_item
-from nodefleet.adapters.dynamodb.store import put_prices
+from nodefleet.adapters.dynamodb.store import put_prices, put_tuning
 from nodefleet.errors import MalformedError
 from nodefleet.model.snapshot import Deployment, KnownPrices, Pause, Scale
 from nodefleet.ports import Changes
 from support.builders import NOON, after
 from support.operation_builders import launch, removal
+from support.week_builders import TUNED
 
 BROKEN = {"body": {"S": "{"}}
 NEWER = {"format": {"N": "99"}}
@@ -53,6 +55,16 @@ def test_prices_that_cannot_be_read_are_left_out_with_a_warning(full):
     full.change(codec.PRICES, **BROKEN)
     assert full.store().state().prices is None
     assert any(codec.PRICES in said for said in full.warnings)
+
+
+def test_what_tuning_found_is_part_of_the_state_by_pool(full):
+    assert full.store().state().tuned == ()
+    for found in (TUNED, replace(TUNED, pool="jobs"), replace(TUNED, saving_pct=9.0)):
+        put_tuning(full.client, full.table, "shop", found)
+    assert full.store().state().tuned == (replace(TUNED, saving_pct=9.0), replace(TUNED, pool="jobs"))
+    full.change(f"{codec.TUNINGS}jobs", **BROKEN)
+    assert full.store().state().tuned == (replace(TUNED, saving_pct=9.0),)
+    assert any(codec.TUNINGS in said for said in full.warnings)
 
 
 def test_what_was_recorded_is_not_read_for_a_look(full):

@@ -15,12 +15,14 @@ from rich.table import Table
 from nodefleet.adapters.prometheus import PrometheusClient, for_pool
 from nodefleet.model.names import pluralize
 from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import TuningResult
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.page import page
 from nodefleet_tools.backtest.play import Conditions, Run, optimum
 from nodefleet_tools.backtest.suite import ADAPTIVE, PEERS, PRICES, Job, jobs_for, meet_budget, run_all
 from nodefleet_tools.backtest.traces import NOISE, SHARE_OF_MAX, Trace, TraceError, by_minute, read_csv
 from nodefleet_tools.backtest.tuning import CANDIDATES, Candidate, Days, Tuned, are_enough, tune
+from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.outcome import fail, print_json
 from nodefleet_tools.cli.policy_file import policy_or_exit
 
@@ -85,6 +87,9 @@ def find_settings(
     state: Path | None,
     jobs: int,
     as_json: bool,
+    keep: bool,
+    cluster: str,
+    table: str,
 ) -> None:
     """Find the settings of the adaptive strategy that fit your own load."""
     console = Console(highlight=False)
@@ -112,6 +117,9 @@ def find_settings(
     found = tune({each: played[each.name] for each in CANDIDATES}, played["classic"], budget)
     if found is None:
         fail(_TOO_FEW_DAYS)
+    if keep:
+        with connected(cluster=cluster, table=table) as connection:
+            connection.put_tuning(as_result(found, pool, budget, nodes, connection.clock()))
     if as_json:
         print_json({**asdict(found), "budget_pct": budget, "policy": _policy_of(found, nodes)})
         return
@@ -324,6 +332,22 @@ def _show_tuned(console: Console, found: Tuned, budget: float, nodes: tuple[int,
     console.print(
         f"strategy: adaptive\nlimits: {{min: {limits['min']}, max: {limits['max']}}}\nadaptive: {{{settings}}}",
         markup=False,
+    )
+
+
+def as_result(found: Tuned, pool: str, budget: float, nodes: tuple[int, int], now: datetime) -> TuningResult:
+    """What the weekly report tells of it."""
+    return TuningResult(
+        pool=pool,
+        at=now,
+        settings=", ".join(f"{name} {value}" for name, value in _policy_of(found, nodes)["adaptive"].items()),
+        days=found.days,
+        budget_pct=budget,
+        violation_pct=found.violation_pct,
+        saving_pct=found.saving_pct,
+        saving_low_pct=found.saving_low_pct,
+        saving_high_pct=found.saving_high_pct,
+        within_budget_pct=found.within_budget_pct,
     )
 
 

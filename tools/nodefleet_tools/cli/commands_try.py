@@ -7,6 +7,7 @@ import typer
 
 from nodefleet_tools.backtest import BUDGET
 from nodefleet_tools.cli.lazy import runs
+from nodefleet_tools.cli.options import ClusterOption, TableOption
 from nodefleet_tools.cli.outcome import JsonOption
 
 TraceFile = Annotated[Path | None, typer.Option("--trace", help="A CSV (timestamp,value): load in any unit.")]
@@ -122,6 +123,11 @@ def tune(  # noqa: PLR0917  # each is an option
     state: Annotated[Path | None, typer.Option("--state", help="Keep what was played here, and go on from it.")] = None,
     jobs: Cores = 2,
     as_json: JsonOption = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the result in the table: the weekly report tells it.")
+    ] = False,
+    cluster: ClusterOption = "",
+    table: TableOption = "",
 ) -> None:
     """Find the settings of the adaptive strategy that fit your own load.
 

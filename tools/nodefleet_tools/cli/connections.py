@@ -11,7 +11,7 @@ from nodefleet.adapters.clock import utc_now
 from nodefleet.adapters.concurrency import Threads
 from nodefleet.adapters.credentials import Redactor
 from nodefleet.errors import MisconfiguredError, NodeFleetError
-from nodefleet.model.snapshot import Deployment, KnownPrices
+from nodefleet.model.snapshot import Deployment, KnownPrices, TuningResult
 from nodefleet.ports import Archive, Cloud, Concurrency, History, MetricSources, Store
 from nodefleet.reconcile.observe import ActivePolicy, resolve_policy
 from nodefleet.settings import Settings
@@ -142,6 +142,12 @@ class Connection:
         from nodefleet.adapters.dynamodb.store import put_prices  # noqa: PLC0415
 
         put_prices(self.session.client("dynamodb"), self.settings.table, self.cluster_id, prices)
+
+    def put_tuning(self, found: TuningResult) -> None:
+        """Write it into the table, in place of what was found for that pool before."""
+        from nodefleet.adapters.dynamodb.store import put_tuning  # noqa: PLC0415
+
+        put_tuning(self.session.client("dynamodb"), self.settings.table, self.cluster_id, found)
 
     def pricing_client(self) -> Any:
         """The Price List API, which has endpoints in few regions."""

@@ -120,7 +120,15 @@ def _report(connection: Connection, week: Week, *, with_catalog: bool = True) ->
     catalog = _catalog(connection, policy) if with_catalog else ()
     memory = state.journal.memory
     report = weekly_report(
-        connection.cluster_id, period, usage, events, policy, catalog, own_monthly_usd=own, memory=memory
+        connection.cluster_id,
+        period,
+        usage,
+        events,
+        policy,
+        catalog,
+        own_monthly_usd=own,
+        memory=memory,
+        tuned=state.tuned,
     )
     return report, policy
 

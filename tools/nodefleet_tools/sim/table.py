@@ -16,7 +16,7 @@ from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
 from nodefleet.model.serialization import from_plain, kind_of, to_plain
-from nodefleet.model.snapshot import Adopt, Deployment, Drain, KnownPrices, Pause, Recycle, Scale
+from nodefleet.model.snapshot import Adopt, Deployment, Drain, KnownPrices, Pause, Recycle, Scale, TuningResult
 from nodefleet.model.state import LoopState
 from nodefleet.ports import Lease, State
 from nodefleet_tools.sim.clock import Clock
@@ -130,6 +130,7 @@ class Table:
             declared=next(iter(self.stored("declared", _policy)), None),
             deployment=next(iter(self.all("deployment", Deployment)), None),
             prices=next(iter(self.all("prices", KnownPrices)), None),
+            tuned=tuple(self.all("tuning", TuningResult)),
         )
 
 

@@ -43,6 +43,7 @@ from nodefleet.model.snapshot import (
     Recycle,
     RegisteredCluster,
     Scale,
+    TuningResult,
 )
 from nodefleet.model.state import LoopState, Memory, Usage, compactions
 from nodefleet.ports import State
@@ -191,6 +192,11 @@ def prices_item(cluster: str, prices: KnownPrices) -> Item:
     return _make_item(cluster, codec.PRICES, to_plain(prices), {"region": prices.region, "at": prices.at.isoformat()})
 
 
+def tuning_item(cluster: str, found: TuningResult) -> Item:
+    readable: Readable = {"pool": found.pool, "at": found.at.isoformat(), "settings": found.settings}
+    return _make_item(cluster, f"{codec.TUNINGS}{found.pool}", to_plain(found), readable)
+
+
 def deployment_item(cluster: str, deployment: Deployment) -> Item:
     """What the stack writes to say where the cluster's parts are."""
     return _make_item(cluster, codec.STACK_DEPLOYMENT, to_plain(deployment), {"api_server": deployment.api_server})
@@ -320,7 +326,7 @@ def usage_item(cluster: str, usage: Usage) -> Item:
 #     lease, memory, operation, policy in force, deployment    an error: an operation that is overlooked is a leaked
 #                                                              instance, a policy that is overlooked is a wrong size
 #     pause                                                    it pauses: who stopped scaling had a reason
-#     other command, notice, declared policy, prices, unknown record   left out, with a warning
+#     other command, notice, declared policy, prices, tuning, unknown record   left out, with a warning
 
 
 @dataclass(slots=True)
@@ -335,6 +341,7 @@ class _StateRecords:
     declared: PolicyVersion | None = None
     deployment: Deployment | None = None
     prices: KnownPrices | None = None
+    tuned: list[TuningResult] = field(default_factory=list)
 
 
 def state_in(items: Iterable[Item], warn: Warn) -> State:
@@ -352,6 +359,7 @@ def state_in(items: Iterable[Item], warn: Warn) -> State:
         declared=found.declared,
         deployment=found.deployment,
         prices=found.prices,
+        tuned=tuple(found.tuned),
     )
 
 
@@ -384,6 +392,8 @@ def _note_what_may_lack(found: _StateRecords, record: str, item: Item, warn: War
         found.declared = version_in(item)
     elif record == codec.PRICES:
         found.prices = decode_body(KnownPrices, item, warn)
+    elif record.startswith(codec.TUNINGS):
+        found.tuned.append(decode_body(TuningResult, item, warn))
     else:
         raise unreadable(item, "this version knows no such record")
 

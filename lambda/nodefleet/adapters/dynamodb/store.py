@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from nodefleet.adapters.dynamodb import codec, records
 from nodefleet.adapters.dynamodb.codec import Item, Scalar, Warn, decode_body, number, text, unreadable
-from nodefleet.adapters.dynamodb.records import deployment_item, prices_item, version_in
+from nodefleet.adapters.dynamodb.records import deployment_item, prices_item, tuning_item, version_in
 from nodefleet.adapters.dynamodb.table import (
     ConditionError,
     Patience,
@@ -23,7 +23,7 @@ from nodefleet.errors import MalformedError, UnavailableError
 from nodefleet.model.decision import DecisionRecord, Event, PolicyVersion
 from nodefleet.model.inventory import Notice
 from nodefleet.model.names import SHARED_PARTITION
-from nodefleet.model.snapshot import Command, Deployment, KnownPrices
+from nodefleet.model.snapshot import Command, Deployment, KnownPrices, TuningResult
 from nodefleet.model.state import Usage
 from nodefleet.policy.cluster import BucketRules, RequestKind, TokenBucket, empty_bucket, take_token
 from nodefleet.ports import Changes, Lease, LeaseHeld, State
@@ -265,6 +265,11 @@ def put_deployment(client: Any, table: str, deployment: Deployment, *, patience:
 def put_prices(client: Any, table: str, cluster: str, prices: KnownPrices, *, patience: Patience | None = None) -> None:
     """Whatever was known before is replaced."""
     Table(client, table, cluster, patience).put(prices_item(cluster, prices))
+
+
+def put_tuning(client: Any, table: str, cluster: str, found: TuningResult, *, patience: Patience | None = None) -> None:
+    """Whatever was found for this pool before is replaced."""
+    Table(client, table, cluster, patience).put(tuning_item(cluster, found))
 
 
 # ── history ──────────────────────────────────────────────────────────────────────────────────────────────────────────
