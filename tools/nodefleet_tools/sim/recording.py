@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
 
-from nodefleet.model.inventory import Notice
+from nodefleet.model.inventory import InstanceState, Notice
 from nodefleet.model.readings import add_up
 from nodefleet_tools.sim import time_series
 from nodefleet_tools.sim.commit_log import CommitLog
@@ -57,6 +57,7 @@ class Recorder:
         self._counted = (0, 0)
         self._since_frame = _Since()
         self._waiting: dict[str, datetime] = {}  # pods that fit nowhere, by uid, and since when
+        self._ended: dict[str, float] = {}  # what instances that are over have cost
         stage.world.clock.every(STEP.total_seconds(), self._sample)
 
     def warned(self, notices: Sequence[Notice]) -> None:
@@ -140,8 +141,17 @@ class Recorder:
             waiting=len(self._waiting),
             workers=time_series.workers(world, self.ready_at),
             drains=time_series.drains(world),
-            usd=add_up(usd(machine, world.start, now) for machine in world.ec2.machines.values()),
+            usd=add_up(self._usd(machine, now) for machine in world.ec2.machines.values()),
         )
+
+    def _usd(self, machine: SimulatedInstance, now: datetime) -> float:
+        """What a worker cost so far; computed once of one that has ended, as a week has many of them."""
+        if machine.id not in self._ended:
+            cost = usd(machine, self._world.start, now)
+            if machine.state is not InstanceState.TERMINATED:
+                return cost
+            self._ended[machine.id] = cost
+        return self._ended[machine.id]
 
 
 def usd(machine: SimulatedInstance, since: datetime, until: datetime) -> float:

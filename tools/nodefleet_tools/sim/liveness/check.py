@@ -30,6 +30,8 @@ class Check(ABC):
     def broken(self) -> Iterable[str]:
         """Everything that is overdue now and was not reported before."""
         now, cases = self.world.now, self.cases()
+        if not cases and not self._since:
+            return  # as nearly always: a day has thousands of polls
         self._since = {subject: self._since.get(subject, now) for subject in cases}
         for subject, bound in cases.items():
             lasted = now - self._since[subject]

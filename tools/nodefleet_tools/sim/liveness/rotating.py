@@ -29,8 +29,10 @@ class Rotating(Check):
     def cases(self) -> Mapping[str, timedelta]:
         world, conditions = self.world, self.world.conditions
         pools = [pool for pool in world.policy.pools if pool.rotation.max_age or pool.rotation.drift]
+        if not pools:
+            return {}
         answer = conditions.all_answer and conditions.readings_are_true and conditions.launches_work
-        if not pools or not (answer and conditions.lists_are_true) or conditions.paused or world.prometheus.silent:
+        if not (answer and conditions.lists_are_true) or conditions.paused or world.prometheus.silent:
             return {}
         if any(True for _ in world.kube.unbound()):
             return {}
