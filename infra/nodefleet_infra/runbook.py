@@ -76,6 +76,7 @@ ALARM_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "queue-growing": _GROWTH,
     "latency-high": _GROWTH,
 }
+_EXPLAIN = ("nodefleet explain",)  # of a kind that is not listed here: the last decision says the most
 ALERT_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "at-max": ("nodefleet explain", "nodefleet policy show"),
     "join-failed": _INSTANCE,
@@ -90,7 +91,6 @@ ALERT_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "sick": _NODE,
     "cannot-hold": _PODS,
     "pods-refused": _PODS,
-    "no-benefit": ("nodefleet explain",),
     "scale-down-blocked": ("nodefleet explain", "nodefleet doctor"),
     "node-in-doubt": _NODE,
     "cleanup-needs-person": ("nodefleet explain", "aws ec2 describe-instances --instance-ids INSTANCE"),
@@ -124,7 +124,7 @@ def _alerts() -> Iterator[str]:
     for kind, spec in CATALOGUE.items():
         if spec.severity in _URGENCY:
             says = f"*{spec.headline}*, {_URGENCY[spec.severity]}."
-            yield _entry(kind.value, says, spec.todo, ALERT_COMMANDS[kind.value])
+            yield _entry(kind.value, says, spec.todo, ALERT_COMMANDS.get(kind.value, _EXPLAIN))
 
 
 def _silent() -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 One row for each kind, and nothing else to keep in step: deduplication, grouping, Slack and the docs read this table. To
 add a kind: its name and row here, the rule that sends it, a situation in `tests/support/message_situations.py` that
-brings it about, and its section in `docs/messages.md` (`make messages golden` write the examples). Tests name what is
-missing.
+brings it about, and its section in `docs/messages.md` (`make messages golden runbook` write the examples and the
+runbook). Tests name what is missing.
 """
 
 from collections.abc import Mapping

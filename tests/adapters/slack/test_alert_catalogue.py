@@ -8,7 +8,7 @@ from nodefleet.model.alerts import CATALOGUE, AlertKind, Severity
 from support.message_situations import SITUATIONS
 
 ROOT = Path(__file__).parents[3]
-CATALOGUE_FILE = ROOT / "lambda" / "nodefleet" / "domain" / "alerts.py"
+CATALOGUE_FILE = ROOT / "lambda" / "nodefleet" / "model" / "alerts.py"
 SOURCES = [
     path.read_text(encoding="utf-8")
     for folder in ("lambda", "tools")
