@@ -91,6 +91,7 @@ house: setup ## how easy the code is to find one's way in: files, seams, names (
 bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/decide.py
 	@$(BIN)/python benchmarks/packing.py
+	@$(BIN)/python benchmarks/backtest.py
 	@cd benchmarks && ../$(BIN)/python ratios.py && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
 
 peers: setup layers-here ## node-fleet and Karpenter side by side on one control plane (needs what e2e needs; an hour)
