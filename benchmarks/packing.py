@@ -20,10 +20,12 @@ Figures, not tests: times depend on the machine.
 
 import argparse
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import Literal, TypeAlias
 
@@ -37,6 +39,9 @@ from nodefleet.scheduling.packing import PackingInput, pack_pools, packing_input
 from nodefleet.scheduling.pool_packing import Assignments, PoolPacking
 from nodefleet.scheduling.predicates import NodeModel
 from nodefleet.scheduling.simulation import SchedulerSimulation
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from support.lower_bound import lower_bound
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 CPU, MEMORY = 1900, 2038  # millicores, MiB
@@ -139,20 +144,8 @@ def _pod(name: str, cpu: int, memory: int) -> Pod:
 # ── figures ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def lower_bound(sizes: Sequence[Size]) -> int:
-    return max(_l2([cpu for cpu, _ in sizes], CPU), _l2([memory for _, memory in sizes], MEMORY))
-
-
-def _l2(amounts: Sequence[int], size: int) -> int:
-    """Pods above `size - small` have a node for themselves, those above half of it one each; the smaller ones, without
-    the smallest, fill what is left."""
-    best = math.ceil(sum(amounts) / size)
-    for small in {0, *(each for each in amounts if each <= size / 2)}:
-        alone = sum(each > size - small for each in amounts)
-        halves = [each for each in amounts if size / 2 < each <= size - small]
-        rest = sum(each for each in amounts if small <= each <= size / 2)
-        best = max(best, alone + len(halves) + max(0, math.ceil((rest + sum(halves)) / size - len(halves))))
-    return best
+def bound_of(made: Workload) -> int:
+    return lower_bound(made.sizes, CPU, MEMORY)
 
 
 def packing_of(made: Workload, fill: Fill) -> PackingInput:
@@ -253,14 +246,14 @@ class Row:
 
     def add(self, made: Workload, old: int, planned: int, bought: int) -> None:
         self.workloads += 1
-        self.bound += lower_bound(made.sizes)
+        self.bound += bound_of(made)
         self.first_fit += old
         self.planned += planned
         self.bought += bought
         self.worse += planned > old
         if made.shape != "rules":
             draw = Random(f"scheduler {made.seed}")  # noqa: S311  # repeatable on purpose
-            self.without_rules += lower_bound(made.sizes)
+            self.without_rules += bound_of(made)
             *placed, left = fill(made, bought, draw, at_once=False)
             self.second += bool(left)
             self.consolidated += consolidated(placed) + math.ceil(len(left) / PODS)
@@ -296,7 +289,7 @@ def main() -> None:
         for name in (made.shape, "all"):
             rows.setdefault(name, Row()).add(*figures)
         if made.shape != "rules":
-            bound += lower_bound(made.sizes)
+            bound += bound_of(made)
             for name, nodes in by_heuristic(made).items():
                 heuristics[name] = heuristics.get(name, 0) + nodes
     print(f"{'':13}    n  bound first fit   planned    bought after it  2nd buy  at once  worse")

@@ -1,6 +1,7 @@
 """node-fleet and Karpenter on the same control plane, with the same workloads and the same node size.
 
     make peers                                     # seven workloads of 240 pods each; about an hour
+    make peers ARGS="--scheduling pack"            # the same on a scheduler that packs
     .venv/bin/python benchmarks/peers/side_by_side.py --pods 60 --workloads 3 --settle 60
 
 A real etcd, API server, controllers and scheduler, and KWOK behind the nodes. Ours is the shipped deployment
@@ -14,13 +15,13 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import ceil
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[2]))
@@ -32,14 +33,14 @@ from e2e.site.policy import compressed
 from e2e.site.site import Site, running_site
 from e2e.site.waiting import until
 from e2e.site.watcher import watching
+from support.lower_bound import lower_bound
 
 USD = 0.0208  # an hour of a t3.small on demand in us-east-1
 _EVERY = 0.25  # seconds between two looks at the cluster
 _LONGEST = 300.0  # seconds that pods may wait
 _POLICY = {
     "limits": {"min": 1, "max": 200},
-    "steps": {"pending": "packing"},
-    "cooldown": {"up": 10, "down": 20},
+    "cooldown": {"up": 5, "down": 5},
     "market": {"types": ["t3.small"]},
     "consolidation": {"mode": "underutilised", "after": 5, "min_age": 5},
 }
@@ -79,25 +80,33 @@ def workload(seed: int, pods: int) -> list[App]:
 
 
 def bound(apps: Sequence[App], cores: int, kib: int) -> int:
-    """No packing needs fewer nodes: the scarcer of the two resources."""
-    cpu = sum(app.cpu * app.replicas for app in apps) / cores
-    memory = sum(app.memory * app.replicas for app in apps) * 1024 / kib
-    return ceil(max(cpu, memory))
+    """No packing needs fewer nodes."""
+    return lower_bound([(app.cpu, app.memory * 1024) for app in apps for _ in range(app.replicas)], cores, kib)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="node-fleet and Karpenter side by side.")
     parser.add_argument("--workloads", type=int, default=7)
+    parser.add_argument("--first", type=int, default=1, help="number of the first workload")
     parser.add_argument("--pods", type=int, default=240)
     parser.add_argument("--settle", type=float, default=120, help="seconds to consolidate in")
+    parser.add_argument(
+        "--scheduling", choices=("spread", "pack"), default="spread", help="of both: clusters[].master.scheduling"
+    )
+    parser.add_argument("--only", choices=tuple(_MANNERS), help="one of the two")
     parser.add_argument("--plot", type=Path, default=Path(__file__).parents[2] / "docs" / "peers.svg")
     options = parser.parse_args()
     began = datetime.now(UTC)
-    with tempfile.TemporaryDirectory(prefix="node-fleet-peers-") as name, running_site(Path(name)) as site:
-        outcomes = list(_compare(site, Path(name), options.workloads, options.pods, options.settle))
+    with tempfile.TemporaryDirectory(prefix="node-fleet-peers-") as name, ExitStack() as stack:
+        site = stack.enter_context(running_site(Path(name), packs=options.scheduling == "pack"))
+        manners = {options.only: _MANNERS[options.only]} if options.only else _MANNERS
+        # A scheduler that packs comes close to the plan whatever the order, so nothing is added for it.
+        fill = "tight" if options.scheduling == "pack" else "queue"
+        numbers = range(options.first, options.first + options.workloads)
+        outcomes = list(_compare(site, Path(name), numbers, options.pods, options.settle, fill, manners))
     print(machine())
     table(
-        f"{options.workloads} workloads of {options.pods} pods, {began:%Y-%m-%d}",
+        f"{options.workloads} workloads of {options.pods} pods, scheduler: {options.scheduling}, {began:%Y-%m-%d}",
         (
             "workload",
             "autoscaler",
@@ -115,13 +124,15 @@ def main() -> None:
     progress(f"plot: {options.plot}")
 
 
-def _compare(site: Site, folder: Path, workloads: int, pods: int, settle: float) -> Iterator[Outcome]:
-    for number in range(1, workloads + 1):
+def _compare(
+    site: Site, folder: Path, numbers: Iterable[int], pods: int, settle: float, fill: str, manners: "_Manners"
+) -> Iterator[Outcome]:
+    for number in numbers:
         apps = workload(number, pods)
-        for who, manner in (("node-fleet", _ours), ("Karpenter", _karpenter)):
+        for who, manner in manners.items():
             place = folder / f"{who}-{number}"
             place.mkdir()
-            _begin(site)
+            _begin(site, fill)
             progress(f"workload {number}: {who}")
             with manner(site, place) as count:
                 outcome = _measure(site, who, number, apps, count, settle)
@@ -129,11 +140,11 @@ def _compare(site: Site, folder: Path, workloads: int, pods: int, settle: float)
             yield outcome
 
 
-def _begin(site: Site) -> None:
+def _begin(site: Site, fill: str) -> None:
     site.reset()
     site.load.memory(40)
     site.load.cpu(50)
-    site.begin(compressed(**_POLICY))
+    site.begin(compressed(**{**_POLICY, "steps": {"pending": "packing", "pending_fill": fill}}))
 
 
 @contextmanager
@@ -150,6 +161,11 @@ def _karpenter(site: Site, folder: Path) -> Iterator[Callable[[], int]]:
         stack.enter_context(karpenter(site.admin, site.parts.kubeconfig, folder, usd=USD, joins_in=2))
         yield lambda: 1 + len(site.admin.items(CLAIMS))
         site.workloads.clear()
+
+
+_Manner: TypeAlias = Callable[[Site, Path], AbstractContextManager[Callable[[], int]]]
+_Manners: TypeAlias = Mapping[str, _Manner]
+_MANNERS: _Manners = {"node-fleet": _ours, "Karpenter": _karpenter}
 
 
 def _measure(

@@ -153,6 +153,8 @@ class MasterConfig:
     snapshots: int = 28  # how many are kept: a week
     # Installed every day. A new kernel counts from the next start: by hand, or with a minute's notice.
     updates: Literal["off", "security", "security-and-reboot"] = "security"
+    # Which node the scheduler prefers: the emptiest (Kubernetes' default), or the fullest that fits, for fewer nodes.
+    scheduling: Literal["spread", "pack"] = "spread"
     restore: str = "newest"  # what a new instance takes up: the newest snapshot, `nothing`, or one by its name
     allow_replacement: bool = False  # true: `up` may replace a production stack's server; set it for that one time
     grafana: bool = False

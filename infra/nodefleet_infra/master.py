@@ -267,6 +267,7 @@ class Master(pulumi.ComponentResource):
                 snapshot_cron=cluster.master.snapshot_cron,
                 snapshots_kept=cluster.master.snapshots,
                 updates=cluster.master.updates,
+                scheduling=cluster.master.scheduling,
                 cluster=cluster.id,
                 wake_topic=wake_topic,
                 watcher=manifests.WATCHER,

@@ -796,6 +796,30 @@ def test_another_program_is_applied_to_the_running_server(machine):
     assert calls_since(machine, before) == []
 
 
+SCHEDULER = "etc/rancher/k3s/config.yaml.d/scheduler.yaml"
+
+
+@runs
+def test_the_scheduler_stays_as_k3s_has_it_unless_it_is_to_pack(machine):
+    as_server(machine)
+    assert not machine.has(SCHEDULER)
+
+
+@runs
+def test_a_scheduler_that_packs_gets_a_configuration_and_loses_it_again(machine):
+    as_server(machine, scheduling="pack")
+    (flag,) = yaml.safe_load(machine.file(SCHEDULER))["kube-scheduler-arg"]
+    config = yaml.safe_load(Path(flag.removeprefix("config=")).read_text())
+    (profile,) = config["profiles"]
+    (plugin,) = profile["pluginConfig"]
+    assert plugin["args"]["scoringStrategy"]["type"] == "MostAllocated"
+    assert config["clientConnection"]["kubeconfig"].endswith("var/lib/rancher/k3s/server/cred/scheduler.kubeconfig")
+    before = len(machine.calls("systemctl"))
+    assert as_server(machine, "keep", scheduling="spread").code == 0
+    assert not machine.has(SCHEDULER)
+    assert "restart k3s.service" in calls_since(machine, before)
+
+
 @runs
 def test_k3s_is_restarted_only_for_what_concerns_it(machine):
     as_server(machine)

@@ -222,8 +222,12 @@ def test_the_room_is_left_as_it_was_by_spreading_too():
 QUEUED = Policy(pools=(replace(POOL, steps=Steps(pending_fill="queue")),))
 
 
-def spare(nodes):
-    return Policy(pools=(replace(POOL, steps=Steps(pending_fill="queue", pending_spare=nodes)),))
+def spare(nodes, sure=100):
+    return queued(pending_spare=nodes, pending_sure=sure)
+
+
+def queued(**steps):
+    return Policy(pools=(replace(POOL, steps=Steps(pending_fill="queue", **steps)),))
 
 
 def test_one_node_more_is_bought_where_it_is_enough_for_nodes_that_become_ready_together():
@@ -247,6 +251,30 @@ def test_a_spare_node_is_bought_where_it_is_enough_for_some_of_the_orders():
     """Of one priority: often only one of the large ones comes after all small ones."""
     pods = [replace(pod, priority=0) for pod in SMALL_FIRST]
     assert [packing(pods, policy=spare(nodes)).nodes for nodes in (0, 1, 2, 3)] == [4, 5, 6, 6]
+
+
+def test_spare_nodes_are_added_until_all_pods_run_in_as_many_orders_as_asked():
+    pods = [replace(pod, priority=0) for pod in SMALL_FIRST]
+    assert [packing(pods, policy=spare(3, sure)).nodes for sure in (0, 80, 100)] == [4, 5, 6]
+
+
+def test_a_spare_node_is_bought_for_nodes_of_which_one_half_comes_first():
+    """Four nodes do if they come one after the other or in one moment, whoever comes first."""
+    sizes = (700, 700, 700, 500, 1300, 1300, 1100)
+    pods = [wants(f"p-{place}", cpu, priority=-place + len(sizes)) for place, cpu in enumerate(sizes)]
+    assert packing(pods, policy=spare(3)).nodes == 5
+
+
+@pytest.mark.parametrize(("percent", "nodes"), [(0, 60), (10, 66), (100, 80)])
+def test_a_large_plan_grows_by_a_share_of_it_at_most_for_the_order_of_the_queue(percent, nodes):
+    """Three small ones fill each of the first nodes, and then twenty of the large ones have none."""
+    early, late = after(-60), after(-30)
+    small = [wants(f"small-{number}", 600, unschedulable_since=early) for number in range(60)]
+    large = [wants(f"large-{number}", 1400, unschedulable_since=late) for number in range(60)]
+    assert packing([*small, *large], policy=queued(pending_spare=0, pending_excess=percent)).nodes == nodes
+    spread = Rules(spread=(Spread(topology=HOST_LABEL, selector=WEB, max_skew=9),))
+    ruled = [replace(small[0], rules=spread), *small[1:], *large]
+    assert packing(ruled, policy=queued(pending_spare=0, pending_excess=percent)).nodes == nodes
 
 
 def test_when_a_pod_was_first_refused_says_little_about_when_it_is_tried_again():

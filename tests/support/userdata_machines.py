@@ -25,6 +25,7 @@ SERVER_SETTINGS = userdata.Server(
     snapshot_cron="0 */6 * * *",
     snapshots_kept=28,
     updates="security",
+    scheduling="spread",
     programs="server/dev-shop",
     cluster="dev-shop",
     wake_topic="arn:aws:sns:ap-southeast-1:123456789012:node-fleet-dev-wake",

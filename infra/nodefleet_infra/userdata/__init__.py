@@ -48,6 +48,7 @@ class Server:
     snapshot_cron: str
     snapshots_kept: int
     updates: str  # off, security or security-and-reboot
+    scheduling: str  # spread or pack
     cluster: str  # its id
     wake_topic: str  # ARN
     watcher: str  # the ServiceAccount that watches for unschedulable pods
@@ -102,6 +103,7 @@ def server(settings: Server, *, root: str = "") -> str:
         "SNAPSHOT_CRON": settings.snapshot_cron,
         "SNAPSHOTS_KEPT": str(settings.snapshots_kept),
         "UPDATES": settings.updates,
+        "SCHEDULING": settings.scheduling,
         "CLUSTER": settings.cluster,
         "WAKE_TOPIC": settings.wake_topic,
         "WATCHER": settings.watcher,

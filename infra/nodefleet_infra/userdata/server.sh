@@ -131,6 +131,39 @@ etcd-s3-folder: "$SNAPSHOTS"
 YAML
 }
 
+# `pack`: the scheduler prefers the fullest node that fits. All its other scores and rules stay, also that which spreads
+# the pods of one controller.
+write_scheduler() {
+  local addition="$CONFIG/config.yaml.d/scheduler.yaml"
+  if [[ $SCHEDULING != pack ]]; then
+    if [[ -e $addition ]]; then
+      rm -f "$addition"
+      CHANGED=1
+    fi
+    return
+  fi
+  keep "$CONFIG/scheduler.yaml" 0600 <<YAML
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection:
+  kubeconfig: "$DATA/server/cred/scheduler.kubeconfig"
+profiles:
+  - schedulerName: default-scheduler
+    pluginConfig:
+      - name: NodeResourcesFit
+        args:
+          scoringStrategy:
+            type: MostAllocated
+            resources:
+              - { name: cpu, weight: 1 }
+              - { name: memory, weight: 1 }
+YAML
+  keep "$addition" 0600 <<YAML
+kube-scheduler-arg:
+  - "config=$CONFIG/scheduler.yaml"
+YAML
+}
+
 write_units() {
   local command=/usr/local/sbin/node-fleet-server
   keep "$UNITS/node-fleet-keep.service" 0644 <<UNIT
@@ -305,6 +338,7 @@ boot() {
   step 'writing the configuration'
   write_registry_login
   write_configuration
+  write_scheduler
   k3s_unit k3s.service notify server
   make_room
   step 'fetching the manifests'

@@ -62,10 +62,20 @@ class Steps:
         " because the scheduler takes pods as they come; `queue` adds the nodes that its order needs",
     )
     pending_spare: int = setting(
-        2,
+        3,
         NODES,
         "`queue`: added at most so that all pods run also in other orders of pods and nodes, and where nodes come"
         " in one moment; an order that takes more adds none, for a second purchase is cheaper",
+        at_least=0,
+    )
+    pending_sure: float = setting(
+        95, PERCENT, "`queue`: spare nodes are added until all pods run in so many of the orders that are tried"
+    )
+    pending_excess: float = setting(
+        10,
+        PERCENT,
+        "`queue`: of a large plan, added at most for the order of the queue; what more it would take is left to a"
+        " second purchase, which buys for the pods that really wait. A small plan may grow by `pending_spare`",
         at_least=0,
     )
 

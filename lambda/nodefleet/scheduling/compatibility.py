@@ -121,6 +121,6 @@ class PodCompatibility:
 def is_plain(pod: Pod) -> bool:
     """Only its CPU, memory and slot decide whether a node that admits it has room for it, whatever else runs there."""
     asked, rules = pod.requests, pod.rules
-    if asked.storage or asked.extended or rules.host_ports or attachments([pod]):
+    if asked.storage or asked.extended or rules.host_ports or (pod.volumes and attachments([pod])):
         return False
     return not (rules.affinity or rules.anti_affinity or rules.spread or asks_by_name(pod))

@@ -92,12 +92,19 @@ class FirstFit:
         at = leaf + self._width
         most_cpu, most_memory, most_slots = self._cpu, self._memory, self._slots
         most_cpu[at], most_memory[at], most_slots[at] = cpu, memory, slots
-        while at > 1:
-            at //= 2
-            one, other = 2 * at, 2 * at + 1
-            most_cpu[at] = max(most_cpu[one], most_cpu[other])
-            most_memory[at] = max(most_memory[one], most_memory[other])
-            most_slots[at] = max(most_slots[one], most_slots[other])
+        while at > 1:  # up to the first branch that stays as it is
+            one, other, at = at & -2, at | 1, at >> 1
+            cpu, memory, slots = most_cpu[one], most_memory[one], most_slots[one]
+            # Not `max`: a call costs twice as much, and this is the innermost loop of packing.
+            if most_cpu[other] > cpu:  # noqa: PLR1730
+                cpu = most_cpu[other]
+            if most_memory[other] > memory:  # noqa: PLR1730
+                memory = most_memory[other]
+            if most_slots[other] > slots:  # noqa: PLR1730
+                slots = most_slots[other]
+            if most_cpu[at] == cpu and most_memory[at] == memory and most_slots[at] == slots:
+                return
+            most_cpu[at], most_memory[at], most_slots[at] = cpu, memory, slots
 
 
 def _maxima(leaves: list[int]) -> list[int]:

@@ -7,6 +7,8 @@ size. A pod that no new node could hold buys nothing and is named with the reaso
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import ceil
 from typing import TypeAlias
 
 from nodefleet.model.fleet import Worker
@@ -23,13 +25,14 @@ from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import Template, template_refusal, template_source
 
 _ORDERS = 12  # of pods and of nodes that are tried: eight or twelve make no difference in what is bought
+_GROUPS = (0, 1, 2)  # in which nodes become ready: one after the other, all in one moment, first one half of them
 _TRIALS = 1200  # pods that are placed again at most, in all orders together, so that an iteration stays fast
 
 # A good plan is not enough: the scheduler takes pods by priority and time, and knows no plan. So nodes are added until
 # all pods find a place also in the order of its queue, on nodes that become ready one after the other
 # (`steps.pending_fill: queue`). It prefers empty nodes as well; to allow for nodes that become ready together costs a
-# third more in a large purchase. So other orders get `steps.pending_spare` nodes at most, and those that need more get
-# none, until pods still wait though their nodes are there.
+# third more in a large purchase. So other orders get `steps.pending_spare` nodes at most, and only until all pods find
+# a place in `steps.pending_sure` of them; those that need more get none, until pods still wait though their nodes came.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,9 @@ class PackingInput:
     choices: PodCompatibility
     coming: frozenset[str] = frozenset()  # names in the simulation of nodes that are not ready yet
     in_queue_order: frozenset[str] = frozenset()  # pools whose plan allows for the order of the scheduler's queue
-    spare: int = 0  # nodes at most that are added for nodes which become ready in one moment
+    spare: int = 0  # nodes at most that are added for other orders
+    sure: float = 1.0  # share of the orders in which all pods must find a place
+    excess: float = 1.0  # share of a plan that the order of the queue may add to it
     used_otherwise: bool = False  # nodes that were bought for some of the pods are there, and they still wait
 
 
@@ -104,6 +109,8 @@ def packing_input(
         coming=frozenset((*devices, *(each.name for each in on_their_way))),
         in_queue_order=frozenset(pool.name for pool in policy.pools if pool.steps.pending_fill == "queue"),
         spare=max((pool.steps.pending_spare for pool in policy.pools), default=0),
+        sure=max((pool.steps.pending_sure for pool in policy.pools), default=0) / 100,
+        excess=max((pool.steps.pending_excess for pool in policy.pools), default=0) / 100,
     )
 
 
@@ -145,6 +152,7 @@ def _pack(
             packing_input.coming,
             together=together,
             in_queue_order=in_queue_order and pool in packing_input.in_queue_order,
+            excess=lambda plan: max(packing_input.spare, ceil(packing_input.excess * plan)),
         )
         for pool, templates in packing_input.templates.items()
     }
@@ -189,41 +197,69 @@ def _place_all(packed: Sequence[PoolPacking]) -> None:
 def _allow_for_queue_order(packing_input: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
     """More nodes, until all pods find a place also in the order of the scheduler's queue."""
     settled = [(pod, each) for each in packed for pod in each.settled.values()]
+    left = {id(each): each.excess for each in packed}
     _stand_empty(packing_input, mark, packed)
     for pod, each in sorted(settled, key=lambda pair: queue_order(pair[0])):
-        if packing_input.simulation.place(pod) is None:
-            each.new.add_for(pod)
+        if packing_input.simulation.place(pod) is None and left[id(each)] and each.new.add_for(pod) is None:
+            left[id(each)] -= 1
 
 
 def _allow_for_other_orders(packing_input: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
-    """At most `steps.pending_spare` nodes more, so that all pods find a place in other orders of pods of one second
-    and of the nodes too, which become ready one after the other or all in one moment."""
+    """At most `steps.pending_spare` nodes more, so that all pods find a place in most other orders of pods of one
+    second and of the nodes too, which become ready one after the other or all in one moment."""
     settled = [(pod, each) for each in packed for pod in each.settled.values()]
-    left = packing_input.spare
-    for salt in range(min(_ORDERS, _TRIALS // max(2 * len(settled), 1))):
-        queue = sorted(settled, key=lambda pair: queue_order(pair[0], salt))
-        for together in (False, True):
-            if left:
-                _stand_empty(packing_input, mark, packed, salt)
-                left -= _add_missing(packing_input, packed, queue, left, together=together)
+    salts = range(min(_ORDERS, _TRIALS // max(len(_GROUPS) * len(settled), 1)))
+    trials = [
+        _Trial(packing_input, mark, packed, sorted(settled, key=lambda pair: queue_order(pair[0], salt)), salt, groups)
+        for salt, groups in product(salts, _GROUPS)
+    ]
+    left, failing = packing_input.spare, trials
+    may_fail = int((1 - packing_input.sure) * len(trials))
+    while left:
+        needed = {trial: number for trial in failing if (number := trial.add_missing(left, keep=False)) != 0}
+        failing = list(needed)
+        within = [trial for trial in failing if needed[trial] is not None]
+        if len(failing) <= may_fail or not within:
+            return
+        left -= min(within, key=lambda trial: needed[trial] or 0).add_missing(left, keep=True) or 0
 
 
-def _add_missing(
-    packing_input: PackingInput, packed: Sequence[PoolPacking], queue: "_Settled", most: int, *, together: bool
-) -> int:
-    """Add nodes for pods that find no place in this order, and say how many. An order that needs more than `most` gets
-    none: they would not spare it the second purchase. `together`: all nodes are ready, and each pod goes to the
-    emptiest; else nodes are filled one after the other."""
-    before = [len(each.new.chosen) for each in packed]
-    added, waiting = 0, queue
-    while waiting := _without_place(packing_input, waiting, together=together):
-        pod, each = waiting[0]
-        if added == most or each.new.add_for(pod) is not None:
-            for pool, number in zip(packed, before, strict=True):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trial:
+    """One order of the pods and of the nodes, which become ready in so many groups: each pod goes to the emptiest node
+    that is ready. Without groups nodes are filled one after the other."""
+
+    packing_input: PackingInput
+    mark: int
+    packed: Sequence[PoolPacking]
+    queue: "_Settled"
+    salt: int
+    groups: int
+
+    def add_missing(self, most: int, *, keep: bool) -> int | None:
+        """How many nodes pods need that find no place in this order; none if more than `most`, for so many would not
+        spare it the second purchase. `keep`: they stay in the plan."""
+        before = [len(each.new.chosen) for each in self.packed]
+        added = self._add(most)
+        if added is None or not keep:
+            for pool, number in zip(self.packed, before, strict=True):
                 pool.new.drop_last(len(pool.new.chosen) - number)
-            return 0
-        added, waiting = added + 1, waiting[1:]
-    return added
+        return added
+
+    def _add(self, most: int) -> int | None:
+        added, waiting = 0, self.queue
+        self.packing_input.simulation.roll_back(self.mark)
+        for group in range(self.groups or 1):
+            for each in self.packed:
+                each.new.stand_again(self.salt, group, self.groups or 1)
+            if group + 1 < self.groups:
+                waiting = _without_place(self.packing_input, waiting, together=True)
+        while waiting := _without_place(self.packing_input, waiting, together=bool(self.groups)):
+            pod, each = waiting[0]
+            if added == most or each.new.add_for(pod) is not None:
+                return None
+            added, waiting = added + 1, waiting[1:]
+        return added
 
 
 def _without_place(packing_input: PackingInput, waiting: "_Settled", *, together: bool) -> "_Settled":

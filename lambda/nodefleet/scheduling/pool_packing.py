@@ -89,11 +89,11 @@ class NewNodes:
             for name, each in self.chosen.items()
         )
 
-    def stand_again(self, salt: int = 0) -> None:
+    def stand_again(self, salt: int = 0, group: int = 0, groups: int = 1) -> None:
         """Add the nodes, which were rolled back, to the simulation again, without their pods: in their order, or in
-        another one for each `salt`."""
-        order = sorted(self.chosen, key=lambda name: shuffle_key(name, salt)) if salt else self.chosen
-        for name in order:
+        another one for each `salt`; all of them, or one of so many groups."""
+        order = sorted(self.chosen, key=lambda name: shuffle_key(name, salt)) if salt else list(self.chosen)
+        for name in order[len(order) * group // groups : len(order) * (group + 1) // groups]:
             self._room.add(self.chosen[name].with_name(name), self.chosen[name].daemons)
 
     def drop_last(self, number: int) -> None:
@@ -181,8 +181,10 @@ class PoolPacking:
         *,
         together: bool = False,
         in_queue_order: bool = False,
+        excess: Callable[[int], int] = int,
     ) -> None:
-        """`together`: plain pods are packed together, after those with rules; else all one by one, by their size."""
+        """`together`: plain pods are packed together, after those with rules; else all one by one, by their size.
+        `excess`: nodes that the order of the queue may add to a plan of so many."""
         self.new = NewNodes(simulation, templates, zones, seats)
         self.settled: dict[str, Pod] = {}  # by key: pods that have a place
         self._room = simulation
@@ -192,11 +194,17 @@ class PoolPacking:
         self._coming = coming
         self._together = together
         self._in_queue_order = in_queue_order
+        self._excess = excess
         self._left: list[Pod] = []
         self._placed: list[str] = []
         self._on_ready: list[str] = []
         self._bought_for: list[str] = []
         self._cannot_hold: dict[str, str] = {}
+
+    @property
+    def excess(self) -> int:
+        """Nodes that the order of the queue may add."""
+        return self._excess(len(self.new.chosen))
 
     @property
     def price(self) -> float:
@@ -290,7 +298,7 @@ class PoolPacking:
             self._bought_for.append(_id(pod))
         if self._in_queue_order:
             missing, queue = max(self._missing(packing, plan, groups, pods), key=lambda found: len(found[0]))
-            self._launch(missing, groups.in_order(reversed(queue)), spare=True)
+            self._launch(missing[: self._excess(len(plan))], groups.in_order(reversed(queue)), spare=True)
 
     def _missing(
         self, packing: BinPacking, plan: Sequence[PlannedNode], groups: "_PodGroups", pods: Sequence[Pod]

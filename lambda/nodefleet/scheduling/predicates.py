@@ -156,7 +156,7 @@ class NodeState:
         )
 
     def has_ports(self, wanted: tuple[HostPort, ...]) -> bool:
-        return not any(_clash(one, other) for one in wanted for other in self.ports)
+        return not wanted or not any(_clash(one, other) for one in wanted for other in self.ports)
 
     def driver_at_limit(self, pods: Iterable[Pod]) -> str | None:
         """The CSI driver of which the node cannot attach the volumes of all these pods as well."""

@@ -96,7 +96,9 @@ class SchedulerSimulation:
         self._places: list[NodeState] = []
         self._by_name: dict[str, NodeState] = {}
         self._by_host: dict[str, list[NodeState]] = {}  # by the host label, which is nearly always the name
-        self._start_for: dict[Hashable, int] = {}
+        self._start_for: dict[int, int] = {}
+        self._shapes: dict[Hashable, int] = {}
+        self._shape_of: dict[int, tuple[Pod, int]] = {}  # by the id of a pod, which is kept so that no other gets it
         self._undo: list[Callable[[], None]] = []
         self._neighbours = TopologyTracker(self._everyone)
         for node in nodes:
@@ -263,8 +265,15 @@ class SchedulerSimulation:
             unmet_predicate(pod, node_state.node) or shortage(pod, node_state) or unmet_demand(demands, node_state.node)
         )
 
-    def _shape(self, pod: Pod) -> Hashable:
+    def _shape(self, pod: Pod) -> int:
         """Two pods of one shape fit the same places."""
+        known = self._shape_of.get(id(pod))
+        if known is None:
+            number = self._shapes.setdefault(self._describe_shape(pod), len(self._shapes))
+            known = self._shape_of[id(pod)] = (pod, number)
+        return known[1]
+
+    def _describe_shape(self, pod: Pod) -> Hashable:
         asked = pod.requests
         sizes = (asked.cpu, asked.memory, asked.storage, frozenset(asked.extended.items()))
         rules = self._classes.number_of(pod.rules)

@@ -142,11 +142,18 @@ class TopologyGroups:
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, frozenset[_Pair], bool], PodKind] = {}
+        self._kind_of: dict[int, tuple[Pod, PodKind]] = {}  # by the id of a pod, which is kept so that no other gets it
         self._kinds_with: dict[_Pair, list[PodKind]] = defaultdict(list)
         self._crowds: dict[tuple[tuple[PodScope, ...], bool], TopologyGroup] = {}
         self._crowds_with: dict[_Pair | None, list[TopologyGroup]] = defaultdict(list)
 
     def kind(self, pod: Pod) -> PodKind:
+        known = self._kind_of.get(id(pod))
+        if known is None:
+            known = self._kind_of[id(pod)] = (pod, self._find_kind(pod))
+        return known[1]
+
+    def _find_kind(self, pod: Pod) -> PodKind:
         key = (pod.namespace, frozenset(pod.labels.items()), pod.deleted_at is not None)
         kind = self._kinds.get(key)
         if kind is None:

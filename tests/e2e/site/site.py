@@ -1,12 +1,16 @@
 """The whole deployment on real parts, and what a scenario does with it. README.md shows how."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from e2e.parts.running import RunningParts, running
 from e2e.site.aws import Aws
@@ -27,6 +31,7 @@ from nodefleet.adapters.kubernetes.resources import EVENTS, NODES
 from nodefleet.model.decision import STACK, DecisionRecord, Event, PolicyVersion, PoolDecision
 from nodefleet.model.names import POOL_LABEL
 from nodefleet.policy.loading import digest_of
+from nodefleet_infra import userdata
 from support.infra_mocks import REGION
 from support.loopback_slack import LoopbackSlack, loopback_slack
 from support.real_cluster_world import Admin
@@ -189,11 +194,12 @@ def _is_ready(node: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def running_site(folder: Path) -> Iterator[Site]:
-    """Everything started once; its logs stay in `folder`."""
+def running_site(folder: Path, *, packs: bool = False) -> Iterator[Site]:
+    """Everything started once; its logs stay in `folder`. `packs`: the scheduler has the configuration that the server
+    of a stack with `scheduling: pack` gives it."""
     with ExitStack() as stack:
         enter = stack.enter_context
-        parts = enter(running(*PARTS, folder=folder, extra=FLAGS))
+        parts = enter(running(*PARTS, folder=folder, extra={**FLAGS, **(_packing_scheduler(folder) if packs else {})}))
         admin = Admin(str(parts.kubeconfig))
         aws, monitoring = Aws(folder, REGION, parts.dynamodb_endpoint), Monitoring(folder, admin)
         stack.callback(aws.part.stop)
@@ -240,3 +246,14 @@ def _publish(stack: Stack, admin: Admin, slack: LoopbackSlack) -> None:
     told = {api.inputs["name"]: login(admin), str(stack.graph.exports["slackSecret"]): {"url": slack.hook.url}}
     for name, content in told.items():
         secrets.put_secret_value(SecretId=name, SecretString=json.dumps(content))
+
+
+def _packing_scheduler(folder: Path) -> dict[str, list[str]]:
+    """Flags for it, and its configuration as server.sh writes it, with the kubeconfig that it has here."""
+    script = files(userdata).joinpath("server.sh").read_text()
+    (text,) = re.findall(r'keep "\$CONFIG/scheduler\.yaml" 0600 <<YAML\n(.*?)\nYAML\n', script, re.DOTALL)
+    config = yaml.safe_load(text)
+    config["clientConnection"]["kubeconfig"] = str(folder / "system-kube-scheduler.kubeconfig")
+    file = folder / "scheduler.yaml"
+    file.write_text(yaml.safe_dump(config))
+    return {"scheduler": [f"--config={file}"]}
