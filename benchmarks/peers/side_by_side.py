@@ -43,6 +43,7 @@ _POLICY = {
     "cooldown": {"up": 5, "down": 5},
     "market": {"types": ["t3.small"]},
     "consolidation": {"mode": "underutilised", "after": 5, "min_age": 5},
+    "budgets": {"removals": 5},
 }
 
 
@@ -144,7 +145,7 @@ def _begin(site: Site, fill: str) -> None:
     site.reset()
     site.load.memory(40)
     site.load.cpu(50)
-    site.begin(compressed(**{**_POLICY, "steps": {"pending": "packing", "pending_fill": fill}}))
+    site.begin(compressed(**{**_POLICY, "steps": {"pending": "packing", "pending_fill": fill, "down": 5}}))
 
 
 @contextmanager

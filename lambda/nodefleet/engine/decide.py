@@ -141,7 +141,7 @@ def decide_pool(
         retirement = plan_retirement(ctx, cluster, due, bounds, memory)
         pool_plan = (
             retirement
-            or plan_consolidation(ctx, cluster, keep, others, memory, turn, doubt)
+            or plan_consolidation(ctx, cluster, keep, others, memory, turn, doubt, signals.votes)
             or plan_hold(ctx, cluster, reason, bounds, memory, turn)
         )
     signals = replace(signals, alerts=(*signals.alerts, *doubt.alerts, *turn.alerts))

@@ -20,7 +20,7 @@ from nodefleet.engine.provisioning import ScaleUpRequest, plan_scale_up
 from nodefleet.engine.signals.pending_pods import (
     PendingPods,
 )
-from nodefleet.engine.signals.vote import SignalResults, find_overload
+from nodefleet.engine.signals.vote import SignalResults, SignalVote, find_overload
 from nodefleet.engine.spot_share import rebalance_market
 from nodefleet.engine.target.bounds import (
     TargetResult,
@@ -217,7 +217,7 @@ def _list_cheaper(
     if pending.unschedulable.count or (not begun and consolidation.obstacle(ctx, signals.votes, losses)):
         return []
     ground = cluster.ground(ctx, ctx.before.backoffs)
-    one_may_leave = consolidation.bears_one_less(ctx, signals.votes)
+    one_may_leave = consolidation.bears_fewer(ctx, signals.votes)
     return consolidation.list_due(
         ctx, ground, cluster.templates(ctx.pool.name), one_may_leave=one_may_leave, begun=begun
     )
@@ -341,8 +341,10 @@ def plan_consolidation(
     memory: PoolMemory,
     turn: Turnover,
     inconsistencies: Inconsistencies,
+    votes: Sequence[SignalVote],
 ) -> PoolPlan | None:
-    """An under-used node leaves although the signals would keep the size; every other bound holds."""
+    """Under-used nodes leave although the signals would keep the size, `budgets.removals` at a time; every other bound
+    holds."""
     capacity, replacing_begun = ctx.count.capacity, turn.plan.ahead or (turn.rotation and turn.rotation.begun_at)
     if not memory.under_used or replacing_begun or any(not each.can_wait for each in turn.plan.due):
         return None
@@ -350,23 +352,29 @@ def plan_consolidation(
     ranked = consolidation.rank_candidates(ctx, ground, memory.under_used)
     if not ranked:
         return None
-    fewer = floor(capacity - 1, BoundSource.CALM, Rank.SIGNAL, "nodes may be consolidated")
     without_gate = [bound for bound in others if bound not in keep]
-    if resolve_target([*without_gate, fewer, *headroom_bounds(ctx, cluster, 1)]).target >= capacity:
-        return None
+
+    def allows(number: int) -> bool:
+        fewer = floor(capacity - number, BoundSource.CALM, Rank.SIGNAL, "nodes may be consolidated")
+        target = resolve_target([*without_gate, fewer, *headroom_bounds(ctx, cluster, number)]).target
+        return target <= capacity - number and consolidation.bears_fewer(ctx, votes, number)
+
+    most = next((number for number in range(ctx.pool.budgets.removals, 0, -1) if allows(number)), 0)
     ground = replace(ground, headroom=list_placeholders(ctx, cluster))
-    leaving = select_candidates(ctx.workers, ctx.pool, 1, ground, ranked=ranked)
+    leaving = consolidation.select_leaving(ctx, ground, ranked, most)
     if not leaving.chosen:
         return None
-    (worker,) = leaving.chosen
-    reason = consolidation.describe(worker, (ground.pods or {}).get(worker.name, ()), ctx)
+    reasons = {
+        worker.id: consolidation.describe(worker, (ground.pods or {}).get(worker.name, ()), ctx)
+        for worker in leaving.chosen
+    }
     return _plan_removals(
         ctx,
         leaving,
-        f"Shrinking {capacity} → {capacity - 1}: {reason}",
+        f"Shrinking {capacity} → {capacity - len(reasons)}: {some(reasons.values(), '; ')}",
         replace(memory, last_shrink=ctx.observation.at),
-        lambda _: reason,
-        savings={worker.id: consolidation.hourly_usd(worker, ctx)},
+        lambda worker: reasons[worker.id],
+        savings={worker.id: consolidation.hourly_usd(worker, ctx) for worker in leaving.chosen},
     )
 
 

@@ -75,7 +75,7 @@ class Steps:
         10,
         PERCENT,
         "`queue`: of a large plan, added at most for the order of the queue; what more it would take is left to a"
-        " second purchase, which buys for the pods that really wait. A small plan may grow by `pending_spare`",
+        " second purchase, which buys for the pods that really wait. A small plan may grow by `pending_spare` in all",
         at_least=0,
     )
 

@@ -197,11 +197,11 @@ def _place_all(packed: Sequence[PoolPacking]) -> None:
 def _allow_for_queue_order(packing_input: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
     """More nodes, until all pods find a place also in the order of the scheduler's queue."""
     settled = [(pod, each) for each in packed for pod in each.settled.values()]
-    left = {id(each): each.excess for each in packed}
+    most = {each: each.most_excess for each in packed}
     _stand_empty(packing_input, mark, packed)
     for pod, each in sorted(settled, key=lambda pair: queue_order(pair[0])):
-        if packing_input.simulation.place(pod) is None and left[id(each)] and each.new.add_for(pod) is None:
-            left[id(each)] -= 1
+        if packing_input.simulation.place(pod) is None and each.excess < most[each]:
+            each.excess += each.new.add_for(pod) is None
 
 
 def _allow_for_other_orders(packing_input: PackingInput, mark: int, packed: Sequence[PoolPacking]) -> None:
@@ -213,9 +213,9 @@ def _allow_for_other_orders(packing_input: PackingInput, mark: int, packed: Sequ
         _Trial(packing_input, mark, packed, sorted(settled, key=lambda pair: queue_order(pair[0], salt)), salt, groups)
         for salt, groups in product(salts, _GROUPS)
     ]
-    left, failing = packing_input.spare, trials
+    left, failing = packing_input.spare - sum(each.excess for each in packed), trials
     may_fail = int((1 - packing_input.sure) * len(trials))
-    while left:
+    while left > 0:
         needed = {trial: number for trial in failing if (number := trial.add_missing(left, keep=False)) != 0}
         failing = list(needed)
         within = [trial for trial in failing if needed[trial] is not None]

@@ -194,7 +194,8 @@ class PoolPacking:
         self._coming = coming
         self._together = together
         self._in_queue_order = in_queue_order
-        self._excess = excess
+        self._most_excess = excess
+        self.excess = 0  # nodes that were added for it
         self._left: list[Pod] = []
         self._placed: list[str] = []
         self._on_ready: list[str] = []
@@ -202,9 +203,9 @@ class PoolPacking:
         self._cannot_hold: dict[str, str] = {}
 
     @property
-    def excess(self) -> int:
+    def most_excess(self) -> int:
         """Nodes that the order of the queue may add."""
-        return self._excess(len(self.new.chosen))
+        return self._most_excess(len(self.new.chosen))
 
     @property
     def price(self) -> float:
@@ -298,7 +299,9 @@ class PoolPacking:
             self._bought_for.append(_id(pod))
         if self._in_queue_order:
             missing, queue = max(self._missing(packing, plan, groups, pods), key=lambda found: len(found[0]))
-            self._launch(missing[: self._excess(len(plan))], groups.in_order(reversed(queue)), spare=True)
+            missing = missing[: self._most_excess(len(plan))]
+            self.excess = len(missing)
+            self._launch(missing, groups.in_order(reversed(queue)), spare=True)
 
     def _missing(
         self, packing: BinPacking, plan: Sequence[PlannedNode], groups: "_PodGroups", pods: Sequence[Pod]

@@ -168,23 +168,26 @@ class SchedulerSimulation:
         self._undo.append(partial(self._take_back, place, pods))
         return tuple(pod for pod in pods if _needs_a_place(pod))
 
-    def try_drain(self, name: str) -> UnplaceablePod | None:
-        """Take a node out and settle its pods on the others.
+    def try_drain(self, *names: str) -> UnplaceablePod | None:
+        """Take these nodes out together and settle their pods on the others.
 
         That they can be packed there is not enough: the scheduler takes them as they come and spreads them. If one of
         them may find no place nothing is changed, and that pod is the answer.
         """
         mark = self.mark()
-        unplaceable = self._without_place(_biggest_first(self.take_out(name)), self.place)
+        unplaceable = self._without_place(_biggest_first(self._take_out_all(names)), self.place)
         self.roll_back(mark)
         if unplaceable is None:
-            pods = self.take_out(name)
+            pods = self._take_out_all(names)
             spread = self.emptiest()
             unplaceable = self._crowded_out(pods, spread)
             unplaceable = unplaceable or self._without_place(pods, lambda pod: self.place_on_emptiest(pod, spread))
             if unplaceable is not None:
                 self.roll_back(mark)
         return unplaceable
+
+    def _take_out_all(self, names: Iterable[str]) -> tuple[Pod, ...]:
+        return tuple(pod for taken in [self.take_out(name) for name in names] for pod in taken)
 
     def mark(self) -> int:
         return len(self._undo)

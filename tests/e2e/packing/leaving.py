@@ -8,7 +8,6 @@ are calm and shrink the fleet, or they are not and consolidation does.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil
 
 from e2e.parts.running import RunningParts
 from e2e.site.waiting import LONGEST
@@ -44,7 +43,7 @@ class Emptied:
     launched: tuple[str, ...] = ()
     stays: str = ""  # why nobody else left
     workers: int = 0  # before the first left
-    bound: int = 0  # workers of their size that no packing of the pods can do without
+    bound: int = 0  # workers that no packing of the pods can do without, where only consolidation acts
     unschedulable: set[str] = field(default_factory=set)  # pods that found no node at any look, after that
 
     @property
@@ -57,6 +56,8 @@ def removals(parts: RunningParts, workloads: Sequence[Workload], *, calm: bool =
     with stage(parts, workloads) as scene:
         _fill(scene)
         played = [(world, _begun(world)) for world in scene.worlds]
+        for world, each in played:
+            each.bound = 0 if calm else world.bound()
         going_on = played
         while going_on:
             going_on = _round(scene, going_on, calm=calm)
@@ -74,8 +75,7 @@ def _fill(scene: Stage) -> None:
 
 def _begun(world: World) -> Emptied:
     waited = tuple(pod.key for pod in world.waiting())
-    workers = len(world.workers())
-    return Emptied(workload=world.workload, waited=waited, workers=workers, bound=ceil(workers * world.fullness()))
+    return Emptied(workload=world.workload, waited=waited, workers=len(world.workers()))
 
 
 def _round(scene: Stage, played: Sequence[tuple[World, Emptied]], *, calm: bool) -> list[tuple[World, Emptied]]:

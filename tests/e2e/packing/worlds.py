@@ -23,6 +23,7 @@ from nodefleet.reconcile.audit import CycleResult
 from nodefleet.reconcile.run import reconcile_once
 from nodefleet.scheduling.packing import PackingResult, pack_pools, packing_input
 from nodefleet_tools.sim.world import World as SimulatedWorld
+from support.lower_bound import lower_bound
 
 from .machines import Machines, utc_now
 from .workloads import WORLD_LABEL, App, Workload
@@ -174,6 +175,14 @@ class World:
             sum(each.cpu for each in asked) / sum(each.cpu for each in offered),
             sum(each.memory for each in asked) / sum(each.memory for each in offered),
         )
+
+    def bound(self) -> int:
+        """Workers that no packing of their pods can do without; all are of one size."""
+        view = self.cluster.view()
+        workers = {node.name: node.allocatable for node in view.nodes if node.pool is not None}
+        pods = [pod for pod in view.pods or () if pod.node in workers and not pod.finished and not pod.is_daemon]
+        (cpu,), (memory,) = ({getattr(each, name) for each in workers.values()} for name in ("cpu", "memory"))
+        return lower_bound([(pod.requests.cpu, pod.requests.memory) for pod in pods], cpu, memory)
 
     def waiting(self) -> list[Pod]:
         return [pod for pod in self.pods() if pod.phase is not PodPhase.RUNNING]

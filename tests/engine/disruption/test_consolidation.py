@@ -15,7 +15,7 @@ from nodefleet.model.snapshot import ActiveWindow, Pause, Recycle
 from nodefleet.model.state import MarketSwap, Memory, PoolMemory, RotationState
 from nodefleet.model.workload import TYPE_LABEL, Budget, Rules, Selector
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.pool import Consolidation, Limits, MarketMix, Pool, Window
+from nodefleet.policy.pool import Budgets, Consolidation, Limits, MarketMix, Pool, Steps, Window
 from nodefleet.scheduling.predicates import NodeModel
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from support.builders import CATALOG, NOON, SMALL, after, instance, look, node, only, pod, waiting
@@ -63,6 +63,36 @@ def test_a_node_whose_pods_fit_elsewhere_leaves_though_no_signal_is_calm():
     (removal,) = opened(decision, Removal)
     assert (removal.node, removal.consolidates, removal.rotated, removal.saves_usd) == ("w002", True, False, None)
     assert decision.memory.pool("default").last_shrink == NOON
+
+
+def several(number, **others):
+    return pooled(budgets=Budgets(removals=number), steps=Steps(down=number), **others)
+
+
+LIGHT = {"cpu": 31, "memory": 20}  # CPU is still not calm
+
+
+def test_several_nodes_leave_together_where_the_budget_of_removals_allows_it():
+    seen = half_full(3, 1, 1, 1, 1, 3, **LIGHT)
+    gone = ["w001", "w002", "w003"]
+    assert [leaves(seen, several(number)) for number in (1, 2)] == [gone[:1], gone[:2]]
+    decision = decide(seen, known(), several(2))
+    assert (only(decision).target, [each.consolidates for each in opened(decision, Removal)]) == (4, [True, True])
+
+
+def test_no_more_leave_together_than_the_load_and_min_allow():
+    assert leaves(half_full(3, 1, 1, 1, 1, 3), several(3)) == ["w001"]
+    assert leaves(half_full(3, 1, 1, 1, 1, 3, **LIGHT), several(3, limits=Limits(min=5, max=6))) == ["w001"]
+
+
+def test_nodes_that_could_leave_one_after_the_other_do_not_leave_together_if_one_pod_may_take_the_others_place():
+    """The larger one of the two that leave fits on w003 only; the smaller one there or on w004."""
+    sizes = (2000, 1000, 800, 300, 1150, 2000)
+    pods = [pod(f"a{n}-1", f"w00{n}", requests=Resources(cpu=cpu, memory=1 << 20)) for n, cpu in enumerate(sizes)]
+    seen = look(6, pods=pods, **LIGHT)
+    assert leaves(seen, several(2)) == leaves(seen, several(1)) == ["w001"]
+    without_the_smaller = look(6, pods=[*pods[:2], *pods[3:]], **LIGHT)
+    assert leaves(without_the_smaller, several(2)) == ["w002", "w001"]
 
 
 def test_the_time_begins_when_nothing_stands_against_it():

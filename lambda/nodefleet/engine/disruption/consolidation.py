@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from nodefleet.capacity import market_of
 from nodefleet.engine.context import Due, PlacementRequest, PoolContext, RemovalContext
-from nodefleet.engine.disruption.candidates import is_held_fast, select_candidates
+from nodefleet.engine.disruption.candidates import Selection, is_held_fast, select_candidates
 from nodefleet.engine.signals.vote import (
     Abstain,
     BelowThreshold,
@@ -68,9 +68,9 @@ def obstacle(ctx: PoolContext, votes: Sequence[SignalVote], losses: Sequence[Los
     return ""
 
 
-def bears_one_less(ctx: PoolContext, votes: Sequence[SignalVote]) -> bool:
-    """The load lets a node leave without a replacement."""
-    return not find_overload(votes, ctx.fleet_size, ctx.pool.reactive, 1)
+def bears_fewer(ctx: PoolContext, votes: Sequence[SignalVote], number: int = 1) -> bool:
+    """The load lets so many nodes leave without a replacement."""
+    return not find_overload(votes, ctx.fleet_size, ctx.pool.reactive, number)
 
 
 def first_seen(
@@ -80,7 +80,7 @@ def first_seen(
     under-used. Whatever stands against it starts the time again."""
     if pods is None or obstacle(ctx, votes, losses):
         return {}
-    bears = bears_one_less(ctx, votes)
+    bears = bears_fewer(ctx, votes)
     before, now = ctx.before.under_used, ctx.observation.at
     found = [worker.id for worker in ctx.workers if _is_candidate(worker, ctx, pods.get(worker.name, ()))]
     if ctx.pool.consolidation.mode == "underutilised":
@@ -102,6 +102,20 @@ def rank_candidates(ctx: PoolContext, removal_context: RemovalContext, since: Ma
         ),
         key=lambda worker: (-_saving_per_pod(worker, pods.get(worker.name, ()), ctx), worker.name),
     )
+
+
+def select_leaving(ctx: PoolContext, removal_context: RemovalContext, ranked: Sequence[Worker], most: int) -> Selection:
+    """As many of these, in their order, as may leave at the same time: their pods look for places together."""
+    simulation = removal_context.simulation
+    mark = simulation.mark()
+    for number in range(most, 0, -1):
+        selection = select_candidates(ctx.workers, ctx.pool, number, removal_context, ranked=ranked)
+        if len(selection.chosen) <= 1:
+            return selection
+        simulation.roll_back(mark)
+        if simulation.try_drain(*(worker.name for worker in selection.chosen)) is None:
+            return selection
+    return Selection()
 
 
 def list_due(
