@@ -16,10 +16,10 @@ from e2e.packing.workloads import surge_of
 from e2e.parts.running import RunningParts
 
 HERE = Path(__file__).name
-# Of 30 workloads on 2026-11-18, with two spare nodes: 23 need what was bought but for one node, the others have nodes
-# for orders that did not come; 28 run with what was bought at first (0.95 is the aim: 30 did with three spare nodes).
+# Of 30 workloads on 2026-11-18: all run with what was bought at first, and 23 need what was bought but for one node. The
+# others have nodes for orders that did not come: the more workloads run with the first purchase, the more have those.
 ENOUGH = 0.7
-ONCE = 0.9
+ONCE = 0.95
 
 
 def seeds() -> list[int]:
