@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[2]))
@@ -33,11 +33,13 @@ from e2e.site.policy import compressed
 from e2e.site.site import Site, running_site
 from e2e.site.waiting import until
 from e2e.site.watcher import watching
+from nodefleet.errors import UnreachableError
 from support.lower_bound import lower_bound
 
 USD = 0.0208  # an hour of a t3.small on demand in us-east-1
 _EVERY = 0.25  # seconds between two looks at the cluster
 _LONGEST = 300.0  # seconds that pods may wait
+_Answer = TypeVar("_Answer")
 _POLICY = {
     "limits": {"min": 1, "max": 200},
     "cooldown": {"up": 5, "down": 5},
@@ -181,7 +183,7 @@ def _measure(
     requested = running = None
     most, waited = 1, 0.0
     while running is None and last - began < _LONGEST:
-        most, found = max(most, count()), site.workloads.pods()
+        most, found = max(most, _insist(count)), _insist(site.workloads.pods)
         now = time.monotonic()
         requested = requested or (now - began if most > 1 else None)
         waited += (now - last) * (pods - sum(pod["status"]["phase"] == "Running" for pod in found)) / 60
@@ -190,7 +192,7 @@ def _measure(
         time.sleep(_EVERY)
     ends = time.monotonic() + settle
     while time.monotonic() < ends:
-        most = max(most, count())
+        most = max(most, _insist(count))
         time.sleep(2)
     least = bound(apps, *size)
     if running is not None and most < least:
@@ -202,9 +204,20 @@ def _measure(
         to_request=requested if requested is not None else _LONGEST,
         to_running=running,
         bought=most,
-        after=count(),
+        after=_insist(count),
         waiting_minutes=waited,
     )
+
+
+def _insist(ask: Callable[[], _Answer]) -> _Answer:
+    """What it says; an API server that has too much to do is asked again."""
+    ends = time.monotonic() + _LONGEST
+    while True:
+        try:
+            return ask()
+        except UnreachableError:
+            if time.monotonic() > ends:
+                raise
 
 
 def _row(it: Outcome) -> tuple[object, ...]:
