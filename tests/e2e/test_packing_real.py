@@ -16,8 +16,8 @@ from e2e.packing.workloads import surge_of
 from e2e.parts.running import RunningParts
 
 HERE = Path(__file__).name
-# Of 30 workloads on 2026-11-18: all run with what was bought at first, and 23 need what was bought but for one node. The
-# others have nodes for orders that did not come: the more workloads run with the first purchase, the more have those.
+# Of 30 workloads on 2026-11-18: all run with what was bought at first, and 23 need what was bought but for one node.
+# The others have nodes for orders that did not come: the more run with the first purchase, the more have those.
 ENOUGH = 0.7
 ONCE = 0.95
 
