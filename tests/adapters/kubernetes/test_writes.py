@@ -218,3 +218,25 @@ def test_refusals_are_passed_on(server: FakeApiServer, cluster: KubernetesCluste
         cluster.cordon(LEAVES, "i-1")
     assert_wording(str(caught.value))
     assert len(writes(server)) == 1
+
+
+def test_an_annotation_of_an_operator_is_put_on_and_taken_off_and_nothing_else_changes(
+    server: FakeApiServer, cluster: KubernetesCluster
+):
+    before = server.objects.put("nodes", node("w1"))
+    cluster.annotate("w1", {"example.com/kept": "yes", "example.com/other": "no"})
+    (patch,) = writes(server)
+    assert patch.body == {
+        "metadata": {
+            "resourceVersion": before["metadata"]["resourceVersion"],
+            "annotations": {"example.com/kept": "yes", "example.com/other": "no"},
+        },
+    }
+    cluster.annotate("w1", {"example.com/other": None})
+    assert stored(server)["metadata"]["annotations"] == {"example.com/kept": "yes"}
+
+
+def test_an_annotation_of_a_node_that_is_gone_is_refused(server: FakeApiServer, cluster: KubernetesCluster):
+    with pytest.raises(ChangedError, match="w1 is gone"):
+        cluster.annotate("w1", {"example.com/kept": "yes"})
+    assert writes(server) == []

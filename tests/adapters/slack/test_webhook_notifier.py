@@ -98,6 +98,8 @@ def test_a_poisoned_record_is_set_aside_counted_and_blocks_nothing():
     assert len(slack.messages) == 2
     assert notes.counted == [(Metric.MALFORMED, 1)] * 2
     assert [fields["key"] for _, fields in notes.warned] == ["shop event#1", "shop event#3"]
+    assert all(fields["cause"] for _, fields in notes.warned)
+    assert_wording(sorted({line for line, _ in notes.warned}))
 
 
 def test_a_dead_webhook_is_reported_with_what_to_do():

@@ -170,6 +170,7 @@ def test_while_the_table_is_away_messages_go_to_the_channel():
     away = MemoryThreads(away=error)
     assert told(alarm(id="1"), alarm(id="2"), threads=away, notes=notes) == [("", False), ("", False)]
     assert {fields["cause"] for _, fields in notes.warned} == {str(error)}
+    assert {fields["cluster"] for _, fields in notes.warned} == {"shop"}
     assert_wording(sorted({line for line, _ in notes.warned}))
 
 

@@ -93,3 +93,8 @@ def test_only_a_reader_that_may_change_something_removes_offline_runners(may_cha
         for now in (NOON, after(600)):
             read_one(known[Github], source, now=now, may_change=True)
     assert [each["name"] for each in double.runners["shop/web"]] == left
+
+
+def test_aws_is_asked_by_its_services_names():
+    made = adapters(lambda service: service, logins(), print, may_change=False)
+    assert (made[Sqs]._client(), made[CloudWatch]._client()) == ("sqs", "cloudwatch")
