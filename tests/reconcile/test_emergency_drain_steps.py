@@ -554,7 +554,7 @@ def test_a_holder_that_could_not_be_woken_is_woken_in_the_next_round(play):
     played.answers["wake"] = [AWAY]
     assert played.interrupted() is HELD
     assert (len(played.named("record")), len(played.named("wake"))) == (1, 2)
-    assert any("could not be woken" in text for text in played.warnings)
+    assert_wording(played.warnings)
 
 
 def test_without_the_table_no_run_begins_and_the_notices_come_again(play):

@@ -85,7 +85,7 @@ def _move(
         until=ctx.observation.at + ctx.pool.standby.lasting,
     )
     why = f" ({seen.cause})" if seen and seen.cause else ""
-    alert = _alert(ctx, AlertKind.FAILOVER, f"{failed}{why}. {_moved(ctx, taken, wanted)}")
+    alert = _alert(ctx, AlertKind.FAILOVER, f"{failed}{why}. {_describe_move(ctx, taken, wanted)}")
     return StandbyResult(memory=state, take_over=taken, alerts=(alert,))
 
 
@@ -140,7 +140,7 @@ def _has_lasted(state: StandbyState, rules: Standby) -> bool:
     return state.samples >= rules.samples and state.last - state.since >= rules.after
 
 
-def _moved(ctx: PoolContext, taken: TakeOver, wanted: int) -> str:
+def _describe_move(ctx: PoolContext, taken: TakeOver, wanted: int) -> str:
     short = wanted - taken.nodes
     lacking = f" max leaves {pluralize(short, 'node', 'nodes')} of its demand out." if short > 0 else ""
     return (

@@ -96,7 +96,7 @@ class Errors:
     errors: "array[int]"
     _ranked: tuple[list[int], list[int]] | None = field(default=None, compare=False, repr=False)
 
-    def ranked(self) -> tuple[list[int], list[int]]:
+    def rank(self) -> tuple[list[int], list[int]]:
         """The errors with their signs turned, the largest error first, and the forecast of each in steps of levels."""
         if self._ranked is None:
             pairs = sorted(zip(map(neg, self.errors), self.forecasts, strict=True))
@@ -116,7 +116,7 @@ def shortfalls(
     forecast: float, past: Errors, learning: Learning, window: ForecastWindow, most: int, limit: float
 ) -> list[float]:
     """The chance that the load exceeds `limit` × n, for n from 0 to `most`."""
-    turned, forecasts = past.ranked()
+    turned, forecasts = past.rank()
     likeness, center = (
         _likeness(learning.near, learning.floor),
         max(0, min(_LEVELS, round(forecast * UNIT / _PER_LEVEL))),
