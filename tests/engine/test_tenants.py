@@ -11,14 +11,16 @@ from nodefleet.engine.decide import decide
 from nodefleet.engine.signals.pending_pods import PendingIndex, collect_pending
 from nodefleet.engine.tenants import order_by_share, share_new_nodes, tenant_of
 from nodefleet.model.inventory import Resources
+from nodefleet.model.operations import Launch
 from nodefleet.model.serialization import IssueCode
 from nodefleet.model.state import PoolMemory
+from nodefleet.model.workload import Rules
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy, Tenants
 from nodefleet.policy.constraints import check
 from nodefleet.policy.pool import Limits, Pool, Steps
 from support.builders import look, only, pod, waiting
-from support.decisions import KNOWN, bought
+from support.decisions import KNOWN, bought, opened
 
 WHOLE = Resources(cpu=1900)
 HALF = Tenants(shares={"a": 1, "b": 1})
@@ -33,15 +35,42 @@ def policy(tenants, most=20):
     return Policy(tenants=tenants, pools=(Pool(limits=Limits(min=0, max=most), steps=Steps(pending="packing")),))
 
 
-def first(number, tenants, *pods, workers=0):
-    """Whose pods the first so many new nodes are bought for."""
+def new_nodes(tenants, *pods, workers=0):
+    """In the order in which they are bought."""
     given, rules = look(workers, pods=pods), policy(tenants)
     fleet = derive_workers(given, rules)
     ctx = PoolContext.of(rules.pools[0], rules, given, PoolMemory(), fleet)
     found = share_new_nodes(
         ctx, collect_pending(ctx, ClusterContext.of(given, rules, fleet).packings, PendingIndex.of(pods))
     )
-    return Counter(tenant_of(each, tenants) for node in found.new[:number] for each in node.pods)
+    return found.new
+
+
+def first(number, tenants, *pods, workers=0):
+    """Whose pods the first so many new nodes are bought for."""
+    found = new_nodes(tenants, *pods, workers=workers)[:number]
+    return Counter(tenant_of(each, tenants) for node in found for each in node.pods)
+
+
+@pytest.mark.parametrize(("high", "zone"), [("first", "a"), ("second", "b")])
+def test_under_max_the_node_of_the_pod_with_the_highest_priority_is_bought(high, zone):
+    pods = [
+        waiting(
+            name,
+            requests=WHOLE,
+            priority=1000 if name == high else 0,
+            rules=Rules(node_selector={"topology.kubernetes.io/zone": place}),
+        )
+        for name, place in (("first", "a"), ("second", "b"))
+    ]
+    decision = decide(look(0, pods=pods), KNOWN, policy(Tenants(), most=1))
+    assert [(launch.zone, launch.count) for launch in opened(decision, Launch)] == [(zone, 1)]
+
+
+def test_of_one_tenant_the_pods_of_higher_priority_come_first():
+    pods = [*asking("a", 2), *asking("a", 2, priority=5), *asking("b", 1)]
+    found = [node.pods[0].priority for node in new_nodes(HALF, *pods) if node.pods[0].namespace == "a"]
+    assert found == sorted(found, reverse=True)
 
 
 def test_without_shares_nothing_is_ordered():

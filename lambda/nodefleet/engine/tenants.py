@@ -1,4 +1,4 @@
-"""Shares of tenants: whose pods get new nodes first while a pool cannot have as many as all of them ask for.
+"""Whose pods get new nodes first while a pool cannot have as many as all of them ask for: priorities, tenants' shares.
 
 A tenant is a namespace or the value of a pod label. Nodes go one by one to the tenant that has least of the pool for
 its share, counting what runs already. So a tenant gets at most its share while others wait, and all of it while no
@@ -23,8 +23,14 @@ def tenant_of(pod: Pod, tenants: Tenants) -> str:
 
 
 def share_new_nodes(ctx: PoolContext, pending: PendingPods) -> PendingPods:
-    """The pool's pending pods, their new nodes in the order of the tenants' shares."""
-    return replace(pending, new=order_by_share(pending.new, _running(ctx), ctx.policy.tenants))
+    """The pool's pending pods, their new nodes in the order in which they are bought: by the pods' priority, and while
+    tenants have shares by these first."""
+    return replace(pending, new=order_by_share(order_by_priority(pending.new), _running(ctx), ctx.policy.tenants))
+
+
+def order_by_priority(new: Iterable[NewNode]) -> tuple[NewNode, ...]:
+    """Nodes of pods with the highest priority first, otherwise as they were: under a limit the others wait."""
+    return tuple(sorted(new, key=lambda node: -max((pod.priority for pod in node.pods), default=0)))
 
 
 def _running(ctx: PoolContext) -> Iterator[Pod]:
