@@ -123,6 +123,16 @@ def test_a_window_lasts_as_long_on_the_day_of_the_change():
 CRONS = ["30 2 * * *", "0 */3 * * *", "*/20 * * * *", "15 1,2 * * 0", "0 0 * * 1-5", "45 23 L * *"]
 
 
+@pytest.mark.parametrize("hour", [-3, 0, 3, 6])
+def test_clocks_that_change_by_half_an_hour_skip_no_match(hour):
+    """At 15:00 UTC the clocks of Lord Howe go back from 02:00 to 01:30."""
+    asked = policy(window("0 */3 * * *", timedelta(hours=1)), zone="Australia/Lord_Howe")
+    shift = timedelta(minutes=30 if hour > 0 else 0)
+    opened = utc("2026-04-04T13:00:00") + timedelta(hours=hour) + shift
+    assert active_windows(asked, opened)[0].until == opened + timedelta(hours=1)
+    assert active_windows(asked, opened - MINUTE) == ()
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     cron=st.sampled_from(CRONS),

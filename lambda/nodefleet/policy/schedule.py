@@ -2,7 +2,7 @@
 
 A window opens at each match of its cron, read in its time zone, and stays open for so much real time: when the clocks
 change it lasts as long as on any other day. A time that the change skips opens right after it; one that comes twice
-opens the first time.
+opens the first time, and both times if its minute or hour is a `*`.
 """
 
 import difflib
@@ -21,6 +21,8 @@ from nodefleet.policy.pool import Window
 
 _FIELDS = 5
 _FIRST_STRETCH = timedelta(hours=2)
+_LONGEST_CHANGE = timedelta(hours=3)  # of the clocks, with room to spare
+_MINUTE = timedelta(minutes=1)
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -55,22 +57,39 @@ def schedule_conflicts(policy: Policy) -> Iterator[Conflict]:
 
 
 def _last_opening(window: Window, zone: ZoneInfo, now: datetime) -> datetime | None:
-    """The last match before or at `now` whose window is still open, in UTC.
-
-    Forwards from some time ago: backwards, a repeated hour would hide what was opened in its first pass.
-    """
+    """The last match before or at `now` whose window is still open, in UTC."""
     stretch = min(_FIRST_STRETCH, window.lasting)
     while True:
-        last = None
-        for match in CronSim(window.cron, (now - stretch).astimezone(zone)):
-            if match.astimezone(UTC) > now:
-                break
-            last = match.astimezone(UTC)
+        last = max((each for each in _openings(window.cron, zone, now - stretch, now) if each <= now), default=None)
         if last and now < last + window.lasting:
             return last
         if stretch == window.lasting:
             return None
         stretch = min(2 * stretch, window.lasting)
+
+
+def _openings(cron: str, zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[datetime]:
+    """Matches between start and end, and a few around them, in UTC.
+
+    CronSim reads the wall clock without a zone: with one, it skips matches where the clocks change by half an hour.
+    """
+    minute, hour, *_ = cron.split()
+    repeats = minute.startswith("*") or hour.startswith("*")
+    for match in CronSim(cron, (start - _LONGEST_CHANGE).astimezone(zone).replace(tzinfo=None)):
+        wall = match
+        while _is_skipped(wall, zone):
+            wall += _MINUTE
+        opened = wall.replace(tzinfo=zone).astimezone(UTC)
+        if opened > end:
+            return
+        yield opened
+        if repeats:
+            yield wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+
+
+def _is_skipped(wall: datetime, zone: ZoneInfo) -> bool:
+    """Whether the clocks never show this time."""
+    return wall.replace(tzinfo=zone).astimezone(UTC).astimezone(zone).replace(tzinfo=None) != wall
 
 
 def _cron(expression: str, keys: Keys) -> Iterator[Conflict]:
