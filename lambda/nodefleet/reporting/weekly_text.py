@@ -7,6 +7,7 @@ from textwrap import fill
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
+from nodefleet.model.names import pluralize
 from nodefleet.model.readings import Missing
 from nodefleet.model.snapshot import TuningResult
 from nodefleet.model.state import AdaptiveMemory
@@ -154,7 +155,7 @@ def _describe_tuning(found: TuningResult) -> str:
     than = "more" if found.saving_pct < 0 else "less"
     return (
         f"adaptive with {found.settings} would have taken {percent(abs(found.saving_pct))} {than} node-hours than "
-        f"classic on {found.days} days until {found.at:%Y-%m-%d} (nine of ten draws of days: "
+        f"classic on {pluralize(found.days, 'day', 'days')} until {found.at:%Y-%m-%d} (nine of ten draws of days: "
         f"{found.saving_low_pct:.0f} to {found.saving_high_pct:.0f} % less), with {found.violation_pct:.2f} % "
         f"violations; within {found.budget_pct:g} % in {percent(found.within_budget_pct)} of the draws"
     )
