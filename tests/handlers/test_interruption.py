@@ -89,7 +89,7 @@ def test_a_warned_worker_is_drained_and_replaced_in_the_same_invocation(deployed
     site = deployed.site
     victim, *others = busy(deployed)
     recorded = []
-    site.server.on("patch", "nodes", lambda: recorded.append(deployed.store().state().notices))
+    site.server.on("create", "pods/eviction", lambda: recorded.append(deployed.store().state().notices))
     (ran,) = deployed.interruption(said(deployed, WARNING, victim))["runs"]
     assert [(notice.instance, notice.kind) for notice in recorded[0]] == [(victim, NoticeKind.SPOT_INTERRUPTION)]
     assert any(done.startswith("asked EC2 for 1 ") for done in ran["did"])
@@ -268,7 +268,7 @@ def test_all_machines_of_a_scheduled_change_are_cordoned_before_the_first_pod_go
     site = deployed.site
     first, second, _ = busy(deployed)
     recorded = []
-    site.server.on("patch", "nodes", lambda: recorded.append(deployed.store().state().notices))
+    site.server.on("create", "pods/eviction", lambda: recorded.append(deployed.store().state().notices))
     deployed.interruption(scheduled(deployed, first, second, "vol-0123"))
     assert {notice.kind for notice in recorded[0]} == {NoticeKind.SCHEDULED_CHANGE}
     assert site.cordoned() == {first, second}
