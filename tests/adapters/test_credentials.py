@@ -60,6 +60,22 @@ def test_messages_go_nowhere_else(url):
 
 
 @pytest.mark.parametrize(
+    "api",
+    [
+        "http://slack.com/api",
+        "https://slack.com.evil.example/api",
+        "https://evil.example/slack.com/api",
+        "http://169.254.169.254/latest",
+    ],
+)
+def test_a_bot_token_goes_to_slack_only(api):
+    bot = {"token": f"xoxb-{WORD}", "channel": "C0123456789"}
+    assert SlackHook(**bot).api == "https://slack.com/api"
+    with pytest.raises(MisconfiguredError):
+        SlackHook(**bot, api=api)
+
+
+@pytest.mark.parametrize(
     ("kind", "values", "cause"),
     [
         (ApiLogin, {"token": "", "ca": CA}, "token is empty"),

@@ -65,6 +65,11 @@ def test_a_thread_that_is_gone_keeps_no_message_back(gone):
         (refusal("msg_too_long"), MalformedError, "msg_too_long"),
         (refusal("internal_error"), UnavailableError, "internal_error"),
         (Answer(503), UnavailableError, "HTTP 503"),
+        (
+            Answer(307, "", {"Location": "http://127.0.0.1:9/"}),
+            UnavailableError,
+            "HTTP 307",
+        ),  # the token goes nowhere else
         (Answer(200, "<html>"), UnavailableError, "without an answer that Slack gives"),
         (Answer(200, "[]"), UnavailableError, "without an answer that Slack gives"),
         (Answer(hangs=True), UnavailableError, "no answer"),
