@@ -4,7 +4,7 @@
     alerts, operators     ──► reconcile ──┘
 
 A group has one message in work, so a slow cluster takes one place of `max_concurrency` and delays no other. A batch is
-one message: a run that takes its whole time holds up nobody beside it. A message that is not taken in time is dropped.
+one message: a run that takes its whole time holds up no other cluster. A message that is not taken in time is dropped.
 """
 
 import json

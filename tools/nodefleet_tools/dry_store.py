@@ -36,7 +36,7 @@ class DryStore:
         self._fence = 0
 
     def wake(self) -> None:
-        """Nobody hears of it."""
+        """No run is woken."""
 
     def wakes(self) -> int:
         return self._read().wake
@@ -83,7 +83,7 @@ class DryStore:
         """Not kept, likewise."""
 
     def tell(self, event: Event) -> None:
-        """Nobody is told."""
+        """No alert is sent."""
 
 
 def _number(version: PolicyVersion | None) -> int:

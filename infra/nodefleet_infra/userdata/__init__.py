@@ -6,7 +6,7 @@ S3, by its checksum, and the program follows what the stack deploys.
 
 A script is common.sh, registry.sh, upkeep.sh for the server, and its own file behind a head of assignments; one of the
 server's holds pending.py, the program of a unit. Nothing is
-put into the middle of a script, so what shellcheck reads is what runs. Nothing in it is secret either: whoever may
+put into the middle of a script, so what shellcheck reads is what runs. Nothing in it is secret either: everyone who may
 describe an instance can read its user data.
 """
 

@@ -49,7 +49,7 @@ class RunOutput:
     # ── the port ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def metric(self, metric: Metric, value: float) -> None:
-        """Nobody alarms on a laptop, and the figures stand in the iterations."""
+        """No alarm watches a laptop, and the figures stand in the iterations."""
 
     def warn(self, message: str, **fields: Any) -> None:
         self._aside.warn(message, **fields)

@@ -240,7 +240,7 @@ class _Clock:
 
 
 class _Silent:
-    """Nobody alarms on what a page shows."""
+    """No alarm watches what a page shows."""
 
     def metric(self, metric: Metric, value: float) -> None:
         pass

@@ -108,8 +108,8 @@ class Guard:
         return len(there) <= most
 
     def within_fleet_max(self, run: Run, launch: Launch) -> None:
-        """All pools together, and the workers that none of them owns. A limit that nobody wrote lets each pool have
-        its min of nodes that are ready or may still join."""
+        """All pools together, and the workers that none of them owns. A limit that the policy does not
+        name lets each pool have its min of nodes that are ready or may still join."""
         there = [
             machine
             for machine in self._world.ec2.live_workers()
@@ -159,7 +159,7 @@ class Guard:
         return not self._world.ec2.hid_all(since=looked_at) or told or fresh
 
     def _is_taken(self, machine: SimulatedInstance) -> bool:
-        """EC2 takes it; or it said so, and the word that it does not after all has reached nobody yet."""
+        """EC2 takes it; or it said so, and the word that it does not after all has reached no function yet."""
         if machine.interrupted_at is not None:
             return True
         world, rules = self._world, self._world.policy.pool(machine.pool) or Pool()
@@ -219,8 +219,8 @@ class Guard:
 
     def _came_back(self, pod: Pod, machine: SimulatedInstance) -> bool:
         """Its controller made it while the node was leaving, and it tolerates every taint: no eviction would keep it
-        off, and it is made again elsewhere when the node has ended. One that nobody makes again is never excused, nor
-        is one that was there before the removal began."""
+        off, and it is made again elsewhere when the node has ended. One that no controller makes again is never
+        excused, nor is one that was there before the removal began."""
         began = [
             each.started
             for each in self._world.table.operations

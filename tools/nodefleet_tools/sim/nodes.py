@@ -1,6 +1,6 @@
 """Nodes: a running instance joins after a while, a silent one is not ready after 40 s and stays until it is deleted.
 
-K3s's own cloud controller believes that every instance exists, so nobody but the autoscaler or an operator deletes a
+K3s's own cloud controller believes that every instance exists, so only the autoscaler or an operator deletes a
 Node.
 """
 

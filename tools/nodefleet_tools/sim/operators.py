@@ -25,7 +25,7 @@ class Operator:
         self._guard.did(OPERATOR, f"cordon {node}")
         if not there.cordoned:
             self._kube.put_node(replace(there, cordoned=True))
-            if not there.removal:  # with our taint still on it nobody can tell whose cordon it is
+            if not there.removal:  # with our taint still on it the cordon may be ours
                 self._guard.by_people.add(node)
 
     def uncordon(self, node: str) -> None:

@@ -53,7 +53,7 @@ class Leftovers:
             return
         rules = self._rules(machine.pool)
         stopped = _stopped_at(machine)
-        if stopped is not None:  # EC2 itself says that it is nobody's
+        if stopped is not None:  # EC2 itself says that it serves no node
             self._is_old_enough(run, cleanup, stopped, rules)
             if machine.warm:
                 return  # our own tag says so: nothing about it is doubtful

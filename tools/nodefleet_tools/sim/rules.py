@@ -8,7 +8,7 @@ pods abandoned                a worker was terminated with pods on it that had t
                               unjoined ones excepted
 budget broken                 an eviction left fewer healthy pods than the budget wants
 evicted in circles            a pod was evicted that came back to the leaving node, and would again
-by force                      a pod was deleted without grace from a node that nobody takes away
+by force                      a pod was deleted without grace from a node that EC2 does not take
 an operator overruled         our uncordon took off, or our cordon covered, a cordon that an operator had set
 without the lease             a run acted or wrote that does not hold the lease, or let go of another's; draining what
                               EC2 takes is excepted

@@ -71,7 +71,7 @@ class Scheduler:
         return None
 
     def _is_full(self, pod: Pod, name: str) -> bool:
-        """As many pods of its owner run there as the node takes, for a reason that nobody else models."""
+        """As many pods of its owner run there as the node takes, for a reason that packing does not model."""
         most = self._kube.traits_of(pod).most_on_node
         return most is not None and sum(_is_sibling(pod, other) for other in self._kube.pods_on(name)) >= most
 

@@ -1,7 +1,7 @@
 """What EC2 has to sell: instance types with their prices, and where it is short of them.
 
 A test says what is refused for which type, zone and market, how many are left of something, and what the account's
-quota is. What nobody spoke of can be had.
+quota is. Everything else can be had.
 """
 
 from dataclasses import dataclass, field

@@ -75,7 +75,7 @@ def schedules(stage: Stage, random: Random) -> str:
 
 
 def schedules_ahead(stage: Stage, random: Random) -> str:
-    """Hours or days ahead; some of these are withdrawn, and some never come though nobody says so."""
+    """Hours or days ahead; some of these are withdrawn, and some never come without a withdrawal."""
     machine = stage.any_worker(random)
     if machine is None or machine.interrupted_at is not None:
         return ""

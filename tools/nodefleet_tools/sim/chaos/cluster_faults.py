@@ -69,7 +69,7 @@ def cannot_change_node(stage: Stage, random: Random) -> str:
 
 
 def can_never_change_node(stage: Stage, random: Random) -> str:
-    """A webhook or a finalizer that nobody fixes: its cordon, its uncordon and its deletion fail for ever."""
+    """A webhook or a finalizer that no operator fixes: its cordon, its uncordon and its deletion fail for ever."""
     node = stage.any_node(random)
     if node is None:
         return ""
@@ -234,7 +234,7 @@ def lacks_reading(stage: Stage, random: Random) -> str:
 
 
 def loses_exporter(stage: Stage, random: Random) -> str:
-    """The node is well, and nobody measures it; for a while, or for ever."""
+    """The node is well, and no exporter measures it; for a while, or for ever."""
     node = stage.any_node(random)
     if node is None:
         return ""

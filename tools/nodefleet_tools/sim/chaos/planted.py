@@ -149,7 +149,7 @@ def _interrupted_counts() -> Iterator[None]:
 
 @contextmanager
 def _cordons_are_all_ours() -> Iterator[None]:
-    """A cordon without an operation is taken off, whoever set it."""
+    """A cordon without an operation is taken off, an operator's too."""
 
     def forgotten(workers: Sequence[Worker], _: Pool) -> list[Step]:
         left = [worker.node for worker in workers if worker.operation is None and worker.node and worker.node.cordoned]
@@ -225,7 +225,7 @@ def _fleet_max_ignored() -> Iterator[None]:
 
 @contextmanager
 def _caps_ignored() -> Iterator[None]:
-    """Each pool grows as if the fleet had no caps, and nobody checks before a launch is sent."""
+    """Each pool grows as if the fleet had no caps, and no check comes before a launch is sent."""
     with (
         patch.object(decide, "within_caps", lambda this, *_: this),
         patch.object(launch_operation, "exceeds_caps", lambda *_: False),
@@ -239,7 +239,7 @@ def _headroom_grows_only() -> Any:
 
 
 def _resting_untold() -> Any:
-    """Nobody hears of instances that are paid for and are no capacity."""
+    """No alert names instances that are paid for and are no capacity."""
     return patch.object(decide, "resting_alerts", lambda *_: ())
 
 

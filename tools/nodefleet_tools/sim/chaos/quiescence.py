@@ -167,7 +167,7 @@ class Rest:
             found.append("a run is at work")
         elif world.table.lease is not None and world.now < world.table.lease.expires:
             found.append(f"{world.table.lease.owner} holds the lease")
-        hopeless = self._stage.strikes.hopeless  # people were told; nobody else can do anything about them
+        hopeless = self._stage.strikes.hopeless  # operators were told; only they can do anything about them
         ours = [node for node in world.kube.nodes.values() if node.pool and node.name not in hopeless]
         found += [
             f"node {node.name} is cordoned ({node.removal or 'by an operator'})" for node in ours if node.cordoned

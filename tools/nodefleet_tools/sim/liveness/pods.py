@@ -8,8 +8,8 @@ That holds while nothing is left of earlier trouble. Before it may also take wha
 that lacked, probes after nodes that did not join), join_limit for a node that never comes, and the lease of a run that
 died.
 
-Demanded while launches work, EC2 lists what there is, nobody has paused or ordered a size, and the pool has room below
-max. A pod counts if it asks for nothing but resources (no selectors, neighbours or volumes), an empty node of the
+Demanded while launches work, EC2 lists what there is, no operator has paused or ordered a size, and the pool has room
+below max. A pod counts if it asks for nothing but resources (no selectors, neighbours or volumes), an empty node of the
 first pool without taints would hold it, and its scheduler has never refused its controller's pods for a reason that
 packing does not model: those come back by `benefit.retry_first`, and have tests of their own.
 """

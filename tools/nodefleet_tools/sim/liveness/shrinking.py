@@ -5,7 +5,7 @@ A pool must give a node back when all of this is true of the world:
     it has more ready workers than min, none is booting, and no pod waits anywhere
     CPU and memory of its workers are below their lower limits, and its own readings are 0 or have no data
     a worker is empty: no pod on it has to move; it is measured, it is not the last of its zone nor of the On-Demand
-    base, and nobody opted it out or cordoned it
+    base, and no operator opted it out or cordoned it
     at most one node is not ready, and at most one exporter is silent
     without that worker the others still have the pool's headroom free; one that is not ready leaves that open
     no command, window or forecast wants more, and no part is away

@@ -124,7 +124,7 @@ Happening: TypeAlias = (
     | PersonPauses
 )
 
-# What a fleet without an autoscaler goes through as well: On-Demand workers are not interrupted, nobody drains them,
+# What a fleet without an autoscaler goes through as well: On-Demand workers are not interrupted, no one drains them,
 # and the comparison is about the load, not about luck with hardware.
 OF_THE_LOAD = (WorkloadScaled,)
 

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario whose fields are all of the right kind: names that nobody has, times outside of it."""
+"""What is wrong with a scenario whose fields are all of the right kind: unknown names, times outside of it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
