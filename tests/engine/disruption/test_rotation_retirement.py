@@ -67,6 +67,13 @@ def test_the_earliest_goes_first():
     assert [each.worker.id for each in plan.due] == ["i-002", "i-000"]
 
 
+@pytest.mark.parametrize(("total", "ahead", "wanted"), [(2, 0, 1), (1, 0, 1), (3, 1, 0)])
+def test_at_min_no_node_is_ahead_whatever_is_remembered(total, ahead, wanted):
+    """Its launch was refused, or it was lost: counted on, none was launched again, and none could leave."""
+    _, _, plan = planned(0, total=total, ahead=1)
+    assert (plan.ahead, plan.wanted) == (ahead, wanted)
+
+
 def test_once_its_replacement_is_ready_one_leaves():
     _, count, plan = planned(1, 2, ahead=1)
     assert replacement_floors(plan, count.capacity) == []

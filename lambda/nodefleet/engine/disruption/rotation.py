@@ -72,7 +72,8 @@ def plan_replacement(
     under_way = sum(
         isinstance(worker.operation, Removal) and worker.operation.why is RemovalReason.VOLUNTARY for worker in workers
     )
-    ahead = min(ahead, len(due))
+    # At min no node is ahead: its launch was refused, or it was lost. Counted on, none would ever be launched again.
+    ahead = min(ahead, len(due), max(0, count.capacity - pool.limits.min))
     begin = [each for each in due if all_may_begin or not each.can_wait]
     free = min(len(begin), pool.budgets.removals - under_way) - ahead
     room = (pool.limits.max if most is None else most) - count.occupied
