@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from e2e.parts.running import RunningParts
-from e2e.site.waiting import until
+from e2e.site.waiting import LONGEST, until
 from nodefleet.adapters.kubernetes import KubernetesCluster
 from nodefleet.adapters.kubernetes.resources import (
     CLAIMS,
@@ -213,7 +213,12 @@ def test_a_node_that_can_attach_no_more_volumes_is_full_for_both(scene: Scene) -
     refused = until(
         lambda: [name for name in names if "max volume count" in scene.told(name)], "the scheduler refuses one"
     )
-    until(lambda: sum(bool(scene.where(name)) for name in names) == ATTACHED, "the others have their node")
+    # The scheduler tries a pod again that it refused before its claim was bound, after five minutes at the latest.
+    until(
+        lambda: sum(bool(scene.where(name)) for name in names) == ATTACHED,
+        "the others have their node",
+        seconds=LONGEST + 60,
+    )
     assert len(refused) == 1
     assert scene.room().why_not(scene.seen(refused[0]), FREE) is not None
     room = scene.room(without=names)
