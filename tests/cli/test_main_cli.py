@@ -62,6 +62,17 @@ def test_help_needs_no_extra(name):
     assert "Usage" in done.stdout
 
 
+@pytest.mark.parametrize("module", ["demo", "dashboard", "simulate", "chaos", "policy", "backtest"])
+def test_what_needs_no_account_is_imported_without_the_extra(module):
+    """`make demo` on a fresh machine has nothing but the base of the package."""
+    code = (
+        "import sys; sys.modules.update(boto3=None, botocore=None, kubernetes=None, aws_lambda_powertools=None);"
+        f"import nodefleet_tools.cli.{module}"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_list_names_every_command_under_its_heading():
     listed = run("--help").stdout
     positions = [listed.index(panel.value) for panel in main.Panel]

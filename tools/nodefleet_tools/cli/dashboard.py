@@ -5,19 +5,16 @@ import sys
 import webbrowser
 from datetime import timedelta
 
-from nodefleet.model.names import SHARED_PARTITION
 from nodefleet_tools.cli import connect
-from nodefleet_tools.cli.clusters import cluster_rows
+from nodefleet_tools.cli.lazy import find_function
 from nodefleet_tools.cli.operators import someone
 from nodefleet_tools.cli.outcome import fail, print_json
 from nodefleet_tools.dashboard.demo import DemoSource
 from nodefleet_tools.dashboard.live import LiveSource
-from nodefleet_tools.dashboard.overview import HOME, OverviewSource
 from nodefleet_tools.dashboard.server import Dashboard
 from nodefleet_tools.dashboard.source import PageSource
 from nodefleet_tools.sim.scenarios.reading import Read, find, read
 
-_ALL_EVERY = 30.0  # seconds: two queries for each cluster
 _BEGINS = {"shop-day": timedelta(hours=8, minutes=40)}  # before the first interesting moment; else from the start
 
 
@@ -39,29 +36,12 @@ def dashboard(
         serve(demo_source(read(find(scenario))), port=port, browser=browser, by=someone(by), as_json=as_json)
         return
     if every_cluster:
-        _serve_all(someone(by), port=port, browser=browser, every=every, as_json=as_json, table=table, bucket=bucket)
+        serve_all = find_function("dashboard_all:serve_all")  # needs AWS's libraries, which the demo does without
+        serve_all(someone(by), port=port, browser=browser, every=every, as_json=as_json, table=table, bucket=bucket)
         return
     with connect.connected(cluster=cluster, table=table, bucket=bucket) as connection:
         connection.governing()  # a wrong table or cluster ends here, with a message
         serve(LiveSource(connection, every), port=port, browser=browser, by=someone(by), as_json=as_json)
-
-
-def _serve_all(by: str, *, port: int, browser: bool, every: float, as_json: bool, table: str, bucket: str) -> None:
-    """The overview of a deployment for many clusters, from which the page of each is opened."""
-    with connect.connected(cluster=SHARED_PARTITION, table=table) as shared:
-        cluster_rows(shared)  # a wrong table ends here, with a message
-
-        def source_of(name: str) -> LiveSource:
-            own = connect.connection(
-                cluster=name, table=table, bucket=bucket, environment=os.environ, redact=shared.redact
-            )
-            own.governing()
-            return LiveSource(own, every)
-
-        source = OverviewSource(
-            lambda: cluster_rows(shared, costs=True), source_of, shared.clock, by=by, every=max(every, _ALL_EVERY)
-        )
-        serve(source, port=port, browser=browser, by=by, as_json=as_json, home=HOME)
 
 
 def demo_source(chosen: Read) -> DemoSource:
