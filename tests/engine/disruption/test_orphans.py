@@ -212,10 +212,11 @@ def test_one_that_could_not_be_cleaned_up_goes_last():
     assert opened.operation.target == "i-020"
 
 
-def test_a_cleanup_counts_until_it_is_closed_though_its_instance_is_shutting_down():
+@pytest.mark.parametrize("last", [-60, -900])
+def test_a_cleanup_counts_until_it_is_closed_though_its_instance_is_shutting_down(last):
     ending = instance(20, state=InstanceState.SHUTTING_DOWN, failed=True)
     seen = look(3, instances=[ending], operations=(cleanup(target="i-020", debris=OrphanKind.INSTANCE),))
-    assert last_cleanups(seen, {"i-020": after(-60)}) == {"i-020": NOON}
+    assert last_cleanups(seen, {"i-020": after(last)}) == {"i-020": NOON}
 
 
 def test_cleanups_are_forgotten_when_they_no_longer_matter():

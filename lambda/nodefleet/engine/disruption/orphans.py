@@ -166,7 +166,7 @@ def _track_cleanups(
         for target, at in before.items()
         if target in doubtful or observation.at - at < pool.budgets.cleanup_after
     }
-    return known | dict.fromkeys(sorted(under_way & (doubtful | known.keys())), observation.at)
+    return known | dict.fromkeys(sorted(under_way & (doubtful | before.keys())), observation.at)
 
 
 def _select_for_cleanup(
