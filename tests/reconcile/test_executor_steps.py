@@ -190,6 +190,24 @@ def test_nothing_is_begun_without_the_lease(seconds, held):
     assert world.asked.calls == []
 
 
+def test_nothing_is_begun_after_the_process_stood_still_while_it_wrote():
+    """The commit still finds its own fence, but the plan is as old as the standstill: the next run goes on with it."""
+    world = World()
+    world.uow.put(LEAVING)
+    world.uow.flush = lambda: setattr(world.asked, "now", after(600))
+    with pytest.raises(LostLeaseError):
+        world.take(LEAVING, CORDON)
+    assert world.asked.calls == []
+
+
+def test_nothing_is_begun_when_the_time_runs_out_while_it_wrote():
+    world = World()
+    world.uow.flush = lambda: setattr(world.asked, "left", timedelta(seconds=19))
+    assert not world.take(LEAVING, CORDON)
+    assert world.executor.unfinished
+    assert world.asked.calls == []
+
+
 @pytest.mark.parametrize(
     "step",
     [

@@ -1,5 +1,7 @@
 """Placing pods, letting nodes go, and taking it all back."""
 
+from dataclasses import replace
+
 import pytest
 
 from nodefleet.model.inventory import Resources, Taint
@@ -282,6 +284,16 @@ def test_a_node_stays_when_a_small_pod_may_take_the_only_place_of_a_big_one():
         big, "may fit on no other node once the pods that leave with it are there"
     )
     assert room.place(pod("c", cpu=3)) == "w2"
+
+
+def test_the_pod_that_keeps_a_node_does_not_depend_on_whether_equal_rules_are_one_object():
+    """Rules that were read twice are two equal objects, and one after a replay reads them from the archive."""
+    twins = [pod(name, cpu=3, on="w1") for name in ("a", "b")]
+    shared = [twins[0], replace(twins[1], rules=twins[0].rules)]
+    others = [pod("s", on="w1"), pod("x", on="w2"), pod("y", on="w3"), pod("z", cpu=3, on="w4")]
+    nodes = [node(name) for name in ("w1", "w2", "w3", "w4")]
+    kept = [SchedulerSimulation(nodes, [*pods, *others]).try_drain("w1").pod.name for pods in (twins, shared)]
+    assert kept == ["b", "b"]
 
 
 def test_a_node_can_go_when_a_big_pod_has_more_places_than_there_are_small_ones_to_take_them():

@@ -147,11 +147,13 @@ class Executor:
         """Commit the unit of work, then execute the step. Returns whether the step succeeded completely."""
         try:
             self._check_time_left()
+            self._uow.flush()
+            self._check_time_left()  # the process may have stood still while it committed
         except OutOfTimeError as error:
             self.unfinished = True
             self._runtime.telemetry.line(str(error), step=type(step).__name__)
+            self._undo_termination_request(operation)
             return False
-        self._uow.flush()
         try:
             if isinstance(step, _ASKS_EC2):
                 reserve_request(self._runtime, RequestKind.CHANGE, self._policy.requests)

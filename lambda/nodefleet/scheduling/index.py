@@ -132,7 +132,8 @@ class NodeClasses:
         self._trees: dict[Hashable, FirstFit] = {}
         self._tree_of: list[FirstFit] = []  # by the place's index
         self._admitting: dict[Hashable, list[FirstFit]] = {}
-        self._rules: dict[int, Rules] = {}
+        self._rules: dict[int, tuple[Rules, int]] = {}  # by id, with their number
+        self._numbers: dict[str, int] = {}
         self._group()
 
     def first(
@@ -177,9 +178,13 @@ class NodeClasses:
         return node_state.index in self._closed
 
     def number_of(self, rules: Rules) -> int:
-        """The same number for the same rules; pods of one template share them."""
-        self._rules[id(rules)] = rules  # kept, so that the id is not given to other rules
-        return id(rules)
+        """The same number for equal rules. Pods of one template share them as a rule, but not always: a replay must not
+        tell apart what the run did not, nor the other way round."""
+        known = self._rules.get(id(rules))
+        if known is None:
+            number = self._numbers.setdefault(repr(rules), len(self._numbers))
+            known = self._rules[id(rules)] = (rules, number)  # kept, so that the id is not given to other rules
+        return known[1]
 
     def _classes_admitting(self, pod: Pod) -> list[FirstFit]:
         key = (self.number_of(pod.rules), zones_asked_for(pod))
