@@ -137,9 +137,11 @@ class Guard:
                 self.broken(run.name, Rule.OVER_FLEET_CAP, f"{amount:g} in use, and fleet.{name} is {cap:g}")
 
     def _may_be_capacity(self, machine: SimulatedInstance) -> bool:
+        """A worker that leaves is none, also before its node could be cordoned."""
+        leaving = {each.instance for each in self._world.table.operations if isinstance(each, Removal)}
         node = self._world.kube.node_of(machine.id)
         if node is not None:
-            return node.ready and not node.cordoned
+            return node.ready and not node.cordoned and machine.id not in leaving
         rules = self._world.policy.pool(machine.pool) or Pool()
         return not machine.failed and self._world.now - machine.launched_at < rules.health.join_limit
 

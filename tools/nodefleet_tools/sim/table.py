@@ -33,6 +33,7 @@ _COMMANDS = {kind_of(cls): cls for cls in (Pause, Scale, Adopt, Drain, Recycle)}
 @dataclass(slots=True, kw_only=True)
 class _Item:
     text: str
+    written_at: datetime
     expires: datetime | None = None
     read: list[Any] = field(default_factory=list)  # what the text stands for, once it was read
 
@@ -53,7 +54,9 @@ class Table:
         plain = to_plain(value)
         text = json.dumps({"kind": type_, "value": plain} if type_ else plain, sort_keys=True, allow_nan=False)
         ttl = _TTL.get(kind)
-        self.items[kind][key] = _Item(text=text, expires=self.clock.now + ttl if ttl else None)
+        self.items[kind][key] = _Item(
+            text=text, written_at=self.clock.now, expires=self.clock.now + ttl if ttl else None
+        )
         return len(text) if len(text) < _LONG else len(zlib.compress(text.encode()))
 
     def put_policy(self, version: PolicyVersion, kind: str = "policy") -> int:
@@ -117,6 +120,12 @@ class Table:
     @property
     def notices(self) -> tuple[Notice, ...]:
         return tuple(self.all("notice", Notice))
+
+    def notices_since(self, since: datetime) -> tuple[Notice, ...]:
+        """Those that were recorded since then: EC2's events may come late."""
+        items = self.items["notice"]
+        recent = [items[key].written_at > since for key in sorted(items)]
+        return tuple(notice for notice, is_recent in zip(self.notices, recent, strict=True) if is_recent)
 
     def state(self) -> State:
         return State(

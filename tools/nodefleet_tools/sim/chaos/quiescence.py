@@ -216,7 +216,9 @@ class Rest:
         journal = sum(len(item.text) for item in world.table.items["journal"].values())
         last: dict[str, datetime] = {}  # by instance: a withdrawal may be told after the time that it speaks of
         illegible = self._stage.strikes.illegible  # the table forgets those by itself
-        for each in (notice for notice in state.notices if notice.instance not in illegible):
+        # One that has only just been recorded is retired by the next run.
+        recent = world.table.notices_since(world.now - world.policy.interval - LAMBDA_LIMIT)
+        for each in (notice for notice in state.notices if notice.instance not in illegible and notice not in recent):
             last[each.instance] = max(last.get(each.instance, each.at), each.told_at or each.at)
         old = [name for name, at in last.items() if world.now - at > _FORGOTTEN and self._is_long_gone(name)]
         over = [each for each in state.commands if each.until is not None and each.until < world.now]

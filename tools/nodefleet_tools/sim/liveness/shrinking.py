@@ -3,7 +3,8 @@
 A pool must give a node back when all of this is true of the world:
 
     it has more ready workers than min, none is booting, and no pod waits anywhere
-    CPU and memory of its workers are below their lower limits, and its own readings are 0 or have no data
+    CPU and memory of its workers are below their lower limits, and its own readings are 0 or have no data; without one
+    of the measured workers the mean of the others stays clear of the upper limits: it would buy the worker again
     a worker is empty: no pod on it has to move; it is measured, it is not the last of its zone nor of the On-Demand
     base, and no operator opted it out or cordoned it
     at most one node is not ready, and at most one exporter is silent
@@ -76,7 +77,8 @@ class Shrinking(Check):
         own = [prometheus.custom[key]() for key in prometheus.custom if key[0] == pool.name]
         if any(value is not None and not isnan(value) and value for value in own):
             return False
-        uses = [prometheus.use(node) for node in ready]
+        measured = [node for node in ready if node.name not in prometheus.silent]
+        uses = [prometheus.use(node) for node in (measured if len(measured) > 1 else ready)]
         means = {"cpu": [cpu for cpu, _ in uses], "memory": [memory for _, memory in uses]}
         limits = {"cpu": pool.reactive.cpu, "memory": pool.reactive.memory}
         for name, shares in means.items():
