@@ -97,6 +97,14 @@ def test_workers_are_counted_at_a_time_and_events_by_kind(checks):
     }
 
 
+def test_running_pods_of_a_workload_are_counted_at_a_time(checks):
+    found = checks(pods_at={"12:04": {"web": 6}, "12:12": {"web": 0}})
+    assert [(check.what, check.holds) for check in found] == [
+        ("running pods of web at 12:04", True),
+        ("running pods of web at 12:12", False),
+    ]
+
+
 @pytest.mark.parametrize(
     ("bounds", "words"),
     [

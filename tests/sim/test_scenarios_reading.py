@@ -33,6 +33,7 @@ SHIPPED = [
     "shop-day",
     "spot-interruption",
     "steady-state",
+    "tenant-shares",
     "warm-pool",
 ]
 
@@ -180,6 +181,10 @@ def test_a_time_without_quotes_is_a_number_and_the_hint_says_so(tmp_path):
         ({"expect": {"told": {"interupted": {"at_most": 1}}}}, "expect.told.interupted", "did you mean interrupted?"),
         ({"expect": {"against": [{"nodes": 5}]}}, "expect.against[0].nodes", "add it to compare"),
         ({"expect": {"nodes_at": {"23:00": 2}}}, "expect.nodes_at.23:00", "outside of the scenario"),
+        ({"expect": {"pods_at": {"23:00": {"web": 2}}}}, "expect.pods_at.23:00", "outside of the scenario"),
+        ({"expect": {"pods_at": {"12:01": {"wep": 2}}}}, "expect.pods_at.12:01.wep", "did you mean web?"),
+        ({"workloads": [{"name": "web", "zone": "us-east-1z"}]}, "workloads[0].zone", "is not a zone of the cluster"),
+        ({"cluster": {"devices": {"least": 9, "most": 3}}}, "cluster.devices", "is no span"),
         (
             {"expect": {"moments": [{"after": "11:00", "before": "12:10", "action": "grow"}]}},
             "expect.moments[0].after",

@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from nodefleet.engine import tenants as tenants_rule
+from nodefleet.engine.tenants import order_by_share
 from nodefleet.model.alerts import AlertKind
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenario_result import MarkKind
 from nodefleet_tools.sim.scenarios.reading import find, read, shipped
 from support.played_days import shipped_day
+
+LARGEST = 8  # nodes of the pool of tenant-shares
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
@@ -104,3 +108,28 @@ def test_without_it_all_nodes_that_consolidation_gives_back_stay_half_full():
     day = changed("consolidation", policy=empty)
     assert {"final nodes", "shrinks", "node hours", "usd"} <= failing(day)
     assert round(day.figures.node_hours, 1) == 18.0
+
+
+def test_without_shares_the_team_whose_pods_came_first_gets_nearly_all():
+    day = changed("tenant-shares", policy=policy_of("tenant-shares", tenants={}))
+    assert {"running pods of index at 10:45", "running pods of inbox at 10:45"} <= failing(day)
+
+
+def test_a_share_that_is_not_lent_leaves_pods_waiting(monkeypatch):
+    """Broken on purpose: each team gets nodes up to its share only, though the other asks for none."""
+
+    def cut(new, running, tenants):
+        fairly = order_by_share(new, running, tenants)
+        owners = [node.pods[0].namespace for node in fairly]
+        most = {name: LARGEST * tenants.share_of(name) / sum(tenants.shares.values()) for name in owners}
+        return tuple(node for at, node in enumerate(fairly) if owners[:at].count(owners[at]) < most[owners[at]])
+
+    monkeypatch.setattr(tenants_rule, "order_by_share", cut)
+    assert {"running pods of inbox at 08:30", "running pods of inbox at 13:15"} <= failing(changed("tenant-shares"))
+
+
+def test_shares_that_are_turned_round_are_noticed():
+    turned = policy_of("tenant-shares", tenants={"shares": {"search": 1, "mail": 3}})
+    assert {"running pods of index at 10:45", "running pods of inbox at 10:45"} <= failing(
+        changed("tenant-shares", policy=turned)
+    )

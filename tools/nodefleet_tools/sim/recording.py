@@ -1,6 +1,6 @@
 """Watches a world while it is played, every ten seconds, right after the load has moved on: the accounts and frames."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -141,6 +141,7 @@ class Recorder:
             waiting=len(self._waiting),
             workers=time_series.workers(world, self.ready_at),
             drains=time_series.drains(world),
+            by_workload=Counter(pod.labels.get("app", "") for pod in world.kube.pods.values() if pod.ready),
             usd=add_up(self._usd(machine, now) for machine in world.ec2.machines.values()),
         )
 

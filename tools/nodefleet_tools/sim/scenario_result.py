@@ -1,6 +1,7 @@
 """The result of a played scenario: measurements over time, decisions with their reasons, and the outcome."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -57,6 +58,7 @@ class Frame:
     workers: tuple[WorkerSeen, ...]
     usd: float  # so far
     drains: tuple[DrainSeen, ...] = ()
+    by_workload: Mapping[str, int] = field(default_factory=dict)  # pods that run, of each that has some
 
     @property
     def ready(self) -> int:

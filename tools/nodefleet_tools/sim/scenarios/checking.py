@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import datetime
 
 from nodefleet.model.names import some
-from nodefleet_tools.sim.scenario_result import Check, Decided, ScenarioResult
+from nodefleet_tools.sim.scenario_result import Check, Decided, Frame, ScenarioResult
 from nodefleet_tools.sim.scenarios.expectations import Against, Bounds, Expect, Moment
 from nodefleet_tools.sim.scenarios.model import Scenario
 from nodefleet_tools.sim.times_of_day import moment
@@ -23,6 +23,11 @@ def checked(played: ScenarioResult, scenario: Scenario) -> tuple[Check, ...]:
         *(_happened(played, each, scenario.starts) for each in expect.moments),
         *(_did_not_happen(played, each, scenario.starts) for each in expect.never),
         *(_nodes_at(played, clock, nodes, scenario.starts) for clock, nodes in expect.nodes_at.items()),
+        *(
+            _pods_at(played, clock, workload, pods, scenario.starts)
+            for clock, by_workload in expect.pods_at.items()
+            for workload, pods in by_workload.items()
+        ),
         *(_told(played, kind, bounds) for kind, bounds in expect.told.items()),
     )
 
@@ -120,10 +125,20 @@ def _told_of(each: Decided) -> str:
 
 
 def _nodes_at(played: ScenarioResult, clock: str, nodes: int, starts: datetime) -> Check:
-    at = moment(clock, starts)
-    frame = max((frame for frame in played.frames if frame.at <= at), key=lambda frame: frame.at, default=None)
+    frame = _frame_at(played, moment(clock, starts))
     seen = frame.ready if frame else 0
     return Check(holds=seen == nodes, what=f"ready workers at {clock}", wanted=f"exactly {nodes}", found=f"{seen}")
+
+
+def _pods_at(played: ScenarioResult, clock: str, workload: str, pods: int, starts: datetime) -> Check:
+    frame = _frame_at(played, moment(clock, starts))
+    seen = frame.by_workload.get(workload, 0) if frame else 0
+    what = f"running pods of {workload} at {clock}"
+    return Check(holds=seen == pods, what=what, wanted=f"exactly {pods}", found=f"{seen}")
+
+
+def _frame_at(played: ScenarioResult, at: datetime) -> Frame | None:
+    return max((frame for frame in played.frames if frame.at <= at), key=lambda frame: frame.at, default=None)
 
 
 def _told(played: ScenarioResult, kind: str, bounds: Bounds) -> Check:

@@ -68,6 +68,7 @@ class Expect:
     moments: tuple[Moment, ...] = ()
     never: tuple[Moment, ...] = ()  # and decisions that must not have been made
     nodes_at: Mapping[str, int] = field(default_factory=dict)  # workers that are ready at a time of day
+    pods_at: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # and pods of each workload that run then
     told: Mapping[str, Bounds] = field(default_factory=dict)  # how often operators heard of something, by kind of event
 
 

@@ -63,6 +63,8 @@ class WorkloadSpec:
     memory: int = 128  # MiB
     gpus: int = 0  # nvidia.com/gpu
     tolerates: tuple[str, ...] = ()  # keys of taints
+    zone: str | None = None  # its pods run there only, as those with a volume of that zone
+    priority: int = 0  # of its pods, as of a PriorityClass
     cpu_use: float = 0.5  # of what it asks for; a service's load sets it
     memory_use: float = 0.8
     starts_in: timedelta = timedelta(seconds=5)

@@ -14,7 +14,7 @@ from nodefleet_tools.sim.shop import TYPES
 from nodefleet_tools.sim.times_of_day import RIGHT, midnight, since_midnight
 
 _CLOCKS = frozenset({"at", "after", "before", "start"})  # fields that hold a time of day
-_CLOCK_KEYS = frozenset({"points", "nodes_at"})  # and tables whose keys are
+_CLOCK_KEYS = frozenset({"points", "nodes_at", "pods_at"})  # and tables whose keys are
 _LONGEST = timedelta(days=31)
 _DAY = timedelta(days=1)
 
@@ -116,12 +116,14 @@ def _sizes(scenario: Scenario) -> Iterator[ValidationIssue]:
         yield _wrong("lasts", str(scenario.lasts), "is not between a moment and 31 days", "write for example 24h")
     if not scenario.cluster.zones:
         yield _wrong("cluster.zones", [], "names no zone", "name one at least")
-    for name in ("boots", "joins", "ready"):
+    for name in ("boots", "joins", "ready", "devices"):
         span = getattr(scenario.cluster, name)
         if not 0 <= span.least <= span.most:
             yield _wrong(f"cluster.{name}", f"{span.least} to {span.most}", "is no span", "0 ≤ least ≤ most")
     for index, workload in enumerate(scenario.workloads):
         path = f"workloads[{index}]"
+        if workload.zone is not None:
+            yield from _known(f"{path}.zone", workload.zone, scenario.cluster.zones, "a zone of the cluster")
         for field in ("replicas", "cpu", "memory"):
             if getattr(workload, field) < 0:
                 yield _wrong(f"{path}.{field}", getattr(workload, field), "is less than 0", "write 0 or more")
@@ -184,6 +186,11 @@ def _expected(scenario: Scenario) -> Iterator[ValidationIssue]:
             yield from _within(scenario, moment.after, f"expect.{name}[{index}].after")
     for clock in expect.nodes_at:
         yield from _within(scenario, clock, f"expect.nodes_at.{clock}")
+    workloads = [each.name for each in scenario.workloads]
+    for clock, by_workload in expect.pods_at.items():
+        yield from _within(scenario, clock, f"expect.pods_at.{clock}")
+        for name in by_workload:
+            yield from _known(f"expect.pods_at.{clock}.{name}", name, workloads)
 
 
 def _some_bound(bounds: Bounds, path: str) -> Iterator[ValidationIssue]:

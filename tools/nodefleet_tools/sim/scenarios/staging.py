@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import assert_never
 
 from nodefleet.model.inventory import Market
-from nodefleet.model.workload import Rules, Toleration
+from nodefleet.model.workload import ZONE_LABEL, Rules, Toleration
 from nodefleet_tools.sim.instances import CloudSettings
 from nodefleet_tools.sim.kube import KubeSettings, Traits
 from nodefleet_tools.sim.load import Service
@@ -102,8 +102,12 @@ def _deploy(world: World, spec: WorkloadSpec) -> None:
         cpu=spec.cpu,
         memory=spec.memory,
         extended={GPU: spec.gpus} if spec.gpus else {},
-        rules=Rules(tolerations=tuple(Toleration(key=key, operator="Exists") for key in spec.tolerates)),
+        rules=Rules(
+            tolerations=tuple(Toleration(key=key, operator="Exists") for key in spec.tolerates),
+            node_selector={ZONE_LABEL: spec.zone} if spec.zone else {},
+        ),
         namespace=spec.namespace,
+        priority=spec.priority,
         traits=Traits(
             starts_in=spec.starts_in.total_seconds(),
             stops_in=spec.stops_in.total_seconds(),
