@@ -21,8 +21,7 @@ from functools import partial
 from nodefleet.engine.decide import decide
 from nodefleet.model.decision import Action, Decision
 from nodefleet.model.inventory import Instance, InstanceType, Market, Node, Resources
-from nodefleet.model.readings import PoolReadings, Reading
-from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
+from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation, PoolReadings, Reading
 from nodefleet.model.state import Breaches, Memory, PoolMemory
 from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Budget, Owner, Pod, PodPhase, Selector
 from nodefleet.policy.cluster import Policy

@@ -9,7 +9,7 @@ from nodefleet.capacity import count_covered, count_workers, find_vanished, trac
 from nodefleet.model.fleet import Count
 from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
 from nodefleet.model.operations import RemovalReason
-from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.model.state import Loss
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy

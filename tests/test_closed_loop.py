@@ -23,8 +23,7 @@ from nodefleet.model.operations import (
     Terminate,
     Uncordon,
 )
-from nodefleet.model.readings import PoolReadings, Reading
-from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.snapshot import ClusterView, Observation, PoolReadings, Reading
 from nodefleet.model.state import Memory
 from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Pod
 from nodefleet.operations.advance import advance

@@ -11,8 +11,7 @@ from nodefleet.model import fleet
 from nodefleet.model.fleet import PHASES, InstancePhase, Membership, OpenOperation, Phase
 from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Notice, NoticeKind, Taint
 from nodefleet.model.operations import Cleanup, Launch, OrphanKind, Removal, RemovalReason
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.snapshot import ClusterView, Missing, Observation
 from nodefleet.model.workload import ZONE_LABEL, Owner, Pod, PodPhase
 from nodefleet.phases import ailments, derive_workers, silent_for, taken_at
 from nodefleet.policy.cluster import Policy

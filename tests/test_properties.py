@@ -13,9 +13,8 @@ from nodefleet.eviction.drain import plan_drain
 from nodefleet.model.decision import Action, Decision
 from nodefleet.model.inventory import InstanceState, Market, Notice, NoticeKind, Resources
 from nodefleet.model.operations import CancelRemoval, Create, Launch, Removal, RemovalReason
-from nodefleet.model.readings import Missing, PoolReadings, Reading
 from nodefleet.model.serialization import from_plain, to_plain
-from nodefleet.model.snapshot import ClusterView, Observation, Pause, Scale
+from nodefleet.model.snapshot import ClusterView, Missing, Observation, Pause, PoolReadings, Reading, Scale
 from nodefleet.model.state import Breaches, Loss, Memory, PoolMemory
 from nodefleet.model.workload import Budget, Owner, Selector, Volume, VolumeKind
 from nodefleet.phases import derive_workers

@@ -14,8 +14,7 @@ from nodefleet.model.fleet import (
 )
 from nodefleet.model.inventory import Instance, InstanceType, Market, price_of
 from nodefleet.model.operations import Launch, Operation, Removal, RemovalReason, listed_by_launch
-from nodefleet.model.readings import Missing, Reading, Sample
-from nodefleet.model.snapshot import Observation
+from nodefleet.model.snapshot import Missing, Observation, Reading, Sample
 from nodefleet.model.state import Loss, Memory, PoolMemory
 from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.demand import ClearTime

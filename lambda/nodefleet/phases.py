@@ -19,8 +19,7 @@ from nodefleet.model.fleet import (
 from nodefleet.model.inventory import Instance, InstanceState, Node, Notice, NoticeKind
 from nodefleet.model.names import pluralize
 from nodefleet.model.operations import Launch, Operation, Removal, RemovalReason, silence
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.snapshot import ClusterView, Missing, Observation
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Health, Pool, RemovalRules

@@ -14,8 +14,15 @@ from nodefleet.model.decision import Decision, DecisionRecord, Event, PolicyVers
 from nodefleet.model.inventory import Instance, InstanceType, Node, Notice
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import Cordon, Launch, Operation, PodRef, Refusal
-from nodefleet.model.readings import PoolReadings
-from nodefleet.model.snapshot import ActiveWindow, ClusterView, Command, Deployment, KnownPrices, TuningResult
+from nodefleet.model.snapshot import (
+    ActiveWindow,
+    ClusterView,
+    Command,
+    Deployment,
+    KnownPrices,
+    PoolReadings,
+    TuningResult,
+)
 from nodefleet.model.state import LoopState, Usage
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import BucketRules, Policy, RequestKind

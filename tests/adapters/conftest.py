@@ -8,7 +8,7 @@ import pytest
 
 from nodefleet.adapters.aws.session import PARTS
 from nodefleet.errors import ChangedError, DeniedError, MalformedError, MisconfiguredError, UnavailableError
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from support.sentences import is_advice, is_readable
 
 KNOWN = {*PARTS.values(), "Kubernetes", "Prometheus", "Slack", "service-quotas"}

@@ -9,7 +9,7 @@ from nodefleet.adapters.credentials import MetricsLogin
 from nodefleet.adapters.http import MOST_BYTES
 from nodefleet.adapters.prometheus import PrometheusClient, QueryResult, Series
 from nodefleet.errors import DeniedError
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from support.builders import NOON
 from support.prometheus_stand_in import Http, one, prometheus, said
 from support.wording import assert_wording

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nodefleet.adapters.prometheus import QueryResult, Series, by_node, is_empty, one_number, parse_response
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from support.builders import NOON
 
 AT = NOON.timestamp()

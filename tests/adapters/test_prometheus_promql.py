@@ -1,7 +1,7 @@
 import pytest
 
 from nodefleet.adapters.prometheus import for_pool
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 
 
 @pytest.mark.parametrize(

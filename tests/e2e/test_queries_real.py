@@ -15,7 +15,7 @@ from e2e.parts.prometheus import Prometheus as PrometheusPart
 from e2e.site.waiting import eventually
 from nodefleet.adapters.prometheus import PrometheusClient, for_pool, one_number
 from nodefleet.adapters.sources.read import Sources
-from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
+from nodefleet.model.snapshot import Missing, PoolReadings, Reading, Sample
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool, Queries
 from nodefleet_infra import manifests

@@ -13,7 +13,7 @@ from e2e.site.waiting import eventually
 from nodefleet.adapters.credentials import MetricsLogin, RedisLogin
 from nodefleet.adapters.sources.http_json import RabbitmqQueues
 from nodefleet.adapters.sources.redis import CeleryQueues, RedisKeys
-from nodefleet.model.readings import Missing, Reading, Sample
+from nodefleet.model.snapshot import Missing, Reading, Sample
 from nodefleet.policy import sources
 from support.source_doubles import cause, logins, read_one
 

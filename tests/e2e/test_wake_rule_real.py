@@ -14,7 +14,7 @@ from e2e.parts.running import RunningParts
 from e2e.site.waiting import eventually
 from nodefleet.adapters.kubernetes.resources import NAMESPACES, NODES, PODS
 from nodefleet.adapters.prometheus import PrometheusClient
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet_infra import manifests
 from support.real_cluster_world import Admin
 from support.shipped_metrics import SITE

@@ -15,7 +15,7 @@ from nodefleet.engine.signals.vote import (
     WithinThresholds,
     from_cache,
 )
-from nodefleet.model.readings import Missing, PoolReadings, Reading
+from nodefleet.model.snapshot import Missing, PoolReadings, Reading
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Trust
 from support.builders import NOON, after

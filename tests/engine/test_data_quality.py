@@ -9,8 +9,7 @@ from nodefleet.engine.target.bounds import hold_bounds, safety_bounds
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Rank, Side
 from nodefleet.model.fleet import Count
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import Pause
+from nodefleet.model.snapshot import Missing, Pause
 from nodefleet.model.state import JoinTrouble, Level, Loss, Memory, PoolMemory
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, Pool

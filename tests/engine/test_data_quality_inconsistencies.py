@@ -10,7 +10,7 @@ from nodefleet.engine.decide import decide
 from nodefleet.engine.signals.vote import ScaleDownOk, SignalVote, Unreadable
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, KeepReason
-from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.model.state import PoolMemory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Trust

@@ -10,7 +10,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import InstanceState, Market
 from nodefleet.model.operations import Cleanup, Launch, Purpose, Refusal, Removal, RemovalReason, Shortage, Uncordon
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet.model.state import JoinTrouble, Level, Loss, Memory, PoolMemory
 from nodefleet.operations.advance import advance
 from nodefleet.operations.launch import record_answer

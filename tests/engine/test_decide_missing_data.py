@@ -10,8 +10,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, KeepReason
 from nodefleet.model.inventory import InstanceState, InstanceType, Resources
 from nodefleet.model.operations import Create, Launch, Removal, SendAlert
-from nodefleet.model.readings import Missing, PoolReadings, Reading
-from nodefleet.model.snapshot import Scale
+from nodefleet.model.snapshot import Missing, PoolReadings, Reading, Scale
 from nodefleet.model.state import Level, Memory, PoolMemory
 from nodefleet.model.workload import Budget, Owner, Selector, Volume, VolumeKind
 from nodefleet.policy.cluster import Policy

@@ -10,8 +10,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource, KeepReason
 from nodefleet.model.inventory import Market, Resources
 from nodefleet.model.operations import CancelRemoval, Launch, Purpose, Removal, RemovalReason, SendAlert, Shortage
-from nodefleet.model.readings import Missing, Reading
-from nodefleet.model.snapshot import ActiveWindow, Pause, Scale
+from nodefleet.model.snapshot import ActiveWindow, Missing, Pause, Reading, Scale
 from nodefleet.model.state import Level, Memory, PoolMemory
 from nodefleet.policy.pool import Limits, MarketMix, Steps
 from support.builders import NOON, after, instance, look, node, only, pod, waiting

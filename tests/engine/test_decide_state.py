@@ -7,8 +7,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import Resources
 from nodefleet.model.operations import SendAlert
-from nodefleet.model.readings import Missing, Reading
-from nodefleet.model.snapshot import Scale
+from nodefleet.model.snapshot import Missing, Reading, Scale
 from nodefleet.model.state import HourLoad, Level, Memory, PoolMemory
 from nodefleet.policy.demand import Threshold
 from nodefleet.policy.pool import Limits

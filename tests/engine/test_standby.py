@@ -8,8 +8,7 @@ from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.operations import TakeOver
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import AUTOSCALER, Pause, Scale
+from nodefleet.model.snapshot import AUTOSCALER, Missing, Pause, Scale
 from nodefleet.model.state import Memory
 from nodefleet.policy.constraints import check
 from nodefleet.policy.demand import Standby

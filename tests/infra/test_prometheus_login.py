@@ -17,7 +17,7 @@ import yaml
 
 from nodefleet.adapters.credentials import ApiLogin, MetricsLogin
 from nodefleet.adapters.prometheus import PrometheusClient, QueryResult
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet_infra import manifests
 from support.shipped_metrics import SITE, scrape_configs
 from support.userdata_machines import API, as_server

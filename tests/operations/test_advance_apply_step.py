@@ -18,7 +18,7 @@ from nodefleet.model.operations import (
     Terminate,
     Uncordon,
 )
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet.operations.advance import apply_step
 from support.builders import NOON, look, pod
 

@@ -30,9 +30,8 @@ from nodefleet.model.fleet import Count, Phase
 from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Node
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import Assign, SendAlert, Uncordon
-from nodefleet.model.readings import Missing, PoolReadings, Reading
 from nodefleet.model.serialization import default_of, fields_of, to_plain
-from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.snapshot import ClusterView, Missing, PoolReadings, Reading
 from nodefleet.model.state import AdaptiveMemory, Level, Memory, PoolMemory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy

@@ -9,8 +9,7 @@ import pytest
 from nodefleet.errors import UnavailableError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import Notice, NoticeKind
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import ClusterView, Deployment, Observation, Pause, emergency
+from nodefleet.model.snapshot import ClusterView, Deployment, Missing, Observation, Pause, emergency
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool
 from nodefleet.ports import State

@@ -6,8 +6,7 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import Adopt, Drain, Pause, Recycle, Scale
+from nodefleet.model.snapshot import Adopt, Drain, Missing, Pause, Recycle, Scale
 from nodefleet.policy.cluster import Policy
 from nodefleet.reconcile.observe import ended_commands, stale_notices
 from support.book_builders import OpenBook

@@ -4,8 +4,7 @@ import pytest
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BUILT_IN, PolicyVersion
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import Observation
+from nodefleet.model.snapshot import Missing, Observation
 from nodefleet.model.state import LoopState
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.loading import PolicyReader

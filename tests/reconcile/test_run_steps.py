@@ -20,7 +20,7 @@ from nodefleet.model.decision import (
 )
 from nodefleet.model.fleet import Count
 from nodefleet.model.names import Metric
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet.model.state import Level, LoopState, Memory
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Lease, LeaseHeld, RunResult, State

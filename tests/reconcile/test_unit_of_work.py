@@ -9,8 +9,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import PolicyVersion
 from nodefleet.model.inventory import Market, Notice, NoticeKind
 from nodefleet.model.operations import Close, Joined, JoinFailed, Outcome, RemovalReason, SendAlert
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import Pause
+from nodefleet.model.snapshot import Missing, Pause
 from nodefleet.model.state import Level, LoopState, Memory
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Changes

@@ -10,7 +10,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Decision, Event, PoolDecision
 from nodefleet.model.fleet import Count
 from nodefleet.model.inventory import InstanceState, InstanceType, Market, Resources, price_of
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet.model.state import Level, Memory, PoolUsage, Usage
 from nodefleet.model.workload import PodPhase
 from nodefleet.policy.cluster import Policy

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet.reporting.review import USUAL
 from nodefleet.reporting.usage import collect_hours
 from nodefleet.reporting.weekly import compare_fixed

@@ -13,8 +13,8 @@ from nodefleet.model.state import Memory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.pool import Health, Limits, MarketMix, Steps
 from nodefleet.scheduling.nodes import awaited_devices, lacks_devices
-from nodefleet.scheduling.templates import ARCH_LABEL, templates
-from support.builders import GIB, NOON, after, instance, look, node, only, pod, waiting
+from nodefleet.scheduling.templates import ARCH_LABEL
+from support.builders import GIB, NOON, after, instance, look, node, only, pod, templates, waiting
 from support.decisions import KNOWN, alerts, bought, with_pool
 from support.wording import assert_wording
 

@@ -12,8 +12,7 @@ from nodefleet.engine.decide import decide
 from nodefleet.model.inventory import InstanceType, Market, Resources, Taint
 from nodefleet.model.names import CAPACITY_LABEL
 from nodefleet.model.operations import Launch
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import LaunchTarget
+from nodefleet.model.snapshot import LaunchTarget, Missing
 from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.model.workload import (
     HOST_LABEL,
@@ -33,12 +32,11 @@ from nodefleet.model.workload import (
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool, Steps
-from nodefleet.scheduling.compatibility import PodCompatibility
 from nodefleet.scheduling.packing import assign, list_unschedulable, pack_pools, packing_input
 from nodefleet.scheduling.pool_packing import Assignments, NewNode, Packing, PoolPacking
 from nodefleet.scheduling.simulation import SchedulerSimulation
-from nodefleet.scheduling.templates import templates
-from support.builders import CATALOG, GIB, NOON, SMALL, TARGET, after, instance, look, node, pod, waiting
+from nodefleet.scheduling.templates import PodCompatibility
+from support.builders import CATALOG, GIB, NOON, SMALL, TARGET, after, instance, look, node, pod, templates, waiting
 from support.decisions import opened
 from support.wording import assert_wording
 

@@ -8,8 +8,7 @@ from nodefleet.model.inventory import Resources, Taint
 from nodefleet.model.snapshot import LaunchTarget
 from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL, Rules, Toleration, Volume, VolumeKind
 from nodefleet.policy.pool import MarketMix, Pool
-from nodefleet.scheduling.compatibility import PodCompatibility
-from nodefleet.scheduling.templates import template_source
+from nodefleet.scheduling.templates import PodCompatibility, template_source
 from support.builders import CATALOG, TARGET, look, waiting
 
 GENERAL = Pool(name="general", market=MarketMix(types=("t3.small", "t2.small")))

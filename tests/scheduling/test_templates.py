@@ -6,8 +6,7 @@ import pytest
 
 from nodefleet.model.inventory import NOTHING, InstanceState, InstanceType, Market, Notice, NoticeKind, Resources, Taint
 from nodefleet.model.operations import Launch, Removal, RemovalReason
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import LaunchTarget
+from nodefleet.model.snapshot import LaunchTarget, Missing
 from nodefleet.model.workload import (
     HOST_LABEL,
     TYPE_LABEL,
@@ -33,9 +32,8 @@ from nodefleet.scheduling.templates import (
     observed_sizes,
     template_refusal,
     template_source,
-    templates,
 )
-from support.builders import CATALOG, GIB, SMALL, TARGET, after, instance, look, node, pod, waiting
+from support.builders import CATALOG, GIB, SMALL, TARGET, after, instance, look, node, pod, templates, waiting
 from support.wording import assert_wording
 
 POOL = Pool(market=MarketMix(types=("t3.small",), memory_overhead_percent=0))

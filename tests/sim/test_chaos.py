@@ -10,7 +10,7 @@ from nodefleet.errors import DeniedError, ThrottledError, UnavailableError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.inventory import InstanceState
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet_tools.sim.chaos.fault_injection import Rates
 from nodefleet_tools.sim.chaos.incidents import INCIDENTS, befall
 from nodefleet_tools.sim.chaos.plan import WEIGHTS, Delivery, Incident, Plan

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from nodefleet.eviction.budgets import BudgetTracker
 from nodefleet.model.decision import Decision, PoolDecision
 from nodefleet.model.inventory import Instance, InstanceType, Market, Node, Resources
-from nodefleet.model.readings import PoolReadings, Reading, Sample
-from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
+from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation, PoolReadings, Reading, Sample
 from nodefleet.model.state import Memory
 from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Budget, BudgetStatus, Owner, Pod, PodPhase
 from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
+from nodefleet.scheduling.templates import Template, template_source
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 GIB = 1 << 30
@@ -140,3 +141,8 @@ def calm_for(looks: int, policy: Policy, **scene: object) -> tuple[Memory, datet
 def allowance(budget: Budget, pods: Iterable[Pod]) -> BudgetStatus:
     """How one budget stands with these pods."""
     return BudgetTracker([budget], pods).status(budget)
+
+
+def templates(pool: Pool, observation: Observation) -> tuple[Template, ...]:
+    """What the pool could launch, by the observation alone."""
+    return template_source(observation).templates(pool)

@@ -13,8 +13,7 @@ from nodefleet.adapters.prometheus import QueryResult, Series
 from nodefleet.errors import UnavailableError
 from nodefleet.model.decision import DecisionRecord, PolicyVersion
 from nodefleet.model.inventory import Instance, InstanceType, Node
-from nodefleet.model.readings import Missing, PoolReadings, Reading
-from nodefleet.model.snapshot import ClusterView, Deployment, LaunchTarget
+from nodefleet.model.snapshot import ClusterView, Deployment, LaunchTarget, Missing, PoolReadings, Reading
 from nodefleet.policy.loading import PolicyReader, digest_of
 from nodefleet.ports import State
 from nodefleet_tools.doctor.context import DoctorContext, Parts

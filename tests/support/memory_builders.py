@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from nodefleet.model.readings import Reading
+from nodefleet.model.snapshot import Reading
 from nodefleet.model.state import Breaches, HourLoad, PodGrant, PoolMemory, ScaleUpRecord
 from support.builders import NOON
 

@@ -16,8 +16,7 @@ from nodefleet.model.operations import (
     SendAlert,
     Step,
 )
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.snapshot import ClusterView, Missing, Observation
 from nodefleet.model.workload import Budget, Owner, Pod, Selector
 from nodefleet.operations.progress import Progress
 from nodefleet.policy.cluster import Policy

@@ -8,7 +8,7 @@ from nodefleet.capacity import FleetSize
 from nodefleet.engine.context import custom_name
 from nodefleet.engine.signals.demand_rules import evaluate_custom
 from nodefleet.engine.signals.vote import Pace, ScaleUp, SignalVote
-from nodefleet.model.readings import PoolReadings, Reading, Sample
+from nodefleet.model.snapshot import PoolReadings, Reading, Sample
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Trust
 from nodefleet.policy.demand import DemandRule, readings_of

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from nodefleet.adapters.sources.port import Moment, SourceAdapter, SourceLogins
 from nodefleet.errors import MisconfiguredError
-from nodefleet.model.readings import Missing, Sample
+from nodefleet.model.snapshot import Missing, Sample
 from support.builders import NOON
 
 

@@ -12,8 +12,7 @@ from nodefleet.engine.decide import decide
 from nodefleet.model.decision import Decision
 from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Market, Node, Notice, NoticeKind, Resources
 from nodefleet.model.operations import Create, Launch, Operation, Removal, RemovalReason
-from nodefleet.model.readings import PoolReadings, Reading
-from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
+from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation, PoolReadings, Reading
 from nodefleet.model.state import Memory
 from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Owner, Pod, PodPhase
 from nodefleet.policy.cluster import Policy

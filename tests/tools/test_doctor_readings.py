@@ -6,8 +6,7 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.errors import UnavailableError
-from nodefleet.model.readings import Missing, PoolReadings, Reading
-from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.snapshot import ClusterView, Missing, PoolReadings, Reading
 from nodefleet_tools.doctor.findings import UnknownError
 from nodefleet_tools.doctor.readings import LABELLED, counts, prometheus, readings
 from support.builders import NOON, node

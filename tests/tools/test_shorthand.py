@@ -8,8 +8,8 @@ from nodefleet.engine.decide import decide
 from nodefleet.model.decision import Action
 from nodefleet.model.fleet import Phase
 from nodefleet.model.inventory import Market
-from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.serialization import ValidationError, from_plain, to_plain
+from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.model.state import Level
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy

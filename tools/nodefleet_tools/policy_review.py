@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from nodefleet.adapters.prometheus import for_pool
 from nodefleet.model.inventory import LIST_PRICES_USD
-from nodefleet.model.readings import Missing
 from nodefleet.model.serialization import ValidationIssue
+from nodefleet.model.snapshot import Missing
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.file_schema import Keys, path_of
 from nodefleet.policy.pool import Pool

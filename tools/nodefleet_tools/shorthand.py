@@ -15,9 +15,8 @@ from typing import Any, TypeAlias
 
 from nodefleet.engine.decide import decide
 from nodefleet.model.inventory import Instance, Market, Node
-from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
 from nodefleet.model.serialization import Plain, ValidationError, ValidationIssue, decode, nearest
-from nodefleet.model.snapshot import ClusterView, LaunchTarget, Observation
+from nodefleet.model.snapshot import ClusterView, LaunchTarget, Missing, Observation, PoolReadings, Reading, Sample
 from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL
 from nodefleet.policy.cluster import Policy

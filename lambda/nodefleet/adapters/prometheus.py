@@ -17,7 +17,7 @@ import msgspec
 from nodefleet.adapters import http
 from nodefleet.adapters.credentials import MetricsLogin
 from nodefleet.errors import NodeFleetError
-from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.snapshot import Missing, Reading
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 # What Prometheus said: a number, a number for each node, or why it is neither.

@@ -14,8 +14,16 @@ from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.inventory import Market
 from nodefleet.model.names import figure
 from nodefleet.model.operations import SendAlert
-from nodefleet.model.readings import NOT_ASKED, NOTHING_READ, Missing, PoolReadings, Reading, Sample
-from nodefleet.model.snapshot import LaunchTarget, Observation
+from nodefleet.model.snapshot import (
+    NOT_ASKED,
+    NOTHING_READ,
+    LaunchTarget,
+    Missing,
+    Observation,
+    PoolReadings,
+    Reading,
+    Sample,
+)
 from nodefleet.model.state import Backoff, Level, PoolMemory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy, Trust

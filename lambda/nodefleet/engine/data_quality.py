@@ -15,8 +15,7 @@ from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import READY_OR_NEARLY, Phase, Worker
 from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import SendAlert
-from nodefleet.model.readings import NOT_ASKED, Missing, Reading
-from nodefleet.model.snapshot import Observation
+from nodefleet.model.snapshot import NOT_ASKED, Missing, Observation, Reading
 from nodefleet.model.state import Level, Memory
 from nodefleet.policy.cluster import Policy
 

@@ -20,8 +20,7 @@ from nodefleet.engine.context import PoolContext, usable_reading
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.names import figure, pluralize
 from nodefleet.model.operations import SendAlert, TakeOver
-from nodefleet.model.readings import NOT_ASKED, Missing, Reading
-from nodefleet.model.snapshot import AUTOSCALER, Scale
+from nodefleet.model.snapshot import AUTOSCALER, NOT_ASKED, Missing, Reading, Scale
 from nodefleet.model.state import StandbyState
 from nodefleet.policy.demand import Standby
 from nodefleet.policy.sources import Prometheus

@@ -8,7 +8,7 @@ from functools import partial
 
 from nodefleet.model.inventory import Resources
 from nodefleet.model.operations import Shortage
-from nodefleet.model.readings import Reading
+from nodefleet.model.snapshot import Reading
 
 # ── memory of the adaptive strategy ──────────────────────────────────────────────────────────────────────────────────
 # What the adaptive strategy keeps from one iteration to the next. Safe to lose: it is learned again from the load.

@@ -32,8 +32,7 @@ from nodefleet.model.operations import (
     Terminate,
     Uncordon,
 )
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import Observation
+from nodefleet.model.snapshot import Missing, Observation
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.operations.launch import advance_launch
 from nodefleet.operations.progress import NOTHING_YET, Progress, rules_of, seconds

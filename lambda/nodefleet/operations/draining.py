@@ -17,8 +17,7 @@ from nodefleet.model.decision import KeepReason
 from nodefleet.model.fleet import Worker
 from nodefleet.model.inventory import Instance, InstanceState, Node
 from nodefleet.model.operations import PodRef, Removal, silence
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import ClusterView, Observation, notice_in
+from nodefleet.model.snapshot import ClusterView, Missing, Observation, notice_in
 from nodefleet.model.workload import SAFE_TO_EVICT, Pod
 from nodefleet.operations.progress import pods_are, rules_of, seconds
 from nodefleet.phases import is_withdrawn

@@ -45,8 +45,7 @@ from nodefleet.model.operations import (
     Shortfall,
     Step,
 )
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import Observation
+from nodefleet.model.snapshot import Missing, Observation
 from nodefleet.model.state import Memory
 from nodefleet.operations.progress import NOTHING_YET, Progress, rules_of, save_if_changed, seconds, with_silence
 from nodefleet.policy.cluster import Policy

@@ -64,8 +64,7 @@ from nodefleet.model.operations import (
     Terminate,
     Uncordon,
 )
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.snapshot import ClusterView, Missing, Observation
 from nodefleet.operations.draining import Blocker, DrainingNode, blocker, instance_of, is_ours, node_of, not_terminated
 from nodefleet.operations.progress import Progress, pods_are, rules_of, save_if_changed, seconds, with_silence
 from nodefleet.phases import is_overdue

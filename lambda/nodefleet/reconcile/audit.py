@@ -28,9 +28,8 @@ from nodefleet.model.decision import (
 from nodefleet.model.inventory import Instance, InstanceState, Market, Node, price_of
 from nodefleet.model.names import Metric
 from nodefleet.model.operations import SendAlert
-from nodefleet.model.readings import NOTHING_READ, Missing, Reading
 from nodefleet.model.serialization import TAG, Plain, default_of, encoder_of, fields_of, from_plain, kind_of, to_plain
-from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.snapshot import NOTHING_READ, ClusterView, Missing, Observation, Reading
 from nodefleet.model.state import Level, Memory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy

@@ -17,8 +17,7 @@ from nodefleet.errors import ChangedError, NodeFleetError
 from nodefleet.model.inventory import Node, Notice, NoticeKind
 from nodefleet.model.names import pluralize
 from nodefleet.model.operations import Cordon, Evict, ForceDelete, PodRef, Removal, RemovalReason, Step
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import ClusterView, Observation, emergency, notice_in
+from nodefleet.model.snapshot import ClusterView, Missing, Observation, emergency, notice_in
 from nodefleet.model.state import Level
 from nodefleet.model.workload import Pod
 from nodefleet.operations.advance import advance

@@ -13,9 +13,8 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BUILT_IN, STACK, PolicyVersion
 from nodefleet.model.inventory import Instance, InstanceState, InstanceType, Node, Notice
 from nodefleet.model.operations import Operation, Removal
-from nodefleet.model.readings import Missing
 from nodefleet.model.serialization import ValidationError
-from nodefleet.model.snapshot import Adopt, ClusterView, Command, Drain, Observation, Recycle, notice_in
+from nodefleet.model.snapshot import Adopt, ClusterView, Command, Drain, Missing, Observation, Recycle, notice_in
 from nodefleet.model.state import LoopState
 from nodefleet.phases import in_force, is_false_alarm
 from nodefleet.policy.cluster import Policy, RequestKind

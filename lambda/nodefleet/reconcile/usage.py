@@ -9,8 +9,7 @@ from types import MappingProxyType
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Decision, Event, PoolDecision
 from nodefleet.model.inventory import NOTHING, Instance, InstanceState, Market, price_of
-from nodefleet.model.readings import NOTHING_READ, Missing, Reading
-from nodefleet.model.snapshot import Observation
+from nodefleet.model.snapshot import NOTHING_READ, Missing, Observation, Reading
 from nodefleet.model.state import MONTH_HOURS, PoolUsage, Usage
 from nodefleet.policy.cluster import Policy
 

@@ -8,8 +8,7 @@ from datetime import datetime
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.inventory import InstanceType
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import TuningResult
+from nodefleet.model.snapshot import Missing, TuningResult
 from nodefleet.model.state import MONTH_HOURS, AdaptiveMemory, Memory, Usage
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool

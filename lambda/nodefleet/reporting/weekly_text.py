@@ -8,8 +8,7 @@ from textwrap import fill
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
 from nodefleet.model.names import pluralize
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import TuningResult
+from nodefleet.model.snapshot import Missing, TuningResult
 from nodefleet.model.state import AdaptiveMemory
 from nodefleet.reporting.review import Recommendation
 from nodefleet.reporting.usage import PoolWeek, coverage, hourly, hours, number, percent, some, times, usd

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from operator import mul
 
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 
 _WIDTH = 24  # largest pods that fit and are compared for one seat: more do not pack better (benchmarks/packing.py)
 _ROUNDS = 24  # of the improvement step: more gain less than a node in a hundred (benchmarks/packing.py)

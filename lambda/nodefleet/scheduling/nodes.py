@@ -13,8 +13,7 @@ from types import MappingProxyType
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import NOTHING, Market, Node, Resources
 from nodefleet.model.operations import Launch, listed_by_launch
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import Observation
+from nodefleet.model.snapshot import Missing, Observation
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool

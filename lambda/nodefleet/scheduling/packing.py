@@ -12,17 +12,21 @@ from math import ceil
 from typing import TypeAlias
 
 from nodefleet.model.fleet import Worker
-from nodefleet.model.readings import Missing, add_up
-from nodefleet.model.snapshot import Observation
+from nodefleet.model.snapshot import Missing, Observation, add_up
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
-from nodefleet.scheduling.compatibility import PodCompatibility, is_plain, pools_without_capacity
 from nodefleet.scheduling.nodes import awaited_devices, expected_nodes, simulate_fleet, zones_in_use
 from nodefleet.scheduling.pool_packing import Assignments, Packing, PoolPacking, queue_order
-from nodefleet.scheduling.predicates import NodeModel, unmet_predicate
+from nodefleet.scheduling.predicates import NodeModel, is_plain, unmet_predicate
 from nodefleet.scheduling.simulation import SchedulerSimulation
-from nodefleet.scheduling.templates import Template, template_refusal, template_source
+from nodefleet.scheduling.templates import (
+    PodCompatibility,
+    Template,
+    pools_without_capacity,
+    template_refusal,
+    template_source,
+)
 
 _ORDERS = 12  # of pods and of nodes that are tried: eight or twelve make no difference in what is bought
 _GROUPS = (0, 1, 2)  # in which nodes become ready: one after the other, all in one moment, first one half of them

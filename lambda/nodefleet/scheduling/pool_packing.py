@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from nodefleet.model.inventory import NOTHING, Market
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 from nodefleet.model.workload import Pod
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode, PodGroup
-from nodefleet.scheduling.compatibility import PodCompatibility, is_plain
+from nodefleet.scheduling.predicates import is_plain
 from nodefleet.scheduling.simulation import SchedulerSimulation
-from nodefleet.scheduling.templates import Template, template_refusal
+from nodefleet.scheduling.templates import PodCompatibility, Template, template_refusal
 
 # ── new nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -265,6 +265,14 @@ def asks_by_name(pod: Pod) -> bool:
     )
 
 
+def is_plain(pod: Pod) -> bool:
+    """Only its CPU, memory and slot decide whether a node that admits it has room for it, whatever else runs there."""
+    asked, rules = pod.requests, pod.rules
+    if asked.storage or asked.extended or rules.host_ports or (pod.volumes and attachments([pod])):
+        return False
+    return not (rules.affinity or rules.anti_affinity or rules.spread or asks_by_name(pod))
+
+
 def labels_asked_for(rules: Rules) -> Iterator[str]:
     """The node labels that decide where the pod may run, without the one that names a single node."""
     yield from (key for key in rules.node_selector if key != HOST_LABEL)

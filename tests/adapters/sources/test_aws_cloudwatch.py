@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from moto import mock_aws
 
 from nodefleet.adapters.sources.aws import CloudWatchMetrics
-from nodefleet.model.readings import Missing, Reading, Sample
+from nodefleet.model.snapshot import Missing, Reading, Sample
 from nodefleet.policy.sources import CloudWatch
 from support.builders import NOON, after
 from support.ec2_fakes import aws_environment

@@ -5,7 +5,7 @@ from moto import mock_aws
 
 from nodefleet.adapters.sources.aws import SqsQueues
 from nodefleet.errors import MisconfiguredError
-from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.snapshot import Missing, Reading
 from support.builders import NOON
 from support.ec2_fakes import aws_environment
 

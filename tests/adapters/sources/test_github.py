@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from nodefleet.adapters.credentials import GithubLogin
 from nodefleet.adapters.sources.github import GithubJobs, app_token
 from nodefleet.errors import MisconfiguredError
-from nodefleet.model.readings import Reading
+from nodefleet.model.snapshot import Reading
 from nodefleet.policy.sources import Github
 from support.builders import NOON, after
 from support.source_doubles import Answer, GithubDouble, cause, job, logins, read_one

@@ -2,7 +2,7 @@ import pytest
 
 from nodefleet.adapters.credentials import MetricsLogin
 from nodefleet.adapters.sources.http_json import HttpDocuments
-from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.policy.sources import HttpJson
 from support.builders import NOON
 from support.source_doubles import Answer, HttpDouble, cause, logins, read_one

@@ -10,7 +10,7 @@ from nodefleet.adapters.concurrency import Threads
 from nodefleet.adapters.prometheus import NEWEST, PrometheusClient, QueryResult, Series
 from nodefleet.adapters.sources.aws import CloudWatchMetrics, SqsQueues
 from nodefleet.adapters.sources.read import Sources
-from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
+from nodefleet.model.snapshot import Missing, PoolReadings, Reading, Sample
 from nodefleet.policy import sources
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool, Queries

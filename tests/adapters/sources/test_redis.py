@@ -5,7 +5,7 @@ import pytest
 from nodefleet.adapters.credentials import RedisLogin
 from nodefleet.adapters.sources.port import SourceLogins
 from nodefleet.adapters.sources.redis import CeleryQueues, RedisKeys
-from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.policy.sources import Celery, Redis
 from support.builders import NOON
 from support.source_doubles import FakeSecrets, RespDouble, cause, free_port, logins, moment, read_one

@@ -13,8 +13,7 @@ from nodefleet.adapters.kubernetes import KubernetesCluster
 from nodefleet.adapters.kubernetes.client import Api, Transport
 from nodefleet.adapters.kubernetes.resources import BUDGETS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, Resource
 from nodefleet.model.operations import Operation
-from nodefleet.model.readings import PoolReadings, Reading
-from nodefleet.model.snapshot import ClusterView, Observation
+from nodefleet.model.snapshot import ClusterView, Observation, PoolReadings, Reading
 from nodefleet.model.workload import Pod, PodPhase
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy

@@ -10,8 +10,7 @@ from nodefleet.engine.disruption.consolidation import ALL, REPLACED
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import InstanceType, Market, Notice, NoticeKind, Resources
 from nodefleet.model.operations import Launch, Removal
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import ActiveWindow, Pause, Recycle
+from nodefleet.model.snapshot import ActiveWindow, Missing, Pause, Recycle
 from nodefleet.model.state import MarketSwap, Memory, PoolMemory, RotationState
 from nodefleet.model.workload import TYPE_LABEL, Budget, Rules, Selector
 from nodefleet.policy.cluster import Policy

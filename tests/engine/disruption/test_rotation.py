@@ -12,8 +12,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import Market, Notice, NoticeKind, Resources
 from nodefleet.model.operations import Launch, Purpose, Removal, RemovalReason
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import ActiveWindow, Pause, Recycle, Scale
+from nodefleet.model.snapshot import ActiveWindow, Missing, Pause, Recycle, Scale
 from nodefleet.model.state import Backoff, JoinTrouble, Level, Loss, MarketSwap, Memory, PoolMemory, RotationState
 from nodefleet.model.workload import Budget, Owner, Selector
 from nodefleet.phases import derive_workers

@@ -9,7 +9,7 @@ from nodefleet.engine.decide import decide
 from nodefleet.engine.disruption.unhealthy import resting_alerts, resting_since
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import InstanceState
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet.model.state import Memory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy, Resting

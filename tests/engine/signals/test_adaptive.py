@@ -12,8 +12,8 @@ from nodefleet.engine.signals.adaptive import consenting, restore
 from nodefleet.engine.signals.vote import Abstain, BelowThreshold, ScaleDownOk, SignalVote, Unreadable, WithinThresholds
 from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.operations import Removal
-from nodefleet.model.readings import Missing, Reading
 from nodefleet.model.serialization import from_plain, to_plain
+from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.model.state import AdaptiveMemory, Memory, PoolMemory
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import Adaptive, Announced

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nodefleet.engine.signals.demand_rules import counts_as_last, evaluate_custom
 from nodefleet.engine.signals.vote import Abstain, ScaleUp, Unreadable
-from nodefleet.model.readings import Missing, PoolReadings, Reading
+from nodefleet.model.snapshot import Missing, PoolReadings, Reading
 from nodefleet.model.state import Breaches
 from nodefleet.policy.demand import ClearTime, JobDemand, PerWorkerQueue, QueueAndLatency, Threshold, readings_of
 from nodefleet.policy.pool import Limits, Pool

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nodefleet.capacity import FleetSize, with_peak
 from nodefleet.engine.signals.demand_rules import desired_workers
 from nodefleet.engine.signals.vote import BelowThreshold, ScaleDownOk, ScaleUp, Unreadable, WithinThresholds
-from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.policy.demand import ClearTime
 from nodefleet.policy.fields import Readings, Sustain
 from nodefleet.policy.pool import Limits, Pool

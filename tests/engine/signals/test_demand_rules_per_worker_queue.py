@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.engine.signals.vote import AboveThreshold, BelowThreshold, ScaleDownOk, ScaleUp, WithinThresholds
-from nodefleet.model.readings import Reading
+from nodefleet.model.snapshot import Reading
 from nodefleet.policy.demand import PerWorkerQueue
 from support.builders import after
 from support.signal_builders import AT_ONCE, ask, ask_along, floor_of, look, words

@@ -12,7 +12,7 @@ from nodefleet.engine.signals.vote import (
     Unreadable,
     WithinThresholds,
 )
-from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.model.state import Breaches
 from nodefleet.policy.fields import Readings, Score, Sustain
 from nodefleet.policy.pool import Reactive, Steps

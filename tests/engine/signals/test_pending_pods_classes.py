@@ -15,8 +15,7 @@ from nodefleet.model.workload import PodPhase, Rules, Toleration, Volume, Volume
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Benefit
-from nodefleet.scheduling.templates import templates
-from support.builders import NOON, SMALL, after, instance, look, node, only, pod, waiting
+from support.builders import NOON, SMALL, after, instance, look, node, only, pod, templates, waiting
 from support.decisions import alerts, bought, filled, pool_memory, with_pool
 from support.wording import assert_wording
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.predictive import evaluate_forecast, learn_profile
 from nodefleet.engine.signals.vote import Abstain, ScaleUp
-from nodefleet.model.readings import Reading
+from nodefleet.model.snapshot import Reading
 from nodefleet.model.state import Forecast, HourLoad
 from nodefleet.policy.pool import Predictive, Utilisation
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.engine.signals.vote import NO_BREACHES, HowLong, Pace, Sustained, evaluate_sustain
-from nodefleet.model.readings import Reading
+from nodefleet.model.snapshot import Reading
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Policy, Trust
 from nodefleet.policy.fields import Readings, Score

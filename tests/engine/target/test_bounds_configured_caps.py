@@ -11,7 +11,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.inventory import InstanceState, InstanceType, Market, Resources
 from nodefleet.model.operations import Create, Launch, Removal, SendAlert
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet.model.state import PoolMemory
 from nodefleet.model.workload import Rules
 from nodefleet.phases import derive_workers

@@ -14,8 +14,7 @@ from rich.table import Table
 
 from nodefleet.adapters.prometheus import PrometheusClient, for_pool
 from nodefleet.model.names import pluralize
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import TuningResult
+from nodefleet.model.snapshot import Missing, TuningResult
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.page import page
 from nodefleet_tools.backtest.play import Conditions, Run, optimum

@@ -14,8 +14,8 @@ from rich.table import Table
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.inventory import InstanceType
 from nodefleet.model.names import SHARED_PARTITION, pluralize
-from nodefleet.model.readings import Missing
 from nodefleet.model.serialization import Plain, to_plain
+from nodefleet.model.snapshot import Missing
 from nodefleet.model.state import Usage
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import State

@@ -12,9 +12,8 @@ from itertools import islice
 from nodefleet.engine.target.bounds import resolve_target
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.decision import Action, Decision, DecisionRecord, PoolDecision
-from nodefleet.model.readings import Missing
 from nodefleet.model.serialization import to_plain
-from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.snapshot import ClusterView, Missing
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Archive, History
 from nodefleet_tools.audit import decisions, record_named

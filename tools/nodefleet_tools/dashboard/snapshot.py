@@ -16,9 +16,21 @@ from nodefleet.model.decision import DecisionRecord, Event, KeptNode
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import InstanceType, Node, price_of
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
-from nodefleet.model.readings import NOTHING_READ, Missing, Reading, Sample
 from nodefleet.model.serialization import kind_of
-from nodefleet.model.snapshot import Adopt, ClusterView, Command, Drain, Observation, Pause, Recycle, Scale
+from nodefleet.model.snapshot import (
+    NOTHING_READ,
+    Adopt,
+    ClusterView,
+    Command,
+    Drain,
+    Missing,
+    Observation,
+    Pause,
+    Reading,
+    Recycle,
+    Sample,
+    Scale,
+)
 from nodefleet.model.state import AdaptiveMemory
 from nodefleet.model.workload import SCALE_DOWN_DISABLED, Pod
 from nodefleet.operations.draining import DrainingNode

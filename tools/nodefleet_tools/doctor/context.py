@@ -13,8 +13,7 @@ from nodefleet.adapters.kubernetes.resources import Permission
 from nodefleet.adapters.prometheus import QueryResult
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.inventory import Instance, Node
-from nodefleet.model.readings import Missing, PoolReadings
-from nodefleet.model.snapshot import ClusterView, Deployment
+from nodefleet.model.snapshot import ClusterView, Deployment, Missing, PoolReadings
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Cloud, History, MetricSources, Policies, State, Store
 from nodefleet.reconcile.observe import resolve_policy

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from nodefleet.model.inventory import Node
 from nodefleet.model.names import pluralize, some
-from nodefleet.model.readings import NOTHING_READ, Missing, Reading, Sample
+from nodefleet.model.snapshot import NOTHING_READ, Missing, Reading, Sample
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.doctor.context import READ_WITHIN, DoctorContext

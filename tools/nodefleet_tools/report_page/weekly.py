@@ -4,7 +4,7 @@ from html import escape
 from string import Template
 from typing import Any
 
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet.model.state import Usage
 from nodefleet.policy.cluster import Policy
 from nodefleet.reporting.usage import PoolHour, usd

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Removal
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 from nodefleet_tools.sim.hooks import Run
 from nodefleet_tools.sim.instances import OPERATOR, SimulatedInstance
 from nodefleet_tools.sim.rules import Rule

@@ -6,7 +6,7 @@ from statistics import median
 
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import Market
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 from nodefleet_tools.sim.instances import SETUP
 from nodefleet_tools.sim.recording import Recorder, hours, usd
 from nodefleet_tools.sim.scenario_result import Figures

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nodefleet.model.inventory import Node
 from nodefleet.model.operations import Cordon, Launch, Removal
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 from nodefleet.model.workload import Pod
 from nodefleet.policy.pool import Pool
 from nodefleet.scheduling.predicates import tolerates_leaving

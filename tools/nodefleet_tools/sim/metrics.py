@@ -13,7 +13,7 @@ from math import fsum, isnan
 from statistics import fmean
 
 from nodefleet.model.inventory import Node
-from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
+from nodefleet.model.snapshot import Missing, PoolReadings, Reading, Sample
 from nodefleet.model.workload import PodPhase
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool

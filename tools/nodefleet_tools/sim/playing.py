@@ -15,8 +15,7 @@ from nodefleet.engine.signals.predictive import learn_profile
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.decision import Event
 from nodefleet.model.inventory import Notice
-from nodefleet.model.readings import Reading
-from nodefleet.model.snapshot import Command
+from nodefleet.model.snapshot import Command, Reading
 from nodefleet.model.state import HourLoad, LoopState, Memory, PoolMemory
 from nodefleet.reconcile.emergency_drain import drain_interrupted
 from nodefleet.reconcile.run import run

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from math import inf
 
 from nodefleet.model.inventory import InstanceState, Notice
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 from nodefleet_tools.sim import time_series
 from nodefleet_tools.sim.commit_log import CommitLog
 from nodefleet_tools.sim.instances import SimulatedInstance

@@ -15,7 +15,7 @@ from dataclasses import replace
 from random import Random
 
 from nodefleet.model.inventory import Node
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 from nodefleet.model.workload import ZONE_LABEL, Pod, PodPhase, Volume, VolumeKind
 from nodefleet.scheduling.predicates import NodeModel
 from nodefleet.scheduling.simulation import SchedulerSimulation

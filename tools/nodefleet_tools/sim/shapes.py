@@ -13,7 +13,7 @@ from math import cos, pi
 from random import Random
 from typing import TypeAlias, assert_never
 
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 from nodefleet_tools.sim.times_of_day import midnight, moment, since_midnight
 from nodefleet_tools.sim.traces import Points
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from nodefleet.model.inventory import InstanceState, Node
-from nodefleet.model.readings import Reading
+from nodefleet.model.snapshot import Reading
 from nodefleet.ports import Eviction
 from nodefleet_tools.sim.budgets import ruling
 from nodefleet_tools.sim.instances import SimulatedInstance

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 from nodefleet.adapters.aws.errors import calling, code_of
 from nodefleet.adapters.sources.port import Moment, SourceCall, group
 from nodefleet.errors import NodeFleetError
-from nodefleet.model.readings import Missing, Reading, Sample
+from nodefleet.model.snapshot import Missing, Reading, Sample
 from nodefleet.policy.sources import CloudWatch, Sqs
 
 SETTLES_WITHIN = timedelta(minutes=1)

@@ -25,7 +25,7 @@ from nodefleet.adapters.concurrency import Threads
 from nodefleet.adapters.credentials import GithubLogin
 from nodefleet.adapters.sources.port import Moment, SourceCall, SourceLogins
 from nodefleet.errors import MisconfiguredError, NodeFleetError
-from nodefleet.model.readings import Missing, Reading, Sample
+from nodefleet.model.snapshot import Missing, Reading, Sample
 from nodefleet.policy.sources import Github
 
 # ── GitHub App ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from nodefleet.adapters import http
 from nodefleet.adapters.sources.port import Moment, SourceCall, SourceLogins, get_json, missing_for_status, read_each
-from nodefleet.model.readings import Missing, Reading, Sample
+from nodefleet.model.snapshot import Missing, Reading, Sample
 from nodefleet.policy.sources import HttpJson, Rabbitmq
 
 SERVICE = "the HTTP source"

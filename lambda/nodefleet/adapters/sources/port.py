@@ -12,7 +12,7 @@ import msgspec
 from nodefleet.adapters import http
 from nodefleet.adapters.credentials import GithubLogin, MetricsLogin, RedisLogin
 from nodefleet.errors import NodeFleetError
-from nodefleet.model.readings import Missing, Sample
+from nodefleet.model.snapshot import Missing, Sample
 from nodefleet.policy.sources import Source
 
 E = TypeVar("E")

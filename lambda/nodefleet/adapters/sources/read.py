@@ -17,7 +17,7 @@ from nodefleet.adapters.sources.github import GithubJobs
 from nodefleet.adapters.sources.http_json import HttpDocuments, RabbitmqQueues
 from nodefleet.adapters.sources.port import Moment, SourceAdapter, SourceCall, SourceLogins
 from nodefleet.adapters.sources.redis import CeleryQueues, RedisKeys
-from nodefleet.model.readings import Missing, PoolReadings, Reading, Sample
+from nodefleet.model.snapshot import Missing, PoolReadings, Reading, Sample
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.policy.sources import Celery, CloudWatch, Github, HttpJson, Prometheus, Rabbitmq, Redis, Source, Sqs

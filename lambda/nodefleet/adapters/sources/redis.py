@@ -13,7 +13,7 @@ from nodefleet.adapters.credentials import RedisLogin
 from nodefleet.adapters.http import CONNECT_SECONDS, UnusableError, remaining_seconds, root_cause
 from nodefleet.adapters.sources.port import Moment, SourceCall, SourceLogins, group
 from nodefleet.errors import NodeFleetError
-from nodefleet.model.readings import Missing, Reading, Sample
+from nodefleet.model.snapshot import Missing, Reading, Sample
 from nodefleet.policy.sources import Celery, Redis
 
 # ── RESP ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

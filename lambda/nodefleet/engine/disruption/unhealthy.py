@@ -14,8 +14,7 @@ from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.inventory import InstanceState
 from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import Create, Removal, RemovalReason, SendAlert, Step, Uncordon
-from nodefleet.model.readings import Missing
-from nodefleet.model.snapshot import Observation
+from nodefleet.model.snapshot import Missing, Observation
 from nodefleet.model.state import Loss
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool

@@ -20,7 +20,7 @@ from math import erfc, exp, expm1, log1p, sqrt
 from operator import mul, neg
 
 from nodefleet.engine.forecast.history import COUNT, MISSING, RECENT, UNIT, LoadHistory, encode, features
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 
 # ── learning rates ───────────────────────────────────────────────────────────────────────────────────────────────────
 # The figures by which the forecaster learns. They are the same for every pool: nothing here is fitted to one load.

@@ -8,7 +8,7 @@ that was stored and read again decides exactly like one that was not.
 from array import array
 from math import cos, expm1, isfinite, log1p, pi, sin
 
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 
 WEEK = 7 * 1440
 KEPT = WEEK + 480  # minutes: last week's values are looked up around minutes that are up to some hours old

@@ -39,7 +39,7 @@ from nodefleet.engine.signals.vote import (
 )
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.names import pluralize
-from nodefleet.model.readings import Missing, Reading, add_up
+from nodefleet.model.snapshot import Missing, Reading, add_up
 from nodefleet.model.state import VERSION, AdaptiveMemory, StoredForecaster
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import Announced

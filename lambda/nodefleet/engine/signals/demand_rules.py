@@ -27,7 +27,7 @@ from nodefleet.engine.signals.vote import (
     vote_on,
 )
 from nodefleet.model.names import figure, pluralize
-from nodefleet.model.readings import NOT_ASKED, Missing, PoolReadings, Reading
+from nodefleet.model.snapshot import NOT_ASKED, Missing, PoolReadings, Reading
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Trust
 from nodefleet.policy.demand import (

@@ -30,7 +30,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.names import figure, pluralize
 from nodefleet.model.operations import SendAlert
-from nodefleet.model.readings import Missing, Reading
+from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.model.state import Breaches, PoolMemory, ScaleUpRecord
 from nodefleet.policy.fields import Sustain
 from nodefleet.policy.pool import Benefit, Pool, Steps, Utilisation

@@ -16,7 +16,7 @@ from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.vote import Abstain, ScaleUp, SignalVote
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.names import figure, pluralize
-from nodefleet.model.readings import Reading
+from nodefleet.model.snapshot import Reading
 from nodefleet.model.state import Forecast, HourLoad
 from nodefleet.policy.pool import Predictive, Utilisation
 

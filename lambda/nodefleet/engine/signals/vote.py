@@ -12,7 +12,7 @@ from nodefleet.capacity import FleetSize
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.names import pluralize
 from nodefleet.model.operations import SendAlert
-from nodefleet.model.readings import Reading, add_up
+from nodefleet.model.snapshot import Reading, add_up
 from nodefleet.model.state import Breaches, PoolMemory
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.fields import Lasting, Readings, Score

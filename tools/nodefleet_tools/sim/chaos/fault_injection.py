@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from nodefleet.errors import DeniedError, MalformedError, NodeFleetError, ThrottledError, UnavailableError
 from nodefleet.model.operations import Cordon, PodRef
-from nodefleet.model.readings import Missing
+from nodefleet.model.snapshot import Missing
 from nodefleet_tools.sim.chaos.drawing import chance, coin
 from nodefleet_tools.sim.faults import SERVICES
 from nodefleet_tools.sim.hooks import Call, KilledError, Moment

@@ -26,7 +26,7 @@ from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Bound, Event, Rank
 from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.operations import Launch, Operation, PodRef, Removal, SendLaunch, Step, Uncordon
-from nodefleet.model.readings import Missing, Reading, Sample
+from nodefleet.model.snapshot import Missing, Reading, Sample
 from nodefleet.model.state import PendingClass
 from nodefleet.model.workload import Budget, Pod
 from nodefleet.operations import launch as launch_operation

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodefleet.capacity import caps_of
 from nodefleet.model.inventory import Market
-from nodefleet.model.readings import add_up
-from nodefleet.model.snapshot import Pause
+from nodefleet.model.snapshot import Pause, add_up
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.shop import amount_of
 

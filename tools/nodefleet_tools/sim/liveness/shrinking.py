@@ -22,7 +22,7 @@ from datetime import timedelta
 from math import ceil, isnan
 
 from nodefleet.model.inventory import Market, Node, Resources, total
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 from nodefleet.policy.demand import ClearTime
 from nodefleet.policy.fields import Readings
 from nodefleet.policy.pool import Pool

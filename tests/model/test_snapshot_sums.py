@@ -1,6 +1,6 @@
 """Sums that are the same on every version of Python."""
 
-from nodefleet.model.readings import add_up
+from nodefleet.model.snapshot import add_up
 
 
 def test_each_sum_is_rounded_from_left_to_right():

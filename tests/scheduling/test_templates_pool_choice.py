@@ -11,7 +11,7 @@ from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
-from nodefleet.scheduling.compatibility import pools_without_capacity
+from nodefleet.scheduling.templates import pools_without_capacity
 from support.builders import GIB, SMALL, TARGET, after, instance, look, waiting
 from support.decisions import KNOWN
 
