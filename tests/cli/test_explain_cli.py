@@ -1,6 +1,7 @@
 """`nodefleet explain` on a simulated cluster: why it did what it did, and why a node stays."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -73,7 +74,7 @@ def test_a_decision_under_a_policy_that_is_broken_by_now_is_told_all_the_same(mo
     cluster.look()
     stored = cluster.world.table.items["policy"]
     for key, item in stored.items():
-        stored[key] = type(item)(text=item.text.replace('"max": 6', '"max": -1'))
+        stored[key] = replace(item, text=item.text.replace('"max": 6', '"max": -1'), read=[])
     done = terminal(monkeypatch, cluster)("explain")
     assert done.exit_code == 0
     assert "default: GROW 3 → 5" in done.stdout
