@@ -23,10 +23,10 @@ POLICY = with_pool(limits=Limits(min=2, max=4))
 PODS = (pod("web-1", "w000"),)
 
 
-def seen(on_demand=2, spot=0, *, booting=0, age=timedelta(days=1), pods=PODS, **changes):
+def seen(on_demand=2, spot=0, *, booting=0, age=timedelta(days=1), spot_age=None, pods=PODS, **changes):
     """Workers in a pool that is neither busy nor calm."""
-    markets = [Market.ON_DEMAND] * on_demand + [Market.SPOT] * spot
-    made = [instance(n, market=market, launched_at=NOON - age) for n, market in enumerate(markets)]
+    markets = [(Market.ON_DEMAND, age)] * on_demand + [(Market.SPOT, spot_age or age)] * spot
+    made = [instance(n, market=market, launched_at=NOON - old) for n, (market, old) in enumerate(markets)]
     new = [instance(90 + n, market=Market.SPOT, launched_at=after(-30)) for n in range(booting)]
     return look(0, instances=[*made, *new], nodes=[node(n) for n in range(len(made))], pods=pods, **changes)
 
@@ -119,7 +119,8 @@ def test_nodes_whose_pods_only_lack_room_are():
 
 def test_once_the_spot_node_is_ready_an_on_demand_one_leaves():
     swap = MarketSwap(at=after(-120), on_demand=2)
-    decision = decide(seen(2, 1), remembering(swap=swap, members=("i-000", "i-001", "i-002")), POLICY)
+    found = seen(2, 1, spot_age=timedelta(seconds=110))
+    decision = decide(found, remembering(swap=swap, members=("i-000", "i-001", "i-002")), POLICY)
     (removal,) = opened(only(decision), Removal)
     assert removal.why is RemovalReason.VOLUNTARY
     assert removal.instance in ("i-000", "i-001")
@@ -129,7 +130,15 @@ def test_once_the_spot_node_is_ready_an_on_demand_one_leaves():
 
 def test_if_none_can_leave_then_the_reason_says_why():
     pods = [pod(f"solo{n}", f"w{n:03}", owner=None) for n in range(3)]
-    decision = decided(seen(2, 1, pods=pods), remembering(swap=MarketSwap(at=after(-120), on_demand=2)))
+    found = seen(2, 1, pods=pods, spot_age=timedelta(seconds=110))
+    decision = decided(found, remembering(swap=MarketSwap(at=after(-120), on_demand=2)))
+    assert opened(decision, Removal) == []
+    assert_wording(decision.reason)
+
+
+def test_when_the_spot_node_that_came_is_lost_none_leaves_for_it():
+    """The older Spot node is not it: one that left would be missed, and be uncordoned to restore min."""
+    decision = decided(seen(2, 1), remembering(swap=MarketSwap(at=after(-300), on_demand=2)))
     assert opened(decision, Removal) == []
     assert_wording(decision.reason)
 

@@ -2,6 +2,7 @@
 
     nothing under way, Spot not known to be short, room below max    a Spot node is launched
     it is ready                                                      an On-Demand node leaves as any other would
+    it was lost                                                      none leaves, and the swap is given up in time
     none has left in time                                            given up; the next try waits twice as long
 
 One at a time, `market.rebalance_after` apart. Only a pool that keeps its size heals: growing and shrinking see to the
@@ -73,6 +74,8 @@ def rebalance_market(
         return idle
     leaving = select_candidates([w for w in capacity if market_of(w) is Market.ON_DEMAND], ctx.pool, 1, ground())
     if swap is not None and swap.open:
+        if not _has_come(swap, capacity, ctx):
+            return replace(idle, note="the Spot node that was launched for an On-Demand one did not stay")
         return _other_leaves(ctx, memory, leaving)
     if ctx.observation.at < _begins(swap, capacity, ctx.pool):
         return idle
@@ -110,6 +113,13 @@ def _other_leaves(ctx: PoolContext, memory: PoolMemory, selection: Selection) ->
         steps=(open_removal(worker, ctx.pool, ctx.observation, reason),),
         leaving=selection,
     )
+
+
+def _has_come(swap: MarketSwap, capacity: Sequence[Worker], ctx: PoolContext) -> bool:
+    """Whether a Spot node that was launched since is capacity. It may be lost, and then no node may leave for it.
+    EC2's clock differs from that of the function by less than an interval."""
+    since = swap.at - ctx.policy.interval
+    return any(w.instance and market_of(w) is Market.SPOT and w.instance.launched_at >= since for w in capacity)
 
 
 def _begins(swap: MarketSwap | None, capacity: Sequence[Worker], pool: Pool) -> datetime:
