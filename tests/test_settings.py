@@ -4,7 +4,7 @@ import pytest
 
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.names import Metric
-from nodefleet.settings import BUCKET, CLUSTERS, METRICS, SECRETS, SLACK, TABLE, Settings, settings_in
+from nodefleet.settings import APPROVERS, BUCKET, CLUSTERS, METRICS, SECRETS, SLACK, TABLE, Settings, settings_in
 from support.wording import assert_wording
 
 LEAST = {TABLE: "fleet", CLUSTERS: "shop"}
@@ -22,6 +22,7 @@ def test_everything_is_read():
         SECRETS: "prod/fleet",
         METRICS: "HourlyCost,SpotShare",
         SLACK: "prod/slack",
+        APPROVERS: "U0ANNA, U0BEN",
     }
     assert settings_in(environment) == Settings(
         table="fleet",
@@ -29,6 +30,7 @@ def test_everything_is_read():
         bucket="looks",
         secrets="prod/fleet",
         opt_in=(Metric.HOURLY_COST, Metric.SPOT_SHARE),
+        approvers=("U0ANNA", "U0BEN"),
         slack_secret="prod/slack",  # noqa: S106  # its name
     )
 

@@ -32,6 +32,7 @@ class AutoscalerNeeds:
     clusters: tuple[str, ...]  # ids
     metrics: tuple[Metric, ...]  # beyond the default ones
     slack: bool
+    approvers: tuple[str, ...] = ()  # ids of Slack users
     network: NetworkFacts
     state: StateFacts
     facts: pulumi.Output[Facts]
@@ -166,7 +167,8 @@ class Autoscaler(pulumi.ComponentResource):
             DUALSTACK_VARIABLE: ",".join(needs.network.dualstack if each.in_vpc else ()) or "none",
         }
         if each is NOTIFY:
-            return found | {settings.SLACK: needs.state.slack.name}
+            asked = {settings.APPROVERS: ",".join(needs.approvers)} if needs.approvers else {}
+            return found | {settings.SLACK: needs.state.slack.name, **asked}
         if each is RECONCILE and needs.runs is not None:
             found[settings.QUEUE] = needs.runs
         return found | {settings.BUCKET: needs.state.looks.name}

@@ -42,6 +42,7 @@ _SNAPSHOT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _KEY = re.compile(r"arn:[\w-]+:kms:[a-z0-9-]+:\d{12}:key/[\w-]+")
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_SLACK_USER = re.compile(r"[UW][A-Z0-9]{2,20}")
 _LEAST_RESERVED = {"interruption": 2}  # Lambda polls a queue for two functions at least
 _LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 _HOUR = 60  # minutes
@@ -168,6 +169,12 @@ def messages(config: MessagesConfig) -> Iterator[ValidationIssue]:
             yield problem(
                 f"messages.emails[{index}]", address, "is not an address", "write for example ops@example.com"
             )
+    for index, user in enumerate(config.approvers):
+        if not _SLACK_USER.fullmatch(user):
+            right = "write a member id such as U012AB3CD, from the user's profile in Slack"
+            yield problem(f"messages.approvers[{index}]", user, "is not the id of a Slack user", right)
+    if config.approvers and not config.slack:
+        yield problem("messages.approvers", list(config.approvers), "needs Slack", "set messages.slack: true")
 
 
 def budget(config: BudgetConfig | None, told: MessagesConfig) -> Iterator[ValidationIssue]:

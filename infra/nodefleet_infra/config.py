@@ -121,6 +121,7 @@ class AutoscalerConfig:
 class MessagesConfig:
     slack: bool = True  # the webhook lies in a secret: see docs/deploy.md
     emails: tuple[str, ...] = ()  # for critical alarms; each must confirm the subscription
+    approvers: tuple[str, ...] = ()  # ids of Slack users (U…) whose ✅ drains unowned workers; none: nothing is asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

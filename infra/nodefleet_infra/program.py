@@ -15,7 +15,7 @@ from nodefleet_infra.budget import Budget
 from nodefleet_infra.config import Cluster, Stack
 from nodefleet_infra.disk_keys import DiskKeys
 from nodefleet_infra.fleet import FleetQueue, ForwardedEvents, listen, record
-from nodefleet_infra.functions import INTERRUPTION, LIVE, RECONCILE, REPORT, TICK, URGENT
+from nodefleet_infra.functions import INTERRUPTION, LIVE, NOTIFY, RECONCILE, REPORT, TICK, URGENT
 from nodefleet_infra.ingress import Ingress, IngressNeeds
 from nodefleet_infra.interfaces import (
     MasterFacts,
@@ -118,6 +118,7 @@ def declare(
             clusters=ids,
             metrics=metrics,
             slack=config.messages.slack,
+            approvers=config.messages.approvers,
             network=network.gives,
             state=state.gives,
             facts=facts,
@@ -155,6 +156,7 @@ def declare(
             wake=messaging.topics[WAKE],
             undelivered=messaging.queues[UNDELIVERED],
             runs=runs.arn if runs else None,
+            approvals=autoscaler.aliases[NOTIFY.name, LIVE] if config.messages.approvers else None,
         ),
         sweeps,
     )

@@ -15,6 +15,7 @@ from datetime import timedelta
 import pulumi
 import pulumi_aws as aws
 
+from nodefleet.notifications.approvals import READ_APPROVALS
 from nodefleet_infra import iam
 from nodefleet_infra.autoscaler import subscribe
 from nodefleet_infra.config import AutoscalerConfig, Cluster, ScheduleConfig
@@ -33,6 +34,7 @@ class Again:
 
 NEVER_AGAIN = Again(times=0, age=60)  # a tick: the next one is as good
 AGAIN = dict.fromkeys(("report", "daily"), Again(times=3, age=3600))
+APPROVALS_EVERY = timedelta(minutes=2)  # how long a ✅ in Slack waits at most
 EVENTS_AGAIN = Again(times=10, age=300)
 EVENTS_BATCH = 100  # messages
 EVENTS_WINDOW_SECONDS = 2  # of the two minutes that a Spot warning leaves
@@ -122,6 +124,7 @@ class Starts:
     wake: Text  # topic
     undelivered: Text  # queue
     runs: Text | None = None  # the queue that ticks of a fleet go into
+    approvals: aws.lambda_.Alias | None = None  # of notify, which reads the answers in Slack; none: nothing is asked
 
 
 class Schedules(pulumi.ComponentResource):
@@ -153,6 +156,8 @@ class Schedules(pulumi.ComponentResource):
             if config.schedule.daily_hour is not None:
                 expression = daily(config.schedule.daily_hour)
                 self._start(cluster, "daily", expression, starts.report.arn, group, role, {"daily": True})
+        if starts.approvals is not None:
+            self._read_approvals(starts.approvals, group, role)
         late = pulumi.ResourceOptions.merge(self._own, pulumi.ResourceOptions(depends_on=list(after.values())))
         for what, pattern in EC2_EVENTS.items():
             self._rule(what, pattern, late)
@@ -177,10 +182,14 @@ class Schedules(pulumi.ComponentResource):
             "scheduler",
             role=role.id,
             policy=pulumi.Output.all(
-                starts.tick.arn, starts.report.arn, starts.undelivered, starts.runs if starts.runs is not None else ""
+                starts.undelivered,
+                starts.runs if starts.runs is not None else "",
+                starts.tick.arn,
+                starts.report.arn,
+                *([starts.approvals.arn] if starts.approvals is not None else []),
             ).apply(
                 lambda arns: document(
-                    iam.scheduler(iam.SchedulerArns(functions=tuple(arns[:2]), queue=arns[2], runs=arns[3]))
+                    iam.scheduler(iam.SchedulerArns(functions=tuple(arns[2:]), queue=arns[0], runs=arns[1]))
                 )
             ),
             opts=self._own,
@@ -223,6 +232,29 @@ class Schedules(pulumi.ComponentResource):
             flexible_time_window={"mode": "OFF"},
             target=target,
             opts=pulumi.ResourceOptions.merge(self._own, pulumi.ResourceOptions(depends_on=[self._after[cluster.id]])),
+        )
+
+    def _read_approvals(
+        self, notify: aws.lambda_.Alias, group: aws.scheduler.ScheduleGroup, role: aws.iam.Role
+    ) -> None:
+        """One for all clusters: their questions lie together."""
+        aws.scheduler.Schedule(
+            "approvals",
+            name=self._names.of("approvals"),
+            group_name=group.name,
+            schedule_expression=_rate(APPROVALS_EVERY),
+            state="ENABLED" if self._enabled else "DISABLED",
+            flexible_time_window={"mode": "OFF"},
+            target={
+                "arn": notify.arn,
+                "role_arn": role.arn,
+                "input": json.dumps(READ_APPROVALS),
+                "retry_policy": {
+                    "maximum_event_age_in_seconds": NEVER_AGAIN.age,
+                    "maximum_retry_attempts": NEVER_AGAIN.times,
+                },
+            },
+            opts=self._own,
         )
 
     def _rule(self, what: str, pattern: dict[str, object], opts: pulumi.ResourceOptions) -> None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from nodefleet.adapters.kubernetes.cluster import ReconnectingCluster
     from nodefleet.adapters.prometheus import PrometheusClient
     from nodefleet.adapters.slack.webhook import Notifier
+    from nodefleet.notifications.approvals import Approver
     from nodefleet.policy.loading import PolicyReader
 
 KEPT_FOR = timedelta(hours=1)  # then a changed deployment is noticed by a warm function too
@@ -455,7 +456,7 @@ class WarmFunction:
     @contextmanager
     def notifier(self, context: Any) -> Iterator["Notifier"]:
         from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415
-        from nodefleet.adapters.dynamodb.delivery_log import DynamoDeliveryLog, DynamoThreads  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.delivery_log import DynamoApprovals, DynamoDeliveryLog, DynamoThreads  # noqa: PLC0415
         from nodefleet.adapters.dynamodb.records import event_in  # noqa: PLC0415
         from nodefleet.adapters.slack import webhook as slack  # noqa: PLC0415
         from nodefleet.adapters.slack.message import Links  # noqa: PLC0415
@@ -473,6 +474,31 @@ class WarmFunction:
                 time=LambdaTime(context),
                 telemetry=telemetry,
                 threads=DynamoThreads(common.session, self.settings.table),
+                approvals=DynamoApprovals(common.session, self.settings.table) if self.settings.approvers else None,
+            )
+
+    @contextmanager
+    def approver(self, context: Any) -> Iterator["Approver"]:
+        from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.delivery_log import DynamoApprovals  # noqa: PLC0415
+        from nodefleet.adapters.slack.approvals import SlackReactions  # noqa: PLC0415
+        from nodefleet.notifications.approvals import Approver  # noqa: PLC0415
+        from nodefleet.notifications.incoming import DeliveryLimits  # noqa: PLC0415
+
+        hook = self.shared.secrets.login(self.settings.slack_secret, SlackHook)
+        if hook.url:
+            raise MisconfiguredError(
+                "Approvals need a bot token: put token and channel into Slack's secret, and no url"
+            )
+        limits = DeliveryLimits()
+        with self.telemetry("", context) as telemetry:
+            yield Approver(
+                approvals=DynamoApprovals(self.shared.session, self.settings.table),
+                reactions=SlackReactions(hook, LambdaTime(context), limits),
+                orders=self.store_of,
+                approvers=self.settings.approvers,
+                limits=limits,
+                telemetry=telemetry,
             )
 
 

@@ -14,6 +14,7 @@ BUCKET = "NODEFLEET_BUCKET"  # where observations are archived; empty: nowhere
 SECRETS = "NODEFLEET_SECRETS"  # what the names of secrets begin with
 METRICS = "NODEFLEET_METRICS"  # beyond the default ones: "HourlyCost,SpotShare"; "only:…": instead of them
 SLACK = "NODEFLEET_SLACK_SECRET"  # the secret with Slack's webhook; only `notify` needs it
+APPROVERS = "NODEFLEET_SLACK_APPROVERS"  # ids of Slack users whose ✅ drains unowned workers; empty: nothing is asked
 
 ONLY = "only:"
 REGISTRY = "*"
@@ -31,6 +32,7 @@ class Settings:
     opt_in: tuple[Metric, ...] = ()
     only_those: bool = False  # the default metrics are not written: each is billed by itself
     slack_secret: str = ""
+    approvers: tuple[str, ...] = ()
 
     def api_secret(self, cluster: str) -> str:
         """Where a cluster's Kubernetes login is, if its deployment does not say so."""
@@ -63,6 +65,7 @@ def settings_in(environment: Mapping[str, str]) -> Settings:
         opt_in=tuple(known[name] for name in metrics),
         only_those=value(METRICS).startswith(ONLY),
         slack_secret=value(SLACK),
+        approvers=_list(value(APPROVERS)),
     )
 
 

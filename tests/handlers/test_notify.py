@@ -46,3 +46,16 @@ def test_an_error_is_raised_after_everything_was_closed(monkeypatch):
     with pytest.raises(UnavailableError):
         notify.handler({"Records": []}, None)
     assert recorder.closed == 1
+
+
+def test_the_schedule_has_the_answers_in_slack_read(monkeypatch):
+    class Answers:
+        def poll(self, now):
+            return {"approved": [now.tzinfo is not None]}
+
+    @contextmanager
+    def approver(context):
+        yield Answers()
+
+    monkeypatch.setattr(FUNCTION, "approver", approver, raising=False)
+    assert notify.handler({"approvals": True}, None) == {"approved": [True]}

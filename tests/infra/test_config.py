@@ -95,7 +95,7 @@ def test_everything_that_is_wrong_is_named_at_once():
                 {"name": "Blog_1", "master": {"type": "t3.tiny"}, "machines": {"web": {}}},
             ],
             "autoscaler": {"schedul": {}},
-            "messages": {"emails": ["nobody"]},
+            "messages": {"emails": ["nobody"], "approvers": ["anna"], "slack": False},
         }
     )
     for path, words in {
@@ -109,6 +109,8 @@ def test_everything_that_is_wrong_is_named_at_once():
         "clusters[2].machines.web": "is no pool of the policy",
         "autoscaler.schedul": "is an unknown key; did you mean schedule?",
         "messages.emails[0]": "is not an address",
+        "messages.approvers[0]": "is not the id of a Slack user",
+        "messages.approvers": "needs Slack",
     }.items():
         assert any(line.startswith(path) and words in line for line in said), f"nothing says {path}: {words}\n{said}"
 

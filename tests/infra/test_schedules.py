@@ -9,7 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodefleet import settings
 from nodefleet.adapters.aws.triggers import NO_EVENTS, read_events, triggers_in
+from nodefleet.notifications.approvals import READ_APPROVALS
 from nodefleet_infra.config import Night, ScheduleConfig
 from nodefleet_infra.functions import INTERRUPTION
 from nodefleet_infra.schedules import EC2_EVENTS, ticks, weekly
@@ -106,6 +108,25 @@ def test_a_line_about_yesterday_comes_every_day_if_the_stack_wants_it():
     assert trigger.daily
     assert made["target"]["arn"].endswith("node-fleet-dev-report:live")
     assert "shop-daily" not in {each.name for each in deployed_stack(DEV).of("scheduler/schedule:Schedule")}
+
+
+def test_answers_in_slack_are_read_only_if_the_stack_names_approvers():
+    config = yaml.safe_load((ROOT / DEV).read_text())["config"]
+    graph = declared({**config, "node-fleet:messages": {"approvers": ["U0ANNA", "U0BEN"]}}, "dev")
+    made = graph.one("scheduler/schedule:Schedule", "approvals").inputs
+    assert parsed(made["scheduleExpression"])
+    assert json.loads(made["target"]["input"]) == READ_APPROVALS
+    notify = made["target"]["arn"]
+    assert notify.endswith("node-fleet-dev-notify:live")
+    assert notify in graph.one("iam/rolePolicy:RolePolicy", "scheduler").inputs["policy"]
+    told = graph.one("lambda/function:Function", "notify").inputs["environment"]["variables"]
+    assert told[settings.APPROVERS] == "U0ANNA,U0BEN"
+    without = deployed_stack(DEV)
+    assert "approvals" not in {each.name for each in without.of("scheduler/schedule:Schedule")}
+    assert notify not in without.one("iam/rolePolicy:RolePolicy", "scheduler").inputs["policy"]
+    assert (
+        settings.APPROVERS not in without.one("lambda/function:Function", "notify").inputs["environment"]["variables"]
+    )
 
 
 @pytest.mark.parametrize("file", [DEV, PRODUCTION])

@@ -52,10 +52,8 @@ def test_one_that_is_stopped_is_named_to_an_operator_at_once(renamed):
     world.advance(300)
     cluster.calm(2)
     asked = [event for event in world.table.events if event.kind is AlertKind.CLEANUP_NEEDS_OPERATOR]
-    stopped = {
-        world.kube.node_of(machine.id).name for machine in world.ec2.machines.values() if machine.pool == "default"
-    }
-    assert {name for event in asked for name in event.subjects} == stopped
+    stopped = {machine.id for machine in world.ec2.machines.values() if machine.pool == "default"}
+    assert {instance for event in asked for instance in event.subjects} == stopped
 
 
 def test_without_a_limit_of_the_fleet_the_new_pool_gets_its_min_and_no_more():

@@ -36,6 +36,7 @@ class LoopbackSlack:
     messages: list[dict[str, Any]] = field(default_factory=list)  # the ones that were taken
     tries: int = 0
     tokens: list[str] = field(default_factory=list)  # of requests to the Web API, as their headers have them
+    asked: list[str] = field(default_factory=list)  # paths of GET requests
     port: int = 0
     over: Event = field(default_factory=Event)
 
@@ -79,6 +80,22 @@ def loopback_slack(*answers: Answer) -> Iterator[LoopbackSlack]:
             self.end_headers()
             self.wfile.write(body)
             self.close_connection = answer.cut
+
+        def do_GET(self) -> None:
+            slack.asked.append(self.path)
+            slack.tokens.append(self.headers["Authorization"])
+            answer = slack.answers.pop(0)
+            if answer.hangs:
+                slack.over.wait(5)
+                self.close_connection = True
+                return
+            body = answer.body.encode()
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
             """Tests are quiet."""

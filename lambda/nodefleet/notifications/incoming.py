@@ -90,6 +90,11 @@ class DeliveryLimits:
     # ── threads ──────────────────────────────────────────────────────────────────────────────────────────────────
     thread: timedelta = timedelta(days=2)  # after its last message an incident's thread is not continued
 
+    # ── approvals ────────────────────────────────────────────────────────────────────────────────────────────────
+    approval: timedelta = timedelta(hours=4)  # a question without an answer by then means no
+    approval_workers: int = 50  # more than a message can name are for the command line
+    approved: timedelta = timedelta(days=1)  # after the question's end a drain that was not possible is given up
+
     # ── one message ──────────────────────────────────────────────────────────────────────────────────────────────
     connect: timedelta = timedelta(seconds=3)
     answer: timedelta = timedelta(seconds=5)

@@ -6,8 +6,9 @@ import pytest
 from moto import mock_aws
 
 from nodefleet.adapters.aws.session import Session
-from nodefleet.adapters.dynamodb.delivery_log import DynamoDeliveryLog, DynamoThreads
+from nodefleet.adapters.dynamodb.delivery_log import DynamoApprovals, DynamoDeliveryLog, DynamoThreads
 from nodefleet.errors import MisconfiguredError
+from nodefleet.notifications.approvals import Approval
 from nodefleet.notifications.delivery import Busy, DeliveryClaim
 from support.message_examples import AT, alarm, event
 
@@ -182,3 +183,21 @@ def test_an_incident_of_no_cluster_has_a_thread_too(session):
     threads = DynamoThreads(session, TABLE)
     threads.keep("", "alarm/x", "7.1", AT + MINUTE)
     assert threads.find("", "alarm/x", AT) == "7.1"
+
+
+# ── approvals ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_questions_of_all_clusters_stand_until_they_are_dropped(session):
+    approvals = DynamoApprovals(session, TABLE)
+    assert approvals.all() == ()
+    made = [
+        Approval(id="e1", cluster=cluster, instances=("i-1", "i-2"), message="7.1", asked=AT, until=AT + MINUTE)
+        for cluster in ("blog", "shop")
+    ]
+    for each in (*made, *made):
+        approvals.keep(each)
+    DynamoThreads(session, TABLE).keep("shop", "alarm/x", "7.1", AT + MINUTE)
+    assert list(approvals.all()) == made
+    approvals.drop(made[0])
+    assert list(approvals.all()) == made[1:]

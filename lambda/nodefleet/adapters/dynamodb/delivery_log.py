@@ -7,6 +7,7 @@
 The claim is a conditional put, so of two runs at the same instant one has it. TTL is lazy: nothing here waits for it.
 """
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,12 +16,16 @@ from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 from nodefleet.adapters.aws.errors import calling, code_of
 from nodefleet.adapters.aws.session import Session
 from nodefleet.adapters.dynamodb.codec import PARTITION, SORT, TTL
+from nodefleet.model.names import SHARED_PARTITION
+from nodefleet.model.serialization import from_plain, to_plain
+from nodefleet.notifications.approvals import Approval
 from nodefleet.notifications.delivery import Busy, Claimed, DeliveryClaim
 from nodefleet.notifications.incoming import Notifiable
 
 _NOBODY = "-"  # an alarm may belong to no cluster, and a key must not be empty
 _PREFIX = "sent#"
 _THREAD = "thread#"
+_APPROVAL = "approval#"
 _SENDING = "sending"
 _SENT = "sent"
 _FREE = "attribute_not_exists(#record) OR (#stage = :sending AND #until < :now)"
@@ -121,6 +126,43 @@ class DynamoThreads:
     def drop(self, cluster: str, incident: str) -> None:
         with calling("DynamoDB"):
             self._session.client("dynamodb").delete_item(TableName=self._table, Key=_thread_key(cluster, incident))
+
+
+class DynamoApprovals:
+    """Questions that stand, of all clusters: `approval#<cluster>#<event>` of the shared partition, so that reading them
+    is one query; deleted by TTL some time after their end."""
+
+    def __init__(self, session: Session, table: str) -> None:
+        self._session = session
+        self._table = table
+
+    def keep(self, approval: Approval) -> None:
+        item = {
+            **_approval_key(approval),
+            "question": {"S": json.dumps(to_plain(approval, full=True))},
+            TTL: _number(_seconds(approval.until + _FORGET_CLAIM)),
+        }
+        with calling("DynamoDB"):
+            self._session.client("dynamodb").put_item(TableName=self._table, Item=item)
+
+    def all(self) -> tuple[Approval, ...]:
+        with calling("DynamoDB"):
+            found = self._session.client("dynamodb").query(
+                TableName=self._table,
+                KeyConditionExpression=f"#{PARTITION} = :shared AND begins_with(#{SORT}, :prefix)",
+                ExpressionAttributeNames={f"#{PARTITION}": PARTITION, f"#{SORT}": SORT},
+                ExpressionAttributeValues={":shared": {"S": SHARED_PARTITION}, ":prefix": {"S": _APPROVAL}},
+                ConsistentRead=True,
+            )["Items"]
+        return tuple(from_plain(Approval, json.loads(each["question"]["S"])) for each in found)
+
+    def drop(self, approval: Approval) -> None:
+        with calling("DynamoDB"):
+            self._session.client("dynamodb").delete_item(TableName=self._table, Key=_approval_key(approval))
+
+
+def _approval_key(approval: Approval) -> dict[str, Any]:
+    return {PARTITION: {"S": SHARED_PARTITION}, SORT: {"S": f"{_APPROVAL}{approval.cluster}#{approval.id}"}}
 
 
 def _thread_key(cluster: str, incident: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ from nodefleet.adapters.credentials import SlackHook
 from nodefleet.adapters.slack.message import Links, build_message, payload, plain
 from nodefleet.errors import DeniedError, MalformedError, NodeFleetError, ThrottledError, UnavailableError
 from nodefleet.model.names import Metric
+from nodefleet.notifications.approvals import OpenApprovals, ask, instances_to_approve, question
 from nodefleet.notifications.delivery import DeliveryLog, DeliveryResult, DeliveryRuntime, deliver
 from nodefleet.notifications.incoming import (
     DeliveryLimits,
@@ -153,14 +154,16 @@ class SlackMessenger:
         limits: DeliveryLimits,
         *,
         threads: IncidentThreads | None = None,
+        approvals: OpenApprovals | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        """Without `threads` every message goes to the channel."""
+        """Without `threads` every message goes to the channel; without `approvals` none asks."""
         self._client = client
         self._links = links
         self._telemetry = telemetry
         self._limits = limits
         self._threads = threads
+        self._approvals = approvals
         self._now = now
         self._known: dict[str, Links] = {}
 
@@ -168,11 +171,22 @@ class SlackMessenger:
         incident = incident_of(notification.told) if self._threads else None
         thread = self._find(notification.first.cluster, incident)
         sent = self._post(notification, thread, in_channel=incident is not None and incident.in_channel)
+        if self._approvals and sent and instances_to_approve(notification, self._limits):
+            self._ask(notification, sent, self._approvals)
         if incident:
             self._remember(notification.first.cluster, incident, thread or sent)
 
+    def _ask(self, notification: Notification, message: str, approvals: OpenApprovals) -> None:
+        try:
+            approvals.keep(ask(notification, message, self._now(), self._limits))
+        except NodeFleetError as error:
+            self._telemetry.warn("a question in Slack is not stored: no reaction to it counts", cause=str(error))
+
     def _post(self, notification: Notification, thread: str, *, in_channel: bool) -> str:
         written = build_message(notification, self._links_of(notification.first.cluster), self._limits)
+        if self._approvals and (asked := instances_to_approve(notification, self._limits)):
+            asks = question(asked, self._now() + self._limits.approval)
+            written = replace(written, todo=f"{written.todo} {asks}")
         try:
             return self._client.post(payload(written), thread, in_channel=in_channel)
         except MalformedError as refused:
@@ -260,15 +274,16 @@ def notifier(
     telemetry: Telemetry,
     limits: DeliveryLimits | None = None,
     threads: IncidentThreads | None = None,
+    approvals: OpenApprovals | None = None,
 ) -> Notifier:
-    """All of it, wired. `links` gives where a cluster can be looked at, by the cluster's name. `threads` counts with a
-    bot token alone: a webhook has none."""
+    """All of it, wired. `links` gives where a cluster can be looked at, by its name. `threads` and `approvals`
+    count with a bot token alone."""
     limits = limits or DeliveryLimits()
     if not hook.url:
         client: SlackClient = WebApi(hook, time, limits)
     else:
-        client, threads = Webhook(hook, time, limits), None
-    messenger = SlackMessenger(client, links, telemetry, limits, threads=threads, now=time.now)
+        client, threads, approvals = Webhook(hook, time, limits), None, None
+    messenger = SlackMessenger(client, links, telemetry, limits, threads=threads, approvals=approvals, now=time.now)
     parts = DeliveryRuntime(sent=sent, messenger=messenger, time=time, telemetry=telemetry, limits=limits)
     return Notifier(parts=parts, event_in=event_in)
 
@@ -299,7 +314,7 @@ _API_NEVER = frozenset(
         "too_many_attachments",
     }
 )
-_API_AWAY = frozenset({"fatal_error", "internal_error", "request_timeout", "service_unavailable", "team_added_to_org"})
+API_AWAY = frozenset({"fatal_error", "internal_error", "request_timeout", "service_unavailable", "team_added_to_org"})
 _NO_THREAD = frozenset({"cannot_reply_to_message", "message_not_found", "thread_not_found"})
 _NEW_TOKEN = "Install the app again and put its bot token into the secret"  # noqa: S105
 API_REMEDIES = {
@@ -329,7 +344,8 @@ class WebApi:
         sent: list[str] = []
 
         def attempt(thread: str) -> timedelta | None:
-            answer = self._try_post({**payload, "channel": self._hook.channel, **_place(thread, in_channel)})
+            place = {"thread_ts": thread, "reply_broadcast": in_channel} if thread else {}
+            answer = self._try_post({**payload, "channel": self._hook.channel, **place})
             if isinstance(answer, timedelta):
                 return answer
             sent.append(answer)
@@ -357,10 +373,6 @@ class _ThreadGoneError(Exception):
     """The message that was to be answered does not exist any more."""
 
 
-def _place(thread: str, in_channel: bool) -> dict[str, Any]:  # noqa: FBT001
-    return {"thread_ts": thread, "reply_broadcast": in_channel} if thread else {}
-
-
 def _judge(response: requests.Response, in_thread: bool) -> str | timedelta:  # noqa: FBT001
     status = response.status_code
     if status == HTTPStatus.TOO_MANY_REQUESTS:
@@ -378,7 +390,7 @@ def _judge(response: requests.Response, in_thread: bool) -> str | timedelta:  # 
     error = str(answer.get("error", f"HTTP {status}"))[:60]
     if error == "ratelimited":
         return asked_to_wait(response)
-    if error in _API_AWAY:
+    if error in API_AWAY:
         raise UnavailableError(SLACK, error)
     if error in _API_NEVER:
         raise MalformedError(f"Slack does not take this message: {error}")

@@ -265,7 +265,7 @@ def unowned_alerts(fleet: Iterable[Worker], policy: Policy) -> list[SendAlert]:
         f"No pool of the policy owns {names}. {counting} against fleet.max ({policy.fleet_max}). Name the pool again,"
         " hand them to a pool with `nodefleet adopt`, or remove them with `nodefleet drain`."
     )
-    subjects = tuple(worker.name for worker in found)
+    subjects = tuple(worker.id for worker in found)  # as `nodefleet drain` and an approval name them
     return [SendAlert(alert=AlertKind.CLEANUP_NEEDS_OPERATOR, pool="", subjects=subjects, text=text)]
 
 
