@@ -38,6 +38,7 @@ FOUND = {
     "resting cost untold": Rule.RESTING_COST,
     "deletions tried for ever": Rule.UNFINISHED,
     "mutes for ever": Rule.MUTE,
+    "a standby that never ends": Rule.STANDBY,
     "warnings only recorded": Rule.UNHANDLED,
     "evicts who comes back": Rule.RETURNED,
     "fleet max ignored": Rule.OVER_FLEET_MAX,

@@ -36,6 +36,7 @@ not rotated                   a worker that is too old or has drifted stays, tho
 mute never ends               pods without a vote are neither heard again nor told of again
 interruption not handled      EC2 took a worker that was recorded as interrupted, and its node still took pods
 resting cost                  instances that are paid for and are no capacity stay, and no operator is alerted
+standby never ends            a floor for another cluster outlasts `standby.lasting`, or is ordered again without need
 too many replicas down        a voluntary removal has more replicas of a workload down than `budgets.removals` allows
 alert flood                   one continuing condition is alerted again and again
 """
@@ -78,6 +79,7 @@ class Rule(Enum):
     MUTE = "mute never ends"
     UNHANDLED = "interruption not handled"
     RESTING_COST = "resting cost"
+    STANDBY = "standby never ends"
     AVAILABILITY = "too many replicas down"
     QUIET = "alert flood"
 

@@ -8,7 +8,7 @@ from typing import Any
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
-from nodefleet.model.snapshot import Command, Pause, Recycle, Scale
+from nodefleet.model.snapshot import AUTOSCALER, Command, Pause, Recycle, Scale
 from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.scene import COMMON, SECOND_POOL
 from nodefleet_tools.sim.chaos.stage import Stage
@@ -209,6 +209,8 @@ def _enforce(stage: Stage, data: dict[str, Any]) -> None:
         rules["market"] = {**rules.get("market", {}), "on_demand_base": min(base, rules["limits"]["max"])}
         if rules.get("headroom", {}).get("nodes", 0) >= rules["limits"]["max"]:  # spare nodes are part of max
             rules["headroom"] = {}
+        if "standby" in rules:  # the other cluster's nodes are part of max
+            rules["standby"] = {**rules["standby"], "nodes": min(rules["standby"]["nodes"], rules["limits"]["max"])}
     if "fleet" in data:  # it may not be less than the pools' min together
         least = sum(rules["limits"]["min"] for rules in data.get("pools", [data]))
         most = data["fleet"].get("max")
@@ -295,9 +297,12 @@ def _order(stage: Stage, command: Command, kind: AlertKind, text: str) -> str:
 
 
 def all_in_force(stage: Stage) -> None:
-    """Nothing is paused, ordered or dry any more, and the declared policy is the one in force."""
-    world = stage.world
+    """Nothing is paused, ordered or dry any more, and the declared policy is the one in force. A floor for another
+    region may be left to end by itself."""
+    world, region = stage.world, stage.plan.scene.region
     for command in world.table.state().commands:
+        if region is not None and not region["moves_back"] and isinstance(command, Scale) and command.by == AUTOSCALER:
+            continue
         event = Event(id=f"withdrawn-{command}", at=world.now, cluster=world.name, kind=AlertKind.RESUMED, text="")
         world.parts(_OPERATOR).store.withdraw(command, event)
     world.table.items["declared"].clear()

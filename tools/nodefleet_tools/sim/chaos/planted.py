@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 from nodefleet import capacity
-from nodefleet.engine import cluster_context, context, decide
+from nodefleet.engine import cluster_context, context, decide, standby
 from nodefleet.engine import decide as pool_decision
 from nodefleet.engine.context import PoolContext, SignalInput
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
@@ -274,6 +274,18 @@ def _doubts_never_end() -> Any:
     return patch.object(pool_decision, "find_inconsistencies", stubborn)
 
 
+def _stands_by_for_ever() -> Any:
+    """A floor for another region is meant to be ended by an operator, and by nothing else."""
+    move = standby._move  # noqa: SLF001
+
+    def lasting(*given: Any) -> standby.StandbyResult:
+        result = move(*given)
+        taken = result.take_over
+        return replace(result, take_over=replace(taken, until=taken.until + timedelta(days=365)) if taken else None)
+
+    return patch.object(standby, "_move", lasting)
+
+
 PLANTED: Mapping[str, Planted] = {
     "a doubt that never ends": _doubts_never_end,
     "no fence check": _no_fence_check,
@@ -300,5 +312,6 @@ PLANTED: Mapping[str, Planted] = {
     "headroom grows only": _headroom_grows_only,
     "removals in a row": _removals_in_a_row,
     "old workers kept": _never_rotated,
+    "a standby that never ends": _stands_by_for_ever,
     "consolidated into growth": _consolidated_into_growth,
 }

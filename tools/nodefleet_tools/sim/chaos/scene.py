@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nodefleet.model.state import HourLoad, LoopState, Memory, PoolMemory
 from nodefleet.model.workload import SAFE_TO_EVICT, Rules, Toleration, Volume, VolumeKind
 from nodefleet_tools.sim.chaos.drawing import chance, coin
-from nodefleet_tools.sim.chaos.timing import BACKLOG
+from nodefleet_tools.sim.chaos.timing import BACKLOG, REGION
 from nodefleet_tools.sim.instances import CloudSettings
 from nodefleet_tools.sim.kube import KubeSettings, Order, Traits
 from nodefleet_tools.sim.workloads import Kind
@@ -27,6 +27,7 @@ SECOND_POOL = "batch"
 COMMON = ("burst", "trust", "preset", "fleet", "tenants")  # what a policy says for all its pools
 _HOURS = 24
 _JOBS = 500.0  # that wait: far above the limit
+_UP = 3.0  # nodes of the other region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class Scene:
     workloads: tuple[Mapping[str, Any], ...] = ()  # what World.deploy takes, and perhaps a budget
     history_days: int = 0  # of load that is remembered by the hour
     backlog: tuple[float, ...] | None = None  # seconds from and to which jobs wait; none: there is no such queue
+    region: Mapping[str, Any] | None = None  # another one that this stands by: when it `fails`, and who `moves_back`
 
 
 # ── drawing one ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -167,6 +169,8 @@ def staged(plan: "Plan") -> World:
         world.table.put("journal", "", LoopState(memory=_remembered(world, scene.history_days, plan.random("history"))))
     if scene.backlog is not None:
         _queue(world, scene.backlog)
+    if scene.region is not None:
+        _probe(world, scene.region["fails"])
     world.settle()
     return world
 
@@ -175,6 +179,14 @@ def _queue(world: World, busy: Sequence[float]) -> None:
     """While it is idle its query finds no series."""
     from_, to = [world.start + timedelta(seconds=each) for each in busy] or [world.start, world.start]
     world.prometheus.custom["default", BACKLOG] = lambda: _JOBS if from_ <= world.now < to else None
+
+
+def _probe(world: World, fails: Sequence[Sequence[float]]) -> None:
+    """The reading of the other region's health: so many of its nodes are up, none while it fails."""
+    spans = [tuple(world.start + timedelta(seconds=each) for each in span) for span in fails]
+    world.prometheus.custom["default", REGION] = lambda: (
+        0.0 if any(begins <= world.now < ends for begins, ends in spans) else _UP
+    )
 
 
 def _kubernetes(settings: Mapping[str, Any]) -> KubeSettings:

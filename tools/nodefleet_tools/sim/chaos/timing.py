@@ -5,6 +5,7 @@ from datetime import timedelta
 
 TROUBLE = timedelta(minutes=60)
 BACKLOG = "backlog"  # a reading that has no data while its queue is idle
+REGION = "eu"  # another cluster, and the reading of its health
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from nodefleet.policy.file_schema import PRESETS
 from nodefleet_tools.sim.chaos.drawing import chance, coin
 from nodefleet_tools.sim.chaos.scene import COMMON
-from nodefleet_tools.sim.chaos.timing import BACKLOG, TROUBLE, Incident
+from nodefleet_tools.sim.chaos.timing import BACKLOG, REGION, TROUBLE, Incident
 from nodefleet_tools.sim.kube import Order
 from nodefleet_tools.sim.workloads import Kind
 
@@ -252,6 +252,19 @@ def _empty_reading(plan: "Plan", random: Random) -> "Plan":
     return _with(plan, backlog=busy)
 
 
+def _standby(plan: "Plan", random: Random) -> "Plan":
+    """Another region fails once or twice, for minutes or for good; its floor ends by command or by itself."""
+    first = _first(plan.scene.policy)
+    begins = random.uniform(300, TROUBLE.total_seconds())
+    ends = begins + random.choice((90.0, 600.0, 2400.0, 36_000.0))
+    fails = [(begins, ends), (ends + 900.0, ends + 1500.0)] if chance(random, 0.3) else [(begins, ends)]
+    nodes, lasting = random.randint(1, max(1, first["limits"]["max"] // 2)), random.choice(("15m", "40m"))
+    rules = {"origin": REGION, "reading": REGION, "nodes": nodes, "lasting": lasting}
+    source = {"kind": "prometheus", "query": f'count(up{{region="{REGION}"}} == 1)'}
+    plan = _in_policy(plan, readings={**first.get("readings", {}), REGION: source}, standby=rules)
+    return _with(plan, region={"fails": fails, "moves_back": chance(random, 0.4)})
+
+
 # ── functions and time ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -307,6 +320,7 @@ WIDENINGS: Mapping[str, Widening] = {
     "a pool with GPUs": Widening(0.04, _gpu_pool),
     "fleet.max": Widening(0.2, _fleet_max),  # after those that change the pools' own limits
     "caps of the fleet": Widening(0.08, _caps),
+    "standby": Widening(0.06, _standby),  # after those that change max and the readings
 }
 
 _STREAMS = {

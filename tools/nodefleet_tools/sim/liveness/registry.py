@@ -12,6 +12,7 @@ from nodefleet_tools.sim.liveness.quiet import Quiet
 from nodefleet_tools.sim.liveness.resting import RestingCost
 from nodefleet_tools.sim.liveness.rotating import Rotating
 from nodefleet_tools.sim.liveness.shrinking import Shrinking
+from nodefleet_tools.sim.liveness.standby import Standby
 from nodefleet_tools.sim.liveness.warm import Warm
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ CHECKS: tuple[type[Check], ...] = (
     RestingCost,
     Rotating,
     Shrinking,
+    Standby,
     Warm,
 )
 _WHO = "liveness"

@@ -74,7 +74,8 @@ class Shrinking(Check):
         prometheus = self.world.prometheus
         if any(isinstance(rule, ClearTime) and rule.warm_percent for rule in pool.custom):
             return False  # it keeps some ready of its own
-        own = [prometheus.custom[key]() for key in prometheus.custom if key[0] == pool.name]
+        probe = pool.standby.reading  # of another cluster
+        own = [measure() for (of, name), measure in prometheus.custom.items() if of == pool.name and name != probe]
         if any(value is not None and not isnan(value) and value for value in own):
             return False
         measured = [node for node in ready if node.name not in prometheus.silent]
