@@ -192,7 +192,7 @@ def test_what_is_left_of_an_unknown_pool_is_left_to_a_person_too():
     left = node(8, pool="old", ready=False, ready_changed_at=after(-900))
     seen = look(3, instances=[instance(8, pool="old", state=InstanceState.TERMINATED)], nodes=[left])
     tells = decide(seen, KNOWN, POLICY).tells
-    assert [(tell.alert, tell.subjects) for tell in tells] == [(AlertKind.CLEANUP_NEEDS_OPERATOR, ("w008",))]
+    assert [(tell.alert, tell.subjects) for tell in tells] == [(AlertKind.CLEANUP_NEEDS_OPERATOR, ("i-008",))]
 
 
 def test_a_forgotten_cordon_is_undone():
