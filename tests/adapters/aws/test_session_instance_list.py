@@ -6,13 +6,14 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError, create_parser
 
+from nodefleet.adapters.aws.ec2 import Ec2
 from nodefleet.adapters.aws.session import Session
-from support.ec2_fakes import Reply, ec2_error, shared_session, wired
+from support.ec2_fakes import CLUSTER, Clock, Reply, Wire, ec2_error, shared_session, wired
 
 __all__ = ["shared_session"]
 
 READ = {"Instances", "InstanceId", "InstanceType", "InstanceLifecycle", "LaunchTime", "Tags", "Key", "Value"}
-READ |= {"State", "Name", "Placement", "AvailabilityZone"}
+READ |= {"State", "Name", "Placement", "AvailabilityZone", "BlockDeviceMappings", "Ebs", "AttachTime"}
 SPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 SPOT = """<item>
   <instanceId>i-1</instanceId><imageId>ami-1</imageId>
@@ -20,6 +21,12 @@ SPOT = """<item>
   <instanceType>t3.small</instanceType><launchTime>2026-11-16T11:02:03.000Z</launchTime>
   <placement><availabilityZone>eu-west-1a</availabilityZone><groupName/><tenancy>default</tenancy></placement>
   <instanceLifecycle>spot</instanceLifecycle>
+  <blockDeviceMapping>
+    <item><deviceName>/dev/xvda</deviceName><ebs><volumeId>vol-1</volumeId><status>attached</status>
+      <attachTime>2026-11-02T09:00:00.000Z</attachTime><deleteOnTermination>true</deleteOnTermination></ebs></item>
+    <item><deviceName>/dev/xvdb</deviceName><ebs><volumeId>vol-2</volumeId></ebs></item>
+    <item><deviceName>/dev/xvdc</deviceName></item>
+  </blockDeviceMapping>
   <networkInterfaceSet><item><networkInterfaceId>eni-1</networkInterfaceId></item></networkInterfaceSet>
   <tagSet>
     <item><key>node-fleet:cluster</key><value>shop &amp; more</value></item>
@@ -37,9 +44,13 @@ def answer(*reservations: str, more: str = "", space: str = f' xmlns="{SPACE}"')
 
 
 @pytest.fixture(scope="module")
-def asked(shared_session: Session):
+def wire(shared_session: Session) -> Wire:
+    return wired(shared_session, "ec2")
+
+
+@pytest.fixture(scope="module")
+def asked(shared_session: Session, wire: Wire):
     """What a list is when EC2 answers with this."""
-    wire = wired(shared_session, "ec2")
 
     def ask(body: str | Reply):
         wire.replies.append(body if isinstance(body, Reply) else Reply(200, body))
@@ -82,6 +93,13 @@ def test_what_is_read_is_what_botocore_reads(asked, by_botocore, body):
     assert read(ours["Reservations"]) == read(theirs["Reservations"])
     assert ours.get("NextToken") == theirs.get("NextToken")
     assert ours["ResponseMetadata"]["RequestId"] == theirs["ResponseMetadata"]["RequestId"]
+
+
+def test_an_instance_that_was_started_again_is_as_old_as_its_disk(shared_session, wire):
+    wire.replies.append(Reply(200, answer(SPOT.replace("shop &amp; more", CLUSTER))))
+    (instance,) = Ec2(shared_session, CLUSTER, {}, Clock()).instances()
+    assert instance.first_launched_at == datetime(2026, 11, 2, 9, tzinfo=UTC)
+    assert instance.launched_at == datetime(2026, 11, 16, 11, 2, 3, tzinfo=UTC)
 
 
 def test_a_time_has_its_zone(asked):

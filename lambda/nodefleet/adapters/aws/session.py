@@ -80,7 +80,18 @@ def _instance(raw: ET.Element, space: str) -> dict[str, Any]:
                 found["Placement"] = _texts(part, space, availabilityZone="AvailabilityZone")
             case "tagSet":
                 found["Tags"] = [_texts(tag, space, key="Key", value="Value") for tag in part]
+            case "blockDeviceMapping":
+                found["BlockDeviceMappings"] = [_disk(disk, space) for disk in part]
     return found
+
+
+def _disk(raw: ET.Element, space: str) -> dict[str, Any]:
+    """When it was attached is how old an instance is that was stopped and started again."""
+    volume = raw.find(f"{space}ebs")
+    if volume is None:
+        return {}
+    attached = volume.findtext(f"{space}attachTime")
+    return {"Ebs": {"AttachTime": datetime.fromisoformat(attached)} if attached else {}}
 
 
 def _texts(part: ET.Element, space: str, **keys: str) -> dict[str, str]:
