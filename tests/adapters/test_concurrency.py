@@ -85,6 +85,7 @@ def test_what_is_late_is_a_timeout_and_does_not_hold_the_others():
     assert time.monotonic() - began < 1
     over.set()
     assert isinstance(late, TimeoutError)
+    assert str(late) == "not finished in time"
     assert done == "done"
 
 
@@ -105,5 +106,7 @@ def test_nothing_new_begins_after_the_deadline():
 def test_a_thread_that_hangs_does_not_keep_the_process():
     over = threading.Event()
     Threads().within(timedelta(0), [over.wait])
-    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "together")
+    hanging = [thread for thread in threading.enumerate() if thread.name == "together"]
+    assert hanging
+    assert all(thread.daemon for thread in hanging)
     over.set()

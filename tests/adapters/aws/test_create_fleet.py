@@ -109,7 +109,9 @@ def test_an_on_demand_launch_asks_for_the_cheapest_and_names_no_price():
     assert all("MaxPrice" not in override for override in asked["LaunchTemplateConfigs"][0]["Overrides"])
 
 
-@pytest.mark.parametrize(("price", "text"), [(0.02, "0.02"), (0.00001, "0.00001"), (1.0, "1.0"), (0.1 + 0.2, None)])
+@pytest.mark.parametrize(
+    ("price", "text"), [(0.02, "0.02"), (0.00001, "0.00001"), (0.0000001, "0.0000001"), (1.0, "1.0"), (0.1 + 0.2, None)]
+)
 def test_a_price_is_written_out(price, text):
     (override, *_) = fleet_request(replace(SPOT, max_price_usd=price), "shop")["LaunchTemplateConfigs"][0]["Overrides"]
     assert override["MaxPrice"] == text or (text is None and float(override["MaxPrice"]) == price)
@@ -202,6 +204,12 @@ def test_refusals_come_in_the_launchs_order():
 def test_what_is_said_of_no_type_of_ours_is_said_of_all(type_):
     response = {"Errors": [error(NO_SPOT_ROLE, type_)]}
     assert [refusal.type for refusal in launch_result(SPOT, response).refusals] == ["t3.small", "t3a.small"]
+
+
+@pytest.mark.parametrize("said", [{}, {"ErrorCode": None, "LaunchTemplateAndOverrides": {"Overrides": None}}])
+def test_an_error_without_a_code_is_lack_of_capacity_of_every_type(said):
+    refusals = [Refusal(type=name, kind=RefusalKind.CAPACITY, code="") for name in ("t3.small", "t3a.small")]
+    assert launch_result(SPOT, {"Errors": [said]}) == LaunchResult(refusals=tuple(refusals))
 
 
 def test_throttled_inside_and_nothing_given_is_not_known():

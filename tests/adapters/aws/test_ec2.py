@@ -129,6 +129,7 @@ def test_a_machine_without_pool_or_operation_belongs_to_none(stub, ec2):
     shows(stub, machine(tags={"node-fleet:pool": ""}))
     found = ec2.instance("i-1")
     assert (found.pool, found.operation, found.failed) == ("", "", False)
+    assert (found.template, found.template_version) == ("", "")
 
 
 @pytest.mark.parametrize("state", [state.value for state in InstanceState])
@@ -159,7 +160,15 @@ def test_only_what_is_clearly_a_worker_is_one(stub, ec2, role):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"State": {"Name": "dreaming"}}, {"State": None}, {"Placement": None}, {"LaunchTime": None}]
+    "changes",
+    [
+        {"State": {"Name": "dreaming"}},
+        {"State": None},
+        {"Placement": None},
+        {"LaunchTime": None},
+        {"InstanceType": None},
+        {"InstanceId": None},
+    ],
 )
 def test_a_machine_that_cannot_be_read_is_an_error_not_a_gap(stub, ec2, changes):
     stub.add_response("describe_instances", page(machine("i-1"), machine("i-2", **changes)), OURS)
@@ -393,6 +402,59 @@ def test_a_mark_that_ec2_does_not_take_is_an_error(stub, ec2):
     assert_wording(str(caught.value))
 
 
+def test_a_worker_is_given_to_another_pool_and_to_its_own_not_again(stub, ec2):
+    shows(stub, machine())
+    stub.add_response("create_tags", {}, {"Resources": ["i-1"], "Tags": [{"Key": "node-fleet:pool", "Value": "batch"}]})
+    ec2.assign("i-1", "batch")
+    shows(stub, machine())
+    ec2.assign("i-1", "default")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda ec2: ec2.terminate("i-1"),
+        lambda ec2: ec2.mark_failed("i-1"),
+        lambda ec2: ec2.assign("i-1", "batch"),
+        lambda ec2: ec2.keep_warm("i-1"),
+        lambda ec2: ec2.start_warm(launch(starts=("i-1",))),
+    ],
+    ids=["terminate", "mark", "assign", "keep", "start"],
+)
+def test_nothing_is_done_to_what_ec2_does_not_know(stub, ec2, act):
+    shows(stub)
+    act(ec2)
+
+
+BUSY = "RequestLimitExceeded"
+
+
+@pytest.mark.parametrize(
+    ("shown", "operation", "act"),
+    [
+        (None, "describe_instances", lambda ec2: ec2.instances()),
+        (None, "describe_instances", lambda ec2: ec2.instance("i-1")),
+        (None, "describe_instance_types", lambda ec2: ec2.catalog(("t3.small",))),
+        (None, "create_fleet", lambda ec2: ec2.launch(launch())),
+        ("running", "terminate_instances", lambda ec2: ec2.terminate("i-1")),
+        ("running", "create_tags", lambda ec2: ec2.mark_failed("i-1")),
+        ("running", "create_tags", lambda ec2: ec2.assign("i-1", "batch")),
+        ("running", "create_tags", lambda ec2: ec2.keep_warm("i-1")),
+        ("stopped", "start_instances", lambda ec2: ec2.start_warm(launch(starts=("i-1",)))),
+        ("warm", "stop_instances", lambda ec2: ec2.keep_warm("i-1")),
+    ],
+)
+def test_every_call_that_ec2_throttles_says_that_ec2_does_and_which_call_it_was(stub, ec2, shown, operation, act):
+    if shown:
+        state = "running" if shown == "warm" else shown
+        shows(stub, machine(State={"Name": state}, tags={"node-fleet:status": "warm" if shown == "warm" else ""}))
+    stub.add_client_error(operation, BUSY, "slow down")
+    with pytest.raises(ThrottledError) as caught:
+        act(ec2)
+    called = "".join(word.capitalize() for word in operation.split("_"))
+    assert (caught.value.part, caught.value.cause) == ("EC2", f"{called}: {BUSY}: slow down")
+
+
 # ── warm instances ───────────────────────────────────────────────────────────────────────────────────────────────
 
 WARM, STARTED = ([{"Key": "node-fleet:status", "Value": value}] for value in ("warm", "started"))
@@ -412,7 +474,9 @@ def test_what_is_tagged_already_is_only_stopped(stub, ec2):
     assert ec2.keep_warm("i-1")
 
 
-@pytest.mark.parametrize("code", ["UnsupportedOperation", "OperationNotPermitted"])
+@pytest.mark.parametrize(
+    "code", ["UnsupportedOperation", "OperationNotPermitted", "UnsupportedHibernationConfiguration"]
+)
 def test_what_ec2_cannot_stop_is_said(stub, ec2, code):
     shows(stub, machine(tags={"node-fleet:status": "warm"}))
     stub.add_client_error("stop_instances", code, "a Spot instance of a one-time request")
@@ -427,6 +491,18 @@ def test_a_stop_that_ec2_does_not_take_is_an_error(stub, ec2, code, error):
     stub.add_client_error("stop_instances", code, "no")
     with pytest.raises(error):
         ec2.keep_warm("i-1")
+
+
+def test_stopping_what_goes_meanwhile_is_fine(stub, ec2):
+    shows(stub, machine(tags={"node-fleet:status": "warm"}))
+    stub.add_client_error("stop_instances", "InvalidInstanceID.NotFound", "gone")
+    assert ec2.keep_warm("i-1")
+
+
+@pytest.mark.parametrize("state", ["shutting-down", "terminated"])
+def test_what_goes_already_is_not_stopped(stub, ec2, state):
+    shows(stub, machine(State={"Name": state}))
+    assert ec2.keep_warm("i-1")
 
 
 def test_a_warm_instance_is_started_and_then_says_that_it_was(stub, ec2):

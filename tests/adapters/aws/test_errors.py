@@ -131,8 +131,10 @@ def test_without_words_the_code_alone_is_told():
     assert str(becomes(client_error("SomethingNew", ""))) == "EC2: DescribeInstances: SomethingNew"
 
 
-def test_an_answer_without_an_error_in_it_has_no_code():
-    assert code_of(ClientError({}, "DescribeInstances")) == ""
+@pytest.mark.parametrize("answer", [{}, {"Error": {}}])
+def test_an_answer_without_an_error_in_it_has_no_code_and_no_words(answer):
+    problem = ClientError(answer, "DescribeInstances")
+    assert (code_of(problem), said_in(problem)) == ("", "")
 
 
 # ── what went wrong without an answer ────────────────────────────────────────────────────────────────────────────

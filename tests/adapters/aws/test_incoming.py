@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nodefleet.adapters.aws.incoming import decode_alarms
-from nodefleet.notifications.incoming import AlarmState
+from nodefleet.notifications.incoming import AlarmState, MalformedItem
 from support.wording import assert_wording
 
 NAME = "node-fleet-prod-scaling-failures"
@@ -168,6 +168,11 @@ def test_the_same_change_by_two_topics_is_one():
     assert alarm(StateChangeTime="2026-11-16T03:30:05.868+0000").id != one.told.id
 
 
+def test_an_alarm_may_lack_description_and_reason():
+    assert (alarm().description, alarm(NewStateReason=None).reason) == ("", "")
+    assert alarm(AlarmDescription="Call Ana").description == "Call Ana"
+
+
 def test_an_alarm_that_is_over_is_told():
     assert alarm(NewStateValue="OK", OldStateValue="ALARM").state is AlarmState.OK
 
@@ -211,7 +216,15 @@ def test_what_is_no_alarm_is_set_aside_with_its_message_id(content):
 @pytest.mark.parametrize("odd", [None, {}, {"Sns": None}, {"Sns": {"Message": None}}, "text"])
 def test_what_is_no_message_of_sns_is_set_aside(odd):
     found = decode_alarms([odd])
-    assert (found.news, len(found.spoiled)) == ((), 1)
+    assert found.news == ()
+    assert found.spoiled == (MalformedItem(key=str(odd), cause="not a message of SNS"),)
+
+
+def test_what_is_set_aside_is_told_in_short():
+    (long,) = decode_alarms(["x" * 300]).spoiled
+    assert long.key == "x" * 200
+    (odd,) = decode_alarms([record(message(StateChangeTime="2026-" + "9" * 600))]).spoiled
+    assert len(odd.cause) == 500
 
 
 def test_who_watches_is_cloudwatch_unless_the_message_says_otherwise():
@@ -222,7 +235,8 @@ def test_who_watches_is_cloudwatch_unless_the_message_says_otherwise():
 def test_a_message_without_an_id_is_told_too():
     bare = record(message())
     del bare["Sns"]["MessageId"]
-    assert len(decode_alarms([bare]).news) == 1
+    (told,) = decode_alarms([bare]).news
+    assert told.receipt == "?"
 
 
 def test_alarms_are_told_apart_by_their_arn_and_without_one_by_their_name():

@@ -11,7 +11,7 @@ from nodefleet.adapters.dynamodb.records import event_item
 from nodefleet.errors import MalformedError
 from nodefleet.model.decision import Event
 from nodefleet.model.serialization import ValidationError, ValidationIssue
-from nodefleet.notifications.incoming import IncomingItem
+from nodefleet.notifications.incoming import IncomingItem, MalformedItem
 from support.message_examples import event, news
 
 
@@ -106,7 +106,22 @@ def test_a_record_without_its_image_is_set_aside():
 def test_what_is_no_stream_record_is_set_aside(odd):
     found = decode_stream([odd, record(2)], event_in)
     assert [each.told.id for each in found.news] == ["2"]
-    assert len(found.spoiled) == 1
+    assert found.spoiled == (MalformedItem(key=str(odd)[:200], cause="not a record of a DynamoDB stream"),)
+
+
+@pytest.mark.parametrize("partition", [None, "shop", {}, {"N": "1"}])
+def test_a_record_whose_cluster_cannot_be_read_is_named_by_its_key(partition):
+    odd = record(Keys={"cluster_id": partition, "record": {"S": "event#x"}})
+    (spoiled,) = decode_stream([odd], unreadable).spoiled
+    assert (spoiled.key, spoiled.cause) == ("? event#x", "MalformedError: odd")
+
+
+def test_why_a_record_cannot_be_read_is_told_in_short():
+    def reader(_):
+        raise ValueError("x" * 600)
+
+    (spoiled,) = decode_stream([record()], reader).spoiled
+    assert len(spoiled.cause) == 500
 
 
 def test_a_record_of_no_known_cluster_is_still_named():

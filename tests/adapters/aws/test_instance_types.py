@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from botocore.stub import Stubber
 
-from nodefleet.adapters.aws.instance_types import KEPT, SOON, Catalog, _offer
+from nodefleet.adapters.aws.instance_types import KEPT, SOON, Answers, Catalog, _offer
 from nodefleet.adapters.aws.session import Session
 from nodefleet.errors import DeniedError, UnavailableError
 from nodefleet.model.inventory import LIST_PRICES_USD, list_prices
@@ -84,6 +84,17 @@ def kind(**parts):
             kind(NeuronInfo={"NeuronDevices": [{"Count": 6, "CoreInfo": {"Count": 2}, "Name": "Inferentia2"}]}),
             {"aws.amazon.com/neuron": 6, "aws.amazon.com/neuroncore": 12},
         ),
+        (
+            kind(GpuInfo={"Gpus": [{"Manufacturer": "NVIDIA", "Count": 4}, {"Manufacturer": "NVIDIA", "Count": 2}]}),
+            {"nvidia.com/gpu": 6},
+        ),
+        (
+            kind(
+                NeuronInfo={"NeuronDevices": [{"Count": 1, "CoreInfo": None}, {"Count": 2, "CoreInfo": {"Count": 8}}]}
+            ),
+            {"aws.amazon.com/neuron": 3, "aws.amazon.com/neuroncore": 17},
+        ),
+        (kind(GpuInfo={"Gpus": None}, NeuronInfo={"NeuronDevices": None}), {}),
         (kind(), {}),
     ],
 )
@@ -277,6 +288,20 @@ def test_a_refresh_that_fails_serves_the_old_copy_and_is_tried_again_soon(shelf)
     shelf.clock.now += SOON
     answered(shelf, "0.03")
     assert price() == 0.03
+
+
+def test_clusters_of_a_region_share_what_ec2_said_and_not_the_prices_they_pay(shelf):
+    shared: Answers = {}
+    catalogs = [
+        Catalog(lambda: shelf.client, own, shelf.clock, shelf.warnings.append, answers=shared)
+        for own in ({}, {"t3.small": 0.03})
+    ]
+    answered(shelf, "0.01")
+    found = [(one.hourly_usd, one.spot_usd) for each in catalogs for one in each.of(("t3.small",))]
+    assert found == [(0.0208, 0.01), (0.03, 0.01)]
+    shelf.clock.now += KEPT
+    answered(shelf, "0.02")
+    assert [each.of(("t3.small",))[0].spot_usd for each in catalogs] == [0.02, 0.02]
 
 
 def test_without_a_copy_a_failure_is_an_error(shelf):

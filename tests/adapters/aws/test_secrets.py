@@ -110,6 +110,7 @@ def test_a_binary_secret_is_refused():
     [
         ("ResourceNotFoundException", MisconfiguredError, f"there is no secret {NAME} in this region"),
         ("InvalidRequestException", MisconfiguredError, "If it is marked for deletion, restore it"),
+        ("InvalidParameterException", MisconfiguredError, f"secret {NAME} cannot be read now"),
         ("DecryptionFailure", DeniedError, "Allow kms:Decrypt on its key"),
         ("AccessDeniedException", DeniedError, "Allow secretsmanager:GetSecretValue to the autoscaler's role"),
         ("ThrottlingException", ThrottledError, "ThrottlingException"),
@@ -117,8 +118,9 @@ def test_a_binary_secret_is_refused():
     ],
 )
 def test_a_refusal_says_what_to_do(code, kind, told):
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=told) as raised:
         Kept(refused(code)).token()
+    assert_wording(str(raised.value))
 
 
 def test_a_secret_that_is_not_there_is_told_by_its_name():

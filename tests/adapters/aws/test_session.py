@@ -1,8 +1,10 @@
+import os
 import ssl
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import ConnectTimeoutError, SSLError
@@ -10,10 +12,14 @@ from botocore.exceptions import ConnectTimeoutError, SSLError
 from nodefleet.adapters.aws.session import (
     ATTEMPTS,
     CONNECT_SECONDS,
+    MODELS,
     POOL,
     READ_SECONDS,
     TABLE_READ_SECONDS,
     Session,
+    _botocore,
+    _dualstack,
+    _read_once,
     part,
 )
 from nodefleet.errors import MisconfiguredError
@@ -302,3 +308,52 @@ def test_a_server_that_no_known_authority_has_signed_for_is_refused(aws_over_tls
     for _ in range(2):  # nor is it trusted because it was tried before
         with pytest.raises(SSLError):
             made.client("sqs").list_queues()
+
+
+def read_once(*asked):
+    """What is read from the disk, of these lists of authorities."""
+    read = []
+    trust = SimpleNamespace(load_verify_locations=lambda *given: read.append(given))
+    _read_once(trust)
+    for each in asked:
+        trust.load_verify_locations(*each)
+    return read
+
+
+def test_each_list_of_authorities_is_read_once_whatever_it_is_made_of():
+    lists = [("a.pem", None, None), ("b.pem", None, None), (None, "folder", None), (None, None, "pem")]
+    assert read_once(*lists, *lists) == lists
+
+
+def test_botocore_looks_for_services_in_the_archive_then_where_the_environment_says(aws_environment):
+    aws_environment.setenv("AWS_DATA_PATH", f"~/models{os.pathsep}/more")
+    services = ["ec2"]
+    loader = _botocore(None, services).get_component("data_loader")
+    assert loader.search_paths[:3] == [str(MODELS), os.path.expanduser("~/models"), "/more"]  # noqa: PTH111  # as it does
+    assert loader.list_available_services("service-2") is services
+
+
+@pytest.mark.parametrize(
+    ("environment", "redirected", "expected"),
+    [
+        ({}, (), {"ec2": True, "dynamodb": False}),
+        ({}, ("services",), {"ec2": False, "dynamodb": False}),
+        ({"AWS_ENDPOINT_URL": "http://x"}, (), {"ec2": False, "secretsmanager": False}),
+        ({"AWS_ENDPOINT_URL_SECRETS_MANAGER": "http://x"}, (), {"secretsmanager": False, "ec2": True}),
+        (
+            {"AWS_ENDPOINT_URL_SERVICE_QUOTAS": "http://x", "AWS_USE_DUALSTACK_ENDPOINT": "true"},
+            (),
+            {"service-quotas": False},
+        ),
+        ({"AWS_USE_DUALSTACK_ENDPOINT": "true"}, (), {"ec2": None, "dynamodb": None}),
+        (
+            {"NODEFLEET_DUALSTACK": "SQS, dynamodb", "AWS_USE_DUALSTACK_ENDPOINT": "true"},
+            (),
+            {"sqs": True, "ec2": False},
+        ),
+    ],
+)
+def test_whether_a_service_is_reached_at_its_dual_stack_address(aws_environment, environment, redirected, expected):
+    for name, value in environment.items():
+        aws_environment.setenv(name, value)
+    assert {service: _dualstack(service, redirected=redirected) for service in expected} == expected

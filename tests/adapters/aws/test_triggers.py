@@ -25,6 +25,8 @@ def sns(message="{}", **attributes):
         ({"cluster": "shop", "urgent": "no"}, [Trigger(cluster="shop")]),
         ({"cluster": "shop", "scheduled": True}, [Trigger(cluster="shop", scheduled=True)]),
         ({"cluster": "shop", "scheduled": 1}, [Trigger(cluster="shop")]),
+        ({"cluster": "shop", "daily": True}, [Trigger(cluster="shop", daily=True)]),
+        ({"cluster": "shop", "daily": "yes"}, [Trigger(cluster="shop")]),
         ({"Records": [sns(cluster="blog")]}, [Trigger(cluster="blog", urgent=True)]),
         ({"Records": [sns(json.dumps({"cluster": "shop"}))]}, [Trigger(cluster="shop", urgent=True)]),
         ({"Records": [sns(cluster="blog"), sns(cluster="blog")]}, [Trigger(cluster="blog", urgent=True)]),

@@ -111,6 +111,12 @@ def test_a_time_that_is_missing_or_cannot_be_is_now(time):
     assert read_events(spot_warning(time=time), NOON).notices[0].at == NOON
 
 
+@pytest.mark.parametrize(("age", "kept"), [(timedelta(days=1), True), (timedelta(days=1, seconds=1), False)])
+def test_an_event_is_at_most_a_day_old(age, kept):
+    told = read_events(spot_warning(time=(NOON - age).isoformat()), NOON)
+    assert told.notices[0].at == (NOON - age if kept else NOON)
+
+
 def test_a_late_event_keeps_its_own_time():
     assert read_events(spot_warning(time="2026-11-16T06:00:00Z"), NOON).notices[0].at == NOON - timedelta(hours=6)
 
@@ -154,7 +160,7 @@ def test_a_change_that_is_over_or_called_off_is_withdrawn():
 
 def test_a_change_says_when_it_was_told_and_by_which_event():
     (notice, *_) = read_events(health(), NOON).notices
-    assert notice.told_at is not None
+    assert notice.told_at == after(-30)
     assert notice.event == "arn:aws:health:region::event/id"
     assert read_events(health(eventArn=None), NOON).notices[0].event == ""
 
@@ -183,7 +189,9 @@ def test_a_change_of_volumes_only_is_not_urgent():
         (event(STATE_CHANGE, {"instance-id": "i-1"}), "no state"),
         (event(STATE_CHANGE, {"instance-id": "i-1", "state": "dreaming"}), "'dreaming' is no state"),
         (health(affectedEntities=None), "^The scheduled change names no affectedEntities$"),
-        (health("i-1"), "An affected entity is not an object"),
+        (health("i-1"), "^An affected entity is not an object but str$"),
+        (health() | {"detail": None}, "^Its detail is not an object but NoneType$"),
+        (health() | {"detail": []}, "^Its detail is not an object but list$"),
     ],
 )
 def test_what_cannot_be_understood_says_why(sent, why):

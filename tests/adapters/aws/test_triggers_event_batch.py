@@ -1,5 +1,7 @@
 """Events that come through a queue, several at once."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from nodefleet.adapters.aws.triggers import Message, come_again, messages_in
@@ -47,6 +49,21 @@ def test_a_body_that_is_no_json_is_malformed(body):
     with pytest.raises(MalformedError) as raised:
         Message(id="m-1", body=body).event()
     assert is_phrase(str(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sent_at"),
+    [
+        ({"SentTimestamp": "1794830400123"}, datetime(2026, 11, 16, 12, 0, 0, 123000, tzinfo=UTC)),
+        ({"SentTimestamp": "soon"}, None),
+        ({"SentTimestamp": 1794830400123}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_a_message_says_when_it_came_into_the_queue(attributes, sent_at):
+    (message,) = messages_in({"Records": [sqs(attributes=attributes)]})
+    assert message.sent_at == sent_at
 
 
 def test_what_comes_again_is_named_as_lambda_wants_it():

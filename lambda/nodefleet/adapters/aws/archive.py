@@ -25,7 +25,8 @@ class S3Archive:
         before it archives."""
         self._client = client
         self._bucket = bucket
-        self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        folder = prefix.strip("/")
+        self._prefix = f"{folder}/" if folder else ""
         self._encryption = encryption  # or "aws:kms", with the bucket's own key
 
     def keep(self, key: str, content: bytes) -> None:

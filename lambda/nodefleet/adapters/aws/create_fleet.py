@@ -198,7 +198,7 @@ def refused_launch(launch: Launch, code: str, message: str) -> LaunchResult | No
 def _overrides(launch: Launch) -> list[dict[str, str]]:
     price = {}
     if launch.market is Market.SPOT and launch.max_price_usd is not None:
-        price = {"MaxPrice": format(Decimal(repr(launch.max_price_usd)), "f")}
+        price = {"MaxPrice": f"{Decimal(repr(launch.max_price_usd)):f}"}
     return [{"InstanceType": name, "SubnetId": launch.subnet, **price} for name in dict.fromkeys(launch.types)]
 
 

@@ -72,13 +72,13 @@ class Ec2:
         ours = [{"Name": f"tag:{TAG_CLUSTER}", "Values": [self._cluster]}]
         with calling("EC2"):
             pages = self._client().get_paginator("describe_instances")
-            found = {
-                raw["InstanceId"]: _decode_instance(raw)
+            found = [
+                _decode_instance(raw)
                 for page in pages.paginate(Filters=ours, PaginationConfig={"PageSize": PAGE})
                 for raw in _instances_in(page)
                 if self._is_ours(raw)  # a filter's value may hold wildcards
-            }
-        return tuple(found.values())
+            ]
+        return tuple({each.id: each for each in found}.values())
 
     def instance(self, identity: str) -> Instance | None:
         raw = self._describe(identity)
