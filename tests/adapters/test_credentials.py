@@ -34,6 +34,19 @@ def test_the_encoded_form_of_a_password_is_secret_too():
     assert login.header().removeprefix("Basic ") in login.secrets()
 
 
+@pytest.mark.parametrize(
+    ("metrics", "secret"),
+    [
+        ({}, (WORD,)),
+        ({"metrics_username": "ana"}, (WORD,)),
+        ({"metrics_password": "half"}, (WORD, "half")),
+        ({"metrics_username": "ana", "metrics_password": "p"}, (WORD, "p", "YW5hOnA=")),
+    ],
+)
+def test_half_a_login_to_prometheus_is_secret_too(metrics, secret):
+    assert ApiLogin(token=WORD, ca=CA, **metrics).secrets() == secret
+
+
 @pytest.mark.parametrize("url", [HOOK, "https://hooks.slack-gov.com/services/x", "http://127.0.0.1:8080/hook"])
 def test_a_webhook_is_slacks_own_or_on_loopback(url):
     assert SlackHook(url=url).url == url

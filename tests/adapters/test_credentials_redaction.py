@@ -60,6 +60,18 @@ def test_a_secret_is_known_as_json_and_addresses_write_it():
         assert "x" not in redact(line).replace(HIDDEN, "")
 
 
+def test_what_was_learned_before_is_still_known():
+    redact = Redactor("opensesame")
+    redact.learn("abracadabra")
+    redact.learn()
+    assert redact("opensesame, abracadabra") == f"{HIDDEN}, {HIDDEN}"
+
+
+@pytest.mark.parametrize(("word", "hidden"), [("abc", False), ("abcd", True)])
+def test_four_characters_are_enough_to_be_told_apart(word, hidden):
+    assert (Redactor(word)(f"x{word}x") == f"x{HIDDEN}x") is hidden
+
+
 def test_a_secret_inside_a_longer_one_leaves_no_rest():
     assert Redactor("abcd", "abcdef")("abcdef") == HIDDEN
 

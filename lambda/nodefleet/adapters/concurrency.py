@@ -65,9 +65,10 @@ class _Work(Generic[T]):
     def run(self) -> None:
         while not self.over.is_set():
             with self._taking:
-                place, call = next(self._todo, (None, None))
-            if place is None or call is None:
+                taken = next(self._todo, None)
+            if taken is None:
                 return
+            place, call = taken
             try:
                 self.finished.put((place, _try_call(call)))
             except BaseException as end:  # noqa: BLE001  # told to the waiting thread, which raises it

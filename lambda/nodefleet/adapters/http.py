@@ -158,7 +158,7 @@ def _refuse_redirect(request: HttpRequest, response: "BaseHTTPResponse") -> None
     if response.status == HTTPStatus.NOT_MODIFIED and IF_NONE_MATCH in request.headers:
         return
     if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
-        to = urlsplit(response.headers.get("Location", ""))._replace(query="", fragment="").geturl()
+        to = response.headers.get("Location", "").partition("?")[0].partition("#")[0]  # the rest may hold a login
         raise UnusableError(
             f"{request.service} answers with a redirect (HTTP {response.status}) to {to or 'nowhere'}: "
             "give the address that answers itself, not a login page"

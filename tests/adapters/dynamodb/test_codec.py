@@ -203,3 +203,14 @@ def test_what_holds_nothing_says_so(attribute):
     with pytest.raises(ValueError) as raised:  # noqa: PT011  # its words are asked for below
         unpack(attribute)
     assert is_phrase(str(raised.value))
+
+
+def test_base64_with_something_else_in_it_is_refused():
+    encoded = b64encode(pack(["x" * 5000])).decode()
+    with pytest.raises(ValueError, match="base64"):
+        unpack({"B": f"{encoded[:4]}!{encoded[4:]}"})
+
+
+def test_what_does_not_unpack_says_why():
+    with pytest.raises(ValueError, match="while decompressing data"):
+        unpack({"B": b"not compressed"})

@@ -36,6 +36,11 @@ def test_everything_that_a_look_needs_is_in_one_span_and_nothing_else_is():
     assert not any(low <= f"{each}x" <= high for each in others)
 
 
+@pytest.mark.parametrize(("prefix", "after_it"), [("state#", "state$"), ("a", "b"), ("zab", "zac")])
+def test_what_comes_after_a_prefix(prefix, after_it):
+    assert codec.past(prefix) == after_it
+
+
 def test_no_kind_of_record_begins_like_another():
     kinds = [codec.STATE, codec.DECISIONS, codec.EVENTS, codec.POLICIES, codec.TOLD, codec.USAGE]
     assert not any(one != other and one.startswith(other) for one in kinds for other in kinds)

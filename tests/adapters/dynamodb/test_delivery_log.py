@@ -3,11 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
 
 from nodefleet.adapters.aws.session import Session
 from nodefleet.adapters.dynamodb.delivery_log import DynamoApprovals, DynamoDeliveryLog, DynamoThreads
-from nodefleet.errors import MisconfiguredError
+from nodefleet.errors import MisconfiguredError, UnavailableError
 from nodefleet.notifications.approvals import Approval
 from nodefleet.notifications.delivery import Busy, DeliveryClaim
 from support.message_examples import AT, alarm, event
@@ -67,7 +68,7 @@ def test_a_mark_says_who_made_it_and_is_forgotten_in_its_time(session):
     until = AT + MINUTE
     key = {"cluster_id": {"S": "shop"}, "record": {"S": "sent#abc"}}
     claimed = item(session)
-    assert int(claimed.pop("ttl")["N"]) > until.timestamp()
+    assert int(claimed.pop("ttl")["N"]) == (until + timedelta(days=1)).timestamp()
     assert claimed == {
         **key,
         "stage": {"S": "sending"},
@@ -164,6 +165,54 @@ def test_a_table_that_is_not_there_is_an_error_of_ours(session, call):
         call(marks(session, table="no-such-table"))
 
 
+class Refusing:
+    """A session whose DynamoDB answers every call with this."""
+
+    def __init__(self, problem):
+        self.problem = problem
+
+    def client(self, service):
+        assert service == "dynamodb"
+        return self
+
+    def __getattr__(self, name):
+        def refuse(**_):
+            raise self.problem
+
+        return refuse
+
+
+QUESTION = Approval(id="e1", cluster="shop", instances=("i-1",), message="7.1", asked=AT, until=AT + MINUTE)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda session: DynamoDeliveryLog(session, TABLE, "one").claim(TOLD, AT, AT + MINUTE),
+        lambda session: DynamoDeliveryLog(session, TABLE, "one").release(TOLD),
+        lambda session: DynamoDeliveryLog(session, TABLE, "one").mark_sent(TOLD, AT),
+        lambda session: DynamoThreads(session, TABLE).find("shop", "alarm/x", AT),
+        lambda session: DynamoThreads(session, TABLE).keep("shop", "alarm/x", "7.1", AT),
+        lambda session: DynamoThreads(session, TABLE).drop("shop", "alarm/x"),
+        lambda session: DynamoApprovals(session, TABLE).keep(QUESTION),
+        lambda session: DynamoApprovals(session, TABLE).all(),
+        lambda session: DynamoApprovals(session, TABLE).drop(QUESTION),
+    ],
+)
+def test_every_call_says_when_dynamodb_is_away(call):
+    with pytest.raises(UnavailableError) as raised:
+        call(Refusing(EndpointConnectionError(endpoint_url="https://dynamodb")))
+    assert raised.value.part == "DynamoDB"
+
+
+@pytest.mark.parametrize("item", [None, {}, {"stage": {"S": "sending"}}, {"owner": {"S": "two"}}])
+def test_a_claim_that_does_not_say_until_when_it_stands_may_stand_as_long_as_ours(item):
+    held = {} if item is None else {"Item": item}
+    answer = {"Error": {"Code": "ConditionalCheckFailedException"}, **held}
+    refusing = Refusing(ClientError(answer, "PutItem"))
+    assert DynamoDeliveryLog(refusing, TABLE, "one").claim(TOLD, AT, AT + MINUTE) == Busy(until=AT + MINUTE)
+
+
 # ── threads ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -174,7 +223,8 @@ def test_a_thread_is_remembered_until_it_is_over_or_old(session):
     assert threads.find("shop", "alarm/x", AT) == "7.1"
     assert threads.find("shop", "alarm/y", AT) == ""
     assert threads.find("blog", "alarm/x", AT) == ""
-    assert threads.find("shop", "alarm/x", until + MINUTE) == "", "TTL is lazy"
+    assert threads.find("shop", "alarm/x", until - timedelta(seconds=1)) == "7.1"
+    assert threads.find("shop", "alarm/x", until) == "", "TTL is lazy"
     threads.drop("shop", "alarm/x")
     assert threads.find("shop", "alarm/x", AT) == ""
 
@@ -199,5 +249,8 @@ def test_the_questions_of_all_clusters_stand_until_they_are_dropped(session):
         approvals.keep(each)
     DynamoThreads(session, TABLE).keep("shop", "alarm/x", "7.1", AT + MINUTE)
     assert list(approvals.all()) == made
+    key = {"cluster_id": {"S": "@all"}, "record": {"S": "approval#shop#e1"}}
+    stored = session.client("dynamodb").get_item(TableName=TABLE, Key=key)["Item"]
+    assert stored["ttl"] == {"N": str(int((AT + MINUTE + timedelta(days=1)).timestamp()))}
     approvals.drop(made[0])
     assert list(approvals.all()) == made[1:]

@@ -10,13 +10,14 @@ from contracts.store_contract import event, journal, notice, record, version
 from nodefleet.adapters.dynamodb import codec, records
 from nodefleet.adapters.dynamodb.codec import body, with_tag
 from nodefleet.errors import MalformedError
-from nodefleet.model.decision import Action, PoolDecision
+from nodefleet.model.decision import Action, ActionKind, ExecutedAction, PoolDecision
 from nodefleet.model.fleet import Count
 from nodefleet.model.serialization import to_plain
 from nodefleet.model.snapshot import Adopt, Deployment, Drain, KnownPrices, Pause, Recycle, Scale
 from nodefleet.model.state import AlertRecord, Level, LoopState, Memory, PoolUsage, Usage
 from support.builders import NOON, after
 from support.operation_builders import cleanup, launch, removal
+from support.week_builders import TUNED
 from support.wording import assert_wording
 
 SECONDS = int(NOON.timestamp())
@@ -132,6 +133,18 @@ def test_prices():
     item = records.prices_item("shop", prices)
     assert shown(item) == {"record": codec.PRICES, "region": "us-east-1", "at": NOON.isoformat()}
     assert body(item) == to_plain(prices)
+
+
+def test_what_tuning_found():
+    item = records.tuning_item("shop", TUNED)
+    expected = {
+        "record": "state#tuning#default",
+        "pool": "default",
+        "at": TUNED.at.isoformat(),
+        "settings": "price 40.0",
+    }
+    assert shown(item) == expected
+    assert body(item) == to_plain(TUNED)
 
 
 def test_what_is_not_there_is_left_out_of_an_event():
@@ -318,7 +331,11 @@ def test_a_decision_is_cut_to_its_core_only_when_it_is_too_long(size, whole):
 def test_the_core_of_a_decision_has_all_that_it_comes_to():
     words = "y" * 1200
     made = decided(
-        pool(votes=("x" * 100_000,), reason=words, dry_run=True), pool("batch"), did=(words,) * 50, figures={"cpu": 1.0}
+        pool(votes=("x" * 100_000,), reason=words, dry_run=True),
+        pool("batch"),
+        did=(words,) * 50,
+        actions=(ExecutedAction(kind=ActionKind.CORDON, node="w1"),),
+        figures={"cpu": 1.0},
     )
     made = replace(made, decision=replace(made.decision, look_again=words, level=Level.DEGRADED))
     short = f"{words[:999]}…"
@@ -328,7 +345,7 @@ def test_the_core_of_a_decision_has_all_that_it_comes_to():
         memory=Memory(),
         look_again=short,
     )
-    expected = replace(made, decision=core, did=(short,) * 40, cut=True)
+    expected = replace(made, decision=core, did=(short,) * 40, actions=(), cut=True)
     assert body(records.decision_item("shop", made)) == to_plain(expected)
 
 
@@ -367,5 +384,6 @@ def test_a_memory_that_is_too_large_even_so_is_kept_while_a_record_holds_it_and_
 
 @pytest.mark.parametrize("image", [None, {}, {"record": {"S": "state#lease"}}, {"record": "event#1"}])
 def test_what_is_no_event_is_refused_with_the_filter_that_is_missing(image):
-    with pytest.raises(MalformedError, match="event#"):
+    with pytest.raises(MalformedError, match="event#") as raised:
         records.event_in(image)
+    assert_wording(str(raised.value))

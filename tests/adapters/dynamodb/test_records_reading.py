@@ -15,6 +15,7 @@ from nodefleet.ports import Changes
 from support.builders import NOON, after
 from support.operation_builders import launch, removal
 from support.week_builders import TUNED
+from support.wording import assert_wording
 
 BROKEN = {"body": {"S": "{"}}
 NEWER = {"format": {"N": "99"}}
@@ -88,8 +89,9 @@ def test_a_policy_in_force_that_lacks_something_is_an_error(full, lacks):
     item = full.item(codec.POLICY)
     del item[lacks]
     full.write(item)
-    with pytest.raises(MalformedError, match="state#policy"):
+    with pytest.raises(MalformedError, match="state#policy") as raised:
         full.store().state()
+    assert_wording(str(raised.value))
 
 
 @pytest.mark.parametrize(
@@ -116,6 +118,9 @@ def test_a_pause_that_cannot_be_read_pauses_all_the_same(full):
     (pause,) = [each for each in full.store().state().commands if isinstance(each, Pause)]
     assert (pause.pool, pause.by, pause.until) == ("web", "ann", None)
     assert "state#order#pause#web" in full.warnings[0]
+    assert_wording(pause.reason)
+    full.change("state#order#pause#web", by={"S": ""}, **BROKEN)
+    assert [each.by for each in full.store().state().commands if isinstance(each, Pause)] == ["unknown"]
 
 
 def test_a_pause_of_everything_that_cannot_be_read_pauses_everything(on_moto):
@@ -144,6 +149,7 @@ def test_a_kind_of_record_that_this_version_does_not_know_is_left_out_and_said(f
     full.write({"cluster_id": {"S": "shop"}, "record": {"S": "state#quota#web"}})
     assert full.store().state() == before
     assert "state#quota#web" in full.warnings[0]
+    assert_wording(full.warnings)
 
 
 def test_nothing_is_said_when_all_is_well(full):

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -289,6 +290,14 @@ def test_what_is_dropped_from_the_memory_is_said():
     assert len(values[BODY]) <= 300_000
     assert len(warned) == 1
     assert_wording(warned[0])
+
+
+def test_what_a_commit_drops_from_the_memory_is_said():
+    pools = {f"p{number}": PoolMemory(pod_grants=(PodGrant(uid=noise(50_000), at=NOON),)) for number in range(20)}
+    client, warned = SimpleNamespace(transact_write_items=lambda **_: None), []
+    store = DynamoStore(client, "table", "shop", warned.append)
+    store.commit(Lease(owner="run-1", fence=1, expires=NOON), Changes(journal=LoopState(memory=Memory(pools=pools))))
+    assert len(warned) == 1
 
 
 def test_the_biggest_record_fits_with_all_that_a_person_reads_beside_it(on_local):

@@ -1,9 +1,12 @@
 """Reading back what was recorded."""
 
 import pytest
+from botocore.exceptions import ClientError
 
 from contracts.store_contract import event, record, take, version
 from nodefleet.adapters.dynamodb import codec
+from nodefleet.adapters.dynamodb.store import DynamoHistory
+from nodefleet.adapters.dynamodb.table import Patience
 from nodefleet.errors import ChangedError
 from nodefleet.ports import Changes
 from support.builders import NOON, after
@@ -42,6 +45,21 @@ def test_pages_are_followed(table):
     table.client.calls.clear()
     assert len(history.decisions(6)) == 6
     assert table.client.names() == ["query", "query"]
+
+
+def test_applying_a_policy_is_as_patient_as_it_is_told(on_moto):
+    waits = []
+    busy = iter([ClientError({"Error": {"Code": "TransactionConflictException"}}, "TransactWriteItems")])
+
+    def meet(*_):
+        for problem in busy:
+            raise problem
+
+    on_moto.client.before = meet
+    patience = Patience(first=0.02, sleep=waits.append, luck=lambda: 0.5)
+    history = DynamoHistory(on_moto.client, on_moto.table, "shop", print, patience=patience)
+    history.apply(version(), event())
+    assert waits == [0.01]
 
 
 @pytest.mark.parametrize("limit", [0, -3])

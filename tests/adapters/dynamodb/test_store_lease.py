@@ -179,8 +179,9 @@ def test_a_lease_that_makes_no_sense_is_said_so_and_not_taken(table):
     item = table.item(codec.LEASE)
     del item["expires_ms"]
     table.write(item)
-    with pytest.raises(MalformedError, match="state#lease"):
+    with pytest.raises(MalformedError, match="state#lease") as raised:
         table.store().acquire("run-2", after(9999), after(10299), SKEW)
+    assert ": it says neither that it is free nor until when it is held. " in str(raised.value)
 
 
 def test_two_calls_of_one_owner_are_two_claims(table):

@@ -1,11 +1,13 @@
 """Calls that meet other calls, and calls that fail."""
 
+from types import SimpleNamespace
+
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from contracts.store_contract import SKEW, event, notice, take, version
 from nodefleet.adapters.dynamodb.store import DynamoStore
-from nodefleet.adapters.dynamodb.table import Patience
+from nodefleet.adapters.dynamodb.table import Patience, Table, Writer, unit, write
 from nodefleet.errors import (
     DeniedError,
     LostLeaseError,
@@ -158,8 +160,9 @@ def test_what_goes_wrong_is_said_in_our_own_words(on_moto, problem, error):
     store = on_moto.store()
     lease = take(store)
     failing(on_moto, problem)
-    with pytest.raises(error):
+    with pytest.raises(error) as raised:
         store.commit(lease, Changes(put=(launch(),)))
+    assert_wording(str(raised.value))
     assert len(on_moto.client.calls) == 1
 
 
@@ -191,8 +194,9 @@ def test_a_transaction_that_is_refused_for_no_condition_of_ours_does_not_go_on_f
 )
 def test_every_call_says_when_dynamodb_is_away(on_moto, call):
     failing(on_moto, EndpointConnectionError(endpoint_url="https://dynamodb"))
-    with pytest.raises(UnavailableError, match="DynamoDB"):
+    with pytest.raises(UnavailableError) as raised:
         call(on_moto)
+    assert raised.value.part == "DynamoDB"
 
 
 def test_a_page_that_fails_is_an_error_and_not_a_short_list(on_moto):
@@ -207,3 +211,29 @@ def test_a_page_that_fails_is_an_error_and_not_a_short_list(on_moto):
 
     with pytest.raises(UnavailableError):
         DynamoStore(Paged(), "table", "shop", print).state()
+
+
+@pytest.mark.parametrize(("guarded", "parts"), [(False, [100, 1]), (True, [100, 3])])
+def test_a_transaction_takes_a_hundred_actions_with_its_guard(guarded, parts):
+    sent = []
+    client = SimpleNamespace(transact_write_items=lambda **call: sent.append(len(call["TransactItems"])))
+    table = Table(client, "fleet", "shop", NO_WAITING)
+    units = [unit(Writer(table).delete(f"told#{number}")) for number in range(101)]
+    write(table, units, unit(Writer(table).check("state#lease", "#owner = :owner", owner="me")) if guarded else None)
+    assert sent == parts
+
+
+def test_the_bytes_of_an_action_are_those_of_its_item_its_key_and_its_values():
+    table = Table(None, "fleet", "shop")
+    action = Writer(table).delete("told#1", "#owner = :owner", owner="ann")
+    assert unit(action).bytes == len("cluster_idshop" + "recordtold#1" + ":ownerann")
+    item = {"record": {"S": "told#1"}}
+    assert unit(Writer(table).put(item), action).bytes == len("recordtold#1") + unit(action).bytes
+
+
+def test_a_write_that_keeps_meeting_others_says_what_dynamodb_said(on_moto):
+    failing(on_moto, SINGLE_CONFLICT)
+    with pytest.raises(UnavailableError) as raised:
+        on_moto.store().wake()
+    assert str(raised.value).endswith(": TransactionConflictException")
+    assert raised.value.part == "DynamoDB"

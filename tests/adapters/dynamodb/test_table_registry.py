@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.adapters.dynamodb.codec import CLUSTERS, PARTITION, SORT
+from nodefleet.adapters.dynamodb.codec import CLUSTERS, FLEET, PARTITION, SORT
 from nodefleet.adapters.dynamodb.records import fleet_item, registered_item
 from nodefleet.adapters.dynamodb.table import DynamoRegistry
+from nodefleet.model.names import SHARED_PARTITION
 from nodefleet.model.snapshot import FleetParts, RegisteredCluster
 from support.builders import NOON
 from support.dynamo_tables import NO_WAITING
@@ -73,6 +74,8 @@ def test_the_stack_says_what_it_has_for_all_of_them(on_moto, registry):
     on_moto.write(fleet_item(PARTS))
     registry.put(SHOP)
     assert registry.parts() == PARTS
+    assert on_moto.item(FLEET, SHARED_PARTITION)["queue"] == {"S": PARTS.queue}
+    assert registered_item(SHOP)["region"] == {"S": "eu-west-1"}
     assert registry.clusters() == (SHOP,)
 
 
@@ -83,6 +86,7 @@ def test_a_record_that_cannot_be_read_is_left_out_and_named(on_moto, registry):
     assert registry.clusters() == (SHOP,)
     (warning,) = on_moto.warnings
     assert f"{CLUSTERS}bank" in warning
+    assert warning.startswith("left out: ")
 
 
 def test_finding_one_asks_for_one_record(on_moto, registry):
