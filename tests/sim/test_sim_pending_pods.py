@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.model.alerts import AlertKind
+from nodefleet.model.workload import ZONE_LABEL, Rules
 from nodefleet_tools.sim.kube import KubeSettings, Order, Traits
 from nodefleet_tools.sim.world import World
 from support.worlds import Cluster
@@ -157,3 +158,19 @@ def test_one_refused_workload_does_not_keep_another_from_its_nodes():
     cluster.calm(FOR_AN_HOUR)
     cluster.world.controllers.scale(cluster.world.controllers.named("shop"), 60)
     cluster.until(lambda: run_of(cluster.world) == 60, ticks=4)
+
+
+# ── at max ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("policy", [{}, PACKING, {"strategy": "adaptive"}])
+def test_an_idle_node_makes_room_at_max_for_pods_that_it_cannot_hold(policy):
+    """Pods of one zone wait, all nodes there are full, and the nodes of the other zones are idle."""
+    found = world_of(workers=6, most=6, **policy)
+    zone = {ZONE_LABEL: found.zones[0]}
+    shop = found.deploy("shop", replicas=4, cpu=900, memory=200, rules=Rules(node_selector=zone))
+    found.settle()
+    cluster = Cluster(found)
+    found.controllers.scale(shop, 8)
+    cluster.until(lambda: run_of(found) == 8, ticks=2 * FOR_AN_HOUR)
+    assert len(found.workers()) <= 6

@@ -104,6 +104,7 @@ def decide_pool(
     )
     turn = replaced()
     due = turn.plan
+    is_full = consolidation.is_full_for(ctx, pending.unschedulable)
     bounds = [*others, *replacing(due, ctx.count.capacity)]
     resolved = resolve_target(bounds)
     cleaning = orphans.plan_cleanups(ctx.workers, ctx.pool, ctx.before, ctx.observation, ctx.limit)
@@ -120,7 +121,9 @@ def decide_pool(
         standby=standby.memory,
         swap=update_swap(ctx.before.swap, ctx.workers, ctx.pool, ctx.observation.at),
         doubtful=doubt.since,
-        under_used=consolidation.first_seen(ctx, signals.votes, membership.losses, cluster.pods_by_node),
+        under_used=consolidation.first_seen(
+            ctx, signals.votes, membership.losses, cluster.pods_by_node, is_full=is_full
+        ),
         sizes=observed_sizes(ctx.pool, ctx.observation, ctx.before.sizes),
     )
     if resolved.target > ctx.count.capacity:
@@ -141,7 +144,7 @@ def decide_pool(
         retirement = plan_retirement(ctx, cluster, due, bounds, memory)
         pool_plan = (
             retirement
-            or plan_consolidation(ctx, cluster, keep, others, memory, turn, doubt, signals.votes)
+            or plan_consolidation(ctx, cluster, keep, others, memory, turn, doubt, signals.votes, is_full=is_full)
             or plan_hold(ctx, cluster, reason, bounds, memory, turn)
         )
     signals = replace(signals, alerts=(*signals.alerts, *doubt.alerts, *turn.alerts))

@@ -342,9 +342,11 @@ def plan_consolidation(
     turn: Turnover,
     inconsistencies: Inconsistencies,
     votes: Sequence[SignalVote],
+    *,
+    is_full: bool = False,
 ) -> PoolPlan | None:
     """Under-used nodes leave although the signals would keep the size, `budgets.removals` at a time; every other bound
-    holds."""
+    holds. `is_full`: for pods that wait, which grow the pool again in the next iteration."""
     capacity, replacing_begun = ctx.count.capacity, turn.plan.ahead or (turn.rotation and turn.rotation.begun_at)
     if not memory.under_used or replacing_begun or any(not each.can_wait for each in turn.plan.due):
         return None
@@ -352,7 +354,7 @@ def plan_consolidation(
     ranked = consolidation.rank_candidates(ctx, ground, memory.under_used)
     if not ranked:
         return None
-    without_gate = [bound for bound in others if bound not in keep]
+    without_gate = [bound for bound in others if bound not in keep and not (is_full and bound.kind is BoundSource.PODS)]
 
     def allows(number: int) -> bool:
         fewer = floor(capacity - number, BoundSource.CALM, Rank.SIGNAL, "nodes may be consolidated")
@@ -368,13 +370,14 @@ def plan_consolidation(
         worker.id: consolidation.describe(worker, (ground.pods or {}).get(worker.name, ()), ctx)
         for worker in leaving.chosen
     }
+    room = "; at max it makes room for pods that no node of the pool can hold" if is_full else ""
     return _plan_removals(
         ctx,
         leaving,
-        f"Shrinking {capacity} → {capacity - len(reasons)}: {some(reasons.values(), '; ')}",
+        f"Shrinking {capacity} → {capacity - len(reasons)}: {some(reasons.values(), '; ')}{room}",
         replace(memory, last_shrink=ctx.observation.at),
         lambda worker: reasons[worker.id],
-        savings={worker.id: consolidation.hourly_usd(worker, ctx) for worker in leaving.chosen},
+        savings={worker.id: consolidation.hourly_usd(worker, ctx) for worker in leaving.chosen if not is_full},
     )
 
 

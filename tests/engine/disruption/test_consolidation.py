@@ -12,7 +12,7 @@ from nodefleet.model.inventory import InstanceType, Market, Notice, NoticeKind, 
 from nodefleet.model.operations import Launch, Removal
 from nodefleet.model.snapshot import ActiveWindow, Missing, Pause, Recycle
 from nodefleet.model.state import MarketSwap, Memory, PoolMemory, RotationState
-from nodefleet.model.workload import TYPE_LABEL, Budget, Rules, Selector
+from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL, Budget, Rules, Selector
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Budgets, Consolidation, Limits, MarketMix, Pool, Steps, Window
 from nodefleet.scheduling.predicates import NodeModel
@@ -179,6 +179,73 @@ def test_nothing_is_consolidated_while(seen, memory):
 def test_nothing_is_consolidated_while_pods_wait():
     stuck = waiting("huge-1", requests=Resources(cpu=1000))
     assert leaves(look(4, pods=[*spread(3, 3, 1, 3), stuck], **BETWEEN)) == []
+
+
+# ── at max, for pods that no node of the pool can hold ───────────────────────────────────────────────────────────────
+
+IN_A = Rules(node_selector={ZONE_LABEL: "a"})
+
+
+def zone_is_full(*more, **changes):
+    """Two workers of zone a are full, two of zone b are idle, and a pod waits for zone a."""
+    stuck = waiting("late-1", rules=IN_A, requests=Resources(cpu=1000, memory=1 << 20))
+    idle = {f"w{n:03}": 95.0 for n in range(4)}
+    return look(4, pods=[*spread(6, 0, 6, 0), stuck, *more], **{**BETWEEN, "idle": idle, **changes})
+
+
+def at_max(most=4, least=1, mode="empty", **others):
+    return pooled(Consolidation(mode=mode), limits=Limits(min=least, max=most), **others)
+
+
+EMPTY_LONG = known(under_used={"i-001": LONG, "i-003": LONG})
+
+
+def test_an_idle_node_leaves_at_max_for_the_node_that_pods_wait_for():
+    decision = decide(zone_is_full(), EMPTY_LONG, at_max())
+    (removal,) = opened(decision, Removal)
+    assert (removal.node, removal.consolidates, removal.saves_usd) == ("w001", False, None)
+    assert (only(decision).action, only(decision).target) == (Action.SHRINK, 3)
+
+
+def test_what_comes_for_it_is_what_the_pods_wait_for():
+    gone = look([0, 2, 3], pods=[*spread(6, 0, 6), zone_is_full().kubernetes.pods[-1]], **BETWEEN)
+    (launch,) = opened(decide(gone, known(last_shrink=after(-10)), at_max()), Launch)
+    assert (launch.zone, launch.count) == ("a", 1)
+
+
+def test_the_time_of_an_idle_node_runs_while_pods_wait_at_max():
+    seen = decide(zone_is_full(), Memory(), at_max()).memory.pool("default").under_used
+    assert seen == {"i-001": NOON, "i-003": NOON}
+    assert decide(zone_is_full(), Memory(), at_max(most=5)).memory.pool("default").under_used == {}
+
+
+@pytest.mark.parametrize(
+    ("seen", "policy"),
+    [
+        ({}, at_max(most=5)),  # the pool can grow
+        ({}, at_max(least=4)),
+        ({}, at_max(mode="off")),
+        ({"cpu": 80}, at_max()),
+        ({"cpu": 50}, at_max()),  # 66.7 % on three nodes
+        ({"idle": {"w001": 50.0, "w003": 50.0}}, at_max()),  # something works there without pods
+        ({"commands": (Pause(),)}, at_max()),
+    ],
+)
+def test_no_node_makes_room_while(seen, policy):
+    assert leaves(zone_is_full(**seen), policy, EMPTY_LONG) == []
+
+
+def test_no_node_makes_room_for_pods_that_it_can_hold_or_that_no_new_node_would():
+    here = waiting("here-1", requests=Resources(cpu=1000, memory=1 << 20))
+    huge = waiting("huge-1", requests=Resources(cpu=9000, memory=1 << 20))
+    pods = spread(6, 0, 6, 0)
+    for each in (here, huge):
+        seen = look(4, pods=[*pods, each], idle={"w001": 95.0, "w003": 95.0}, **BETWEEN)
+        assert "makes room" not in only(decide(seen, EMPTY_LONG, at_max())).reason
+
+
+def test_no_node_makes_room_for_a_mere_count_of_pods():
+    assert leaves(look(4, pending=3, idle={"w001": 95.0}, **BETWEEN), at_max(), EMPTY_LONG) == []
 
 
 def test_without_pod_objects_nothing_is_known_to_be_under_used():

@@ -8,8 +8,9 @@
 
 The signals need not be calm for it: CPU and memory may lie between their thresholds. A node is removed only if those
 that remain stay below the growth threshold by its margin, and replaced only if the cheaper node does so with the CPU
-that is used on the other. All other bounds hold: min, windows, operators, cooldowns, forecasts,
-headroom, safety. Nothing is begun while pods wait or nodes boot, leave or are not well.
+that is used on the other. All other bounds hold: min, windows, operators, cooldowns, forecasts, headroom, safety.
+Nothing is begun while nodes boot, leave or are not well, nor while pods wait; but at max a node leaves for the one that
+they wait for, as no node of the pool can hold them.
 
 It cannot loop. A removal moves pods to nodes that the simulation finds room on in any order, so none of them buys a
 node; and each step makes the fleet cheaper by at least `consolidation.savings_percent` of what it replaces.
@@ -22,6 +23,7 @@ from typing import TypeAlias
 from nodefleet.capacity import market_of
 from nodefleet.engine.context import Due, PlacementRequest, PoolContext, RemovalContext
 from nodefleet.engine.disruption.candidates import Selection, is_held_fast, select_candidates
+from nodefleet.engine.signals.pending_pods import UnschedulableCount
 from nodefleet.engine.signals.vote import (
     Abstain,
     BelowThreshold,
@@ -46,8 +48,15 @@ _UTILISATION = (BoundSource.CPU, BoundSource.MEMORY)  # signals that may be betw
 _NOT_WELL = frozenset({Phase.UNREADY, Phase.UNHEALTHY, Phase.INTERRUPTED, Phase.UNLISTED})
 
 
-def obstacle(ctx: PoolContext, votes: Sequence[SignalVote], losses: Sequence[Loss]) -> str:
-    """Why no node is consolidated now, neither removed nor replaced; empty: one may be."""
+def is_full_for(ctx: PoolContext, pending: UnschedulableCount) -> bool:
+    """Pods wait for new nodes, which max or a cap forbids, and the nodes that there are cannot hold them: an under-used
+    one is only in their way."""
+    return bool(pending.nodes) and ctx.count.capacity >= ctx.limit
+
+
+def obstacle(ctx: PoolContext, votes: Sequence[SignalVote], losses: Sequence[Loss], *, is_full: bool = False) -> str:
+    """Why no node is consolidated now, neither removed nor replaced; empty: one may be. `is_full`: pods that wait are a
+    reason for it, and none against it."""
     pool, count = ctx.pool, ctx.count
     if pool.consolidation.mode == "off":
         return "consolidation is off"
@@ -62,7 +71,11 @@ def obstacle(ctx: PoolContext, votes: Sequence[SignalVote], losses: Sequence[Los
     times = [each for each in (ctx.before.last_grow, ctx.before.last_shrink, ctx.before.last_left) if each]
     if times and ctx.observation.at - max(times) < pool.consolidation.after:
         return "nodes came or went a short while ago"
-    against = [opinion.signal for opinion in votes if not _allows(opinion)]
+    against = [
+        opinion.signal
+        for opinion in votes
+        if not (_allows(opinion) or (is_full and opinion.signal == BoundSource.PODS))
+    ]
     if against:
         return f"{', '.join(against)} does not allow it"
     return ""
@@ -74,11 +87,16 @@ def bears_fewer(ctx: PoolContext, votes: Sequence[SignalVote], number: int = 1) 
 
 
 def first_seen(
-    ctx: PoolContext, votes: Sequence[SignalVote], losses: Sequence[Loss], pods: PodsByNode | None
+    ctx: PoolContext,
+    votes: Sequence[SignalVote],
+    losses: Sequence[Loss],
+    pods: PodsByNode | None,
+    *,
+    is_full: bool = False,
 ) -> Mapping[str, datetime]:
     """Since when consolidation could act: for each empty worker, or for the whole pool, as any of its workers may be
     under-used. Whatever stands against it starts the time again."""
-    if pods is None or obstacle(ctx, votes, losses):
+    if pods is None or obstacle(ctx, votes, losses, is_full=is_full):
         return {}
     bears = bears_fewer(ctx, votes)
     before, now = ctx.before.under_used, ctx.observation.at
