@@ -22,6 +22,8 @@ CONNECT_SECONDS = 2.0
 MOST_BYTES = 4 << 20
 IF_NONE_MATCH = "If-None-Match"
 _CHUNK = 1 << 16
+_AUTHORIZATION, _LOCATION = "Authorization", "Location"
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class UnusableError(Exception):
@@ -66,8 +68,7 @@ def send(request: HttpRequest, deadline: float) -> HttpAnswer:
                 body=urlencode(request.data) if request.data is not None else None,
                 headers=_headers(request),
                 timeout=Timeout(connect=min(CONNECT_SECONDS, left), read=left),
-                retries=False,
-                redirect=False,
+                retries=False,  # nor redirects
                 preload_content=False,
             )
             try:
@@ -99,12 +100,13 @@ def address_problem(address: str, service: str) -> str:
     """Why nothing can be asked at this address; the address itself is not shown, as it may hold a login."""
     if "@" in address:
         return f"the address of {service} holds a login: put that into its secret"
+    problem = f"the address of {service} is not of the form http://host:port or https://host/path"
     try:
         parts = urlsplit(address)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        usable = False
-    return "" if usable else f"the address of {service} is not of the form http://host:port or https://host/path"
+        return problem
+    return "" if usable else problem
 
 
 def remaining_seconds(deadline: float) -> float:
@@ -133,9 +135,9 @@ def excerpt(text: str, most: int = 200) -> str:
 def _headers(request: HttpRequest) -> dict[str, str]:
     headers = {"Accept-Encoding": "identity", "User-Agent": "node-fleet", **request.headers}  # nothing to unpack
     if request.data is not None:
-        headers["Content-Type"] = "application/x-www-form-urlencoded"
+        headers |= _FORM
     if request.authorization:
-        headers["Authorization"] = request.authorization
+        headers[_AUTHORIZATION] = request.authorization
     return headers
 
 
@@ -158,7 +160,7 @@ def _refuse_redirect(request: HttpRequest, response: "BaseHTTPResponse") -> None
     if response.status == HTTPStatus.NOT_MODIFIED and IF_NONE_MATCH in request.headers:
         return
     if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
-        to = response.headers.get("Location", "").partition("?")[0].partition("#")[0]  # the rest may hold a login
+        to = response.headers.get(_LOCATION, "").partition("?")[0].partition("#")[0]  # the rest may hold a login
         raise UnusableError(
             f"{request.service} answers with a redirect (HTTP {response.status}) to {to or 'nowhere'}: "
             "give the address that answers itself, not a login page"
