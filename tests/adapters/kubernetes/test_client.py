@@ -2,11 +2,14 @@
 
 import time
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
+from urllib3 import exceptions
 
 from nodefleet.adapters.kubernetes import CallLimits, KubernetesCluster, client
 from nodefleet.adapters.kubernetes.cluster import to_server
+from nodefleet.adapters.kubernetes.resources import NODES, VERSION
 from nodefleet.errors import (
     ChangedError,
     DeniedError,
@@ -14,6 +17,7 @@ from nodefleet.errors import (
     NodeFleetError,
     ThrottledError,
     UnavailableError,
+    UnreachableError,
 )
 from nodefleet.model.operations import PodRef
 from support.fake_api_certificates import authority
@@ -230,3 +234,47 @@ def test_one_connection_serves_all_calls_of_a_look(server: FakeApiServer, cluste
     cluster.view()
     assert cluster.calls == len(server.asked) == 8
     assert server.connections == 1
+
+
+class Failing:
+    """A transport that fails like this."""
+
+    def __init__(self, problem: Exception) -> None:
+        self.problem = problem
+        self.sent = 0
+
+    def send(self, *_: object, **__: object) -> NoReturn:
+        self.sent += 1
+        raise self.problem
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("problem", "tries"),
+    [
+        (exceptions.NewConnectionError(None, "Connection refused"), 3),
+        (exceptions.ConnectTimeoutError("no connection"), 3),
+        (exceptions.ProtocolError("Connection aborted.", ConnectionResetError()), 1),
+        (exceptions.ReadTimeoutError(None, "", "slow"), 1),
+        (exceptions.SSLError("certificate verify failed"), 1),
+        (exceptions.HTTPError("x" * 400), 1),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_write_is_sent_again_only_if_it_never_left(problem: Exception, tries: int):
+    transport = Failing(problem)
+    api = client.Api(transport, pause=lambda _: None)
+    with pytest.raises(UnreachableError) as caught:
+        api.do(NODES.delete("w1", {}))
+    assert transport.sent == tries
+    assert_wording(str(caught.value))
+
+
+def test_an_answer_knows_how_many_bytes_came(server: FakeApiServer):
+    made = client.Api(to_server(server.url, TOKEN, authority().ca))
+    answer = made.do(VERSION)
+    made.close()
+    assert answer.received == len(answer.body) > 0
+    assert answer.date == "Mon, 16 Nov 2026 12:00:00 GMT"

@@ -1,17 +1,22 @@
 """How the API server is reached: always verified, and without showing the token to anybody."""
 
 import base64
+import contextlib
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nodefleet.adapters.kubernetes import KubernetesCluster
-from nodefleet.adapters.kubernetes.cluster import to_server
+from nodefleet.adapters.kubernetes.cluster import TokenTransport, to_server
+from nodefleet.adapters.kubernetes.resources import Request
 from nodefleet.errors import MisconfiguredError, UnavailableError
+from nodefleet.model.names import POOL_LABEL
 from support.fake_api_certificates import authority
 from support.fake_api_server import TOKEN, FakeApiServer, serving
+from support.k8s_objects import node
 from support.wording import assert_wording
 
 
@@ -94,6 +99,52 @@ def test_the_proxy_of_the_environment_is_used_unless_it_is_to_be_bypassed(
     direct = KubernetesCluster.at(server.url, TOKEN, authority().ca)
     assert direct.server_version()
     direct.close()
+
+
+class Pools:
+    """Keeps what urllib3 is asked."""
+
+    def urlopen(self, *asked: object, **options: Any) -> None:
+        self.asked, self.options = asked, options
+
+
+@pytest.mark.parametrize("body", [None, {}, {"a": 1}])
+def test_a_request_is_sent_with_its_login_its_limits_and_its_body(body: Any):
+    transport = to_server("https://127.0.0.1:6443/", TOKEN, authority().ca)
+    assert isinstance(transport, TokenTransport)
+    transport._pools = pools = Pools()
+    query = (("limit", "5"), ("continue", "a b"))
+    transport.send(Request(verb="patch", path="/api/v1/nodes/w1", query=query, body=body), connect=1.5, read=7.0)
+    assert pools.asked == ("PATCH", "https://127.0.0.1:6443/api/v1/nodes/w1?limit=5&continue=a+b")
+    assert pools.options["body"] == (None if body is None else json.dumps(body, separators=(",", ":")).encode())
+    limits = pools.options["timeout"]
+    assert (limits.connect_timeout, limits.read_timeout) == (1.5, 7.0)
+    assert (pools.options["retries"], pools.options["preload_content"]) == (False, False)
+    assert pools.options["headers"] == {
+        "Accept": "application/json",
+        "Accept-Encoding": "gzip",
+        "Authorization": f"Bearer {TOKEN}",
+        "User-Agent": "node-fleet",
+        "Content-Type": "application/merge-patch+json",
+    }
+    transport.send(Request(verb="get", path="/version"), connect=1.5, read=7.0)
+    assert pools.asked == ("GET", "https://127.0.0.1:6443/version")
+
+
+def test_the_official_client_sends_the_same(server: FakeApiServer, tmp_path: Path):
+    path = kubeconfig(tmp_path, server.url, **{"certificate-authority-data": encoded(authority().ca)})
+    server.objects.put("nodes", node("w1", pool="web"))
+    with contextlib.closing(KubernetesCluster.of_kubeconfig(path)) as cluster:
+        cluster.assign("w1", "i-1", "batch")
+    patch = server.asked[-1]
+    sent = {name: patch.headers[name] for name in ("accept", "accept-encoding", "user-agent", "content-type")}
+    assert sent == {
+        "accept": "application/json",
+        "accept-encoding": "gzip",
+        "user-agent": "node-fleet",
+        "content-type": "application/merge-patch+json",
+    }
+    assert patch.body["metadata"]["labels"] == {POOL_LABEL: "batch"}
 
 
 def test_a_kubeconfig_says_where_and_who(server: FakeApiServer, tmp_path: Path):

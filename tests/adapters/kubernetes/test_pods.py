@@ -8,7 +8,18 @@ import pytest
 from nodefleet.adapters.kubernetes import KubernetesCluster
 from nodefleet.errors import UnavailableError
 from nodefleet.model.inventory import Resources
-from nodefleet.model.workload import Pod, PodPhase, Volume, VolumeKind
+from nodefleet.model.workload import (
+    Operator,
+    Owner,
+    Pod,
+    PodPhase,
+    Requirement,
+    Rules,
+    Selector,
+    Spread,
+    Volume,
+    VolumeKind,
+)
 from support.fake_api_server import FakeApiServer
 from support.k8s_objects import THEN, condition, container, node, pod, reference
 from support.wording import assert_wording
@@ -287,6 +298,32 @@ def test_a_daemon_set_without_pods_says_what_a_new_node_will_run(server: FakeApi
     assert found.rules.node_selector == {"disk": "ssd"}
 
 
+def test_the_pod_that_a_new_node_gets_in_full(server: FakeApiServer, cluster: KubernetesCluster):
+    spread = {
+        "topologyKey": "zone",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {},
+        "matchLabelKeys": ["app"],
+    }
+    server.objects.put("daemonsets", daemon_set(priority=7, topologySpreadConstraints=[spread]))
+    server.objects.put("daemonsets", daemon_set("plain"))
+    agent, plain = sorted(cluster.view().daemon_sets, key=lambda each: each.name)
+    own = Requirement(key="app", operator=Operator.IN, values=("agent",))
+    assert agent == Pod(
+        namespace="kube-system",
+        name="agent",
+        labels={"app": "agent"},
+        owner=Owner(kind="DaemonSet", name="agent", uid="ds-agent"),
+        phase=PodPhase.PENDING,
+        ready=False,
+        priority=7,
+        requests=Resources(cpu=250, memory=128 * MIB),
+        rules=Rules(spread=(Spread(topology="zone", selector=Selector(expressions=(own,)), max_skew=1),)),
+    )
+    assert plain.priority == 0
+
+
 def test_a_daemon_set_that_is_being_deleted_gives_new_nodes_nothing(server: FakeApiServer, cluster: KubernetesCluster):
     leaving = daemon_set()
     leaving["metadata"]["deletionTimestamp"] = THEN
@@ -296,8 +333,9 @@ def test_a_daemon_set_that_is_being_deleted_gives_new_nodes_nothing(server: Fake
 
 def test_a_daemon_set_with_an_amount_that_nobody_can_read_is_named(server: FakeApiServer, cluster: KubernetesCluster):
     server.objects.put("daemonsets", daemon_set(containers=[container("many")]))
-    with pytest.raises(UnavailableError, match="kube-system/agent"):
+    with pytest.raises(UnavailableError, match="kube-system/agent") as caught:
         cluster.view()
+    assert_wording(str(caught.value))
 
 
 # ── crashing ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -326,15 +364,15 @@ def test_the_pods_of_a_node_in_brief_are_read_with_one_question(server: FakeApiS
     """Their controllers are known by the names that the pods give, and claims are not looked for."""
     daemon = reference("DaemonSet", "agent", "ds-1")
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}
-    server.objects.put("pods", pod("agent-1", owner=daemon, volumes=[claim]))
+    server.objects.put("pods", pod("agent-1", owner=daemon, volumes=[claim, {"name": "tmp", "emptyDir": {}}]))
     server.objects.put("pods", pod("alone"))
     server.objects.put("pods", pod("elsewhere", node="w2"))
     found = {each.name: each for each in cluster.pods_on("w1", brief=True)}
     assert sorted(found) == ["agent-1", "alone"]
     owner = found["agent-1"].owner
     assert owner is not None
-    assert (owner.kind, owner.name, owner.uid) == ("DaemonSet", "agent", "ds-1")
+    assert owner == Owner(kind="DaemonSet", name="agent", uid="ds-1")
     assert found["alone"].owner is None
-    assert found["agent-1"].volumes == ()
+    assert found["agent-1"].volumes == (Volume(kind=VolumeKind.EMPTY_DIR, name="tmp"),)
     assert [asked.resource for asked in server.asked] == ["pods"]
     assert found["alone"] == next(each for each in cluster.pods_on("w1") if each.name == "alone")

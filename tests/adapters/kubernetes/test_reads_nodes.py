@@ -166,10 +166,13 @@ def test_heartbeats_are_asked_for_when_a_node_is_not_ready(server: FakeApiServer
     assert (asked.verb, asked.namespace) == ("list", "kube-node-lease")
 
 
-def test_without_the_right_to_list_leases_the_rest_is_seen(server: FakeApiServer, cluster: KubernetesCluster):
+def test_without_the_right_to_list_leases_the_rest_is_seen(
+    server: FakeApiServer, cluster: KubernetesCluster, caplog: pytest.LogCaptureFixture
+):
     server.objects.put("nodes", node("w1", ready=False))
     server.objects.denied.add(("list", "leases"))
     assert cluster.view().nodes[0].heartbeat_at is None
+    assert_wording(caplog.messages)
 
 
 def test_a_login_that_is_refused_is_not_passed_over(server: FakeApiServer, cluster: KubernetesCluster):

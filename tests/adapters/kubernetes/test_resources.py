@@ -67,6 +67,20 @@ def test_a_request_knows_all_that_a_role_and_a_person_ask_for():
     assert WIDGETS.create_under("a", "status", BODY, "web") == Request(verb="create", body=BODY, **under)
 
 
+def test_a_request_without_a_namespace_has_none():
+    requests = [
+        PODS.list(),
+        PODS.get("a"),
+        PODS.patch("a", BODY),
+        PODS.delete("a", {}),
+        PODS.create(BODY),
+        PODS.create_under("a", "eviction", BODY),
+    ]
+    assert {each.namespace for each in requests} == {""}
+    assert [each.path.removeprefix("/api/v1/pods") for each in requests] == ["", "/a", "/a", "/a", "", "/a/eviction"]
+    assert WIDGETS.list().path == "/apis/example.com/v1beta1/widgets"
+
+
 def test_names_cannot_leave_their_place_in_a_path():
     assert PODS.get("../../secrets?x", "a b").path == "/api/v1/namespaces/a%20b/pods/..%2F..%2Fsecrets%3Fx"
 

@@ -196,7 +196,7 @@ def test_local_volumes_ask_for_no_limits(server: FakeApiServer, cluster: Kuberne
 def test_no_node_helps_a_pod_whose_claim_is_not_bound_by_a_node(
     server: FakeApiServer, cluster: KubernetesCluster, classes: list[Any], spec: dict[str, Any]
 ):
-    assert unbound(server, cluster, *classes, **spec).unusable
+    assert_wording(unbound(server, cluster, *classes, **spec).unusable)
     (found,) = cluster.view().pods or ()
     assert unmet_predicate(found, NodeModel(name="new", labels={ZONE_LABEL: "us-east-1a"})) is not None
 
@@ -219,7 +219,7 @@ def test_a_claim_that_takes_a_volume_from_a_stock_goes_where_that_is(server: Fak
 def test_a_new_node_has_none_of_several_local_volumes(server: FakeApiServer, cluster: KubernetesCluster):
     server.objects.put("persistentvolumes", free_volume("pv-1", term(HOST_LABEL, "w1"), local={}))
     server.objects.put("persistentvolumes", free_volume("pv-2", term(HOST_LABEL, "w2"), local={}))
-    assert unbound(server, cluster, LOCAL).unusable
+    assert_wording(unbound(server, cluster, LOCAL).unusable)
 
 
 @pytest.mark.parametrize(("second", "zones"), [([term(EBS, "b")], ("a", "b")), ([], ())])

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from nodefleet.adapters.kubernetes import KubernetesCluster
+from nodefleet.adapters.kubernetes.writes import find
 from nodefleet.errors import ChangedError, DeniedError, UnavailableError
-from nodefleet.model.names import LEAVING_TAINT, REASON_ANNOTATION, REMOVAL_ANNOTATION
+from nodefleet.model.names import LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
 from nodefleet.model.operations import Cordon
 from support.fake_api_objects import conflict, failure
 from support.fake_api_server import Asked, FakeApiServer
@@ -176,6 +177,22 @@ def test_nothing_is_written_where_nothing_is_ours(server: FakeApiServer, cluster
     server.objects.put("nodes", node("w1"))
     cluster.uncordon("w1", LEAVES.removal)
     assert writes(server) == []
+
+
+def test_a_node_without_our_annotation_belongs_to_no_removal(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("nodes", with_taints(OURS, unschedulable=True))
+    found = find(cluster._api, "w1")
+    assert found is not None
+    assert (found.annotated, found.has_our_taint, found.taints_of_others) == ("", True, [])
+
+
+def test_another_pool_is_one_guarded_patch_and_the_same_one_none(server: FakeApiServer, cluster: KubernetesCluster):
+    version = server.objects.put("nodes", node("w1"))["metadata"]["resourceVersion"]
+    cluster.assign("w1", "i-1", "web")
+    (patch,) = writes(server)
+    assert patch.body == {"metadata": {"resourceVersion": version, "labels": {POOL_LABEL: "web"}}}
+    cluster.assign("w1", "i-1", "web")
+    assert len(writes(server)) == 1
 
 
 def test_a_deletion_is_guarded_by_identity_and_version(server: FakeApiServer, cluster: KubernetesCluster):

@@ -61,8 +61,7 @@ class TokenTransport:
             body=None if request.body is None else msgspec.json.encode(request.body),
             headers={**self._headers, "Content-Type": request.content_type},
             timeout=self._timeout(connect=connect, read=read),
-            retries=False,
-            redirect=False,
+            retries=False,  # nor redirects
             preload_content=False,
         )
         return answer

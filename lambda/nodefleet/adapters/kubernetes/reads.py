@@ -181,7 +181,7 @@ def _with_heartbeats(api: Api, found: tuple[Node, ...]) -> tuple[Node, ...]:
     return tuple([replace(node, heartbeat_at=renewed.get(node.name)) for node in found])
 
 
-def pods_on(api: Api, node: str, *, brief: bool = False) -> tuple[Pod, ...]:
+def pods_on(api: Api, node: str, *, brief: bool) -> tuple[Pod, ...]:
     drafts = _drafts(api, PODS.list(fieldSelector=f"spec.nodeName={node}"), _templates(api))
     return tuple([partial_pod(each) for each in drafts]) if brief else _pods(drafts, api, _claims(drafts, api, ()))
 
