@@ -73,6 +73,20 @@ def test_messages_go_nowhere_else(url):
 
 
 @pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"token": "xoxp-1"}, "token is not a bot token of Slack (xoxb-…)"),
+        ({"channel": "general"}, "channel is not a channel's id (C…, in the channel's details)"),
+        ({"api": "https://evil.example"}, "api is not an address of Slack"),
+    ],
+)
+def test_what_is_wrong_with_a_bot_token_is_said(changes, wrong):
+    with pytest.raises(MisconfiguredError) as problem:
+        SlackHook(**{"token": "xoxb-1", "channel": "C0123456789", **changes})
+    assert str(problem.value) == wrong
+
+
+@pytest.mark.parametrize(
     "api",
     [
         "http://slack.com/api",

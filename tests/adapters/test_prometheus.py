@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.adapters import http
 from nodefleet.adapters.credentials import MetricsLogin
 from nodefleet.adapters.http import MOST_BYTES
 from nodefleet.adapters.prometheus import PrometheusClient, QueryResult, Series
@@ -267,3 +268,52 @@ def test_what_is_no_address_is_missing_and_asks_nobody(address):
 def test_a_login_in_the_address_is_refused_and_not_shown():
     got = PrometheusClient("http://ana:opensesame@10.0.1.10:9090").ask("up", SOON)
     assert got == Missing("the address of Prometheus holds a login: put that into its secret")
+
+
+def test_a_range_is_asked_minute_by_minute(monkeypatch):
+    sent = []
+    matrix = b'{"status": "success", "data": {"resultType": "matrix", "result": []}}'
+
+    def send(request, deadline):
+        sent.append((request, deadline))
+        return http.HttpAnswer(status=200, body=matrix)
+
+    monkeypatch.setattr(http, "send", send)
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    client = PrometheusClient("http://prometheus:9090/", lambda: ANA, verify="/ca.pem")
+    assert client.ask_range("load", NOON, NOON + timedelta(minutes=3), SOON) == ()
+    ((request, deadline),) = sent
+    assert deadline == 105.0
+    assert request == http.HttpRequest(
+        service="Prometheus",
+        method="POST",
+        url="http://prometheus:9090/api/v1/query_range",
+        data={
+            "query": "load",
+            "start": str(NOON.timestamp()),
+            "end": str((NOON + timedelta(minutes=3)).timestamp()),
+            "step": "60",
+            "timeout": "5000ms",
+        },
+        authorization=ANA.header(),
+        verify="/ca.pem",
+        too_large="the query gives too many series",
+    )
+
+
+@pytest.mark.parametrize("address", ["http://a:9090?x", "http://a:9090#x"])
+def test_an_address_with_a_query_is_refused(address):
+    got = PrometheusClient(address).ask("up", SOON)
+    assert got == Missing("the address of Prometheus is not of the form http://host:port or https://host/path")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"errorType": "bad_data", "error": "X parse error X"}, "bad_data: X parse error X"),
+        ({"error": "X"}, "X"),
+        ({"errorType": "X"}, "X"),
+    ],
+)
+def test_what_prometheus_says_of_an_error_is_told(answer, told):
+    assert cause(said({"status": "error", **answer})) == f"Prometheus says it failed ({told})"

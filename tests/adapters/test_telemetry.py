@@ -1,8 +1,9 @@
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -72,6 +73,40 @@ def test_times_are_in_utc():
     run = Run()
     run.telemetry.line("now")
     assert datetime.fromisoformat(run.line()["timestamp"]).utcoffset() == timedelta(0)
+
+
+def test_times_are_in_utc_wherever_it_runs(monkeypatch):
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        run = Run()
+        before = datetime.now(UTC) - timedelta(seconds=1)
+        run.telemetry.line("now")
+        at = datetime.fromisoformat(run.line()["timestamp"])
+    time.tzset()
+    assert at.utcoffset() == timedelta(0)
+    assert before <= at <= before + timedelta(minutes=1)
+
+
+class Flushed(io.StringIO):
+    flushes = 0
+
+    def flush(self) -> None:
+        self.flushes += 1
+
+
+def test_a_line_at_a_terminal_is_there_at_once():
+    stream = Flushed()
+    PlainTelemetry(calls=lambda: 0, redact=Redactor(), stream=stream).line("decided")
+    assert stream.flushes == 1
+
+
+def test_metrics_are_there_at_once():
+    stream = Flushed()
+    telemetry = LambdaTelemetry(cluster="shop", run="run-1", calls=lambda: 0, redact=Redactor(), stream=stream)
+    telemetry.metric(Metric.LEVEL, 1)
+    telemetry.flush()
+    assert stream.flushes == 1
 
 
 def test_a_warning_is_one():

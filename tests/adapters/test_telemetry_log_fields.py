@@ -116,3 +116,24 @@ def test_whatever_holds_the_others_has_an_end(around):
     assert len(told) < 500
     shallow = plain(around(around("core")))
     assert "core" in json.dumps(shallow)
+
+
+@pytest.mark.parametrize("deep", [7, 8, 9])
+@pytest.mark.parametrize(
+    "around",
+    [
+        Nested,
+        lambda inner: [inner],
+        lambda inner: (inner,),
+        lambda inner: {"inner": inner},
+        lambda inner: frozenset({inner}),
+    ],
+    ids=["dataclass", "list", "tuple", "mapping", "set"],
+)
+def test_eight_levels_are_shown(around, deep):
+    value: object = "core"
+    for _ in range(deep):
+        value = around(value)
+    told = json.dumps(plain(value), ensure_ascii=False)
+    assert ("core" in told) is (deep <= 8)
+    assert ("…" in told) is (deep > 8)

@@ -235,3 +235,23 @@ def test_each_kind_of_login_is_its_own():
     kept = Kept({"SecretString": json.dumps({"token": "t", "url": "http://127.0.0.1/x"})})
     assert kept.token() == "t"
     assert kept.secrets.login(NAME, SlackHook).url == "http://127.0.0.1/x"
+
+
+def test_prometheus_has_a_secret_of_its_own_or_stands_beside_the_login_to_kubernetes():
+    asked = []
+    secrets = Secrets(lambda _: pytest.fail("nobody is asked"))
+    beside = ApiLogin(
+        token="t",  # noqa: S106
+        ca="-----BEGIN CERTIFICATE-----",
+        metrics_username="ana",
+        metrics_password="p",  # noqa: S106
+    )
+    secrets.login = lambda secret, kind: asked.append((secret, kind)) or (beside if kind is ApiLogin else "its own")
+    secrets.refresh = asked.append
+    login, refresh = secrets.metrics_login("prometheus", "api")
+    assert login() == "its own"
+    refresh()
+    login, refresh = secrets.metrics_login("", "api")
+    assert login() == MetricsLogin(username="ana", password="p")  # noqa: S106
+    refresh()
+    assert asked == [("prometheus", MetricsLogin), "prometheus", ("api", ApiLogin), "api"]

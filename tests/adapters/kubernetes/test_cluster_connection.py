@@ -5,12 +5,14 @@ import contextlib
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
 from nodefleet.adapters.kubernetes import KubernetesCluster
-from nodefleet.adapters.kubernetes.cluster import TokenTransport, to_server
+from nodefleet.adapters.kubernetes.cluster import TokenTransport, from_kubeconfig, to_server
 from nodefleet.adapters.kubernetes.resources import Request
 from nodefleet.errors import MisconfiguredError, UnavailableError
 from nodefleet.model.names import POOL_LABEL
@@ -145,6 +147,21 @@ def test_the_official_client_sends_the_same(server: FakeApiServer, tmp_path: Pat
         "content-type": "application/merge-patch+json",
     }
     assert patch.body["metadata"]["labels"] == {POOL_LABEL: "batch"}
+
+
+@pytest.mark.parametrize(("reason", "said"), [("no plugin", "no plugin"), (None, "(0)")])
+def test_what_the_official_client_refuses_is_an_error_of_the_connection(
+    server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str | None, said: str
+):
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise ApiException(status=0, reason=reason)
+
+    path = kubeconfig(tmp_path, server.url, **{"certificate-authority-data": encoded(authority().ca)})
+    with contextlib.closing(from_kubeconfig(path)) as transport:
+        monkeypatch.setattr(transport._client, "call_api", refuse)
+        with pytest.raises(HTTPError) as caught:
+            transport.send(Request(verb="get", path="/version"), connect=1.0, read=1.0)
+    assert str(caught.value).startswith(said)
 
 
 def test_a_kubeconfig_says_where_and_who(server: FakeApiServer, tmp_path: Path):

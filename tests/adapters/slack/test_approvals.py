@@ -53,7 +53,14 @@ def test_a_message_that_was_deleted_is_known_as_gone():
         (refusal("internal_error"), UnavailableError, "internal_error"),
         (refusal("ratelimited", headers={"Retry-After": "7"}), ThrottledError, "7 s"),
         (Answer(status=429, headers={"Retry-After": "9"}), ThrottledError, "9 s"),
+        (Answer(status=500), UnavailableError, "^Slack: HTTP 500$"),
         (Answer(status=503), UnavailableError, "503"),
+        (
+            refusal("something_new"),
+            DeniedError,
+            "^Slack: something_new. Check the token and the channel in the secret$",
+        ),
+        (refusal("x" * 99), DeniedError, f"^Slack: {'x' * 60}\\. "),
         (Answer(body="<html>"), UnavailableError, "200"),
         (Answer(body="[]"), UnavailableError, "200"),
         (Answer(body='{"ok": true}'), UnavailableError, "form"),
@@ -105,6 +112,7 @@ def test_a_message_that_asks_says_how_to_answer_and_is_remembered_by_its_id():
     assert f"{AT + LIMITS.approval:%H:%M} UTC" in text
     (question,) = questions.stored
     assert (question.message, question.instances) == ("1.000100", ("i-1", "i-2"))
+    assert question.asked == AT
 
 
 @pytest.mark.parametrize(("told", "questions"), [(UNOWNED, None), (event(), Questions())])
@@ -116,4 +124,5 @@ def test_nothing_is_asked_without_approvers_or_of_other_events(told, questions):
 
 def test_a_question_that_cannot_be_stored_is_still_a_message():
     _, notes = sent(UNOWNED, Questions(UnavailableError("DynamoDB", "away")))
-    assert len(notes.warned) == 1
+    told = "a question in Slack is not stored: no reaction to it counts"
+    assert notes.warned == [(told, {"cause": "DynamoDB: away"})]

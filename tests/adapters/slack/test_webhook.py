@@ -7,9 +7,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+import requests
 
 from nodefleet.adapters.credentials import SlackHook
-from nodefleet.adapters.slack.webhook import Webhook
+from nodefleet.adapters.slack.approvals import SlackReactions
+from nodefleet.adapters.slack.webhook import WebApi, Webhook, post_with_retries
 from nodefleet.errors import DeniedError, MalformedError, MisconfiguredError, ThrottledError, UnavailableError
 from nodefleet.notifications.incoming import DeliveryLimits
 from support.loopback_slack import SECRET, Answer, loopback_slack
@@ -50,6 +52,68 @@ def test_an_answer_that_is_cut_short_after_its_status_is_still_a_delivery():
     assert posted(Answer(cut=True)).tries == 1
 
 
+class Sending:
+    """Takes the place of a session, and keeps how it is used."""
+
+    def __init__(self, problem=None):
+        self.used = []
+        self.problem = problem
+
+    def post(self, *where, **how):
+        self.used.append((*where, how))
+        raise self.problem or requests.ConnectionError("refused")
+
+    get = post
+
+
+LONG = replace(DeliveryLimits(), connect=timedelta(seconds=3), answer=timedelta(seconds=7))
+BOT = SlackHook(token="xoxb-1", channel="C0123456789")  # noqa: S106
+
+
+@pytest.mark.parametrize(
+    ("make", "call", "expected"),
+    [
+        (
+            lambda: Webhook(SlackHook(url="https://hooks.slack.com/services/x"), Clock(), LONG),
+            lambda client: client.post(HELLO),
+            ("https://hooks.slack.com/services/x", {"json": HELLO, "stream": True}),
+        ),
+        (
+            lambda: WebApi(BOT, Clock(), LONG),
+            lambda client: client.post(HELLO),
+            ("https://slack.com/api/chat.postMessage", {"json": {**HELLO, "channel": "C0123456789"}}),
+        ),
+        (
+            lambda: SlackReactions(BOT, Clock(), LONG),
+            lambda client: client.of("7.1"),
+            (
+                "https://slack.com/api/reactions.get",
+                {"params": {"channel": "C0123456789", "timestamp": "7.1", "full": "true"}},
+            ),
+        ),
+    ],
+    ids=["webhook", "web API", "reactions"],
+)
+def test_each_way_to_slack_has_limits_and_follows_no_redirect(make, call, expected):
+    client = make()
+    client._session = session = Sending()
+    with pytest.raises(UnavailableError) as caught:
+        call(client)
+    assert str(caught.value) == "Slack: no answer (ConnectionError)"
+    ((address, how),) = session.used
+    assert how.pop("timeout") == (3, 7)
+    assert how.pop("allow_redirects") is False
+    assert how.pop("headers", None) == (None if isinstance(client, Webhook) else {"Authorization": "Bearer xoxb-1"})
+    assert (address, how) == expected
+
+
+@pytest.mark.parametrize("make", [lambda hook: Webhook(hook, Clock(), LONG), lambda _: WebApi(BOT, Clock(), LONG)])
+def test_what_urllib3_logs_of_an_address_is_not_written(make):
+    logging.getLogger("urllib3").setLevel(logging.DEBUG)
+    make(SlackHook(url="https://hooks.slack.com/services/x"))
+    assert logging.getLogger("urllib3").level == logging.INFO
+
+
 # ── 429 ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -74,6 +138,19 @@ def test_a_long_wait_is_left_to_the_next_run():
     assert clock.slept == []
 
 
+@pytest.mark.parametrize(("left", "waits"), [(15.0, True), (14.999, False)])
+def test_a_wait_may_use_all_but_the_reserve(left, waits):
+    limits = replace(QUICK, reserve=timedelta(seconds=10), longest_wait=timedelta(seconds=5))
+    clock = Clock(end=AT + timedelta(seconds=left))
+    asked = [timedelta(seconds=5), None]
+    if waits:
+        post_with_retries(lambda: asked.pop(0), clock, limits)
+        assert clock.slept == [5]
+    else:
+        with pytest.raises(ThrottledError):
+            post_with_retries(lambda: asked.pop(0), clock, limits)
+
+
 def test_it_does_not_wait_beyond_its_own_time():
     clock = Clock(end=AT + timedelta(seconds=14))
     assert isinstance(refused(Answer(429, "", {"Retry-After": "5"}), clock=clock), ThrottledError)
@@ -90,7 +167,7 @@ def test_without_a_readable_wait_it_waits_a_second(asked):
 # ── away ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 504, 408])
+@pytest.mark.parametrize("status", [425, 500, 502, 503, 504, 408])
 def test_slack_s_own_faults_are_passing(status):
     error = refused(Answer(status, "rollup_error"))
     assert type(error) is UnavailableError
@@ -136,6 +213,8 @@ def test_a_message_that_is_too_big_is_malformed():
         (400, "no_service", "removed or switched off"),
         (401, "", "Check the webhook"),
         (302, "", "Check the webhook"),
+        (300, "", "Check the webhook"),
+        (404, "ü" * 200, "Check the webhook"),
     ],
 )
 def test_a_webhook_that_no_longer_works_says_what_to_do(status, code, remedy):

@@ -166,6 +166,55 @@ def test_what_cannot_be_understood_is_set_aside_and_not_retried(odd):
     assert notes.warned
 
 
+@pytest.mark.parametrize("odd", [None, "x" * 300, {"Records": "x"}])
+def test_what_is_set_aside_is_named_by_its_beginning(odd):
+    notes = Notes()
+    with loopback_slack() as slack:
+        handled(slack, odd, notes=notes)
+    fields = {"key": str(odd)[:200], "cause": "neither the table's stream nor SNS"}
+    assert notes.warned == [("set aside: it cannot be understood", fields)]
+
+
+def test_what_could_not_be_told_is_counted():
+    notes = Notes()
+    with loopback_slack(Answer(), Answer(503, "rollup_error")) as slack:
+        handled(slack, stream(*THREE), notes=notes)
+    ((line, fields),) = notes.warned
+    assert (line, fields["left"]) == ("not everything could be told", 2)
+    assert fields["cause"] == "Slack: rollup_error"
+
+
+class NoThreads:
+    """Asked for threads, and has none."""
+
+    def __init__(self):
+        self.asked = []
+
+    def find(self, cluster, incident, now):  # noqa: ARG002
+        self.asked.append((cluster, now))
+        return ""
+
+    def keep(self, *_):
+        pass
+
+
+def test_threads_are_looked_for_at_the_time_of_the_run_and_by_a_bot_alone():
+    for bot in (True, False):
+        threads, clock = NoThreads(), Clock(at=AT + timedelta(hours=3), end=AT + timedelta(hours=4))
+        with loopback_slack() as slack:
+            made = notifier(
+                hook=slack.bot if bot else slack.hook,
+                sent=Table().run("me"),
+                event_in=event_in,
+                links=lambda _: LINKS,
+                time=clock,
+                telemetry=Notes(),
+                threads=threads,
+            )
+            made.handle(stream(event(AlertKind.AT_MAX, id="1", at=clock.at)))
+        assert threads.asked == ([("shop", clock.at)] if bot else [])
+
+
 def test_a_run_says_what_it_did():
     notes = Notes()
     with loopback_slack() as slack:

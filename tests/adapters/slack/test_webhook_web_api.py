@@ -64,6 +64,8 @@ def test_a_thread_that_is_gone_keeps_no_message_back(gone):
         (refusal("invalid_blocks"), MalformedError, "invalid_blocks"),
         (refusal("msg_too_long"), MalformedError, "msg_too_long"),
         (refusal("internal_error"), UnavailableError, "internal_error"),
+        (Answer(500), UnavailableError, "HTTP 500"),
+        (Answer(500, '{"ok": true, "ts": "1.1"}'), UnavailableError, "HTTP 500"),
         (Answer(503), UnavailableError, "HTTP 503"),
         (
             Answer(307, "", {"Location": "http://127.0.0.1:9/"}),
@@ -81,6 +83,22 @@ def test_what_an_answer_means(answer, kind, told):
     error = refused(answer)
     assert isinstance(error, kind)
     assert told in str(error)
+
+
+@pytest.mark.parametrize("in_channel", [True, False])
+def test_a_text_that_is_sent_instead_of_blocks_goes_where_the_blocks_would(in_channel):
+    sent = []
+
+    class Client:
+        def post(self, payload, thread="", *, in_channel=False):
+            sent.append(("blocks" in payload, thread, in_channel))
+            if "blocks" in payload:
+                raise MalformedError("Slack does not take this message: invalid_blocks")
+            return "1.1"
+
+    sender = SlackMessenger(Client(), lambda _: LINKS, Notes(), LIMITS)
+    assert sender._post(single(event()), "7.1", in_channel=in_channel) == "1.1"
+    assert sent == [(True, "7.1", in_channel), (False, "7.1", in_channel)]
 
 
 @pytest.mark.parametrize(("error", "remedy"), API_REMEDIES.items())
