@@ -16,7 +16,7 @@ from nodefleet import __version__
 from nodefleet.model.decision import Action
 from nodefleet.policy.file_schema import PRESETS
 from nodefleet_tools.cli import commands_try, commands_watch, main
-from nodefleet_tools.cli.lazy import Command, find_function, group_of, load
+from nodefleet_tools.cli.lazy import Command, find_function, group_of, load, unwrap
 from nodefleet_tools.cli.outcome import Status, fail, note_change
 from support.wording import assert_wording
 
@@ -222,7 +222,7 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(package, extra)
 
     done = played(failing)
     assert done.exit_code == Status.FAILED
-    assert f"node-fleet[{extra}]" in done.stderr
+    assert f".whl[{extra}]" in done.stderr
 
 
 def test_a_missing_module_of_ours_is_a_fault():
@@ -283,3 +283,8 @@ def words_of(commands=main.COMMANDS, above=()) -> dict:
 def test_the_page_documents_every_status():
     page = (Path(__file__).parents[2] / "docs/cli.md").read_text()
     assert {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == set(Status)
+
+
+def test_paragraphs_of_help_fill_the_terminal_and_examples_keep_their_lines():
+    text = "Drain workers.\n\n    A few\n    at a time.\n\n    \b\n      nodefleet drain a\n      nodefleet drain b\n"
+    assert unwrap(text) == "Drain workers.\n\nA few at a time.\n\n\b\n  nodefleet drain a\n  nodefleet drain b"

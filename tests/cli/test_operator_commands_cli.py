@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 from botocore.exceptions import ClientError
 
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Event
 from nodefleet.model.snapshot import Adopt, Drain, Pause, Recycle, Scale
 from nodefleet_tools.cli import operators
 from nodefleet_tools.cli.outcome import Status
@@ -383,9 +385,92 @@ def test_without_any_there_is_nothing_to_do(world, terminal):
 @pytest.mark.parametrize("named", [[], ["i-1", "--all"], ["i-unknown"], ["OWNED"]])
 def test_nothing_else_is_handed_over(world, terminal, batch, named):
     owned = world.workers()[0].id
-    done = terminal("drain", *[owned if each == "OWNED" else each for each in named])
+    done = terminal("adopt", "--pool", "default", *[owned if each == "OWNED" else each for each in named])
     assert done.exit_code != 0
     assert orders(world) == ()
+
+
+@pytest.mark.parametrize("named", [[], ["i-1", "--all"], ["i-unknown"], ["no-such-node"]])
+def test_nothing_else_is_drained(world, terminal, named):
+    done = terminal("drain", *named, "--yes")
+    assert (done.exit_code, orders(world)) == (2, ())
+    assert_wording(done.stderr)
+
+
+def test_a_worker_of_a_pool_is_drained_as_one_of_that_pool(world, terminal, batch):
+    owned = world.workers()[0].id
+    done = terminal("drain", owned, batch[0], owned, "--reason", "noisy disk.", "--yes", *ME)
+    assert done.exit_code == 0
+    asked = {"at": world.now, "by": "ann", "reason": "noisy disk.", "until": world.now + timedelta(days=1)}
+    assert set(orders(world)) == {
+        Drain(instance=owned, pool="default", **asked),
+        Drain(instance=batch[0], pool="", **asked),
+    }
+    told = {event.kind.value: event for event in world.table.events}
+    assert {kind: event.pool for kind, event in told.items()} == {"drained": "default", "handed-over": ""}
+    assert_wording([told["drained"].text, words(done)[0], done.stderr])
+
+
+def test_all_drains_no_worker_of_a_pool(world, terminal, batch):
+    terminal("drain", "--all", "--yes", *ME)
+    assert {(each.instance, each.pool) for each in orders(world)} == {(each, "") for each in batch}
+
+
+@pytest.mark.parametrize("command", ["drain", "recycle"])
+def test_a_command_for_a_worker_is_withdrawn(world, terminal, command):
+    first, second = (machine.id for machine in world.workers()[:2])
+    terminal(command, first, second, "--yes", *ME)
+    done = terminal(command, first, "--cancel", *ME)
+    assert [order.instance for order in orders(world)] == [second]
+    assert_wording([words(done)[0], max(world.table.events, key=lambda event: "withdrew" in event.text).text])
+    assert_wording(words(terminal(command, first, "--cancel", *ME))[0])
+    assert terminal(command, "--cancel", *ME).exit_code == 2
+
+
+def test_a_worker_that_the_pool_can_spare_leaves_and_none_takes_its_place():
+    cluster = shop(workers=4, replicas=6, cpu=300, limits={"min": 2, "max": 6})
+    gone = cluster.world.workers()[-1].id
+    with pytest.MonkeyPatch.context() as patched:
+        Terminal(patched, SimConnection(cluster.world))("drain", gone, "--yes", *ME)
+    sizes = []
+    for _ in range(4):
+        cluster.tick()
+        sizes.append(len(cluster.world.ec2.live_workers()))
+    assert gone not in [machine.id for machine in cluster.world.ec2.live_workers()]
+    assert set(sizes) <= {4, 3}
+    assert sizes[-1] == 3
+    cluster.calm(32)  # EC2 shows for an hour that it ended
+    assert orders(cluster.world) == ()
+    assert cluster.world.guard.violations == []
+
+
+def test_at_min_a_new_worker_comes_before_the_drained_one_leaves():
+    cluster = shop(workers=3, replicas=6, cpu=600, limits={"min": 3, "max": 6})
+    gone = cluster.world.workers()[0].id
+    with pytest.MonkeyPatch.context() as patched:
+        Terminal(patched, SimConnection(cluster.world))("drain", gone, "--yes", *ME)
+    sizes = set()
+    for _ in range(10):
+        cluster.tick()
+        sizes.add(len(cluster.world.ec2.live_workers()))
+    ids = [machine.id for machine in cluster.world.ec2.live_workers()]
+    assert gone not in ids
+    assert (len(ids), sizes) == (3, {3, 4})
+    assert cluster.world.guard.violations == []
+
+
+def test_a_drain_of_an_unowned_worker_is_void_once_a_pool_has_it():
+    """An approval in Slack, or a command, that comes after the worker was adopted."""
+    cluster = shop(workers=3, replicas=6, cpu=300, limits={"min": 2, "max": 6})
+    late = cluster.world.workers()[-1].id
+    now = cluster.world.now
+    order = Drain(instance=late, at=now, by="Slack user U1", until=now + timedelta(hours=4))
+    told = Event(id="approval", at=now, cluster=cluster.world.name, kind=AlertKind.HANDED_OVER, text="approved")
+    cluster.world.parts("notify").store.order(order, told)
+    for _ in range(4):
+        cluster.tick()
+    assert late in [machine.id for machine in cluster.world.ec2.live_workers()]
+    assert orders(cluster.world) == ()
 
 
 def test_a_pool_that_is_not_there_gets_nobody(world, terminal, batch):

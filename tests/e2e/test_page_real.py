@@ -19,7 +19,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from nodefleet.model.inventory import Market
-from nodefleet.model.snapshot import Pause, Recycle, Scale
+from nodefleet.model.snapshot import Drain, Pause, Recycle, Scale
 from nodefleet_tools.dashboard.demo import DemoSource
 from nodefleet_tools.dashboard.server import Dashboard
 from nodefleet_tools.sim.world import World
@@ -235,7 +235,6 @@ def test_a_node_is_recycled_from_its_tile(cluster, visit):
     page = visit.page
     page.locator(".tile").last.click()
     page.get_by_label("Reason").fill("kernel update")
-    expect(page.get_by_role("button", name="Drain and remove")).to_have_count(0)  # a pool owns it
     page.get_by_role("button", name="Recycle").click()
     expect(page.locator(".toast").first).to_contain_text("is replaced")
     (order,) = cluster.world.table.state().commands
@@ -250,9 +249,28 @@ def test_a_node_that_no_pool_owns_is_drained_from_its_tile(cluster, source, visi
     page.locator(f".tile[data-id='{unowned.id}']").click()
     expect(page.get_by_role("button", name="Recycle")).to_have_count(0)
     page.get_by_role("button", name="Drain and remove").click()
+    page.get_by_role("button", name="Drain and remove: sure?").click()
     expect(page.locator(".toast").first).to_contain_text("is drained and removed")
     (order,) = cluster.world.table.state().commands
-    assert order.instance == unowned.id
+    assert (order.instance, order.pool) == (unowned.id, "")
+
+
+def test_a_pools_node_is_drained_after_a_second_click_and_the_command_is_withdrawn(cluster, source, visit):
+    page = visit.page
+    tile = page.locator(".tile").last
+    worker = tile.get_attribute("data-id")
+    tile.click()
+    page.get_by_role("button", name="Drain and remove").click()
+    assert cluster.world.table.state().commands == ()
+    page.get_by_role("button", name="Drain and remove: sure?").click()
+    expect(page.locator(".toast").first).to_contain_text("a new worker comes first")
+    (order,) = cluster.world.table.state().commands
+    assert isinstance(order, Drain)
+    assert (order.instance, order.pool) == (worker, "default")
+    source.refresh()
+    visit.open("steer").get_by_role("button", name="Withdraw").click()
+    expect(page.locator(".toast").last).to_contain_text("is withdrawn")
+    assert cluster.world.table.state().commands == ()
 
 
 def test_a_policy_is_checked_asked_about_saved_and_rolled_back(cluster, visit):

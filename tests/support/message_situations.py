@@ -188,6 +188,16 @@ def _somebody_recycles() -> Cluster:
     return cluster
 
 
+@_shows(AlertKind.DRAINED)
+def _somebody_drains() -> Cluster:
+    cluster = shop()
+    worker = cluster.world.workers()[0].id
+    with _typed(cluster.world) as terminal:
+        done = terminal("drain", worker, "--yes", "--reason", "noisy disk", "--by", "anna")
+        assert done.exit_code == 0, done.output
+    return cluster
+
+
 @_shows(AlertKind.PROTECTED)
 def _somebody_protects() -> Cluster:
     cluster = shop()

@@ -18,11 +18,13 @@ from nodefleet.engine.disruption.unhealthy import resting_alerts, resting_since
 from nodefleet.engine.pool_plan import (
     PoolPlan,
     plan_consolidation,
+    plan_drain,
     plan_growth,
     plan_hold,
     plan_retirement,
     plan_scale_down,
     plan_turnover,
+    select_drained,
     with_note,
 )
 from nodefleet.engine.requeue import requeue_reason
@@ -99,8 +101,17 @@ def decide_pool(
         *_bounds(ctx, signals, keep, owed, cluster_memory, quality, doubt),
         *headroom_bounds(ctx, cluster, _could_go(ctx, keep)),
     ]
+    spared = select_drained(ctx, cluster, keep, others, signals.votes, doubt)
     replaced = partial(
-        plan_turnover, ctx, cluster, signals, pending, others, membership.losses, braked=held.since is not None
+        plan_turnover,
+        ctx,
+        cluster,
+        signals,
+        pending,
+        others,
+        membership.losses,
+        braked=held.since is not None,
+        drained=spared.chosen,
     )
     turn = replaced()
     due = turn.plan
@@ -128,6 +139,8 @@ def decide_pool(
     )
     if resolved.target > ctx.count.capacity:
         pool_plan = plan_growth(ctx, pending, resolved, memory, due, partial(record_growth, signals, ctx, pending))
+    elif spared.chosen:
+        pool_plan = plan_drain(ctx, cluster, spared, memory)
     elif resolved.target < ctx.count.capacity:
         pool_plan = plan_scale_down(ctx, cluster, resolved, bounds, memory, doubt, due)
         if pool_plan.action is Action.HOLD:
@@ -147,7 +160,8 @@ def decide_pool(
             or plan_consolidation(ctx, cluster, keep, others, memory, turn, doubt, signals.votes, is_full=is_full)
             or plan_hold(ctx, cluster, reason, bounds, memory, turn)
         )
-    signals = replace(signals, alerts=(*signals.alerts, *doubt.alerts, *turn.alerts))
+    kept = rotation.drain_alerts(ctx, cluster.ground(ctx, ctx.before.backoffs))
+    signals = replace(signals, alerts=(*signals.alerts, *doubt.alerts, *turn.alerts, *kept))
     steps = (*cleaning.steps, *standby.steps)
     decision = _decision(ctx, signals, bounds, resolved, pool_plan, membership.losses, held, steps)
     return PoolResult(

@@ -1,6 +1,7 @@
 """The plan of one pool: how it gets to its target, or what is done besides while it keeps its size.
 
 grow      nodes are launched, or come back from a removal
+drain     a node leaves that an operator wants gone, if the pool can spare it
 shrink    nodes leave; those that are due for replacement anyway go first
 keep      what is due is replaced, under-used nodes are consolidated, the Spot share heals: the first that applies
 """
@@ -76,7 +77,8 @@ def _plan_removals(
     """Those that are chosen leave now. `of_each`: the reason that its removal carries. `savings`: of those that are
     consolidated, USD an hour."""
     gone = {worker.id for worker in selection.chosen}
-    kept = provisioning.choose_kept([worker for worker in selection.chosen if worker.id not in rotated], ctx)
+    ended = {*rotated, *rotation.drain_requests(ctx)}  # never kept warm: they are to be gone
+    kept = provisioning.choose_kept([worker for worker in selection.chosen if worker.id not in ended], ctx)
     return PoolPlan(
         action=Action.SHRINK,
         target=ctx.count.capacity - len(gone),
@@ -176,12 +178,15 @@ def plan_turnover(
     losses: Sequence[Loss],
     *,
     braked: bool,
+    drained: Sequence[Worker] = (),
     stuck: bool = False,
 ) -> Turnover:
-    """`others`: all bounds but those that come of it. `stuck`: the pool would be smaller, but no node can leave."""
-    before = ctx.before
+    """`others`: all bounds but those that come of it. `drained`: they leave first, and nothing is launched for them.
+    `stuck`: the pool would be smaller, but no node can leave."""
+    before, gone = ctx.before, {worker.id for worker in drained}
     urgent = _free(rotation.retiring(ctx.workers, braked=braked), ctx, cluster)
-    every = rotation.list_due(ctx) or _list_cheaper(ctx, cluster, signals, pending, losses)
+    every = [each for each in rotation.list_due(ctx) if each.worker.id not in gone]
+    every = every or ([] if drained else _list_cheaper(ctx, cluster, signals, pending, losses))
     rotates = all(each.cause == rotation.CAUSE for each in every)
     state = rotation.next_state(ctx, every)
     given_up = state is not None and before.rotation is not None and state.failures > before.rotation.failures
@@ -194,6 +199,8 @@ def plan_turnover(
         ctx, state, pods=pending.unschedulable.count, bounds=others, settled=settled, losses=losses, stuck=stuck
     )
     due = rotation.in_window(every, ctx) if rotates else every
+    if drained:
+        why_not = f"{some(worker.name for worker in drained)} is drained first"
     if not why_not and not due:
         why_not = f"window {ctx.pool.rotation.window} is not open"
     if not why_not:
@@ -265,6 +272,58 @@ def _describe_kept(due: Sequence[Due], ctx: PoolContext, cluster: ClusterContext
 
 
 # ── nodes that leave ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def select_drained(
+    ctx: PoolContext,
+    cluster: ClusterContext,
+    keep: Sequence[Bound],
+    others: Sequence[Bound],
+    votes: Sequence[SignalVote],
+    inconsistencies: Inconsistencies,
+) -> Selection:
+    """Workers that operators want gone and that the pool can spare. The signals need not agree to it, nor does it wait
+    for a cooldown; every other bound holds, and the load and the pods have room on the others. Those that it cannot
+    spare are due for rotation: a new one comes first."""
+    wanted = rotation.drain_requests(ctx)
+    due = [each.worker for each in rotation.list_due(ctx) if each.worker.id in wanted] if wanted else []
+    state = ctx.before.rotation
+    if not due or ctx.count.booting or ctx.before.ahead or (state and state.begun_at):
+        return Selection()
+    firm = [bound for bound in others if bound not in keep and bound.rank is not Rank.DAMPING]
+    most = _most_spared(ctx, cluster, firm, votes)
+    ground = cluster.ground(ctx, ctx.before.backoffs, inconsistencies.unmeasured)
+    ground, mark = replace(ground, headroom=list_placeholders(ctx, cluster)), ground.simulation.mark()
+    leaving = consolidation.select_leaving(ctx, ground, due, most)
+    ground.simulation.roll_back(mark)
+    return leaving
+
+
+def plan_drain(ctx: PoolContext, cluster: ClusterContext, selection: Selection, memory: PoolMemory) -> PoolPlan:
+    """They leave by the rules of every voluntary removal, and are terminated."""
+    cluster.room.try_drain(*(worker.name for worker in selection.chosen))
+    wanted, capacity = rotation.drain_requests(ctx), ctx.count.capacity
+
+    def describe(worker: Worker) -> str:
+        return f"{worker.name}, {rotation.describe_drain(wanted[worker.id])}"
+
+    reason = f"Shrinking {capacity} → {capacity - len(selection.chosen)}: {some(map(describe, selection.chosen), '; ')}"
+    memory = replace(memory, last_shrink=ctx.observation.at)
+    return _plan_removals(ctx, selection, reason, memory, describe)
+
+
+def _most_spared(
+    ctx: PoolContext, cluster: ClusterContext, bounds: Sequence[Bound], votes: Sequence[SignalVote]
+) -> int:
+    """How many nodes may leave at once without a replacement, `budgets.removals` at most."""
+    capacity = ctx.count.capacity
+
+    def allows(number: int) -> bool:
+        fewer = floor(capacity - number, BoundSource.CALM, Rank.SIGNAL, "nodes may leave")
+        target = resolve_target([*bounds, fewer, *headroom_bounds(ctx, cluster, number)]).target
+        return target <= capacity - number and consolidation.bears_fewer(ctx, votes, number)
+
+    return next((number for number in range(ctx.pool.budgets.removals, 0, -1) if allows(number)), 0)
 
 
 def plan_scale_down(
@@ -355,13 +414,7 @@ def plan_consolidation(
     if not ranked:
         return None
     without_gate = [bound for bound in others if bound not in keep and not (is_full and bound.kind is BoundSource.PODS)]
-
-    def allows(number: int) -> bool:
-        fewer = floor(capacity - number, BoundSource.CALM, Rank.SIGNAL, "nodes may be consolidated")
-        target = resolve_target([*without_gate, fewer, *headroom_bounds(ctx, cluster, number)]).target
-        return target <= capacity - number and consolidation.bears_fewer(ctx, votes, number)
-
-    most = next((number for number in range(ctx.pool.budgets.removals, 0, -1) if allows(number)), 0)
+    most = _most_spared(ctx, cluster, without_gate, votes)
     ground = replace(ground, headroom=list_placeholders(ctx, cluster))
     leaving = consolidation.select_leaving(ctx, ground, ranked, most)
     if not leaving.chosen:

@@ -49,6 +49,7 @@ class AlertKind(Enum):
     SCALED_BY_OPERATOR = "scaled-by-person"
     HANDED_OVER = "handed-over"  # an operator hands unowned workers to a pool, or has them drained
     RECYCLED = "recycled"  # an operator has workers replaced by new ones
+    DRAINED = "drained"  # an operator has workers of a pool drained and removed
     PROTECTED = "protected"  # an operator keeps a node from voluntary removal, or ends that
     POLICY_CHANGED = "policy-changed"
     POLICY_REFUSED = "policy-refused"
@@ -260,6 +261,7 @@ CATALOGUE: Mapping[AlertKind, AlertSpec] = {
         AlertSpec(AlertKind.SCALED_BY_OPERATOR, Severity.INFO, "An operator set the size"),
         AlertSpec(AlertKind.HANDED_OVER, Severity.INFO, "An operator disposed of unowned workers"),
         AlertSpec(AlertKind.RECYCLED, Severity.INFO, "An operator has workers replaced"),
+        AlertSpec(AlertKind.DRAINED, Severity.INFO, "An operator has workers drained"),
         AlertSpec(AlertKind.PROTECTED, Severity.INFO, "An operator protects a node, or ends that"),
         AlertSpec(AlertKind.POLICY_CHANGED, Severity.INFO, "A new policy is in force"),
         AlertSpec(

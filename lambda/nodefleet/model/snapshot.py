@@ -139,9 +139,11 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """An operator has a worker that no pool of the policy owns drained and removed."""
+    """An operator has a worker drained and removed. It says whose worker is meant, so that a command for one that no
+    pool owned never hits it once a pool has it."""
 
     instance: str
+    pool: str = ""  # whose worker it is; empty: no pool of the policy owns it
     at: datetime
     by: str = "someone"
     reason: str = ""

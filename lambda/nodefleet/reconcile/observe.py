@@ -249,8 +249,11 @@ def _has_ended(command: Command, observation: Observation, policy: Policy) -> bo
     instance = next((each for each in observation.instances if each.id == command.instance), None)
     if instance is None:
         return False  # EC2's list is eventually consistent and may not show the instance yet
-    owned = policy.pool(instance.pool) is not None
-    return instance.state is InstanceState.TERMINATED or (owned and not isinstance(command, Recycle))
+    owner = instance.pool if policy.pool(instance.pool) is not None else ""
+    if instance.state is InstanceState.TERMINATED or isinstance(command, Recycle):
+        return instance.state is InstanceState.TERMINATED
+    meant_for = command.pool if isinstance(command, Drain) else ""  # only what no pool owns is adopted
+    return owner != meant_for and not (meant_for and observation.hold)  # which pools there are is not known then
 
 
 def _is_over(notice: Notice, observation: Observation, policy: Policy) -> bool:

@@ -92,6 +92,10 @@ def test_a_notice():
             {"record": "state#order#drain#i-1", "kind": "drain", "instance": "i-1"},
         ),
         (
+            Drain(instance="i-1", pool="web", at=NOON, by="ann", reason="sale", until=after(60)),
+            {"record": "state#order#drain#i-1#web", "kind": "drain", "pool": "web", "instance": "i-1"},
+        ),
+        (
             Recycle(instance="i-1", at=NOON, by="ann", reason="sale", until=after(60)),
             {"record": "state#order#recycle#i-1", "kind": "recycle", "instance": "i-1"},
         ),

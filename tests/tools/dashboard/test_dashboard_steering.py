@@ -115,9 +115,25 @@ def test_the_control_plane_cannot_be_named(cluster, source):
             source.command({"kind": kind, "instance": cluster.world.server.id}, "ann")
 
 
-def test_a_worker_of_a_pool_is_not_drained_but_recycled(cluster, source):
-    with pytest.raises(InputError, match="recycle"):
-        source.command({"kind": "drain", "instance": cluster.world.workers()[0].id}, "ann")
+def test_a_worker_of_a_pool_is_drained_as_one_of_that_pool(cluster, source):
+    worker = cluster.world.workers()[-1].id
+    said = source.command({"kind": "drain", "instance": worker, "reason": "noisy disk"}, "ann")
+    (order,) = commands(cluster)
+    assert (order.instance, order.pool) == (worker, "default")
+    assert cluster.world.table.events[-1].kind is AlertKind.DRAINED
+    assert_wording(said, WORKER=worker)
+
+
+@pytest.mark.parametrize("what", ["drain", "recycle"])
+def test_a_command_for_a_node_is_withdrawn(cluster, source, what):
+    worker = cluster.world.workers()[-1].id
+    source.command({"kind": what, "instance": worker}, "ann")
+    source.command({"kind": "withdraw", "what": what, "instance": worker}, "bob")
+    assert commands(cluster) == ()
+    assert "bob" in cluster.world.table.events[-1].text
+    for wrong in ({"what": what, "instance": worker}, {"what": "pause", "instance": worker}, {"what": what}):
+        with pytest.raises(InputError):
+            source.command({"kind": "withdraw", **wrong}, "bob")
 
 
 # ── the policy ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -167,6 +183,7 @@ def test_every_command_of_the_page_is_known():
         "cancel-scale",
         "recycle",
         "drain",
+        "withdraw",
         "protect",
         "policy",
         "dry-run",

@@ -13,9 +13,11 @@ _A_DAY = "1d"  # a command that was not possible by then is dropped, and the wor
 
 InstancesArgument = Annotated[
     list[str] | None,
-    typer.Argument(help="Names of nodes, or ids of instances.", metavar="[NODE]...", show_default=False),
+    typer.Argument(help="Names of nodes, or ids of instances.", metavar="NODE", show_default=False),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Every worker that no pool owns now.")]
+CancelOption = Annotated[bool, typer.Option("--cancel", help="Withdraw the command for these workers instead.")]
+GiveUpOption = Annotated[str, typer.Option("--for", help="Give up after: 90s, 5m, 2h, 7d.", metavar="TIME")]
 ForOption = Annotated[str, typer.Option("--for", help="How long: 90s, 5m, 2h, 7d.", show_default=False, metavar="TIME")]
 
 
@@ -90,7 +92,7 @@ def adopt(
     instances: InstancesArgument = None,
     pool: Annotated[str, typer.Option("--pool", help="The pool that gets them.", metavar="NAME")],
     everything: AllOption = False,
-    lasting: ForOption = _A_DAY,
+    lasting: GiveUpOption = _A_DAY,
     reason: ReasonOption = "",
     by: ByOption = "",
     as_json: JsonOption = False,
@@ -112,20 +114,23 @@ def drain(
     *,
     instances: InstancesArgument = None,
     everything: AllOption = False,
-    lasting: ForOption = _A_DAY,
+    lasting: GiveUpOption = _A_DAY,
     reason: ReasonOption = "",
+    cancel: CancelOption = False,
     yes: YesOption = False,
     by: ByOption = "",
     as_json: JsonOption = False,
     cluster: ClusterOption = "",
     table: TableOption = "",
 ) -> None:
-    """Drain and remove workers that no pool owns.
+    """Drain and remove workers, of a pool or of none.
 
-    One at a time, with every PodDisruptionBudget respected.
+    A few at a time (budgets.removals), as PodDisruptionBudgets and protections allow. A pool's worker leaves without a
+    successor if the pool can spare it; else (min, load, pods without room) a new one comes first.
 
     \b
-      nodefleet drain i-0abc
+      nodefleet drain ip-10-0-1-17 --reason "noisy disk"
+      nodefleet drain ip-10-0-1-17 --cancel
       nodefleet drain --all --reason "pool batch is retired"
     """
 
@@ -135,8 +140,9 @@ def recycle(
     *,
     instances: InstancesArgument = None,
     pool: Annotated[str, typer.Option("--pool", help="Every worker of this pool.", metavar="NAME")] = "",
-    lasting: ForOption = _A_DAY,
+    lasting: GiveUpOption = _A_DAY,
     reason: ReasonOption = "",
+    cancel: CancelOption = False,
     yes: YesOption = False,
     by: ByOption = "",
     as_json: JsonOption = False,
@@ -150,6 +156,7 @@ def recycle(
     \b
       nodefleet recycle i-0abc i-0def --reason "kernel update"
       nodefleet recycle --pool web --for 3d
+      nodefleet recycle i-0abc --cancel
     """
 
 
@@ -160,7 +167,7 @@ def commands(
     cluster: ClusterOption = "",
     table: TableOption = "",
 ) -> None:
-    """Show the operator commands in force: pauses and sizes."""
+    """Show the operator commands in force, with their ends."""
 
 
 @runs("failover:failover")

@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from nodefleet import __version__
 from nodefleet_tools.cli.outcome import Status, expect_json, fail, interrupted, is_json, report_error
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -49,10 +51,18 @@ def load(command: Command) -> Any:
     """The command as its module defines it. This is the import that the other commands are spared."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS)
     if isinstance(command.target, str):
-        alone.command(name=command.name, cls=PlainCommand)(find_function(command.target))
+        function = find_function(command.target)
+        alone.command(name=command.name, cls=PlainCommand, help=unwrap(function.__doc__ or ""))(function)
         return get_command(alone)
     alone.callback(cls=group_of(command.target), help=command.help, no_args_is_help=True)(lambda: None)
     return get_command(alone)
+
+
+def unwrap(text: str) -> str:
+    """A docstring whose paragraphs fill the terminal, whatever the width of the source. Blocks that begin with \\b keep
+    their lines."""
+    paragraphs = cleandoc(text).split("\n\n")
+    return "\n\n".join(each if each.startswith("\b") else " ".join(each.split()) for each in paragraphs)
 
 
 def runs(target: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -122,7 +132,11 @@ class LazyGroup(TyperGroup):
             extra = next((name for name, packages in _EXTRAS.items() if package in packages), None)
             if extra is None:
                 raise
-            fail(f"This needs {package}, which is not installed: pipx install 'node-fleet[{extra}]'", Status.FAILED)
+            fail(
+                f"This needs {package}, which is not installed. Install the wheel once more, with [{extra}] behind it:"
+                f" pipx install --force 'node_fleet-{__version__}-py3-none-any.whl[{extra}]'",
+                Status.FAILED,
+            )
 
     def main(
         self,

@@ -107,11 +107,11 @@ COMMANDS = (
         "failover", "commands_steer:failover", "Move a region's demand to a standby cluster, and back.", Panel.STEER
     ),
     Command("recycle", "commands_steer:recycle", "Replace workers by new ones, which come first.", Panel.STEER),
-    Command("drain", "commands_steer:drain", "Drain and remove workers that no pool owns.", Panel.STEER),
+    Command("drain", "commands_steer:drain", "Drain and remove workers, of a pool or of none.", Panel.STEER),
     Command("protect", "commands_steer:protect", "Keep a node from being removed, or end that.", Panel.STEER),
     Command("adopt", "commands_steer:adopt", "Hand workers that no pool owns to a pool.", Panel.STEER),
     Command(
-        "commands", "commands_steer:commands", "Show the operator commands in force: pauses and sizes.", Panel.STEER
+        "commands", "commands_steer:commands", "Show the operator commands in force, with their ends.", Panel.STEER
     ),
     Command("health", "commands_watch:health", "Say whether runs happen: for probes and monitors.", Panel.RUN),
     Command("run", "commands_steer:run", "Run the autoscaler here, as the Lambda function does.", Panel.RUN),

@@ -4,6 +4,7 @@ An order is a record in the table, with an event that tells the others. It takes
 woken.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
@@ -27,6 +28,7 @@ from nodefleet_tools.cli.operators import (
     confirm_destructive,
     known_state,
     order_disposal,
+    order_drain,
     order_recycle,
     order_scale,
     pause_end,
@@ -35,6 +37,7 @@ from nodefleet_tools.cli.operators import (
     someone,
     span,
     what_is_paused,
+    withdraw_commands,
     worded_span,
     worded_time,
     workers_of,
@@ -127,6 +130,7 @@ def drain(
     everything: bool,
     lasting: str,
     reason: str,
+    cancel: bool,
     yes: bool,
     by: str,
     as_json: bool,
@@ -134,14 +138,26 @@ def drain(
     table: str,
 ) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
+        if cancel:
+            _withdraw(connection, Drain, instances or [], someone(by), as_json=as_json)
+            return
         policy = _policy(connection, "", needed=True)
         now, who = connection.clock(), someone(by)
         until = now + span(lasting, "--for")
-        chosen = _unowned(connection, policy, instances or [], everything=everything)
-        orders = [Drain(instance=each.id, at=now, by=who, reason=reason.strip(), until=until) for each in chosen]
+        if everything:
+            chosen = _unowned(connection, policy, instances or [], everything=True)
+        else:
+            chosen = _workers(connection, instances or [])
+        owners = {each.id: each.pool if policy.pool(each.pool) else "" for each in chosen}
+        orders = [
+            Drain(instance=each.id, pool=owners[each.id], at=now, by=who, reason=reason.strip(), until=until)
+            for each in chosen
+        ]
         if orders:
-            confirm_destructive(f"Drain and remove {some(each.id for each in chosen)}?", yes=yes)
-        _dispose(connection, policy, orders, "drained and removed", as_json=as_json)
+            confirm_destructive(f"Drain and remove {some(map(_with_owner, orders))}?", yes=yes)
+        for sentence in _cannot_spare(connection, policy, orders):
+            connection.warn(sentence)
+        _drain(connection, policy, orders, as_json=as_json)
 
 
 def recycle(
@@ -150,6 +166,7 @@ def recycle(
     pool: str,
     lasting: str,
     reason: str,
+    cancel: bool,
     yes: bool,
     by: str,
     as_json: bool,
@@ -157,6 +174,9 @@ def recycle(
     table: str,
 ) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
+        if cancel:
+            _withdraw(connection, Recycle, instances or [], someone(by), as_json=as_json)
+            return
         policy = _policy(connection, pool, needed=True)
         now, who = connection.clock(), someone(by)
         until = now + span(lasting, "--for")
@@ -238,14 +258,25 @@ def _unowned(connection: Connection, policy: Policy, named: list[str], *, everyt
     named = _instance_ids(connection, workers, named)
     wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
     wrong += [
-        f"  - {name} belongs to pool {workers[name].pool}:"
-        f" `nodefleet recycle {name}` drains it as soon as a new worker is ready"
+        f"  - {name} belongs to pool {workers[name].pool} already"
         for name in named
         if name in workers and policy.pool(workers[name].pool)
     ]
     if wrong:
         raise InputError("\n".join(["Only workers that no pool of the policy owns can be handed over:", *wrong]))
     return [workers[name] for name in dict.fromkeys(named)]
+
+
+def _workers(connection: Connection, named: list[str]) -> list[Instance]:
+    """The instances that are meant, of a pool or of none."""
+    if not named:
+        raise InputError("name the workers, or say --all for every worker that no pool owns")
+    workers = workers_of(connection)
+    named = list(dict.fromkeys(_instance_ids(connection, workers, named)))
+    wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
+    if wrong:
+        raise InputError("\n".join(["Only workers can be drained (`nodefleet nodes` lists them):", *wrong]))
+    return [workers[name] for name in named]
 
 
 def _owned(connection: Connection, policy: Policy, named: list[str], pool: str) -> list[Instance]:
@@ -275,17 +306,69 @@ def _instance_ids(connection: Connection, workers: Mapping[str, Instance], named
     return [by_name.get(name, name) for name in named]
 
 
-def _dispose(
-    connection: Connection, policy: Policy, orders: Sequence[Adopt | Drain], what: str, *, as_json: bool
-) -> None:
+def _dispose(connection: Connection, policy: Policy, orders: Sequence[Adopt], what: str, *, as_json: bool) -> None:
     if not orders:
-        _answer(connection, "Every worker belongs to a pool of the policy: there is nothing to do.", as_json=as_json)
+        _answer(connection, _ALL_OWNED, as_json=as_json)
         return
     for order in orders:
         order_disposal(connection, order)
         note_change(f"{order.instance} is {what} by the next run.")
     number = pluralize(len(orders), "worker is", "workers are")
     _answer(connection, f"{number} {what} by the next run. {woken(connection, policy.interval)}", as_json=as_json)
+
+
+# ── workers that leave ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+_ALL_OWNED = "Every worker belongs to a pool of the policy: there is nothing to do."
+
+
+def _drain(connection: Connection, policy: Policy, orders: Sequence[Drain], *, as_json: bool) -> None:
+    if not orders:
+        _answer(connection, _ALL_OWNED, as_json=as_json)
+        return
+    for order in orders:
+        order_drain(connection, order)
+        note_change(f"The drain of {order.instance} is ordered.")
+    number = pluralize(len(orders), "worker is", "workers are")
+    pools = list(dict.fromkeys(order.pool for order in orders if order.pool))
+    first = f" Where {some(pools)} cannot spare one, a new worker comes first." if pools else ""
+    if any(rules.dry_run for each in pools if (rules := policy.pool(each))):
+        connection.warn("a dry pool: it is decided, and nothing is done")
+    message = f"{number} drained and removed, budgets.removals at a time.{first} {woken(connection, policy.interval)}"
+    _answer(connection, message, as_json=as_json)
+
+
+def _with_owner(order: Drain) -> str:
+    return f"{order.instance} of pool {order.pool}" if order.pool else order.instance
+
+
+def _cannot_spare(connection: Connection, policy: Policy, orders: Sequence[Drain]) -> list[str]:
+    """Pools that have no more workers than their min: it is not undercut."""
+    there = Counter(each.pool for each in workers_of(connection).values())
+    leaving = Counter(order.pool for order in orders if order.pool)
+    return [
+        f"{name} has {pluralize(there[name], 'worker', 'workers')}, and min is {rules.limits.min}:"
+        " a new worker comes before one leaves"
+        for name, number in leaving.items()
+        if (rules := policy.pool(name)) and there[name] - number < rules.limits.min
+    ]
+
+
+def _withdraw(connection: Connection, kind: type[Drain | Recycle], named: list[str], by: str, *, as_json: bool) -> None:
+    known_state(connection)
+    if not named:
+        raise InputError("name the workers whose command is to end; `nodefleet commands` lists them")
+    ended = withdraw_commands(connection, kind, _instance_ids(connection, workers_of(connection), named), by)
+    for each in ended:
+        note_change(f"The command for {each} is withdrawn.")
+    what = "drain" if kind is Drain else "recycle"
+    message = (
+        f"Withdrew the {what} of {some(ended)}. A drain that is under way goes on."
+        if ended
+        else f"{some(named)}: there is no {what} command."
+    )
+    _answer(connection, message, as_json=as_json)
 
 
 # ── what all of them need ────────────────────────────────────────────────────────────────────────────────────────
@@ -335,7 +418,7 @@ def _worded(order: Command) -> tuple[str, str]:
         case Adopt():
             return f"adopt {order.instance}", order.pool
         case Drain():
-            return f"drain {order.instance}", ""
+            return f"drain {order.instance}", order.pool
         case Recycle():
             return f"recycle {order.instance}", ""
         case _:

@@ -149,6 +149,35 @@ def order_disposal(connection: Connection, order: Adopt | Drain) -> str:
     return what
 
 
+def order_drain(connection: Connection, order: Drain) -> str:
+    """Store the command for a worker of a pool, or for one that no pool owns. Returns what becomes of the worker."""
+    if not order.pool:
+        return order_disposal(connection, order)
+    text = (
+        f"{order.by} asked for {order.instance} of pool {order.pool} to be drained and removed{because(order.reason)}."
+        f" If the pool cannot spare it, a new worker comes first. The next run begins; it is given up at"
+        f" {worded_time(order.until)}."
+    )
+    connection.store.order(order, event(connection, AlertKind.DRAINED, text, pool=order.pool))
+    return f"drained and removed; if {order.pool} cannot spare it, a new worker comes first"
+
+
+def withdraw_commands(
+    connection: Connection, kind: type[Drain | Recycle], instances: Iterable[str], by: str
+) -> list[str]:
+    """End the commands for these workers. Returns the workers that had one."""
+    wanted, ended = set(instances), []
+    for order in connection.store.state().commands:
+        if not isinstance(order, kind) or order.instance not in wanted:
+            continue
+        what = "drain" if isinstance(order, Drain) else "replacement"
+        text = f"{by} withdrew the {what} of {order.instance} that {order.by} had asked for{because(order.reason)}."
+        told = AlertKind.RECYCLED if isinstance(order, Recycle) else AlertKind.DRAINED
+        connection.store.withdraw(order, event(connection, told, text, pool=getattr(order, "pool", "")))
+        ended.append(order.instance)
+    return list(dict.fromkeys(ended))
+
+
 def protect_node(connection: Connection, name: str, *, on: bool, by: str, reason: str = "") -> tuple[str, ...]:
     """Annotate the node with the operator's own Kubernetes credentials. Returns what protects it besides."""
     kubernetes, (annotation, *foreign) = connection.kubernetes(), SCALE_DOWN_DISABLED

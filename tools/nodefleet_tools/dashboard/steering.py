@@ -28,7 +28,7 @@ from nodefleet_tools.cli.operators import (
     NEVER_SHRINKS,
     cancel_scales,
     event,
-    order_disposal,
+    order_drain,
     order_recycle,
     order_scale,
     pause_end,
@@ -36,6 +36,7 @@ from nodefleet_tools.cli.operators import (
     protect_node,
     resume_event,
     what_is_paused,
+    withdraw_commands,
     workers_of,
 )
 from nodefleet_tools.cli.policy_file import parsed
@@ -110,11 +111,21 @@ def _recycle(connection: Connection, given: Fields, by: str) -> str:
 
 def _drain(connection: Connection, given: Fields, by: str) -> str:
     worker = _worker(connection, given)
-    if _policy(connection).pool(worker.pool) is not None:
-        raise InputError(f"{worker.id} belongs to pool {worker.pool}: recycle it, or scale the pool")
-    until = connection.clock() + _A_DAY
-    order = Drain(instance=worker.id, at=connection.clock(), by=by, reason=_reason(given), until=until)
-    return f"{worker.id} is {order_disposal(connection, order)}."
+    owner = worker.pool if _policy(connection).pool(worker.pool) else ""
+    now = connection.clock()
+    order = Drain(instance=worker.id, pool=owner, at=now, by=by, reason=_reason(given), until=now + _A_DAY)
+    return f"{worker.id} is {order_drain(connection, order)}."
+
+
+def _withdraw(connection: Connection, given: Fields, by: str) -> str:
+    """End the drain or the replacement of a worker before it has begun."""
+    instance, what = _text(given, "instance"), _text(given, "what")
+    kinds: Mapping[str, type[Drain | Recycle]] = {"drain": Drain, "recycle": Recycle}
+    if what not in kinds:
+        raise InputError(f"what: {what!r} is neither drain nor recycle")
+    if not withdraw_commands(connection, kinds[what], [instance], by):
+        raise InputError(f"{instance}: there is no {what} command to withdraw")
+    return f"The {what} of {instance} is withdrawn. A drain that is under way goes on."
 
 
 def _protect(connection: Connection, given: Fields, by: str) -> str:
@@ -234,6 +245,7 @@ COMMANDS: Mapping[str, Callable[[Connection, Fields, str], str]] = {
     "cancel-scale": _cancel_scale,
     "recycle": _recycle,
     "drain": _drain,
+    "withdraw": _withdraw,
     "protect": _protect,
     "policy": _apply,
     "dry-run": _dry_run,

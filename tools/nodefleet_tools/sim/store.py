@@ -167,6 +167,8 @@ def _notice_key(notice: Notice) -> str:
 
 def _command_key(command: Command) -> str:
     subject = command.instance if isinstance(command, Adopt | Drain | Recycle) else command.pool
+    if isinstance(command, Drain) and command.pool:
+        subject = f"{command.instance}#{command.pool}"
     return f"{kind_of(type(command))}#{subject or ''}"
 
 

@@ -168,8 +168,10 @@ def notice_key(notice: Notice) -> str:
 
 def order_key(command: Command) -> str:
     """The same for the same kind of command and the same pool or instance, so that the later takes the place of the
-    earlier."""
+    earlier. A drain that no pool's worker is meant by never takes the place of one that is."""
     match command:
+        case Drain(pool=pool) if pool:
+            subject = f"{command.instance}#{pool}"
         case Adopt() | Drain() | Recycle():
             subject = command.instance
         case _:

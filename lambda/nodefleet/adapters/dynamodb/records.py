@@ -155,7 +155,7 @@ def notice_item(cluster: str, notice: Notice) -> Item:
 def order_item(cluster: str, command: Command) -> Item:
     readable: Readable = {
         "kind": kind_of(type(command)),
-        "pool": None if isinstance(command, Drain | Recycle) else command.pool,
+        "pool": None if isinstance(command, Recycle) else command.pool or None,
         "instance": command.instance if isinstance(command, Adopt | Drain | Recycle) else None,
         "nodes": command.nodes if isinstance(command, Scale) else None,
         "by": command.by,

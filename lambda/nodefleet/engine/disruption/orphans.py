@@ -310,7 +310,9 @@ def _plan_drains(
 ) -> tuple[list[Step], PoolMemory]:
     """The workers of one pool that is gone: those that an operator wants removed, as far as they may leave now."""
     commands = {
-        each.instance: each for each in observation.commands if isinstance(each, Drain) and observation.at < each.until
+        each.instance: each
+        for each in observation.commands
+        if isinstance(each, Drain) and not each.pool and observation.at < each.until
     }
     asked = [worker for worker in workers if worker.id in commands and worker.id not in given]
     pool = _rules(workers[0].pool)

@@ -3,7 +3,9 @@ yet no good (retirement); an operator asked for it, they are not what the pool w
 (rotation).
 
     due                    why
-    `nodefleet recycle`    an operator asked for it; it does not wait for `rotation.window`
+    `nodefleet drain`      an operator wants it gone, and the pool cannot spare it: one that it can spare leaves at
+                           once, and none is launched for it (`plan_drain`)
+    `nodefleet recycle`    an operator asked for a new one; neither waits for `rotation.window`
     drift                  its launch template or version is not the pool's, or its type is none of the pool's
     age                    older than `rotation.max_age`, less its own part of `rotation.spread_percent`
 
@@ -11,19 +13,20 @@ Workers due for rotation can wait: nothing is begun while the pool changes its s
 is not well, data is missing, or the pool is paused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from nodefleet.engine.context import Due, PoolContext, describe_drift, target_of
+from nodefleet.engine.context import Due, PoolContext, RemovalContext, describe_drift, target_of
+from nodefleet.engine.disruption.candidates import is_held_fast
 from nodefleet.engine.target.bounds import TargetResult, floor
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Bound, BoundSource, Rank, Side
+from nodefleet.model.decision import Bound, BoundSource, KeepReason, Rank, Side
 from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import Removal, RemovalReason, SendAlert
-from nodefleet.model.snapshot import Recycle
+from nodefleet.model.snapshot import Drain, Recycle
 from nodefleet.model.state import Loss, PoolMemory, RotationState
 from nodefleet.policy.fields import doubled_pause
 from nodefleet.policy.pool import Pool
@@ -164,6 +167,7 @@ _HOUR = timedelta(hours=1)
 
 def list_due(ctx: PoolContext) -> list[Due]:
     """Everyone who is due, window or not: what operators ask for first, then drift, then age; the oldest first."""
+    drained = drain_requests(ctx)
     asked = {
         each.instance: each
         for each in ctx.observation.commands
@@ -177,6 +181,7 @@ def list_due(ctx: PoolContext) -> list[Due]:
         if worker.planned or worker.ailment or worker.held_by_person:
             continue
         reasons = (
+            describe_drain(drained.get(worker.id)),
             _describe_request(asked.get(worker.id)),
             describe_drift(worker, ctx.pool, target) if ctx.pool.rotation.drift else "",
             _age(worker, ctx.pool, ctx.observation.at),
@@ -186,6 +191,16 @@ def list_due(ctx: PoolContext) -> list[Due]:
             due = Due(worker=worker, reason=reasons[order], cause=CAUSE, can_wait=True)
             found.append(((order, worker.instance.first_launched_at, worker.id), due))
     return [due for _, due in sorted(found, key=lambda each: each[0])]
+
+
+def drain_requests(ctx: PoolContext) -> Mapping[str, Drain]:
+    """Operators' commands that remove workers of this pool, by instance. What was meant for a worker that no pool, or
+    another one, owned is none of them."""
+    return {
+        each.instance: each
+        for each in ctx.observation.commands
+        if isinstance(each, Drain) and each.pool == ctx.pool.name and ctx.observation.at < each.until
+    }
 
 
 def due_at(worker: Worker, pool: Pool) -> datetime | None:
@@ -206,7 +221,7 @@ def in_window(due: Sequence[Due], ctx: PoolContext) -> list[Due]:
     if not name or is_open or (state and state.begun_at):
         return list(due)
     asked = {each.instance for each in ctx.observation.commands if isinstance(each, Recycle)}
-    return [each for each in due if each.worker.id in asked]
+    return [each for each in due if each.worker.id in asked | drain_requests(ctx).keys()]
 
 
 def next_state(ctx: PoolContext, due: Sequence[Due]) -> RotationState | None:
@@ -289,6 +304,28 @@ def rotation_alerts(ctx: PoolContext, state: RotationState | None, due: Sequence
     return [SendAlert(alert=AlertKind.ROTATION_BLOCKED, pool=ctx.pool.name, subjects=(), text=text)]
 
 
+def drain_alerts(ctx: PoolContext, removal_context: RemovalContext) -> list[SendAlert]:
+    """Workers that operators want gone and that something protects, whatever room there is. That a drain has failed was
+    told when it did."""
+    wanted = drain_requests(ctx)
+    found = []
+    for worker in ctx.workers:
+        if worker.id not in wanted or worker.operation is not None:
+            continue
+        why = ""
+        if worker.held_by_person:
+            why = "an operator cordoned it; `kubectl uncordon` it, and it is drained"
+        elif worker.phase is Phase.READY:
+            kept = is_held_fast(worker, ctx.pool, removal_context)
+            why = kept.sentence if kept and kept.reason is not KeepReason.BACKING_OFF else ""
+        if why:
+            text = f"{worker.name} cannot leave yet: {why}. {describe_drain(wanted[worker.id])}."
+            found.append(
+                SendAlert(alert=AlertKind.DRAIN_BLOCKED, pool=ctx.pool.name, subjects=(worker.name,), text=text)
+            )
+    return found
+
+
 def _holds(bound: Bound, capacity: int, *, under_way: bool) -> bool:
     """A floor of safety, or a ceiling that leaves no room: a cooldown, a window, an operator's size, a pause. Max is
     none of them, as a worker may go first there."""
@@ -310,6 +347,12 @@ def _rest(ctx: PoolContext, state: RotationState | None) -> str:
         if until > now:
             return f"no worker could leave for the last new node: it is tried again at {until:%Y-%m-%d %H:%M:%S}"
     return ""
+
+
+def describe_drain(command: Drain | None) -> str:
+    if command is None:
+        return ""
+    return f"{command.by} asked for it to be drained" + (f" ({command.reason})" if command.reason else "")
 
 
 def _describe_request(command: Recycle | None) -> str:

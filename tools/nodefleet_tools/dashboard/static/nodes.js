@@ -153,6 +153,16 @@ function details(node, seen) {
   return el("dl", { class: "details" }, rows.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 
+// The first click asks: there is no way back once the node is empty.
+function twice(question, act) {
+  return (event) => {
+    const button = event.currentTarget;
+    if (button.dataset.asked) return act();
+    button.dataset.asked = "1";
+    text(button, question);
+  };
+}
+
 function actions(node, seen) {
   const owned = seen.pools.some((pool) => pool.name === node.pool);
   const reason = el("input", { type: "text", id: "node-reason", placeholder: "why, for the others" });
@@ -168,9 +178,10 @@ function actions(node, seen) {
   return el("div", { class: "actions" }, el("h3", {}, "Steer this node"),
     el("label", { for: "node-reason" }, "Reason"), reason,
     el("div", { class: "row" },
-      owned ? el("button", { type: "button", onclick: () => send("recycle") }, "Recycle") : el("button", { type: "button", onclick: () => send("drain") }, "Drain and remove"),
+      owned ? el("button", { type: "button", onclick: () => send("recycle") }, "Recycle") : null,
+      el("button", { type: "button", class: owned ? "ghost" : "", onclick: twice("Drain and remove: sure?", () => send("drain")) }, "Drain and remove"),
       el("button", { type: "button", class: "ghost", onclick: () => send("protect", { node: node.name, on: !node.protected }) }, node.protected ? "Protect no more" : "Protect")),
-    el("p", { class: "note" }, owned ? "Recycle launches a new worker first, then drains this one by every PodDisruptionBudget. Protect keeps it from scale-down, rotation and recycling."
+    el("p", { class: "note" }, owned ? "Recycle launches a new worker first, then drains this one by every PodDisruptionBudget. Drain and remove launches one only if the pool cannot spare this node. Protect keeps it from both, from scale-down and from rotation."
       : "No pool of the policy owns this node: it is drained by every PodDisruptionBudget, and nothing takes its place."));
 }
 

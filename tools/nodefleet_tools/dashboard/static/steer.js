@@ -4,7 +4,7 @@ import { card, el, fill, keyed, text, toast } from "./dom.js";
 import { clock, day } from "./format.js";
 import { policyCard } from "./policy.js";
 
-const BY_OPERATORS = ["paused", "resumed", "scaled-by-person", "recycled", "handed-over", "protected", "policy-changed"];
+const BY_OPERATORS = ["paused", "resumed", "scaled-by-person", "recycled", "drained", "handed-over", "protected", "policy-changed"];
 const TIMES = [[30, "30 minutes"], [60, "1 hour"], [120, "2 hours"], [480, "8 hours"], [1440, "a day"], [10080, "a week"]];
 
 export async function send(content, form) {
@@ -94,8 +94,18 @@ function dryRun() {
   };
 }
 
+function endButton(command) {
+  const ends = {
+    pause: ["Resume", { kind: "resume", pool: command.pool }],
+    scale: ["End it", { kind: "cancel-scale", pool: command.pool }],
+    drain: ["Withdraw", { kind: "withdraw", what: "drain", instance: command.subject }],
+    recycle: ["Withdraw", { kind: "withdraw", what: "recycle", instance: command.subject }],
+  };
+  const [label, content] = ends[command.kind] ?? [];
+  return label ? el("button", { type: "button", class: "ghost", onclick: () => send(content) }, label) : null;
+}
+
 function listCommands(list, seen) {
-  const ends = { pause: "resume", scale: "cancel-scale" };
   if (!seen.commands.length) {
     list.keyed?.clear();
     if (!list.querySelector(".empty")) fill(list, el("li", { class: "empty" }, "No command is in force: the pools follow their policy."));
@@ -105,7 +115,7 @@ function listCommands(list, seen) {
   keyed(list, seen.commands, (each) => `${each.kind}/${each.subject}/${each.until}`, (each) => el("li", { class: "row" },
     el("span", { class: "pill" }, each.kind), el("strong", {}, each.subject),
     el("span", { class: "note" }, `by ${each.by}${each.reason ? `: ${each.reason}` : ""} · ${each.until ? `until ${day(each.until)} ${clock(each.until)}` : "until resumed"}`),
-    ends[each.kind] ? el("button", { type: "button", class: "ghost", onclick: () => send({ kind: ends[each.kind], pool: each.pool }) }, each.kind === "pause" ? "Resume" : "End it") : null), () => {});
+    endButton(each)), () => {});
 }
 
 function listAudit(list, activity) {

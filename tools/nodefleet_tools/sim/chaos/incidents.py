@@ -26,6 +26,7 @@ INCIDENTS: Mapping[str, Befalls] = {
     "an operator deploys a new template": operator_actions.deploys_template,
     "an operator pauses": operator_actions.pauses,
     "an operator recycles a worker": operator_actions.recycles,
+    "an operator drains a worker": operator_actions.drains,
     "an operator scales": operator_actions.scales,
     "an operator breaks the role": operator_actions.breaks_role,
     "an operator runs it on a laptop": operator_actions.runs_on_laptop,

@@ -8,7 +8,7 @@ from typing import Any
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Event
-from nodefleet.model.snapshot import AUTOSCALER, Command, Pause, Recycle, Scale
+from nodefleet.model.snapshot import AUTOSCALER, Command, Drain, Pause, Recycle, Scale
 from nodefleet_tools.sim.chaos.drawing import chance
 from nodefleet_tools.sim.chaos.scene import COMMON, SECOND_POOL
 from nodefleet_tools.sim.chaos.stage import Stage
@@ -281,6 +281,20 @@ def recycles(stage: Stage, random: Random) -> str:
     until = now + timedelta(seconds=random.uniform(600, 3000))
     command = Recycle(instance=machine.id, at=now, by=_OPERATOR, until=until)
     return _order(stage, command, AlertKind.RECYCLED, f"{machine.id} until {until:%H:%M:%S}")
+
+
+def drains(stage: Stage, random: Random) -> str:
+    """As `nodefleet drain`: for whom it is meant is what the operator sees now."""
+    machines = stage.world.ec2.live_workers()
+    if not machines:
+        return ""
+    machine = random.choice(machines)
+    now = stage.world.now
+    until = now + timedelta(seconds=random.uniform(600, 3000))
+    owner = machine.pool if stage.world.policy.pool(machine.pool) else ""
+    command = Drain(instance=machine.id, pool=owner, at=now, by=_OPERATOR, until=until)
+    kind = AlertKind.DRAINED if owner else AlertKind.HANDED_OVER
+    return _order(stage, command, kind, f"{machine.id} of {owner or 'no pool'} until {until:%H:%M:%S}")
 
 
 def _order(stage: Stage, command: Command, kind: AlertKind, text: str) -> str:

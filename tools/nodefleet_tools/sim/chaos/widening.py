@@ -355,6 +355,7 @@ LATER: Mapping[str, Widening] = {
         (1016, "EC2 never tags what did not join", 0.03),
         (1101, "an operator recycles a worker", 0.1),
         (1102, "an operator changes fleet.max", 0.1),
+        (1103, "an operator drains a worker", 0.1),
     )
 }
 ALL: Mapping[str, Widening] = {**WIDENINGS, **LATER}

@@ -34,6 +34,7 @@ _NO_ALERTS = frozenset(
         AlertKind.SCALED_BY_OPERATOR,
         AlertKind.HANDED_OVER,
         AlertKind.RECYCLED,
+        AlertKind.DRAINED,
         AlertKind.PROTECTED,
         AlertKind.PAUSED,
         AlertKind.RESUMED,
