@@ -12,6 +12,7 @@ from nodefleet.model.snapshot import Missing, Reading, Sample
 from nodefleet.policy.sources import CloudWatch
 from support.builders import NOON, after
 from support.ec2_fakes import aws_environment
+from support.source_doubles import moment
 from support.wording import assert_wording
 
 __all__ = ["aws_environment"]
@@ -117,6 +118,17 @@ def test_no_result_at_all_is_missing():
     assert_wording(cause(read(Wire(answer()), bare)[0]))
 
 
+@pytest.mark.parametrize("lacks", ["Timestamps", "Values", "StatusCode"])
+def test_a_result_without_a_part_has_no_points(lacks):
+    result = {key: value for key, value in points((-400, 5)).items() if key != lacks}
+    assert isinstance(read(Wire(answer(result)))[0], Missing)
+
+
+def test_the_call_for_all_entries_is_named():
+    (call,) = CloudWatchMetrics(lambda: Wire(answer(points((-120, 7))))).calls([LATENCY], moment(now=NOW))
+    assert (call.service, call.entries, call.read()) == ("CloudWatch", (LATENCY,), [Reading(7, after(-60))])
+
+
 def test_what_is_no_number_does_not_count():
     assert isinstance(read(Wire(answer(points((-120, float("nan"))))))[0], Missing)
 
@@ -140,6 +152,7 @@ def test_all_metrics_are_asked_in_one_call():
         "Stat": "Average",
     }
     assert asked["EndTime"] == NOW
+    assert asked["ScanBy"] == "TimestampDescending"
 
 
 def test_the_start_lies_on_a_boundary_of_every_period():
@@ -150,6 +163,7 @@ def test_the_start_lies_on_a_boundary_of_every_period():
     assert start.tzinfo is UTC
     assert all(start.timestamp() % source.period.total_seconds() == 0 for source in sources)
     assert start <= after(217.5) - BACK - timedelta(seconds=240)
+    assert start > after(217.5) - BACK - timedelta(seconds=240 + 720)
 
 
 def test_pages_belong_together():

@@ -6,8 +6,10 @@ from moto import mock_aws
 from nodefleet.adapters.sources.aws import SqsQueues
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.snapshot import Missing, Reading
+from nodefleet.policy.sources import Sqs
 from support.builders import NOON
 from support.ec2_fakes import aws_environment
+from support.source_doubles import moment
 
 __all__ = ["aws_environment"]
 pytestmark = pytest.mark.usefixtures("aws_environment")
@@ -60,7 +62,15 @@ def test_one_call_for_all_attributes_and_a_wrong_name_spoils_only_itself(stubbed
 def test_an_answer_without_attributes_is_missing(stubbed):
     queues, stub = stubbed
     stub.add_response("get_queue_attributes", {})
-    assert isinstance(queues.read(URL, [WAITING], NOON)[WAITING], Missing)
+    assert queues.read(URL, [WAITING], NOON) == {WAITING: Missing(f"the queue has no attribute {WAITING}: use one of ")}
+
+
+def test_each_queue_is_one_call_and_is_named(stubbed):
+    queues, stub = stubbed
+    stub.add_response("get_queue_attributes", {"Attributes": {WAITING: "5", RUNNING: "1"}})
+    entries = [Sqs(queue_url=URL, attribute=name) for name in (RUNNING, WAITING)]
+    (call,) = queues.calls(entries, moment())
+    assert (call.service, call.entries, call.read()) == ("SQS", tuple(entries), [Reading(1, NOON), Reading(5, NOON)])
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,14 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from nodefleet.adapters import http
 from nodefleet.adapters.credentials import GithubLogin
-from nodefleet.adapters.sources.github import GithubJobs, app_token
+from nodefleet.adapters.sources.github import GithubJobs, _encode, _next_page, app_token
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.snapshot import Reading
 from nodefleet.policy.sources import Github
 from support.builders import NOON, after
-from support.source_doubles import Answer, GithubDouble, cause, job, logins, read_one
+from support.source_doubles import Answer, GithubDouble, cause, free_port, job, logins, read_one
 from support.wording import assert_wording
 
 REPOSITORY = "shop/web"
@@ -41,7 +42,7 @@ class Reader:
 
     def read(self, seconds=5.0, now=NOON, may_change=True, **entry):
         given = {"repositories": (REPOSITORY,), "labels": ("self-hosted", "linux", "gpu"), **entry}
-        source = Github(api=self.double.http.address, secret="github", **given)
+        source = Github(**{"api": self.double.http.address, "secret": "github", **given})
         return read_one(self.adapter, source, seconds, now=now, may_change=may_change)
 
 
@@ -99,7 +100,9 @@ def test_once_the_rate_limit_is_used_up_nothing_is_asked_until_it_is_renewed():
         asked = len(double.http.asked)
         assert "12:10:00" in cause(reader.read())
         assert len(double.http.asked) == asked
-        reader.time, double.remaining = after(601).timestamp(), 5000
+        reader.time = after(599).timestamp()
+        assert "12:10:00" in cause(reader.read())
+        reader.time, double.remaining = after(600).timestamp(), 5000
         assert reader.read() == Reading(1, NOON)
 
 
@@ -130,6 +133,7 @@ def test_what_goes_wrong_is_missing_with_its_cause(refusal, expected):
     with github([job("queued")], refusal=refusal) as (reader, _):
         sample = reader.read()
     assert cause(sample).startswith(expected)
+    assert_wording(cause(sample))
     assert sample.empty_at is None
 
 
@@ -143,6 +147,53 @@ def test_a_next_page_of_another_host_gets_no_token():
     refusal = Answer(200, document, {"Link": '<https://elsewhere.example/runs?page=2>; rel="next"'})
     with github([job("queued")], refusal=refusal) as (reader, _):
         assert reader.read() == Reading(0, NOON)
+
+
+@pytest.mark.parametrize(
+    ("link", "following"),
+    [
+        ('<https://api/runs?page=2>; rel="next"', "https://api/runs?page=2"),
+        ('<https://api/runs?page=2>; rel="next"; title="more"', "https://api/runs?page=2"),
+        ('<https://api/runs?page=1>; rel="prev", <https://api/runs?page=3>; rel="next"', "https://api/runs?page=3"),
+        ('<https://api/runs?page=9>; rel="last"', ""),
+        ('<https://apix/runs?page=2>; rel="next"', ""),
+        ("", ""),
+    ],
+)
+def test_the_next_page_is_in_the_link_header(link, following):
+    assert _next_page(link, "https://api") == following
+
+
+def test_an_address_may_end_with_a_slash():
+    with github([job("queued")]) as (reader, double):
+        assert reader.read(api=double.http.address + "/") == Reading(1, NOON)
+    assert not [each.path for each in double.http.asked if each.path.startswith("//")]
+
+
+def test_a_github_that_is_away_is_named():
+    port = free_port()
+    with github([job("queued")]) as (reader, _):
+        found = cause(reader.read(api=f"http://127.0.0.1:{port}"))
+    assert_wording(found.rpartition(": ")[0], PORT=port)
+
+
+def test_a_request_says_what_it_understands_and_who_asks(monkeypatch):
+    sent = []
+    monkeypatch.setattr(
+        http, "send", lambda request, _: sent.append(request) or http.HttpAnswer(status=200, body=b"{}")
+    )
+    adapter = GithubJobs(logins(github=PAT), warn=pytest.fail)
+    entry = Github(api="https://api", secret="github", repositories=(REPOSITORY,), labels=("self-hosted",))
+    assert read_one(adapter, entry) == Reading(0, NOON)
+    assert {(each.service, each.method, each.authorization) for each in sent} == {("GitHub", "GET", "Bearer pat")}
+    assert {each.url for each in sent} == {
+        f"https://api/repos/shop/web/actions/runs?status={state}&per_page=100" for state in ("queued", "in_progress")
+    }
+    assert sent[0].headers == {
+        "Accept": "application/vnd.github+json",
+        "X-GitHub-Api-Version": "2022-11-28",
+        "User-Agent": "node-fleet",
+    }
 
 
 def test_too_little_time_is_late():
@@ -179,7 +230,9 @@ def test_an_app_gets_itself_a_token_and_keeps_it_until_shortly_before_its_end():
         exchanges = [each for each in double.http.asked if each.path.startswith("/app")]
         assert [each.path for each in exchanges] == ["/app/installations/7/access_tokens"]
         double.expires_at = "2026-11-16T14:00:00Z"
-        reader.read(now=after(3400))
+        reader.read(now=after(3299))
+        assert sum(each.path.startswith("/app") for each in double.http.asked) == 1
+        reader.read(now=after(3300))
         assert sum(each.path.startswith("/app") for each in double.http.asked) == 2
 
 
@@ -208,10 +261,19 @@ def decoded(part):
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
+def test_what_is_signed_is_written_without_padding():
+    assert [_encode(content) for content in (b"a", b"ab", b"]u", b"\xfb\xff")] == [b"YQ", b"YWI", b"XXU", b"-_8"]
+
+
 @pytest.mark.parametrize("pem", ["", "x", "MAMCAQA=", "AAAA", "MIIB", "MAA="])
 def test_no_key_is_misconfigured(pem):
     with pytest.raises(MisconfiguredError, match="no RSA key"):
         app_token("42", pem, datetime.now(UTC))
+
+
+def test_a_key_with_something_else_in_it_is_misconfigured():
+    with pytest.raises(MisconfiguredError, match="no RSA key"):
+        app_token("42", PEM.replace("MII", "M!II", 1), NOON)
 
 
 # ── offline runners ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -273,6 +335,29 @@ def test_a_reader_that_may_change_nothing_removes_nothing():
         for now in (NOON, after(6000)):
             careful.read(now=now, **CLEANING)
         assert (left(double), reader.warnings) == (["ours-1"], [])
+
+
+def test_runners_of_two_repositories_may_have_one_number():
+    with with_runners(runner(1, "ours-1")) as (reader, double):
+        double.jobs["shop/api"], double.runners["shop/api"] = {}, [runner(1, "ours-1", "online")]
+        for now in (NOON, after(600)):
+            reader.read(now=now, repositories=(REPOSITORY, "shop/api"), **CLEANING)
+        assert left(double) == []
+        assert len(double.runners["shop/api"]) == 1
+
+
+def test_no_time_left_to_remove_runners_is_a_warning(monkeypatch):
+    real = http.send
+
+    def send(request, deadline):
+        if "/runners" in request.url:
+            raise TimeoutError
+        return real(request, deadline)
+
+    monkeypatch.setattr(http, "send", send)
+    with with_runners(runner(1, "ours-1")) as (reader, _):
+        assert reader.read(**CLEANING) == Reading(1, NOON)
+        assert reader.warnings == ["offline GitHub runners are not removed: no time left"]
 
 
 def test_a_removal_that_fails_is_a_warning_and_the_reading_stands():

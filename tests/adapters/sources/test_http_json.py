@@ -1,11 +1,12 @@
 import pytest
 
+from nodefleet.adapters import http
 from nodefleet.adapters.credentials import MetricsLogin
 from nodefleet.adapters.sources.http_json import HttpDocuments
 from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.policy.sources import HttpJson
 from support.builders import NOON
-from support.source_doubles import Answer, HttpDouble, cause, logins, read_one
+from support.source_doubles import Answer, HttpDouble, cause, logins, moment, read_one
 from support.wording import assert_wording
 
 LOGIN = MetricsLogin(token="t0k3n")
@@ -86,3 +87,12 @@ def test_the_function_itself_is_no_source(url):
 def test_an_address_with_a_login_is_refused():
     sample = read_one(HttpDocuments(logins()), HttpJson(url="https://me:pw@host/", value="/a"))
     assert_wording(cause(sample))
+
+
+def test_a_document_is_asked_for_as_json(monkeypatch):
+    sent = []
+    monkeypatch.setattr(http, "send", lambda request, _: sent.append(request) or http.HttpAnswer(status=200, body=b"7"))
+    (call,) = HttpDocuments(logins()).calls([HttpJson(url="https://a/b", value="")], moment())
+    assert (call.service, call.read()) == ("the HTTP source", [Reading(7, NOON)])
+    accepts = {"Accept": "application/json"}
+    assert sent == [http.HttpRequest(service="the HTTP source", url="https://a/b", headers=accepts)]

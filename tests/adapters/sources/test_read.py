@@ -9,6 +9,7 @@ import pytest
 from nodefleet.adapters.concurrency import Threads
 from nodefleet.adapters.prometheus import NEWEST, PrometheusClient, QueryResult, Series
 from nodefleet.adapters.sources.aws import CloudWatchMetrics, SqsQueues
+from nodefleet.adapters.sources.port import Moment, SourceCall
 from nodefleet.adapters.sources.read import Sources
 from nodefleet.model.snapshot import Missing, PoolReadings, Reading, Sample
 from nodefleet.policy import sources
@@ -381,3 +382,28 @@ def test_the_classic_strategy_asks_for_no_history():
     server: list[StandIn] = []
     assert read(ANSWERS, WEB, server=server)["web"].load == ()
     assert {each.path for each in server[0].asked} == {"/api/v1/query"}
+
+
+class Deadlines:
+    """A source that keeps how long it may take, and what it may do."""
+
+    def __init__(self) -> None:
+        self.moments: list[Moment] = []
+
+    def calls(self, entries: Sequence[Sqs], moment: Moment) -> list[SourceCall]:
+        self.moments.append(moment)
+        return [SourceCall("SQS", tuple(entries), lambda: [Reading(1.0, moment.now) for _ in entries])]
+
+
+@pytest.mark.parametrize(("dry", "may_change"), [((False, False), True), ((False, True), False), ((True, True), False)])
+def test_a_source_knows_until_when_it_is_read_and_whether_it_may_change_anything(monkeypatch, dry, may_change):
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    source = Sqs(queue_url="q", attribute="a")
+    pools = [
+        replace(WEB, name=f"p{number}", dry_run=each, readings={"jobs": source}) for number, each in enumerate(dry)
+    ]
+    policy = Policy(pools=tuple(pools))
+    adapter = Deadlines()
+    Sources(adapters={Sqs: adapter}).read(policy, NOON, SOON)
+    (moment,) = adapter.moments
+    assert moment == Moment(now=NOON, deadline=105.0, stale_after=policy.trust.stale_after, may_change=may_change)

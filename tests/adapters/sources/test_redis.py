@@ -1,16 +1,23 @@
 """Redis and Celery on a double that speaks the protocol; the real server is in tests/e2e/test_sources_real.py."""
 
+import re
+import socket
+import ssl
+import time
+
 import pytest
 
 from nodefleet.adapters.credentials import RedisLogin
+from nodefleet.adapters.http import UnusableError
 from nodefleet.adapters.sources.port import SourceLogins
-from nodefleet.adapters.sources.redis import CeleryQueues, RedisKeys
+from nodefleet.adapters.sources.redis import CeleryQueues, RedisAddress, RedisKeys, RespConnection
 from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.policy.sources import Celery, Redis
 from support.builders import NOON
 from support.source_doubles import FakeSecrets, RespDouble, cause, free_port, logins, moment, read_one
 from support.wording import assert_wording
 
+CA = "-----BEGIN CERTIFICATE-----"
 GROUPS = (
     b"*2\r\n"
     b"*12\r\n$4\r\nname\r\n$5\r\nother\r\n$9\r\nconsumers\r\n:1\r\n$7\r\npending\r\n:9\r\n"
@@ -63,15 +70,147 @@ def test_a_group_of_a_stream_counts_unread_and_unacknowledged_entries():
             {"group": "workers"},
             "Redis cannot tell how far group workers is behind on q",
         ),
-        ({"TYPE q": b"hang up"}, {}, "Redis at 127.0.0.1:"),
-        ({"TYPE q": b"HTTP/1.1 400 Bad Request\r\n"}, {}, "Redis at 127.0.0.1:"),
-        ({"TYPE q": b"$2000000\r\n" + b"x" * 2_000_000}, {}, "Redis at 127.0.0.1:"),
+        (
+            {"TYPE q": b"+stream\r\n", "XINFO GROUPS q": b":3\r\n"},
+            {"group": "workers"},
+            "stream q has no group workers: check its name",
+        ),
+        (
+            {"TYPE q": b"+stream\r\n", "XINFO GROUPS q": b"*1\r\n*3\r\n$4\r\nname\r\n$7\r\nworkers\r\n$3\r\nlag\r\n"},
+            {"group": "workers"},
+            "Redis cannot tell how far group workers is behind on q",
+        ),
+        ({"TYPE q": b"hang up"}, {}, "Redis at 127.0.0.1:PORT closed the connection"),
+        (
+            {"TYPE q": b"HTTP/1.1 400 Bad Request\r\n"},
+            {},
+            "Redis at 127.0.0.1:PORT does not speak the Redis protocol: is it another server?",
+        ),
+        ({"TYPE q": b"$2000000\r\n" + b"x" * 2_000_000}, {}, "Redis at 127.0.0.1:PORT answers more than 1 MiB"),
     ],
 )
 def test_what_goes_wrong_is_missing_with_its_cause(replies, entry, expected):
     sample, _ = reading(replies, **entry)
-    assert cause(sample).startswith(expected)
+    assert re.sub(r"(127\.0\.0\.1):\d+", r"\1:PORT", cause(sample)).startswith(expected)
     assert sample.empty_at is None
+
+
+def test_a_key_without_a_length_is_asked_for_nothing():
+    _, commands = reading({"TYPE q": b"+string\r\n"})
+    assert commands == ["TYPE q", "PING q"]
+
+
+@pytest.mark.parametrize(("depth", "understood"), [(8, True), (9, False)])
+def test_lists_within_lists_have_an_end(depth, understood):
+    sample, _ = reading({"TYPE q": b"+list\r\n", "LLEN q": b"*1\r\n" * depth + b":1\r\n"})
+    assert ("does not speak" not in cause(sample)) is understood
+
+
+class Plain:
+    """A socket that does nothing, and keeps how long it may wait."""
+
+    def __init__(self, *replies):
+        self.replies, self.limits, self.sent, self.closed = list(replies), [], b"", False
+
+    def settimeout(self, seconds):
+        self.limits.append(seconds)
+
+    def sendall(self, content):
+        self.sent += content
+
+    def recv(self, size):
+        assert size == 1 << 14
+        return self.replies.pop(0)
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def connected(monkeypatch):
+    """A connection on such a socket, with so many seconds left."""
+
+    def connect(*replies, left=5.0, address="redis://host:7000", login=None):
+        plain, made = Plain(*replies), []
+        monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+
+        def create(*where, **how):
+            made.append((*where, how))
+            return plain
+
+        monkeypatch.setattr(socket, "create_connection", create)
+        return RespConnection(RedisAddress.of(address), login, 100.0 + left), plain, made
+
+    return connect
+
+
+@pytest.mark.parametrize(("left", "connecting"), [(5.0, 2.0), (0.5, 0.5)])
+def test_every_wait_ends_at_the_deadline(connected, left, connecting):
+    redis, plain, made = connected(b":", b"7\r\n", left=left)
+    assert made == [(("host", 7000), {"timeout": connecting})]
+    with redis:
+        assert redis.ask([["LLEN", "q"]]) == [7]
+    assert plain.limits == [left] * 3  # to send, and for each piece
+    assert plain.sent == b"*2\r\n$4\r\nLLEN\r\n$1\r\nq\r\n"
+    assert plain.closed
+
+
+@pytest.mark.parametrize(
+    ("login", "ca"),
+    [(None, None), (RedisLogin(password="p"), None), (RedisLogin(password="p", ca=CA), CA)],
+    ids=["none", "without", "with"],
+)
+def test_a_certificate_authority_of_one_s_own_counts_for_tls(connected, monkeypatch, login, ca):
+    asked = []
+
+    class Context:
+        def wrap_socket(self, plain, server_hostname):
+            asked.append(server_hostname)
+            return plain
+
+    monkeypatch.setattr(ssl, "create_default_context", lambda cadata: asked.append(cadata) or Context())
+    _, plain, _ = connected(b"+OK\r\n", address="rediss://host", login=login)
+    assert asked == [ca, "host"]
+    assert plain.limits[0] == 5.0
+
+
+def test_no_connection_in_time_says_how_long_it_was_waited_for(connected, monkeypatch):
+    def late(*_, **__):
+        raise TimeoutError
+
+    connected()
+    monkeypatch.setattr(socket, "create_connection", late)
+    with pytest.raises(UnusableError) as raised:
+        RespConnection(RedisAddress.of("redis://host"), None, 105.0)
+    assert_wording(str(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("redis://host", RedisAddress(host="host", port=6379, database=0, tls=False)),
+        ("rediss://host:7000/3", RedisAddress(host="host", port=7000, database=3, tls=True)),
+        ("redis://host/", RedisAddress(host="host", port=6379, database=0, tls=False)),
+    ],
+)
+def test_an_address_has_a_port_and_a_database_by_default(text, expected):
+    assert RedisAddress.of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("adapter", "entry", "service"),
+    [
+        (RedisKeys, lambda **entry: Redis(key="q", **entry), "Redis"),
+        (CeleryQueues, Celery, "Celery's broker"),
+    ],
+)
+def test_a_call_is_named_and_logs_in(adapter, entry, service):
+    with RespDouble({"AUTH pw": b"+OK\r\n"}).serving() as server:
+        made = entry(address=f"redis://127.0.0.1:{server.port}", secret="redis")
+        (call,) = adapter(logins(redis=RedisLogin(password="pw"))).calls([made], moment())
+        call.read()
+    assert call.service == service
+    assert server.commands[0] == "AUTH pw"
 
 
 def test_a_login_and_a_database_are_sent_first():

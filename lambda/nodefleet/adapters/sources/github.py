@@ -73,7 +73,7 @@ def _numbers(pem: str) -> tuple[int, int]:
             fields = list(_parts(key))
     except (Base64Error, ValueError, IndexError):
         raise MisconfiguredError(_NOT_A_KEY) from None
-    numbers = [int.from_bytes(content, "big") for tag, content in fields if tag == _INTEGER]
+    numbers = [int.from_bytes(content) for tag, content in fields if tag == _INTEGER]
     if len(numbers) < _PKCS1_NUMBERS:
         raise MisconfiguredError(_NOT_A_KEY)
     return numbers[1], numbers[3]
@@ -234,7 +234,7 @@ class _Client:
             found += document.get(key) or []
             if not url:
                 return found
-        raise _GithubError(f"GitHub lists more than {_MOST_PAGES * _PAGE} entries at {path.split('?', maxsplit=1)[0]}")
+        raise _GithubError(f"GitHub lists more than {_MOST_PAGES * _PAGE} entries at {path.partition('?')[0]}")
 
     def delete(self, path: str) -> None:
         answer = self._send(http.HttpRequest(service=SERVICE, method="DELETE", url=self._api + path, headers=_HEADERS))
