@@ -1,5 +1,6 @@
 """On-Demand above its share gives way to Spot: when it begins, what it waits for, and how it ends."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -21,6 +22,7 @@ from support.wording import assert_wording
 
 POLICY = with_pool(limits=Limits(min=2, max=4))
 PODS = (pod("web-1", "w000"),)
+SWAP = MarketSwap(at=after(-120), on_demand=2, nodes=2)
 
 
 def seen(on_demand=2, spot=0, *, booting=0, age=timedelta(days=1), spot_age=None, pods=PODS, **changes):
@@ -51,7 +53,7 @@ def test_a_surplus_of_on_demand_launches_one_spot_node_and_tells():
     assert [s.alert for s in only(decision).plan if isinstance(s, SendAlert)] == [AlertKind.MARKET_RESTORED]
     assert only(decision).action is Action.HOLD
     known = decision.memory.pool("default")
-    assert known.swap == MarketSwap(at=NOON, on_demand=3)
+    assert known.swap == MarketSwap(at=NOON, on_demand=3, nodes=3)
     assert known.last_grow is None  # it is no growth
 
 
@@ -143,6 +145,13 @@ def test_when_the_spot_node_that_came_is_lost_none_leaves_for_it():
     assert_wording(decision.reason)
 
 
+def test_when_the_spot_node_makes_up_for_another_that_was_lost_none_leaves_for_it():
+    decision = decided(seen(2, 1, spot_age=timedelta(seconds=110)), remembering(swap=replace(SWAP, nodes=3)))
+    assert opened(decision, Removal) == []
+    assert_wording(decision.reason)
+    assert opened(decided(seen(2, 1, spot_age=timedelta(seconds=110)), remembering(swap=SWAP)), Removal)
+
+
 def test_nobody_leaves_while_the_spot_node_boots():
     policy = with_pool(limits=Limits(min=2, max=2))
     memory = remembering(swap=MarketSwap(at=after(-30), on_demand=2))
@@ -162,6 +171,7 @@ def fleet(on_demand, spot=0):
         (None, 2, None),
         (MarketSwap(at=NOON, on_demand=2, open=False), 1, MarketSwap(at=NOON, on_demand=2, open=False)),
         (MarketSwap(at=after(-60), on_demand=2), 2, MarketSwap(at=after(-60), on_demand=2)),
+        (MarketSwap(at=after(-60), on_demand=2), 3, MarketSwap(at=after(-60), on_demand=3)),  # one was bought meanwhile
         (
             MarketSwap(at=after(-60), on_demand=2, failures=3),
             1,

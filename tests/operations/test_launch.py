@@ -13,6 +13,7 @@ from nodefleet.model.operations import (
     JoinFailed,
     MarkFailed,
     Outcome,
+    Purpose,
     Refusal,
     RefusalKind,
     Save,
@@ -279,6 +280,14 @@ def test_a_launch_that_got_nothing_closes_at_once():
     progress = advance(record_answer(launch(), [], lacking("t3.small"), NOON), look(1), POLICY)
     assert closed(progress) == Close(operation="l1", outcome=Outcome.FAILED, detail="0 of 2 joined, 2 not given by EC2")
     assert (len(told(progress)), len(progress.lessons)) == (1, 2)
+
+
+def test_a_swap_of_markets_that_got_nothing_owes_nothing():
+    """The pool is as large as it has to be without it. What is short is remembered and told all the same."""
+    refused = record_answer(launch(purpose=Purpose.MARKET), [], lacking("t3.small"), NOON)
+    progress = advance(refused, look(1), POLICY)
+    assert [type(lesson) for lesson in progress.lessons] == [Shortage]
+    assert len(told(progress)) == 1
 
 
 # ── its instances ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -66,6 +66,37 @@ def test_at_max_nothing_is_launched_first_and_the_reason_says_so():
     assert "On-Demand" in reason
 
 
+@pytest.mark.parametrize("strategy", ["classic", "adaptive"])
+def test_spot_that_is_refused_buys_no_on_demand_node_instead(strategy):
+    """The pool is as large as it has to be: a swap that EC2 refuses is no node that is owed."""
+    cluster = interrupted(strategy=strategy)
+    cluster.world.prometheus.fixed["default", "cpu"] = lambda: 50.0
+    cluster.world.shop.refuse(market=Market.SPOT)
+    most = 0
+    for _ in range(60):
+        cluster.tick()
+        most = max(most, len(cluster.world.workers()))
+    assert (most, markets(cluster)) == (2, (2, 0))
+    assert swaps(cluster) >= 1, "it was tried"
+
+
+def test_an_interruption_during_a_swap_lets_one_on_demand_node_go_and_not_two():
+    """Its replacement is On-Demand, so there are as many as before when the first has left."""
+    cluster = shop(
+        workers=3, limits={"min": 3, "max": 6}, market={"spot_percent": 100, "on_demand_base": 0}
+    ).must_live()
+    cluster.until(lambda: swaps(cluster) == 1)
+    spot = [machine.id for machine in cluster.world.workers() if machine.market is Market.SPOT][:2]
+    cluster.warned([cluster.world.interrupt(each) for each in spot])
+    cordons = 0
+    for _ in range(60):
+        cluster.tick()
+        cordons += cluster.calls.count("cluster.cordon")
+    assert (markets(cluster), swaps(cluster)) == ((0, 3), 2)
+    assert cordons == 2  # one for each swap
+    assert cluster.world.violations == []
+
+
 def test_it_waits_while_spot_is_known_to_be_short():
     cluster = interrupted()
     cluster.world.shop.refuse(market=Market.SPOT)

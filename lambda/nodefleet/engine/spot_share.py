@@ -2,7 +2,7 @@
 
     nothing under way, Spot not known to be short, room below max    a Spot node is launched
     it is ready                                                      an On-Demand node leaves as any other would
-    it was lost                                                      none leaves, and the swap is given up in time
+    it did not come, or made up for another loss                     none leaves, and the swap is given up in time
     none has left in time                                            given up; the next try waits twice as long
 
 One at a time, `market.rebalance_after` apart. Only a pool that keeps its size heals: growing and shrinking see to the
@@ -53,11 +53,12 @@ def update_swap(swap: MarketSwap | None, workers: Sequence[Worker], pool: Pool, 
     """The swap after this iteration: over when an On-Demand node has left, given up when none has in time."""
     if swap is None or not swap.open:
         return swap
-    if on_demand_of(worker for worker in workers if worker.occupies) < swap.on_demand:
+    on_demand = on_demand_of(worker for worker in workers if worker.occupies)
+    if on_demand < swap.on_demand:
         return replace(swap, open=False, failures=0)
     if now >= _ends(swap, pool):
         return replace(swap, open=False, failures=swap.failures + 1)
-    return swap
+    return replace(swap, on_demand=on_demand)  # On-Demand nodes bought meanwhile: still one of them leaves, not two
 
 
 def rebalance_market(
@@ -75,7 +76,9 @@ def rebalance_market(
     leaving = select_candidates([w for w in capacity if market_of(w) is Market.ON_DEMAND], ctx.pool, 1, ground())
     if swap is not None and swap.open:
         if not _has_come(swap, capacity, ctx):
-            return replace(idle, note="the Spot node that was launched for an On-Demand one did not stay")
+            return replace(idle, note="the Spot node that was asked for in the place of an On-Demand one is not there")
+        if len(capacity) <= swap.nodes:
+            return replace(idle, note="the Spot node that came for an On-Demand one makes up for another loss")
         return _other_leaves(ctx, memory, leaving)
     if ctx.observation.at < _begins(swap, capacity, ctx.pool):
         return idle
@@ -96,7 +99,8 @@ def _spot_comes(ctx: PoolContext, memory: PoolMemory, capacity: Sequence[Worker]
     reason = f"{above}: Spot is launched, then one of them leaves"
     launch = launch_of(placed.launches[0], 0, Purpose.MARKET, reason, pool, target, seen, ctx.policy)
     failures = memory.swap.failures if memory.swap else 0
-    swap = MarketSwap(at=seen.at, on_demand=on_demand_of(w for w in ctx.workers if w.occupies), failures=failures)
+    occupying = on_demand_of(w for w in ctx.workers if w.occupies)
+    swap = MarketSwap(at=seen.at, on_demand=occupying, nodes=len(capacity), failures=failures)
     subjects = (launch.operation.id,)  # each swap is told and counted
     told = SendAlert(alert=AlertKind.MARKET_RESTORED, pool=pool.name, subjects=subjects, text=f"{reason}.")
     return MarketPlan(memory=replace(memory, swap=swap), steps=(launch, told))

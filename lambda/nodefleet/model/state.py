@@ -167,7 +167,8 @@ class MarketSwap:
     """A Spot node that takes the place of an On-Demand one: launched first, then the other leaves."""
 
     at: datetime  # when it was launched
-    on_demand: int  # how many there were then
+    on_demand: int  # how many there are while it is under way
+    nodes: int = 0  # how large the pool was before it: one leaves only while there is one more
     open: bool = True  # the On-Demand node has not left yet
     failures: int = 0  # swaps in a row after which it had not left: the next one waits longer
 

@@ -36,6 +36,7 @@ from nodefleet.model.operations import (
     Launch,
     MarkFailed,
     Outcome,
+    Purpose,
     Refusal,
     RefusalKind,
     Save,
@@ -275,6 +276,8 @@ def _report_shortfall(launch: Launch, policy: Policy) -> tuple[Launch, Progress]
     learned = replace(launch, learned=True)
     if missing <= 0:
         return learned, Progress(lessons=lessons)
+    if launch.purpose is Purpose.MARKET:  # the pool is as large as it has to be: nothing is owed
+        return learned, Progress(steps=_shortfall_alerts(launch), lessons=lessons)
     owed = Shortfall(pool=launch.pool, launch=launch.id, missing=missing, at=launch.answered_at)
     return learned, Progress(steps=_shortfall_alerts(launch), lessons=(*lessons, owed))
 
