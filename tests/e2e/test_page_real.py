@@ -273,6 +273,25 @@ def test_a_pools_node_is_drained_after_a_second_click_and_the_command_is_withdra
     assert cluster.world.table.state().commands == ()
 
 
+def test_one_node_is_recycled_or_drained_by_its_name(cluster, visit):
+    worker = cluster.world.workers()[-1]
+    name = cluster.world.node_of(worker).name
+    page = visit.open("steer")
+    form = page.locator("form", has=page.get_by_label("Node", exact=True))
+    assert name in form.page.locator("#node-names option").evaluate_all("all => all.map((each) => each.value)")
+    for what, kind, said in (("recycle", Recycle, "is replaced"), ("drain and remove", Drain, "is drained")):
+        form.get_by_label("Node", exact=True).fill(name)
+        form.get_by_label("What").select_option(label=what)
+        form.get_by_role("button", name="Order it").click()
+        expect(page.locator(".toast").last).to_contain_text(f"{worker.id} {said}")
+        assert kind in [type(each) for each in cluster.world.table.state().commands]
+    form.get_by_label("Node", exact=True).fill("no-such-node")
+    form.get_by_role("button", name="Order it").click()
+    expect(page.locator(".toast").last).to_contain_text("no-such-node is no worker of this cluster")
+    assert len(visit.complaints) == 1  # the answer's status, 400
+    visit.complaints.clear()
+
+
 def test_a_policy_is_checked_asked_about_saved_and_rolled_back(cluster, visit):
     page = visit.open("steer")
     area = page.locator("#policy")

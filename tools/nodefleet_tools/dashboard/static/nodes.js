@@ -4,7 +4,7 @@ import { card, el, fill, keyed, openDrawer, text, toast } from "./dom.js";
 import { MARKETS, percent, plural, span, usd } from "./format.js";
 
 const ROWS = 50;
-const PHASES = ["ready", "booting", "requested", "unready", "cordoned", "draining", "drained", "interrupted", "terminating", "join-failed", "unhealthy", "stopped", "unlisted", "orphaned"];
+const PHASES = ["ready", "booting", "requested", "unready", "cordoned", "draining", "drained", "interrupted", "terminating", "join-failed", "unhealthy", "stopped", "warm", "unlisted", "orphaned"];
 
 export function fleet(store) {
   const state = { pool: "", market: "", phase: "", text: "", sort: "name", shown: ROWS, open: null };
@@ -181,8 +181,8 @@ function actions(node, seen) {
       owned ? el("button", { type: "button", onclick: () => send("recycle") }, "Recycle") : null,
       el("button", { type: "button", class: owned ? "ghost" : "", onclick: twice("Drain and remove: sure?", () => send("drain")) }, "Drain and remove"),
       el("button", { type: "button", class: "ghost", onclick: () => send("protect", { node: node.name, on: !node.protected }) }, node.protected ? "Protect no more" : "Protect")),
-    el("p", { class: "note" }, owned ? "Recycle launches a new worker first, then drains this one by every PodDisruptionBudget. Drain and remove launches one only if the pool cannot spare this node. Protect keeps it from both, from scale-down and from rotation."
-      : "No pool of the policy owns this node: it is drained by every PodDisruptionBudget, and nothing takes its place."));
+    el("p", { class: "note" }, owned ? "Recycle launches a new worker first, then drains this one as PodDisruptionBudgets allow. Drain and remove launches one only if the pool cannot spare this node. Protect keeps it from both, from scale-down and from rotation."
+      : "No pool of the policy owns this node: it is drained as PodDisruptionBudgets allow, and nothing takes its place."));
 }
 
 // ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,9 +23,9 @@ export function steerPage(store) {
   const inForce = el("ul", { class: "list" }), audit = el("ol", { class: "list feed" });
   const pools = [];
   const poolSelect = (all) => { const select = el("select", { name: "pool" }, all ? el("option", { value: "" }, "all pools") : null); pools.push(select); return select; };
-  const editor = policyCard(store);
+  const editor = policyCard(store), node = oneNode(store);
   const dry = dryRun(store);
-  const root = el("div", { class: "steer" }, el("div", { class: "steer-cards" }, pause(poolSelect(true)), scale(poolSelect(false), store), dry.root), card("In force", inForce), editor.root, card("Who did what", audit));
+  const root = el("div", { class: "steer" }, el("div", { class: "steer-cards" }, pause(poolSelect(true)), scale(poolSelect(false), store), node.root, dry.root), card("In force", inForce), editor.root, card("Who did what", audit));
   return {
     root,
     update({ snapshot: seen, activity }) {
@@ -36,6 +36,7 @@ export function steerPage(store) {
       }
       listCommands(inForce, seen);
       listAudit(audit, activity);
+      node.update(seen);
       dry.update(seen);
     },
   };
@@ -46,7 +47,7 @@ function field(label, control) {
 }
 
 const times = (open) => el("select", { name: "minutes" }, open ? el("option", { value: "" }, "until resumed") : null, TIMES.map(([minutes, title]) => el("option", { value: String(minutes), selected: minutes === 120 && !open }, title)));
-const reason = (required) => el("input", { name: "reason", type: "text", required, maxlength: "300", placeholder: required ? "needed: for the others who wonder" : "for the others" });
+const reason = (required) => el("input", { name: "reason", type: "text", required, maxlength: "300", placeholder: required ? "needed: for the others" : "for the others" });
 
 function form(title, note, fields, label, act) {
   const made = el("form", { onsubmit: async (event) => {
@@ -63,7 +64,7 @@ function pause(pools) {
   const what = el("select", { name: "what", onchange: () => {
     open.disabled = what.value === "scale-down";
     if (open.disabled && lasting.selectedIndex === 0) lasting.value = "120";
-  } }, el("option", { value: "" }, "growing and shrinking"), el("option", { value: "scale-down" }, "scale-down only"));
+  } }, el("option", { value: "" }, "all scaling"), el("option", { value: "scale-down" }, "scale-down only"));
   const card = form("Pause scaling", "Min is still kept, and interrupted nodes are still drained and replaced. Nothing else is launched or removed; with scale-down only, pools grow and nothing else is removed.",
     [field("Pool", pools), field("What", what), field("For", lasting), field("Reason", reason(false))], "Pause",
     (values) => ({ kind: "pause", pool: values.pool, scale_down_only: values.what === "scale-down", minutes: values.minutes ? Number(values.minutes) : null, reason: values.reason }));
@@ -75,6 +76,36 @@ function scale(pools) {
   return form("Scale a pool", "The pool keeps this size for a time, whatever the signals say. Min and max still hold.",
     [field("Pool", pools), field("Nodes", el("input", { name: "nodes", type: "number", min: "0", required: true })), field("For", times(false)), field("Reason", reason(true))], "Scale",
     (values) => ({ kind: "scale", pool: values.pool, nodes: Number(values.nodes), minutes: Number(values.minutes), reason: values.reason }));
+}
+
+const NODE_COMMANDS = {
+  recycle: ["recycle", (node) => ({ kind: "recycle", instance: node.id })],
+  drain: ["drain and remove", (node) => ({ kind: "drain", instance: node.id })],
+  protect: ["protect", (node) => ({ kind: "protect", node: node.name, on: true })],
+  free: ["protect no more", (node) => ({ kind: "protect", node: node.name, on: false })],
+};
+
+function oneNode(store) {
+  const names = el("datalist", { id: "node-names" });
+  const what = el("select", { name: "what" }, Object.entries(NODE_COMMANDS).map(([value, [title]]) => el("option", { value }, title)));
+  const root = form("One node", "Recycle launches a new worker first; drain does so only if the pool cannot spare the node. PodDisruptionBudgets hold.",
+    [field("Node", el("input", { name: "node", type: "text", list: "node-names", required: true, autocomplete: "off", placeholder: "name or instance" })), field("What", what), field("Reason", reason(false))], "Order it",
+    (values) => {
+      const wanted = values.node.trim();
+      const node = store.update.snapshot.nodes.find((each) => each.name === wanted || each.id === wanted) ?? { id: wanted, name: wanted };
+      return { ...NODE_COMMANDS[values.what][1](node), reason: values.reason };
+    });
+  root.append(names);
+  let shown = "";
+  return {
+    root,
+    update(seen) {
+      const wanted = seen.nodes.map((node) => node.name);
+      if (wanted.join() === shown) return;
+      shown = wanted.join();
+      names.replaceChildren(...wanted.map((value) => el("option", { value })));
+    },
+  };
 }
 
 function dryRun() {
