@@ -1,6 +1,8 @@
-"""Whatever an adapter says went wrong names the part that it came from and can be read, in every test of an adapter."""
+"""Whatever an adapter says went wrong names the part that it came from and can be read, in every test of an adapter;
+and every one of them runs far from Greenwich, because times outside are in UTC wherever a function runs."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +14,15 @@ from nodefleet.model.snapshot import Missing
 from support.sentences import is_advice, is_readable
 
 KNOWN = {*PARTS.values(), "Kubernetes", "Prometheus", "Slack", "service-quotas"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _far_from_greenwich() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as there:
+        there.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 import io
 import json
 import logging
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -75,17 +74,11 @@ def test_times_are_in_utc():
     assert datetime.fromisoformat(run.line()["timestamp"]).utcoffset() == timedelta(0)
 
 
-def test_times_are_in_utc_wherever_it_runs(monkeypatch):
-    with monkeypatch.context() as there:
-        there.setenv("TZ", "Asia/Tokyo")
-        time.tzset()
-        run = Run()
-        before = datetime.now(UTC) - timedelta(seconds=1)
-        run.telemetry.line("now")
-        at = datetime.fromisoformat(run.line()["timestamp"])
-    time.tzset()
-    assert at.utcoffset() == timedelta(0)
-    assert before <= at <= before + timedelta(minutes=1)
+def test_a_line_says_when_it_was_written():
+    run = Run()
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    run.telemetry.line("now")
+    assert before <= datetime.fromisoformat(run.line()["timestamp"]) <= before + timedelta(minutes=1)
 
 
 class Flushed(io.StringIO):

@@ -122,6 +122,7 @@ def test_a_name_with_odd_characters_still_makes_a_link():
             "Sum of ScalingFailures ≥ 0.5 within 5 min",
         ),
         ({**TRIGGER, "Statistic": ..., "Period": 0}, "ScalingFailures ≥ 3"),
+        ({**TRIGGER, "Period": 0.6}, "Sum of ScalingFailures ≥ 3 within 0.01 min"),
         ({**TRIGGER, "ComparisonOperator": "GreaterThanUpperThreshold"}, ""),
         ({**TRIGGER, "Threshold": None}, ""),
         ({}, ""),

@@ -216,6 +216,18 @@ def test_the_spot_price_is_the_mean_over_zones_of_each_zones_latest(shelf):
     assert shelf.catalog.of(("t3.small",))[0].spot_usd == pytest.approx(0.015)
 
 
+def test_a_price_without_a_time_is_the_oldest(shelf):
+    shelf.offers(SMALL)
+    entry = {"InstanceType": "t3.small", "AvailabilityZone": "a"}
+    history = [
+        {**entry, "SpotPrice": "0.03"},
+        {**entry, "SpotPrice": "0.01", "Timestamp": NOON},
+        {**entry, "SpotPrice": "0.02"},
+    ]
+    shelf.stub.add_response("describe_spot_price_history", {"SpotPriceHistory": history})
+    assert shelf.catalog.of(("t3.small",))[0].spot_usd == 0.01
+
+
 def test_the_price_now_is_asked_for_linux_only(shelf):
     shelf.offers(SMALL)
     expected = {"InstanceTypes": ["t3.small"], "ProductDescriptions": ["Linux/UNIX"], "StartTime": NOON}

@@ -99,6 +99,11 @@ def test_what_is_wrong_with_a_secret_is_told_without_showing_it(kind, text, caus
     assert problem.value.__suppress_context__
 
 
+@pytest.mark.parametrize("written", ["XtX", "XtX\n", "\r\nXtX\r\n"])
+def test_line_ends_around_a_value_are_not_meant(written):
+    assert Kept({"SecretString": json.dumps({"token": written})}).token() == "XtX"
+
+
 def test_a_binary_secret_is_refused():
     with pytest.raises(MisconfiguredError) as caught:
         Kept({"SecretBinary": b"s3cret"}).token()

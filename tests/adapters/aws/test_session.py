@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ConnectTimeoutError, SSLError
 
+from nodefleet.adapters.aws import session as session_module
 from nodefleet.adapters.aws.session import (
     ATTEMPTS,
     CONNECT_SECONDS,
@@ -21,6 +22,7 @@ from nodefleet.adapters.aws.session import (
     _dualstack,
     _read_once,
     part,
+    share_trust,
 )
 from nodefleet.errors import MisconfiguredError
 from support.builders import NOON
@@ -168,6 +170,20 @@ def test_an_address_in_the_profile_is_used_as_it_is(aws_environment, tmp_path):
     wire = wired(made, "ec2", Reply(200, NO_INSTANCES))
     made.client("ec2").describe_instances()
     assert wire.sent[0].url.startswith("http://127.0.0.1:5001")
+
+
+@pytest.mark.parametrize(
+    ("profile", "redirected"),
+    [("endpoint_url = http://a", {"endpoint_url"}), ("services = b", {"services"}), ("region = eu-west-1", set())],
+)
+def test_a_profile_that_names_addresses_is_known(aws_environment, tmp_path, profile, redirected):
+    (tmp_path / "config").write_text(f"[default]\n{profile}\n[services b]\nsqs =\n  endpoint_url = http://a\n")
+    seen = []
+    aws_environment.setattr(
+        session_module, "_dualstack", lambda service, redirected: seen.append((service, redirected))
+    )
+    session().client("sqs")
+    assert seen == [("sqs", redirected)]
 
 
 # ── counting ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -323,6 +339,20 @@ def read_once(*asked):
 def test_each_list_of_authorities_is_read_once_whatever_it_is_made_of():
     lists = [("a.pem", None, None), ("b.pem", None, None), (None, "folder", None), (None, None, "pem")]
     assert read_once(*lists, *lists) == lists
+
+
+def test_a_client_that_is_built_differently_verifies_by_itself():
+    odd = SimpleNamespace(_endpoint=SimpleNamespace(http_session=object()))
+    assert share_trust(odd, None) is None
+    trust = ssl.create_default_context()
+    assert share_trust(odd, trust) is trust
+
+
+def test_an_answer_to_nothing_says_nothing_of_the_clock():
+    made = session()
+    made._compare({"headers": {"date": "Mon, 16 Nov 2026 12:00:07 GMT"}})
+    made._compare(None)
+    assert made.skew() is None
 
 
 def test_botocore_looks_for_services_in_the_archive_then_where_the_environment_says(aws_environment):

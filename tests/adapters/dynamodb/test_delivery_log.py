@@ -252,5 +252,9 @@ def test_the_questions_of_all_clusters_stand_until_they_are_dropped(session):
     key = {"cluster_id": {"S": "@all"}, "record": {"S": "approval#shop#e1"}}
     stored = session.client("dynamodb").get_item(TableName=TABLE, Key=key)["Item"]
     assert stored["ttl"] == {"N": str(int((AT + MINUTE + timedelta(days=1)).timestamp()))}
+    sent = []
+    session.client("dynamodb").meta.events.register("before-parameter-build", lambda params, **_: sent.append(params))
+    approvals.all()
+    assert sent[0]["ConsistentRead"] is True
     approvals.drop(made[0])
     assert list(approvals.all()) == made[1:]

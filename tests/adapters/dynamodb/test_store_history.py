@@ -27,6 +27,16 @@ def test_a_broken_record_does_not_hide_the_others(on_moto):
     ]
 
 
+def test_a_field_that_this_version_does_not_know_is_left_out_and_said(on_moto):
+    store, history = on_moto.store(), on_moto.history()
+    store.tell(event("e1"))
+    item = on_moto.item(codec.event_key(NOON, "e1"))
+    on_moto.write(item | {"body": {"S": item["body"]["S"].removesuffix("}") + ',"mood":"calm"}'}})
+    assert [each.id for each in history.events(NOON, after(1))] == ["e1"]
+    (warning,) = on_moto.warnings
+    assert "mood" in warning
+
+
 def test_a_broken_decision_does_not_count_against_the_limit(on_moto):
     store, history = on_moto.store(), on_moto.history()
     lease = take(store)

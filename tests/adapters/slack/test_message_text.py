@@ -77,6 +77,12 @@ def test_what_cannot_be_clicked_is_no_link(url):
     assert link("Logs", url) == ""
 
 
+@pytest.mark.parametrize(("length_", "kept"), [(2000, True), (2001, False)])
+def test_a_link_is_no_longer_than_slack_takes(length_, kept):
+    url = "https://a.example/"
+    assert bool(link("Logs", url + "x" * (length_ - len(url)))) is kept
+
+
 def test_addresses_are_found_in_a_text():
     text = "Runbook: https://wiki.example.com/a?b=1#c (or http://old.example/x), not ftp://c"
     assert addresses(text) == ["https://wiki.example.com/a?b=1#c", "http://old.example/x"]

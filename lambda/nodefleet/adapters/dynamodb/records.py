@@ -1,7 +1,7 @@
 """Each record as it stands in the table, and the state that one query reads."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -263,10 +263,10 @@ def decision_item(cluster: str, record: DecisionRecord) -> Item:
         "at": record.at,
         "fence": record.fence,
         "policy": record.policy,
-        "action": _by_pool(pools, [pool.action.value for pool in pools]),
+        "action": _by_pool(pools, lambda pool: pool.action.value),
         "nodes": sum(pool.count.capacity for pool in pools),
         "target": sum(pool.target for pool in pools),
-        "reason": _by_pool(pools, [pool.reason for pool in pools]),
+        "reason": _by_pool(pools, lambda pool: pool.reason),
         "did": "; ".join(record.did),
         "archived": record.archived,
         "dry": record.dry,
@@ -275,10 +275,10 @@ def decision_item(cluster: str, record: DecisionRecord) -> Item:
     return _make_item(cluster, codec.decision_key(record.at, record.id), to_plain(record), readable, forget)
 
 
-def _by_pool(pools: Sequence[PoolDecision], words: Sequence[str]) -> str:
+def _by_pool(pools: Sequence[PoolDecision], word: Callable[[PoolDecision], str]) -> str:
     if len(pools) == 1:
-        return words[0]
-    return " | ".join(f"{pool.pool}: {word}" for pool, word in zip(pools, words, strict=True))
+        return word(pools[0])
+    return " | ".join(f"{pool.pool}: {word(pool)}" for pool in pools)
 
 
 def _fitting_decision(record: DecisionRecord) -> DecisionRecord:
