@@ -6,6 +6,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from contracts.store_contract import SKEW, event, notice, take, version
+from nodefleet.adapters.dynamodb import table as table_module
 from nodefleet.adapters.dynamodb.store import DynamoStore
 from nodefleet.adapters.dynamodb.table import Patience, Table, Writer, unit, write
 from nodefleet.errors import (
@@ -220,6 +221,17 @@ def test_a_transaction_takes_a_hundred_actions_with_its_guard(guarded, parts):
     table = Table(client, "fleet", "shop", NO_WAITING)
     units = [unit(Writer(table).delete(f"told#{number}")) for number in range(101)]
     write(table, units, unit(Writer(table).check("state#lease", "#owner = :owner", owner="me")) if guarded else None)
+    assert sent == parts
+
+
+@pytest.mark.parametrize(("over", "parts"), [(0, [2]), (1, [1, 1])])
+def test_a_transaction_takes_so_many_bytes(monkeypatch, over, parts):
+    sent = []
+    client = SimpleNamespace(transact_write_items=lambda **call: sent.append(len(call["TransactItems"])))
+    table = Table(client, "fleet", "shop", NO_WAITING)
+    units = [unit(Writer(table).delete(f"told#{number}")) for number in range(2)]
+    monkeypatch.setattr(table_module, "MOST_BYTES", 2 * units[0].bytes - over)
+    write(table, units)
     assert sent == parts
 
 

@@ -79,6 +79,14 @@ def test_the_stack_says_what_it_has_for_all_of_them(on_moto, registry):
     assert registry.clusters() == (SHOP,)
 
 
+def test_parts_of_a_newer_version_are_read_without_what_is_unknown(on_moto, registry):
+    item = fleet_item(PARTS)
+    on_moto.write(item | {"body": {"S": item["body"]["S"].removesuffix("}") + ',"mood":"calm"}'}})
+    assert registry.parts() == PARTS
+    (warning,) = on_moto.warnings
+    assert "mood" in warning
+
+
 def test_a_record_that_cannot_be_read_is_left_out_and_named(on_moto, registry):
     registry.put(SHOP)
     spoiled = registered_item(BANK)

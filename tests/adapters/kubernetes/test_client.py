@@ -2,6 +2,7 @@
 
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -270,6 +271,12 @@ def test_a_write_is_sent_again_only_if_it_never_left(problem: Exception, tries: 
         api.do(NODES.delete("w1", {}))
     assert transport.sent == tries
     assert_wording(str(caught.value))
+
+
+def test_an_answer_in_pieces_is_put_together():
+    pieces = [b'{"a"', b": ", b"1}"]
+    response = SimpleNamespace(read1=lambda size: pieces.pop(0) if pieces and size == 1 << 18 else b"")
+    assert client._content(response, time.monotonic() + 60) == b'{"a": 1}'
 
 
 def test_an_answer_knows_how_many_bytes_came(server: FakeApiServer):

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nodefleet.adapters.kubernetes import NEEDED, KubernetesCluster
+from nodefleet.adapters.kubernetes.cluster import is_allowed
 from nodefleet.errors import UnavailableError
 from support.fake_api_server import FakeApiServer
 from support.wording import assert_wording
@@ -28,7 +29,9 @@ def test_what_is_allowed_is_asked_for_as_a_role_writes_it(server: FakeApiServer,
     assert cluster.is_allowed("list", "pods")
     assert not cluster.is_allowed("create", "pods", subresource="eviction", namespace="shop")
     assert cluster.is_allowed("list", "deployments", group="apps")
-    review = server.asked[1].body
+    plain, review, grouped = [each.body for each in server.asked]
+    assert plain["spec"]["resourceAttributes"] == {"verb": "list", "resource": "pods"}
+    assert grouped["spec"]["resourceAttributes"] == {"verb": "list", "resource": "deployments", "group": "apps"}
     assert (review["apiVersion"], review["kind"]) == ("authorization.k8s.io/v1", "SelfSubjectAccessReview")
     assert review["spec"]["resourceAttributes"] == {
         "verb": "create",
@@ -38,15 +41,20 @@ def test_what_is_allowed_is_asked_for_as_a_role_writes_it(server: FakeApiServer,
     }
 
 
+def test_a_question_without_a_namespace_is_for_all_of_them(cluster: KubernetesCluster, server: FakeApiServer):
+    assert is_allowed(cluster._api, "list", "pods")
+    assert server.asked[0].body["spec"]["resourceAttributes"] == {"verb": "list", "resource": "pods"}
+
+
 def test_nothing_is_missing_from_a_role_that_allows_all(server: FakeApiServer, cluster: KubernetesCluster):
     assert cluster.missing_permissions() == ()
     assert len(server.asked) == sum(len(each.verbs) for each in NEEDED)
 
 
 def test_what_is_missing_is_named_by_resource_and_verb(server: FakeApiServer, cluster: KubernetesCluster):
-    server.objects.denied |= {("delete", "nodes"), ("list", "statefulsets")}
+    server.objects.denied |= {("delete", "nodes"), ("create", "pods/eviction"), ("list", "statefulsets")}
     lacking = [(each.group, each.resource, verb) for each, verb in cluster.missing_permissions()]
-    assert lacking == [("", "nodes", "delete"), ("apps", "statefulsets", "list")]
+    assert lacking == [("", "nodes", "delete"), ("", "pods/eviction", "create"), ("apps", "statefulsets", "list")]
 
 
 def test_no_permission_reaches_further_than_it_must():

@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -147,6 +148,20 @@ def test_the_official_client_sends_the_same(server: FakeApiServer, tmp_path: Pat
         "content-type": "application/merge-patch+json",
     }
     assert patch.body["metadata"]["labels"] == {POOL_LABEL: "batch"}
+
+
+def test_the_official_client_repeats_nothing_and_keeps_the_limits(
+    server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[Any] = []
+    path = kubeconfig(tmp_path, server.url, **{"certificate-authority-data": encoded(authority().ca)})
+    with contextlib.closing(from_kubeconfig(path)) as transport:
+        monkeypatch.setattr(
+            transport._client, "call_api", lambda *_, **how: asked.append(how) or SimpleNamespace(response="answer")
+        )
+        assert transport.send(Request(verb="get", path="/version"), connect=1.5, read=7.0) == "answer"
+        assert transport.configuration.retries is False
+    assert asked == [{"_request_timeout": (1.5, 7.0)}]
 
 
 @pytest.mark.parametrize(("reason", "said"), [("no plugin", "no plugin"), (None, "(0)")])

@@ -81,6 +81,17 @@ def test_many_replica_sets_of_nobody_are_listed_at_once(
     assert asked.verb == "list"
 
 
+def test_a_few_replica_sets_of_nobody_are_asked_for_by_name(
+    server: FakeApiServer, cluster: KubernetesCluster, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pods, "_MOST_BY_NAME", 2)
+    for name in ("one", "two"):
+        server.objects.put("replicasets", controller(name, f"rs-{name}", replicas=2))
+        server.objects.put("pods", pod(name, owner=reference("ReplicaSet", name, f"rs-{name}")))
+    assert [each.owner.name for each in cluster.view().pods or () if each.owner] == ["one", "two"]
+    assert [asked.verb for asked in server.asked if asked.resource == "replicasets"] == ["get", "get"]
+
+
 @pytest.mark.parametrize(("kind", "api"), [("Rollout", "argoproj.io/v1alpha1"), ("Deployment", "example.com/v1")])
 def test_a_replica_set_of_something_else_stands_for_itself(
     server: FakeApiServer, cluster: KubernetesCluster, kind: str, api: str

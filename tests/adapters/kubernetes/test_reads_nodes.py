@@ -109,6 +109,10 @@ def test_our_cordon_is_known_by_taint_and_annotation_together(server: FakeApiSer
     assert found.taints == (OURS,)  # the scheduler sees it too
 
 
+def test_our_taint_without_an_annotation_names_no_removal(server: FakeApiServer, cluster: KubernetesCluster):
+    assert seen(server, cluster, node(taints=(OURS,), unschedulable=True)).removal == ""
+
+
 def test_an_annotation_without_our_taint_is_a_cordon_of_a_person(server: FakeApiServer, cluster: KubernetesCluster):
     made = node(annotations={REMOVAL_ANNOTATION: "r-1"}, unschedulable=True)
     found = seen(server, cluster, made)

@@ -12,7 +12,7 @@ from nodefleet.adapters.kubernetes.writes import find
 from nodefleet.errors import ChangedError, DeniedError, UnavailableError
 from nodefleet.model.names import LEAVING_TAINT, POOL_LABEL, REASON_ANNOTATION, REMOVAL_ANNOTATION
 from nodefleet.model.operations import Cordon
-from support.fake_api_objects import conflict, failure
+from support.fake_api_objects import Reply, conflict, failure
 from support.fake_api_server import Asked, FakeApiServer
 from support.k8s_objects import node
 from support.wording import assert_wording
@@ -100,6 +100,32 @@ def test_a_long_reason_is_cut(server: FakeApiServer, cluster: KubernetesCluster)
     cluster.cordon(Cordon(node="w1", removal="r", reason="because " * 999, deadline=DEADLINE), "i-1")
     reason = stored(server)["metadata"]["annotations"][REASON_ANNOTATION]
     assert (len(reason), reason[-1]) == (500, "…")
+
+
+@pytest.mark.parametrize(("length", "cut"), [(500, False), (501, True)])
+def test_a_reason_has_five_hundred_characters_at_most(
+    server: FakeApiServer, cluster: KubernetesCluster, length: int, cut: bool
+):
+    server.objects.put("nodes", node("w1"))
+    cluster.cordon(Cordon(node="w1", removal="r", reason="x" * length, deadline=DEADLINE), "i-1")
+    reason = stored(server)["metadata"]["annotations"][REASON_ANNOTATION]
+    assert reason == ("x" * 499 + "…" if cut else "x" * length)
+
+
+@pytest.mark.parametrize("instance", ["i-2", ""])
+def test_a_node_of_another_machine_is_not_touched(server: FakeApiServer, cluster: KubernetesCluster, instance: str):
+    server.objects.put("nodes", node("w1", instance="i-1", ready=False))
+    with pytest.raises(ChangedError) as caught:
+        cluster.delete_node("w1", instance)
+    assert_wording(str(caught.value))
+    assert writes(server) == []
+
+
+def test_a_node_that_cannot_be_read_is_said_so(server: FakeApiServer, cluster: KubernetesCluster):
+    server.trouble("get", "nodes", reply=Reply(200, b'{"metadata": 7}'))
+    with pytest.raises(UnavailableError) as caught:
+        cluster.node("w1")
+    assert_wording(str(caught.value))
 
 
 def test_a_node_that_names_no_machine_is_not_another_ones(server: FakeApiServer, cluster: KubernetesCluster):

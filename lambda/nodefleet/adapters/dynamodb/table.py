@@ -46,26 +46,23 @@ _THROTTLED = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded", *THR
 _BUSY = frozenset({_CONFLICT, "TransactionConflictException", "TransactionInProgressException", *_THROTTLED})
 
 
+@dataclass(eq=False)
 class ConditionError(Exception):
     """The record is not as the write's condition wants it."""
 
-    def __init__(self, item: Item) -> None:
-        super().__init__("the condition does not hold")
-        self.item = item  # as it is; empty if it is not there
+    item: Item  # as it is; empty if it is not there
 
 
+@dataclass(eq=False)
 class ConditionsError(Exception):
     """Some conditions of a transaction do not hold, so none of it was written."""
 
-    def __init__(self, places: frozenset[int]) -> None:
-        super().__init__(f"the conditions at {sorted(places)} do not hold")
-        self.places = places
+    places: frozenset[int]
 
 
+@dataclass(eq=False)
 class _BusyError(Exception):
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
+    code: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

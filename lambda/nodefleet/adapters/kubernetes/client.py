@@ -228,13 +228,12 @@ class Api:
         return min(self._limits.connect, left), min(self._limits.read, left)
 
 
+@dataclass(eq=False)
 class _BrokenError(Exception):
     """The connection was not made, or it broke."""
 
-    def __init__(self, cause: str, *, arrived: bool) -> None:
-        super().__init__(cause)
-        self.cause = cause
-        self.arrived = arrived  # the request may have reached the server
+    cause: str
+    arrived: bool  # the request may have reached the server
 
 
 class _SlowError(Exception):
