@@ -118,6 +118,18 @@ def test_a_secondary_limit_is_waited_for(status):
 
 
 @pytest.mark.parametrize(
+    "refusal", [Answer(429, {"message": "slow down"}), Answer(403, {"message": "You exceeded a secondary rate limit."})]
+)
+def test_a_limit_that_names_no_end_is_waited_for_a_minute(refusal):
+    with github([job("queued")], refusal=refusal) as (reader, double):
+        assert "until 12:01:00 UTC" in cause(reader.read())
+        double.refusal = None
+        assert "until 12:01:00 UTC" in cause(reader.read())
+        reader.time += 61
+        assert reader.read() == Reading(1, NOON)
+
+
+@pytest.mark.parametrize(
     ("refusal", "expected"),
     [
         (
@@ -127,6 +139,15 @@ def test_a_secondary_limit_is_waited_for(status):
         (Answer(502, raw=b"<html>bad gateway"), "GitHub answered HTTP 502: <html>bad gateway"),
         (Answer(200, raw=b"[]"), "GitHub's answer cannot be read: "),
         (Answer(404, {}), "GitHub has no /repos/shop/web/actions/runs, or does not show it to us"),
+        (Answer(200, {"message": "maintenance"}), "GitHub's answer has no list workflow_runs"),
+        (Answer(200, {"workflow_runs": None}), "GitHub's answer has no list workflow_runs"),
+        (Answer(200, {"workflow_runs": {"id": 1}}), "GitHub's answer has no list workflow_runs"),
+        (Answer(200, {"workflow_runs": [None]}), "GitHub's answer has no list workflow_runs"),
+        (Answer(200, {"workflow_runs": [{"id": 1}]}), "GitHub's answer has a run without an address"),
+        (
+            Answer(200, {"workflow_runs": [{"id": 1, "url": "https://x/y"}]}),
+            "GitHub's answer has a run without an addr",
+        ),
     ],
 )
 def test_what_goes_wrong_is_missing_with_its_cause(refusal, expected):
@@ -180,7 +201,9 @@ def test_a_github_that_is_away_is_named():
 def test_a_request_says_what_it_understands_and_who_asks(monkeypatch):
     sent = []
     monkeypatch.setattr(
-        http, "send", lambda request, _: sent.append(request) or http.HttpAnswer(status=200, body=b"{}")
+        http,
+        "send",
+        lambda request, _: sent.append(request) or http.HttpAnswer(status=200, body=b'{"workflow_runs": []}'),
     )
     adapter = GithubJobs(logins(github=PAT), warn=pytest.fail)
     entry = Github(api="https://api", secret="github", repositories=(REPOSITORY,), labels=("self-hosted",))
@@ -367,3 +390,12 @@ def test_a_removal_that_fails_is_a_warning_and_the_reading_stands():
         double.http.answer = lambda asked: Answer(500) if asked.method == "DELETE" else answer(asked)
         assert reader.read(now=after(900), **CLEANING) == Reading(1, after(900))
         assert_wording(reader.warnings)
+
+
+@pytest.mark.parametrize("listed", [{"runners": [{"name": "ours-1"}]}, {"runners": [1]}, {"message": "maintenance"}])
+def test_runners_that_cannot_be_read_are_a_warning_and_the_reading_stands(listed):
+    with with_runners(runner(1, "ours-1")) as (reader, double):
+        answer = double.http.answer
+        double.http.answer = lambda asked: Answer(200, listed) if "/runners" in asked.path else answer(asked)
+        assert reader.read(**CLEANING) == Reading(1, NOON)
+        assert len(reader.warnings) == 1

@@ -306,6 +306,10 @@ def test_a_queue_that_is_no_list_is_missing():
     assert_wording(cause(found))
 
 
+def test_an_answer_that_is_no_count_is_missing_and_not_zero():
+    assert cause(tasks({**TASKS, f"LLEN celery{SEP}3": b"$-1\r\n"})).startswith("Celery's broker does not count celery")
+
+
 def test_a_broker_that_is_away_is_missing():
     port = free_port()
     sample = read_one(CeleryQueues(logins()), Celery(address=f"redis://127.0.0.1:{port}"))

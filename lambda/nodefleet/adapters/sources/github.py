@@ -99,6 +99,7 @@ _PAGE = 100
 _MOST_PAGES = 10
 _MOST_CACHED = 2000  # answers that are kept for their ETag
 _RENEW_BEFORE = timedelta(minutes=5)
+_PAUSE_SECONDS = 60  # GitHub's advice where a limit does not say when it ends
 _HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28", "User-Agent": "node-fleet"}
 _RUN_STATES = ("queued", "in_progress")
 _STATES = {"queued": frozenset({"queued"}), "running": frozenset({"in_progress"}), "all": frozenset(_RUN_STATES)}
@@ -169,8 +170,8 @@ class GithubJobs:
             for state in _RUN_STATES
         ]
         # A run may leave one list and enter the other between the two requests: it counts once.
-        runs = {run["id"]: run for found in self._all(listed, moment) for run in found}
-        paths = [f"{_path(run['url'])}/jobs?filter=latest&per_page={_PAGE}" for run in runs.values()]
+        runs = {run.get("id"): run for found in self._all(listed, moment) for run in found}
+        paths = [f"{_path(run)}/jobs?filter=latest&per_page={_PAGE}" for run in runs.values()]
         found = self._all([partial(client.list_all, path, "jobs") for path in paths], moment)
         client.forget_others()
         return [job for jobs in found for job in jobs]
@@ -206,10 +207,12 @@ def _counts(entry: Github, job: Mapping[str, Any]) -> bool:
     return "self-hosted" in asked and asked <= {label.lower() for label in entry.labels}
 
 
-def _path(url: str) -> str:
+def _path(run: Mapping[str, Any]) -> str:
     """Of a run, below the API's own path: /repos/owner/name/actions/runs/1."""
-    path = urlsplit(url).path
-    return path[path.index("/repos/") :]
+    _, found, rest = urlsplit(str(run.get("url", ""))).path.partition("/repos/")
+    if not found:
+        raise _GithubError("GitHub's answer has a run without an address")
+    return found + rest
 
 
 class _Client:
@@ -231,7 +234,10 @@ class _Client:
         url, found = self._api + path, list[Mapping[str, Any]]()
         for _ in range(_MOST_PAGES):
             document, url = self._get(url)
-            found += document.get(key) or []
+            entries = document.get(key)
+            if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+                raise _GithubError(f"GitHub's answer has no list {key}: is this the address of its API?")
+            found += entries
             if not url:
                 return found
         raise _GithubError(f"GitHub lists more than {_MOST_PAGES * _PAGE} entries at {path.partition('?')[0]}")
@@ -243,7 +249,10 @@ class _Client:
 
     def has_been_offline(self, repository: str, runner: Mapping[str, Any], entry: Github, now: datetime) -> bool:
         """Seen offline and idle in two iterations that are far enough apart, and in none between."""
-        key = (repository, int(runner["id"]))
+        number = runner.get("id")
+        if not isinstance(number, int):
+            raise _GithubError("GitHub's answer has a runner without an id")
+        key = (repository, number)
         ours = bool(entry.runner_prefix) and str(runner.get("name", "")).startswith(entry.runner_prefix or "")
         if not ours or runner.get("status") != "offline" or runner.get("busy"):
             self._account.offline_since.pop(key, None)
@@ -304,6 +313,8 @@ class _Client:
             self._account.asks_again_at = self._clock() + int(wait)
         elif left == "0" and reset.isdecimal():
             self._account.asks_again_at = float(reset)
+        elif answer.status == HTTPStatus.TOO_MANY_REQUESTS or (refused and b"rate limit" in answer.body):
+            self._account.asks_again_at = self._clock() + _PAUSE_SECONDS
         if refused:
             self._refuse_until_renewed()
             raise _GithubError(f"GitHub forbids it (HTTP {answer.status}): let this login read Actions and metadata")

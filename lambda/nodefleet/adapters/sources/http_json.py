@@ -102,10 +102,19 @@ class RabbitmqQueues:
         status, document = answer
         if status == HTTPStatus.NOT_FOUND:
             return Missing(f"RabbitMQ has no queue {entry.queue} in virtual host {entry.vhost}: check both names")
-        if status != HTTPStatus.OK or not isinstance(document, dict):
+        if status != HTTPStatus.OK:
             return missing_for_status(_RABBITMQ, status)
-        count = document.get(_FIELDS[entry.counts])
-        if not isinstance(count, int):
-            # A queue that was just declared has no figures yet.
-            return Missing(f"RabbitMQ has no figures of queue {entry.queue} yet", empty_at=moment.now)
-        return Reading(float(count), moment.now)
+        return _messages(document, entry, moment)
+
+
+def _messages(document: object, entry: Rabbitmq, moment: Moment) -> Sample:
+    found = document if isinstance(document, dict) else {}
+    count = found.get(_FIELDS[entry.counts])
+    if count is None and found.get("name") == entry.queue:
+        # A queue that was just declared has no figures yet.
+        return Missing(f"RabbitMQ has no figures of queue {entry.queue} yet", empty_at=moment.now)
+    if count is None:
+        return Missing(f"RabbitMQ's answer is no queue {entry.queue}: is this the address of its management API?")
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        return Missing(f"RabbitMQ counts {count!r} messages in {entry.queue}")
+    return Reading(float(count), moment.now)

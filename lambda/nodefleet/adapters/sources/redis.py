@@ -279,11 +279,13 @@ class CeleryQueues:
             return [Missing(str(problem)) for _ in entries]
         samples: list[Sample] = []
         for entry, counts in zip(entries, replies, strict=True):
-            refusal = next((each.text for each in counts if isinstance(each, RespError)), None)
-            total = sum(each for each in counts if isinstance(each, int))
-            named = ", ".join(entry.queues)
-            wrong = Missing(f"Celery's broker does not count {named}: {refusal}")
-            samples.append(wrong if refusal is not None else Reading(float(total), moment.now))
+            lengths = [each for each in counts if isinstance(each, int)]
+            if len(lengths) == len(counts):
+                samples.append(Reading(float(sum(lengths)), moment.now))
+                continue
+            odd = next(each for each in counts if not isinstance(each, int))
+            refusal = odd.text if isinstance(odd, RespError) else f"it answers {odd!r}"
+            samples.append(Missing(f"Celery's broker does not count {', '.join(entry.queues)}: {refusal}"))
         return samples
 
 
