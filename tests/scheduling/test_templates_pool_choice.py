@@ -58,6 +58,37 @@ def test_the_price_of_the_part_that_the_pod_takes_is_compared():
     assert chosen(policy(), [waiting("web-0", requests=Resources())], catalog=cheap) == {"small"}
 
 
+GPU = "nvidia.com/gpu"
+ONE_GPU = InstanceType(
+    name="g4dn.xlarge", resources=Resources(cpu=4000, memory=16 * GIB, pods=58, extended={GPU: 1}), hourly_usd=0.526
+)
+FOUR_GPUS = InstanceType(
+    name="g4dn.12xlarge",
+    resources=Resources(cpu=48000, memory=192 * GIB, pods=110, extended={GPU: 4}),
+    hourly_usd=3.912,
+)
+TRAINING = [waiting(f"train-{n}", requests=Resources(cpu=1000, memory=GIB, extended={GPU: 1})) for n in range(6)]
+
+
+@pytest.mark.parametrize("number", [1, 4, 6])
+def test_of_a_node_with_gpus_a_pod_takes_its_part_of_them(number):
+    """Its CPU alone would be a 48th of the large node, 0.08 USD, and a quarter of the small one, 0.13."""
+    pools = (pool("large", "g4dn.12xlarge"), pool("small", "g4dn.xlarge"))
+    assert chosen(Policy(pools=pools), TRAINING[:number], catalog=(ONE_GPU, FOUR_GPUS)) == {"small"}
+    cheap = replace(FOUR_GPUS, hourly_usd=2.0)  # 0.5 for a GPU
+    assert chosen(Policy(pools=pools), TRAINING[:4], catalog=(ONE_GPU, cheap)) == {"large"}
+
+
+@pytest.mark.parametrize("types", [("g4dn.12xlarge", "g4dn.xlarge"), ("g4dn.xlarge", "g4dn.12xlarge")])
+def test_of_the_types_of_one_pool_pods_with_gpus_get_the_cheapest_whatever_the_order(types):
+    rules = Policy(pools=(replace(pool("small", types[0]), market=MarketMix(types=types, spot_percent=0)),))
+    seen = look(0, pods=TRAINING, catalog=(ONE_GPU, FOUR_GPUS), targets=TARGETS)
+    (decision,) = decide(
+        seen, KNOWN, replace(rules, pools=(replace(rules.pools[0], limits=Limits(min=0, max=9)),))
+    ).pools
+    assert decision.target == len(TRAINING), "0.526 USD for each, and 7.82 for two large nodes"
+
+
 def test_while_a_price_is_not_known_the_policys_order_decides():
     unpriced = (CATALOG[0], replace(CATALOG[1], hourly_usd=None, spot_usd=None))
     assert chosen(policy(), catalog=unpriced) == {"large"}

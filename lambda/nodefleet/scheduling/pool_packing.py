@@ -15,7 +15,7 @@ from nodefleet.model.workload import Pod
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode, PodGroup
 from nodefleet.scheduling.predicates import is_plain
 from nodefleet.scheduling.simulation import SchedulerSimulation
-from nodefleet.scheduling.templates import PodCompatibility, Template, template_refusal
+from nodefleet.scheduling.templates import PodCompatibility, Template, price_of_part, template_refusal
 
 # ── new nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -105,7 +105,13 @@ class NewNodes:
     def add_for(self, pod: Pod) -> str | None:
         """Add a node and put the pod on it; if no new node would hold it, none is added and the answer is why."""
         reasons = []
-        for template in sorted(self._templates, key=lambda each: (self.zones[each.zone], each.zone)):
+        known = bool(pod.requests.extended) and all(each.price is not None for each in self._templates)
+
+        def rank(each: Template) -> tuple[int, str, float]:
+            """Devices are what such a node costs: the type that has them for the least comes first."""
+            return (self.zones[each.zone], each.zone, price_of_part(pod, each) if known else 0.0)
+
+        for template in sorted(self._templates, key=rank):
             if not template.can_hold(pod):
                 continue
             reason = self._try(pod, template)

@@ -324,14 +324,15 @@ def cheapest_first(
         for pool, mask in fitting.items()
     }
     known = all(each.price is not None for those in held.values() for each in those)
-    price = {pool: min(_price_of_part(pod, each) for each in those) if known else 0.0 for pool, those in held.items()}
+    price = {pool: min(price_of_part(pod, each) for each in those) if known else 0.0 for pool, those in held.items()}
     return dict(sorted(fitting.items(), key=lambda item: (item[0] in without_capacity, price[item[0]])))
 
 
-def _price_of_part(pod: Pod, template: Template) -> float:
-    """Of the part of the node that the pod takes; of a pod that asks for nothing, of the node."""
-    node = template.empty.free
-    part = max(pod.requests.cpu / max(node.cpu, 1), pod.requests.memory / max(node.memory, 1))
+def price_of_part(pod: Pod, template: Template) -> float:
+    """Of the part of the node that the pod takes, devices included; of a pod that asks for nothing, of the node."""
+    asked, node = pod.requests, template.empty.free
+    devices = (count / max(node.extended.get(name, 0), 1) for name, count in asked.extended.items())
+    part = max((asked.cpu / max(node.cpu, 1), asked.memory / max(node.memory, 1), *devices))
     return (template.price or 0.0) * (part or 1.0)
 
 
