@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import ceil
 
 from nodefleet.model.fleet import (
     LEAVES,
@@ -189,8 +190,11 @@ def amounts_in_use(fleet: Sequence[Worker], observation: Observation, policy: Po
 
 def exceeds_caps(fleet: Sequence[Worker], observation: Observation, policy: Policy, memory: Memory) -> bool:
     """Whether all workers together, requested ones included, have more of something than the policy's caps."""
-    used = amounts_in_use(fleet, observation, policy, memory)
-    return any(used[name] > cap + _ROUNDING for name, cap in caps_of(policy.fleet).items())
+    return is_above_caps(amounts_in_use(fleet, observation, policy, memory), policy.fleet)
+
+
+def is_above_caps(used: Amounts, limits: FleetLimits) -> bool:
+    return any(used.get(name, 0.0) > cap + _ROUNDING for name, cap in caps_of(limits).items())
 
 
 def largest_of(pool: Pool | None, catalog: Mapping[str, InstanceType]) -> Counter[str]:
@@ -239,8 +243,9 @@ def above_share(workers: Sequence[Worker], mix: MarketMix) -> Market | None:
 # ── peaks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def with_peak(peaks: Mapping[str, int], capacity: int, pool: Pool, now: datetime) -> dict[str, int]:
-    """The highest capacity of each day, today included, for as many days as a rule or the headroom needs."""
+def with_peak(peaks: Mapping[str, int], capacity: int, pool: Pool, now: datetime, times: float = 1.0) -> dict[str, int]:
+    """The highest capacity of each day, today included, for as many days as a rule or the headroom needs: without the
+    nodes that are spare because of it, or the peak would feed on itself. `times`: of the headroom at this hour."""
     days = max((rule.peak_days for rule in pool.custom if isinstance(rule, ClearTime) and rule.warm_percent), default=0)
     if pool.headroom.peak_percent:
         days = max(days, pool.headroom.peak_days)
@@ -248,7 +253,16 @@ def with_peak(peaks: Mapping[str, int], capacity: int, pool: Pool, now: datetime
         return {}
     today, since = now.date().isoformat(), (now - timedelta(days=days)).date().isoformat()
     kept = {day: nodes for day, nodes in peaks.items() if day >= since}
-    return {**kept, today: max(capacity, kept.get(today, 0))}
+    spare = spare_nodes(pool, kept, now, times) if pool.headroom.peak_percent else 0
+    return {**kept, today: max(0, capacity - spare, kept.get(today, 0))}
+
+
+def spare_nodes(pool: Pool, peaks: Mapping[str, int], now: datetime, times: float) -> int:
+    """Whole nodes that the headroom keeps free."""
+    rules = pool.headroom
+    since = (now - timedelta(days=rules.peak_days)).date().isoformat()
+    peak = max((nodes for day, nodes in peaks.items() if day >= since), default=0)
+    return ceil(times * max(rules.nodes, peak * rules.peak_percent / 100))
 
 
 # ── size of the fleet ────────────────────────────────────────────────────────────────────────────────────────────────

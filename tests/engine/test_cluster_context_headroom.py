@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.capacity import with_peak
-from nodefleet.engine.cluster_context import ClusterContext, relative_load
+from nodefleet.engine.cluster_context import ClusterContext
+from nodefleet.engine.context import relative_load
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
@@ -179,8 +180,18 @@ def test_a_share_of_the_remembered_peak():
     assert bought(decide(look(3, pods=half_full(3)), KNOWN, policy)) == 1, "the present count is a peak too"
 
 
+@pytest.mark.parametrize(("percent", "spare"), [(10, 1), (25, 2), (50, 3)])
+def test_the_spare_nodes_are_no_part_of_the_peak(percent, spare):
+    """Six nodes are full, and headroom adds its share of six once: it does not grow by what it added."""
+    policy, memory, workers = keeping(peak_percent=percent, limits=Limits(max=40)), KNOWN, 6
+    for number in range(6):
+        decision = decide(look(workers, pods=half_full(6), at=after(600 * number)), memory, policy)
+        memory, workers = decision.memory, workers + bought(decision)
+    assert workers == 6 + spare
+
+
 def test_the_peak_is_remembered_for_as_long_as_headroom_asks_for_it():
-    kept = {"2026-11-12": 9, "2026-11-16": 4}
+    kept = {"2026-11-12": 9, "2026-11-16": 3}  # one of the four is spare
     assert with_peak({"2026-11-12": 9}, 4, Pool(headroom=Headroom(peak_percent=10)), NOON) == kept
     assert with_peak({"2026-11-12": 9}, 4, Pool(headroom=Headroom(nodes=1)), NOON) == {}
 
@@ -204,6 +215,16 @@ def test_the_hour_of_the_last_days_scales_it():
     assert bought(decide(look(3, pods=half_full(3)), memory, policy)) == 6, "at most three times"
     assert bought(decide(look(3, pods=half_full(3)), quiet, policy)) == 1, "at least half"
     assert bought(decide(look(3, pods=half_full(3)), KNOWN, policy)) == 2, "nothing is known of the hour"
+
+
+def test_twice_half_of_the_peak_at_a_busy_hour_has_an_end():
+    rules = Headroom(peak_percent=50, time_of_day=True)
+    policy = with_pool(headroom=rules, limits=Limits(max=40), predictive=Predictive())
+    memory, workers = Memory(pools={"default": PoolMemory(profile=days(9.0, 9.0, 9.0))}), 6
+    for number in range(6):
+        decision = decide(look(workers, pods=half_full(6), at=after(60 * number)), memory, policy)
+        memory, workers = decision.memory, workers + bought(decision)
+    assert workers == 6 + 6
 
 
 def test_relative_load():

@@ -4,14 +4,13 @@ Each part is computed when it is first needed, and once an iteration.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from math import ceil
-from statistics import fmean
 
-from nodefleet.engine.context import PoolContext, RemovalContext
+from nodefleet.capacity import spare_nodes
+from nodefleet.engine.context import PoolContext, RemovalContext, headroom_times
 from nodefleet.engine.target.bounds import floor
 from nodefleet.eviction.budgets import BudgetTracker
 from nodefleet.model.decision import Bound, BoundSource, Rank
@@ -19,7 +18,7 @@ from nodefleet.model.fleet import Worker
 from nodefleet.model.inventory import Resources, total
 from nodefleet.model.names import POOL_LABEL, figure, pluralize
 from nodefleet.model.snapshot import ClusterView, Observation
-from nodefleet.model.state import NOTHING_REMEMBERED, Backoff, HourLoad, Memory, PoolMemory
+from nodefleet.model.state import NOTHING_REMEMBERED, Backoff, Memory, PoolMemory
 from nodefleet.model.workload import Pod, Rules, Toleration
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import Headroom
@@ -197,10 +196,10 @@ def _demands(ctx: PoolContext, cluster: ClusterContext) -> list[_Demand]:
     node = _smallest(templates)
     nodes = [worker.node.name for worker in ctx.workers if worker.node and worker.is_capacity]
     running = [pod.requests for name in nodes for pod in cluster.pods_by_node.get(name, ()) if pod.movable]
-    times = _time_of_day(ctx)
+    times = headroom_times(ctx.pool, ctx.before, ctx.observation)
     size = _pod_size(rules, running, node)
     demands = []
-    if spare := ceil(times * max(rules.nodes, _peak(ctx) * rules.peak_percent / 100)):
+    if spare := spare_nodes(ctx.pool, ctx.fleet_size.peaks, ctx.observation.at, times):
         described = f"{pluralize(spare, 'node', 'nodes')}"
         demands.append(_Demand(count=spare, size=node, described=described))
     if pods := ceil(times * _pods(rules, running, size, node)):
@@ -243,29 +242,6 @@ def _pods(rules: Headroom, running: Sequence[Resources], size: Resources, node: 
 def _times(amount: float, size: int, of_node: int) -> float:
     """How many pods ask for the amount. Pods that ask for none of it are counted by the node."""
     return amount / max(size or of_node, 1)
-
-
-def _peak(ctx: PoolContext) -> int:
-    rules = ctx.pool.headroom
-    since = (ctx.observation.at - timedelta(days=rules.peak_days)).date().isoformat()
-    return max((nodes for day, nodes in ctx.fleet_size.peaks.items() if day >= since), default=0)
-
-
-def _time_of_day(ctx: PoolContext) -> float:
-    rules = ctx.pool.headroom
-    if not rules.time_of_day:
-        return 1.0
-    ready = ctx.observation.at + ctx.pool.health.join_limit  # a node that is launched now works by then
-    times = relative_load(ctx.before.profile, ready, ctx.observation.utc_offset, ctx.pool.predictive.min_days)
-    return min(max(times, rules.least_times), rules.most_times)
-
-
-def relative_load(profile: Iterable[HourLoad], at: datetime, utc_offset: timedelta, enough: int) -> float:
-    """How many times the mean load there was at this hour of the last days; 1 while too few days are known."""
-    hours = list(profile)
-    alike = [each.load for each in hours if each.hour == at.astimezone(timezone(utc_offset)).hour]
-    mean = fmean(each.load for each in hours) if hours else 0.0
-    return fmean(alike) / mean if len(alike) >= enough and mean > 0 else 1.0
 
 
 def _spare_nodes(ctx: PoolContext, cluster: ClusterContext, demand: _Demand, fewer: int) -> int:

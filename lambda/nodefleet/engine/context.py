@@ -1,10 +1,11 @@
 """Input of one pool's decision, computed once. `cluster_context` holds what all pools share."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from math import isfinite
+from statistics import fmean
 from typing import TypeAlias
 
 from nodefleet.capacity import FleetSize, count_covered, count_workers, vanished_members, with_peak
@@ -24,7 +25,7 @@ from nodefleet.model.snapshot import (
     Reading,
     Sample,
 )
-from nodefleet.model.state import Backoff, Level, PoolMemory
+from nodefleet.model.state import Backoff, HourLoad, Level, PoolMemory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy, Trust
 from nodefleet.policy.pool import Pool
@@ -290,7 +291,9 @@ class PoolContext:
                 covered=count_covered(workers, readings.cpu),
                 measured=_count_measured(workers, readings),
                 capacity=count.capacity,
-                peaks=with_peak(before.peaks, count.capacity, pool, observation.at),
+                peaks=with_peak(
+                    before.peaks, count.capacity, pool, observation.at, headroom_times(pool, before, observation)
+                ),
             ),
             cpu=usable_reading(readings.cpu, before.cached.get("cpu"), policy.trust, observation.at),
             memory=usable_reading(readings.memory, before.cached.get("memory"), policy.trust, observation.at),
@@ -303,6 +306,11 @@ class PoolContext:
             return self.most
         no_capacity = self.count.occupied - self.count.capacity
         return min(self.most, max(self.count.occupied + self.cap.more, self.pool.limits.min + no_capacity))
+
+    @property
+    def lacking(self) -> int:
+        """How many nodes it lacks to min."""
+        return max(0, self.pool.limits.min - self.count.capacity)
 
     @property
     def fleet_size_for_pods(self) -> FleetSize:
@@ -340,3 +348,24 @@ def _count_measured(workers: Sequence[Worker], readings: PoolReadings) -> int | 
     if not readings.idle:
         return None
     return count_covered([worker for worker in workers if worker.name in readings.idle], readings.cpu)
+
+
+# ── headroom by the time of day ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def headroom_times(pool: Pool, before: PoolMemory, observation: Observation) -> float:
+    """How much of the headroom is kept at this hour."""
+    rules = pool.headroom
+    if not rules.time_of_day:
+        return 1.0
+    ready = observation.at + pool.health.join_limit  # a node that is launched now works by then
+    times = relative_load(before.profile, ready, observation.utc_offset, pool.predictive.min_days)
+    return min(max(times, rules.least_times), rules.most_times)
+
+
+def relative_load(profile: Iterable[HourLoad], at: datetime, utc_offset: timedelta, enough: int) -> float:
+    """How many times the mean load there was at this hour of the last days; 1 while too few days are known."""
+    hours = list(profile)
+    alike = [each.load for each in hours if each.hour == at.astimezone(timezone(utc_offset)).hour]
+    mean = fmean(each.load for each in hours) if hours else 0.0
+    return fmean(alike) / mean if len(alike) >= enough and mean > 0 else 1.0

@@ -197,7 +197,7 @@ class Headroom:
     memory: float = setting(0, "GiB", "room for as many more pods as ask for so much memory", at_least=0)
     percent: float = setting(0, PERCENT, "of what the pool's running pods ask for, as room for more of them")
     peak_percent: float = setting(
-        0, PERCENT, "of the most nodes that the pool had in `peak_days`, as spare nodes", at_most=50
+        0, PERCENT, "of the most nodes, spare ones aside, that the pool had in `peak_days`, as spare nodes", at_most=50
     )
     peak_days: int = setting(7, "days", "how long the highest count is remembered", at_least=1, at_most=35)
     pod_cpu: float | None = setting(
