@@ -1,6 +1,7 @@
 """Shares of tenants: whose pods get the nodes that a pool may still have."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,17 +10,19 @@ from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import PoolContext
 from nodefleet.engine.decide import decide
 from nodefleet.engine.signals.pending_pods import PendingIndex, collect_pending
-from nodefleet.engine.tenants import order_by_share, share_new_nodes, tenant_of
-from nodefleet.model.inventory import Resources
-from nodefleet.model.operations import Launch
+from nodefleet.engine.tenants import share_new_nodes, tenant_of
+from nodefleet.model.inventory import InstanceType, Market, Resources
+from nodefleet.model.names import POOL_LABEL
+from nodefleet.model.operations import Create, Launch, Shortage
 from nodefleet.model.serialization import IssueCode
+from nodefleet.model.snapshot import Pause
 from nodefleet.model.state import PoolMemory
-from nodefleet.model.workload import Rules
+from nodefleet.model.workload import ZONE_LABEL, Rules
 from nodefleet.phases import derive_workers
-from nodefleet.policy.cluster import Policy, Tenants
+from nodefleet.policy.cluster import FleetLimits, Policy, Tenants
 from nodefleet.policy.constraints import check
-from nodefleet.policy.pool import Limits, Pool, Steps
-from support.builders import look, only, pod, waiting
+from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
+from support.builders import GIB, SMALL, TARGET, after, instance, look, node, only, pod, waiting
 from support.decisions import KNOWN, bought, opened
 
 WHOLE = Resources(cpu=1900)
@@ -40,10 +43,9 @@ def new_nodes(tenants, *pods, workers=0):
     given, rules = look(workers, pods=pods), policy(tenants)
     fleet = derive_workers(given, rules)
     ctx = PoolContext.of(rules.pools[0], rules, given, PoolMemory(), fleet)
-    found = share_new_nodes(
-        ctx, collect_pending(ctx, ClusterContext.of(given, rules, fleet).packings, PendingIndex.of(pods))
-    )
-    return found.new
+    pending = collect_pending(ctx, ClusterContext.of(given, rules, fleet).packings, PendingIndex.of(pods))
+    shares = share_new_nodes([ctx], {"default": pending}, rules.fleet_max, {}, {"default": rules.fleet_max})
+    return shares.pending["default"].new
 
 
 def first(number, tenants, *pods, workers=0):
@@ -116,10 +118,6 @@ def test_all_are_bought_when_there_is_room_for_all():
     assert (only(limited).target, bought(limited)) == (2, 2)
 
 
-def test_one_node_needs_no_order():
-    assert order_by_share((), [], HALF) == ()
-
-
 @pytest.mark.parametrize("share", [0, -1])
 def test_a_share_of_nothing_is_refused(share):
     (problem,) = check(policy(Tenants(shares={"a": share})))
@@ -147,3 +145,109 @@ def test_no_tenant_that_waits_has_less_for_its_share_than_another_had_before_its
             for served in (name for name in names if got[name]):
                 before = (held[served] + got[served] - 1) / tenants.share_of(served)
                 assert before <= (held[waits] + got[waits]) / tenants.share_of(waits) + 1e-9
+
+
+# ── over all pools ───────────────────────────────────────────────────────────────────────────────────────────────────
+# Tenant a asks for nodes of the pool that is decided first, tenant b for nodes of the other one.
+
+BIG = InstanceType(name="m5.2xlarge", resources=Resources(cpu=8000, memory=32 * GIB, pods=100), hourly_usd=0.4)
+OFFERS = (InstanceType(name="t3.small", resources=SMALL, hourly_usd=0.02, spot_usd=0.006), BIG)
+TARGETS = (replace(TARGET, pool="front"), replace(TARGET, pool="back"))
+
+
+def pools(*, front=None, back=None):
+    common = {"limits": Limits(min=0, max=20), "steps": Steps(pending="packing")}
+    first = {
+        "name": "front",
+        "priority": 1,
+        "market": MarketMix(types=("t3.small",), spot_percent=0),
+        **common,
+        **(front or {}),
+    }
+    second = {"name": "back", "market": MarketMix(types=("t3.small",), spot_percent=0), **common, **(back or {})}
+    return Pool(**first), Pool(**second)
+
+
+def asking_in(pool, tenant, number, **changes):
+    rules = Rules(node_selector={POOL_LABEL: pool, **changes.pop("selector", {})})
+    return asking(tenant, number, rules=rules, **changes)
+
+
+def shared_out(pods, tenants=HALF, *, known=KNOWN, of=None, **limits):
+    """How many nodes each pool buys under the fleet's limits."""
+    rules = Policy(tenants=tenants, fleet=FleetLimits(**limits), pools=of or pools())
+    given = look(0, pods=pods, targets=TARGETS, catalog=OFFERS)
+    found = {}
+    for each in decide(given, known, rules).pools:
+        steps = [step.operation for step in each.plan if isinstance(step, Create)]
+        found[each.pool] = sum(launch.count for launch in steps if isinstance(launch, Launch))
+    return found["front"], found["back"]
+
+
+BOTH = (*asking_in("front", "a", 6), *asking_in("back", "b", 6))
+
+
+@pytest.mark.parametrize("limits", [{"max": 4}, {"cpu": 8}, {"memory": 8}, {"usd_per_hour": 0.08}])
+def test_under_a_limit_of_the_fleet_tenants_share_over_all_pools(limits):
+    assert shared_out(BOTH, **limits) == (2, 2)
+    assert shared_out(BOTH, Tenants(shares={"a": 1, "b": 3}), **limits) == (1, 3)
+    assert shared_out(BOTH, Tenants(), **limits) == (4, 0), "without shares the priority of the pools decides"
+
+
+def test_over_all_pools_too_an_idle_share_is_lent():
+    assert shared_out([*asking_in("front", "a", 6), *asking_in("back", "b", 1)], max=4) == (3, 1)
+    assert shared_out([*asking_in("front", "a", 1), *asking_in("back", "b", 6)], max=4) == (1, 3)
+    assert shared_out(BOTH, max=12) == (6, 6)
+
+
+def test_what_a_tenant_runs_in_one_pool_counts_in_the_other():
+    of_front = [replace(node(n), labels={**node(n).labels, POOL_LABEL: "front"}) for n in range(2)]
+    running = [pod(f"a-run-{n}", f"w00{n}", namespace="a", requests=WHOLE) for n in range(2)]
+    rules = Policy(tenants=HALF, fleet=FleetLimits(max=6), pools=pools())
+    pods = [*running, *asking_in("back", "a", 5), *asking_in("back", "b", 5)]
+    given = look(0, pods=pods, targets=TARGETS, catalog=OFFERS, nodes=of_front)
+    given = replace(given, instances=tuple(instance(n, pool="front") for n in range(2)))
+    fleet = derive_workers(given, rules)
+    contexts = [PoolContext.of(each, rules, given, PoolMemory(), fleet) for each in rules.pools]
+    packed = ClusterContext.of(given, rules, fleet).packings
+    pending = {ctx.pool.name: collect_pending(ctx, packed, PendingIndex.of(pods)) for ctx in contexts}
+    shares = share_new_nodes(contexts, pending, 4, {}, {"front": 20, "back": 20})
+    bought_for = [node.pods[0].namespace for node in shares.pending["back"].new[:4]]
+    assert Counter(bought_for) == {"a": 1, "b": 3}, "with what runs three for each"
+
+
+def test_a_node_counts_by_what_it_takes_of_the_limit():
+    of = pools(back={"market": MarketMix(types=("m5.2xlarge",))})
+    large = asking_in("back", "b", 4, requests=Resources(cpu=7000))
+    pods = [*asking_in("front", "a", 20), *large]
+    assert shared_out(pods, of=of, max=4) == (2, 2)
+    assert shared_out(pods, of=of, cpu=32) == (8, 2)
+
+
+def test_the_min_of_other_pools_is_kept_once():
+    of = pools(back={"limits": Limits(min=2, max=20)})
+    assert shared_out(BOTH, of=of, max=4) == (2, 2)
+    assert shared_out(BOTH, of=of, cpu=8) == (2, 2)
+
+
+@pytest.mark.parametrize("back", [{"limits": Limits(min=0, max=1)}, {"dry_run": True}])
+def test_a_share_that_its_pool_cannot_take_is_lent(back):
+    most = 0 if "dry_run" in back else 1
+    assert shared_out(BOTH, of=pools(back=back), max=4)[0] == 4 - most
+
+
+def test_a_share_in_a_paused_pool_is_lent():
+    paused = (Pause(pool="back", by="anna"),)
+    rules = Policy(tenants=HALF, fleet=FleetLimits(max=4), pools=pools())
+    given = look(0, pods=BOTH, targets=TARGETS, catalog=OFFERS, commands=paused)
+    decision = decide(given, KNOWN, rules)
+    assert [each.target for each in decision.pools] == [4, 0]
+
+
+def test_a_share_without_capacity_at_ec2_is_lent():
+    short = tuple(
+        Shortage(pool="back", type="t3.small", zone="a", market=market, until=after(600)) for market in Market
+    )
+    known = replace(KNOWN, pools={"back": PoolMemory(shortages=short)})
+    in_zone = asking_in("back", "b", 6, selector={ZONE_LABEL: "a"})
+    assert shared_out([*asking_in("front", "a", 6), *in_zone], known=known, max=4) == (4, 0)

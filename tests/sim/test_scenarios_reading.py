@@ -33,6 +33,7 @@ SHIPPED = [
     "shop-day",
     "spot-interruption",
     "steady-state",
+    "tenant-pools",
     "tenant-shares",
     "warm-pool",
 ]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.engine import tenants as tenants_rule
-from nodefleet.engine.tenants import order_by_share
+from nodefleet.engine import decide as deciding
+from nodefleet.engine.tenants import share_new_nodes
 from nodefleet.model.alerts import AlertKind
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenario_result import MarkKind
@@ -118,13 +118,15 @@ def test_without_shares_the_team_whose_pods_came_first_gets_nearly_all():
 def test_a_share_that_is_not_lent_leaves_pods_waiting(monkeypatch):
     """Broken on purpose: each team gets nodes up to its share only, though the other asks for none."""
 
-    def cut(new, running, tenants):
-        fairly = order_by_share(new, running, tenants)
-        owners = [node.pods[0].namespace for node in fairly]
+    def cut(contexts, *given):
+        shares, tenants = share_new_nodes(contexts, *given), contexts[0].policy.tenants
+        ((pool, pending),) = shares.pending.items()
+        owners = [node.pods[0].namespace for node in pending.new]
         most = {name: LARGEST * tenants.share_of(name) / sum(tenants.shares.values()) for name in owners}
-        return tuple(node for at, node in enumerate(fairly) if owners[:at].count(owners[at]) < most[owners[at]])
+        new = tuple(node for at, node in enumerate(pending.new) if owners[:at].count(owners[at]) < most[owners[at]])
+        return replace(shares, pending={pool: replace(pending, new=new)})
 
-    monkeypatch.setattr(tenants_rule, "order_by_share", cut)
+    monkeypatch.setattr(deciding, "share_new_nodes", cut)
     assert {"running pods of inbox at 08:30", "running pods of inbox at 13:15"} <= failing(changed("tenant-shares"))
 
 
@@ -133,3 +135,9 @@ def test_shares_that_are_turned_round_are_noticed():
     assert {"running pods of index at 10:45", "running pods of inbox at 10:45"} <= failing(
         changed("tenant-shares", policy=turned)
     )
+
+
+def test_shares_that_hold_in_each_pool_only_leave_the_pool_that_comes_later_without_nodes(monkeypatch):
+    """Broken on purpose: nothing is kept for the pools that are decided later."""
+    monkeypatch.setattr(deciding, "share_new_nodes", lambda *given: replace(share_new_nodes(*given), kept={}))
+    assert {"running pods of index at 10:45", "running pods of inbox at 10:45"} <= failing(changed("tenant-pools"))

@@ -44,6 +44,7 @@ from nodefleet.engine.spot_share import swap_bounds, update_swap
 from nodefleet.engine.standby import evaluate_standby, with_take_over
 from nodefleet.engine.target.bounds import (
     TargetResult,
+    allowed_growth,
     by_priority,
     cap_bounds,
     command_bounds,
@@ -313,7 +314,11 @@ def _at_max(ctx: PoolContext, resolved: TargetResult, bounds: Sequence[Bound]) -
         remedy = "Consider a higher fleet.max, or dispose of workers that no pool owns: `nodefleet adopt`, `drain`."
     elif most.by == BoundSource.FLEET_CAP:
         cause = next(bound.sentence for bound in bounds if bound.kind is BoundSource.FLEET_CAP)
-        remedy = "Consider a higher cap, or another `priority` of the pools: those of higher priority come first."
+        remedy = (
+            "Consider a higher cap, or other `tenants.shares`."
+            if ctx.policy.tenants.shares
+            else "Consider a higher cap, or another `priority` of the pools: those of higher priority come first."
+        )
     else:
         cause, remedy = f"max is {ctx.pool.limits.max}", "Consider a higher limits.max."
     text = f"At max: {asked.sentence} (asks for {asked.nodes}), but {cause}. {remedy}"
@@ -342,11 +347,16 @@ def decide(
         room = policy.fleet_max - fleet_occupied(fleet, observation, policy, memory)
         surplus = fleet_surplus(contexts, policy.fleet_max)
         ordered = by_priority(contexts)
+        waiting = {
+            ctx.pool.name: collect_pending(ctx, cluster.packings, pending, votes[ctx.pool.name]) for ctx in contexts
+        }
+        own = {ctx.pool.name: allowed_growth(ctx, memory, trust, used) for ctx in contexts}
+        shares = share_new_nodes(ordered, waiting, room, used, own)
         for index, context in enumerate(ordered):
             later = ordered[index + 1 :]
-            ctx = within_caps(within_fleet(context, later, room, surplus), later, used)
-            waiting = share_new_nodes(ctx, collect_pending(ctx, cluster.packings, pending, votes[ctx.pool.name]))
-            result = decided[ctx.pool.name] = decide_pool(ctx, cluster, waiting, memory, trust)
+            ctx = within_fleet(context, later, room, surplus, shares.kept)
+            ctx = within_caps(ctx, later, used, shares.kept)
+            result = decided[ctx.pool.name] = decide_pool(ctx, cluster, shares.pending[ctx.pool.name], memory, trust)
             room -= _count_launched(result.decision)
             used = with_launches(used, () if result.decision.dry_run else result.decision.plan, observation)
         results = [decided[pool.name] for pool in policy.pools]

@@ -1,31 +1,56 @@
-"""Whose pods get new nodes first while a pool cannot have as many as all of them ask for: priorities, tenants' shares.
+"""Whose pods get new nodes first while the fleet cannot have as many as all ask for: priorities, tenants' shares.
 
-A tenant is a namespace or the value of a pod label. Nodes go one by one to the tenant that has least of the pool for
+A tenant is a namespace or the value of a pod label. Nodes of all pools go one by one to the tenant that has least for
 its share, counting what runs already. So a tenant gets at most its share while others wait, and all of it while no
-other tenant asks: an idle share is lent.
+other tenant asks: an idle share is lent. A share that its pool cannot take now (its own max, a pause, no capacity at
+EC2) is lent too.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from nodefleet.capacity import Amounts, amounts_of, caps_of, is_above_caps, largest_of
 from nodefleet.engine.context import PoolContext
 from nodefleet.engine.signals.pending_pods import PendingPods
-from nodefleet.model.inventory import Resources
+from nodefleet.model.inventory import NOTHING, Market, Resources
 from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Tenants
 from nodefleet.scheduling.pool_packing import NewNode
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """The pending pods of each pool, their new nodes in the order in which they are bought."""
+
+    pending: Mapping[str, PendingPods]
+    kept: Mapping[str, int] = field(default_factory=dict)  # by pool: nodes that the shares of its tenants give it
+
+
 def tenant_of(pod: Pod, tenants: Tenants) -> str:
     return pod.namespace if tenants.label is None else pod.labels.get(tenants.label, "")
 
 
-def share_new_nodes(ctx: PoolContext, pending: PendingPods) -> PendingPods:
-    """The pool's pending pods, their new nodes in the order in which they are bought: by the pods' priority, and while
-    tenants have shares by these first."""
-    return replace(pending, new=order_by_share(order_by_priority(pending.new), _running(ctx), ctx.policy.tenants))
+def share_new_nodes(
+    contexts: Sequence[PoolContext],
+    pending: Mapping[str, PendingPods],
+    room: int,
+    used: Amounts,
+    own: Mapping[str, int],
+) -> Shares:
+    """By the pods' priority, and while tenants have shares by these first, over all pools.
+
+    `contexts`: by the pools' priority. `room`: new workers that fleet.max leaves. `used`: of the caps. `own`: by pool,
+    how many more nodes it may buy now, whatever the others do.
+    """
+    ordered = {ctx.pool.name: order_by_priority(pending[ctx.pool.name].new) for ctx in contexts}
+    kept: Mapping[str, int] = {}
+    if contexts and contexts[0].policy.tenants.shares and sum(map(len, ordered.values())) > 1:
+        given = _give_out(contexts, ordered, _Room.of(contexts, room, used, own))
+        ordered = {pool: (*given.bought[pool], *given.waiting[pool]) for pool in ordered}
+        kept = {pool: len(given.bought[pool]) for pool in ordered}
+    return Shares(pending={pool: replace(pending[pool], new=new) for pool, new in ordered.items()}, kept=kept)
 
 
 def order_by_priority(new: Iterable[NewNode]) -> tuple[NewNode, ...]:
@@ -33,55 +58,137 @@ def order_by_priority(new: Iterable[NewNode]) -> tuple[NewNode, ...]:
     return tuple(sorted(new, key=lambda node: -max((pod.priority for pod in node.pods), default=0)))
 
 
-def _running(ctx: PoolContext) -> Iterator[Pod]:
-    """The pods on the pool's workers, DaemonSets aside."""
-    view = ctx.observation.kubernetes
-    names = {worker.node.name for worker in ctx.workers if worker.node}
-    return (
-        pod for pod in (view.pods or () if isinstance(view, ClusterView) else ()) if pod.node in names and pod.movable
-    )
+# ── nodes by share ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def order_by_share(new: Sequence[NewNode], running: Iterable[Pod], tenants: Tenants) -> tuple[NewNode, ...]:
-    """The nodes in the order in which they are bought; of one tenant as they were. `running`: the pool's pods."""
-    if not tenants.shares or len(new) <= 1:
-        return tuple(new)
-    whole = _largest(new)
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """New nodes by pool, in the order in which tenants get them."""
+
+    bought: defaultdict[str, list[NewNode]] = field(default_factory=lambda: defaultdict(list))
+    waiting: defaultdict[str, list[NewNode]] = field(default_factory=lambda: defaultdict(list))  # no room is left
+
+
+@dataclass(slots=True, kw_only=True)
+class _Room:
+    """What the limits leave while nodes are given out. The nodes that pools lack to min are launched in any case."""
+
+    nodes: int
+    used: Counter[str]
+    lacking: Counter[str]  # by pool
+    own: dict[str, int]  # by pool
+
+    @classmethod
+    def of(cls, contexts: Sequence[PoolContext], room: int, used: Amounts, own: Mapping[str, int]) -> "_Room":
+        lacking = Counter({each.pool.name: each.lacking for each in contexts if not each.pool.dry_run})
+        amounts = Counter(used)
+        for ctx in contexts:
+            for _ in range(lacking[ctx.pool.name]):
+                amounts.update(largest_of(ctx.pool, ctx.observation.offers))
+        return cls(nodes=room - lacking.total(), used=amounts, lacking=lacking, own=dict(own))
+
+    def take(self, ctx: PoolContext) -> bool:
+        """A node more of the pool, if there is room for it."""
+        name = ctx.pool.name
+        if self.own[name] <= 0:
+            return False
+        if self.lacking[name] > 0:
+            self.lacking[name] -= 1
+        else:
+            after = self.used + largest_of(ctx.pool, ctx.observation.offers)
+            if self.nodes <= 0 or is_above_caps(after, ctx.policy.fleet):
+                return False
+            self.nodes, self.used = self.nodes - 1, after
+        self.own[name] -= 1
+        return True
+
+
+def _give_out(contexts: Sequence[PoolContext], new: Mapping[str, Sequence[NewNode]], room: _Room) -> _Given:
+    """One by one to the tenant that has least for its share; of one tenant in the order of pools and pods."""
+    tenants, given = contexts[0].policy.tenants, _Given()
     held: dict[str, float] = defaultdict(float)
-    for pod in running:
-        held[tenant_of(pod, tenants)] += _part(pod.requests, whole)
-    waiting: dict[str, deque[NewNode]] = {}
-    for node in new:
-        waiting.setdefault(_owner(node, tenants, whole), deque()).append(node)
-    ordered = []
-    while waiting:
-        tenant = min(waiting, key=lambda name: held[name] / tenants.share_of(name))
-        node = waiting[tenant].popleft()
-        ordered.append(node)
-        for pod in node.pods:
-            held[tenant_of(pod, tenants)] += _part(pod.requests, whole)
-        if not waiting[tenant]:
-            del waiting[tenant]
-    return tuple(ordered)
+    queues: dict[str, deque[tuple[PoolContext, NewNode]]] = {}
+    for ctx in contexts:
+        _add(held, _running(ctx))
+        for node in new[ctx.pool.name]:
+            if _lacks_capacity(node, ctx):
+                given.waiting[ctx.pool.name].append(node)
+            else:
+                queues.setdefault(_owner(node, tenants), deque()).append((ctx, node))
+    while queues:
+        tenant = min(queues, key=lambda name: held[name] / tenants.share_of(name))
+        ctx, node = queues[tenant].popleft()
+        if room.take(ctx):
+            given.bought[ctx.pool.name].append(node)
+            _add(held, _parts(node.pods, _size(node), _weight(node.types, ctx), tenants))
+        else:
+            given.waiting[ctx.pool.name].append(node)
+        if not queues[tenant]:
+            del queues[tenant]
+    return given
 
 
-def _owner(node: NewNode, tenants: Tenants, whole: Resources) -> str:
+def _lacks_capacity(node: NewNode, ctx: PoolContext) -> bool:
+    """EC2 is known to have none of its types in its zones, in no market."""
+    short = {
+        (each.type, each.zone)
+        for each in ctx.before.shortages
+        if each.market is Market.ON_DEMAND and ctx.observation.at < each.until
+    }
+    return bool(short) and all((type_, zone) in short for type_ in node.types for zone in node.zones)
+
+
+# ── what a tenant has ────────────────────────────────────────────────────────────────────────────────────────────────
+# In parts of the limit that is tightest for such a node: of fleet.max, or of a cap.
+
+
+def _running(ctx: PoolContext) -> Iterator[tuple[str, float]]:
+    """Of the pods on the pool's workers, DaemonSets aside."""
+    view = ctx.observation.kubernetes
+    by_node: dict[str, list[Pod]] = defaultdict(list)
+    for pod in view.pods or () if isinstance(view, ClusterView) else ():
+        if pod.movable:
+            by_node[pod.node or ""].append(pod)
+    for worker in ctx.workers:
+        if worker.node and (pods := by_node.get(worker.node.name)):
+            types = [worker.instance.type] if worker.instance else ctx.pool.market.types
+            yield from _parts(pods, worker.node.allocatable, _weight(types, ctx), ctx.policy.tenants)
+
+
+def _parts(pods: Iterable[Pod], whole: Resources, weight: float, tenants: Tenants) -> Iterator[tuple[str, float]]:
+    """What each pod takes of a node of that size and weight, with its tenant."""
+    return ((tenant_of(pod, tenants), weight * _part(pod.requests, whole)) for pod in pods)
+
+
+def _add(held: dict[str, float], parts: Iterable[tuple[str, float]]) -> None:
+    for tenant, part in parts:
+        held[tenant] += part
+
+
+def _owner(node: NewNode, tenants: Tenants) -> str:
     """The tenant whose pods take most of the node."""
     parts: dict[str, float] = defaultdict(float)
-    for pod in node.pods:
-        parts[tenant_of(pod, tenants)] += _part(pod.requests, whole)
+    _add(parts, _parts(node.pods, _size(node), 1.0, tenants))
     return max(sorted(parts), key=lambda name: parts[name], default="")
 
 
-def _part(asked: Resources, whole: Resources) -> float:
-    """Of a node: the largest of the shares of CPU, memory and pod slots."""
-    return max(asked.cpu / max(whole.cpu, 1), asked.memory / max(whole.memory, 1), 1 / max(whole.pods, 1))
-
-
-def _largest(new: Sequence[NewNode]) -> Resources:
-    offered = [template.node.allocatable for node in new for template in node.templates]
-    return Resources(
-        cpu=max((each.cpu for each in offered), default=0),
-        memory=max((each.memory for each in offered), default=0),
-        pods=max((each.pods for each in offered), default=0),
+def _size(node: NewNode) -> Resources:
+    return next(
+        (each.node.allocatable for each in node.templates if (each.type, each.zone) == (node.type, node.zone)),
+        NOTHING,
     )
+
+
+def _part(asked: Resources, whole: Resources) -> float:
+    """Of a node: the largest of the shares of CPU, memory, pod slots and devices."""
+    devices = (count / max(whole.extended.get(name, 0), 1) for name, count in asked.extended.items())
+    shares = (asked.cpu / max(whole.cpu, 1), asked.memory / max(whole.memory, 1), 1 / max(whole.pods, 1), *devices)
+    return min(max(shares), 1.0)
+
+
+def _weight(types: Sequence[str], ctx: PoolContext) -> float:
+    """The part of the tightest limit that a node of one of the types takes."""
+    policy = ctx.policy
+    amounts = amounts_of(types, ctx.observation.offers, Market.ON_DEMAND)
+    of_caps = (amounts[name] / cap for name, cap in caps_of(policy.fleet).items() if cap)
+    return max((1 / max(policy.fleet_max, 1), *of_caps))

@@ -113,7 +113,7 @@ class FleetLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenants:
-    """Whose pending pods get new nodes first while a pool cannot have as many as all of them ask for."""
+    """Whose pending pods get new nodes first, of all pools, while the fleet cannot have as many as all ask for."""
 
     label: str | None = setting(None, "", "the pod label whose value names the tenant; none: the namespace")
     shares: Mapping[str, float] = field(

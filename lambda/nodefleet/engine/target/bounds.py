@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import floor as rounded_down
+from types import MappingProxyType
 
 from nodefleet.capacity import Amounts, amounts_of, caps_of, largest_of
 from nodefleet.engine.context import CapRoom, DataQuality, PoolContext
@@ -23,6 +24,8 @@ from nodefleet.model.snapshot import Observation, Pause, Scale
 from nodefleet.model.state import JoinTrouble, Level, Loss, Memory, PoolMemory
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Health, Pool
+
+NONE_SHARED: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +147,19 @@ def _there(count: Count) -> str:
     return f"{pluralize(count.occupied, 'is', 'are')} there{taken}"
 
 
-def within_fleet(ctx: PoolContext, others: Sequence[PoolContext], room: int, surplus: Mapping[str, int]) -> PoolContext:
+def within_fleet(
+    ctx: PoolContext,
+    others: Sequence[PoolContext],
+    room: int,
+    surplus: Mapping[str, int],
+    shared: Mapping[str, int] = NONE_SHARED,
+) -> PoolContext:
     """The pool with what fleet.max leaves it: `room` for new workers, of which the pools that come after it keep what
-    they lack to min. Its `surplus` leaves. Workers that no pool owns only take room, and displace no worker.
+    they lack to min, or what tenants' shares give their pending pods (`shared`, nodes by pool). Its `surplus` leaves.
+    Workers that no pool owns only take room, and displace no worker.
 
     A limit that the policy does not state, the sum of the pools' max, keeps no pool below its min."""
-    lacking = sum(max(0, each.pool.limits.min - each.count.capacity) for each in others)
+    lacking = sum(max(each.lacking, shared.get(each.pool.name, 0)) for each in others)
     share = ctx.count.occupied + max(0, room - lacking) - surplus.get(ctx.pool.name, 0)
     if ctx.policy.fleet.max is None:
         share = max(share, ctx.pool.limits.min + ctx.count.occupied - ctx.count.capacity)
@@ -239,21 +249,24 @@ def with_launches(used: Amounts, plan: Iterable[Step], observation: Observation)
     return more
 
 
-def within_caps(ctx: PoolContext, others: Sequence[PoolContext], used: Amounts) -> PoolContext:
+def within_caps(
+    ctx: PoolContext, others: Sequence[PoolContext], used: Amounts, shared: Mapping[str, int] = NONE_SHARED
+) -> PoolContext:
     """The pool with what the tightest cap leaves it: of what is not in `used` the pools that come after it keep what
-    they lack to min."""
+    they lack to min, or what tenants' shares give their pending pods (`shared`)."""
     caps = caps_of(ctx.policy.fleet)
     if not caps:
         return ctx
     catalog = ctx.observation.offers
     unknown = [name for name in ctx.pool.market.types if name not in catalog]
-    each, kept = largest_of(ctx.pool, catalog), _lacking(others, catalog)
+    each, kept = largest_of(ctx.pool, catalog), _lacking(others, catalog, shared)
+    whom = "pending pods of other tenants" if any(shared.get(o.pool.name) for o in others) else "the min of other pools"
     rooms = []
     for name, cap in caps.items():
         size = each[name]
         in_use = f"fleet.{name} is {figure(cap)} {_UNITS[name]}, {figure(used.get(name, 0.0))} are in use"
         if kept[name]:
-            in_use += f" and {figure(kept[name])} are kept for the min of other pools"
+            in_use += f" and {figure(kept[name])} are kept for {whom}"
         if unknown or (name == "usd_per_hour" and not _all_priced(ctx.pool.market.types, catalog)):
             named = ", ".join(unknown or ctx.pool.market.types)
             rooms.append(CapRoom(more=0, sentence=f"{in_use}, and what {named} would add is not known"))
@@ -263,18 +276,36 @@ def within_caps(ctx: PoolContext, others: Sequence[PoolContext], used: Amounts) 
     return replace(ctx, cap=min(rooms, key=lambda room: room.more, default=None))
 
 
+def allowed_growth(ctx: PoolContext, memory: Memory, quality: DataQuality, used: Amounts) -> int:
+    """How many nodes more the pool may buy for pending pods now, if no other pool takes what the limits leave."""
+    seen, pool, capacity = ctx.observation, ctx.pool, ctx.count.capacity
+    asked = floor(ctx.policy.fleet_max + capacity, BoundSource.PODS, Rank.SIGNAL, "")
+    outranking = [
+        *window_bounds(seen, pool.name),
+        *command_bounds(seen, pool.name),
+        *safety_bounds(seen, memory, ctx.policy, pool, ctx.count, quality, (), ()),
+        *hold_bounds(seen, pool, capacity, ()),
+    ]
+    allowed = resolve_target([asked, *outranking]).target - capacity
+    cap = within_caps(ctx, (), used).cap
+    by_cap = allowed if cap is None else max(cap.more, ctx.lacking)
+    return 0 if pool.dry_run else max(0, min(allowed, by_cap, pool.limits.max - ctx.count.occupied))
+
+
 def pools_at_a_cap(contexts: Iterable[PoolContext], used: Amounts) -> frozenset[str]:
     """Pools that have their min, and that a cap leaves no room for a node more."""
     alone = (within_caps(each, (), used) for each in contexts if each.count.capacity >= each.pool.limits.min)
     return frozenset(each.pool.name for each in alone if each.cap is not None and each.cap.more == 0)
 
 
-def _lacking(others: Iterable[PoolContext], catalog: Mapping[str, InstanceType]) -> Counter[str]:
-    """What these pools will launch to have their min, whatever the caps say."""
+def _lacking(
+    others: Iterable[PoolContext], catalog: Mapping[str, InstanceType], shared: Mapping[str, int]
+) -> Counter[str]:
+    """What these pools will launch to have their min, whatever the caps say, and what is kept for their tenants."""
     lacking: Counter[str] = Counter()
     for each in others:
         if not each.pool.dry_run:
-            for _ in range(each.pool.limits.min - each.count.capacity):
+            for _ in range(max(each.lacking, shared.get(each.pool.name, 0))):
                 lacking.update(largest_of(each.pool, catalog))
     return lacking
 
