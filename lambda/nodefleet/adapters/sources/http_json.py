@@ -116,5 +116,5 @@ def _messages(document: object, entry: Rabbitmq, moment: Moment) -> Sample:
     if count is None:
         return Missing(f"RabbitMQ's answer is no queue {entry.queue}: is this the address of its management API?")
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        return Missing(f"RabbitMQ counts {count!r} messages in {entry.queue}")
+        return Missing(f"RabbitMQ's count of {entry.queue} is {count!r}, no number of messages")
     return Reading(float(count), moment.now)
