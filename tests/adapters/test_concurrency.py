@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from nodefleet.adapters.concurrency import Threads
+from support.wording import assert_wording
 
 SHORTLY = timedelta(seconds=0.1)
 
@@ -85,7 +86,7 @@ def test_what_is_late_is_a_timeout_and_does_not_hold_the_others():
     assert time.monotonic() - began < 1
     over.set()
     assert isinstance(late, TimeoutError)
-    assert str(late) == "not finished in time"
+    assert_wording(str(late))
     assert done == "done"
 
 

@@ -22,6 +22,7 @@ from nodefleet.notifications.approvals import (
 from nodefleet.notifications.incoming import DeliveryLimits, IncomingItem, Notification, NotificationForm
 from support.message_examples import AT, alarm, event, single
 from support.notifying_fakes import Crash, Notes
+from support.wording import assert_wording
 
 LIMITS = DeliveryLimits()
 ANNA, BEN, EVE = "U0ANNA", "U0BEN", "U0EVE"
@@ -146,7 +147,9 @@ def test_an_approval_orders_the_drain_of_each_worker_in_the_approvers_name():
     assert settled == {"approved": ["e1"]}
     assert set(world.commands) == {"i-1", "i-2"}
     assert world.clusters == {"shop"}
-    assert {each.by for each in world.commands.values()} == {f"Slack user {ANNA}"}
+    (by,) = {each.by for each in world.commands.values()}
+    assert by.split()[-1] == ANNA
+    assert_wording(by)
     assert all(each.until > OPEN.until for each in world.commands.values())
     assert [each.kind for each in world.events.values()] == [AlertKind.HANDED_OVER] * 2
     assert all(ANNA in each.text and each.cluster == "shop" for each in world.events.values())

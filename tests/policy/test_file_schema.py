@@ -23,11 +23,12 @@ def test_a_field_is_declared_again_with_its_type_its_default_and_what_it_says():
 
 
 def test_a_preset_is_one_of_those_there_are_or_none():
-    name, hint, declared = file_schema._preset("for this pool")
+    why = "for this pool"
+    name, hint, declared = file_schema._preset(why)
     literal, nothing = get_args(hint)
     assert (name, get_args(literal), nothing) == ("preset", tuple(PRESETS), type(None))
     assert (declared.default, declared.default_factory) == (None, MISSING)
-    assert about(declared).why == "for this pool"
+    assert about(declared).why == why
 
 
 def test_a_file_has_the_fields_of_the_cluster_and_those_of_a_pool():

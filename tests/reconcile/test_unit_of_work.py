@@ -186,11 +186,12 @@ def alert(kind=AlertKind.DRAIN_BLOCKED, *subjects):
 
 def test_an_alert_is_sent_once_with_the_level():
     opened = OpenBook(journal=LoopState(memory=Memory(level=Level.DEGRADED)))
-    opened.send_alert(alert(AlertKind.AT_MAX))
-    opened.send_alert(alert(AlertKind.AT_MAX))
+    sent = alert(AlertKind.AT_MAX)
+    opened.send_alert(sent)
+    opened.send_alert(sent)
     (event,) = opened.written().events
     assert [event] == opened.events
-    assert (event.kind, event.pool, event.text) == (AlertKind.AT_MAX, "default", "the drain waits")
+    assert (event.kind, event.pool, event.text) == (AlertKind.AT_MAX, "default", sent.text)
     assert (event.level, event.dry) == (Level.DEGRADED, False)
 
 

@@ -43,8 +43,9 @@ def told(*decisions, catalog=PRICED):
 
 @pytest.mark.parametrize("dry", [True, False])
 def test_growth_is_told_with_its_figures(dry):
-    (event,) = told(decided(dry_run=dry))
-    assert (event.kind, event.pool, event.text) == (AlertKind.SCALE_UP, "web", "two pods wait")
+    growth = decided(dry_run=dry)
+    (event,) = told(growth)
+    assert (event.kind, event.pool, event.text) == (AlertKind.SCALE_UP, "web", growth.reason)
     assert (event.nodes, event.change, event.details) == (6, 2, ("cpu: +2",))
     assert (event.level, event.dry) == (Level.DEGRADED, dry)
 

@@ -4,7 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet_tools.sim.chaos import operator_actions
 from nodefleet_tools.sim.chaos.fault_injection import Rates
+from nodefleet_tools.sim.chaos.incidents import INCIDENTS
 from nodefleet_tools.sim.chaos.plan import Delivery, Plan
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.chaos.play import play
@@ -22,7 +24,7 @@ def short():
 
 def test_what_does_not_matter_is_left_out(short):
     plan = short.plan
-    assert [incident.kind for incident in plan.incidents] == ["an operator cordons a node"]
+    assert [INCIDENTS[incident.kind] for incident in plan.incidents] == [operator_actions.cordons]
     assert (plan.rates, plan.delivery, plan.skew) == (Rates(), Delivery(), 0.0)
 
 

@@ -135,5 +135,5 @@ def test_a_fact_that_cannot_be_had_is_told_once_and_unknown_to_the_others():
     with pytest.raises(UnknownError) as caught:
         fact.needed()
     assert_wording(str(caught.value))
-    assert fact.or_else("something else") == "something else"
+    assert fact.or_else("instead") == "instead"
     assert len(asked) == 1

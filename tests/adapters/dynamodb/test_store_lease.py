@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from contracts.store_contract import SKEW, take
 from nodefleet.adapters.dynamodb import codec
@@ -103,8 +103,9 @@ def test_a_first_try_that_arrives_late_does_not_shut_its_own_caller_out(table):
     store = table.store()
     lease = take(store)
     ((name, arguments),) = table.client.calls
-    with pytest.raises(Exception, match="conditional request failed"):
+    with pytest.raises(ClientError) as refused:
         table.client.send(name, arguments)
+    assert refused.value.response["Error"]["Code"] == "ConditionalCheckFailedException"
     store.commit(lease, Changes(put=(launch(),)))
 
 

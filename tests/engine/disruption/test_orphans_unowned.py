@@ -193,11 +193,11 @@ def test_one_whose_pods_may_not_move_stays_and_the_operator_hears_why():
 
 def test_a_failed_drain_is_not_tried_again_at_once():
     failed = Backoff(node="w009", blocker="a budget", failures=1, until=after(600))
-    memory = Memory(pools={"old": PoolMemory(backoffs=(failed,)), "long gone": PoolMemory(backoffs=(failed,))})
+    memory = Memory(pools={"old": PoolMemory(backoffs=(failed,)), "gone": PoolMemory(backoffs=(failed,))})
     decision = decide(look(3, **old(9), commands=(drain(9),)), memory, POLICY)
     assert removals(decision) == []
     assert decision.memory.pool("old").backoffs == (failed,)
-    assert "long gone" not in decision.memory.pools
+    assert "gone" not in decision.memory.pools
 
 
 def test_an_unhealthy_one_is_removed_as_such():
