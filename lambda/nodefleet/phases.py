@@ -56,6 +56,26 @@ def derive_workers(observation: Observation, policy: Policy) -> tuple[Worker, ..
     return tuple(sorted(found, key=lambda worker: worker.id))
 
 
+def rederive_workers(
+    fleet: tuple[Worker, ...], before: Observation, after: Observation, policy: Policy
+) -> tuple[Worker, ...]:
+    """The fleet of `after`, a later observation of the same iteration. Unless a step has changed instances or nodes,
+    only workers with another operation or notice are derived again: a launch without instances concerns none."""
+    if (before.instances, before.kubernetes) != (after.instances, after.kubernetes):
+        return derive_workers(after, policy)
+    changed = _difference(operations_by_target(before.operations), operations_by_target(after.operations))
+    changed |= _difference(_by_instance(before.notices), _by_instance(after.notices))
+    affected = {worker.id for worker in fleet if worker.id in changed or (worker.node and worker.node.name in changed)}
+    if not affected:
+        return fleet
+    sight = _PhaseResolver.of(after, policy)
+    return tuple(sight.worker(each.instance, each.node) if each.id in affected else each for each in fleet)
+
+
+def _difference(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
+    return {key for key in {*one, *other} if one.get(key) != other.get(key)}
+
+
 def is_starting(launch: Launch, instance: str) -> bool:
     """Whether the launch starts this warm instance: EC2 has not refused, and the start has not come to nothing."""
     if instance not in launch.starts or instance in launch.lost:

@@ -47,6 +47,15 @@ class PlacementRequest:
     market: Market | None = None  # only this one; none: as the pool's share says
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnschedulableCount:
+    """Pods that wait for a node of this pool, and how many new nodes they would fill."""
+
+    count: int
+    nodes: int | None = None  # from packing; none when only a count or no node template is known
+    without_vote: int = 0  # pods that got a node and still wait, or that no node can hold
+
+
 def describe_drift(worker: Worker, pool: Pool, target: LaunchTarget) -> str:
     """How it differs from what the pool would launch now; empty: it does not. What is not known has not drifted."""
     made = worker.instance

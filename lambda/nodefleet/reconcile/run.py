@@ -34,7 +34,7 @@ from nodefleet.model.operations import (
 from nodefleet.model.snapshot import Observation
 from nodefleet.operations.advance import advance
 from nodefleet.operations.removal import cancel_removal
-from nodefleet.phases import derive_workers, operations_by_target
+from nodefleet.phases import derive_workers, rederive_workers
 from nodefleet.policy.cluster import Burst, Policy
 from nodefleet.ports import Changes, Lease, LeaseHeld, RunResult, Runtime, State
 from nodefleet.reconcile.audit import (
@@ -90,7 +90,9 @@ def run(
 
 
 def _lease_policy(runtime: Runtime) -> Policy:
-    """The policy that sets the duration of the lease. Each iteration resolves the policy again."""
+    """The policy that sets the duration of the lease. The first iteration does not use this state, but reads its own:
+    the run that had the lease may have written since. A free lease and the next fence would not prove the contrary,
+    because a query of several records is no snapshot: that run may have written and ended while it was read."""
     return resolve_policy(runtime.store.state(), runtime.policies, runtime.time.now()).policy
 
 
@@ -266,20 +268,20 @@ def _adopt_policy(uow: UnitOfWork, rules: ActivePolicy) -> None:
 
 
 class _Fleet:
-    """The workers of an iteration: derived again only if the operation or a notice of one of them has changed."""
+    """The workers of an iteration, derived again only as far as operations, notices or steps have changed them."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._known: tuple[object, tuple[Worker, ...]] | None = None
+        self._known: tuple[Observation, tuple[Worker, ...]] | None = None
 
     def workers(self, observation: Observation) -> tuple[Worker, ...]:
-        # Observations of one iteration share their parts, so comparing them costs next to nothing. A launch without
-        # instances concerns no worker.
-        parts = observation.instances, observation.kubernetes, observation.notices
-        basis = parts, operations_by_target(observation.operations)
-        if self._known is None or self._known[0] != basis:
-            self._known = basis, derive_workers(observation, self.policy)
-        return self._known[1]
+        if self._known is None:
+            workers = derive_workers(observation, self.policy)
+        else:
+            before, workers = self._known
+            workers = rederive_workers(workers, before, observation, self.policy)
+        self._known = observation, workers
+        return workers
 
 
 def _advance(

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from hashlib import sha256
 
 from nodefleet.engine.standby import order_of
@@ -263,12 +264,13 @@ class UnitOfWork:
         kinds = ((CONSOLIDATED, removal.consolidates), (ROTATED, removal.rotated))
         subjects = (name, *(kind for kind, applies in kinds if applies))
         event = self.alerts.make_event(AlertKind.SCALE_DOWN, removal.pool, text, subjects)
-        capacity = sum(
-            worker.is_capacity
-            for worker in derive_workers(self._observation, self._policy)
-            if worker.pool == removal.pool
-        )
-        return replace(event, nodes=capacity, change=-1, usd_per_day=self._saved_usd(removal))
+        return replace(event, nodes=self._capacity[removal.pool], change=-1, usd_per_day=self._saved_usd(removal))
+
+    @cached_property
+    def _capacity(self) -> Counter[str]:
+        """How many workers were capacity when the iteration began, by pool."""
+        workers = derive_workers(self._observation, self._policy)
+        return Counter(worker.pool for worker in workers if worker.is_capacity)
 
     def _saved_usd(self, removal: Removal) -> float | None:
         if removal.saves_usd is not None:

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.capacity import FleetSize
-from nodefleet.engine.signals.pending_pods import UnschedulableCount, evaluate_pending, immediate_size
+from nodefleet.engine.context import UnschedulableCount
+from nodefleet.engine.signals.pending_pods import evaluate_pending, immediate_size
 from nodefleet.engine.signals.vote import ScaleDownOk, ScaleUp, WithinThresholds
 from nodefleet.policy.pool import Pool, Steps
 from support.builders import NOON

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from nodefleet.engine.context import PlacementRequest, PoolContext
+from nodefleet.engine.context import PlacementRequest, PoolContext, UnschedulableCount
 from nodefleet.engine.signals.pending_pods import (
     MutedClass,
     PendingIndex,
     PendingVotes,
-    UnschedulableCount,
     alert_unplaceable,
     collect_pending,
 )

@@ -21,9 +21,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 from nodefleet.capacity import market_of
-from nodefleet.engine.context import Due, PlacementRequest, PoolContext, RemovalContext
+from nodefleet.engine.context import Due, PlacementRequest, PoolContext, RemovalContext, UnschedulableCount
 from nodefleet.engine.disruption.candidates import Selection, is_held_fast, select_candidates
-from nodefleet.engine.signals.pending_pods import UnschedulableCount
 from nodefleet.engine.signals.vote import (
     Abstain,
     BelowThreshold,

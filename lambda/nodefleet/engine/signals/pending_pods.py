@@ -17,7 +17,7 @@ from datetime import datetime
 from hashlib import blake2s
 
 from nodefleet.capacity import FleetSize
-from nodefleet.engine.context import PlacementRequest, PoolContext, workload_of
+from nodefleet.engine.context import PlacementRequest, PoolContext, UnschedulableCount, workload_of
 from nodefleet.engine.signals.vote import ScaleDownOk, ScaleUp, SignalVote, Vote, WithinThresholds
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
@@ -36,25 +36,6 @@ from nodefleet.scheduling.predicates import NodeModel, unmet_predicate
 from nodefleet.scheduling.templates import Template
 
 # ── the vote ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-# How many nodes unschedulable pods buy.
-#
-# With `steps.pending: packing` as many as they would fill, at once: nodes that boot count as capacity, so nothing is
-# bought twice, and waiting for a cooldown would save nothing.
-#
-# With `steps.pending: steps` (seed 001), one node more than the ready ones; two when many pods wait, or when pods wait
-# while the CPU is busy. The growth cooldown holds.
-# With pod objects packing has a say too: never more nodes than the pods would fill, and none if they will fit on what
-# boots. With only a count the step rule stands alone. Pods count at once: every minute they wait is an outage for
-# someone.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnschedulableCount:
-    """Pods that wait for a node of this pool, and how many new nodes they would fill."""
-
-    count: int
-    nodes: int | None = None  # from packing; none when only a count or no node template is known
-    without_vote: int = 0  # pods that got a node and still wait, or that no node can hold
 
 
 def evaluate_pending(waiting: UnschedulableCount, fleet_size: FleetSize, pool: Pool, cpu: float | None) -> SignalVote:
