@@ -481,7 +481,7 @@ class WarmFunction:
     def approver(self, context: Any) -> Iterator["Approver"]:
         from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415
         from nodefleet.adapters.dynamodb.delivery_log import DynamoApprovals  # noqa: PLC0415
-        from nodefleet.adapters.slack.approvals import SlackReactions  # noqa: PLC0415
+        from nodefleet.adapters.slack.web_api import SlackReactions  # noqa: PLC0415
         from nodefleet.notifications.approvals import Approver  # noqa: PLC0415
         from nodefleet.notifications.incoming import DeliveryLimits  # noqa: PLC0415
 

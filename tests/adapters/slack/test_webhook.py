@@ -10,8 +10,8 @@ import pytest
 import requests
 
 from nodefleet.adapters.credentials import SlackHook
-from nodefleet.adapters.slack.approvals import SlackReactions
-from nodefleet.adapters.slack.webhook import WebApi, Webhook, post_with_retries
+from nodefleet.adapters.slack.web_api import SlackReactions, WebApi, post_with_retries
+from nodefleet.adapters.slack.webhook import Webhook
 from nodefleet.errors import DeniedError, MalformedError, MisconfiguredError, ThrottledError, UnavailableError
 from nodefleet.notifications.incoming import DeliveryLimits
 from support.loopback_slack import SECRET, Answer, loopback_slack

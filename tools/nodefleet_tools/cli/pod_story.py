@@ -17,7 +17,7 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.plan_words import sentence
 from nodefleet_tools.cli.show_record import page_console
-from nodefleet_tools.dashboard.snapshot import Seen, observe_cluster
+from nodefleet_tools.dashboard.seen import Seen, observe_cluster
 from nodefleet_tools.dashboard.source import runtime_of
 from nodefleet_tools.durations import lasting
 

@@ -14,7 +14,8 @@ from nodefleet_tools.cli.operators import known_state
 from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console
 from nodefleet_tools.dashboard import money
-from nodefleet_tools.dashboard.snapshot import Json, observe_cluster, snapshot
+from nodefleet_tools.dashboard.seen import observe_cluster
+from nodefleet_tools.dashboard.snapshot import Json, snapshot
 from nodefleet_tools.dashboard.source import runtime_of
 from nodefleet_tools.durations import ago, lasting
 

@@ -6,7 +6,6 @@ the next decision about what a worker is.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, assert_never
 
@@ -34,58 +33,17 @@ from nodefleet.model.snapshot import (
 from nodefleet.model.state import AdaptiveMemory
 from nodefleet.model.workload import SCALE_DOWN_DISABLED, Pod
 from nodefleet.operations.draining import DrainingNode
-from nodefleet.phases import derive_workers
-from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
-from nodefleet.ports import Runtime, State
+from nodefleet.ports import State
 from nodefleet.reconcile.audit import bill
-from nodefleet.reconcile.observe import ActivePolicy, observe, resolve_policy
 from nodefleet_tools.cli.operators import what_is_paused
 from nodefleet_tools.cli.plan_words import stay_lines
+from nodefleet_tools.dashboard.seen import Seen
 
 Json: TypeAlias = dict[str, Any]
 
-_RUN = "dashboard"  # no operation carries it: nothing is decided from this observation
-_WITHIN = timedelta(seconds=8)
-_ALARMS_SINCE = timedelta(hours=24)
 _MOST_PODS = 50
 _MOST_ALARMS = 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """One observation with everything that the page derives from it."""
-
-    state: State
-    active: ActivePolicy
-    observation: Observation
-    workers: tuple[Worker, ...]
-    last: DecisionRecord | None
-    events: tuple[Event, ...]
-
-    @property
-    def at(self) -> datetime:
-        return self.observation.at
-
-    @property
-    def policy(self) -> Policy:
-        return self.active.policy
-
-
-def observe_cluster(parts: Runtime) -> Seen:
-    """Read everything once. Raises what the table raises; EC2 and Kubernetes may be Missing."""
-    now = parts.time.now()
-    state = parts.store.state()
-    active = resolve_policy(state, parts.policies, now)
-    observation = observe(parts, state, active.policy, _RUN, _WITHIN)
-    return Seen(
-        state=state,
-        active=active,
-        observation=observation,
-        workers=derive_workers(observation, active.policy),
-        last=next(iter(parts.history.decisions(1)), None),
-        events=parts.history.events(now - _ALARMS_SINCE, now + timedelta(seconds=1)),
-    )
 
 
 def snapshot(seen: Seen) -> Json:

@@ -16,7 +16,8 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.urgent_run import woken
 from nodefleet_tools.dashboard import decisions, money, steering
 from nodefleet_tools.dashboard.decisions import Filter
-from nodefleet_tools.dashboard.snapshot import Json, Seen, observe_cluster, snapshot
+from nodefleet_tools.dashboard.seen import Seen, observe_cluster
+from nodefleet_tools.dashboard.snapshot import Json, snapshot
 from nodefleet_tools.dashboard.steering import Fields
 from nodefleet_tools.dashboard.timeline import COLUMNS, MOST, Point, follow, forecast, point_now, point_of
 

@@ -1,10 +1,9 @@
-"""The Cluster port on a real API server: connecting, reconnecting, and checks for `nodefleet doctor`."""
+"""The Cluster port on a real API server: connecting and reconnecting."""
 
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -13,9 +12,9 @@ import msgspec
 
 from nodefleet.adapters.concurrency import ONE_AT_A_TIME
 from nodefleet.adapters.kubernetes import reads, writes
-from nodefleet.adapters.kubernetes.client import HEADERS, PART, Api, CallLimits, Transport, decode
-from nodefleet.adapters.kubernetes.resources import ACCESS_REVIEWS, NEEDED, VERSION, Permission, Request
-from nodefleet.errors import LoginRefusedError, MisconfiguredError, NodeFleetError, UnavailableError, UnreachableError
+from nodefleet.adapters.kubernetes.client import HEADERS, Api, CallLimits, Transport
+from nodefleet.adapters.kubernetes.resources import Permission, Request
+from nodefleet.errors import LoginRefusedError, MisconfiguredError, NodeFleetError, UnreachableError
 from nodefleet.model.inventory import Node
 from nodefleet.model.operations import Cordon, PodRef
 from nodefleet.model.snapshot import ClusterView
@@ -159,60 +158,6 @@ def _trust(ca: str) -> ssl.SSLContext:
         ) from error
 
 
-# ── checks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-# What `nodefleet doctor` asks: which server this is, what its clock shows, and what we may do there.
-
-
-class _Version(msgspec.Struct, rename="camel"):
-    git_version: str
-
-
-class _Verdict(msgspec.Struct):
-    allowed: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _Verdict
-
-
-def server_version(api: Api) -> str:
-    """Such as v1.31.4+k3s1."""
-    return decode(VERSION, api.do(VERSION).body, _Version).git_version
-
-
-def server_time(api: Api) -> datetime:
-    """What the API server's clock shows, to the second."""
-    date = api.do(VERSION).date
-    try:
-        return parsedate_to_datetime(date)
-    except ValueError as error:
-        raise UnavailableError(PART, f"{VERSION}: the answer says no time ({date!r})") from error
-
-
-def is_allowed(
-    api: Api, verb: str, resource: str, *, group: str = "", subresource: str = "", namespace: str = ""
-) -> bool:
-    """Whether our role lets us do this. Without a namespace: in all of them."""
-    asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": namespace}
-    attributes = {key: value for key, value in asked.items() if value}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    request = ACCESS_REVIEWS.create(body)
-    return decode(request, api.do(request).body, _Review).status.allowed
-
-
-def missing(api: Api) -> Iterator[tuple[Permission, str]]:
-    """What our role lacks: the permission, and which of its verbs."""
-    for permission in NEEDED:
-        resource, _, subresource = permission.resource.partition("/")
-        for verb in permission.verbs:
-            if not is_allowed(api, verb, resource, group=permission.group, subresource=subresource):
-                yield permission, verb
-
-
 # ── the port ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 # The Cluster port on a real API server.
 
@@ -289,18 +234,18 @@ class KubernetesCluster:
     # ── for doctor and bootstrap ────────────────────────────────────────────────────────────────────────────────────
 
     def server_version(self) -> str:
-        return server_version(self._api)
+        return reads.server_version(self._api)
 
     def server_time(self) -> datetime:
-        return server_time(self._api)
+        return reads.server_time(self._api)
 
     def is_allowed(
         self, verb: str, resource: str, *, group: str = "", subresource: str = "", namespace: str = ""
     ) -> bool:
-        return is_allowed(self._api, verb, resource, group=group, subresource=subresource, namespace=namespace)
+        return reads.is_allowed(self._api, verb, resource, group=group, subresource=subresource, namespace=namespace)
 
     def missing_permissions(self) -> tuple[tuple[Permission, str], ...]:
-        return tuple(missing(self._api))
+        return tuple(reads.missing(self._api))
 
     @property
     def calls(self) -> int:

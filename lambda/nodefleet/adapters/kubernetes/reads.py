@@ -1,12 +1,16 @@
-"""Reads: nodes, pods and budgets, and of the rest only what some pod needs."""
+"""Reads: nodes, pods and budgets, of the rest only what some pod needs, and the checks of `nodefleet doctor`."""
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import cache, partial
 
-from nodefleet.adapters.kubernetes.client import PART, Api, list_digests, list_objects
+import msgspec
+
+from nodefleet.adapters.kubernetes.client import PART, Api, decode, list_digests, list_objects
 from nodefleet.adapters.kubernetes.objects import (
     BudgetShape,
     DaemonSetShape,
@@ -27,7 +31,19 @@ from nodefleet.adapters.kubernetes.pods import (
     owners_of,
     partial_pod,
 )
-from nodefleet.adapters.kubernetes.resources import BUDGETS, DAEMON_SETS, LEASES, NAMESPACES, NODES, PODS, Request
+from nodefleet.adapters.kubernetes.resources import (
+    ACCESS_REVIEWS,
+    BUDGETS,
+    DAEMON_SETS,
+    LEASES,
+    NAMESPACES,
+    NEEDED,
+    NODES,
+    PODS,
+    VERSION,
+    Permission,
+    Request,
+)
 from nodefleet.adapters.kubernetes.volumes import Claims, Use, claims_in
 from nodefleet.errors import LoginRefusedError, NodeFleetError, UnavailableError
 from nodefleet.model.inventory import Effect, Node, Resources, Taint
@@ -237,3 +253,57 @@ def _namespaces(api: Api) -> Mapping[str, Mapping[str, str]]:
     return {
         each.metadata.name: labels_of(each.metadata) for each in list_objects(api, NAMESPACES.list(), NamespaceShape)
     }
+
+
+# ── checks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# What `nodefleet doctor` asks: which server this is, what its clock shows, and what we may do there.
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    git_version: str
+
+
+class _Verdict(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Verdict
+
+
+def server_version(api: Api) -> str:
+    """Such as v1.31.4+k3s1."""
+    return decode(VERSION, api.do(VERSION).body, _Version).git_version
+
+
+def server_time(api: Api) -> datetime:
+    """What the API server's clock shows, to the second."""
+    date = api.do(VERSION).date
+    try:
+        return parsedate_to_datetime(date)
+    except ValueError as error:
+        raise UnavailableError(PART, f"{VERSION}: the answer says no time ({date!r})") from error
+
+
+def is_allowed(
+    api: Api, verb: str, resource: str, *, group: str = "", subresource: str = "", namespace: str = ""
+) -> bool:
+    """Whether our role lets us do this. Without a namespace: in all of them."""
+    asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": namespace}
+    attributes = {key: value for key, value in asked.items() if value}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    request = ACCESS_REVIEWS.create(body)
+    return decode(request, api.do(request).body, _Review).status.allowed
+
+
+def missing(api: Api) -> Iterator[tuple[Permission, str]]:
+    """What our role lacks: the permission, and which of its verbs."""
+    for permission in NEEDED:
+        resource, _, subresource = permission.resource.partition("/")
+        for verb in permission.verbs:
+            if not is_allowed(api, verb, resource, group=permission.group, subresource=subresource):
+                yield permission, verb

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from nodefleet.adapters.slack.webhook import API_REMEDIES, SlackMessenger, WebApi, Webhook
+from nodefleet.adapters.slack.web_api import API_REMEDIES, WebApi
+from nodefleet.adapters.slack.webhook import SlackMessenger, Webhook
 from nodefleet.errors import DeniedError, MalformedError, ThrottledError, UnavailableError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.notifications.incoming import AlarmState, DeliveryLimits

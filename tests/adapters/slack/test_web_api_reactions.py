@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from nodefleet.adapters.slack.approvals import SlackReactions
-from nodefleet.adapters.slack.webhook import SlackMessenger, WebApi
+from nodefleet.adapters.slack.web_api import SlackReactions, WebApi
+from nodefleet.adapters.slack.webhook import SlackMessenger
 from nodefleet.errors import DeniedError, ThrottledError, UnavailableError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.notifications.incoming import DeliveryLimits

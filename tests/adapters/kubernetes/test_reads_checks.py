@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nodefleet.adapters.kubernetes import NEEDED, KubernetesCluster
-from nodefleet.adapters.kubernetes.cluster import is_allowed
+from nodefleet.adapters.kubernetes.reads import is_allowed
 from nodefleet.errors import UnavailableError
 from support.fake_api_server import FakeApiServer
 from support.wording import assert_wording
