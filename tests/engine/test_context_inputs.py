@@ -42,7 +42,13 @@ def test_a_sample_that_is_too_old_or_too_new_counts_as_missing(sampled, cause):
 
 
 @pytest.mark.parametrize(
-    ("value", "cause"), [(nan, "nan is not a number"), (inf, "inf is not a number"), (-inf, "-inf is not a number")]
+    ("value", "cause"),
+    [
+        (nan, "nan is not a number"),
+        (inf, "inf is not a number"),
+        (-inf, "-inf is not a number"),
+        (-1e300, "-1e+300 is larger than anything that is counted or measured"),
+    ],
 )
 def test_what_is_not_a_number_counts_as_missing(value, cause):
     assert usable_reading(Reading(value, NOON), None, TRUST, NOON) == Missing(cause)

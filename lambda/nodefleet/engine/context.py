@@ -214,12 +214,18 @@ def update_cache(
     return kept | {name: got for name, got in samples if isinstance(got, Reading) and not _wrong(got, trust, now)}
 
 
+# More than nanoseconds since 1970 or bytes of anything. Products of several readings must stay numbers.
+_LARGEST = 1e21
+
+
 def _wrong(reading: Reading, trust: Trust, now: datetime) -> str:
     """Why the reading cannot be trusted; empty if it can."""
     limit = trust.stale_after.total_seconds()
     age = (now - reading.at).total_seconds()
     if not isfinite(reading.value):
         return f"{reading.value} is not a number"
+    if abs(reading.value) > _LARGEST:
+        return f"{reading.value:g} is larger than anything that is counted or measured"
     if age > limit:
         return f"stale: sampled {age:.0f} s ago, limit {limit:.0f} s"
     if -age > limit:

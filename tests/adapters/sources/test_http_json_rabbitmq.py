@@ -51,6 +51,13 @@ def test_a_queue_that_was_just_declared_has_no_data_yet():
     assert sample == Missing("RabbitMQ has no figures of queue orders yet", empty_at=NOON)
 
 
+@pytest.mark.parametrize("state", ["down", "crashed", "stopped", "minority"])
+def test_a_queue_whose_node_is_away_is_not_idle(state):
+    sample, _ = reading(Answer(document={"name": "orders", "state": state}))
+    assert isinstance(sample, Missing)
+    assert sample.empty_at is None
+
+
 @pytest.mark.parametrize(
     ("answer", "entry", "expected"),
     [

@@ -229,3 +229,29 @@ def test_readings_that_count_as_their_last_value_are_kept():
     own = replace(prometheus(WhenMissing.LAST, "orders"), custom=(RULES["threshold"],))
     assert counts_as_last(own) == {"custom:orders"}
     assert counts_as_last(replace(prometheus(None, "orders"), custom=(RULES["threshold"],))) == frozenset()
+
+
+# ── odd numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@EVERY_RULE
+@given(data=st.data())
+def test_any_number_gives_a_vote(rule, data):
+    """One absurd reading must not end the decision of the whole cluster."""
+    odd = st.sampled_from([-1e308, -1e21, -5.0, -0.5, 0.0, 1e-320, 80.0, 1e15, 1e21, 1e25, 1.7e308])
+    values = {field: data.draw(odd) for field, _ in readings_of(rule)}
+    assert words([ask(rule, values, look(covered=data.draw(st.integers(0, 3))))])
+
+
+@pytest.mark.parametrize("rule", [rule for kind, rule in RULES.items() if kind != "threshold"])
+def test_less_than_none_is_no_count(rule):
+    """Exporters say -1 for what they do not know."""
+    for field, _ in readings_of(rule):
+        said = ask(rule, {**dict.fromkeys(high(rule), 0.0), field: -1.0})
+        assert isinstance(said.vote, Unreadable)
+    nearly = ask(rule, dict.fromkeys(high(rule), -0.01))
+    assert not isinstance(nearly.vote, Unreadable)
+
+
+def test_a_threshold_compares_whatever_it_is_given():
+    assert words([ask(RULES["threshold"], {"reading": -40.0})]) == ["ScaleDownOk"]

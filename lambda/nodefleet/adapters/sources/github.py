@@ -100,6 +100,7 @@ _MOST_PAGES = 10
 _MOST_CACHED = 2000  # answers that are kept for their ETag
 _RENEW_BEFORE = timedelta(minutes=5)
 _PAUSE_SECONDS = 60  # GitHub's advice where a limit does not say when it ends
+_LONGEST_PAUSE = 3600  # seconds: GitHub renews its limits each hour
 _HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28", "User-Agent": "node-fleet"}
 _RUN_STATES = ("queued", "in_progress")
 _STATES = {"queued": frozenset({"queued"}), "running": frozenset({"in_progress"}), "all": frozenset(_RUN_STATES)}
@@ -305,19 +306,20 @@ class _Client:
         self._note_limit(answer)
         return answer
 
-    def _note_limit(self, answer: http.HttpAnswer) -> None:
+    def _note_limit(self, answer: http.HttpAnswer, advice: str = "let this login read Actions and metadata") -> None:
         refused = answer.status in (HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
         wait, left = answer.headers.get("retry-after", ""), answer.headers.get("x-ratelimit-remaining", "")
         reset = answer.headers.get("x-ratelimit-reset", "")
+        latest = self._clock() + _LONGEST_PAUSE
         if refused and wait.isdecimal():
-            self._account.asks_again_at = self._clock() + int(wait)
+            self._account.asks_again_at = min(self._clock() + float(wait), latest)
         elif left == "0" and reset.isdecimal():
-            self._account.asks_again_at = float(reset)
+            self._account.asks_again_at = min(float(reset), latest)
         elif answer.status == HTTPStatus.TOO_MANY_REQUESTS or (refused and b"rate limit" in answer.body):
             self._account.asks_again_at = self._clock() + _PAUSE_SECONDS
         if refused:
             self._refuse_until_renewed()
-            raise _GithubError(f"GitHub forbids it (HTTP {answer.status}): let this login read Actions and metadata")
+            raise _GithubError(f"GitHub forbids it (HTTP {answer.status}): {advice}")
 
     def _refuse_until_renewed(self) -> None:
         if self._clock() < self._account.asks_again_at:
@@ -344,6 +346,7 @@ class _Client:
             authorization=f"Bearer {proof}",
         )
         answer = http.send(request, self._moment.deadline)
+        self._note_limit(answer, "check that the App is not suspended")
         if answer.status != HTTPStatus.CREATED:
             raise _GithubError(
                 f"GitHub gives the App no token (HTTP {answer.status}): check app_id, installation_id and private_key "
@@ -354,10 +357,12 @@ class _Client:
 
 
 def _next_page(link: str, api: str) -> str:
-    """Of a Link header. Another host would get our token, so it does not count."""
+    """Of a Link header. Another host would get our token, and the first page alone is no count."""
     for part in link.split(","):
         url, _, relation = part.partition(";")
         if 'rel="next"' in relation:
             found = url.strip().strip("<>")
-            return found if found.startswith(f"{api}/") else ""
+            if not found.startswith(f"{api}/"):
+                raise _GithubError(f"GitHub's next page is not below {api}: give the address that its own links have")
+            return found
     return ""

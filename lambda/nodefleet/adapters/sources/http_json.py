@@ -110,8 +110,11 @@ class RabbitmqQueues:
 def _messages(document: object, entry: Rabbitmq, moment: Moment) -> Sample:
     found = document if isinstance(document, dict) else {}
     count = found.get(_FIELDS[entry.counts])
+    state = found.get("state") or "running"
+    if count is None and found.get("name") == entry.queue and state != "running":
+        return Missing(f"RabbitMQ's queue {entry.queue} is {state}, so its messages cannot be counted")
     if count is None and found.get("name") == entry.queue:
-        # A queue that was just declared has no figures yet.
+        # A queue that was just declared has neither figures nor a state yet.
         return Missing(f"RabbitMQ has no figures of queue {entry.queue} yet", empty_at=moment.now)
     if count is None:
         return Missing(f"RabbitMQ's answer is no queue {entry.queue}: is this the address of its management API?")

@@ -27,7 +27,7 @@ from nodefleet.engine.signals.vote import (
     vote_on,
 )
 from nodefleet.model.names import figure, pluralize
-from nodefleet.model.snapshot import NOT_ASKED, Missing, PoolReadings, Reading
+from nodefleet.model.snapshot import NOT_ASKED, Missing, PoolReadings, Reading, Sample
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Trust
 from nodefleet.policy.demand import (
@@ -59,7 +59,7 @@ def evaluate_custom(
     for rule in pool.custom:
         inputs = {
             field: substitute_reading(
-                readings.custom.get(name, NOT_ASKED),
+                _counted(rule, readings.custom.get(name, NOT_ASKED)),
                 cached.get(custom_name(name)),
                 trust,
                 fleet_size.now,
@@ -80,6 +80,14 @@ def counts_as_last(pool: Pool) -> frozenset[str]:
         for field, name in readings_of(rule)
         if when_missing(field, pool.readings.get(name)) is WhenMissing.LAST
     )
+
+
+def _counted(rule: DemandRule, sample: Sample) -> Sample:
+    """Jobs, times and shares are never below zero: exporters say -1 for what they do not know. Differences of rates may
+    fall a little below, and a threshold compares whatever it is given."""
+    if isinstance(sample, Reading) and sample.value <= -1 and not isinstance(rule, Threshold):
+        return Missing(f"{figure(sample.value)} is less than none")
+    return sample
 
 
 def _least(rule: DemandRule, field: str) -> float | None:
