@@ -18,6 +18,7 @@ ALERTS_OF_DECISIONS = {
     AlertKind.CANNOT_HOLD,
     AlertKind.CLEANUP_NEEDS_OPERATOR,
     AlertKind.DEGRADED,
+    AlertKind.DRAIN_BLOCKED,
     AlertKind.INTERRUPTED,
     AlertKind.MANY_UNHEALTHY,
     AlertKind.MARKET_RESTORED,

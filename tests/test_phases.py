@@ -512,3 +512,26 @@ def test_pods_that_crash_on_one_node_alone_are_an_ailment(pods, ill):
 
 def test_nothing_is_known_to_ail_without_kubernetes():
     assert ailments(Observation(at=NOON, instances=(), kubernetes=Missing("away")), Policy()) == {}
+
+
+# ── an agent that registered again under another name ────────────────────────────────────────────────────────────────
+
+NEW = node(name="w1-new", created_at=ago(600))
+OLD = node(name="w1-old", created_at=ago(7200))
+SILENT = {"ready": False, "ready_changed_at": ago(1000)}
+
+
+@pytest.mark.parametrize(
+    ("of", "counts", "phase"),
+    [
+        ((NEW, replace(OLD, **SILENT)), "w1-new", Phase.READY),
+        ((replace(NEW, **SILENT), OLD), "w1-old", Phase.READY),
+        ((NEW, OLD), "w1-new", Phase.READY),
+        ((replace(NEW, **SILENT), replace(OLD, **SILENT)), "w1-new", Phase.UNHEALTHY),
+        ((NEW, replace(OLD, created_at=None)), "w1-new", Phase.READY),
+    ],
+)
+def test_of_two_nodes_of_an_instance_the_ready_one_counts_and_then_the_younger_in_any_order(of, counts, phase):
+    for nodes in permutations(of):
+        worker = only(instances=[instance()], nodes=nodes)
+        assert (worker.name, worker.phase) == (counts, phase)

@@ -6,7 +6,7 @@ Phases are not stored: after a crash the next run derives the same phases from t
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from nodefleet.model.fleet import (
     PHASES,
@@ -33,6 +33,7 @@ _MACHINES = {
     InstanceState.TERMINATED: InstancePhase.ENDED,
 }
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 _UNDER = {
     RemovalReason.VOLUNTARY: OpenOperation.LEAVING,
@@ -48,7 +49,7 @@ def derive_workers(observation: Observation, policy: Policy) -> tuple[Worker, ..
     sight = _PhaseResolver.of(observation, policy)
     nodes = observation.kubernetes.nodes if isinstance(observation.kubernetes, ClusterView) else ()
     ours = [node for node in nodes if node.pool is not None and not node.control_plane]
-    by_instance = {node.instance: node for node in ours if node.instance}
+    by_instance = nodes_by_instance(ours)
     machines = [instance for instance in observation.instances if instance.worker]
     known = {instance.id for instance in observation.instances}
     found = [sight.worker(instance, by_instance.get(instance.id)) for instance in machines]
@@ -74,6 +75,21 @@ def rederive_workers(
 
 def _difference(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
     return {key for key in {*one, *other} if one.get(key) != other.get(key)}
+
+
+def nodes_by_instance(nodes: Iterable[Node]) -> dict[str, Node]:
+    """The Node of each instance. An agent that registered again under another name leaves its first Node behind: the
+    ready one counts, whatever the order of the list, then the younger one."""
+    found: dict[str, Node] = {}
+    for node in nodes:
+        other = found.get(node.instance)
+        if node.instance and (other is None or _stands_for_instance(node) > _stands_for_instance(other)):
+            found[node.instance] = node
+    return found
+
+
+def _stands_for_instance(node: Node) -> tuple[bool, datetime, str]:
+    return node.ready, node.created_at or _NEVER, node.name
 
 
 def is_starting(launch: Launch, instance: str) -> bool:

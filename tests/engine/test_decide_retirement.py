@@ -3,14 +3,17 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from nodefleet.engine.decide import decide
+from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, KeepReason
 from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet.model.operations import Launch, Purpose, Removal, RemovalReason
 from nodefleet.model.state import Memory, PoolMemory
-from nodefleet.model.workload import Owner
+from nodefleet.model.workload import Budget, Owner, Selector
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.pool import Limits, Pool
+from nodefleet.policy.pool import Limits, Pool, RemovalRules
 from support.builders import NOON, after, instance, look, node, only, pod
 from support.decisions import opened
 from support.operation_builders import removal
@@ -103,3 +106,42 @@ def test_a_workload_that_is_not_whole_is_named():
     (kept,) = [stay for stay in decision.stays if stay.worker == "w001"]
     assert kept.reason is KeepReason.NOT_WHOLE
     assert_wording(kept.detail)
+
+
+# ── a scheduled change whose worker cannot leave ─────────────────────────────────────────────────────────────────────
+
+SHOP = Budget(name="shop", selector=Selector(labels={"app": "shop"}), max_unavailable="0")
+HOUR = timedelta(hours=1)
+
+
+def told_of(told, ahead, *, budgets=(SHOP,), kind=NoticeKind.SCHEDULED_CHANGE):
+    """What operators hear of a change that was announced some time ago and comes some time ahead."""
+    change = Notice(instance="i-001", kind=kind, at=NOON + ahead, told_at=NOON - told, event="arn:1")
+    shop = [pod("shop-1", "w001"), pod("shop-2", "w002")]
+    policy = replace(POLICY, pools=(replace(POLICY.pools[0], removal=RemovalRules(drain_on_rebalance=True)),))
+    decision = decide(look(4, notices=(change,), pods=shop, budgets=budgets, **BUSY), known(), policy)
+    return [step for step in only(decision).plan if getattr(step, "alert", None) is AlertKind.DRAIN_BLOCKED]
+
+
+def test_a_change_whose_worker_is_protected_for_an_hour_is_an_alert_with_the_cause_and_the_time():
+    (told,) = told_of(HOUR, 5 * HOUR)
+    assert told.subjects == ("w001", "scheduled-change")
+    assert_wording(told.text)
+
+
+@pytest.mark.parametrize(
+    ("told", "ahead", "alerts"),
+    [
+        (HOUR - timedelta(seconds=1), 14 * 24 * HOUR, 0),  # most budgets allow it again soon
+        (timedelta(0), 2 * HOUR + timedelta(seconds=1), 0),
+        (timedelta(0), 2 * HOUR, 1),  # there is no more time to wait: the drain begins in an hour
+        (4 * HOUR, HOUR, 0),  # it is drained now
+    ],
+)
+def test_it_is_told_of_when_that_lasts_or_when_its_time_is_near(told, ahead, alerts):
+    assert len(told_of(told, ahead)) == alerts
+
+
+def test_a_worker_that_may_leave_and_one_that_is_only_recommended_to_leave_are_not_told_of():
+    assert told_of(HOUR, 5 * HOUR, budgets=()) == []
+    assert told_of(HOUR, timedelta(0), kind=NoticeKind.REBALANCE) == []

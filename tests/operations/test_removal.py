@@ -903,6 +903,23 @@ def test_its_node_is_deleted_once_it_is_stopped():
     assert closed(advance_removal(ASKED, look(70, stopped()), POLICY, ())).outcome is Outcome.DONE
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_nodes_of_the_instance_the_one_that_works_is_drained(order):
+    """Its agent registered again under another name: the pods of the Node that was left behind say nothing."""
+    nodes = [node(name="w1-old", ready=False), cordoned()][::order]
+    progress = advance(leaving(VOLUNTARY), look(10, RUNNING, nodes, [pod()]), POLICY)
+    assert effects(progress) == [Evict(node="w1", pods=(ref(),))]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_when_it_is_gone_each_of_its_nodes_is_deleted(order):
+    nodes = [node(name="w1-old", ready=False), cordoned(ready=False)][::order]
+    first = effects(advance(leaving(VOLUNTARY), look(10, ENDED, nodes), POLICY))
+    assert len(first) == 1
+    (other,) = [each for each in nodes if DeleteNode(each.name) not in first]
+    assert effects(advance(leaving(VOLUNTARY), look(20, ENDED, [other]), POLICY)) == [DeleteNode(other.name)]
+
+
 def test_one_that_an_operator_stopped_meanwhile_is_not_taken_for_kept():
     progress = advance_removal(KEPT, look(30, stopped(warm=False), [cordoned()]), POLICY, ())
     assert DeleteNode("w1") not in effects(progress)

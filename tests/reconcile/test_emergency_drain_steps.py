@@ -215,6 +215,16 @@ def test_nor_one_that_comes_back_while_this_drain_goes_on(play):
     assert len(played.named("sleep")) > 1
 
 
+@pytest.mark.parametrize("ready", [0, 1])
+def test_of_two_nodes_of_the_instance_the_one_that_works_is_drained(play, ready):
+    """Its agent registered again under another name, and the first Node was left behind."""
+    two = [node(1, ready=ready == 0), node(2, instance="i-001", ready=ready == 1)]
+    played = play()
+    played.nodes = two
+    played.interrupted()
+    assert [call[1].node for call in played.named("cordon")] == [two[ready].name]
+
+
 @pytest.mark.parametrize(
     "shown",
     [node(1, pool=None), node(1, control_plane=True), node(1, instance=""), node(1, instance="i-009")],

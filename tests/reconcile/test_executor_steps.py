@@ -767,6 +767,12 @@ def test_the_node_of_a_stopped_instance_is_deleted_only_if_we_stopped_it(warm, g
     assert world.take(KEPT, DeleteNode("w001")) is goes
 
 
+def test_while_it_still_stops_its_node_stays():
+    world = World(KEPT)
+    world.asked.machines["i-001"] = instance(1, state=InstanceState.STOPPING, warm=True)
+    assert not world.take(KEPT, DeleteNode("w001"))
+
+
 # ── node ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

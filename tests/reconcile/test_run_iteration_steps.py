@@ -10,6 +10,7 @@ from nodefleet.errors import LostLeaseError, UnavailableError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, ActionKind, Decision, ExecutedAction, PolicyVersion, PoolDecision
 from nodefleet.model.fleet import Count
+from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet.model.operations import (
     Assign,
     CancelRemoval,
@@ -446,6 +447,17 @@ def test_commands_that_have_ended_are_let_go_of(play):
     ended = Pause(by="ann", until=after(-60))
     played.look(commands=(ended,))
     assert played.written[-1].expired == (ended,)
+
+
+def test_a_notice_that_is_over_is_let_go_of_and_not_decided_on(play):
+    """The instance ran on for long, so its node takes pods again and is capacity."""
+    fresh = Notice(instance="i-002", kind=NoticeKind.SPOT_INTERRUPTION, at=NOON)
+    over = replace(fresh, instance="i-001", at=after(-30_000))
+    played = play(notices=(over, fresh))
+    played.look()
+    assert played.written[-1].retire == (over,)
+    ((decided_on, _, _),) = played.asked
+    assert decided_on.notices == (fresh,)
 
 
 def test_a_policy_that_is_refused_holds_the_fleet_and_is_told(play):

@@ -3,11 +3,32 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from math import copysign, log10
+from math import floor as rounded_down
+
+_SMALL = 0.1  # below it two digits that tell something are shown
+_MOST_DECIMALS = 9
+_ENOUGH = 4  # decimals, to tell a reading from its limit
 
 
-def figure(value: float) -> str:
-    """A number as an operator writes it: 120, 0.25, 1234567."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+def figure(value: float, beside: float | None = None) -> str:
+    """A number as an operator writes it: 120, 0.25, 0.004, 1234567. Beside a limit it does not read like the limit."""
+    small = 0 < abs(value) < _SMALL
+    return _told_apart(value, beside, 1 - rounded_down(log10(abs(value))) if small else 2).rstrip("0").rstrip(".")
+
+
+def percent(value: float, beside: float | None = None) -> str:
+    """A reading with one decimal, or as many as tell it apart from a limit beside it: "29.97 % < 30 %", not 30.0 %."""
+    return f"{_told_apart(value, beside, 1)} %"
+
+
+def _told_apart(value: float, limit: float | None, decimals: int) -> str:
+    decimals = min(decimals, _MOST_DECIMALS)
+    while limit is not None and value != limit and float(f"{value:.{decimals}f}") == limit:
+        if decimals >= _ENOUGH:  # the noise of a float: on its own side of the limit
+            value = limit + copysign(10.0**-decimals, value - limit)
+        decimals += decimals < _ENOUGH
+    return f"{value:.{decimals}f}"
 
 
 # ── tags, labels, taints ─────────────────────────────────────────────────────────────────────────────────────────────

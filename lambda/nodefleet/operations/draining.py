@@ -20,7 +20,7 @@ from nodefleet.model.operations import PodRef, Removal, silence
 from nodefleet.model.snapshot import ClusterView, Missing, Observation, notice_in
 from nodefleet.model.workload import SAFE_TO_EVICT, Pod
 from nodefleet.operations.progress import pods_are, rules_of, seconds
-from nodefleet.phases import is_withdrawn
+from nodefleet.phases import is_withdrawn, nodes_by_instance
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import RemovalRules
 
@@ -153,12 +153,9 @@ def is_ours(node: Node) -> bool:
 
 def node_of(removal: Removal, view: ClusterView) -> Node | None:
     """The Node of the removal's instance, or the Node of the removal's name unless that belongs to another instance."""
-    for node in view.nodes:
-        if removal.instance and node.instance == removal.instance:
-            return node
-        if removal.node and node.name == removal.node and node.instance in ("", removal.instance):
-            return node
-    return None
+    if removal.instance and (node := nodes_by_instance(view.nodes).get(removal.instance)):
+        return node
+    return next((node for node in view.nodes if removal.node and node.name == removal.node and not node.instance), None)
 
 
 def _free_name(removal: Removal, view: ClusterView) -> str:

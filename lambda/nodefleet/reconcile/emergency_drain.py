@@ -21,7 +21,7 @@ from nodefleet.model.snapshot import ClusterView, Missing, Observation, emergenc
 from nodefleet.model.state import Level
 from nodefleet.model.workload import Pod
 from nodefleet.operations.advance import advance
-from nodefleet.phases import in_force, is_false_alarm, is_imminent, taken_at
+from nodefleet.phases import in_force, is_false_alarm, is_imminent, nodes_by_instance, taken_at
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import Eviction, EvictionOutcome, RunResult, Runtime
@@ -286,7 +286,7 @@ def _drain(runtime: Runtime, interrupted: Sequence[_InterruptedNode] | None, pol
 def _removals(
     nodes: Sequence[Node], notices: Sequence[Notice], stored: _StoredState, now: datetime, began: datetime
 ) -> list[tuple[Node, Removal]]:
-    by_instance = {node.instance: node for node in nodes if node.instance}
+    by_instance = nodes_by_instance(nodes)
     found: dict[str, tuple[Node, Removal]] = {}
     for notice in notices:
         node = by_instance.get(notice.instance)

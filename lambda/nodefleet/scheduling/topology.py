@@ -5,7 +5,7 @@ have few such pods.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -299,10 +299,18 @@ def _scope(term: PodTerm, carrier: Pod) -> PodScope:
     return PodScope.of(term.selector, None if term.everywhere else frozenset(term.namespaces or (carrier.namespace,)))
 
 
+def lacks_domain(rules: Rules, labels: Mapping[str, str]) -> str | None:
+    """The label without which a node is in no domain that such a pod is spread over or goes to, whatever runs there."""
+    topologies = [*(each.topology for each in rules.spread), *(each.topology for each in rules.affinity)]
+    return next((_no_label(each) for each in topologies if each not in labels), None)
+
+
+def _no_label(topology: str) -> str:
+    return f"the node has no label {topology}"
+
+
 def _in_any(topology: str) -> TopologyDemand:
-    return TopologyDemand(
-        topology=topology, allows=lambda domain: domain is not None, otherwise=f"the node has no label {topology}"
-    )
+    return TopologyDemand(topology=topology, allows=lambda domain: domain is not None, otherwise=_no_label(topology))
 
 
 def _inside(tally: DomainCounts, otherwise: str) -> TopologyDemand:

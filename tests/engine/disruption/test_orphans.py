@@ -116,6 +116,13 @@ def test_much_cleanup_is_for_a_person(total, orphans, person):
     assert len([step for step in steps if isinstance(step, Create)]) == (0 if person else orphans)
 
 
+def test_what_is_left_behind_does_not_count_for_the_fleet_that_it_is_a_share_of():
+    """A fifth of eight workers is one: with its two orphans the fleet would seem to be ten."""
+    seen = look(8, nodes=[dead(20), dead(21)])
+    steps = cleaned(seen, {f"node i-{n:03}": after(-900) for n in (20, 21)})
+    assert tells(steps) == [AlertKind.CLEANUP_NEEDS_OPERATOR]
+
+
 def test_what_needs_a_person_is_named():
     seen = look(5, nodes=[dead(20), dead(21)])
     (told,) = cleaned(seen, {"i-020": NOON, "i-021": NOON})

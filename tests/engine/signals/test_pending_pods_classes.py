@@ -11,7 +11,18 @@ from nodefleet.engine.signals.pending_pods import PendingIndex, PendingVotes, be
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import Resources, Taint
 from nodefleet.model.state import Memory, PendingClass, PodGrant, PoolMemory
-from nodefleet.model.workload import PodPhase, Rules, Toleration, Volume, VolumeKind
+from nodefleet.model.workload import (
+    HOST_LABEL,
+    ZONE_LABEL,
+    PodPhase,
+    PodTerm,
+    Rules,
+    Selector,
+    Spread,
+    Toleration,
+    Volume,
+    VolumeKind,
+)
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Benefit
@@ -208,6 +219,32 @@ def test_new_nodes_that_do_not_take_a_class_buy_no_more_of_them():
     (muted,) = found.newly
     assert ("w003" in muted.in_vain, STARTING.key in muted.in_vain) == (True, True)
     assert found.classes[0].muted_until == after(900)
+
+
+ALIKE = Selector(labels={"app": "web"})
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        Rules(spread=(Spread(topology=ZONE_LABEL, selector=ALIKE),)),
+        Rules(affinity=(PodTerm(topology=ZONE_LABEL, selector=ALIKE),)),
+    ],
+)
+def test_new_nodes_without_the_label_that_a_class_is_spread_over_buy_no_more_of_them(rules):
+    """The template promises the zone's label, and the nodes join without it: no cloud controller sets it."""
+    wants = replace(WANTS, rules=rules)
+    bare = new_node(taints=(), labels={HOST_LABEL: "w003"})
+    (muted,) = votes(bought_for(wants), pending=wants, **bare).newly
+    assert ZONE_LABEL in muted.in_vain
+    labelled = new_node(taints=(), labels={HOST_LABEL: "w003", ZONE_LABEL: "a"})
+    assert votes(bought_for(wants), pending=wants, **labelled).newly == ()
+
+
+def test_a_pod_that_stays_away_from_others_needs_no_label():
+    wants = replace(WANTS, rules=Rules(anti_affinity=(PodTerm(topology=ZONE_LABEL, selector=ALIKE),)))
+    bare = new_node(taints=(), labels={HOST_LABEL: "w003"})
+    assert votes(bought_for(wants), pending=wants, **bare).newly == ()
 
 
 def test_that_is_decided_and_told():

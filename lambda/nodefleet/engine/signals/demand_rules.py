@@ -217,13 +217,14 @@ def evaluate_threshold(rule: Threshold, value: float, fleet_size: FleetSize, poo
     percent = _calm_percent(rule.quantity, pool.targets) if rule.calm_percent is None else rule.calm_percent
     calm = limit * percent / 100
     zone: Band = Between()
-    compared = f"between {figure(calm)} and {figure(limit)}"
+    compared = f"{figure(value)} between {figure(calm)} and {figure(limit)}"
     if value > limit:
-        zone, compared = Above(fleet_size.covered + pool.steps.up), f"> {figure(limit)}"
+        zone, compared = Above(fleet_size.covered + pool.steps.up), f"{figure(value, limit)} > {figure(limit)}"
     elif value <= calm:
-        zone, compared = Below(pool.steps.down), f"≤ {figure(calm)}, {percent:g} % of {figure(limit)}"
+        low = f"{figure(value)} ≤ {figure(calm)}, {percent:g} % of {figure(limit)}"
+        zone, compared = Below(pool.steps.down), low
     sustain = rule.sustain or pool.sustain
-    sentence = f"{rule.reading} {figure(value)} {compared}"
+    sentence = f"{rule.reading} {compared}"
     return Evaluation(zone=zone, value=value, sentence=sentence, up=sustain.up, down=sustain.down)
 
 
@@ -263,8 +264,8 @@ def evaluate_queue_and_latency(
     reasons = [
         reason
         for reason, holds in (
-            (f"{rule.queue} {figure(waits)} > {figure(queue_target)}", waits > queue_target),
-            (f"{rule.p95_ms} {figure(slow)} ms > {figure(p95_target)} ms", slow > p95_target),
+            (f"{rule.queue} {figure(waits, queue_target)} > {figure(queue_target)}", waits > queue_target),
+            (f"{rule.p95_ms} {figure(slow, p95_target)} ms > {figure(p95_target)} ms", slow > p95_target),
             (f"{occupied} and {pluralize(waits, 'job waits', 'jobs wait')}", all_busy),
         )
         if holds

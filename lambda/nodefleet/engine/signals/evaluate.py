@@ -28,7 +28,7 @@ from nodefleet.engine.signals.vote import (
 )
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
-from nodefleet.model.names import figure, pluralize
+from nodefleet.model.names import figure, percent, pluralize
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.model.state import Breaches, PoolMemory, ScaleUpRecord
@@ -164,14 +164,12 @@ def _evaluate(
     label: str, value: float, fleet_size: FleetSize, limits: Utilisation, sustain: Sustain, steps: Steps
 ) -> Evaluation:
     zone: Band = Between()
-    compared = f"between {limits.down:g} % and {limits.up:g} %"
+    compared = f"{percent(value)} between {limits.down:g} % and {limits.up:g} %"
     if value > limits.up:
-        zone, compared = Above(fleet_size.covered + steps.up), f"> {limits.up:g} %"
+        zone, compared = Above(fleet_size.covered + steps.up), f"{percent(value, limits.up)} > {limits.up:g} %"
     elif value < limits.down:
-        zone, compared = Below(), f"< {limits.down:g} %"
-    return Evaluation(
-        zone=zone, value=value, sentence=f"{label} {value:.1f} % {compared}", up=sustain.up, down=sustain.down
-    )
+        zone, compared = Below(), f"{percent(value, limits.down)} < {limits.down:g} %"
+    return Evaluation(zone=zone, value=value, sentence=f"{label} {compared}", up=sustain.up, down=sustain.down)
 
 
 # ── all layers ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,7 +22,7 @@ from nodefleet.engine.signals.vote import ScaleDownOk, ScaleUp, SignalVote, Vote
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import Phase, Worker
-from nodefleet.model.names import pluralize, some
+from nodefleet.model.names import percent, pluralize, some
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.state import PendingClass
@@ -34,6 +34,7 @@ from nodefleet.scheduling.packing import PackingResult, list_unschedulable
 from nodefleet.scheduling.pool_packing import NewNode, Packing
 from nodefleet.scheduling.predicates import NodeModel, unmet_predicate
 from nodefleet.scheduling.templates import Template
+from nodefleet.scheduling.topology import lacks_domain
 
 # ── the vote ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -76,7 +77,7 @@ def _pending_vote(waiting: UnschedulableCount, fleet_size: FleetSize, pool: Pool
 def _pending_step(count: int, pool: Pool, cpu: float | None) -> tuple[int, str]:
     many, busy = pool.reactive.many_pods, pool.reactive.cpu.up
     if cpu is not None and cpu > busy:
-        return pool.steps.urgent, f" while CPU {cpu:.1f} % > {busy:g} %"
+        return pool.steps.urgent, f" while CPU {percent(cpu, busy)} > {busy:g} %"
     if count > many:
         return pool.steps.urgent, f" (more than {many})"
     return pool.steps.up, ""
@@ -267,7 +268,8 @@ def _in_vain(ctx: PoolContext, pod: Pod, each: PendingClass, templates: Sequence
             # for devices, which the catalogue promises.
             model = NodeModel(name=node.name, labels=node.labels, taints=node.taints)
             lacking = lacks_devices(pod, node, ctx.pool, ctx.observation.at)
-            reasons.append((node.name, unmet_predicate(pod, model) or lacking))
+            unmet = unmet_predicate(pod, model) or lacks_domain(pod.rules, node.labels)
+            reasons.append((node.name, unmet or lacking))
     if not reasons or any(reason is None for _, reason in reasons):
         return None
     name, reason = reasons[0]

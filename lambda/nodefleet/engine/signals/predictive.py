@@ -16,6 +16,7 @@ from nodefleet.capacity import FleetSize
 from nodefleet.engine.signals.vote import Abstain, ScaleUp, SignalVote
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.names import figure, pluralize
+from nodefleet.model.names import percent as shown
 from nodefleet.model.snapshot import Reading
 from nodefleet.model.state import Forecast, HourLoad
 from nodefleet.policy.pool import Predictive, Utilisation
@@ -85,7 +86,7 @@ def evaluate_forecast(
     percent = 100 * basis.load / fleet_size.covered
     compared = ">" if percent > cpu.up else "≤"
     sentence = (
-        f"predicted CPU {percent:.1f} % {compared} {cpu.up:g} % for {coming:%H:%M} "
+        f"predicted CPU {shown(percent, cpu.up)} {compared} {cpu.up:g} % for {coming:%H:%M} "
         f"(load {figure(basis.load)} on {pluralize(fleet_size.covered, 'node', 'nodes')},"
         f" {len(basis.days)} {basis.kind})"
     )

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 
 from nodefleet.capacity import FleetSize
 from nodefleet.model.decision import BoundSource
-from nodefleet.model.names import pluralize
+from nodefleet.model.names import percent, pluralize
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.snapshot import Reading, add_up
 from nodefleet.model.state import Breaches, PoolMemory
@@ -322,9 +322,9 @@ def find_overload(votes: Sequence[SignalVote], fleet_size: FleetSize, reactive: 
         name, up = thresholds[opinion.signal]
         limit = up - reactive.projection_margin
         if remaining <= 0:
-            found.append(f"no ready node would remain to carry {name} {opinion.value:.1f} %")
+            found.append(f"no ready node would remain to carry {name} {percent(opinion.value)}")
         elif opinion.value * measured / remaining > limit:
             projected = opinion.value * measured / remaining
             nodes = pluralize(remaining, "node", "nodes")
-            found.append(f"{name} would be {projected:.1f} % on {nodes}, limit {limit:g} %")
+            found.append(f"{name} would be {percent(projected, limit)} on {nodes}, limit {limit:g} %")
     return found
