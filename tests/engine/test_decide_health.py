@@ -9,8 +9,18 @@ from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action
 from nodefleet.model.inventory import InstanceState, Market
-from nodefleet.model.operations import Cleanup, Launch, Purpose, Refusal, Removal, RemovalReason, Shortage, Uncordon
-from nodefleet.model.snapshot import Missing
+from nodefleet.model.operations import (
+    Cleanup,
+    Launch,
+    Purpose,
+    Refusal,
+    Removal,
+    RemovalReason,
+    SendAlert,
+    Shortage,
+    Uncordon,
+)
+from nodefleet.model.snapshot import Missing, Scale
 from nodefleet.model.state import JoinTrouble, Level, Loss, Memory, PoolMemory
 from nodefleet.operations.advance import advance
 from nodefleet.operations.launch import record_answer
@@ -76,6 +86,20 @@ def test_a_loss_that_cannot_be_replaced_yet_is_not_forgotten():
     decision = decide(look(3), before, POLICY)
     assert bought(decision) == 0
     assert decision.memory.pool("default").losses == (Loss(worker="i-009", at=NOON, cause="gone"),)
+
+
+def test_of_two_losses_that_for_which_max_leaves_no_room_is_not_forgotten():
+    before = Memory(pools={"default": PoolMemory(members=("i-000", "i-001", "i-002", "i-003"))})
+    decision = decide(look(4, notices=(doom(2), doom(3))), before, with_pool(limits=Limits(min=2, max=3)))
+    owed = [loss.worker for loss in decision.memory.pool("default").losses]
+    assert (bought(decision), owed) == (1, ["i-003"])
+
+
+def test_at_max_the_highest_number_that_was_asked_for_is_told():
+    asked = Scale(nodes=9, by="ann", until=after(600))
+    decision = decide(look(3, pending=1, commands=(asked,)), KNOWN, with_pool(limits=Limits(min=2, max=3)))
+    (told,) = [step for step in only(decision).plan if isinstance(step, SendAlert) and step.alert is AlertKind.AT_MAX]
+    assert_wording(told.text)
 
 
 def test_a_loss_that_nobody_misses_is_not_replaced():

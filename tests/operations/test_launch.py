@@ -226,6 +226,12 @@ def test_a_shortage_is_learned_and_told_once():
     assert advance(kept(progress), look(20, [fresh()]), POLICY) == Progress()
 
 
+def test_what_on_demand_lacks_is_learned_of_on_demand():
+    short = record_answer(launch(market=Market.ON_DEMAND), [], lacking("t3.small"), NOON)
+    lessons = advance(short, look(10, []), POLICY).lessons
+    assert [each.market for each in lessons if isinstance(each, Shortage)] == [Market.ON_DEMAND]
+
+
 def test_how_long_a_shortage_is_remembered_is_the_pools():
     policy = Policy(pools=(Pool(market=MarketMix(remember_shortage=timedelta(seconds=60))),))
     progress = advance(record_answer(launch(), [], lacking("t3.small"), after(5)), look(10), policy)
