@@ -137,9 +137,9 @@ def test_it_asks_for_another_look_for_an_interval_only():
 
 
 def test_room_that_comes_and_goes_is_no_refusal():
-    full = tuple(filled(3))
-    memory = played(0).memory
-    memory = decide(look_at(300, replace(STUCK, requests=BIG), *full), memory, POLICY).memory
+    full = [pod(f"big-{number}", f"w00{number}", requests=BIG) for number in range(3)]
+    memory = decide(look_at(300, STUCK, *full), played(0).memory, POLICY).memory
+    assert [each.room_since for each in pool_memory(played(700, memory=memory)).pending] == [after(700)]
     assert alerts(played(700, memory=memory)) == []
 
 
