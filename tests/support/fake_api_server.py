@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from support.fake_api_certificates import Authority, authority
 from support.fake_api_objects import Objects, Reply, failure, not_found
+from support.loopback_server import loopback_server
 
 TOKEN = "a-secret-token"  # noqa: S105  # good for this server only
 _VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
@@ -108,23 +108,12 @@ class FakeApiServer:
 def serving(folder: Path | None = None, signed_by: Authority | None = None) -> Iterator[FakeApiServer]:
     """With a folder for its certificate it speaks TLS, otherwise plain HTTP."""
     fake = FakeApiServer()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(fake))
-    server.daemon_threads = True
-    scheme = "http"
-    if folder:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if folder else None
+    if context and folder:
         context.load_cert_chain((signed_by or authority()).in_folder(folder))
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        scheme = "https"
-    fake.url = f"{scheme}://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with loopback_server(_handler(fake), tls=context) as server:
+        fake.url = f"{'https' if context else 'http'}://127.0.0.1:{server.server_port}"
         yield fake
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def _handler(fake: FakeApiServer) -> type[BaseHTTPRequestHandler]:

@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Event
 from typing import Any
+
+from support.loopback_server import LoopbackHandler, loopback_server
 
 TOKEN = "anonymous"  # noqa: S105
 
@@ -36,52 +37,35 @@ class LoopbackRegistry:
 def loopback_registry(**settings: Any) -> Iterator[LoopbackRegistry]:
     registry = LoopbackRegistry(**settings)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
+    class Handler(LoopbackHandler):
+        def do_HEAD(self) -> None:  # noqa: N802  # as http.server names it
             registry.requests.append((self.command, self.path, dict(self.headers)))
             if registry.hangs:
                 registry.over.wait(5)
                 return
             if registry.status:
-                self._answer(registry.status)
+                self.reply(registry.status)
                 return
             bearer = self.headers.get("Authorization")
             if registry.wants_token and (bearer != f"Bearer {TOKEN}" or not registry.accepts_token):
                 realm = registry.realm or f"http://{registry.host}/token"
                 challenge = f'Bearer realm="{realm}",service="here",scope="repository:a/b:pull"'
-                self._answer(401, {"WWW-Authenticate": challenge})
+                self.reply(401, {"WWW-Authenticate": challenge})
                 return
             name, _, tag = self.path.removeprefix("/v2/").partition("/manifests/")
             digest = registry.digests.get(f"{name}:{tag}")
             if digest is None:
-                self._answer(404)
+                self.reply(404)
             else:
-                self._answer(200, {"Docker-Content-Digest": digest} if digest else {})
+                self.reply(200, {"Docker-Content-Digest": digest} if digest else {})
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802  # as http.server names it
             registry.requests.append((self.command, self.path, dict(self.headers)))
-            self._answer(200, body=registry.token_answer)
+            self.reply(200, body=registry.token_answer)
 
-        def _answer(self, status: int, headers: Mapping[str, str] | None = None, body: bytes = b"") -> None:
-            self.send_response(status)
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Tests are quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    registry.port = server.server_address[1]
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield registry
-    finally:
-        registry.over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
+    with loopback_server(Handler) as server:
+        registry.port = server.server_port
+        try:
+            yield registry
+        finally:
+            registry.over.set()

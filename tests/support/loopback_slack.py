@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 from nodefleet.adapters.credentials import SlackHook
+from support.loopback_server import LoopbackHandler, loopback_server
 
 SECRET = "services/T0/B0/very-secret"  # noqa: S105
 BOT_TOKEN = "xoxb-1-very-secret"  # noqa: S105
@@ -57,10 +57,10 @@ def _accepted(path: str, number: int) -> str:
 def loopback_slack(*answers: Answer) -> Iterator[LoopbackSlack]:
     slack = LoopbackSlack(answers=list(answers))
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(LoopbackHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_POST(self) -> None:
+        def do_POST(self) -> None:  # noqa: N802  # as http.server names it
             slack.tries += 1
             answer = slack.answers.pop(0) if slack.answers else Answer(body=_accepted(self.path, slack.tries))
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -72,16 +72,10 @@ def loopback_slack(*answers: Answer) -> Iterator[LoopbackSlack]:
                 slack.tokens.append(self.headers["Authorization"])
             if answer.status == 200 and '"ok": false' not in answer.body:
                 slack.messages.append(message)
-            body = answer.body.encode()
-            self.send_response(answer.status)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body) + (100 if answer.cut else 0)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(answer.status, answer.headers, answer.body.encode(), lacking=100 if answer.cut else 0)
             self.close_connection = answer.cut
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802  # as http.server names it
             slack.asked.append(self.path)
             slack.tokens.append(self.headers["Authorization"])
             answer = slack.answers.pop(0)
@@ -89,26 +83,11 @@ def loopback_slack(*answers: Answer) -> Iterator[LoopbackSlack]:
                 slack.over.wait(5)
                 self.close_connection = True
                 return
-            body = answer.body.encode()
-            self.send_response(answer.status)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(answer.status, answer.headers, answer.body.encode())
 
-        def log_message(self, *_: Any) -> None:
-            """Tests are quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    slack.port = server.server_address[1]
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield slack
-    finally:
-        slack.over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
+    with loopback_server(Handler) as server:
+        slack.port = server.server_port
+        try:
+            yield slack
+        finally:
+            slack.over.set()

@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from http.server import BaseHTTPRequestHandler
+from threading import Lock
 from typing import Any
 
 from botocore.awsrequest import AWSPreparedRequest
 from botocore.compat import HTTPHeaders
 from moto.core.models import botocore_stubber
+
+from support.loopback_server import LoopbackHandler, loopback_server
 
 _SCOPE = re.compile(r"Credential=[^/]+/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
 _WITHOUT_REGION = frozenset({"budgets"})  # in the service's address
@@ -32,7 +34,7 @@ def moto_over_http(*, port: int = 0, delay: Callable[[str], float] = lambda _: 0
     """Within `mock_aws`, on the same state as the test's own clients. `delay` says how many seconds a service waits."""
     served, answering = MotoOverHttp(), Lock()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(LoopbackHandler):
         protocol_version = "HTTP/1.1"
 
         def answer(self) -> None:
@@ -52,18 +54,9 @@ def moto_over_http(*, port: int = 0, delay: Callable[[str], float] = lambda _: 0
 
         do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = answer  # noqa: N815  # the base class's names
 
-        def log_message(self, *_: Any) -> None:
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    served.address = f"http://127.0.0.1:{server.server_address[1]}"
-    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
+    with loopback_server(Handler, port=port) as server:
+        served.address = f"http://127.0.0.1:{server.server_port}"
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _scope(asked: BaseHTTPRequestHandler) -> tuple[str, str] | None:

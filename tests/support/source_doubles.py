@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,6 +16,7 @@ from nodefleet.adapters.sources.port import Moment, SourceAdapter, SourceLogins
 from nodefleet.errors import MisconfiguredError
 from nodefleet.model.snapshot import Missing, Sample
 from support.builders import NOON
+from support.loopback_server import LoopbackHandler, loopback_server
 
 
 def moment(seconds: float = 5.0, **changes: object) -> Moment:
@@ -93,7 +93,7 @@ class HttpDouble:
     def serving(self) -> Iterator["HttpDouble"]:
         double = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(LoopbackHandler):
             def _any(self) -> None:
                 asked = Asked(self.command, self.path, {name.lower(): value for name, value in self.headers.items()})
                 double.asked.append(asked)
@@ -109,17 +109,9 @@ class HttpDouble:
 
             do_GET = do_POST = do_DELETE = _any  # noqa: N815  # as http.server names them
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{server.server_port}"
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        try:
+        with loopback_server(Handler) as server:
+            self.address = f"http://127.0.0.1:{server.server_port}"
             yield self
-        finally:
-            server.shutdown()
-            server.server_close()
 
 
 # ── GitHub ───────────────────────────────────────────────────────────────────────────────────────────────────────────
