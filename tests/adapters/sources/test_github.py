@@ -250,6 +250,16 @@ def test_many_old_answers_are_forgotten(monkeypatch):
         assert len(account.answers) == 3
 
 
+def test_of_an_answer_only_what_is_needed_is_kept():
+    """The steps of 50 jobs in each of 2,000 answers would take 800 MiB."""
+    steps = [{"name": f"step {number}"} for number in range(20)]
+    with github([{**job("queued"), "steps": steps}]) as (reader, _):
+        assert reader.read() == reader.read() == Reading(1, NOON)
+        (account,) = reader.adapter._accounts.values()
+        assert account.answers
+        assert "step" not in repr(account.answers)
+
+
 # ── logins ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

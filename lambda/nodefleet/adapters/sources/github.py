@@ -98,6 +98,15 @@ _AT_ONCE = 8
 _PAGE = 100
 _MOST_PAGES = 10
 _MOST_CACHED = 2000  # answers that are kept for their ETag
+_FIELDS = (
+    "id",
+    "name",
+    "url",
+    "status",
+    "labels",
+    "runner_name",
+    "busy",
+)  # of runs, jobs and runners: the rest is large
 _RENEW_BEFORE = timedelta(minutes=5)
 _PAUSE_SECONDS = 60  # GitHub's advice where a limit does not say when it ends
 _LONGEST_PAUSE = 3600  # seconds: GitHub renews its limits each hour
@@ -286,7 +295,7 @@ class _Client:
                 f"GitHub answered HTTP {answer.status}: {http.excerpt(answer.body.decode(errors='replace'))}"
             )
         try:
-            document = msgspec.json.decode(answer.body, type=dict[str, Any])
+            document = _trim(msgspec.json.decode(answer.body, type=dict[str, Any]))
         except msgspec.DecodeError as problem:
             raise _GithubError(f"GitHub's answer cannot be read: {problem}") from problem
         following = _next_page(answer.headers.get("link", ""), self._api)
@@ -354,6 +363,17 @@ class _Client:
             )
         document = msgspec.json.decode(answer.body, type=dict[str, Any])
         return str(document["token"]), datetime.fromisoformat(str(document["expires_at"]))
+
+
+def _trim(document: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Its lists, with what is needed of each entry."""
+    return {
+        key: [
+            {name: each[name] for name in _FIELDS if name in each} if isinstance(each, dict) else each for each in held
+        ]
+        for key, held in document.items()
+        if isinstance(held, list)
+    }
 
 
 def _next_page(link: str, api: str) -> str:
