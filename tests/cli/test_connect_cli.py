@@ -240,13 +240,13 @@ def test_what_rests_on_the_deployment_is_made_anew_when_it_is_forgotten():
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (UnavailableError("EC2", "timed out"), 1, "EC2: timed out\n"),
+        (UnavailableError("EC2", "timed out"), 1, f"EC2: timed out. {connect._ADVICE}\n"),
         (DeniedError("S3", "no", "Allow s3:GetObject"), 1, "S3: no. Allow s3:GetObject\n"),
         (InputError("--for: write 2h"), 2, "--for: write 2h\n"),
         (
             UnavailableError("X", "Authorization: Bearer abcdefghijklmnopqrstuvwxyz"),
             1,
-            "X: Authorization: Bearer ***\n",
+            f"X: Authorization: Bearer ***. {connect._ADVICE}\n",
         ),
         (
             ValidationError([ValidationIssue(path="a.b", value=1, wrong="is wrong", right="write 2")]),

@@ -101,6 +101,15 @@ def test_back_ends_both(regions):
     assert_wording(done.stdout)
 
 
+def test_back_with_a_wrong_name_says_which_failovers_there_are(regions):
+    regions.decided("eu", "us")
+    regions("eu", "us", *ME)
+    regions.connections["ue"] = regions.connections["eu"]
+    done = regions("ue", "us", "--back", *ME)
+    assert "no failover of ue, but of eu" in done.stdout
+    assert len(regions.commands("us")) == 1
+
+
 def test_back_ends_the_standbys_floor_also_while_the_other_is_gone(regions):
     regions.decided("eu", "us")
     regions("eu", "us", *ME)

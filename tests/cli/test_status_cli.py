@@ -7,6 +7,7 @@ import pytest
 
 from nodefleet.adapters.kubernetes.cluster import KubernetesCluster
 from nodefleet.model.state import LoopState
+from nodefleet_tools.cli.environment import KUBECONFIG, _kubeconfig_problems
 from support import k8s_objects
 from support.fake_api_certificates import authority
 from support.fake_api_server import TOKEN, serving
@@ -61,6 +62,34 @@ def test_nodes_are_listed_and_filtered(cluster, terminal):
     assert all(each["name"] in shown for each in listed)
     assert answer(terminal("nodes", "--phase", "draining", "--json")) == []
     assert_wording(terminal("nodes", "--pool", "other").stdout)
+
+
+def test_nodes_says_that_phases_are_not_known_while_kubernetes_is_away(cluster, terminal):
+    cluster.world.away("cluster")
+    done = terminal("nodes")
+    assert done.exit_code == 0
+    assert "warning: Kubernetes: " in done.stderr
+
+
+def test_without_ec2_it_is_not_said_that_no_worker_is_there(cluster, terminal):
+    cluster.world.away("cloud")
+    done = terminal("nodes", "--json")
+    assert done.exit_code == 1
+    assert "not known which workers" in json.loads(done.stdout)["error"]["message"]
+
+
+def test_a_pod_is_not_denied_because_nobody_can_be_asked(cluster, terminal):
+    cluster.world.away("cluster")
+    done = terminal("explain", "default/app-1")
+    assert done.exit_code == 1
+    assert "pods cannot be asked for" in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"users: [", b"- 1\n", b"\xff\xfe"])
+def test_a_kubeconfig_that_is_none_is_named_before_anything_is_asked(tmp_path, content):
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    assert [f"{path} is no kubeconfig" in each for each in _kubeconfig_problems({KUBECONFIG: str(path)})] == [True]
 
 
 def test_nothing_is_written_by_looking(cluster, terminal):

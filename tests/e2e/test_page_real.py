@@ -200,6 +200,24 @@ def test_money_is_compared_with_fixed_fleets(visit):
     expect(page.locator(".money")).to_contain_text("Spot share")
 
 
+def test_the_chart_of_money_is_drawn_again_when_the_window_changes(context):
+    """A picture that is only scaled down has letters that nobody can read."""
+    world = empty().world
+    source = WorldSource(world)
+    source.refresh()
+    hours = [[1_793_577_600 + index * 3600, 0.1, 1.0, 2.0] for index in range(8)]
+    period = {"start": 0, "node_hours": 0, "saved_usd": None, "usd": 0}
+    with serving(source) as dashboard:
+        visit = Visit(context, dashboard)
+        answer = json.dumps({"hours": hours, "periods": dict.fromkeys(("today", "week", "month"), period)})
+        visit.page.route("**/api/money", lambda route: route.fulfill(body=answer, content_type="application/json"))
+        chart = visit.open("money").locator("#chart-money svg")
+        expect(chart).to_be_visible()
+        visit.page.set_viewport_size({"width": 390, "height": 844})
+        width = chart.evaluate("svg => svg.parentElement.clientWidth")
+        expect(chart).to_have_attribute("viewBox", f"0 0 {width} 180")
+
+
 def test_a_pool_is_scaled_paused_and_resumed_from_the_page(cluster, source, visit):
     page = visit.open("steer")
     form = page.locator(".card", has_text="Scale a pool")

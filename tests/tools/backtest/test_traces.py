@@ -75,6 +75,32 @@ def test_a_bad_line_is_named(tmp_path):
         read_csv(tmp_path / "a.csv")
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"t,v\n2026-11-02T00:00:00Z,1\n2026-11-02T00:01:00Z,'0,5'\n", "is not a number"),
+        (b"t,v\n1793577720000,1\n1793577780000,2\n", "is not a time"),  # milliseconds
+        (b"t,v\ninf,1\n", "is not a time"),
+        (b"\xff\xfe\x00", "UTF-8"),
+    ],
+)
+def test_what_no_tool_should_have_written_is_refused_with_a_remedy(tmp_path, content, says):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(TraceError, match=says):
+        read_csv(tmp_path / "a.csv")
+
+
+def test_bytes_that_csv_does_not_know_and_the_mark_of_a_spreadsheet_are_overlooked(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf1793577720,1\n1793577780,2\x00\n")
+    assert [value for _, value in read_csv(tmp_path / "a.csv")] == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["gone.csv", "."])
+def test_a_file_that_cannot_be_read_is_named(tmp_path, name):
+    with pytest.raises(TraceError, match=r"no such file|cannot be read"):
+        read_csv(tmp_path / name)
+
+
 @pytest.mark.parametrize("values", [[], [1.0], [0.0, 0.0, 0.0]])
 def test_what_is_no_trace_is_refused(values):
     with pytest.raises(TraceError):

@@ -24,6 +24,8 @@ SHARE_OF_MAX = 0.56  # … are at or below this share of the largest fleet
 _GAP_STEPS = 3  # a hole of more steps than this is a gap: a line across it would be invented
 _GAP_LEAST = 900  # seconds; a shorter hole in a fine series is a few lost scrapes
 _HISTORY = 7 * 1440  # minutes
+_LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()  # what is later counts milliseconds, not seconds
+_FORM = "a line is `timestamp,value` with ISO-8601 or seconds since 1970, and a decimal point"
 
 
 class TraceError(ValueError):
@@ -55,30 +57,46 @@ class Trace:
 
 def read_csv(path: Path) -> list[tuple[float, float]]:
     """(seconds since the epoch, value) of the rows `timestamp,value`; the first line may be a heading."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}: is not UTF-8 text (byte {error.start}); save it as CSV in UTF-8") from error
+    except FileNotFoundError as error:
+        raise TraceError(f"{path}: there is no such file") from error
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
     rows: list[tuple[float, float]] = []
-    with path.open(newline="", encoding="utf-8") as file:
-        for number, row in enumerate(csv.reader(file), start=1):
-            if len(row) < _COLUMNS:
+    for number, row in enumerate(csv.reader(text.replace("\0", "").splitlines()), start=1):
+        if len(row) < _COLUMNS:
+            continue
+        at, value = _seconds(row[0]), _number(row[1])
+        if at is None or value is None:
+            if number == 1:
                 continue
-            try:
-                at, value = _seconds(row[0]), float(row[1])
-            except ValueError as error:
-                if number == 1:
-                    continue
-                raise TraceError(f"{path.name}, line {number}: {error}") from error
-            if isfinite(value):
-                rows.append((at, value))
+            wrong = f"{row[0]!r} is not a time" if at is None else f"{row[1]!r} is not a number"
+            raise TraceError(f"{path.name}, line {number}: {wrong}; {_FORM}")
+        if isfinite(value):
+            rows.append((at, value))
     return rows
 
 
-def _seconds(text: str) -> float:
-    """ISO-8601, UTC where no zone is given, or seconds since the epoch."""
+def _number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        pass
-    at = datetime.fromisoformat(text.strip())
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        return None
+
+
+def _seconds(text: str) -> float | None:
+    """ISO-8601, UTC where no zone is given, or seconds since the epoch; none for what is neither."""
+    seconds = _number(text)
+    if seconds is None:
+        try:
+            at = datetime.fromisoformat(text.strip())
+        except ValueError:
+            return None
+        seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    return seconds if 0 <= seconds < _LATEST else None
 
 
 def by_minute(
@@ -92,7 +110,7 @@ def by_minute(
     """The trace of some readings. `scaled_to`: what its 99.5th percentile becomes, in busy nodes; none keeps it."""
     points = _unique(rows)
     if len(points) < _FEWEST:
-        raise TraceError(f"{name}: fewer than two readings")
+        raise TraceError(f"{name}: fewer than two readings; {_FORM}")
     step = median(after[0] - before[0] for before, after in itertools.pairwise(points))
     longest = max(_GAP_STEPS * step, _GAP_LEAST)
     first = int(points[0][0] // MINUTE)

@@ -21,13 +21,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from nodefleet.adapters.credentials import Redactor
-from nodefleet.errors import NodeFleetError
+from nodefleet.errors import NodeFleetError, UnavailableError
 from nodefleet.model.serialization import ValidationError
 from nodefleet.model.snapshot import Deployment
 from nodefleet.settings import SECRETS, Settings
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.environment import InputError, checked, the_cluster
 from nodefleet_tools.cli.outcome import Status, fail, issue_list, issue_plain
+
+_ADVICE = "See that it can be reached from here, and try again; `nodefleet doctor` looks at every part."
 
 
 @contextmanager
@@ -62,6 +64,8 @@ def clear_errors(redact: Redactor) -> Iterator[None]:
         fail(redact(str(error)))
     except ValidationError as error:
         fail(redact(issue_list("input", error.problems)), issues=[issue_plain(each) for each in error.problems])
+    except UnavailableError as error:
+        fail(f"{redact(str(error)).rstrip('.')}. {_ADVICE}", Status.FAILED, kind=type(error).__name__)
     except NodeFleetError as error:
         fail(redact(str(error)), Status.FAILED, kind=type(error).__name__)
 

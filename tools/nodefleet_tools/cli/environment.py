@@ -88,6 +88,18 @@ def _kubeconfig_problems(environment: Mapping[str, str]) -> Iterator[str]:
     files = [part for part in environment.get(KUBECONFIG, "").strip().split(os.pathsep) if part]
     if files and not any(Path(part).expanduser().is_file() for part in files):
         yield f"{KUBECONFIG}: there is no file {' or '.join(files)}"
+    for part in filter(os.path.isfile, map(os.path.expanduser, files)):
+        if not _is_kubeconfig(Path(part)):
+            yield f"{KUBECONFIG}: {part} is no kubeconfig that can be read; try it with: kubectl config view"
+
+
+def _is_kubeconfig(path: Path) -> bool:
+    import yaml  # noqa: PLC0415  # only where there is one
+
+    try:
+        return isinstance(yaml.safe_load(path.read_text(encoding="utf-8")) or {}, dict)
+    except (OSError, ValueError, yaml.YAMLError):
+        return False
 
 
 def _prometheus_problems(environment: Mapping[str, str]) -> Iterator[str]:

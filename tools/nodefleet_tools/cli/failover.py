@@ -163,17 +163,18 @@ def _end(origin: str, standby: str, by: str, table: str, source: str) -> list[st
 
 def _withdraw(origin: str, cluster: str, by: str, table: str) -> list[str]:
     with connect.connected(cluster=cluster, table=table) as connection:
-        found = [
-            each for each in connection.store.state().commands if isinstance(each, Scale) and each.origin == origin
-        ]
+        moved = [each for each in connection.store.state().commands if isinstance(each, Scale) and each.origin]
+        found = [each for each in moved if each.origin == origin]
         for order in found:
             text = f"{by} ended the failover of {origin}: pool {order.pool} follows its signals again."
             connection.store.withdraw(order, event(connection, AlertKind.SCALED_BY_OPERATOR, text, pool=order.pool))
             note_change(f"{order.pool} of {cluster} follows its signals again.")
         if not found:
-            return [f"{cluster}: there is no failover of {origin}."]
+            others = ", ".join(sorted({each.origin for each in moved}))
+            return [f"{cluster}: there is no failover of {origin}{f', but of {others}' if others else ''}."]
         pools = ", ".join(order.pool for order in found)
-        return [f"{cluster}: {pools} follows its signals again. {woken(connection)}"]
+        again = "follows its signals" if len(found) == 1 else "follow their signals"
+        return [f"{cluster}: {pools} {again} again. {woken(connection)}"]
 
 
 def _policy(connection: Connection) -> Policy:

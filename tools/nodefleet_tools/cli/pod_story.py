@@ -37,7 +37,8 @@ def explain_pod(connection: Connection, name: str, *, as_json: bool) -> bool:
     seen = observe_cluster(runtime_of(connection))
     view = seen.observation.kubernetes
     if not isinstance(view, ClusterView):
-        return False
+        asked = "No recent decision, operation or event names a node of that name, and pods cannot be asked for"
+        fail(connection.redact(f"{asked}: {view.cause}. See that KUBECONFIG's server can be reached"), Status.FAILED)
     found = [pod for pod in view.pods or () if name in (pod.key, pod.name)]
     if len(found) > 1:
         fail(f"several pods are called {name}: {', '.join(pod.key for pod in found)}", Status.REFUSED)

@@ -137,7 +137,11 @@ def _kept(connection: Connection, number: int) -> tuple[list[DecisionRecord], in
 def _refuse_empty(connection: Connection, read: int) -> NoReturn:
     if read:
         last = pluralize(read, "decision", "decisions")
-        fail(f"nothing came of the last {last}, so only figures were kept", Status.NOTHING)
+        why = "what a decision saw is kept when something comes of it"
+        fail(
+            f"nothing can be decided again, {last} looked at: {why} (`nodefleet explain` shows the rest)",
+            Status.NOTHING,
+        )
     fail(f"no decision of {connection.cluster_id} is recorded", Status.NOTHING)
 
 

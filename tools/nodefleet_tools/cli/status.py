@@ -34,6 +34,10 @@ def status(*, as_json: bool, cluster: str, table: str) -> None:
 def nodes(*, pool: str, phase: str, as_json: bool, cluster: str, table: str) -> None:
     with connected(cluster=cluster, table=table) as connection:
         found = seen(connection)
+        for each in found["problems"]:  # a phase that was derived without a part would be taken for the truth
+            connection.warn(f"{each['part']}: {each['cause']}")
+        if any(each["part"] == "EC2" for each in found["problems"]):
+            fail("EC2 cannot be read, so it is not known which workers there are.", Status.FAILED)
         listed = [each for each in found["nodes"] if pool in ("", each["pool"]) and phase in ("", each["phase"])]
         if as_json:
             print_json(listed)

@@ -27,9 +27,14 @@ export function moneyPage() {
     if (!found) return;
     const period = found.periods[chosen];
     fill(body, period.node_hours ? [headline(period), bars(period), facts(period)] : el("p", { class: "empty" }, "No hour of this period is recorded yet."));
-    draw(chart, found.hours.filter(([at]) => at >= period.start));
+    drawHours();
   }
 
+  function drawHours() {
+    draw(chart, found.hours.filter(([at]) => at >= found.periods[chosen].start));
+  }
+
+  new ResizeObserver(() => found && drawHours()).observe(chart);  // a phone that is turned, a window that is dragged
   load();
   return { root, update() { if (Date.now() - read > 15000) load(); } };
 }
