@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CORE   := tests/model tests/policy tests/test_phases.py tests/test_capacity.py tests/scheduling tests/eviction tests/engine tests/operations
 
 .DEFAULT_GOAL := help
-.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-cli bench-decisions peers dist mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages golden corpus corpus-inputs corpus-add schema diagrams clean digests runbook bill
+.PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-cli bench-decisions peers dist mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages picture golden corpus corpus-inputs corpus-add schema diagrams clean digests runbook bill
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ mutants: setup ## do the tests notice? mutation tests of engine, operations, rec
 
 messages: setup ## play the situations of every message, and write the examples of docs/messages.md
 	@PYTHONPATH=infra:tests $(BIN)/python tests/support/message_preview.py
+
+picture: setup ## take the README's picture of the page again (needs a browser; a minute)
+	@PYTHONPATH=lambda:tools:infra:tests $(BIN)/python tests/support/page_picture.py
 
 golden: setup ## write what people read in simulated runs to tests/golden/ (a minute)
 	@PYTHONPATH=lambda:tools:infra:tests $(BIN)/python tests/support/golden.py
