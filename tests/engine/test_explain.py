@@ -3,7 +3,15 @@
 import pytest
 
 from nodefleet.engine import explain
-from nodefleet.engine.signals.vote import AboveThreshold, Abstain, ScaleDownOk, ScaleUp, SignalVote, WithinThresholds
+from nodefleet.engine.signals.vote import (
+    AboveThreshold,
+    Abstain,
+    ScaleDownOk,
+    ScaleUp,
+    SignalVote,
+    Unreadable,
+    WithinThresholds,
+)
 from nodefleet.engine.target.bounds import TargetResult, ceiling, floor, resolve_target
 from nodefleet.model.decision import Rank
 from support.builders import NOON
@@ -125,3 +133,15 @@ def test_without_any_bound_it_says_that_nothing_asks():
 )
 def test_each_vote_is_said_with_its_kind(vote, word):
     assert explain.render_votes([SignalVote(signal="cpu", vote=vote)]) == (f"cpu: {word}, r",)
+
+
+def test_a_pool_without_nodes_does_not_take_what_cannot_be_measured_for_a_cause():
+    """There is no CPU to measure; an unknown queue is another matter."""
+    opinions = [
+        SignalVote(signal="cpu", vote=Unreadable("CPU unknown: the query gave no series")),
+        SignalVote(signal="pods", vote=ScaleDownOk(reason="0 pods unschedulable")),
+    ]
+    queue = SignalVote(signal="custom:queue", vote=Unreadable("orders unknown: timed out"))
+    for votes in (opinions, [*opinions, queue]):
+        assert_wording(explain.explain_hold(0, resolve_target([]), [], votes))
+    assert_wording(explain.explain_hold(1, resolve_target([]), [], opinions))

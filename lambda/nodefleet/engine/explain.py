@@ -8,6 +8,8 @@ from nodefleet.model.decision import Bound, BoundSource, Side
 from nodefleet.model.names import some
 from nodefleet.model.serialization import kind_of
 
+_OF_NODES = (BoundSource.CPU, BoundSource.MEMORY)  # without a node there is none to measure, and nothing is unknown
+
 
 def explain_scale_up(capacity: int, settled: TargetResult, target: int, obstacle: str = "") -> str:
     """`target` is what the plan reaches; the obstacle is why that is less than was settled on."""
@@ -38,7 +40,8 @@ def explain_hold(capacity: int, settled: TargetResult, bounds: Sequence[Bound], 
     projected = [bound.sentence for bound in bounds if bound.kind is BoundSource.PROJECTION]
     if projected:
         return f"Holding {capacity}: {_join_reasons(votes)}, but {'; '.join(projected)}{paused}"
-    return f"Holding {capacity}: {_join_reasons(votes) or _sentence(settled)}{paused}"
+    speaking = [each for each in votes if capacity or each.signal not in _OF_NODES]
+    return f"Holding {capacity}: {_join_reasons(speaking) or _sentence(settled)}{paused}"
 
 
 def render_votes(votes: Sequence[SignalVote]) -> tuple[str, ...]:
