@@ -45,8 +45,8 @@ def played_runs():
         yield played
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "160"})
+def run(*arguments, columns=160):
+    return CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": str(columns)})
 
 
 def test_a_trace_is_played_with_all_policies(trace, tmp_path):
@@ -86,6 +86,14 @@ def test_the_price_that_meets_the_budget_is_played_too_and_a_file_may_have_the_d
     (more,) = (each for each in json.loads(out.read_text())["runs"] if each["policy"] not in runs)
     assert more["violation_pct"] <= (high + low) / 2
     assert_wording(more["policy"])
+
+
+def test_no_figure_of_the_table_is_cut_off_in_a_narrow_terminal(trace):
+    narrow = run("backtest", "--trace", trace, "--jobs", 1, columns=60).stdout
+    wide = run("backtest", "--trace", trace, "--jobs", 1, columns=160).stdout
+    figures = [line.split() for line in wide.splitlines() if line.strip().startswith(("classic", "adaptive"))]
+    assert len(figures) >= len(suite.ADAPTIVE) + 1
+    assert [line.split() for line in narrow.splitlines() if line.strip().startswith(("classic", "adaptive"))] == figures
 
 
 def test_a_file_without_a_purpose_is_refused(trace):

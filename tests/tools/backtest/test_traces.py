@@ -110,3 +110,34 @@ def test_what_is_no_trace_is_refused(values):
 def test_a_long_file_takes_linear_time():
     trace = by_minute("x", rows([1.0 + index % 7 for index in range(125_000)]))
     assert trace.minutes > 600_000
+
+
+def read(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_csv(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"zeit,wert\xe4\n2026-11-02T00:00:00Z,1\n",  # Latin-1
+        bytes(range(256)),
+        "value\n1\n2\n",  # one column
+        "timestamp;value\n2026-11-02T00:00:00Z;1\n",
+        "timestamp,value\nnan,1\n",
+        "timestamp,value\n-inf,1\n",
+    ],
+)
+def test_a_file_that_is_no_trace_is_refused_with_the_reason(tmp_path, text):
+    with pytest.raises(TraceError, match=r"bad\.csv"):
+        read(tmp_path / "bad.csv", text)
+
+
+def test_a_row_without_a_value_is_missing(tmp_path):
+    text = "timestamp,value\n2026-11-02T00:00:00Z,1\n2026-11-02T00:01:00Z,\n2026-11-02T00:02:00Z,NaN\n"
+    assert [value for _, value in read(tmp_path / "a.csv", text)] == [1.0]
+
+
+def test_one_wrong_date_does_not_make_a_trace_of_decades():
+    with pytest.raises(TraceError, match="2026-11-02 to 2126"):
+        by_minute("x", [*rows([1.0, 2.0, 3.0]), (START + 36_525 * 86_400, 1.0)])

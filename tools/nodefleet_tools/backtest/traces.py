@@ -25,6 +25,7 @@ _GAP_STEPS = 3  # a hole of more steps than this is a gap: a line across it woul
 _GAP_LEAST = 900  # seconds; a shorter hole in a fine series is a few lost scrapes
 _HISTORY = 7 * 1440  # minutes
 _LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()  # what is later counts milliseconds, not seconds
+_LONGEST = 3 * 366 * 1440  # minutes: a single wrong date would make a trace of decades
 _FORM = "a line is `timestamp,value` with ISO-8601 or seconds since 1970, and a decimal point"
 
 
@@ -56,7 +57,8 @@ class Trace:
 
 
 def read_csv(path: Path) -> list[tuple[float, float]]:
-    """(seconds since the epoch, value) of the rows `timestamp,value`; the first line may be a heading."""
+    """(seconds since the epoch, value) of the rows `timestamp,value`; the first line may be a heading. A row without a
+    value is missing."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -66,10 +68,13 @@ def read_csv(path: Path) -> list[tuple[float, float]]:
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
     rows: list[tuple[float, float]] = []
+    short, begun = 0, False
     for number, row in enumerate(csv.reader(text.replace("\0", "").splitlines()), start=1):
         if len(row) < _COLUMNS:
+            short = short or (number if row else 0)
             continue
-        at, value = _seconds(row[0]), _number(row[1])
+        begun = True
+        at, value = _seconds(row[0]), _number(row[1].strip() or "nan")
         if at is None or value is None:
             if number == 1:
                 continue
@@ -77,6 +82,8 @@ def read_csv(path: Path) -> list[tuple[float, float]]:
             raise TraceError(f"{path.name}, line {number}: {wrong}; {_FORM}")
         if isfinite(value):
             rows.append((at, value))
+    if short and not begun:
+        raise TraceError(f"{path.name}, line {short}: has one column; {_FORM}")
     return rows
 
 
@@ -115,6 +122,9 @@ def by_minute(
     longest = max(_GAP_STEPS * step, _GAP_LEAST)
     first = int(points[0][0] // MINUTE)
     count = int(points[-1][0] // MINUTE) - first + 1
+    if count > _LONGEST:
+        times = [datetime.fromtimestamp(at, UTC) for at in (points[0][0], points[-1][0])]
+        raise TraceError(f"{name}: from {times[0]:%Y-%m-%d} to {times[1]:%Y-%m-%d} is more than three years")
     load = _interpolated(points, first, count, longest) if step >= MINUTE else _averaged(points, first, count, longest)
     if noise and step > MINUTE:
         random = Random(f"{name}:{seed}")  # noqa: S311  # noise, reproducible

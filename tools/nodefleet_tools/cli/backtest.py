@@ -27,6 +27,7 @@ from nodefleet_tools.cli.policy_file import policy_or_exit
 
 _CHUNK = timedelta(days=7)  # of minutes: Prometheus gives no more than 11,000 points at once
 _PATIENCE = timedelta(seconds=60)
+_WIDE = 120  # columns that the table takes
 _TOO_FEW_DAYS = "Too few days: a choice needs three days to rest on and some more to be scored on."
 
 
@@ -300,6 +301,7 @@ def _show(console: Console, load: Trace, runs: Sequence[Run], usd: float, said: 
             f"{run.idle_node_minutes / 60:.0f}h",
             f"{run.at_max_minutes}m",
         )
+    console.width = max(console.width, _WIDE)  # a narrow terminal wraps the lines, but no figure is cut off
     console.print(table)
     unavoidable = max(run.unavoidable_minutes for run in runs)
     if unavoidable:
