@@ -1,13 +1,17 @@
 """The backtest as one HTML file without anything from elsewhere: the table, cost against violations, load and nodes."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from html import escape
+from itertools import groupby
+from math import isfinite
 
 from nodefleet_tools.backtest.play import Conditions, Run
 from nodefleet_tools.backtest.traces import Trace
 
 _WIDTH, _HEIGHT = 1100, 170
 _MOST_POINTS = 1400
+_LABEL, _LINE = 170, 12  # width and height of a label
 _STYLE = (
     "body{font:15px system-ui;margin:2rem auto;max-width:1150px;color:#222}table{border-collapse:collapse}"
     "td,th{padding:.3rem .8rem;text-align:right;border-bottom:1px solid #ddd}"
@@ -17,14 +21,17 @@ _STYLE = (
 
 
 def page(trace: Trace, runs: Sequence[Run], conditions: Conditions, evaluation: str, usd: float) -> str:
+    begin, length = trace.start + timedelta(minutes=trace.history), timedelta(minutes=trace.minutes - trace.history)
+    gaps = "".join(f" No data from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}." for since, until in trace.gaps)
     plots = "".join(_plot(trace, run, conditions) for run in runs if run.ready)
     return (
         f"<!doctype html><meta charset=utf-8><title>Backtest of {escape(trace.name)}</title><style>{_STYLE}</style>"
         f"<h1>Backtest of {escape(trace.name)}</h1><p>{escape(evaluation)}</p>{_table(runs, usd)}"
         f"<h2>Cost against violations</h2><p>The lower left is better; those on the line are beaten by no other policy "
         f"in both.</p>{_front(runs)}"
-        f"<h2>Load and nodes</h2><p>Grey: nodes that the load needs. Green: nodes that serve. Red: minutes above the "
-        f"limit.</p>{plots}"
+        f"<h2>Load and nodes</h2><p>From {begin:%Y-%m-%d %H:%M} to {begin + length:%Y-%m-%d %H:%M} UTC, up to "
+        f"{conditions.most} nodes. Grey: nodes that the load needs. Green: nodes that serve. Red: minutes above the "
+        f"limit.{gaps}</p>{plots}"
     )
 
 
@@ -79,9 +86,11 @@ def _front(runs: Sequence[Run]) -> str:
         return 60 + 900 * violations / right, 280 - 250 * (cost - 0.9) / (top - 0.9)
 
     places = [(run.policy, *at(run.violation_pct, run.vs_optimum)) for run in runs] + [("optimum", *at(0, 1))]
+    labels = _apart([(x, y) for _, x, y in places])
     dots = "".join(
-        f'<circle class=dot r=4 cx="{x:.0f}" cy="{y:.0f}"/><text x="{x + 8:.0f}" y="{y + 4:.0f}">{escape(name)}</text>'
-        for name, x, y in places
+        f'<circle class=dot r=4 cx="{x:.0f}" cy="{y:.0f}"/>'
+        f'<text x="{x + 8:.0f}" y="{label + 4:.0f}">{escape(name)}</text>'
+        for (name, x, y), label in zip(places, labels, strict=True)
     )
     front = pareto([(run.violation_pct, run.vs_optimum) for run in runs])
     line = " ".join("{:.0f},{:.0f}".format(*at(*point)) for point in front)
@@ -92,11 +101,23 @@ def _front(runs: Sequence[Run]) -> str:
     )
 
 
+def _apart(places: Sequence[tuple[float, float]]) -> list[float]:
+    """The height of each label: beside its place, or lower where another label is in the way."""
+    heights: dict[int, float] = {}
+    for index, (x, y) in sorted(enumerate(places), key=lambda each: each[1][1]):
+        near = sorted(height for other, height in heights.items() if abs(places[other][0] - x) < _LABEL)
+        label = y
+        for height in near:
+            label = height + _LINE if abs(height - label) < _LINE else label
+        heights[index] = label
+    return [heights[index] for index in range(len(places))]
+
+
 def _plot(trace: Trace, run: Run, conditions: Conditions) -> str:
     step = max(1, len(run.ready) // _MOST_POINTS)
     load = trace.load[trace.history :]
     needs = [
-        max((value / conditions.violation for value in load[at : at + step] if value == value), default=0.0)  # noqa: PLR0124
+        max((value / conditions.violation for value in load[at : at + step] if isfinite(value)), default=None)
         for at in range(0, len(run.ready), step)
     ]
     nodes = [min(run.ready[at : at + step]) for at in range(0, len(run.ready), step)]
@@ -107,16 +128,23 @@ def _plot(trace: Trace, run: Run, conditions: Conditions) -> str:
     )
     return (
         f"<h3>{escape(run.policy)}</h3><svg width={_WIDTH} height={_HEIGHT}>{short}"
-        f'<polyline class=load points="{_points(needs, top)}"/>'
-        f'<polyline class=nodes points="{_points(nodes, top)}"/></svg>'
+        f"{_lines('load', needs, top)}{_lines('nodes', nodes, top)}</svg>"
     )
 
 
-def _points(values: Sequence[float], top: float) -> str:
-    return " ".join(
-        f"{_x(index, len(values))},{_HEIGHT - (_HEIGHT - 12) * min(value, top) / top:.1f}"
-        for index, value in enumerate(values)
-    )
+def _lines(name: str, values: Sequence[float | None], top: float) -> str:
+    """A line through the values; none across a gap, where nothing is known."""
+    parts = groupby(enumerate(values), key=lambda each: each[1] is not None)
+    drawn = [
+        " ".join(
+            f"{_x(index, len(values))},{_HEIGHT - (_HEIGHT - 12) * min(value, top) / top:.1f}"
+            for index, value in part
+            if value is not None
+        )
+        for known, part in parts
+        if known
+    ]
+    return "".join(f'<polyline class={name} points="{points}"/>' for points in drawn)
 
 
 def _x(index: int, count: int) -> str:
