@@ -1,14 +1,13 @@
-"""node-fleet and Karpenter on the same control plane, with the same workloads and the same node size.
+"""node-fleet, Karpenter and cluster-autoscaler on the same control plane, with the same workloads and node size.
 
-    make peers                                     # seven workloads of 240 pods each; about an hour
+    make peers                                     # seven workloads of 240 pods each; about two hours
     make peers ARGS="--scheduling pack"            # the same on a scheduler that packs
     .venv/bin/python benchmarks/peers/side_by_side.py --pods 60 --workloads 3 --settle 60
 
 A real etcd, API server, controllers and scheduler, and KWOK behind the nodes. Ours is the shipped deployment
-(functions, watcher for pending pods, packing) with the policy in compressed time of tests/e2e; Karpenter is its own
-controller with its KWOK provider and its default batching. Both begin with one idle worker and buy one instance type.
-Both consolidate under-used nodes a few seconds after the pods run. cluster-autoscaler is missing: the Go registry
-refuses k8s.io/autoscaler/cluster-autoscaler in every version asked for.
+(functions, watcher for pending pods, packing) with the policy in compressed time of tests/e2e; the other two are their
+own controllers with their KWOK providers and default batching or scanning. All begin with one idle worker and buy one
+instance type. All consolidate under-used nodes a few seconds after the pods run.
 """
 
 import argparse
@@ -26,6 +25,7 @@ from typing import TypeAlias, TypeVar
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[2]))
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
+from cluster_autoscaler import cluster_autoscaler, nodes_of
 from karpenter import CLAIMS, karpenter, node_size
 from tables import machine, progress, table
 
@@ -88,15 +88,15 @@ def bound(apps: Sequence[App], cores: int, kib: int) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="node-fleet and Karpenter side by side.")
+    parser = argparse.ArgumentParser(description="node-fleet, Karpenter and cluster-autoscaler side by side.")
     parser.add_argument("--workloads", type=int, default=7)
     parser.add_argument("--first", type=int, default=1, help="number of the first workload")
     parser.add_argument("--pods", type=int, default=240)
     parser.add_argument("--settle", type=float, default=120, help="seconds to consolidate in")
     parser.add_argument(
-        "--scheduling", choices=("spread", "pack"), default="spread", help="of both: clusters[].master.scheduling"
+        "--scheduling", choices=("spread", "pack"), default="spread", help="of all: clusters[].master.scheduling"
     )
-    parser.add_argument("--only", choices=tuple(_MANNERS), help="one of the two")
+    parser.add_argument("--only", choices=tuple(_MANNERS), help="one of the three")
     parser.add_argument("--plot", type=Path, default=Path(__file__).parents[2] / "docs" / "peers.svg")
     options = parser.parse_args()
     began = datetime.now(UTC)
@@ -166,9 +166,19 @@ def _karpenter(site: Site, folder: Path) -> Iterator[Callable[[], int]]:
         site.workloads.clear()
 
 
+@contextmanager
+def _cluster_autoscaler(site: Site, folder: Path) -> Iterator[Callable[[], int]]:
+    site.topics.stop()
+    with ExitStack() as stack:
+        stack.callback(site.workloads.clear)
+        stack.enter_context(cluster_autoscaler(site.admin, site.parts.kubeconfig, folder))
+        yield lambda: 1 + len(nodes_of(site.admin))
+        site.workloads.clear()
+
+
 _Manner: TypeAlias = Callable[[Site, Path], AbstractContextManager[Callable[[], int]]]
 _Manners: TypeAlias = Mapping[str, _Manner]
-_MANNERS: _Manners = {"node-fleet": _ours, "Karpenter": _karpenter}
+_MANNERS: _Manners = {"node-fleet": _ours, "Karpenter": _karpenter, "cluster-autoscaler": _cluster_autoscaler}
 
 
 def _measure(
@@ -237,26 +247,36 @@ def _row(it: Outcome) -> tuple[object, ...]:
 
 def plot(outcomes: Sequence[Outcome], title: str) -> str:
     """Nodes bought and nodes after consolidation, with the lower bound as a line, for each workload."""
-    colours = {"node-fleet": ("#1f6feb", "#9ec5fe"), "Karpenter": ("#b35900", "#ffc680")}
+    colours = {
+        "node-fleet": ("#1f6feb", "#9ec5fe"),
+        "Karpenter": ("#b35900", "#ffc680"),
+        "cluster-autoscaler": ("#57606a", "#c4cad1"),
+    }
     groups = sorted({each.workload for each in outcomes})
-    height, wide, scale = 220, 150, 180 / max(each.bought for each in outcomes)
+    present = [who for who in colours if any(each.who == who for each in outcomes)]
+    height, pair, scale = 230, 60, 170 / max(each.bought for each in outcomes)
+    wide = pair * len(present) + 30
     parts = [f'<text x="10" y="16" font-weight="bold">Nodes bought (dark), after consolidation (light): {title}</text>']
+    for place, who in enumerate(present):
+        x = 10 + place * 130
+        parts.append(f'<rect x="{x}" y="26" width="11" height="11" fill="{colours[who][0]}"/>')
+        parts.append(f'<text x="{x + 16}" y="36">{who}</text>')
     for place, group in enumerate(groups):
         left = 30 + place * wide
-        here = [each for each in outcomes if each.workload == group]
-        for index, each in enumerate(here):
-            for step, nodes in enumerate((each.bought, each.after)):
-                x, y = left + index * 60 + step * 26, height - nodes * scale
-                colour = colours[each.who][step]
+        here = {each.who: each for each in outcomes if each.workload == group}
+        for index, who in enumerate(present):
+            for step, nodes in enumerate((here[who].bought, here[who].after) if who in here else ()):
+                x, y = left + index * pair + step * 26, height - nodes * scale
+                colour = colours[who][step]
                 parts.append(f'<rect x="{x}" y="{y:.0f}" width="24" height="{nodes * scale:.0f}" fill="{colour}"/>')
                 parts.append(f'<text x="{x + 4}" y="{y - 3:.0f}">{nodes}</text>')
-            parts.append(f'<text x="{left + index * 60}" y="{height + 14}">{each.who}</text>')
-        line = height - here[0].bound * scale
+        bound = next(iter(here.values())).bound
+        line = height - bound * scale
         parts.append(
-            f'<line x1="{left - 6}" x2="{left + 118}" y1="{line:.0f}" y2="{line:.0f}" stroke="#555" '
-            f'stroke-dasharray="4 3"/><text x="{left}" y="{height + 30}">workload {group}, bound {here[0].bound}</text>'
+            f'<line x1="{left - 6}" x2="{left + pair * len(present)}" y1="{line:.0f}" y2="{line:.0f}" stroke="#555" '
+            f'stroke-dasharray="4 3"/><text x="{left}" y="{height + 18}">workload {group}, bound {bound}</text>'
         )
-    size = f'width="{40 + wide * len(groups)}" height="{height + 40}"'
+    size = f'width="{max(420, 40 + wide * len(groups))}" height="{height + 30}"'
     style = 'font-family="sans-serif" font-size="11"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n' + "\n".join(parts) + "\n</svg>\n"
 
