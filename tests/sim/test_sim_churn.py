@@ -1,9 +1,10 @@
 """Consolidation ends: each node that it removes leaves a cheaper fleet, or it is reported."""
 
+from nodefleet.model.inventory import Market
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.kube import Traits
 from nodefleet_tools.sim.rules import Rule
-from nodefleet_tools.sim.world import World
+from nodefleet_tools.sim.world import ZONES, World
 from support.worlds import Cluster
 
 RULES = {"mode": "underutilised", "after": "2m", "min_age": "2m"}
@@ -44,6 +45,32 @@ def test_a_fleet_that_a_cheaper_type_could_hold_settles_on_it():
     cluster = half_full("t3.medium", ("t3.medium", "t3.small"), cpu_use=0.45)
     assert settled(cluster) == ["t3.small"] * 3
     assert cluster.world.violations == []
+
+
+def three_for_one(nodes_for_one: int = 3) -> Cluster:
+    """Four Spot nodes of one zone with 1200m of 2000m each, and a type of four cores at the price of two."""
+    rules = {
+        "limits": {"min": 1, "max": 6},
+        "market": {"types": ["m5.large", "c5.xlarge"], "on_demand_base": 0, "spot_percent": 100, "max_price_usd": 0.5},
+        "cooldown": {"up": "1m", "down": "1m"},
+        "predictive": {"enabled": False},
+        "consolidation": {**RULES, "nodes_for_one": nodes_for_one},
+    }
+    world = World(seed=1, policy=rules, zones=ZONES[:1])
+    world.add_workers(4, type_="m5.large", market=Market.SPOT)
+    world.deploy("shop", replicas=4, cpu=1200, traits=Traits(cpu_use=0.3))
+    world.settle()
+    return Cluster(world).must_live()
+
+
+def test_three_nodes_give_way_to_one_that_costs_less():
+    cluster = three_for_one()
+    assert settled(cluster) == ["c5.xlarge", "m5.large"]
+    assert cluster.world.violations == []
+
+
+def test_three_nodes_stay_where_one_replaces_one_only():
+    assert settled(three_for_one(1)) == ["m5.large"] * 4
 
 
 def test_a_node_that_is_bought_back_and_consolidated_again_is_reported():

@@ -81,6 +81,11 @@ class Due:
     can_wait: bool = False  # it is replaced when it suits the pool
     ask: PlacementRequest | None = None  # what takes its place; none: any node of the pool
     saves_usd: float | None = None  # an hour, with its replacement
+    together: tuple[Worker, ...] = ()  # others that leave for the same replacement
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        return (self.worker, *self.together)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,6 +109,7 @@ def decide_pool(
         cluster,
         signals,
         pending,
+        keep,
         others,
         membership.losses,
         braked=held.since is not None,

@@ -127,16 +127,18 @@ def plan_growth(
         restoring=restoring,
         on_demand=min(len(memory.losses), max(0, least - capacity)),
         asks=tuple(each.ask for each in due.next if each.ask) or pending.asks(more),
-        replacing=frozenset(each.worker.id for each in (*due.going[: due.ahead], *due.next)),
+        replacing=frozenset(worker.id for each in (*due.going[: due.ahead], *due.next) for worker in each.workers),
         reason=reason,
     )
     growth = plan_scale_up(need, ctx.workers, ctx.pool, memory, ctx.observation, ctx.policy)
     if 0 < growth.nodes < more:  # the reason of the launches, too, names what is really launched
         reason = explain.explain_scale_up(capacity, resolved, capacity + growth.nodes, growth.obstacle)
         growth = plan_scale_up(replace(need, reason=reason), ctx.workers, ctx.pool, memory, ctx.observation, ctx.policy)
-    memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + min(due.wanted, growth.nodes))
+    ahead = 0 if any(each.together for each in due.next) else min(due.wanted, growth.nodes)
+    memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + ahead)
     if growth.nodes and any(each.can_wait for each in due.next):
-        memory = replace(memory, rotation=rotation.record_start(memory.rotation, capacity, ctx.observation.at))
+        begun = rotation.record_start(memory.rotation, capacity, ctx.observation.at, due.next)
+        memory = replace(memory, rotation=begun)
     if growth.nodes == 0:
         return replace(hold(ctx, f"Holding {capacity}: {growth.obstacle}", memory), steps=growth.steps)
     if growth.nodes > restoring:
@@ -174,6 +176,7 @@ def plan_turnover(
     cluster: ClusterContext,
     signals: SignalResults,
     pending: PendingPods,
+    keep: Sequence[Bound],
     others: Sequence[Bound],
     losses: Sequence[Loss],
     *,
@@ -181,19 +184,24 @@ def plan_turnover(
     drained: Sequence[Worker] = (),
     stuck: bool = False,
 ) -> Turnover:
-    """`others`: all bounds but those that come of it. `drained`: they leave first, and nothing is launched for them.
-    `stuck`: the pool would be smaller, but no node can leave."""
+    """`others`: all bounds but those that come of it, with `keep`, by which the signals keep the size. `drained`: they
+    leave first, and nothing is launched for them. `stuck`: the pool would be smaller, but no node can leave."""
     before, gone = ctx.before, {worker.id for worker in drained}
     urgent = _free(rotation.retiring(ctx.workers, braked=braked), ctx, cluster)
+    if before.rotation and before.rotation.together:
+        state = rotation.next_state(ctx, ())
+        plan = plan_replacement(urgent, ctx.workers, ctx.pool, ctx.count, before.ahead, most=ctx.limit)
+        return Turnover(plan=plan, rotation=state, note=rotation.explain_together(ctx, state))
     every = [each for each in rotation.list_due(ctx) if each.worker.id not in gone]
-    every = every or ([] if drained else _list_cheaper(ctx, cluster, signals, pending, losses))
+    firm = [] if urgent else [bound for bound in others if bound not in keep]
+    every = every or ([] if drained else _list_cheaper(ctx, cluster, signals, pending, firm, losses))
     rotates = all(each.cause == rotation.CAUSE for each in every)
     state = rotation.next_state(ctx, every)
     given_up = state is not None and before.rotation is not None and state.failures > before.rotation.failures
     ahead = min(before.ahead, len(urgent)) if given_up else before.ahead
     plan = plan_replacement([*urgent, *every], ctx.workers, ctx.pool, ctx.count, ahead, most=ctx.limit)
     if not every:
-        return Turnover(plan=plan, rotation=None)
+        return Turnover(plan=plan, rotation=state)
     settled = resolve_target([*others, *replacement_floors(plan, ctx.count.capacity)])
     why_not = rotation.obstacle(
         ctx, state, pods=pending.unschedulable.count, bounds=others, settled=settled, losses=losses, stuck=stuck
@@ -217,16 +225,29 @@ def plan_turnover(
 
 
 def _list_cheaper(
-    ctx: PoolContext, cluster: ClusterContext, signals: SignalResults, pending: PendingPods, losses: Sequence[Loss]
+    ctx: PoolContext,
+    cluster: ClusterContext,
+    signals: SignalResults,
+    pending: PendingPods,
+    firm: Sequence[Bound],
+    losses: Sequence[Loss],
 ) -> list[Due]:
-    """The worker that a cheaper node is to replace. What was begun goes on while its new node boots."""
+    """The worker, or the workers, that a cheaper node is to replace. What was begun goes on while its new node boots.
+    `firm`: what decides the size besides the signals; without any, one node replaces one."""
     begun = ctx.before.rotation is not None and ctx.before.rotation.begun_at is not None
     if pending.unschedulable.count or (not begun and consolidation.obstacle(ctx, signals.votes, losses)):
         return []
     ground = cluster.ground(ctx, ctx.before.backoffs)
-    one_may_leave = consolidation.bears_fewer(ctx, signals.votes)
+    firm = [bound for bound in firm if bound.kind is not BoundSource.STEP]  # each leaves by a step of its own
+    most = ctx.pool.consolidation.nodes_for_one - 1 if firm else 0
+    ground = replace(ground, headroom=list_placeholders(ctx, cluster)) if most else ground
     return consolidation.list_due(
-        ctx, ground, cluster.templates(ctx.pool.name), one_may_leave=one_may_leave, begun=begun
+        ctx,
+        ground,
+        cluster.templates(ctx.pool.name),
+        one_may_leave=consolidation.bears_fewer(ctx, signals.votes),
+        fewer=next((number for number in range(most, 0, -1) if _would_do(ctx, firm, signals.votes, number)), 0),
+        begun=begun,
     )
 
 
@@ -316,14 +337,18 @@ def _most_spared(
     ctx: PoolContext, cluster: ClusterContext, bounds: Sequence[Bound], votes: Sequence[SignalVote]
 ) -> int:
     """How many nodes may leave at once without a replacement, `budgets.removals` at most."""
-    capacity = ctx.count.capacity
 
     def allows(number: int) -> bool:
-        fewer = floor(capacity - number, BoundSource.CALM, Rank.SIGNAL, "nodes may leave")
-        target = resolve_target([*bounds, fewer, *headroom_bounds(ctx, cluster, number)]).target
-        return target <= capacity - number and consolidation.bears_fewer(ctx, votes, number)
+        return _would_do(ctx, [*bounds, *headroom_bounds(ctx, cluster, number)], votes, number)
 
     return next((number for number in range(ctx.pool.budgets.removals, 0, -1) if allows(number)), 0)
+
+
+def _would_do(ctx: PoolContext, bounds: Sequence[Bound], votes: Sequence[SignalVote], number: int) -> bool:
+    """So many nodes fewer, by these bounds and by the load."""
+    least = ctx.count.capacity - number
+    fewer = floor(least, BoundSource.CALM, Rank.SIGNAL, "nodes may leave")
+    return resolve_target([*bounds, fewer]).target <= least and consolidation.bears_fewer(ctx, votes, number)
 
 
 def plan_scale_down(
@@ -343,6 +368,8 @@ def plan_scale_down(
         ground = replace(ground, headroom=list_placeholders(ctx, cluster))  # else max or an operator overrules it
     fewer = capacity - resolved.target
     first = [each.worker for each in due.due if not each.can_wait or _has_come(memory.rotation, capacity)]
+    together = consolidation.list_together(ctx, ground, memory.rotation) if memory.rotation else []
+    first += together
     leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground, due=first)
     if not leaving.chosen:
         leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground)
@@ -350,10 +377,12 @@ def plan_scale_down(
         reason = explain.explain_stuck(capacity, resolved, bounds, leaving.obstacle)
         return replace(hold(ctx, reason, memory), leaving=leaving)
     reason = explain.explain_scale_down(capacity, resolved, bounds, [worker.name for worker in leaving.chosen])
+    merged = [worker for worker in leaving.chosen if worker in together]
+    savings = consolidation.savings(ctx, merged, memory.rotation)
     memory = replace(memory, last_shrink=ctx.observation.at)
-    if ground.rotating & {worker.id for worker in leaving.chosen}:
-        memory = rotation.record_progress(memory)
-    return _plan_removals(ctx, leaving, reason, memory, lambda _: reason)
+    if merged or ground.rotating & {worker.id for worker in leaving.chosen}:
+        memory = rotation.record_progress(memory, leaving.chosen)
+    return _plan_removals(ctx, leaving, reason, memory, lambda _: reason, savings=savings)
 
 
 def _has_come(state: RotationState | None, capacity: int) -> bool:
@@ -388,7 +417,7 @@ def plan_retirement(
     rotated = frozenset(each.worker.id for each in chosen if each.can_wait and each.ask is None)
     savings = {each.worker.id: each.saves_usd for each in chosen if each.ask is not None}
     if rotated or savings:
-        memory = rotation.record_progress(memory)
+        memory = rotation.record_progress(memory, leaving.chosen)
     return _plan_removals(ctx, leaving, reason, memory, describe, rotated, savings)
 
 
@@ -405,12 +434,20 @@ def plan_consolidation(
     is_full: bool = False,
 ) -> PoolPlan | None:
     """Under-used nodes leave although the signals would keep the size, `budgets.removals` at a time; every other bound
-    holds. `is_full`: for pods that wait, which grow the pool again in the next iteration."""
-    capacity, replacing_begun = ctx.count.capacity, turn.plan.ahead or (turn.rotation and turn.rotation.begun_at)
-    if not memory.under_used or replacing_begun or any(not each.can_wait for each in turn.plan.due):
+    holds. While one new node replaces several, only these. `is_full`: for pods that wait, which grow the pool again in
+    the next iteration."""
+    capacity, state = ctx.count.capacity, turn.rotation
+    if turn.plan.ahead or any(not each.can_wait for each in turn.plan.due):
         return None
     ground = cluster.ground(ctx, memory.backoffs, inconsistencies.unmeasured)
-    ranked = consolidation.rank_candidates(ctx, ground, memory.under_used)
+    together = state if state and state.together else None
+    if together:
+        stays = consolidation.obstacle(ctx, votes, memory.losses, begun=True)
+        ranked = [] if stays else consolidation.list_together(ctx, ground, together)
+    elif state and state.begun_at:
+        return None
+    else:
+        ranked = consolidation.rank_candidates(ctx, ground, memory.under_used)
     if not ranked:
         return None
     without_gate = [bound for bound in others if bound not in keep and not (is_full and bound.kind is BoundSource.PODS)]
@@ -420,17 +457,23 @@ def plan_consolidation(
     if not leaving.chosen:
         return None
     reasons = {
-        worker.id: consolidation.describe(worker, (ground.pods or {}).get(worker.name, ()), ctx)
+        worker.id: consolidation.describe_together(worker, ctx, together)
+        if together
+        else consolidation.describe(worker, (ground.pods or {}).get(worker.name, ()), ctx)
         for worker in leaving.chosen
     }
+    if together:
+        memory = rotation.record_progress(memory, leaving.chosen)
+    if not together or capacity - len(reasons) < together.nodes:
+        memory = replace(memory, last_shrink=ctx.observation.at)
     room = "; at max it makes room for pods that no node of the pool can hold" if is_full else ""
     return _plan_removals(
         ctx,
         leaving,
         f"Shrinking {capacity} → {capacity - len(reasons)}: {some(reasons.values(), '; ')}{room}",
-        replace(memory, last_shrink=ctx.observation.at),
+        memory,
         lambda worker: reasons[worker.id],
-        savings={worker.id: consolidation.hourly_usd(worker, ctx) for worker in leaving.chosen if not is_full},
+        savings={} if is_full else consolidation.savings(ctx, leaving.chosen, together),
     )
 
 

@@ -175,13 +175,14 @@ class MarketSwap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationState:
-    """How the rotation of old and drifted workers goes."""
+    """How the rotation of old and drifted workers goes, or the replacement of under-used ones by a cheaper node."""
 
     since: datetime | None = None  # since when workers are due and none of them was replaced
     begun_at: datetime | None = None  # a node was launched ahead then, and no worker has left for it yet
     nodes: int = 0  # … and how large the pool was before it
     failures: int = 0  # attempts in a row in which no worker could leave: the next one waits longer
     failed_at: datetime | None = None
+    together: tuple[str, ...] = ()  # the new node replaces several workers: those that have not left yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -354,7 +354,14 @@ class Consolidation:
         90, PERCENT, "an empty node's CPU is idle at least so much: what works on it without pods keeps it"
     )
     savings_percent: float = setting(
-        15, PERCENT, "a cheaper node must cost so much less than the one that it replaces: moving pods has its price"
+        15, PERCENT, "a cheaper node must cost so much less than what it replaces: moving pods has its price"
+    )
+    nodes_for_one: int = setting(
+        1,
+        NODES,
+        "`underutilised`: so many nodes at most give way to one cheaper node; it pays only where the pool's types"
+        " differ in price for what they hold",
+        at_least=1,
     )
     window: str | None = setting(
         None, "", "one of the pool's `windows`, by name: only while it is open; none: at any time"

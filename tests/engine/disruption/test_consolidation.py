@@ -7,13 +7,14 @@ import pytest
 
 from nodefleet.engine.decide import decide
 from nodefleet.engine.disruption.consolidation import ALL, REPLACED
-from nodefleet.model.decision import Action
+from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.inventory import InstanceType, Market, Notice, NoticeKind, Resources
 from nodefleet.model.operations import Launch, Removal
 from nodefleet.model.snapshot import ActiveWindow, Missing, Pause, Recycle
-from nodefleet.model.state import MarketSwap, Memory, PoolMemory, RotationState
-from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL, Budget, Rules, Selector
+from nodefleet.model.state import Breaches, MarketSwap, Memory, PoolMemory, RotationState
+from nodefleet.model.workload import HOST_LABEL, TYPE_LABEL, ZONE_LABEL, Budget, PodTerm, Rules, Selector
 from nodefleet.policy.cluster import Policy
+from nodefleet.policy.demand import Headroom
 from nodefleet.policy.pool import Budgets, Consolidation, Limits, MarketMix, Pool, Steps, Window
 from nodefleet.scheduling.predicates import NodeModel
 from nodefleet.scheduling.simulation import SchedulerSimulation
@@ -385,6 +386,262 @@ def test_a_protected_node_is_not_replaced():
 def test_at_max_nothing_is_launched_for_it_and_nothing_leaves():
     decision = decide(too_large(), known(), pooled(market=MIXED, limits=Limits(min=1, max=3)))
     assert (opened(decision, Launch), opened(decision, Removal)) == ([], [])
+
+
+# ── one cheaper node for several ─────────────────────────────────────────────────────────────────────────────────────
+
+MEDIUM = replace(SMALL, cpu=3000, memory=2 * SMALL.memory)
+DENSE = (OFFERS[0], InstanceType(name="t3a.medium", resources=MEDIUM, hourly_usd=0.03, spot_usd=0.009))
+PAIRS = MarketMix(types=("t3.small", "t3a.medium"), spot_percent=100, on_demand_base=0, max_price_usd=0.1)
+FOUR = tuple(instance(n, zone="a", market=Market.SPOT) for n in range(4))
+
+
+def in_zone_a(number, **changes):
+    made = node(number, **changes)
+    return replace(made, labels={**made.labels, ZONE_LABEL: "a"})
+
+
+def two_half_full(*, here=(0, 1, 2, 3), new=None, at=NOON, counts=(3, 3, 5, 5), rules=None, **changes):
+    """Two workers with pods of 1200m of 2000m, two that are full, and the new one once it is there: booting or ready.
+    The pods of workers that have left run on the new one."""
+    gone = [number for number in range(4) if number not in here]
+    pods = [
+        pod(
+            f"app{n}x{each}-1",
+            f"w{4 if n in gone else n:03}",
+            requests=Resources(cpu=400, memory=1 << 20),
+            **(rules or {}),
+        )
+        for n, count in enumerate(counts)
+        for each in range(count)
+    ]
+    instances = [FOUR[number] for number in here]
+    nodes = [in_zone_a(number) for number in here]
+    if new:
+        instances.append(instance(4, zone="a", type="t3a.medium", market=Market.SPOT, launched_at=after(30)))
+    if new == "ready":
+        made = in_zone_a(4, allocatable=MEDIUM, ready_changed_at=after(90))
+        nodes.append(replace(made, labels={**made.labels, TYPE_LABEL: "t3a.medium"}))
+    return look(
+        0,
+        at=at,
+        instances=[*instances, *changes.pop("instances", ())],
+        nodes=[*nodes, *changes.pop("nodes", ())],
+        pods=[*pods, *changes.pop("pods", ())],
+        catalog=changes.pop("catalog", DENSE),
+        **{**BETWEEN, **changes},
+    )
+
+
+UP_TO_THREE = replace(EVERY, nodes_for_one=3)
+
+
+def merging(rules=UP_TO_THREE, **others):
+    return pooled(rules, market=PAIRS, **others)
+
+
+def test_two_nodes_give_way_to_one_cheaper_node_which_comes_first():
+    first = decide(two_half_full(), known(), merging())
+    (launch,) = opened(first, Launch)
+    assert (launch.types, launch.market, launch.zone, launch.count) == (("t3a.medium",), Market.SPOT, "a", 1)
+    known_of = first.memory.pool("default")
+    assert (known_of.rotation.together, known_of.rotation.nodes, known_of.ahead) == (("i-000", "i-001"), 4, 0)
+    assert all(name in only(first).reason for name in ("w000", "w001", "t3a.medium"))
+    second = decide(two_half_full(new="boots", at=after(60)), first.memory, merging())
+    assert (opened(second, Launch), opened(second, Removal)) == ([], [])
+    third = decide(two_half_full(new="ready", at=after(120)), second.memory, merging())
+    (one,) = opened(third, Removal)
+    assert (one.node, one.consolidates, one.saves_usd) == ("w000", True, pytest.approx(0.006 - 0.009))
+    assert all(name in one.reason for name in ("w000", "w001", "w004", "t3a.medium"))
+    memory = third.memory
+    for seconds in range(240, 720, 120):  # removal.settle: the first one's pods must be ready again
+        settling = decide(two_half_full(here=(1, 2, 3), new="ready", at=after(seconds)), memory, merging())
+        assert (opened(settling, Launch), opened(settling, Removal)) == ([], [])
+        memory = settling.memory
+    fourth = decide(two_half_full(here=(1, 2, 3), new="ready", at=after(720)), memory, merging())
+    (other,) = opened(fourth, Removal)
+    assert (other.node, other.consolidates, other.saves_usd) == ("w001", True, 0.006)
+    assert fourth.memory.pool("default").rotation == RotationState()
+    last = decide(two_half_full(here=(2, 3), new="ready", at=after(840)), fourth.memory, merging())
+    assert (opened(last, Launch), opened(last, Removal), last.memory.pool("default").rotation) == ([], [], None)
+
+
+def test_both_leave_together_where_the_budget_of_removals_allows_it():
+    policy = merging(budgets=Budgets(removals=2), steps=Steps(down=2))
+    launched = decide(two_half_full(**LIGHT), known(), policy)
+    assert len(opened(launched, Launch)) == 1
+    decision = decide(two_half_full(new="ready", at=after(120), **LIGHT), launched.memory, policy)
+    assert [each.node for each in opened(decision, Removal)] == ["w000", "w001"]
+    saved = sum(each.saves_usd for each in opened(decision, Removal))
+    assert saved == pytest.approx(2 * 0.006 - 0.009)
+
+
+def test_three_give_way_to_one_where_the_policy_lets_them():
+    """Two cost less than the new one."""
+    offers = (OFFERS[0], InstanceType(name="t3a.medium", resources=LARGE, hourly_usd=0.05, spot_usd=0.015))
+    seen = two_half_full(counts=(4, 4, 4, 5), catalog=offers, cpu=28, memory=20)
+    assert len(opened(decide(seen, known(), merging()), Launch)) == 1
+    assert opened(decide(seen, known(), merging(replace(UP_TO_THREE, nodes_for_one=2))), Launch) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "policy"),
+    [
+        ({"counts": (5, 5, 5, 5)}, merging(replace(UP_TO_THREE, savings_percent=26))),
+        ({"counts": (5, 5, 5, 5), "catalog": OFFERS}, merging()),  # none is cheaper by what it holds
+        ({"catalog": ()}, merging()),
+        ({}, merging(replace(UP_TO_THREE, savings_percent=26))),  # two at 0.006 against one at 0.009
+        ({}, merging(EVERY)),
+        ({}, merging(replace(UP_TO_THREE, mode="empty"))),
+        ({}, merging(limits=Limits(min=4, max=6))),
+        ({}, merging(limits=Limits(min=1, max=4))),  # no room to launch first
+        ({"cpu": 50}, merging()),  # 66.7 % on three nodes
+        ({"memory": 55}, merging()),
+        ({"idle": {f"w{n:03}": 10.0 for n in range(4)}}, merging()),  # 90 % of two on twice their cores
+        ({"idle": {"w002": 60.0, "w003": 60.0}}, merging()),  # nobody knows what they use
+        ({"instances": [instance(9, launched_at=after(-30))]}, merging()),
+        ({"commands": (Pause(),)}, merging()),
+        ({"budgets": (Budget(name="all", selector=Selector(), max_unavailable="0"),)}, merging()),
+    ],
+)
+def test_no_node_comes_for_several_when(changes, policy):
+    assert len(opened(decide(two_half_full(), known(), merging()), Launch)) == 1
+    assert opened(decide(two_half_full(**changes), known(), policy), Launch) == []
+
+
+BEGUN = RotationState(begun_at=NOON, nodes=4, together=("i-000", "i-001"))
+
+
+def left_by(seen, state=BEGUN, policy=None, **memory):
+    decision = decide(
+        seen, replace(known(rotation=state, **memory), looked_at=after(-120, seen.at)), policy or merging()
+    )
+    return [each.node for each in opened(decision, Removal)], decision.memory.pool("default").rotation
+
+
+def has_come(**changes):
+    return two_half_full(new="ready", at=changes.pop("at", after(120)), **changes)
+
+
+def test_pods_that_one_node_cannot_hold_together_keep_their_nodes():
+    """They fit on it by their size; each node has a pod of a service whose pods keep apart."""
+    apart = Rules(anti_affinity=(PodTerm(topology=HOST_LABEL, selector=Selector(labels={"app": "lonely"})),))
+    lonely = [pod(f"lonely-{n}", f"w{n:03}", labels={"app": "lonely"}, rules=apart) for n in range(4)]
+    assert opened(decide(two_half_full(pods=lonely), known(), merging()), Launch) == []
+    assert len(opened(decide(two_half_full(pods=lonely[:1]), known(), merging()), Launch)) == 1
+
+
+@pytest.mark.parametrize("changes", [{"zone": "b"}, {"market": Market.ON_DEMAND}])
+def test_nodes_of_two_zones_or_markets_are_no_set(changes):
+    other = tuple(replace(each, **changes) if each.id == "i-001" else each for each in FOUR)
+    seen = two_half_full()
+    nodes = [
+        replace(each, labels={**each.labels, ZONE_LABEL: changes.get("zone", "a")}) if each.name == "w001" else each
+        for each in seen.kubernetes.nodes
+    ]
+    seen = replace(seen, instances=other, kubernetes=replace(seen.kubernetes, nodes=tuple(nodes)))
+    assert decide(seen, known(), merging()).memory.pool("default").rotation is None
+
+
+@pytest.mark.parametrize(("base", "launches"), [(0, 1), (1, 1), (2, 0)])
+def test_the_on_demand_base_is_not_merged_away(base, launches):
+    """Two of the four are On-Demand."""
+    paid = tuple(replace(each, market=Market.ON_DEMAND) if each.id in ("i-000", "i-001") else each for each in FOUR)
+    policy = pooled(UP_TO_THREE, market=replace(PAIRS, on_demand_base=base))
+    decision = decide(replace(two_half_full(), instances=paid), known(), policy)
+    assert [each.market for each in opened(decision, Launch)] == [Market.ON_DEMAND] * launches
+
+
+def test_what_saves_more_for_each_pod_that_moves_comes_first():
+    """w003 costs eight times as much as the others, and another type would hold its only pod for a fifth."""
+    dear = InstanceType(name="t3.large", resources=SMALL, hourly_usd=0.1, spot_usd=0.05)
+    instances = tuple(replace(each, type="t3.large") if each.id == "i-003" else each for each in FOUR)
+    seen = replace(two_half_full(counts=(3, 3, 5, 5), catalog=(*DENSE, dear)), instances=instances)
+    policy = pooled(UP_TO_THREE, market=replace(PAIRS, types=(*PAIRS.types, "t3.large")))
+    rotated = decide(seen, known(), policy).memory.pool("default").rotation
+    assert rotated.begun_at == NOON
+    assert rotated.together == (), "one for one"
+
+
+def test_the_rest_of_a_set_stays_if_its_pods_fit_nowhere_any_more_and_it_is_given_up():
+    grown = [pod(f"late{n}-1", "w004", requests=Resources(cpu=900, memory=1 << 20)) for n in range(1)]
+    rest = replace(BEGUN, together=("i-001",))
+    seen = {"here": (1, 2, 3), "pods": grown}
+    assert left_by(has_come(**seen), rest) == ([], rest)
+    names, state = left_by(has_come(at=after(1500), **seen), rest)
+    assert (names, state.together, state.failures, state.failed_at) == ([], (), 1, after(1500))
+
+
+def test_after_one_that_was_given_up_nothing_is_launched_for_a_while():
+    resting = RotationState(failures=1, failed_at=after(-60))
+    decision = decide(two_half_full(), known(rotation=resting), merging())
+    assert (opened(decision, Launch), decision.memory.pool("default").rotation.failures) == ([], 1)
+    blocked = decide(two_half_full(cpu=80), known(rotation=resting), merging())
+    assert blocked.memory.pool("default").rotation == resting
+    assert (
+        decide(two_half_full(cpu=80), known(rotation=replace(resting, failed_at=LONG)), merging())
+        .memory.pool("default")
+        .rotation
+        is None
+    )
+
+
+def test_each_of_a_set_has_the_time_of_one_after_the_one_before_it():
+    rest = replace(BEGUN, together=("i-001",))
+    late = has_come(here=(1, 2, 3), at=after(1260), cpu=80)
+    assert left_by(late, rest, last_left=after(120)) == ([], rest)
+    assert left_by(late, rest)[1].failures == 1
+
+
+def test_no_other_node_leaves_for_the_one_that_came_for_a_set():
+    """w003 has no pods, so that without the set it would be the first to go."""
+    assert left_by(has_come(counts=(3, 3, 5, 0)))[0] == ["w000"]
+    assert left_by(has_come(counts=(3, 3, 5, 0)), None)[0] == ["w003"]
+    calm = {"cpu": 20, "memory": 20}
+    samples = tuple(after(60 * number) for number in range(-10, 2))
+    streak = {
+        f"{each}:down": Breaches(times=samples, since=samples[0], last=samples[-1])
+        for each in (BoundSource.CPU, BoundSource.MEMORY)
+    }
+    names, state = left_by(has_come(counts=(3, 3, 5, 0), **calm), breaches=streak)
+    assert (names, state.together) == (["w000"], ("i-001",)), "nor as the signals shrink the pool"
+
+
+@pytest.mark.parametrize(
+    ("seen", "policy"),
+    [
+        ({"cpu": 80}, merging()),
+        ({"commands": (Pause(),)}, merging()),
+        ({"budgets": (Budget(name="all", selector=Selector(), max_unavailable="0"),)}, merging()),
+        ({"pods": [waiting("late-1", requests=Resources(cpu=100, memory=1 << 20))]}, merging()),
+        ({}, merging(replace(UP_TO_THREE, mode="off"))),
+        ({}, merging(limits=Limits(min=5, max=6))),
+    ],
+)
+def test_none_of_a_set_leaves_while(seen, policy):
+    assert left_by(has_come())[0] == ["w000"]
+    assert left_by(has_come(**seen), policy=policy) == ([], BEGUN)
+
+
+def test_none_of_a_set_leaves_before_the_new_node_is_ready():
+    assert left_by(two_half_full(at=after(120))) == ([], BEGUN)
+    assert left_by(two_half_full(new="boots", at=after(120))) == ([], BEGUN)
+
+
+def test_a_set_whose_workers_are_lost_is_over():
+    assert left_by(has_come(here=(1, 2, 3)))[1] == RotationState()
+    assert left_by(has_come(here=(2, 3), cpu=80))[1] is None
+
+
+def test_a_recycled_worker_waits_for_the_set():
+    order = Recycle(instance="i-002", at=after(-60), until=after(6000))
+    assert left_by(has_come(commands=(order,)))[0] == ["w000"]
+
+
+def test_the_headroom_has_room_beside_the_pods_of_a_set():
+    for cpu, launches in ((0.5, 1), (0.7, 0)):  # 600m would be free
+        policy = merging(headroom=Headroom(pods=1, pod_cpu=cpu, pod_memory=0.01))
+        assert len(opened(decide(two_half_full(), known(), policy), Launch)) == launches
 
 
 # ── a fleet over time ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,9 +7,12 @@ The comparison starts again when something else changed: a worker left by anothe
 policy changed, or a launch may have another cause: a forecast, a window, a command, a reading of the pool's own, an
 announcement of EC2, a node that is not ready, an operator's instance. That is seen at each launch and at each
 consolidated node, so an increase that was met by a launch is never held against consolidation.
+
+Of several nodes that one new node replaces only the last one is compared, with the bill before the first: until it has
+left, the new node is paid for beside it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nodefleet.model.inventory import Market
@@ -58,6 +61,9 @@ class Churn:
             usd=add_up(map(self._hourly_usd, left)),
         )
         before = self._last.get(pool)
+        if before is not None and now.demand is not None and self._others_follow(pool):
+            self._last[pool] = replace(before, workers=before.workers - {machine.id})
+            return
         same = before is not None and before.demand == now.demand and before.workers <= live.keys()
         if before is not None and same and now.usd > before.usd - _LESS:
             detail = (
@@ -73,6 +79,11 @@ class Churn:
     def _is_consolidated(self, machine: SimulatedInstance) -> bool:
         removals = (each for each in self._world.table.operations if isinstance(each, Removal))
         return any(each.instance == machine.id and each.consolidates for each in removals)
+
+    def _others_follow(self, pool: str) -> bool:
+        """More nodes are to leave for the one that came for this one."""
+        state = self._world.table.journal.memory.pool(pool).rotation
+        return state is not None and bool(state.together)
 
     def _demand(self, pool: str) -> Any:
         """What decides how many nodes there are; none: not to be compared."""

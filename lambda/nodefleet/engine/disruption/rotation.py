@@ -13,7 +13,7 @@ Workers due for rotation can wait: nothing is begun while the pool changes its s
 is not well, data is missing, or the pool is paused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -225,23 +225,39 @@ def in_window(due: Sequence[Due], ctx: PoolContext) -> list[Due]:
 
 
 def next_state(ctx: PoolContext, due: Sequence[Due]) -> RotationState | None:
-    """After this iteration: given up when no worker could leave in time for a node that was launched ahead."""
+    """After this iteration: given up when no worker could leave in time for a node that was launched ahead. Of several
+    that it replaces each has that time after the one before it."""
     state, now = ctx.before.rotation or RotationState(), ctx.observation.at
-    if not due:
-        return None
-    state = replace(state, since=state.since or now)
-    if state.begun_at and now >= _ends(state.begun_at, ctx.pool):
-        return replace(state, begun_at=None, nodes=0, failures=state.failures + 1, failed_at=now)
+    here = {worker.id for worker in ctx.workers if worker.is_capacity}
+    together = tuple(each for each in state.together if each in here)
+    if not due and not together:
+        rests = RotationState(failures=state.failures, failed_at=state.failed_at)
+        return rests if _rests(ctx, state) else None
+    state = replace(state, since=state.since or now if due else None, together=together)
+    times = [each for each in (state.begun_at, ctx.before.last_left if together else None) if each]
+    if state.begun_at and now >= _ends(max(times), ctx.pool):
+        return replace(state, begun_at=None, nodes=0, together=(), failures=state.failures + 1, failed_at=now)
     return state
 
 
-def record_start(state: RotationState | None, nodes: int, now: datetime) -> RotationState:
-    return replace(state or RotationState(), begun_at=now, nodes=nodes)
+def record_start(state: RotationState | None, nodes: int, now: datetime, due: Sequence[Due]) -> RotationState:
+    together = tuple(worker.id for each in due if each.together for worker in each.workers)
+    return replace(state or RotationState(), begun_at=now, nodes=nodes, together=together)
 
 
-def record_progress(memory: PoolMemory) -> PoolMemory:
-    """A worker that was due leaves."""
-    return replace(memory, rotation=RotationState() if memory.rotation else None)
+def record_progress(memory: PoolMemory, gone: Collection[Worker]) -> PoolMemory:
+    """Workers that were due leave. The rest of those that one node replaces follow."""
+    ids, state = {worker.id for worker in gone}, memory.rotation
+    rest = tuple(each for each in state.together if each not in ids) if state else ()
+    if state and rest:
+        return replace(memory, rotation=replace(state, together=rest))
+    return replace(memory, rotation=RotationState() if state else None)
+
+
+def explain_together(ctx: PoolContext, state: RotationState | None) -> str:
+    """For operators who wonder what the new node is for."""
+    waiting = [worker.name for worker in ctx.workers if state and worker.id in state.together]
+    return f"one cheaper node takes the place of {some(waiting)}" if waiting else ""
 
 
 def obstacle(
@@ -341,12 +357,18 @@ def _rest(ctx: PoolContext, state: RotationState | None) -> str:
     until = max(times) + pool.cooldown.down if times else now
     if until > now:
         return f"nodes came or went a short while ago: {(until - now).total_seconds():.0f} s more"
-    if state and state.failed_at:
-        pause = doubled_pause(pool.removal.retry_first, state.failures - 1, pool.rotation.retry_longest)
-        until = state.failed_at + pause
-        if until > now:
-            return f"no worker could leave for the last new node: it is tried again at {until:%Y-%m-%d %H:%M:%S}"
+    if state and (again := _rests(ctx, state)):
+        return f"no worker could leave for the last new node: it is tried again at {again:%Y-%m-%d %H:%M:%S}"
     return ""
+
+
+def _rests(ctx: PoolContext, state: RotationState) -> datetime | None:
+    """Until when nothing is launched again, after none could leave for the last new node; none: it may be."""
+    if state.failed_at is None:
+        return None
+    pause = doubled_pause(ctx.pool.removal.retry_first, state.failures - 1, ctx.pool.rotation.retry_longest)
+    until = state.failed_at + pause
+    return until if until > ctx.observation.at else None
 
 
 def describe_drain(command: Drain | None) -> str:
