@@ -2,6 +2,7 @@
 
 from bisect import insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 
 from nodefleet.model.inventory import Resources
 from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Pod, Rules
@@ -10,6 +11,7 @@ from nodefleet.scheduling.predicates import (
     NodeState,
     TopologyDemand,
     labels_asked_for,
+    share_taken,
     unmet_demand,
     unmet_predicate,
     zones_asked_for,
@@ -234,3 +236,100 @@ class EmptiestFirst:
 
 def _rank(node_state: NodeState) -> tuple[float, int]:
     return (node_state.taken, node_state.index)
+
+
+# ── plain pods ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# A copy of the simulation in plain numbers, for pods of which only CPU, memory and slot count. Packing plays dozens of
+# orders of the same pods: there it takes a tenth of the time, and gives the same places.
+
+
+class PlainRoom:
+    """Places as the simulation has them, of which only those are kept that have the least that a pod asks for."""
+
+    def __init__(self, places: Iterable[NodeState], pods: Sequence[Pod]) -> None:
+        cpu = min((pod.requests.cpu for pod in pods), default=0)
+        memory = min((pod.requests.memory for pod in pods), default=0)
+        found = [
+            place
+            for place in places
+            if place.slots >= 1 and (not cpu or place.cpu >= cpu) and (not memory or place.memory >= memory)
+        ]
+        self._nodes = [place.node for place in found]
+        self._cpu = [place.cpu for place in found]
+        self._memory = [place.memory for place in found]
+        self._slots = [place.slots for place in found]
+        self._start_for: dict[Hashable, int] = {}
+        self._admitted: dict[Hashable, bool] = {}
+
+    def copy(self) -> "PlainRoom":
+        """One that is filled on its own. Which node admits which pod is remembered together."""
+        other = PlainRoom((), ())
+        other._nodes, other._cpu = self._nodes.copy(), self._cpu.copy()
+        other._memory, other._slots = self._memory.copy(), self._slots.copy()
+        other._admitted = self._admitted
+        return other
+
+    def add(self, node: NodeModel, occupants: Iterable[Pod] = ()) -> None:
+        """A new node, tried after all others. The caller keeps it as long as any copy of the room."""
+        free = NodeState(node, len(self._nodes))
+        for pod in occupants:
+            free.put(pod)
+        self._nodes.append(node)
+        self._cpu.append(free.cpu)
+        self._memory.append(free.memory)
+        self._slots.append(free.slots)
+
+    def place(self, pod: Pod) -> str | None:
+        """Put the pod on the first node that fits, and say which; none if no node does."""
+        shape = (pod.requests.cpu, pod.requests.memory, _admission(pod))
+        found = next((at for at in range(self._start_for.get(shape, 0), len(self._nodes)) if self._fits(pod, at)), None)
+        self._start_for[shape] = len(self._nodes) if found is None else found
+        return None if found is None else self._put(pod, found)
+
+    def place_last(self, pod: Pod) -> bool:
+        """Put the pod on the node that was added last, if it fits there."""
+        fits = self._fits(pod, len(self._nodes) - 1)
+        if fits:
+            self._put(pod, len(self._nodes) - 1)
+        return fits
+
+    def placing_on_emptiest(self) -> Callable[[Pod], str | None]:
+        """Puts each pod that it is called with on the emptiest node that fits."""
+        return partial(self._place_on_emptiest, sorted((self._taken(at), at) for at in range(len(self._nodes))))
+
+    def _place_on_emptiest(self, places: list[tuple[float, int]], pod: Pod) -> str | None:
+        for rank, (_, at) in enumerate(places):
+            if self._fits(pod, at):
+                name = self._put(pod, at)
+                del places[rank]
+                insort(places, (self._taken(at), at))
+                return name
+        return None
+
+    def _fits(self, pod: Pod, at: int) -> bool:
+        asked = pod.requests
+        if self._slots[at] < 1 or (asked.cpu and asked.cpu > self._cpu[at]):
+            return False
+        if asked.memory and asked.memory > self._memory[at]:
+            return False
+        node = self._nodes[at]
+        key = (_admission(pod), id(node))
+        admitted = self._admitted.get(key)
+        if admitted is None:
+            admitted = self._admitted[key] = unmet_predicate(pod, node) is None
+        return admitted
+
+    def _put(self, pod: Pod, at: int) -> str:
+        self._cpu[at] -= pod.requests.cpu
+        self._memory[at] -= pod.requests.memory
+        self._slots[at] -= 1
+        return self._nodes[at].name
+
+    def _taken(self, at: int) -> float:
+        offered = self._nodes[at].allocatable
+        return share_taken(offered, self._cpu[at], self._memory[at])
+
+
+def _admission(pod: Pod) -> int:
+    """Pods with the same answer are admitted by the same nodes. They outlive the room."""
+    return id(pod) if pod.volumes else id(pod.rules)

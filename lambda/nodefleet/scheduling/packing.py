@@ -16,6 +16,7 @@ from nodefleet.model.snapshot import Missing, Observation, add_up
 from nodefleet.model.state import NOTHING_REMEMBERED, Memory
 from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import Policy
+from nodefleet.scheduling.index import PlainRoom
 from nodefleet.scheduling.nodes import awaited_devices, expected_nodes, simulate_fleet, zones_in_use
 from nodefleet.scheduling.pool_packing import Assignments, Packing, PoolPacking, queue_order
 from nodefleet.scheduling.predicates import NodeModel, is_plain, unmet_predicate
@@ -213,8 +214,13 @@ def _allow_for_other_orders(packing_input: PackingInput, mark: int, packed: Sequ
     second and of the nodes too, which become ready one after the other or all in one moment."""
     settled = [(pod, each) for each in packed for pod in each.settled.values()]
     salts = range(min(_ORDERS, _TRIALS // max(len(_GROUPS) * len(settled), 1)))
+    packing_input.simulation.roll_back(mark)
+    daemons = (pod for templates in packing_input.templates.values() for each in templates for pod in each.daemons)
+    mind_others = any(pod.rules.anti_affinity for pod in daemons)
+    plain = None if mind_others else packing_input.simulation.plain_room([pod for pod, _ in settled])
+    queues = [sorted(settled, key=lambda pair: queue_order(pair[0], salt)) for salt in salts]
     trials = [
-        _Trial(packing_input, mark, packed, sorted(settled, key=lambda pair: queue_order(pair[0], salt)), salt, groups)
+        _Trial(packing_input.simulation, mark, packed, plain, queues[salt], salt, groups)
         for salt, groups in product(salts, _GROUPS)
     ]
     left, failing = packing_input.spare - sum(each.excess for each in packed), trials
@@ -233,9 +239,10 @@ class _Trial:
     """One order of the pods and of the nodes, which become ready in so many groups: each pod goes to the emptiest node
     that is ready. Without groups nodes are filled one after the other."""
 
-    packing_input: PackingInput
+    simulation: SchedulerSimulation
     mark: int
     packed: Sequence[PoolPacking]
+    plain: PlainRoom | None  # which is much faster, if it does for all pods
     queue: "_Settled"
     salt: int
     groups: int
@@ -252,34 +259,27 @@ class _Trial:
 
     def _add(self, most: int) -> int | None:
         added, waiting = 0, self.queue
-        self.packing_input.simulation.roll_back(self.mark)
+        self.simulation.roll_back(self.mark)
+        plain = self.plain.copy() if self.plain else None
+        room = plain or self.simulation
         for group in range(self.groups or 1):
             for each in self.packed:
-                each.new.stand_again(self.salt, group, self.groups or 1)
+                each.new.stand_again(self.salt, group, self.groups or 1, room)
             if group + 1 < self.groups:
-                waiting = _without_place(self.packing_input, waiting, together=True)
-        while waiting := _without_place(self.packing_input, waiting, together=bool(self.groups)):
+                waiting = _without_place(room, waiting, together=True)
+        while waiting := _without_place(room, waiting, together=bool(self.groups)):
             pod, each = waiting[0]
-            if added == most or each.new.add_for(pod) is not None:
+            if added == most or each.new.add_for(pod, plain) is not None:
                 return None
             added, waiting = added + 1, waiting[1:]
         return added
 
 
-def _without_place(packing_input: PackingInput, waiting: "_Settled", *, together: bool) -> "_Settled":
+def _without_place(room: SchedulerSimulation | PlainRoom, waiting: "_Settled", *, together: bool) -> "_Settled":
     """Those that find no place, one after the other; who has to be near others is tried again when they have one."""
     while waiting:
-        places = packing_input.simulation.emptiest() if together else None
-        left = [
-            (pod, each)
-            for pod, each in waiting
-            if (
-                packing_input.simulation.place_on_emptiest(pod, places)
-                if places
-                else packing_input.simulation.place(pod)
-            )
-            is None
-        ]
+        place = room.placing_on_emptiest() if together else room.place
+        left = [(pod, each) for pod, each in waiting if place(pod) is None]
         if len(left) == len(waiting) or not any(pod.rules.affinity or pod.rules.spread for pod, _ in left):
             return left
         waiting = left

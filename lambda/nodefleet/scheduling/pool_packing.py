@@ -7,13 +7,15 @@ packed by `bin_packing`.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 
 from nodefleet.model.inventory import NOTHING, Market
 from nodefleet.model.snapshot import add_up
 from nodefleet.model.workload import Pod
 from nodefleet.scheduling.bin_packing import BinPacking, NodeOption, PlannedNode, PodGroup
-from nodefleet.scheduling.predicates import is_plain
+from nodefleet.scheduling.index import PlainRoom
+from nodefleet.scheduling.predicates import NodeModel, is_plain
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import PodCompatibility, Template, price_of_part, template_refusal
 
@@ -75,6 +77,7 @@ class NewNodes:
         self._seats = seats
         self._room = simulation
         self._templates = templates
+        self._nodes: dict[tuple[str, int], NodeModel] = {}  # by name and template: made once for all orders
 
     def describe(self) -> tuple[NewNode, ...]:
         everything = tuple(self._templates)
@@ -89,12 +92,14 @@ class NewNodes:
             for name, each in self.chosen.items()
         )
 
-    def stand_again(self, salt: int = 0, group: int = 0, groups: int = 1) -> None:
-        """Add the nodes, which were rolled back, to the simulation again, without their pods: in their order, or in
-        another one for each `salt`; all of them, or one of so many groups."""
+    def stand_again(
+        self, salt: int = 0, group: int = 0, groups: int = 1, room: SchedulerSimulation | PlainRoom | None = None
+    ) -> None:
+        """Add the nodes, which were rolled back, to the simulation or another `room` again, without their pods: in
+        their order, or in another one for each `salt`; all of them, or one of so many groups."""
         order = sorted(self.chosen, key=lambda name: shuffle_key(name, salt)) if salt else list(self.chosen)
         for name in order[len(order) * group // groups : len(order) * (group + 1) // groups]:
-            self._room.add(self.chosen[name].with_name(name), self.chosen[name].daemons)
+            (room or self._room).add(self._named(name, self.chosen[name]), self.chosen[name].daemons)
 
     def drop_last(self, number: int) -> None:
         """Take back the nodes that were added last. The caller rolls the simulation back."""
@@ -102,7 +107,7 @@ class NewNodes:
             self.zones[self.chosen.pop(name).zone] -= 1
             del self._seats[name]
 
-    def add_for(self, pod: Pod) -> str | None:
+    def add_for(self, pod: Pod, room: PlainRoom | None = None) -> str | None:
         """Add a node and put the pod on it; if no new node would hold it, none is added and the answer is why."""
         reasons = []
         known = bool(pod.requests.extended) and all(each.price is not None for each in self._templates)
@@ -114,6 +119,9 @@ class NewNodes:
         for template in sorted(self._templates, key=rank):
             if not template.can_hold(pod):
                 continue
+            if room:  # an empty node holds there whatever the template can hold
+                self._add_plain(pod, template, room)
+                return None
             reason = self._try(pod, template)
             if reason is None:
                 return None
@@ -124,7 +132,7 @@ class NewNodes:
         """Add a node with the pods that a plan puts there. `spare`: they have a place in the plan already, and need
         this node only if others take it."""
         name = self._name(template)
-        self._room.add(template.with_name(name), template.daemons)
+        self._room.add(self._named(name, template), template.daemons)
         for pod in () if spare else pods:
             self._room.put_on(pod, name)
         self._add(name, template, pods)
@@ -132,13 +140,23 @@ class NewNodes:
     def _try(self, pod: Pod, template: Template) -> str | None:
         name = self._name(template)
         mark = self._room.mark()
-        self._room.add(template.with_name(name), template.daemons)
+        self._room.add(self._named(name, template), template.daemons)
         reason = self._room.place_on(pod, name)
         if reason is None:
             self._add(name, template, (pod,))
         else:
             self._room.roll_back(mark)
         return reason
+
+    def _add_plain(self, pod: Pod, template: Template, room: PlainRoom) -> None:
+        name = self._name(template)
+        room.add(self._named(name, template), template.daemons)
+        room.place_last(pod)
+        self._add(name, template, (pod,))
+
+    def _named(self, name: str, template: Template) -> NodeModel:
+        known = self._nodes.get((name, id(template)))
+        return known or self._nodes.setdefault((name, id(template)), template.with_name(name))
 
     def _name(self, template: Template) -> str:
         return f"new {template.pool} {len(self.chosen)}"  # no real node's name has a space
@@ -149,6 +167,7 @@ class NewNodes:
         self.zones[template.zone] += 1
 
 
+@lru_cache(maxsize=20_000)  # an iteration asks for the same orders of the same pods again and again
 def shuffle_key(name: str, salt: int) -> bytes:
     """A key that sorts names in another order for each salt, the same everywhere; in their own for none."""
     return blake2b(f"{salt} {name}".encode(), digest_size=8).digest() if salt else b""

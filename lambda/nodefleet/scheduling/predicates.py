@@ -172,8 +172,7 @@ class NodeState:
     @property
     def taken(self) -> float:
         """The share of the node that pods ask for, of CPU and memory on the mean: the scheduler takes the emptiest."""
-        offered = self.node.allocatable
-        return 1 - (self.cpu / max(offered.cpu, 1) + self.memory / max(offered.memory, 1)) / 2
+        return share_taken(self.node.allocatable, self.cpu, self.memory)
 
     @property
     def free(self) -> Resources:
@@ -189,6 +188,11 @@ class NodeState:
         self.slots -= sign
         for name, amount in asked.extended.items():
             self.extended[name] = self.extended.get(name, 0) - sign * amount
+
+
+def share_taken(offered: Resources, cpu: int, memory: int) -> float:
+    """With so much of it still free."""
+    return 1 - (cpu / max(offered.cpu, 1) + memory / max(offered.memory, 1)) / 2
 
 
 def attachments(pods: Iterable[Pod]) -> set[tuple[str, str]]:

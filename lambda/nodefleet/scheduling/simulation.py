@@ -10,13 +10,14 @@ from functools import partial
 from itertools import islice
 
 from nodefleet.model.workload import HOST_LABEL, Pod
-from nodefleet.scheduling.index import EmptiestFirst, NodeClasses
+from nodefleet.scheduling.index import EmptiestFirst, NodeClasses, PlainRoom
 from nodefleet.scheduling.predicates import (
     NodeModel,
     NodeState,
     TopologyDemand,
     asks_by_name,
     attachments,
+    is_plain,
     names_asked_for,
     shortage,
     unmet_demand,
@@ -134,6 +135,11 @@ class SchedulerSimulation:
         """All places as they are now."""
         return EmptiestFirst(self._places)
 
+    def placing_on_emptiest(self) -> Callable[[Pod], str | None]:
+        """Puts each pod that it is called with on the emptiest node that fits."""
+        places = self.emptiest()
+        return lambda pod: self.place_on_emptiest(pod, places)
+
     def place_on_emptiest(self, pod: Pod, places: EmptiestFirst) -> str | None:
         """Put the pod on the emptiest node that fits, as the scheduler would, and say which; none if no node does."""
         demands = self._neighbours.demands(pod)
@@ -214,6 +220,12 @@ class SchedulerSimulation:
     def minds_more_than_the_host(self, pod: Pod) -> bool:
         """Who runs in the same zone, or in another domain larger than a host, decides whether it may run there."""
         return any(demand.topology != HOST_LABEL for demand in self._neighbours.demands(pod))
+
+    def plain_room(self, pods: Sequence[Pod]) -> PlainRoom | None:
+        """A copy that is faster, for these pods alone; none if more than CPU, memory and slot decides about one."""
+        if not all(is_plain(pod) and self.is_free_of_others(pod) for pod in pods):
+            return None
+        return PlainRoom((place for place in self._places if not self._classes.is_closed(place)), pods)
 
     def is_free_of_others(self, pod: Pod) -> bool:
         """No pod that runs somewhere, nor its own rules on other pods, restrict where it may run."""
