@@ -7,8 +7,9 @@ DIR holds CSV files `timestamp,value`. Each is scaled so that its 99.5th percent
 first seven days (or half) are only learned from. A violation is a minute with more than 85 % utilisation; minutes that
 even the largest fleet could not carry are shown apart. Traces shorter than two days are shown, but not in the mean.
 
-All parts together are about 20 minutes of CPU for 570 days of traces. Each result is kept in `build/decisions.json` as
-it comes, under a digest of the code and of the trace, so a run that was stopped goes on where it was.
+All parts together take between 20 minutes and an hour of CPU for 570 days of traces, by the machine. Each result is
+kept in `build/decisions.json` as it comes, under a digest of the code and of the trace, so a run that was stopped goes
+on where it was.
 """
 
 import argparse

@@ -156,6 +156,10 @@ def test_a_quiet_cluster_has_nothing_to_replay(monkeypatch):
     assert_wording(refused(quiet("replay", "--last", "3"), 3))
 
 
+def test_none_of_the_last_decisions_is_no_question(ask):
+    assert ask("replay", "--last", "0").exit_code == 2
+
+
 def test_a_new_cluster_has_no_decision(monkeypatch):
     done = Terminal(monkeypatch, SimConnection(empty().world))("replay")
     assert_wording(refused(done, 3))

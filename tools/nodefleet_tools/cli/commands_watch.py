@@ -116,8 +116,8 @@ def replay(
         ),
     ] = "",
     last: Annotated[
-        int, typer.Option(min=0, help="So many of the last decisions that were kept whole, a line each.")
-    ] = 0,
+        int | None, typer.Option(min=1, help="So many of the last decisions that were kept whole, a line each.")
+    ] = None,
     file: Annotated[
         Path | None, typer.Option(help="A question as the archive keeps it, instead of one from there.")
     ] = None,

@@ -57,7 +57,7 @@ class _Asked:
 def replay(
     *,
     identity: str,
-    last: int,
+    last: int | None,
     file: Path | None,
     policy: Path | None,
     save: Path | None,
