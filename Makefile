@@ -94,7 +94,7 @@ bench: setup ## the figures of benchmarks/
 	@$(BIN)/python benchmarks/backtest.py
 	@cd benchmarks && ../$(BIN)/python ratios.py && ../$(BIN)/python imports.py && ../$(BIN)/python cycle.py && ../$(BIN)/python lambda_sizes.py
 
-peers: setup layers-here ## node-fleet, Karpenter and cluster-autoscaler side by side on one control plane (needs what e2e needs; two hours)
+peers: setup layers-here ## node-fleet, Karpenter and cluster-autoscaler side by side on one control plane (needs what e2e needs; hours)
 	@$(BIN)/python benchmarks/peers/side_by_side.py $(ARGS)
 
 bench-cli: setup ## how much CPU time the command line takes to start, against its budget

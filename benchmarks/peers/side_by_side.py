@@ -1,6 +1,6 @@
 """node-fleet, Karpenter and cluster-autoscaler on the same control plane, with the same workloads and node size.
 
-    make peers                                     # seven workloads of 240 pods each; about two hours
+    make peers                                     # seven workloads of 240 pods each; hours
     make peers ARGS="--scheduling pack"            # the same on a scheduler that packs
     .venv/bin/python benchmarks/peers/side_by_side.py --pods 60 --workloads 3 --settle 60
 
