@@ -1,6 +1,7 @@
 """A floor for another cluster ends by command or after `standby.lasting`, and the fleet shrinks again."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -117,5 +118,19 @@ def test_one_that_is_ordered_again_after_the_other_was_healthy_is_not():
     cluster.until(lambda: not floors(cluster), ticks=15)
     cluster.calm(4)
     take_over(cluster, region)
+    cluster.calm(3)
+    assert broken(cluster) == []
+
+
+def test_one_that_is_ordered_again_after_the_other_was_healthy_while_the_floor_held_is_not():
+    """It fails again right after the run that removes the floor, so that no poll sees it healthy without a floor."""
+    cluster, region = standby()
+    take_over(cluster, region)
+    (floor,) = floors(cluster)
+    world = cluster.world
+    region.up = 3.0
+    cluster.until(lambda: world.now >= floor.until - timedelta(minutes=2), ticks=15)
+    world.prometheus.custom["default", "eu"] = lambda: 3.0 if floor in world.table.commands else 0.0
+    cluster.until(lambda: bool(set(floors(cluster)) - {floor}), ticks=8)
     cluster.calm(3)
     assert broken(cluster) == []

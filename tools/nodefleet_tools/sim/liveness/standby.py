@@ -25,25 +25,31 @@ class Standby(Check):
 
     def __init__(self, world: "World") -> None:
         super().__init__(world)
-        self._last: dict[str, datetime | None] = {}  # by pool: the end of a floor after which it was not seen healthy
+        self._last: dict[str, datetime] = {}  # by pool: the end of the last floor that was seen in force
+        self._healthy: set[str] = set()  # pools whose other cluster was healthy since a floor for it was ordered
         self._again: set[str] = set()
 
     def begun(self) -> None:
         super().begun()
         self._last.clear()
+        self._healthy.clear()
         self._again.clear()
 
     def cases(self) -> Mapping[str, timedelta]:
+        floors = list(self._floors())
+        for pool, order in floors:
+            if order.until <= self.world.now:
+                continue  # it has ended, and only its record is still there
+            if self._last.get(pool.name, order.until) != order.until and pool.name not in self._healthy:
+                self._again.add(f"pool {pool.name} takes over {order.origin} again, which was not healthy in between")
+            self._last[pool.name] = order.until
+        self._see_health({pool.name for pool, order in floors if order.until > self.world.now})
         if not self.world.conditions.all_answer:
             return {}
         found = {}
-        for pool, order in self._floors():
+        for pool, order in floors:
             subject = f"pool {pool.name} is kept at {order.nodes} for {order.origin} until {order.until:%d %H:%M:%S}"
             found[subject] = pool.standby.lasting + self.world.conditions.slack()
-            if self._last.get(pool.name, order.until) != order.until:
-                self._again.add(f"pool {pool.name} takes over {order.origin} again, which was not healthy in between")
-            self._last[pool.name] = order.until
-        self._forget_healthy()
         return {**found, **dict.fromkeys(self._again, timedelta(0))}
 
     def _floors(self) -> Iterator[tuple[Pool, Scale]]:
@@ -52,11 +58,12 @@ class Standby(Check):
             if isinstance(order, Scale) and pool and order.by == AUTOSCALER and order.origin == pool.standby.origin:
                 yield pool, order
 
-    def _forget_healthy(self) -> None:
-        """Without a floor, a cluster that is healthy may be taken over when it fails the next time."""
-        kept = {pool.name for pool, _ in self._floors()}
+    def _see_health(self, in_force: set[str]) -> None:
+        """A cluster that fails again before the floor for it has ended must be healthy once more."""
         for pool in self.world.policy.pools:
             measure = self.world.prometheus.custom.get((pool.name, pool.standby.reading or ""))
             value = measure() if measure else None
-            if pool.name not in kept and value is not None and value >= pool.standby.healthy:
-                self._last.pop(pool.name, None)
+            if value is not None and value >= pool.standby.healthy:
+                self._healthy.add(pool.name)
+            elif pool.name in in_force:
+                self._healthy.discard(pool.name)
