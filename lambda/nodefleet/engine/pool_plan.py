@@ -14,8 +14,8 @@ from nodefleet.engine import explain, provisioning
 from nodefleet.engine.cluster_context import ClusterContext, headroom_bounds, list_placeholders
 from nodefleet.engine.context import Due, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies
-from nodefleet.engine.disruption import consolidation, interruption, rotation
-from nodefleet.engine.disruption.candidates import Selection, is_held_fast, not_asked, select_candidates
+from nodefleet.engine.disruption import consolidation, rotation
+from nodefleet.engine.disruption.candidates import Selection, is_held_fast, not_asked, open_removal, select_candidates
 from nodefleet.engine.disruption.rotation import Replacement, may_leave, plan_replacement, replacement_floors
 from nodefleet.engine.provisioning import ScaleUpRequest, plan_scale_up
 from nodefleet.engine.signals.pending_pods import (
@@ -90,7 +90,7 @@ def _plan_removals(
             members=tuple(member for member in memory.members if member not in gone),
         ),
         steps=tuple(
-            interruption.open_removal(
+            open_removal(
                 each,
                 ctx.pool,
                 ctx.observation,

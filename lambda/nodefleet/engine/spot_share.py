@@ -15,8 +15,7 @@ from datetime import datetime
 
 from nodefleet.capacity import market_of, on_demand_of, on_demand_share
 from nodefleet.engine.context import PoolContext, RemovalContext, target_of
-from nodefleet.engine.disruption.candidates import Selection, select_candidates
-from nodefleet.engine.disruption.interruption import open_removal
+from nodefleet.engine.disruption.candidates import Selection, open_removal, select_candidates
 from nodefleet.engine.provisioning import ANY, launch_of, place
 from nodefleet.engine.target.bounds import floor
 from nodefleet.model.alerts import AlertKind

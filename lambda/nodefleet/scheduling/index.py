@@ -295,14 +295,14 @@ class PlainRoom:
 
     def placing_on_emptiest(self) -> Callable[[Pod], str | None]:
         """Puts each pod that it is called with on the emptiest node that fits."""
-        return partial(self._place_on_emptiest, sorted((self._taken(at), at) for at in range(len(self._nodes))))
+        return partial(self._place_on_emptiest, sorted((self._share_taken(at), at) for at in range(len(self._nodes))))
 
     def _place_on_emptiest(self, places: list[tuple[float, int]], pod: Pod) -> str | None:
         for rank, (_, at) in enumerate(places):
             if self._fits(pod, at):
                 name = self._put(pod, at)
                 del places[rank]
-                insort(places, (self._taken(at), at))
+                insort(places, (self._share_taken(at), at))
                 return name
         return None
 
@@ -325,7 +325,7 @@ class PlainRoom:
         self._slots[at] -= 1
         return self._nodes[at].name
 
-    def _taken(self, at: int) -> float:
+    def _share_taken(self, at: int) -> float:
         offered = self._nodes[at].allocatable
         return share_taken(offered, self._cpu[at], self._memory[at])
 

@@ -99,7 +99,7 @@ class NewNodes:
         their order, or in another one for each `salt`; all of them, or one of so many groups."""
         order = sorted(self.chosen, key=lambda name: shuffle_key(name, salt)) if salt else list(self.chosen)
         for name in order[len(order) * group // groups : len(order) * (group + 1) // groups]:
-            (room or self._room).add(self._named(name, self.chosen[name]), self.chosen[name].daemons)
+            (room or self._room).add(self._node_model(name, self.chosen[name]), self.chosen[name].daemons)
 
     def drop_last(self, number: int) -> None:
         """Take back the nodes that were added last. The caller rolls the simulation back."""
@@ -132,7 +132,7 @@ class NewNodes:
         """Add a node with the pods that a plan puts there. `spare`: they have a place in the plan already, and need
         this node only if others take it."""
         name = self._name(template)
-        self._room.add(self._named(name, template), template.daemons)
+        self._room.add(self._node_model(name, template), template.daemons)
         for pod in () if spare else pods:
             self._room.put_on(pod, name)
         self._add(name, template, pods)
@@ -140,7 +140,7 @@ class NewNodes:
     def _try(self, pod: Pod, template: Template) -> str | None:
         name = self._name(template)
         mark = self._room.mark()
-        self._room.add(self._named(name, template), template.daemons)
+        self._room.add(self._node_model(name, template), template.daemons)
         reason = self._room.place_on(pod, name)
         if reason is None:
             self._add(name, template, (pod,))
@@ -150,11 +150,11 @@ class NewNodes:
 
     def _add_plain(self, pod: Pod, template: Template, room: PlainRoom) -> None:
         name = self._name(template)
-        room.add(self._named(name, template), template.daemons)
+        room.add(self._node_model(name, template), template.daemons)
         room.place_last(pod)
         self._add(name, template, (pod,))
 
-    def _named(self, name: str, template: Template) -> NodeModel:
+    def _node_model(self, name: str, template: Template) -> NodeModel:
         known = self._nodes.get((name, id(template)))
         return known or self._nodes.setdefault((name, id(template)), template.with_name(name))
 

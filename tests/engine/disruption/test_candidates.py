@@ -10,12 +10,14 @@ from nodefleet.engine.disruption.candidates import (
     Selection,
     is_held_fast,
     not_asked,
+    open_removal,
     rank_candidates,
     select_candidates,
 )
 from nodefleet.model.decision import KeepReason, KeptNode
 from nodefleet.model.fleet import Phase
 from nodefleet.model.inventory import Market, Notice, NoticeKind, Resources
+from nodefleet.model.operations import RemovalReason
 from nodefleet.model.snapshot import LaunchTarget
 from nodefleet.model.state import NOTHING_KNOWN, Backoff
 from nodefleet.model.workload import Budget, Owner, Selector
@@ -342,3 +344,15 @@ def test_asking_whether_something_keeps_a_worker_moves_no_pod():
     assert [is_held_fast(worker, ANY_MARKET, ground) for worker in everyone[:2]] == [None, None]
     leaving = select_candidates(everyone, ANY_MARKET, 1, ground, due=[everyone[1]])
     assert names(leaving) == ["w002"]
+
+
+def test_a_voluntary_removal_ends_by_its_deadline():
+    seen = look(2)
+    opened = open_removal(derive_workers(seen, Policy())[1], Pool(), seen, "calm").operation
+    assert (opened.why, opened.reason, opened.started, opened.deadline) == (
+        RemovalReason.VOLUNTARY,
+        "calm",
+        NOON,
+        after(300),
+    )
+    assert (opened.instance, opened.node, opened.pool, opened.force_from) == ("i-001", "w001", "default", None)

@@ -3,7 +3,7 @@
 import pytest
 
 from nodefleet.capacity import count_workers
-from nodefleet.engine.disruption.interruption import open_removal, plan_interruptions
+from nodefleet.engine.disruption.interruption import plan_interruptions
 from nodefleet.engine.disruption.unhealthy import Brake, brake, plan_replacements, to_replace, uncordon_stale
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import InstanceState, Notice, NoticeKind
@@ -271,15 +271,3 @@ def test_other_cordons_are_left_alone(changes, around):
 
 
 # ── of our own will ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_voluntary_removal_ends_by_its_deadline():
-    seen = look(2)
-    opened = open_removal(fleet(seen)[1], POOL, seen, "calm").operation
-    assert (opened.why, opened.reason, opened.started, opened.deadline) == (
-        RemovalReason.VOLUNTARY,
-        "calm",
-        NOON,
-        after(300),
-    )
-    assert (opened.instance, opened.node, opened.pool, opened.force_from) == ("i-001", "w001", "default", None)

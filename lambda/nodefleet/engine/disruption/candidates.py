@@ -1,4 +1,4 @@
-"""Candidates for removal, and for every other node the reason why it stays.
+"""Candidates for removal, for every other node the reason why it stays, and the removals that begin.
 
 A node may leave when nothing protects it and all its pods have somewhere to go. Order: what EC2 has announced to take,
 the market above its share, the zone with the most nodes, what is due for rotation, the highest CPU idle, the fewest
@@ -7,16 +7,18 @@ pods, the name. Nodes behind the first choice are outranked, not examined.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from nodefleet.capacity import above_share, market_of
-from nodefleet.engine.context import RemovalContext
+from nodefleet.engine.context import RemovalContext, operation_id
 from nodefleet.eviction.protection import NodeProtection, find_protection
 from nodefleet.model.decision import KeepReason, KeptNode
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import Market
 from nodefleet.model.names import pluralize, some
-from nodefleet.model.operations import Removal, RemovalReason
+from nodefleet.model.operations import Create, Removal, RemovalReason
+from nodefleet.model.snapshot import Observation
 from nodefleet.model.workload import Pod
 from nodefleet.policy.pool import MarketMix, Pool
 
@@ -243,3 +245,48 @@ def _leaves_by_choice(worker: Worker) -> bool:
 
 def _kept_node(worker: Worker, reason: KeepReason, detail: str = "") -> KeptNode:
     return KeptNode(worker=worker.name, phase=worker.phase, reason=reason, detail=detail)
+
+
+# ── their removals ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def open_removal(
+    worker: Worker,
+    pool: Pool,
+    observation: Observation,
+    reason: str,
+    *,
+    keeps: bool = False,
+    rotated: bool = False,
+    consolidates: bool = False,
+    saves_usd: float | None = None,
+) -> Create:
+    """A voluntary removal: it ends by its deadline, one way or the other."""
+    removal = new_removal(
+        worker, RemovalReason.VOLUNTARY, reason, observation.at + pool.removal.drain_timeout, observation
+    )
+    return Create(
+        replace(
+            removal,
+            keeps=keeps,
+            rotated=rotated,
+            consolidates=consolidates,
+            saves_usd=saves_usd,
+            notice=worker.planned.kind if worker.planned else None,
+        )
+    )
+
+
+def new_removal(
+    worker: Worker, why: RemovalReason, reason: str, deadline: datetime, observation: Observation
+) -> Removal:
+    return Removal(
+        id=operation_id(observation, why.value, worker.id),
+        pool=worker.pool,
+        instance=worker.id,
+        node=worker.node.name if worker.node else "",
+        why=why,
+        reason=reason,
+        started=observation.at,
+        deadline=deadline,
+    )

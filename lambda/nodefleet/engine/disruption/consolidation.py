@@ -348,7 +348,7 @@ def _alike(
             found[worker.zone, market_of(worker)].append(worker)
 
     def fullness(worker: Worker) -> tuple[float, str]:
-        asked, node = _asked((worker,), pods), worker.node.allocatable if worker.node else NOTHING
+        asked, node = _total_requests((worker,), pods), worker.node.allocatable if worker.node else NOTHING
         return max(asked.cpu / max(node.cpu, 1), asked.memory / max(node.memory, 1)), worker.name
 
     return {place: sorted(workers, key=fullness) for place, workers in found.items()}
@@ -364,7 +364,7 @@ def _able(
     """By type, a new node that costs little enough and is large enough for what the workers' pods ask for and the CPU
     that they use, and what it saves an hour."""
     price = sum(hourly_usd(each, ctx) or 0.0 for each in workers)
-    asked, most = _asked(workers, pods), price * (1 - ctx.pool.consolidation.savings_percent / 100)
+    asked, most = _total_requests(workers, pods), price * (1 - ctx.pool.consolidation.savings_percent / 100)
     costs = {each.type: price_of(each.type, market, ctx.observation.offers) for each in offers}
     return {
         each.type: (each, price - cost)
@@ -436,5 +436,5 @@ def _pods_of(workers: Sequence[Worker], pods: PodsByNode) -> list[Pod]:
     return [pod for worker in workers for pod in pods.get(worker.name, ())]
 
 
-def _asked(workers: Sequence[Worker], pods: PodsByNode) -> Resources:
+def _total_requests(workers: Sequence[Worker], pods: PodsByNode) -> Resources:
     return total(pod.requests for pod in _pods_of(workers, pods) if pod.movable)

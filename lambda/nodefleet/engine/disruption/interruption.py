@@ -1,11 +1,11 @@
-"""Interruptions: removals for workers that EC2 takes, and the removals that other modules open."""
+"""Interruptions: removals for workers that EC2 takes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from nodefleet.engine.context import PoolContext, RemovalContext, operation_id
-from nodefleet.engine.disruption.candidates import is_held_fast
+from nodefleet.engine.context import PoolContext, RemovalContext
+from nodefleet.engine.disruption.candidates import is_held_fast, new_removal
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import KeepReason
 from nodefleet.model.fleet import Phase, Worker
@@ -14,33 +14,6 @@ from nodefleet.model.operations import Create, Removal, RemovalReason, Save, Sen
 from nodefleet.model.snapshot import Observation
 from nodefleet.phases import taken_at
 from nodefleet.policy.pool import Pool
-
-
-def open_removal(
-    worker: Worker,
-    pool: Pool,
-    observation: Observation,
-    reason: str,
-    *,
-    keeps: bool = False,
-    rotated: bool = False,
-    consolidates: bool = False,
-    saves_usd: float | None = None,
-) -> Create:
-    """A voluntary removal: it ends by its deadline, one way or the other."""
-    removal = new_removal(
-        worker, RemovalReason.VOLUNTARY, reason, observation.at + pool.removal.drain_timeout, observation
-    )
-    return Create(
-        replace(
-            removal,
-            keeps=keeps,
-            rotated=rotated,
-            consolidates=consolidates,
-            saves_usd=saves_usd,
-            notice=worker.planned.kind if worker.planned else None,
-        )
-    )
 
 
 def plan_interruptions(workers: Sequence[Worker], pool: Pool, observation: Observation) -> list[Step]:
@@ -101,18 +74,3 @@ def held_alerts(ctx: PoolContext, removal_context: RemovalContext) -> list[SendA
 def force_from(notice: Notice, pool: Pool) -> datetime:
     """As long before the end as a warning's time leaves it."""
     return taken_at(notice, pool) - (pool.removal.notice - pool.removal.force_after)
-
-
-def new_removal(
-    worker: Worker, why: RemovalReason, reason: str, deadline: datetime, observation: Observation
-) -> Removal:
-    return Removal(
-        id=operation_id(observation, why.value, worker.id),
-        pool=worker.pool,
-        instance=worker.id,
-        node=worker.node.name if worker.node else "",
-        why=why,
-        reason=reason,
-        started=observation.at,
-        deadline=deadline,
-    )

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import operation_id
-from nodefleet.engine.disruption import interruption
-from nodefleet.engine.disruption.candidates import select_candidates
+from nodefleet.engine.disruption.candidates import new_removal, open_removal, select_candidates
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import KeepReason
 from nodefleet.model.fleet import Phase, Worker
@@ -331,16 +330,13 @@ def _plan_drains(
         deadline = observation.at + pool.removal.drain_timeout
         steps.append(
             Create(
-                interruption.new_removal(
+                new_removal(
                     worker, RemovalReason.UNHEALTHY, _describe_command(commands[worker.id]), deadline, observation
                 )
             )
         )
     leaving = select_candidates(workers, pool, len(asked), cluster.ground_of(workers, before, pool), due=asked)
-    steps += [
-        interruption.open_removal(each, pool, observation, _describe_command(commands[each.id]))
-        for each in leaving.chosen
-    ]
+    steps += [open_removal(each, pool, observation, _describe_command(commands[each.id])) for each in leaving.chosen]
     named = {worker.name: worker for worker in asked if worker.phase is Phase.READY or worker.held_by_person}
     for stay in leaving.stays:
         if stay.worker in named and stay.reason not in _WAITS_ITS_TURN:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodefleet.engine.disruption.interruption import new_removal
+from nodefleet.engine.disruption.candidates import new_removal
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.inventory import InstanceState

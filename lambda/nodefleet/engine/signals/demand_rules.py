@@ -59,7 +59,7 @@ def evaluate_custom(
     for rule in pool.custom:
         inputs = {
             field: substitute_reading(
-                _counted(rule, readings.custom.get(name, NOT_ASKED)),
+                _reject_negative(rule, readings.custom.get(name, NOT_ASKED)),
                 cached.get(custom_name(name)),
                 trust,
                 fleet_size.now,
@@ -82,7 +82,7 @@ def counts_as_last(pool: Pool) -> frozenset[str]:
     )
 
 
-def _counted(rule: DemandRule, sample: Sample) -> Sample:
+def _reject_negative(rule: DemandRule, sample: Sample) -> Sample:
     """Jobs, times and shares are never below zero: exporters say -1 for what they do not know. Differences of rates may
     fall a little below, and a threshold compares whatever it is given."""
     if isinstance(sample, Reading) and sample.value <= -1 and not isinstance(rule, Threshold):
