@@ -55,8 +55,8 @@ class PlannedNode:
     """A node of the plan and what is still free on it."""
 
     option: int
-    cpu: int
-    memory: int
+    cpu: float  # whole numbers: Python multiplies floats faster than integers of more than 30 bits
+    memory: float
     slots: int
     groups: list[int] = field(default_factory=list)  # the group of each pod on it
 
@@ -73,12 +73,15 @@ class BinPacking:
         self.groups = groups
         self.options = options
         self._zones = zones
-        self._cpu = [group.cpu for group in groups]
-        self._memory = [group.memory for group in groups]
+        self._cpu = [float(group.cpu) for group in groups]
+        self._memory = [float(group.memory) for group in groups]
         self._masks = [group.options for group in groups]
+        self._zones_for: dict[int, list[str]] = {}  # by what admits a pod, as what follows
+        self._kinds: dict[tuple[int, str], list[int]] = {}
+        self._elsewhere: dict[tuple[int, int], list[int]] = {}
         self._all_alike = len(set(self._masks)) <= 1  # every kind of node that admits one pod admits all of them
-        self._cpu_unit = max((option.cpu for option in options), default=0) or 1
-        self._memory_unit = max((option.memory for option in options), default=0) or 1
+        self._cpu_unit = float(max((option.cpu for option in options), default=0) or 1)
+        self._memory_unit = float(max((option.memory for option in options), default=0) or 1)
 
     def best_plan(self, ranked: Sequence[int]) -> list[PlannedNode]:
         """The cheapest plan; of equally cheap ones that of the earlier heuristic. `ranked`: the group of each pod in
@@ -107,7 +110,7 @@ class BinPacking:
         """
         ready = [self._empty(node.option) for node in plan]
         zones, extra = self._zones_of(plan), list[PlannedNode]()
-        least_cpu, least_memory = min(self._cpu, default=0), min(self._memory, default=0)
+        least_cpu, least_memory = min(self._cpu, default=0.0), min(self._memory, default=0.0)
         for place, number in enumerate(queue):
             if place % _SWEEP == 0:  # nodes that are too full for every pod are not tried again
                 ready = [n for n in ready if n.cpu >= least_cpu and n.memory >= least_memory and n.slots]
@@ -146,7 +149,7 @@ class BinPacking:
 
         return sorted(numbers, key=rank)
 
-    def _demand(self, remaining: Sequence[int]) -> tuple[int, int]:
+    def _demand(self, remaining: Sequence[int]) -> tuple[float, float]:
         """CPU and memory that are still to be packed."""
         return sum(map(mul, self._cpu, remaining)), sum(map(mul, self._memory, remaining))
 
@@ -203,7 +206,9 @@ class BinPacking:
             free_cpu, free_memory, near = node.cpu, node.memory, fitting[:_WIDTH]
             if score is _Score.LEAST_LEFT:
                 scores = [
-                    by_cpu * (free_cpu - all_cpu[n]) ** 2 + by_memory * (free_memory - all_memory[n]) ** 2 for n in near
+                    by_cpu * ((cpu := free_cpu - all_cpu[n]) * cpu)
+                    + by_memory * ((memory := free_memory - all_memory[n]) * memory)
+                    for n in near
                 ]
             else:
                 to_cpu, to_memory = by_cpu * free_cpu, by_memory * free_memory
@@ -304,23 +309,29 @@ class BinPacking:
         kind, found = self.options[node.option], -1
         for number in node.groups:
             found &= self._masks[number]
-        return [
-            index
-            for index, option in enumerate(self.options)
-            if found >> index & 1 and replace(option, zone=kind.zone) == kind
-        ]
+        if (node.option, found) not in self._elsewhere:
+            self._elsewhere[node.option, found] = [
+                index
+                for index, option in enumerate(self.options)
+                if found >> index & 1 and replace(option, zone=kind.zone) == kind
+            ]
+        return self._elsewhere[node.option, found]
 
     # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _choices(self, number: int, zones: Mapping[str, int]) -> list[int]:
         """Kinds of nodes for such a pod, in the zone with the fewest nodes; of alike ones the first."""
-        admitted = [index for index in range(len(self.options)) if self._masks[number] >> index & 1]
-        zone = min((self.options[index].zone for index in admitted), key=lambda zone: (zones.get(zone, 0), zone))
-        first: dict[NodeOption, int] = {}
-        for index in admitted:
-            if self.options[index].zone == zone:
-                first.setdefault(self.options[index], index)
-        return list(first.values())
+        mask = self._masks[number]
+        if mask not in self._zones_for:
+            self._zones_for[mask] = sorted({each.zone for index, each in enumerate(self.options) if mask >> index & 1})
+        zone = min(self._zones_for[mask], key=lambda zone: zones.get(zone, 0))
+        if (mask, zone) not in self._kinds:
+            first: dict[NodeOption, int] = {}
+            for index, option in enumerate(self.options):
+                if mask >> index & 1 and option.zone == zone:
+                    first.setdefault(option, index)
+            self._kinds[mask, zone] = list(first.values())
+        return self._kinds[mask, zone]
 
     def _open(self, number: int, zones: Counter[str]) -> PlannedNode:
         """A new node in the zone with the fewest, of the first kind that admits such a pod."""
@@ -330,7 +341,7 @@ class BinPacking:
 
     def _empty(self, option: int) -> PlannedNode:
         size = self.options[option]
-        return PlannedNode(option=option, cpu=size.cpu, memory=size.memory, slots=size.slots)
+        return PlannedNode(option=option, cpu=float(size.cpu), memory=float(size.memory), slots=size.slots)
 
     def _put(self, number: int, node: PlannedNode) -> None:
         node.cpu -= self._cpu[number]

@@ -143,11 +143,17 @@ class NodeClasses:
     ) -> NodeState | None:
         """The first place from rank `start` on that is in an admitting class, has enough room, and suits."""
         for_classes = [demand for demand in demands if demand.topology != HOST_LABEL]
-        self._tell_apart_by(demand.topology for demand in for_classes)
+        if for_classes:
+            self._tell_apart_by(demand.topology for demand in for_classes)
+        trees = self._classes_admitting(pod)
+        if not for_classes and 0 < start < len(self._places):  # the place that took the last pod like it may take more
+            place = self._places[start]
+            if self._tree_of[start] in trees and start not in self._closed and place.has(pod.requests) and suits(place):
+                return place
         fitting = [
             tree.first(pod.requests, suits, start)
-            for tree in self._classes_admitting(pod)
-            if unmet_demand(for_classes, tree.sample) is None
+            for tree in trees
+            if not for_classes or unmet_demand(for_classes, tree.sample) is None
         ]
         return min((place for place in fitting if place), key=lambda place: place.index, default=None)
 

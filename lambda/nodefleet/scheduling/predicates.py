@@ -186,7 +186,7 @@ class NodeState:
         self.memory -= sign * asked.memory
         self.storage -= sign * asked.storage
         self.slots -= sign
-        for name, amount in asked.extended.items():
+        for name, amount in asked.extended.items() if asked.extended else ():
             self.extended[name] = self.extended.get(name, 0) - sign * amount
 
 

@@ -101,6 +101,7 @@ class SchedulerSimulation:
         self._shapes: dict[Hashable, int] = {}
         self._shape_of: dict[int, tuple[Pod, int]] = {}  # by the id of a pod, which is kept so that no other gets it
         self._undo: list[Callable[[], None]] = []
+        self._lifted: dict[int, NodeState] = {}  # by index: places of which the classes do not know yet what is free
         self._neighbours = TopologyTracker(self._everyone)
         for node in nodes:
             self._new_place(node)
@@ -203,6 +204,9 @@ class SchedulerSimulation:
         self._start_for.clear()
         while len(self._undo) > mark:
             self._undo.pop()()
+        for place in self._lifted.values():
+            self._classes.refresh(place)
+        self._lifted.clear()
 
     # ── finding a place ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -311,6 +315,7 @@ class SchedulerSimulation:
     def _drop_last_place(self) -> None:
         place = self._places[-1]
         self._replace_pods(place, ())
+        self._lifted.pop(place.index, None)
         self._classes.drop_last()
         self._neighbours.remove_node(place.node)
         self._by_host[place.node.labels.get(HOST_LABEL, place.node.name)].pop()
@@ -324,7 +329,7 @@ class SchedulerSimulation:
 
     def _unsettle(self, node_state: NodeState) -> None:
         self._lift_last(node_state)
-        self._classes.refresh(node_state)
+        self._lifted[node_state.index] = node_state
 
     def _take_back(self, node_state: NodeState, pods: Sequence[Pod]) -> None:
         self._replace_pods(node_state, ())

@@ -319,6 +319,8 @@ def cheapest_first(
     pod: Pod, fitting: Mapping[str, int], templates: Mapping[str, Sequence[Template]], without_capacity: frozenset[str]
 ) -> dict[str, int]:
     """The pools of `fitting` (by pool: bit n says whether its template n holds the pod) in the order of preference."""
+    if len(fitting) <= 1:
+        return dict(fitting)
     held = {
         pool: [each for index, each in enumerate(templates[pool]) if mask >> index & 1]
         for pool, mask in fitting.items()
@@ -358,7 +360,7 @@ class PodCompatibility:
         self._templates = templates  # by pool
         self._without_capacity = without_capacity
         self._found: dict[Hashable, Mapping[str, int]] = {}
-        self._of_pods: dict[int, tuple[Pod, Mapping[str, int]]] = {}
+        self._of_pods: dict[int, tuple[Pod, Mapping[str, int], int]] = {}
         self._rules: dict[int, Rules] = {}
 
     def can_launch(self, pool: str) -> bool:
@@ -366,21 +368,23 @@ class PodCompatibility:
 
     def pools(self, pod: Pod) -> tuple[str, ...]:
         """Pools one of whose nodes could hold the pod: the cheapest first, else in the policy's order."""
-        return tuple(self._of(pod))
+        return tuple(self._of(pod)[1])
 
     def number(self, pod: Pod) -> int:
         """How many kinds of nodes could, by type and zone."""
-        return sum(mask.bit_count() for mask in self._of(pod).values())
+        return self._of(pod)[2]
 
     def mask(self, pod: Pod, pool: str) -> int:
         """Bit n: the pool's template n could hold the pod."""
-        return self._of(pod).get(pool, 0)
+        return self._of(pod)[1].get(pool, 0)
 
-    def _of(self, pod: Pod) -> Mapping[str, int]:
+    def _of(self, pod: Pod) -> tuple[Pod, Mapping[str, int], int]:
+        """The pod, which is kept so that no other gets its id, by pool the kinds of nodes, and their number."""
         known = self._of_pods.get(id(pod))
         if known is None:
-            known = self._of_pods[id(pod)] = (pod, self._of_shape(pod))  # kept, so that no other pod gets the id
-        return known[1]
+            found = self._of_shape(pod)
+            known = self._of_pods[id(pod)] = (pod, found, sum(mask.bit_count() for mask in found.values()))
+        return known
 
     def _of_shape(self, pod: Pod) -> Mapping[str, int]:
         shape = self._shape(pod)
