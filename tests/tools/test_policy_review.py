@@ -1,11 +1,12 @@
 """What is wrong with a policy that is consistent in itself."""
 
 import pytest
+from botocore.session import Session
 
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool, Queries
 from nodefleet.policy.sources import Prometheus
-from nodefleet_tools.policy_review import review
+from nodefleet_tools.policy_review import FAMILIES, review
 
 
 def reviewed(*pools: Pool):
@@ -40,6 +41,16 @@ def test_types_as_ec2_names_them(name):
 @pytest.mark.parametrize("name", ["", " ", "t3", "t3.smal", "T3.small", "small", "t3.small "])
 def test_what_is_no_type(name):
     assert reviewed(of_types(name)) == (["market.types[0]"], [])
+
+
+@pytest.mark.parametrize("name", ["t9.medium", "tt3.large"])
+def test_a_family_that_ec2_did_not_have_is_a_warning(name):
+    assert reviewed(of_types("m5.large", name)) == ([], ["market.types[1]"])
+
+
+def test_the_families_are_those_that_botocore_knows():
+    known = Session().get_service_model("ec2").shape_for("InstanceType").enum
+    assert {name.partition(".")[0] for name in known} == FAMILIES
 
 
 @pytest.mark.parametrize(
@@ -88,3 +99,19 @@ def test_a_function_that_the_parser_does_not_know_is_a_warning():
 )
 def test_types_that_are_never_below_the_cap(market, warned):
     assert reviewed(of_types("m5.2xlarge", **market)) == ([], ["market.types[0]"] if warned else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "cap", "warned"),
+    [
+        ("m5.4xlarge", 0.0767, True),  # twice m5.2xlarge
+        ("m5.4xlarge", 0.0769, False),
+        ("c6i.xlarge", 0.0169, True),
+        ("c6i.medium", 0.0042, True),  # half of c6i.large
+        ("c6i.medium", 0.0043, False),
+        ("m5.metal", 0.01, False),  # what size it is its name does not say
+        ("r5.large", 0.001, False),  # no size of its family has a bundled price
+    ],
+)
+def test_another_size_of_the_family_says_what_a_type_costs(name, cap, warned):
+    assert reviewed(of_types(name, max_price_usd=cap)) == ([], ["market.types[0]"] if warned else [])

@@ -20,6 +20,23 @@ from nodefleet.scheduling.templates import architecture
 from nodefleet_tools.promql import doubt_about, problem_in
 
 _TYPE = re.compile(r"[a-z][a-z0-9-]*\.(?:nano|micro|small|medium|large|metal|[0-9]*xlarge|metal-[0-9a-z]+)")
+# Families that EC2 had at this release, as botocore lists them (a test compares). A newer one is no mistake: a warning.
+_FAMILIES = """
+    a1 c1 c3 c4 c5 c5a c5ad c5d c5n c6a c6g c6gd c6gn c6i c6id c6in c7a c7g c7gd c7gn c7i c7i-flex c8a c8g c8gb c8gd
+    c8gn c8i c8i-flex c8ib c8id c8in c8ine c9g c9gd cc1 cc2 cg1 cr1 d2 d3 d3en dl1 dl2q f1 f2 g2 g3 g3s g4ad g4dn g5
+    g5g g6 g6e g6f g7 g7e gr6 gr6f h1 hi1 hpc6a hpc6id hpc7a hpc7g hpc8a hs1 i2 i3 i3en i4g i4i i7i i7ie i8g i8ge
+    im4gn inf1 inf2 is4gen m1 m2 m3 m4 m5 m5a m5ad m5d m5dn m5n m5zn m6a m6g m6gd m6i m6id m6idn m6in m7a m7g m7gd
+    m7i m7i-flex m8a m8azn m8g m8gb m8gd m8gn m8i m8i-flex m8ib m8id m8idb m8idn m8in m8ine m9g m9gd mac-m3ultra
+    mac-m4 mac-m4max mac-m4pro mac1 mac2 mac2-m1ultra mac2-m2 mac2-m2pro p2 p3 p3dn p4d p4de p5 p5e p5en p6-b200
+    p6-b300 p6e-gb200 r3 r4 r5 r5a r5ad r5b r5d r5dn r5n r6a r6g r6gd r6i r6id r6idn r6in r7a r7g r7gd r7i r7iz r8a
+    r8g r8gb r8gd r8gn r8i r8i-flex r8ib r8id r8idb r8idn r8in r9g r9gd t1 t2 t3 t3a t4g t8i trn1 trn1n trn2 trn2u
+    u-12tb1 u-18tb1 u-24tb1 u-3tb1 u-6tb1 u-9tb1 u7i-12tb u7i-6tb u7i-8tb u7ib-12tb u7in-16tb u7in-24tb u7in-32tb
+    u7inh-32tb vt1 x1 x1e x2gd x2idn x2iedn x2iezn x8aedz x8g x8i z1d
+"""
+FAMILIES = frozenset(_FAMILIES.split())
+# What sizes of a family cost beside each other.
+_SIZES = {"nano": 1, "micro": 2, "small": 4, "medium": 8, "large": 16}
+_XLARGE = 32
 _DEEPEST_DISCOUNT = 0.9  # AWS sells Spot for up to 90 % less than On-Demand
 
 
@@ -36,7 +53,7 @@ def review(policy: Policy) -> Review:
         # A file with one pool does not name it.
         at: Keys = () if policy.pools == (pool,) and pool.name == Pool().name else ("pools", index)
         problems += [*_types(pool, at), *_architectures(pool, at), *_queries(pool, at)]
-        warnings += [*_newer_functions(pool, at), *_prices(pool, at)]
+        warnings += [*_newer_families(pool, at), *_newer_functions(pool, at), *_prices(pool, at)]
     return Review(problems=tuple(problems), warnings=tuple(warnings))
 
 
@@ -48,6 +65,18 @@ def _types(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
                 value=name,
                 wrong="is not an instance type" if name.strip() else "is empty",
                 right="write it as EC2 does, such as t3.small",
+            )
+
+
+def _newer_families(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
+    for index, name in enumerate(pool.market.types):
+        family = name.partition(".")[0]
+        if _TYPE.fullmatch(name) and family not in FAMILIES:
+            yield ValidationIssue(
+                path=path_of((*at, "market", "types", index)),
+                value=name,
+                wrong=f"is of no family that EC2 had at this release: {family}",
+                right="see that it is spelt right: nodefleet doctor asks EC2",
             )
 
 
@@ -98,8 +127,7 @@ def _prices(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
     if not market.spot_percent:
         return
     for index, name in enumerate(market.types):
-        listed = LIST_PRICES_USD.get(name)
-        lowest = listed * (1 - _DEEPEST_DISCOUNT) if listed else 0.0
+        lowest = _list_price(name) * (1 - _DEEPEST_DISCOUNT)
         if lowest > market.max_price_usd:
             yield ValidationIssue(
                 path=path_of((*at, "market", "types", index)),
@@ -108,3 +136,19 @@ def _prices(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
                 f" and max_price_usd is {market.max_price_usd:g}",
                 right="raise market.max_price_usd, or take the type out",
             )
+
+
+def _list_price(name: str) -> float:
+    """The bundled On-Demand price, or what another size of the family makes likely; 0 where none is known."""
+    family, _, size = name.partition(".")
+    others = (each for each in LIST_PRICES_USD if each.startswith(f"{family}."))
+    nearest = name if name in LIST_PRICES_USD else next(others, "")
+    units, of = _units(size), _units(nearest.partition(".")[2])
+    return LIST_PRICES_USD[nearest] * units / of if units and of else 0.0
+
+
+def _units(size: str) -> int:
+    number = size.removesuffix("xlarge")
+    if number != size:
+        return int(number or 1) * _XLARGE
+    return _SIZES.get(size, 0)  # bare metal has no size in its name
