@@ -185,9 +185,10 @@ def _cleanup_limit(workers: Sequence[Worker], pool: Pool) -> int:
 
 
 def _for_a_person(doubtful: Sequence[Orphan], workers: Sequence[Worker], pool: Pool) -> SendAlert:
+    limit = _cleanup_limit(workers, pool)
     text = (
         f"{len(doubtful)} workers seem orphaned ({some(each.worker.name for each in doubtful)}), more than the"
-        f" {_cleanup_limit(workers, pool)} that are cleaned up unasked. Look at them and remove them by hand."
+        f" {limit} that {'is' if limit == 1 else 'are'} cleaned up unasked. Look at them and remove them by hand."
     )
     return SendAlert(alert=AlertKind.CLEANUP_NEEDS_OPERATOR, pool=pool.name, subjects=(), text=text)
 
@@ -259,10 +260,14 @@ def unowned_alerts(fleet: Iterable[Worker], policy: Policy) -> list[SendAlert]:
     if not found:
         return []
     names = some(f"{worker.name} (pool {worker.pool})" for worker in found)
-    counting = "They count" if all(worker.phase not in _STOPPED for worker in found) else "Those that run count"
+    runs = all(worker.phase not in _STOPPED for worker in found)
+    if len(found) == 1:
+        them, counting = "it", "It counts" if runs else "While it runs it counts"
+    else:
+        them, counting = "them", "They count" if runs else "Those that run count"
     text = (
         f"No pool of the policy owns {names}. {counting} against fleet.max ({policy.fleet_max}). Name the pool again,"
-        " hand them to a pool with `nodefleet adopt`, or remove them with `nodefleet drain`."
+        f" hand {them} to a pool with `nodefleet adopt`, or remove {them} with `nodefleet drain`."
     )
     subjects = tuple(worker.id for worker in found)  # as `nodefleet drain` and an approval name them
     return [SendAlert(alert=AlertKind.CLEANUP_NEEDS_OPERATOR, pool="", subjects=subjects, text=text)]

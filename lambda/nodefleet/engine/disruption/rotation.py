@@ -92,8 +92,10 @@ def plan_replacement(
 def replacement_floors(plan: Replacement, capacity: int) -> list[Bound]:
     if not plan.wanted:
         return []
-    names = some(f"{each.worker.name}: {each.reason}" for each in (*plan.going[: plan.ahead], *plan.next))
-    return [floor(capacity + plan.wanted, BoundSource.RETIRE, Rank.LIMIT, f"replaced before they go: {names}")]
+    going = (*plan.going[: plan.ahead], *plan.next)
+    names = some(f"{each.worker.name}: {each.reason}" for each in going)
+    before = "it goes" if len(going) == 1 else "they go"
+    return [floor(capacity + plan.wanted, BoundSource.RETIRE, Rank.LIMIT, f"replaced before {before}: {names}")]
 
 
 def may_leave(plan: Replacement, pool: Pool, count: Count, settled_bounds: Sequence[Bound]) -> int:
@@ -313,9 +315,10 @@ def rotation_alerts(ctx: PoolContext, state: RotationState | None, due: Sequence
     """Workers are due for long, and none could be replaced: an operator should look."""
     if state is None or state.since is None or ctx.observation.at - state.since < ctx.pool.rotation.alert_after:
         return []
+    them, none_left = ("it", "it could not leave") if len(due) == 1 else ("them", "none of them could leave")
     text = (
-        f"{explain_wait(due, why_not or 'none of them could leave')}. That is so since {state.since:%Y-%m-%d %H:%M}."
-        " Look at what keeps them: `nodefleet explain` names it for each node."
+        f"{explain_wait(due, why_not or none_left)}. That is so since {state.since:%Y-%m-%d %H:%M}."
+        f" Look at what keeps {them}: `nodefleet explain` names it for each node."
     )
     return [SendAlert(alert=AlertKind.ROTATION_BLOCKED, pool=ctx.pool.name, subjects=(), text=text)]
 

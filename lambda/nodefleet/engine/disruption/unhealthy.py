@@ -156,9 +156,11 @@ def resting_alerts(
     found = [worker for worker in fleet if worker.id in (late or since)]
     names = some(f"{worker.name} ({worker.phase.value}, pool {worker.pool})" for worker in found)
     long = f" for {rules.longest.total_seconds():.0f} s or longer" if late else ""
+    number = len(late or since)
+    why = "it stays, and terminate it if it is" if number == 1 else "they stay, and terminate those that are"
     text = (
-        f"{pluralize(len(late or since), 'instance is', 'instances are')} paid for and no capacity{long}: {names}."
-        " Find out why they stay, and terminate those that are not needed."
+        f"{pluralize(number, 'instance is', 'instances are')} paid for and no capacity{long}: {names}."
+        f" Find out why {why} not needed."
     )
     return (SendAlert(alert=AlertKind.RESTING_COST, pool="", text=text, subjects=tuple(worker.id for worker in found)),)
 
