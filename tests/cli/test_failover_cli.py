@@ -42,6 +42,10 @@ class Regions:
         for name in names:
             run(self.worlds[name].parts(f"{name}-run"), owner=f"{name}-run")
 
+    def resize(self, name, replicas):
+        controllers = self.worlds[name].controllers
+        controllers.scale(controllers.named("app"), replicas)
+
     def commands(self, name):
         return self.worlds[name].table.state().commands
 
@@ -57,12 +61,67 @@ def test_the_standby_keeps_its_own_size_and_that_of_the_other(regions):
     assert done.exit_code == 0, done.output
     (order,) = regions.commands("us")
     until = regions.worlds["us"].now + timedelta(hours=24)
-    assert order == Scale(nodes=8, at_least=True, origin="eu", by="ann", reason="eu-west-1 is down", until=until)
+    order_of_ann = Scale(nodes=8, at_least=True, origin="eu", moved=5, by="ann", reason=ME[-1], until=until)
+    assert order == order_of_ann
     assert regions.commands("eu") == ()
     event = regions.worlds["us"].table.events[-1]
     assert event.kind is AlertKind.SCALED_BY_OPERATOR
     assert_wording([event.text, done.stdout])
     assert regions.worlds["us"].table.wake == 1
+
+
+def ready(regions, *names):
+    for name in names:
+        Cluster(regions.worlds[name]).calm(6)
+
+
+def test_the_same_failover_again_counts_the_demand_once(regions):
+    regions.decided("eu", "us")
+    regions("eu", "us", *ME)
+    ready(regions, "us")
+    done = regions("eu", "us", "--planned", "--for", "8h", *ME)
+    assert done.exit_code == 0, done.output
+    (order,) = regions.commands("us")
+    assert (order.nodes, order.moved) == (8, 5)
+    assert order.until == regions.worlds["us"].now + timedelta(hours=8)
+
+
+def test_again_after_the_other_gave_its_nodes_back_as_many_stay_moved(regions):
+    regions.decided("eu", "us")
+    regions("eu", "us", "--planned", *ME)
+    regions.resize("eu", 0)
+    ready(regions, "eu", "us")
+    assert len(regions.worlds["eu"].ready_nodes()) < 5
+    regions("eu", "us", *ME)
+    assert [order.nodes for order in regions.commands("us")] == [8]
+
+
+def test_a_size_given_again_takes_the_place_of_the_first(regions):
+    regions.decided("eu", "us")
+    regions("eu", "us", *ME)
+    ready(regions, "us")
+    regions("eu", "us", "--nodes", "default=7", *ME)
+    assert [(order.nodes, order.moved) for order in regions.commands("us")] == [(10, 7)]
+
+
+def test_what_the_standby_grew_by_itself_meanwhile_stays_its_own(regions):
+    regions.decided("eu", "us")
+    regions("eu", "us", "--nodes", "default=4", *ME)
+    ready(regions, "us")
+    regions.resize("us", 60)
+    ready(regions, "us")
+    grown = len(regions.worlds["us"].ready_nodes())
+    assert grown > 7
+    regions("eu", "us", "--nodes", "default=4", *ME)
+    assert [(order.nodes, order.moved) for order in regions.commands("us")] == [(grown, 4)]
+
+
+def test_a_second_region_comes_on_top_of_the_first_though_no_node_has_come_yet(regions):
+    regions.decided("eu", "us")
+    regions("eu", "us", *ME)
+    done = regions("ap", "us", "--nodes", "default=3", *ME)
+    assert done.exit_code == 0, done.output
+    assert [(order.origin, order.nodes, order.moved) for order in regions.commands("us")] == [("ap", 11, 3)]
 
 
 def test_with_its_size_given_nothing_of_the_failed_region_is_asked(regions):
@@ -169,7 +228,7 @@ def test_a_failover_that_the_standby_ordered_itself_ends_by_the_same_command(mon
     us.until(lambda: regions.commands("us"), ticks=10)
     assert world.now - fails_from <= timedelta(minutes=4)
     (order,) = regions.commands("us")
-    assert (order.nodes, order.at_least, order.origin, order.by) == (7, True, "eu", AUTOSCALER)
+    assert (order.nodes, order.moved, order.at_least, order.origin, order.by) == (7, 4, True, "eu", AUTOSCALER)
     us.until(lambda: len(world.ready_nodes()) == 7, ticks=5)
     fails_from = world.now + timedelta(days=1)
     us.calm(20)

@@ -80,6 +80,7 @@ def _move(
         pool=ctx.pool.name,
         origin=origin,
         nodes=min(wanted, ctx.pool.limits.max),
+        moved=max(0, min(wanted, ctx.pool.limits.max) - state.nodes),
         reason=failed,
         until=ctx.observation.at + ctx.pool.standby.lasting,
     )
@@ -103,6 +104,7 @@ def order_of(taken: TakeOver) -> Scale:
         nodes=taken.nodes,
         at_least=True,
         origin=taken.origin,
+        moved=taken.moved,
         by=AUTOSCALER,
         reason=taken.reason,
         until=taken.until,

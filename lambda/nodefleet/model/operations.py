@@ -290,6 +290,7 @@ class TakeOver:
     pool: str
     origin: str
     nodes: int
+    moved: int = 0  # of `nodes`, for that cluster's demand
     reason: str
     until: datetime
 

@@ -120,6 +120,7 @@ class Scale:
     until: datetime
     at_least: bool = False  # only a floor: the pool may have more
     origin: str = ""  # a failover: the cluster whose demand moves
+    moved: int = 0  # … and how many of `nodes` are for that demand
 
 
 AUTOSCALER = "node-fleet"  # the `by` of a floor that a standby ordered itself

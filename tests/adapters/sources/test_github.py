@@ -65,6 +65,18 @@ def test_queued_and_running_jobs_that_our_runners_can_take():
         assert reader.read(counts="running") == Reading(1, NOON)
 
 
+def test_a_job_may_ask_for_our_runners_without_the_label_self_hosted():
+    """GitHub does not ask for it: a runner takes every job whose labels it all has."""
+    with github([job("queued", "gpu"), job("queued", "linux", "gpu"), job("queued", "ubuntu-latest")]) as (reader, _):
+        assert reader.read() == Reading(2, NOON)
+
+
+def test_a_job_without_labels_is_not_known_to_be_for_our_runners():
+    unlabelled = {**job("queued"), "labels": []}
+    with github([unlabelled, job("queued")]) as (reader, _):
+        assert reader.read() == Reading(1, NOON)
+
+
 def test_running_jobs_count_by_the_name_of_their_runner():
     jobs = [job("in_progress", runner=name) for name in ("ours-1", "theirs-1", None)]
     with github(jobs) as (reader, _):

@@ -48,7 +48,7 @@ def failover(
     else:
         given = _given(nodes or [])
         demand = given or _demand_of(origin, source)
-        said = _begin(origin, standby, demand, who, reason.strip(), lasting, table)
+        said = _begin(origin, standby, demand, who, reason.strip(), lasting, table, given=bool(given))
         if planned:
             said += _hold_at_min(origin, standby, demand, who, reason.strip(), lasting, source)
     if as_json:
@@ -91,25 +91,48 @@ def _sizes(connection: Connection) -> dict[str, int]:
 
 
 def _begin(
-    origin: str, standby: str, demand: Mapping[str, int], by: str, reason: str, lasting: str, table: str
+    origin: str,
+    standby: str,
+    demand: Mapping[str, int],
+    by: str,
+    reason: str,
+    lasting: str,
+    table: str,
+    *,
+    given: bool,
 ) -> list[str]:
     said = []
     with connect.connected(cluster=standby, table=table) as connection:
         policy = _policy(connection)
-        own = _sizes(connection)
-        until = connection.clock() + span(lasting, "--for")
-        for pool, number in demand.items():
+        sizes = _sizes(connection)
+        now = connection.clock()
+        until = now + span(lasting, "--for")
+        floors = {each.pool: each for each in _failovers(connection) if each.at_least and now < each.until}
+        for pool, asked in demand.items():
             rules = policy.pool(pool)
             if rules is None:
-                connection.warn(f"{standby} has no pool {pool}: its {pluralize(number, 'node', 'nodes')} do not move")
+                connection.warn(f"{standby} has no pool {pool}: its {pluralize(asked, 'node', 'nodes')} do not move")
                 continue
-            wanted = own.get(pool, 0) + number
+            before = floors.get(pool)
+            own, number = _own_size(sizes.get(pool, 0), before, origin), asked
+            if before and before.origin == origin and not given:
+                number = max(asked, before.moved)  # it may have given nodes back since
+            elif before and before.origin != origin:
+                connection.warn(f"the failover of {before.origin} becomes part of this one: --back ends both")
+            wanted = own + number
             most = rules.limits.max
             if wanted > most:
                 needs = f"{pool} needs {pluralize(wanted, 'node', 'nodes')}"
                 connection.warn(f"{needs} and limits.max is {most}: raise it with `policy apply`")
             order = Scale(
-                pool=pool, nodes=min(wanted, most), at_least=True, origin=origin, by=by, reason=reason, until=until
+                pool=pool,
+                nodes=min(wanted, most),
+                at_least=True,
+                origin=origin,
+                moved=max(0, min(wanted, most) - own),
+                by=by,
+                reason=reason,
+                until=until,
             )
             text = (
                 f"{by} moved {pluralize(number, 'node', 'nodes')} of {origin} to pool {pool}{because(reason)}."
@@ -123,6 +146,16 @@ def _begin(
             raise InputError(f"{standby} has none of the pools {', '.join(demand)}: nothing moves")
         said[-1] += f" {woken(connection, policy.interval)}"
     return said
+
+
+def _own_size(capacity: int, before: Scale | None, origin: str) -> int:
+    """What the standby has for its own demand. Of the nodes of a floor that stands already those for the same cluster
+    are not its own, and those for another cluster are, though they may not be there yet."""
+    if before is None:
+        return capacity
+    if before.origin != origin:
+        return max(capacity, before.nodes)
+    return before.nodes - before.moved + max(0, capacity - before.nodes)
 
 
 def _hold_at_min(
@@ -163,7 +196,7 @@ def _end(origin: str, standby: str, by: str, table: str, source: str) -> list[st
 
 def _withdraw(origin: str, cluster: str, by: str, table: str) -> list[str]:
     with connect.connected(cluster=cluster, table=table) as connection:
-        moved = [each for each in connection.store.state().commands if isinstance(each, Scale) and each.origin]
+        moved = _failovers(connection)
         found = [each for each in moved if each.origin == origin]
         for order in found:
             text = f"{by} ended the failover of {origin}: pool {order.pool} follows its signals again."
@@ -175,6 +208,10 @@ def _withdraw(origin: str, cluster: str, by: str, table: str) -> list[str]:
         pools = ", ".join(order.pool for order in found)
         again = "follows its signals" if len(found) == 1 else "follow their signals"
         return [f"{cluster}: {pools} {again} again. {woken(connection)}"]
+
+
+def _failovers(connection: Connection) -> list[Scale]:
+    return [each for each in connection.store.state().commands if isinstance(each, Scale) and each.origin]
 
 
 def _policy(connection: Connection) -> Policy:

@@ -214,7 +214,7 @@ def _counts(entry: Github, job: Mapping[str, Any]) -> bool:
     if status == "in_progress" and entry.runner_prefix:
         return str(job.get("runner_name") or "").startswith(entry.runner_prefix)
     asked = {str(label).lower() for label in job.get("labels") or ()}
-    return "self-hosted" in asked and asked <= {label.lower() for label in entry.labels}
+    return bool(asked) and asked <= {label.lower() for label in entry.labels}
 
 
 def _path(run: Mapping[str, Any]) -> str:
