@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.engine.data_quality import assess
-from nodefleet.engine.target.bounds import hold_bounds, safety_bounds
+from nodefleet.engine.target import hold_bounds, safety_bounds
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Rank, Side
 from nodefleet.model.fleet import Count

@@ -12,7 +12,7 @@ from nodefleet.engine.signals.vote import (
     Unreadable,
     WithinThresholds,
 )
-from nodefleet.engine.target.bounds import TargetResult, ceiling, floor, resolve_target
+from nodefleet.engine.target import TargetResult, ceiling, floor, resolve_target
 from nodefleet.model.decision import Rank
 from support.builders import NOON
 from support.wording import assert_wording

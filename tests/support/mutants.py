@@ -2,7 +2,7 @@
 which changes no test saw.
 
     make mutants                                        everything (hours)
-    make mutants ONLY="engine/target/bounds reconcile"              some modules or packages
+    make mutants ONLY="engine/target reconcile"              some modules or packages
     make mutants ONLY="reconcile adapters" SAMPLE=200        that many of each package, drawn at random
     make mutants ONLY=reconcile SAMPLE=200 SEED=7            another draw
     make mutants ONLY=nodefleet.reconcile.unit_of_work.x_f__mutmut_3 this one, with what it changes
@@ -84,7 +84,7 @@ def stage() -> None:
 
 
 def mutate(name: str) -> dict[str, Made]:
-    """Write the mutants of a module or package, given as `reconcile` or `engine/target/bounds`, into the copy."""
+    """Write the mutants of a module or package, given as `reconcile` or `engine/target`, into the copy."""
     below = STAGE / "src" / "nodefleet" / name
     made = {}
     for path in sorted(below.rglob("*.py")) if below.is_dir() else [below.with_suffix(".py")]:

@@ -11,7 +11,7 @@ from math import ceil
 
 from nodefleet.capacity import spare_nodes
 from nodefleet.engine.context import PoolContext, RemovalContext, headroom_times
-from nodefleet.engine.target.bounds import floor
+from nodefleet.engine.target import floor
 from nodefleet.eviction.budgets import BudgetTracker
 from nodefleet.model.decision import Bound, BoundSource, Rank
 from nodefleet.model.fleet import Worker

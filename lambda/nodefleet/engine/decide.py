@@ -42,13 +42,14 @@ from nodefleet.engine.signals.pending_pods import (
 from nodefleet.engine.signals.vote import SignalResults
 from nodefleet.engine.spot_share import swap_bounds, update_swap
 from nodefleet.engine.standby import evaluate_standby, with_take_over
-from nodefleet.engine.target.bounds import (
+from nodefleet.engine.target import (
     TargetResult,
     allowed_growth,
     by_priority,
     cap_bounds,
     command_bounds,
     cooldown_bounds,
+    evaluate_gate,
     fleet_bounds,
     fleet_surplus,
     floor,
@@ -63,7 +64,6 @@ from nodefleet.engine.target.bounds import (
     within_caps,
     within_fleet,
 )
-from nodefleet.engine.target.scale_down_gate import evaluate_gate
 from nodefleet.engine.tenants import share_new_nodes
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nodefleet.engine.signals.vote import AboveThreshold, Abstain, ScaleUp, SignalVote
-from nodefleet.engine.target.bounds import TargetResult, is_met
+from nodefleet.engine.target import TargetResult, is_met
 from nodefleet.model.decision import Bound, BoundSource, Side
 from nodefleet.model.names import some
 from nodefleet.model.serialization import kind_of

@@ -23,7 +23,7 @@ from nodefleet.engine.signals.pending_pods import (
 )
 from nodefleet.engine.signals.vote import SignalResults, SignalVote, find_overload
 from nodefleet.engine.spot_share import rebalance_market
-from nodefleet.engine.target.bounds import (
+from nodefleet.engine.target import (
     TargetResult,
     floor,
     resolve_target,

@@ -7,7 +7,7 @@ from math import ceil
 
 from nodefleet.engine.context import PoolContext
 from nodefleet.engine.signals.pending_pods import PendingPods
-from nodefleet.engine.target.bounds import TargetResult
+from nodefleet.engine.target import TargetResult
 from nodefleet.model.decision import BoundSource
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.names import pluralize

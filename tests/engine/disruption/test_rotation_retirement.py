@@ -13,7 +13,7 @@ from nodefleet.engine.disruption.rotation import (
     retirement_alerts,
     retiring,
 )
-from nodefleet.engine.target.bounds import floor
+from nodefleet.engine.target import floor
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Rank
 from nodefleet.model.fleet import Count

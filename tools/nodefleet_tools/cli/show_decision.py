@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nodefleet.engine.target.bounds import resolve_target
+from nodefleet.engine.target import resolve_target
 from nodefleet.model.decision import Action, Bound, Decision, PoolDecision, Side
 from nodefleet.model.fleet import Count
 from nodefleet.policy.cluster import Policy

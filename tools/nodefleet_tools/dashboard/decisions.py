@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
-from nodefleet.engine.target.bounds import resolve_target
+from nodefleet.engine.target import resolve_target
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.decision import Action, Decision, DecisionRecord, PoolDecision
 from nodefleet.model.serialization import to_plain

@@ -4,7 +4,7 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from nodefleet.engine.target.bounds import resolve_target
+from nodefleet.engine.target import resolve_target
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource, DecisionRecord, Event, PoolDecision
 from nodefleet.model.names import some

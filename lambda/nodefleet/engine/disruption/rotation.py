@@ -20,7 +20,7 @@ from hashlib import sha256
 
 from nodefleet.engine.context import Due, PoolContext, RemovalContext, describe_drift, target_of
 from nodefleet.engine.disruption.candidates import is_held_fast
-from nodefleet.engine.target.bounds import TargetResult, floor
+from nodefleet.engine.target import TargetResult, floor
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Bound, BoundSource, KeepReason, Rank, Side
 from nodefleet.model.fleet import Count, Phase, Worker

@@ -19,7 +19,7 @@ from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
 from nodefleet.engine.disruption import candidates, consolidation, interruption, orphans, rotation, unhealthy
 from nodefleet.engine.signals import pending_pods
 from nodefleet.engine.signals.vote import SignalVote
-from nodefleet.engine.target.bounds import floor
+from nodefleet.engine.target import floor
 from nodefleet.eviction import drain
 from nodefleet.model import fleet
 from nodefleet.model.alerts import AlertKind

@@ -13,7 +13,7 @@ from nodefleet.engine.signals.vote import (
     Unreadable,
     WithinThresholds,
 )
-from nodefleet.engine.target.scale_down_gate import evaluate_gate
+from nodefleet.engine.target import evaluate_gate
 from nodefleet.model.decision import Rank, Side
 from nodefleet.policy.pool import Reactive
 from support.builders import NOON

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodefleet.engine.target.bounds import command_bounds, limit_bounds, replacement_bounds, window_bounds
+from nodefleet.engine.target import command_bounds, limit_bounds, replacement_bounds, window_bounds
 from nodefleet.model.decision import Rank, Side
 from nodefleet.model.fleet import Count
 from nodefleet.model.snapshot import ActiveWindow, Pause, Scale

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodefleet.engine.target.bounds import ceiling, floor, is_met, resolve_target
+from nodefleet.engine.target import ceiling, floor, is_met, resolve_target
 from nodefleet.model.decision import Rank, Side
 
 

@@ -1,5 +1,5 @@
 """Floors and ceilings, the one rule that makes a target of them, and the bounds that no signal asks for: cooldowns,
-what operators set, caps over all pools, safety.
+what operators set, caps over all pools, safety, and the gate that lets the fleet shrink.
 
 Everything that has a say is a bound: min and max, what signals ask for, windows, cooldowns, an operator, safety. Bounds
 are applied rank by rank from the weakest to the strongest, so the stronger one has the last word; within a rank a
@@ -13,8 +13,9 @@ from datetime import datetime
 from math import floor as rounded_down
 from types import MappingProxyType
 
-from nodefleet.capacity import Amounts, amounts_of, caps_of, largest_of
+from nodefleet.capacity import Amounts, FleetSize, amounts_of, caps_of, largest_of
 from nodefleet.engine.context import CapRoom, DataQuality, PoolContext
+from nodefleet.engine.signals.vote import Abstain, ScaleDownOk, ScaleUp, SignalVote, find_overload
 from nodefleet.model.decision import Bound, BoundSource, Overruled, Rank, Side
 from nodefleet.model.fleet import Count
 from nodefleet.model.inventory import InstanceType
@@ -23,7 +24,7 @@ from nodefleet.model.operations import Create, Launch, Step
 from nodefleet.model.snapshot import Observation, Pause, Scale
 from nodefleet.model.state import JoinTrouble, Level, Loss, Memory, PoolMemory
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.pool import Health, Pool
+from nodefleet.policy.pool import Health, Pool, Reactive
 
 NONE_SHARED: Mapping[str, int] = MappingProxyType({})
 
@@ -410,3 +411,48 @@ def _probe_bounds(trouble: JoinTrouble | None, health: Health, count: Count, now
         wait = (trouble.next_probe - now).total_seconds()
         return [ceiling(count.capacity, BoundSource.PROBE, Rank.SAFETY, f"{failed}: next probe in {wait:.0f} s")]
     return [ceiling(count.capacity + 1, BoundSource.PROBE, Rank.SAFETY, f"{failed}: one probe at a time")]
+
+
+# ── the scale-down gate ──────────────────────────────────────────────────────────────────────────────────────────────
+# Shrinking is AND: every signal must be calm, nothing may wait, and the nodes that remain must bear the load.
+
+
+# These say that nodes could go, and not how many: `steps.down` and the projection limit them.
+_WITHOUT_NUMBER = (BoundSource.CPU, BoundSource.MEMORY, BoundSource.PODS)
+
+
+def evaluate_gate(votes: Sequence[SignalVote], fleet_size: FleetSize, reactive: Reactive, step: int) -> list[Bound]:
+    """Floors that keep the fleet as it is; if no signal objects, one that lets it shrink by the agreed number."""
+    # The forecast has a floor of its own.
+    speaking = [opinion for opinion in votes if opinion.signal != BoundSource.PREDICTIVE]
+    against = [
+        floor(fleet_size.capacity, opinion.signal, Rank.SIGNAL, opinion.vote.reason)
+        for opinion in speaking
+        if not isinstance(opinion.vote, ScaleDownOk | Abstain | ScaleUp)
+    ]
+    asking = [opinion.signal for opinion in speaking if isinstance(opinion.vote, ScaleUp)]
+    if asking:
+        against.append(floor(fleet_size.capacity, BoundSource.KEEP, Rank.SIGNAL, f"not calm: {', '.join(asking)}"))
+    if against:
+        return against
+    calm = [opinion for opinion in votes if isinstance(opinion.vote, ScaleDownOk)]
+    if not calm:
+        return [floor(fleet_size.capacity, BoundSource.KEEP, Rank.SIGNAL, "no signal is calm")]
+    down = _agreed_step(calm, step)
+    while down > 1 and find_overload(votes, fleet_size, reactive, down):
+        down -= 1
+    over = find_overload(votes, fleet_size, reactive, down)
+    if over:
+        return [floor(fleet_size.capacity, BoundSource.PROJECTION, Rank.SIGNAL, sentence) for sentence in over]
+    sentence = "; ".join(opinion.vote.reason for opinion in calm)
+    return [floor(max(0, fleet_size.capacity - down), BoundSource.CALM, Rank.SIGNAL, sentence)]
+
+
+def _agreed_step(calm: Sequence[SignalVote], step: int) -> int:
+    """`steps.down`, or fewer where a custom rule or the forecast can do without fewer only."""
+    asked = [
+        opinion.vote.down
+        for opinion in calm
+        if opinion.signal not in _WITHOUT_NUMBER and isinstance(opinion.vote, ScaleDownOk)
+    ]
+    return max(1, min([step, *asked]))

@@ -1,8 +1,8 @@
-"""Cooldowns by direction: the table of engine/target/bounds.py."""
+"""Cooldowns by direction: the table of engine/target.py."""
 
 import pytest
 
-from nodefleet.engine.target.bounds import cooldown_bounds
+from nodefleet.engine.target import cooldown_bounds
 from nodefleet.model.decision import Rank, Side
 from nodefleet.model.state import PoolMemory
 from nodefleet.policy.pool import Pool, Steps

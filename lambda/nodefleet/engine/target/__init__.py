@@ -1,1 +1,0 @@
-"""Bounds from every source, and the one target that their ranks leave."""
