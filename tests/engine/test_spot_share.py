@@ -168,7 +168,6 @@ def fleet(on_demand, spot=0):
 @pytest.mark.parametrize(
     ("swap", "on_demand", "after_it"),
     [
-        (None, 2, None),
         (MarketSwap(at=NOON, on_demand=2, open=False), 1, MarketSwap(at=NOON, on_demand=2, open=False)),
         (MarketSwap(at=after(-60), on_demand=2), 2, MarketSwap(at=after(-60), on_demand=2)),
         (MarketSwap(at=after(-60), on_demand=2), 3, MarketSwap(at=after(-60), on_demand=3)),  # one was bought meanwhile

@@ -3,6 +3,7 @@ next memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 
 from nodefleet.capacity import PoolMembers, amounts_in_use, fleet_occupied, track_members
@@ -27,7 +28,6 @@ from nodefleet.engine.pool_plan import (
     select_drained,
     with_note,
 )
-from nodefleet.engine.requeue import requeue_reason
 from nodefleet.engine.signals.evaluate import evaluate_signals, record_growth
 from nodefleet.engine.signals.pending_pods import (
     PendingIndex,
@@ -67,12 +67,13 @@ from nodefleet.engine.target import (
 from nodefleet.engine.tenants import share_new_nodes
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank
-from nodefleet.model.fleet import Worker
-from nodefleet.model.operations import Create, Launch, Removal, RemovalReason, SendAlert, Step
+from nodefleet.model.fleet import Phase, Worker
+from nodefleet.model.names import pluralize
+from nodefleet.model.operations import Create, Launch, Operation, Removal, RemovalReason, Save, SendAlert, Step
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Level, Loss, Memory, PoolMemory
 from nodefleet.model.workload import Pod
-from nodefleet.phases import derive_workers
+from nodefleet.phases import derive_workers, silent_for
 from nodefleet.policy.cluster import Policy
 from nodefleet.scheduling.templates import observed_sizes
 
@@ -90,7 +91,7 @@ class PoolResult:
 def decide_pool(
     ctx: PoolContext, cluster: ClusterContext, pending: PendingPods, cluster_memory: Memory, quality: DataQuality
 ) -> PoolResult:
-    standby = evaluate_standby(ctx)
+    standby, swap = evaluate_standby(ctx), ctx.before.swap
     ctx = with_take_over(ctx, standby.take_over)
     signals = evaluate_signals(ctx, pending)
     keep = evaluate_gate(signals.votes, ctx.fleet_size, ctx.pool.reactive, _most_fewer(ctx))
@@ -132,7 +133,7 @@ def decide_pool(
         rotation=turn.rotation,
         braked_since=held.since,
         standby=standby.memory,
-        swap=update_swap(ctx.before.swap, ctx.workers, ctx.pool, ctx.observation.at),
+        swap=update_swap(swap, ctx.workers, ctx.pool, ctx.observation.at) if swap else None,
         doubtful=doubt.since,
         under_used=consolidation.first_seen(
             ctx, signals.votes, membership.losses, cluster.pods_by_node, is_full=is_full
@@ -162,7 +163,7 @@ def decide_pool(
             or plan_consolidation(ctx, cluster, keep, others, memory, turn, doubt, signals.votes, is_full=is_full)
             or plan_hold(ctx, cluster, reason, bounds, memory, turn)
         )
-    ground = cluster.ground(ctx, ctx.before.backoffs)
+    ground = partial(cluster.ground, ctx, ctx.before.backoffs)  # its budgets count all pods, for few workers at most
     kept = (*rotation.drain_alerts(ctx, ground), *interruption.held_alerts(ctx, ground))
     signals = replace(signals, alerts=(*signals.alerts, *doubt.alerts, *turn.alerts, *kept))
     steps = (*cleaning.steps, *standby.steps)
@@ -170,7 +171,7 @@ def decide_pool(
     return PoolResult(
         decision=decision,
         memory=pool_plan.memory,
-        requeue_reason=requeue_reason(ctx, pending, resolved, decision.plan)
+        requeue_reason=_requeue_reason(ctx, pending, resolved, decision.plan)
         or standby.requeue_reason
         or _rising(ctx, signals),
     )
@@ -191,14 +192,6 @@ def hold_blind(ctx: PoolContext, cluster_memory: Memory, quality: DataQuality) -
         dry_run=ctx.pool.dry_run,
     )
     return PoolResult(decision=decision, memory=ctx.before)
-
-
-def _rising(ctx: PoolContext, signals: SignalResults) -> str:
-    return (
-        "load rises, and a fresher reading may ask for more"
-        if signals.is_rising and ctx.count.capacity < ctx.limit
-        else ""
-    )
 
 
 def _most_fewer(ctx: PoolContext) -> int:
@@ -255,7 +248,7 @@ def _bounds(
             ctx.unreadable,
         ),
         *hold_bounds(ctx.observation, ctx.pool, capacity, losses),
-        *swap_bounds(ctx),
+        *(swap_bounds(ctx, ctx.before.swap) if ctx.before.swap else ()),
     ]
 
 
@@ -325,6 +318,54 @@ def _at_max(ctx: PoolContext, resolved: TargetResult, bounds: Sequence[Bound]) -
         cause, remedy = f"max is {ctx.pool.limits.max}", "Consider a higher limits.max."
     text = f"At max: {asked.sentence} (asks for {asked.nodes}), but {cause}. {remedy}"
     return [SendAlert(alert=AlertKind.AT_MAX, pool=ctx.pool.name, subjects=(), text=text)]
+
+
+# ── requeue ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# Whether another iteration in a few seconds could change something. If nothing could, the run ends and costs nothing.
+
+
+def _requeue_reason(ctx: PoolContext, pending: PendingPods, settled: TargetResult, plan: Sequence[Step]) -> str:
+    """Why another iteration follows soon; empty: it could change nothing."""
+    own = [each for each in ctx.observation.operations if each.pool == ctx.pool.name]
+    opened: list[Operation] = [step.operation for step in plan if isinstance(step, Create | Save)]
+    draining = sum(isinstance(each, Removal) and _moves(each, ctx) for each in [*own, *opened])
+    if draining:
+        return f"{pluralize(draining, 'node is', 'nodes are')} on the way out"
+    silent = sum(_falls_silent(worker, ctx) for worker in ctx.workers)
+    if silent:
+        return f"{pluralize(silent, 'node has', 'nodes have')} gone silent"
+    pods = pending.unschedulable.count
+    if not pods:
+        return ""
+    booting = ctx.count.booting + sum(each.count for each in opened if isinstance(each, Launch))
+    if booting:
+        return f"{pluralize(booting, 'node is', 'nodes are')} booting for {pluralize(pods, 'pod', 'pods')}"
+    if any(each.bound.kind is BoundSource.PODS for each in settled.overruled):
+        return ""  # at max, in a cooldown or paused: looking does not help
+    if pending.unschedulable.nodes is None or pending.votes.room_is_new(ctx):
+        return f"{pluralize(pods, 'pod is', 'pods are')} about to find a place"
+    return ""  # a ready node has had room for a while: whatever keeps them is not about to change
+
+
+def _falls_silent(worker: Worker, ctx: PoolContext) -> bool:
+    """It is not ready, and will soon have been silent for too long."""
+    silent = silent_for(worker.node, ctx.pool.health, ctx.observation.at) if worker.node else timedelta(0)
+    return worker.phase is Phase.UNREADY and silent > timedelta(0)
+
+
+def _moves(removal: Removal, ctx: PoolContext) -> bool:
+    """It has just begun, or its time is near. In between, where a budget holds up a removal whose time is far, or EC2
+    does not take what it said, the schedule is often enough."""
+    near = ctx.pool.removal.drain_timeout
+    return ctx.observation.at - removal.started < near or abs(removal.deadline - ctx.observation.at) < near
+
+
+def _rising(ctx: PoolContext, signals: SignalResults) -> str:
+    return (
+        "load rises, and a fresher reading may ask for more"
+        if signals.is_rising and ctx.count.capacity < ctx.limit
+        else ""
+    )
 
 
 # ── the decision ─────────────────────────────────────────────────────────────────────────────────────────────────────

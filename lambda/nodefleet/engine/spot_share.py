@@ -39,18 +39,17 @@ class MarketPlan:
     note: str = ""  # why nothing is done, if operators may wonder
 
 
-def swap_bounds(ctx: PoolContext) -> list[Bound]:
+def swap_bounds(ctx: PoolContext, swap: MarketSwap) -> list[Bound]:
     """While the Spot node boots no On-Demand node leaves for it."""
-    swap = ctx.before.swap
-    if swap is None or not swap.open or not ctx.count.booting or ctx.observation.at >= _ends(swap, ctx.pool):
+    if not swap.open or not ctx.count.booting or ctx.observation.at >= _ends(swap, ctx.pool):
         return []
     sentence = "a Spot node that takes the place of an On-Demand one is booting: no shrinking"
     return [floor(ctx.count.capacity, BoundSource.MARKET, Rank.SAFETY, sentence, _ends(swap, ctx.pool))]
 
 
-def update_swap(swap: MarketSwap | None, workers: Sequence[Worker], pool: Pool, now: datetime) -> MarketSwap | None:
+def update_swap(swap: MarketSwap, workers: Sequence[Worker], pool: Pool, now: datetime) -> MarketSwap:
     """The swap after this iteration: over when an On-Demand node has left, given up when none has in time."""
-    if swap is None or not swap.open:
+    if not swap.open:
         return swap
     on_demand = on_demand_of(worker for worker in workers if worker.occupies)
     if on_demand < swap.on_demand:

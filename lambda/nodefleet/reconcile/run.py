@@ -8,13 +8,12 @@ A run that finds the lease held ends at once. An urgent run first increments the
 holder does not release the lease before it has run one more iteration, so no wake-up is lost.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil
 
 from nodefleet.engine.decide import decide
-from nodefleet.engine.requeue import next_duration, remember_duration
 from nodefleet.errors import LostLeaseError, NodeFleetError, UnavailableError
 from nodefleet.model.decision import Decision, DecisionRecord
 from nodefleet.model.fleet import Worker
@@ -147,6 +146,16 @@ def _has_time(runtime: Runtime, rules: Burst, started: datetime, pause: timedelt
     """Whether a pause and an iteration fit into this run's share of the tick and end before the function's timeout."""
     used = runtime.time.now() - started
     return used + pause < rules.budget and runtime.time.remaining() > pause + expected + rules.reserve
+
+
+def next_duration(durations: Sequence[int], rules: Burst) -> timedelta:
+    """How long the next iteration may take, by the longest of the last ones. Without any, nothing is known."""
+    return timedelta(seconds=max(durations, default=0) * rules.margin)
+
+
+def remember_duration(durations: tuple[int, ...], took: timedelta, rules: Burst) -> tuple[int, ...]:
+    """The last iterations with this one, in whole seconds, rounded up."""
+    return (*durations, ceil(took.total_seconds()))[-rules.remembered :]
 
 
 def _pause(runtime: Runtime, pause: timedelta, rules: Burst, wakes: int) -> None:

@@ -1,6 +1,6 @@
 """Interruptions: removals for workers that EC2 takes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -47,7 +47,7 @@ def _interrupted_removal(worker: Worker, notice: Notice, pool: Pool, observation
     return replace(removal, force_from=force_from(notice, pool))
 
 
-def held_alerts(ctx: PoolContext, removal_context: RemovalContext) -> list[SendAlert]:
+def held_alerts(ctx: PoolContext, ground: Callable[[], RemovalContext]) -> list[SendAlert]:
     """Workers with a scheduled change that something protects for long, or until shortly before: from its lead on they
     are drained as for any interruption, by force at the end, and operators can still make room for their pods."""
     pool, now, long = ctx.pool, ctx.observation.at, ctx.policy.trust.blocked_after
@@ -59,7 +59,7 @@ def held_alerts(ctx: PoolContext, removal_context: RemovalContext) -> list[SendA
         begins = taken_at(notice, pool) - pool.health.scheduled_change_lead
         if worker.operation or now < min((notice.told_at or notice.at) + long, begins - long):
             continue
-        kept = is_held_fast(worker, pool, removal_context)
+        kept = is_held_fast(worker, pool, ground())
         if kept and kept.reason is not KeepReason.BACKING_OFF:  # a drain that failed is told of by itself
             text = (
                 f"{worker.name} ({worker.zone}): {notice.reason}, and it cannot leave before: {kept.sentence}. From"

@@ -13,7 +13,7 @@ Workers due for rotation can wait: nothing is begun while the pool changes its s
 is not well, data is missing, or the pool is paused.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -323,7 +323,7 @@ def rotation_alerts(ctx: PoolContext, state: RotationState | None, due: Sequence
     return [SendAlert(alert=AlertKind.ROTATION_BLOCKED, pool=ctx.pool.name, subjects=(), text=text)]
 
 
-def drain_alerts(ctx: PoolContext, removal_context: RemovalContext) -> list[SendAlert]:
+def drain_alerts(ctx: PoolContext, ground: Callable[[], RemovalContext]) -> list[SendAlert]:
     """Workers that operators want gone and that something protects, whatever room there is. That a drain has failed was
     told when it did."""
     wanted = drain_requests(ctx)
@@ -335,7 +335,7 @@ def drain_alerts(ctx: PoolContext, removal_context: RemovalContext) -> list[Send
         if worker.held_by_person:
             why = "an operator cordoned it; `kubectl uncordon` it, and it is drained"
         elif worker.phase is Phase.READY:
-            kept = is_held_fast(worker, ctx.pool, removal_context)
+            kept = is_held_fast(worker, ctx.pool, ground())
             why = kept.sentence if kept and kept.reason is not KeepReason.BACKING_OFF else ""
         if why:
             text = f"{worker.name} cannot leave yet: {why}. {describe_drain(wanted[worker.id])}."

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from nodefleet.engine.requeue import next_duration, remember_duration
 from nodefleet.policy.cluster import Burst
+from nodefleet.reconcile.run import next_duration, remember_duration
 
 RULES = Burst(remembered=3, margin=1.5)
 
