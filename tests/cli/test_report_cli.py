@@ -155,7 +155,7 @@ def test_the_week_is_written_as_one_html_file(monkeypatch, tmp_path):
     curves = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
     assert (len(curves["t"]), curves["spot"][0], curves["onDemand"][0]) == (168, 4.0, 2.0)
     assert (curves["cpu"][0], curves["memory"][0]) == (45.0, 60.0)
-    assert curves["thresholds"] == {"cpuUp": 70.0, "cpuDown": 30.0}
+    assert curves["thresholds"] == {"cpuUp": 70.0, "cpuDown": 30.0, "memoryUp": 75.0, "memoryDown": 50.0}
 
 
 def test_a_week_without_records_is_a_page_too(monkeypatch, tmp_path):

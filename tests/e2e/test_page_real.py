@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from statistics import median
 
 import pytest
@@ -16,7 +17,7 @@ from e2e.parts.needed import say
 
 pytest.importorskip("playwright", reason="MISSING: playwright, see requirements.in")
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from nodefleet.model.inventory import Market
 from nodefleet.model.snapshot import Drain, Pause, Recycle, Scale
@@ -150,6 +151,16 @@ def test_tiles_are_walked_with_the_arrow_keys(visit):
     assert page.evaluate("document.activeElement.dataset.id") != first.get_attribute("data-id")
     page.keyboard.press("Enter")
     expect(page.locator("#drawer")).to_be_visible()
+
+
+def test_every_threshold_has_a_label_and_none_lies_on_another(visit):
+    chart = visit.page.get_by_label("CPU and memory utilisation in percent", exact=True)
+    labels = chart.locator("svg text", has_text="%")
+    expect(labels).to_have_text(["30 %", "50 %", "70 %", "75 %"])
+    boxes = [each.bounding_box() for each in labels.all()]
+    tops = sorted(box["y"] for box in boxes if box)
+    assert len(tops) == 4
+    assert all(above + 9 < below for above, below in pairwise(tops))
 
 
 def test_an_update_reaches_the_page_by_itself(cluster, source, visit):
@@ -341,6 +352,25 @@ def test_the_demo_goes_on_and_its_speed_is_chosen_on_the_page(context, tmp_path)
         expect(page.locator("#clock")).not_to_have_text(before)
         assert visit.complaints == []
         page.close()
+
+
+def test_a_what_if_that_answers_before_the_check_of_its_text_stays(visit):
+    page = visit.open("steer")
+    area = page.locator("#policy")
+    expect(area).to_have_value(re.compile("max: 6"))
+
+    def answer_late(route: Route) -> None:
+        time.sleep(1)
+        route.continue_()
+
+    page.route("**/api/policy/check", answer_late)
+    area.fill("limits: {min: 2, max: 4}\n")
+    page.get_by_role("button", name="What if").click()
+    card = page.locator(".card", has_text="The policy in force")
+    expect(card).to_contain_text("limits.max")  # checked
+    expect(card).to_contain_text("archived decision")
+    area.press_sequentially("#")
+    expect(card).not_to_contain_text("archived decision")  # it was asked about another text
 
 
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -64,6 +64,16 @@ def test_it_can_stand_still_and_be_steered_meanwhile(demo):
     assert demo.decisions(Filter(action="grow"))["rows"]
 
 
+def test_a_command_shows_at_once_though_the_simulation_stands_still(demo):
+    update(demo)
+    demo.command({"kind": "speed", "speed": 0}, "ann")
+    number, held = update(demo)
+    demo.command({"kind": "scale", "pool": "default", "nodes": 5, "minutes": 20, "reason": "try"}, "ann")
+    number, found = update(demo, number)
+    assert found["snapshot"]["at"] == held["snapshot"]["at"]
+    assert [each["by"] for each in found["snapshot"]["commands"]] == ["ann"]
+
+
 def test_skips_add_up_and_the_moment_they_lead_to_is_shown_even_if_it_stands_still(demo):
     number, first = update(demo)
     demo.command({"kind": "speed", "speed": 0}, "ann")

@@ -100,6 +100,7 @@ class DemoSource(ConnectedSource):
 
     def woken(self) -> str:
         self._world.clock.after(0, self._run.wake)
+        self._publish()  # a world that stands still shows the command, too
         return "An urgent run was started."
 
     def command(self, given: Fields, by: str) -> str:

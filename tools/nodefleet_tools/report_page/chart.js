@@ -133,9 +133,20 @@ function dashed(chart, value, colour, label) {
   if (label) node("text", { x: chart.right + 5, y: at + 3.5, style: `fill:${colour}` }, chart.svg, label);
 }
 
+// Several of them: each has its label, and none of these lies on another.
+function limits(chart, entries) {
+  let free = Infinity;  // where the label above the last one may stand at most
+  for (const [value, colour] of entries.slice().sort(([one], [other]) => one - other)) {
+    dashed(chart, value, colour);
+    const at = Math.min(chart.y(value) + 3.5, free);
+    node("text", { x: chart.right + 5, y: at, style: `fill:${colour}` }, chart.svg, `${short(value)} %`);
+    free = at - 11;
+  }
+}
+
 const GLYPHS = {
   grow: "M0-6.5L6 5H-6Z", replace: "M0-7L7 0L0 7L-7 0Z", shrink: "M0 6.5L6-5H-6Z",
   removed: "M-3.5-3.5H3.5V3.5H-3.5Z", warning: "M0-6A6 6 0 1 1-.01-6Z", happened: "M-5-5H5V5H-5Z",
 };
 
-export { GLYPHS, area, clock, dashed, node, path, plot, short, spans, steps, visible };
+export { GLYPHS, area, clock, dashed, limits, node, path, plot, short, spans, steps, visible };

@@ -93,11 +93,8 @@
 
   function drawUse() {
     const chart = plot(document.getElementById("use"), { height: 150, range, start: data.start, most: 100, ticks: [0, 25, 50, 75, 100] });
-    const limits = data.thresholds;
-    dashed(chart, limits.cpuUp, colour("demand"), `${short(limits.cpuUp)} %`);
-    dashed(chart, limits.cpuDown, colour("demand"), `${short(limits.cpuDown)} %`);
-    dashed(chart, limits.memoryUp, colour("happened"));
-    dashed(chart, limits.memoryDown, colour("happened"), `${short(limits.memoryDown)} %`);
+    const { cpuUp, cpuDown, memoryUp, memoryDown } = data.thresholds;
+    limits(chart, [[cpuUp, colour("demand")], [cpuDown, colour("demand")], [memoryUp, colour("happened")], [memoryDown, colour("happened")]]);
     for (const [values, name] of [[data.memory, "happened"], [data.cpu, "demand"]]) {
       const known = data.t.map((_, i) => i).filter((i) => values[i] !== null);
       node("path", { d: path(chart, known.map((i) => data.t[i]), known.map((i) => values[i]), range, false), fill: "none", stroke: colour(name), "stroke-width": 1.5 }, chart.layer);

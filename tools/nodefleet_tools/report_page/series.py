@@ -6,6 +6,7 @@ from math import inf
 from typing import Any
 
 from nodefleet.model.inventory import Market
+from nodefleet.policy.pool import Reactive
 from nodefleet_tools.sim.scenario_result import Frame, ScenarioResult, Standing
 
 MOST = 1500  # points: more than a screen has
@@ -48,7 +49,7 @@ def series(played: ScenarioResult, other: ScenarioResult | None = None) -> dict[
             {"nodes": each.nodes, "perHour": each.usd / hours if hours else 0.0, "room": each.room}
             for each in played.fixed
         ],
-        "thresholds": _thresholds(played),
+        "thresholds": thresholds(played.policy.pools[0].reactive),
         "slo": played.slo_ms,
         "min": sum(pool.limits.min for pool in played.policy.pools),
         "max": sum(pool.limits.max for pool in played.policy.pools),
@@ -64,9 +65,8 @@ def series(played: ScenarioResult, other: ScenarioResult | None = None) -> dict[
     }
 
 
-def _thresholds(played: ScenarioResult) -> dict[str, float]:
+def thresholds(reactive: Reactive) -> dict[str, float]:
     """Those of the first pool, whose utilisation is drawn."""
-    reactive = played.policy.pools[0].reactive
     return {
         "cpuUp": reactive.cpu.up,
         "cpuDown": reactive.cpu.down,

@@ -18,8 +18,8 @@
     node("path", { d: area(nodes, data.t, data.onDemand, null, range), fill: colour("on-demand") }, nodes.layer);
     const use = plot(document.getElementById("use"), { height: 150, range, start: data.start, most: 100, ticks: [0, 25, 50, 75, 100] });
     if (data.thresholds) {
-      dashed(use, data.thresholds.cpuUp, colour("demand"), `${short(data.thresholds.cpuUp)} %`);
-      dashed(use, data.thresholds.cpuDown, colour("demand"), `${short(data.thresholds.cpuDown)} %`);
+      const { cpuUp, cpuDown, memoryUp, memoryDown } = data.thresholds;
+      limits(use, [[cpuUp, colour("demand")], [cpuDown, colour("demand")], [memoryUp, colour("happened")], [memoryDown, colour("happened")]]);
     }
     known(use, data.memory, "happened");
     known(use, data.cpu, "demand");

@@ -12,6 +12,7 @@ from nodefleet.reporting.weekly import WeeklyReport
 from nodefleet.reporting.weekly_text import headline, lines
 from nodefleet_tools.report_page.fragments import card
 from nodefleet_tools.report_page.page import embedded, script, text_of
+from nodefleet_tools.report_page.series import thresholds
 from nodefleet_tools.sim.summary import Fact
 
 
@@ -65,7 +66,7 @@ def _series(report: WeeklyReport, policy: Policy) -> dict[str, Any]:
             round(max((pool.waiting_pod_seconds for pool in hour.pools.values()), default=0.0) / 3600, 3)
             for hour in hours
         ],
-        "thresholds": {"cpuUp": reactive.cpu.up, "cpuDown": reactive.cpu.down} if reactive else None,
+        "thresholds": thresholds(reactive) if reactive else None,
     }
 
 

@@ -1,5 +1,5 @@
 // The charts of the page, on the drawing code that the HTML reports use too.
-import { area, clock, dashed, node, path, plot, short, steps } from "./chart.js";
+import { area, clock, dashed, limits, node, path, plot, short, steps } from "./chart.js";
 import { el } from "./dom.js";
 
 const POINTS = 700;  // more than a screen has columns for
@@ -67,7 +67,7 @@ export function axis(most, whole = false) {
   return { most: Math.max(most, ticks[ticks.length - 1]) * 1.04, ticks };
 }
 
-export { clock, dashed, node, plot, short };
+export { clock, dashed, limits, node, plot, short };
 
 // A chart that draws itself again when its data or its size changes, with values under the pointer.
 export class Chart {

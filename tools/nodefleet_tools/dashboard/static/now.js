@@ -1,5 +1,5 @@
 // Now: is everything well, what is the fleet doing, and why.
-import { Chart, axis, band, dashed, filled, line, plot, thinned } from "./charts.js";
+import { Chart, axis, band, dashed, filled, limits, line, plot, thinned } from "./charts.js";
 import { card, el, fill, keyed, segmented, text } from "./dom.js";
 import { bytes, clock, percent, plural, span, usd } from "./format.js";
 import { fleet } from "./nodes.js";
@@ -139,10 +139,7 @@ function drawUse(holder, height, data) {
   const chart = plot(holder, { height, range: data.range, start: 0, most: 100, ticks: [0, 25, 50, 75, 100] });
   const pool = data.pools[0];
   if (pool) {
-    dashed(chart, pool.cpu.up, "var(--cpu)", `${pool.cpu.up} %`);
-    if (Math.abs(pool.memory.up - pool.cpu.up) > 8) dashed(chart, pool.memory.up, "var(--memory)", `${pool.memory.up} %`);
-    else dashed(chart, pool.memory.up, "var(--memory)");
-    dashed(chart, pool.cpu.down, "var(--soft)", `${pool.cpu.down} %`);
+    limits(chart, [[pool.cpu.up, "var(--cpu)"], [pool.cpu.down, "var(--cpu)"], [pool.memory.up, "var(--memory)"], [pool.memory.down, "var(--memory)"]]);
   }
   line(chart, data.t, data.memory, data.range, "memory");
   line(chart, data.t, data.cpu, data.range, "cpu");

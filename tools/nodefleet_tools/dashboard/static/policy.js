@@ -5,10 +5,11 @@ import { clock, day, plural } from "./format.js";
 
 export function policyCard() {
   let version = 0;
-  const area = el("textarea", { id: "policy", rows: "14", spellcheck: false, oninput: later(check) });
+  const area = el("textarea", { id: "policy", rows: "14", spellcheck: false, oninput: edited });
   const result = el("div", { role: "status" }), replayed = el("div", { role: "status" }), versions = el("ul", { class: "list" });
   const save = el("button", { type: "button", disabled: true, onclick: apply }, "Save as a new version");
   const ask = el("button", { type: "button", class: "ghost", onclick: whatIf }, "What if, over the last week");
+  const checkLater = later(check);
   const root = card("Policy", el("label", { for: "policy", class: "note" }, "The policy in force, as YAML. What is not written keeps its default."), area, result, replayed,
     el("div", { class: "row" }, save, ask, el("button", { type: "button", class: "ghost", onclick: () => load() }, "Reload")),
     el("details", {}, el("summary", {}, "Versions"), versions));
@@ -29,28 +30,36 @@ export function policyCard() {
     }
   }
 
+  function edited() {
+    fill(replayed);  // it was asked about another text
+    save.disabled = true;  // until this text is checked
+    checkLater();
+  }
+
   async function check() {
+    const asked = area.value;
     try {
-      const found = await post("policy/check", { text: area.value });
+      const found = await post("policy/check", { text: asked });
+      if (area.value !== asked) return;  // edited meanwhile: the next answer counts
       save.disabled = found.problems.length > 0 || found.changes.length === 0;
-      fill(replayed);  // it was asked about another text
       fill(result, issues(found.problems, "wrong"), issues(found.warnings, "warning"),
         found.problems.length ? null : found.changes.length ? changes(found.changes) : el("p", { class: "note" }, "Nothing changes."));
     } catch (error) {
-      save.disabled = true;
       fill(result, el("p", { class: "wrong" }, error.message));
     }
   }
 
   async function whatIf() {
+    const asked = area.value;
     fill(replayed, el("p", { class: "note" }, "Deciding the last week again …"));
     try {
-      const found = await post("policy/what-if", { text: area.value });
+      const found = await post("policy/what-if", { text: asked });
+      if (area.value !== asked) return;
       fill(replayed, el("h3", {}, "The last week with this policy"), el("p", {}, summarise(found)),
       found.different.length ? el("ul", { class: "list" }, found.different.map((each) => el("li", {}, el("time", {}, `${day(each.at)} ${clock(each.at)}`), " ", headlines(each.first), " → ", el("b", {}, headlines(each.second))))) : null,
       el("p", { class: "note" }, "Each decision is asked for itself: how the fleet would have developed afterwards is not part of the answer."));
     } catch (error) {
-      fill(replayed, el("p", { class: "wrong" }, error.message));
+      if (area.value === asked) fill(replayed, el("p", { class: "wrong" }, error.message));
     }
   }
 
