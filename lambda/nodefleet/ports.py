@@ -247,6 +247,11 @@ class Store(Protocol):
         """How often an urgent run came so far: a pausing run compares it with the count that its iteration saw."""
         ...
 
+    def free_fence(self) -> int | None:
+        """The lease's fence while no run holds it; None while one does. A lease that is acquired later with the next
+        fence proves that no other run held it in between."""
+        ...
+
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         """The lease, if it is free or expired for longer than `skew`."""
         ...

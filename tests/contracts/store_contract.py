@@ -145,6 +145,23 @@ class StoreContract:
         store.release(lease, None)
         assert store.state().fence == lease.fence
 
+    def test_the_fence_of_a_free_lease_is_known_and_none_while_it_is_held(self, store: Store):
+        assert store.free_fence() == 0
+        store.wake()
+        assert store.free_fence() == 0
+        lease = take(store, until=after(100))
+        assert store.free_fence() is None  # expired or not: its owner may still write
+        store.release(lease, None)
+        assert store.free_fence() == lease.fence
+
+    def test_the_next_fence_proves_that_nobody_held_the_lease_in_between(self, store: Store):
+        free = store.free_fence()
+        assert free is not None
+        first = take(store)
+        assert first.fence == free + 1
+        store.release(first, None)
+        assert take(store, "run-2", now=after(1)).fence == free + 2
+
     def test_the_same_owner_is_not_locked_out_by_itself(self, store: Store):
         """A run that is started again under its old name, or that heard no answer."""
         first = take(store)

@@ -25,7 +25,7 @@ SERVICES = {
     "archive": "S3",
 }
 READS = {
-    *("store.state", "store.wakes", "gauges.read"),
+    *("store.free_fence", "store.state", "store.wakes", "gauges.read"),
     *("cloud.instances", "cloud.instance", "cloud.catalog"),
     *("cluster.view", "cluster.nodes", "cluster.node", "cluster.pods_on"),
 }

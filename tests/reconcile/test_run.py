@@ -34,9 +34,9 @@ def test_a_quiet_run_looks_once_and_makes_few_calls():
     ran = cluster.tick()
     assert (ran.iterations, ran.did, ran.held) == (1, (), None)
     assert cluster.calls == [
+        "store.free_fence",
         "store.state",
         "store.acquire",
-        "store.state",
         "cloud.instances",
         "cloud.catalog",
         "cluster.view",
@@ -114,9 +114,47 @@ def test_a_run_that_lost_its_lease_acts_no_more():
     assert cluster.world.table.lease.owner == "other"
 
 
-def test_a_run_whose_lease_was_taken_over_does_not_even_observe():
-    """The fence is compared at the start of each iteration, before anything is asked or decided."""
+@pytest.mark.parametrize("call", ["store.free_fence", "store.state", "store.acquire"])
+def test_what_another_run_wrote_before_the_lease_is_seen(call):
+    """It held the lease and released it between two calls of this one."""
     cluster = empty()
+    moment = Moment.BEFORE if call == "store.acquire" else Moment.AFTER
+
+    def other_works() -> None:
+        run(cluster.world.parts("other", limit=timedelta(hours=1)), owner="other", requeues=False)
+
+    parts = cluster.world.parts("me", limit=timedelta(hours=1), hooks=[when(call, moment, other_works)])
+    ran = run(parts, owner="me", requeues=False)
+    assert cluster.world.runs["me"].log[:4] == ["store.free_fence", "store.state", "store.acquire", "store.state"]
+    assert len(cluster.world.workers()) == 2
+    assert ran.decision is not None
+    assert ran.decision.pools[0].count.booting == 2
+
+
+def test_a_run_that_takes_over_an_expired_lease_reads_the_state_under_its_own():
+    cluster = empty()
+    hold(cluster, 100)  # the next run comes 120 s later
+    cluster.tick()
+    assert cluster.calls[:4] == ["store.free_fence", "store.state", "store.acquire", "store.state"]
+
+
+def test_a_run_whose_lease_was_taken_over_while_it_waited_writes_nothing():
+    cluster = empty()
+
+    def other_takes_over() -> None:
+        cluster.world.table.lease = None
+        hold(cluster, 600)
+
+    with pytest.raises(LostLeaseError):
+        cluster.tick(when("store.acquire", Moment.AFTER, other_takes_over))
+    assert cluster.world.workers() == []
+    assert cluster.world.table.decisions == ()
+
+
+def test_a_run_whose_lease_was_taken_over_does_not_even_observe():
+    """The fence is compared with every state that is read, before anything is asked or decided."""
+    cluster = empty()
+    hold(cluster, 100)
 
     def other_takes_over() -> None:
         cluster.world.table.lease = None
@@ -124,7 +162,7 @@ def test_a_run_whose_lease_was_taken_over_does_not_even_observe():
 
     with pytest.raises(LostLeaseError, match="fence"):
         cluster.tick(when("store.acquire", Moment.AFTER, other_takes_over))
-    assert cluster.calls == ["store.state", "store.acquire", "store.state"]
+    assert cluster.calls == ["store.free_fence", "store.state", "store.acquire", "store.state"]
 
 
 def test_a_run_whose_lease_was_taken_over_between_two_iterations_stops_there():

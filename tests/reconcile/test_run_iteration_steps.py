@@ -37,6 +37,7 @@ from nodefleet.policy.pool import Pool
 from nodefleet.ports import Eviction, EvictionOutcome, LaunchResult, Lease, State
 from nodefleet.reconcile import run as loop
 from nodefleet.reconcile.audit import CycleResult, DecisionInput, bill, figures, make_record, seed_attributes
+from nodefleet.reconcile.observe import resolve_policy
 from support.book_builders import Commits, OpenBook
 from support.builders import NOON, after, look, pod
 from support.operation_builders import launch, removal
@@ -278,7 +279,9 @@ class Iteration:
             together=lambda *calls: [call() for call in calls],
             requests=None,
         )
-        return loop.reconcile_once(parts, LEASE, State(**{"fence": 7, "policy": VERSION} | state), number)
+        state = State(**{"fence": 7, "policy": VERSION} | state)
+        rules = resolve_policy(state, parts.policies, after(4))
+        return loop.reconcile_once(parts, LEASE, state, rules, number)
 
     def _read(self, data):
         if isinstance(data, Exception):

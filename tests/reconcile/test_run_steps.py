@@ -68,6 +68,7 @@ class Played:
         self.now, self.left, self.takes = NOON, left, takes
         self.states, self.releases = list(states), list(releases)
         self.lease = lease
+        self.free = LEASE.fence - 1  # the fence before this run
         self.urgent_at = None  # when an urgent run comes
         self.calls, self.metrics, self.lines, self.warnings = [], [], [], []
         self.raises = {}
@@ -81,7 +82,12 @@ class Played:
             calls=lambda: 17,
         )
         store = SimpleNamespace(
-            wake=self._wake, wakes=self._wakes, state=self._state, acquire=self._acquire, release=self._release
+            wake=self._wake,
+            wakes=self._wakes,
+            free_fence=self._free_fence,
+            state=self._state,
+            acquire=self._acquire,
+            release=self._release,
         )
         time = SimpleNamespace(now=lambda: self.now, remaining=lambda: timedelta(seconds=self.left), sleep=self._sleep)
         return run(SimpleNamespace(telemetry=telemetry, store=store, time=time, policies=None), owner="me", **options)
@@ -95,7 +101,7 @@ class Played:
         if name in self.raises:
             raise self.raises[name]
 
-    def _look(self, _parts, lease, state, number):
+    def _look(self, _parts, lease, state, _rules, number):
         self._note("look", number)
         assert lease is LEASE
         assert state.fence == 7
@@ -109,6 +115,10 @@ class Played:
         self._note("wakes")
         came = self.urgent_at is not None and self.now >= self.urgent_at
         return STATE.wake + came
+
+    def _free_fence(self):
+        self._note("free_fence")
+        return self.free
 
     def _state(self):
         self._note("state")
@@ -145,12 +155,22 @@ def play(monkeypatch):
 def test_a_quiet_run_looks_once_and_lets_go_unless_it_was_woken(play):
     played = play(came(actions=(CORDONED,)))
     assert played.run() == RunResult(iterations=1, decision=DECISION, did=(str(CORDONED),))
-    assert [call[0] for call in played.calls] == ["state", "acquire", "state", "look", "release"]
+    assert [call[0] for call in played.calls] == ["free_fence", "state", "acquire", "look", "release"]
     assert played.named("release") == [("release", STATE.wake)]
     assert played.metric(Metric.INVOCATIONS) == [1]
     assert played.metric(Metric.DURATION) == [2.0]
     assert played.metric(Metric.CALLS) == [17]
     assert played.metric(Metric.LEASE_HELD) == []
+
+
+@pytest.mark.parametrize("free", [None, LEASE.fence - 2], ids=["it was held", "another run held it since"])
+def test_the_state_is_read_again_under_a_lease_that_another_run_held_meanwhile(play, free):
+    later = replace(STATE, wake=4)
+    played = play(states=[STATE, later])
+    played.free = free
+    played.run()
+    assert [call[0] for call in played.calls] == ["free_fence", "state", "acquire", "state", "look", "release"]
+    assert played.named("release") == [("release", later.wake)]
 
 
 @pytest.mark.parametrize(("left", "seconds"), [(890.0, 120), (60.0, 65)])
@@ -185,7 +205,7 @@ def test_only_an_urgent_run_wakes_and_only_a_scheduled_one_counts_as_such(play, 
         assert played.calls[0] == ("wake",)
 
 
-@pytest.mark.parametrize("call", ["wake", "state", "acquire"])
+@pytest.mark.parametrize("call", ["wake", "free_fence", "state", "acquire"])
 def test_a_table_that_is_away_before_the_lease_is_the_worst_level(play, call):
     played = play()
     played.raises[call] = AWAY
@@ -208,11 +228,11 @@ def test_whatever_ends_a_look_the_lease_is_let_go_of(play, error):
 
 
 def test_a_lease_that_is_lost_is_not_let_go_of(play):
-    played = play(states=[STATE, replace(STATE, fence=8)])
+    played = play(AGAIN, states=[STATE, replace(STATE, fence=8)])
     with pytest.raises(LostLeaseError) as caught:
         played.run()
     assert_wording(str(caught.value))
-    assert (played.named("look"), played.named("release")) == ([], [])
+    assert (played.named("look"), played.named("release")) == ([("look", 1)], [])
 
 
 def test_a_lease_that_cannot_be_let_go_of_is_warned_of_and_hides_no_error(play):
@@ -304,7 +324,7 @@ def test_a_run_that_has_its_whole_time_always_looks_once(play):
 
 def test_a_run_that_is_woken_looks_again_without_a_pause(play):
     woken = replace(STATE, wake=4)
-    played = play(came(), states=[STATE, STATE, woken], releases=[False, True])
+    played = play(came(), states=[STATE, woken], releases=[False, True])
     assert played.run() == RunResult(iterations=2, decision=DECISION)
     assert played.named("sleep") == []
     assert played.named("release") == [("release", 3), ("release", 4)]

@@ -41,6 +41,9 @@ class DryStore:
     def wakes(self) -> int:
         return self._read().wake
 
+    def free_fence(self) -> int:
+        return max(self._fence, self._read().fence)
+
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease:  # noqa: ARG002  # the port's
         """Always granted: it keeps no run from acting."""
         self._fence = max(self._fence, self._read().fence) + 1

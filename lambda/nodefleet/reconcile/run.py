@@ -66,8 +66,8 @@ def run(
     try:
         if urgent:
             runtime.store.wake()
-        policy = _lease_policy(runtime)
-        lease = _acquire(runtime, owner, policy)
+        before = _read_start(runtime)
+        lease = _acquire(runtime, owner, before.rules.policy)
     except NodeFleetError:
         runtime.telemetry.metric(Metric.LEVEL, MAJOR)
         raise
@@ -76,7 +76,7 @@ def run(
         runtime.telemetry.line("Another run is at work", owner=lease.owner, until=lease.expires.isoformat())
         return RunResult(held=lease)
     try:
-        result = _run_iterations(runtime, lease, policy, started, requeues=requeues)
+        result = _run_iterations(runtime, lease, before, started, requeues=requeues)
     except LostLeaseError:
         raise  # the lease belongs to another run: there is nothing to release
     except BaseException:
@@ -88,11 +88,26 @@ def run(
     return result
 
 
-def _lease_policy(runtime: Runtime) -> Policy:
-    """The policy that sets the duration of the lease. The first iteration does not use this state, but reads its own:
-    the run that had the lease may have written since. A free lease and the next fence would not prove the contrary,
-    because a query of several records is no snapshot: that run may have written and ended while it was read."""
-    return resolve_policy(runtime.store.state(), runtime.policies, runtime.time.now()).policy
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """The state as it was right before the lease: its policy sets the duration of the lease."""
+
+    fence: int | None  # of the free lease
+    state: State
+    rules: ActivePolicy
+
+    def is_current(self, lease: Lease) -> bool:
+        """Whether no other run can have written meanwhile: none held the lease from before the state was read until we
+        acquired it. What is written without the lease, such as a notice, comes with a wake-up."""
+        return self.fence is not None and lease.fence == self.fence + 1
+
+
+def _read_start(runtime: Runtime) -> _Start:
+    """The lease is read first, because a query of several records is no snapshot: a run that held the lease then may
+    write and end while the others are read."""
+    fence = runtime.store.free_fence()
+    state = runtime.store.state()
+    return _Start(fence=fence, state=state, rules=resolve_policy(state, runtime.policies, runtime.time.now()))
 
 
 def _acquire(runtime: Runtime, owner: str, policy: Policy) -> Lease | LeaseHeld:
@@ -102,38 +117,47 @@ def _acquire(runtime: Runtime, owner: str, policy: Policy) -> Lease | LeaseHeld:
     return runtime.store.acquire(owner, now, until, policy.trust.clock_skew)
 
 
-def _run_iterations(runtime: Runtime, lease: Lease, policy: Policy, started: datetime, *, requeues: bool) -> RunResult:
+def _run_iterations(runtime: Runtime, lease: Lease, before: _Start, started: datetime, *, requeues: bool) -> RunResult:
     did: tuple[str, ...] = ()
     iterations = 0
     took: list[int] = []  # seconds that each iteration of this run took
     while True:
         began = runtime.time.now()
-        state = runtime.store.state()
-        if state.fence != lease.fence:
-            raise LostLeaseError(f"another run holds the cluster: fence {state.fence}, ours was {lease.fence}")
+        if iterations == 0 and before.is_current(lease):
+            state, rules = replace(before.state, fence=lease.fence), before.rules
+        else:
+            state = _read_state(runtime, lease)
+            rules = resolve_policy(state, runtime.policies, runtime.time.now())
         if iterations == 0 and not _can_start_iteration(
-            runtime, policy, next_duration(state.journal.iterations, policy.burst)
+            runtime, rules.policy, next_duration(state.journal.iterations, rules.policy.burst)
         ):
             runtime.store.release(lease, None)
             runtime.telemetry.line("An iteration may take longer than this run has left: the next run begins it")
             return RunResult(awake=True)
         iterations += 1
-        result = reconcile_once(runtime, lease, state, iterations)
+        result = reconcile_once(runtime, lease, state, rules, iterations)
         did += result.did
         report_iteration(runtime, result, iterations, started)
-        rules = result.policy.burst
+        burst = result.policy.burst
         took.append(ceil((runtime.time.now() - began).total_seconds()))
-        expected = next_duration([*state.journal.iterations, *took][-rules.remembered :], rules)
-        pause = timedelta(0) if result.at_once else rules.every
-        if requeues and result.requeue_reason and _has_time(runtime, rules, started, pause, expected):
-            _pause(runtime, pause, rules, state.wake)
+        expected = next_duration([*state.journal.iterations, *took][-burst.remembered :], burst)
+        pause = timedelta(0) if result.at_once else burst.every
+        if requeues and result.requeue_reason and _has_time(runtime, burst, started, pause, expected):
+            _pause(runtime, pause, burst, state.wake)
             continue
         if runtime.store.release(lease, state.wake):
             return RunResult(iterations=iterations, decision=result.decision, did=did)
-        if not _has_time(runtime, rules, started, timedelta(0), expected):
+        if not _has_time(runtime, burst, started, timedelta(0), expected):
             runtime.store.release(lease, None)
             runtime.telemetry.line("A wake-up came, and the time of this run is up: the next run answers it")
             return RunResult(iterations=iterations, decision=result.decision, did=did, awake=True)
+
+
+def _read_state(runtime: Runtime, lease: Lease) -> State:
+    state = runtime.store.state()
+    if state.fence != lease.fence:
+        raise LostLeaseError(f"another run holds the cluster: fence {state.fence}, ours was {lease.fence}")
+    return state
 
 
 def _can_start_iteration(runtime: Runtime, policy: Policy, expected: timedelta) -> bool:
@@ -190,9 +214,8 @@ def _release(runtime: Runtime, lease: Lease) -> None:
 # drained. An operation that an iteration opens also starts in that iteration.
 
 
-def reconcile_once(runtime: Runtime, lease: Lease, state: State, number: int) -> CycleResult:
+def reconcile_once(runtime: Runtime, lease: Lease, state: State, rules: ActivePolicy, number: int) -> CycleResult:
     """Run one iteration. Its `number` within the run makes the ids of new operations unique."""
-    rules = resolve_policy(state, runtime.policies, runtime.time.now())
     observation = observe(runtime, state, rules.policy, f"{lease.fence}.{number}", within=rules.policy.burst.every)
     rules = with_fleet(rules, state, observation, runtime.time.now())
     policy = rules.policy

@@ -19,6 +19,7 @@ from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.ports import Lease
 from nodefleet.reconcile.audit import CycleResult
+from nodefleet.reconcile.observe import resolve_policy
 from nodefleet.reconcile.run import reconcile_once
 from nodefleet.scheduling.packing import PackingResult, pack_pools, packing_input
 from nodefleet_tools.sim.world import World as SimulatedWorld
@@ -138,7 +139,9 @@ class World:
 
     def look(self) -> CycleResult:
         """One iteration of the shipped loop: it sees, decides, and does what it decided."""
-        return reconcile_once(self._parts, self._lease, self._parts.store.state(), next(self._numbers))
+        state = self._parts.store.state()
+        rules = resolve_policy(state, self._parts.policies, self._parts.time.now())
+        return reconcile_once(self._parts, self._lease, state, rules, next(self._numbers))
 
     @property
     def under_way(self) -> tuple[Operation, ...]:

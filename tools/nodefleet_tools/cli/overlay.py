@@ -37,6 +37,9 @@ class Overlay:
     def wakes(self) -> int:
         return self.store.wakes()
 
+    def free_fence(self) -> int | None:
+        return self.store.free_fence()
+
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         return self.store.acquire(owner, now, until, skew)
 

@@ -93,9 +93,11 @@ class Accounts:
     # ── what is read and written ─────────────────────────────────────────────────────────────────────────────────
 
     def looked(self, run: Run) -> None:
-        """Under the lease the state is read at the beginning of an iteration, and otherwise to learn the policy."""
+        """The state is read under the lease, or right before it for the run's first iteration."""
         table = self._world.table
-        if run.fence is not None and table.lease is not None and run.fence == table.lease.fence:
+        if run.fence is None:
+            run.looked_before = self._world.now, table.wake, self._interrupted()
+        elif table.lease is not None and run.fence == table.lease.fence:
             run.looked_at, run.wake_seen, run.interrupted = self._world.now, table.wake, self._interrupted()
 
     def wrote(self, run: Run, changes: Changes) -> None:
@@ -193,7 +195,9 @@ class Accounts:
     # ── the lease and wake-ups ───────────────────────────────────────────────────────────────────────────────────
 
     def acquired(self, run: Run) -> None:
-        run.wake_seen, run.unheard = None, ""
+        run.unheard = ""
+        if run.looked_before is not None:
+            run.looked_at, run.wake_seen, run.interrupted = run.looked_before
 
     def released(self, run: Run, lease: Lease) -> None:
         """What is held is let go of by this run."""

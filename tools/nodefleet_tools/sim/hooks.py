@@ -65,6 +65,7 @@ class Run:
     looked_at: datetime | None = None  # when its last iteration began
     wake_seen: int | None = None  # what that iteration knew of wake-ups
     interrupted: frozenset[str] = frozenset()  # … and which instances it knew that EC2 takes
+    looked_before: tuple[datetime, int, frozenset[str]] | None = None  # the same, read before it had the lease
     recorded: set[str] = field(default_factory=set)  # instances whose notices it put into the table
     unheard: str = ""  # it released the lease though it was woken since
     checked: dict[str, datetime] = field(default_factory=dict)  # when it last asked for a node or its pods

@@ -35,6 +35,9 @@ class SimStore:
     def wakes(self) -> int:
         return self._table.wake
 
+    def free_fence(self) -> int | None:
+        return self._table.fence if self._table.lease is None else None
+
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         held = self._table.lease
         if held is not None and held.owner != owner and now <= held.expires + skew:

@@ -99,6 +99,12 @@ def wakes(table: Table) -> int:
     return max((number(item, "wake") for item in table.read(codec.LEASE, codec.LEASE)), default=0)
 
 
+def free_fence(table: Table) -> int | None:
+    for item in table.read(codec.LEASE, codec.LEASE):
+        return None if text(item, "owner") else number(item, "fence")
+    return 0
+
+
 def release(table: Table, lease: Lease, seen: int | None) -> bool:
     condition = _OURS if seen is None else f"{_OURS} AND #wake = :seen"
     values: dict[str, Scalar] = {":owner": lease.owner, ":fence": lease.fence, ":seen": seen or 0, ":false": False}
@@ -222,6 +228,9 @@ class DynamoStore:
 
     def wakes(self) -> int:
         return wakes(self._table)
+
+    def free_fence(self) -> int | None:
+        return free_fence(self._table)
 
     def acquire(self, owner: str, now: datetime, until: datetime, skew: timedelta) -> Lease | LeaseHeld:
         return acquire(self._table, owner, now, until, skew)
