@@ -52,7 +52,7 @@ class Counted:
             self.written += math.ceil(LEASE_BYTES / WRITE_BYTES)
         elif name == "store.state":
             self.read += math.ceil(max(1, sum(self._records.values())) / READ_BYTES)
-        elif name == "store.wakes":
+        elif name in ("store.wakes", "store.free_fence"):
             self.read += math.ceil(LEASE_BYTES / READ_BYTES)
         elif name == "archive.keep":
             self.archived += len(call.arguments[1])
