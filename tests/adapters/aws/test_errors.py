@@ -127,6 +127,17 @@ def test_a_sentence_of_aws_is_ended_once(code):
     assert_wording(text)
 
 
+@pytest.mark.parametrize(
+    "code", ["UnauthorizedOperation", "InvalidClientTokenId", "RequestExpired", "Blocked", "NoSuchBucket"]
+)
+def test_of_a_sentence_of_aws_only_the_full_stop_goes(code):
+    assert "it may not use X. " in str(becomes(client_error(code, "it may not use X.")))
+
+
+def test_what_only_aws_can_decode_leaves_nothing_behind():
+    assert said_in(client_error("UnauthorizedOperation", NOT_AUTHORIZED)) == NOT_AUTHORIZED.partition(" Encoded")[0]
+
+
 def test_without_words_the_code_alone_is_told():
     assert str(becomes(client_error("SomethingNew", ""))) == "EC2: DescribeInstances: SomethingNew"
 

@@ -154,6 +154,12 @@ def test_a_missing_field_is_an_error(warnings):
         decode_body(Operation, item(plain), warnings)
 
 
+def test_of_a_newer_format_nothing_is_unpacked(warnings):
+    unreadable_body = {**item({}, format=FORMAT + 1), BODY: {"S": "as only the next version reads it"}}
+    with pytest.raises(MalformedError, match=f"format {FORMAT + 1} is newer"):
+        decode_body(LoopState, unreadable_body, warnings)
+
+
 def test_a_newer_format_is_an_error_even_if_it_can_be_read(warnings):
     with pytest.raises(MalformedError) as caught:
         decode_body(LoopState, item(to_plain(journal()), format=FORMAT + 1), warnings)

@@ -14,8 +14,9 @@ from nodefleet.model.decision import Action, ActionKind, ExecutedAction, PoolDec
 from nodefleet.model.fleet import Count
 from nodefleet.model.serialization import to_plain
 from nodefleet.model.snapshot import Adopt, Deployment, Drain, KnownPrices, Pause, Recycle, Scale
-from nodefleet.model.state import AlertRecord, Level, LoopState, Memory, PoolUsage, Usage
+from nodefleet.model.state import AlertRecord, Level, LoopState, Memory, PoolUsage, Usage, compactions
 from support.builders import NOON, after
+from support.memory_builders import lived
 from support.operation_builders import cleanup, launch, removal
 from support.week_builders import TUNED
 from support.wording import assert_wording
@@ -371,6 +372,15 @@ def test_a_memory_is_kept_whole_up_to_its_limit_and_then_loses_what_can_be_learn
     (text,) = warned
     for figure in ("state#memory", f"{len(whole):,}", f"{len(whole) - 1:,}"):
         assert figure in text
+
+
+def test_no_more_of_it_is_lost_than_has_to_be(monkeypatch):
+    """What fits to the byte is taken, and not the next step, which loses more."""
+    memory, warned = LoopState(memory=Memory(pools={"p": lived()})), []
+    sizes = [len(codec.pack(to_plain(each.journal))) for each in compactions(memory)]
+    monkeypatch.setattr(records, "LARGEST_MEMORY", sizes[1])
+    assert sizes[2] < sizes[1] < sizes[0]
+    assert len(records.journal_values(memory, warned.append)["body"]) == sizes[1]
 
 
 def test_a_memory_that_is_too_large_even_so_is_kept_while_a_record_holds_it_and_refused_by_name_then(monkeypatch):

@@ -4,6 +4,7 @@ import logging
 import traceback
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,13 @@ class MemoryThreads:
         self.known.pop((cluster, incident), None)
 
 
+class SilentClient:
+    """It delivers, and never says under which id: a webhook."""
+
+    def post(self, payload: dict[str, Any], thread: str, *, in_channel: bool) -> str:  # noqa: ARG002
+        return ""
+
+
 def told(*notified, threads=None, notes=None):
     """What Slack got of it, as (thread, shown in the channel)."""
     with loopback_slack() as slack:
@@ -187,6 +195,13 @@ def test_other_incidents_and_clusters_have_threads_of_their_own_and_scaling_has_
         )
         == [("", False)] * 5
     )
+
+
+def test_a_message_that_slack_took_without_an_id_begins_no_thread():
+    threads = MemoryThreads()
+    sender = SlackMessenger(SilentClient(), lambda _: LINKS, Notes(), LIMITS, threads=threads, now=lambda: AT)
+    sender.send(single(alarm(id="1")))
+    assert threads.known == {}
 
 
 def test_while_the_table_is_away_messages_go_to_the_channel():

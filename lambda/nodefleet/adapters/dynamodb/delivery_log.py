@@ -139,7 +139,7 @@ class DynamoApprovals:
     def keep(self, approval: Approval) -> None:
         item = {
             **_approval_key(approval),
-            "question": {"S": json.dumps(to_plain(approval, full=True))},
+            "question": {"S": json.dumps(to_plain(approval))},
             TTL: _number(_seconds(approval.until + _FORGET_CLAIM)),
         }
         with calling("DynamoDB"):
