@@ -3,7 +3,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nodefleet.adapters.prometheus import QueryResult, Series, by_node, is_empty, one_number, parse_response
+from nodefleet.adapters.prometheus import (
+    QueryResult,
+    Series,
+    by_node,
+    is_empty,
+    one_number,
+    parse_response,
+    understood_range,
+)
 from nodefleet.model.snapshot import Missing
 from support.builders import NOON
 
@@ -87,6 +95,17 @@ def test_what_is_no_number_says_so(result, kind, cause):
 )
 def test_a_refusal_is_told_with_what_to_do(status, answer, cause):
     assert parse_response(status, json.dumps(answer).encode(), logged_in=True) == Missing(cause)
+
+
+@pytest.mark.parametrize("understood", [parse_response, understood_range])
+@pytest.mark.parametrize("body", [b'{"status": "error"}', b"<html>"])
+@pytest.mark.parametrize(
+    ("logged_in", "cause"), [(False, "Prometheus wants a login"), (True, "Prometheus refuses the login")]
+)
+def test_whether_a_login_is_wanted_or_refused_is_told_of_every_query(understood, body, logged_in, cause):
+    got = understood(401, body, logged_in=logged_in)
+    assert isinstance(got, Missing)
+    assert got.cause.startswith(cause)
 
 
 def test_an_error_page_is_told_shortly():

@@ -233,6 +233,12 @@ def test_the_metrics_of_a_run_are_one_line_in_emf():
     assert (line["cluster"], line["ClusterCPUUtilization"], line["DegradationLevel"]) == ("shop", [71.5], [2.0])
 
 
+def test_no_byte_is_paid_for_that_only_a_reader_of_json_would_like():
+    run = Run()
+    written = run.flushed((Metric.CPU, 71.5), (Metric.LEVEL, 2))
+    assert run.stream.getvalue().strip() == json.dumps(written, separators=(",", ":"))
+
+
 def test_every_metric_has_a_unit_that_cloudwatch_knows():
     line = Run(opt_in=[*Metric]).flushed(*((metric, 1) for metric in Metric))
     names = [each["Name"] for each in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]]

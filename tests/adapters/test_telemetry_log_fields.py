@@ -21,6 +21,12 @@ class Login:
     password: str = field(repr=False)
 
 
+class Pair(Enum):
+    """Members whose values are no scalars."""
+
+    BOTH = ("a", ("b", "c"))
+
+
 class Unspeakable:
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -41,6 +47,8 @@ class Unspeakable:
         (datetime(2026, 11, 16, 14), "2026-11-16T14:00:00"),  # noqa: DTZ001
         (timedelta(minutes=2), 120.0),
         (Colour.RED, "red"),
+        (Pair.BOTH, ["a", ["b", "c"]]),
+        ([Pair.BOTH], [["a", ["b", "c"]]]),
         ({Colour.RED: (1, 2), 3: {NOON}}, {"red": [1, 2], "3": ["2026-11-16T12:00:00Z"]}),
         ({"b", "a"}, ["a", "b"]),
         ((each for each in "ab"), ["a", "b"]),

@@ -53,6 +53,8 @@ def _block(block: dict[str, Any], where: str) -> Iterator[str]:
         case "header":
             if block["text"]["type"] != "plain_text":
                 yield f"{where}: a header is plain text"
+            if unknown := set(block["text"]) - {"type", "text", "emoji"}:
+                yield f"{where}: unknown keys {unknown}"
             yield from _text(block["text"]["text"], 1, 150, where)
             if "\n" in block["text"]["text"]:
                 yield f"{where}: a header is one line"

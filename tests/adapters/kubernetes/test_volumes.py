@@ -216,6 +216,21 @@ def test_a_claim_that_takes_a_volume_from_a_stock_goes_where_that_is(server: Fak
     assert unbound(server, cluster, LOCAL).node == "w1"
 
 
+def test_the_only_one_of_a_stock_may_be_in_a_zone(server: FakeApiServer, cluster: KubernetesCluster):
+    server.objects.put("persistentvolumes", free_volume("pv-1", term(EBS, "a")))
+    found = unbound(server, cluster, LOCAL)
+    assert (found.zones, found.node, found.unusable) == (("a",), None, "")
+
+
+def test_of_a_local_volume_and_one_in_a_zone_neither_place_is_certain(
+    server: FakeApiServer, cluster: KubernetesCluster
+):
+    server.objects.put("persistentvolumes", free_volume("pv-1", term(HOST_LABEL, "w1"), local={}))
+    server.objects.put("persistentvolumes", free_volume("pv-2", term(EBS, "b")))
+    found = unbound(server, cluster, LOCAL)
+    assert (found.zones, found.node, found.unusable) == ((), None, "")
+
+
 def test_a_new_node_has_none_of_several_local_volumes(server: FakeApiServer, cluster: KubernetesCluster):
     server.objects.put("persistentvolumes", free_volume("pv-1", term(HOST_LABEL, "w1"), local={}))
     server.objects.put("persistentvolumes", free_volume("pv-2", term(HOST_LABEL, "w2"), local={}))

@@ -67,7 +67,8 @@ def test_without_links_there_still_is_a_message(error):
         sender.send(LETTER)
     assert len(slack.messages) == 2
     assert "|Dashboard>" not in str(slack.messages)
-    assert len(notes.warned) == 1
+    ((_, fields),) = notes.warned
+    assert fields == {"cluster": "shop", "cause": str(error)}
 
 
 def test_what_belongs_to_no_cluster_has_no_links():

@@ -1,7 +1,7 @@
 """GitHub Actions on a double with the shape of GitHub's REST API."""
 
 import json
-from base64 import urlsafe_b64decode
+from base64 import b64decode, b64encode, urlsafe_b64decode
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -303,6 +303,12 @@ def test_an_app_that_github_does_not_know_is_missing():
         assert_wording(cause(reader.read()))
 
 
+def test_an_app_that_is_suspended_is_missing_and_what_to_check_is_said():
+    with github([job("queued")], login=APP) as (reader, double):
+        double._installation = lambda _: Answer(403, {"message": "This installation has been suspended"})
+        assert_wording(cause(reader.read()))
+
+
 def test_the_rate_limit_of_an_apps_token_is_waited_for():
     with github([job("queued")], login=APP) as (reader, double):
         given = double._installation
@@ -343,6 +349,13 @@ def test_what_is_signed_is_written_without_padding():
 def test_no_key_is_misconfigured(pem):
     with pytest.raises(MisconfiguredError, match="no RSA key"):
         app_token("42", pem, datetime.now(UTC))
+
+
+@pytest.mark.parametrize("lacking", [1, 10, 900])
+def test_a_key_that_was_cut_off_is_misconfigured(lacking):
+    whole = b64decode("".join(PEM.splitlines()[1:-1]))
+    with pytest.raises(MisconfiguredError, match="no RSA key"):
+        app_token("42", b64encode(whole[:-lacking]).decode(), NOON)
 
 
 def test_a_key_with_something_else_in_it_is_misconfigured():
@@ -450,3 +463,4 @@ def test_runners_that_cannot_be_read_are_a_warning_and_the_reading_stands(listed
         double.http.answer = lambda asked: Answer(200, listed) if "/runners" in asked.path else answer(asked)
         assert reader.read(**CLEANING) == Reading(1, NOON)
         assert len(reader.warnings) == 1
+        assert_wording(reader.warnings)
