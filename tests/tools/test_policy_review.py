@@ -1,5 +1,7 @@
 """What is wrong with a policy that is consistent in itself."""
 
+from dataclasses import fields, replace
+
 import pytest
 from botocore.session import Session
 
@@ -77,6 +79,11 @@ def test_each_pool_may_have_its_own():
 def test_every_query_is_read():
     pool = Pool(queries=Queries(cpu="sum(", idle="a]"), readings={"jobs": Prometheus(query="(")})
     assert reviewed(pool) == (["queries.cpu", "queries.idle", "readings.jobs.query"], [])
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Queries)])
+def test_none_of_a_pools_queries_is_left_out(name):
+    assert reviewed(Pool(queries=replace(Queries(), **{name: "sum("}))) == ([f"queries.{name}"], [])
 
 
 def test_a_pool_whose_name_cannot_stand_in_a_query():

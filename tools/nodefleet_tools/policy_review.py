@@ -6,7 +6,7 @@ fleet, so what an operator should have been told when writing it is no reason to
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from nodefleet.adapters.prometheus import for_pool
 from nodefleet.model.inventory import LIST_PRICES_USD
@@ -96,9 +96,8 @@ def _architectures(pool: Pool, at: Keys) -> Iterator[ValidationIssue]:
 
 
 def _asked(pool: Pool) -> Iterator[tuple[Keys, str]]:
-    queries = pool.queries
-    for name in ("cpu", "memory", "nodes", "idle"):
-        yield ("queries", name), getattr(queries, name)
+    for each in fields(pool.queries):
+        yield ("queries", each.name), getattr(pool.queries, each.name)
     for name, source in pool.readings.items():
         if isinstance(source, Prometheus):
             yield ("readings", name, "query"), source.query
