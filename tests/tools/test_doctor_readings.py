@@ -89,6 +89,21 @@ def test_how_idle_nodes_are_is_a_hint():
     assert signs(read(idle={}).found(readings)) == "✓!"
 
 
+@pytest.mark.parametrize(
+    ("strategy", "load", "found"),
+    [
+        ("adaptive", (), "✓!"),
+        ("adaptive", (Reading(1.5, NOON),), "✓"),
+        ("classic", (), "✓"),
+    ],
+)
+def test_a_load_that_a_forecast_learns_from_and_that_cannot_be_read_is_a_hint(strategy, load, found):
+    lines = read(load=load).with_policy(strategy=strategy).found(readings)
+    assert signs(lines) == found
+    for line in lines[1:]:
+        assert_wording(line)
+
+
 def test_a_pool_without_workers_has_nothing_to_measure():
     empty = Shop(view=ClusterView(nodes=(MASTER,)), readings={"default": PoolReadings(cpu=Missing("no data"))})
     lines = empty.found(readings)

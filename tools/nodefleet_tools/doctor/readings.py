@@ -67,6 +67,11 @@ def readings(ctx: DoctorContext) -> Iterator[Finding]:
         yield from _read(pool, samples, policy, now)
         if isinstance(found.cpu, Reading) and not found.idle:
             yield hint(f"pool {pool.name}: how idle each node is cannot be read, so any may leave first", _SCRAPING)
+        if pool.strategy == "adaptive" and isinstance(found.cpu, Reading) and not found.load:
+            said = (
+                f"pool {pool.name}: the load of past minutes cannot be read, so the forecast learns from what runs see"
+            )
+            yield hint(said, "Try queries.load of the policy in Prometheus's own page: it must give one series")
 
 
 def _read(pool: Pool, samples: Mapping[str, Sample], policy: Policy, now: datetime) -> Iterator[Finding]:
