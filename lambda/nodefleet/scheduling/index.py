@@ -1,6 +1,6 @@
 """Indexes that find the first node with enough room without visiting each."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -34,23 +34,22 @@ class FirstFit:
     def __init__(self, sample: NodeModel, places: Sequence[NodeState] = ()) -> None:
         self.sample = sample  # stands for all of them where only their labels and taints matter
         self._places = list(places)
+        self._ranks = [place.index for place in self._places]  # they ascend
         self._leaf_of = {place.index: leaf for leaf, place in enumerate(self._places)}
         self._grow()
 
     def append(self, node_state: NodeState) -> None:
         self._leaf_of[node_state.index] = len(self._places)
         self._places.append(node_state)
+        self._ranks.append(node_state.index)
         if len(self._places) > self._width:
             self._grow()
             return
         self.refresh(node_state)
-        at = self._leaf_of[node_state.index] + self._width
-        while at:
-            self._last[at] = max(self._last[at], node_state.index)
-            at //= 2
 
     def drop_last(self) -> None:
         place = self._places.pop()
+        self._ranks.pop()
         self.close(place)
         del self._leaf_of[place.index]
 
@@ -64,18 +63,21 @@ class FirstFit:
 
     def first(self, asked: Resources, suits: Callable[[NodeState], bool], start: int) -> NodeState | None:
         """The first place from rank `start` on that has the CPU, memory and slot asked for, and suits otherwise."""
-        most_cpu, most_memory, most_slots, last = self._cpu, self._memory, self._slots, self._last
+        most_cpu, most_memory, most_slots, width = self._cpu, self._memory, self._slots, self._width
         # What is not asked for may be overbooked. A leaf without a place fails by its slots all the same.
         cpu, memory = asked.cpu or _NOTHING_AT_ALL, asked.memory or _NOTHING_AT_ALL
-        branches = [1]
-        while branches:
-            at = branches.pop()
-            if most_cpu[at] < cpu or most_memory[at] < memory or most_slots[at] < 1 or last[at] < start:
-                continue
-            if at < self._width:
-                branches += (2 * at + 1, 2 * at)
-            elif suits(self._places[at - self._width]):
-                return self._places[at - self._width]
+        first = bisect_left(self._ranks, start)
+        at = (first + width if first else 1) if first < len(self._places) else 0
+        while at:
+            if most_cpu[at] >= cpu and most_memory[at] >= memory and most_slots[at] >= 1:
+                if at < width:
+                    at *= 2
+                    continue
+                if suits(self._places[at - width]):
+                    return self._places[at - width]
+            while at & 1:  # the last one below its branch: go on beside that
+                at >>= 1
+            at += bool(at)
         return None
 
     def _grow(self) -> None:
@@ -88,7 +90,6 @@ class FirstFit:
         self._cpu = _maxima([place.cpu for place in places] + spare)
         self._memory = _maxima([place.memory for place in places] + spare)
         self._slots = _maxima([place.slots for place in places] + spare)
-        self._last = _maxima([place.index for place in places] + spare)
 
     def _set(self, leaf: int, cpu: int, memory: int, slots: int) -> None:
         at = leaf + self._width
