@@ -316,6 +316,7 @@ def test_commands_that_have_ended_are_not_in_force(world, terminal):
         "nodes": 5,
         "at_least": False,
         "origin": "",
+        "moved": 0,
         "by": "ann",
         "reason": "sale at noon",
         "until": "2026-11-16T14:00:00Z",
