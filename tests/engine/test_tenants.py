@@ -44,6 +44,8 @@ def new_nodes(tenants, *pods, workers=0):
     fleet = derive_workers(given, rules)
     ctx = PoolContext.of(rules.pools[0], rules, given, PoolMemory(), fleet)
     pending = collect_pending(ctx, ClusterContext.of(given, rules, fleet).packings, PendingIndex.of(pods))
+    if not tenants.shares:
+        return pending.new  # `decide` asks no further then
     shares = share_new_nodes([ctx], {"default": pending}, rules.fleet_max, {}, {"default": rules.fleet_max})
     return shares.pending["default"].new
 

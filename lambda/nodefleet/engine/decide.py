@@ -43,6 +43,7 @@ from nodefleet.engine.signals.vote import SignalResults
 from nodefleet.engine.spot_share import swap_bounds, update_swap
 from nodefleet.engine.standby import evaluate_standby, with_take_over
 from nodefleet.engine.target import (
+    NONE_SHARED,
     TargetResult,
     allowed_growth,
     by_priority,
@@ -390,16 +391,19 @@ def decide(
         room = policy.fleet_max - fleet_occupied(fleet, observation, policy, memory)
         surplus = fleet_surplus(contexts, policy.fleet_max)
         ordered = by_priority(contexts)
-        waiting = {
+        waiting: Mapping[str, PendingPods] = {
             ctx.pool.name: collect_pending(ctx, cluster.packings, pending, votes[ctx.pool.name]) for ctx in contexts
         }
-        own = {ctx.pool.name: allowed_growth(ctx, memory, trust, used) for ctx in contexts}
-        shares = share_new_nodes(ordered, waiting, room, used, own)
+        kept: Mapping[str, int] = NONE_SHARED
+        if policy.tenants.shares:
+            own = {ctx.pool.name: allowed_growth(ctx, memory, trust, used) for ctx in contexts}
+            shares = share_new_nodes(ordered, waiting, room, used, own)
+            waiting, kept = shares.pending, shares.kept
         for index, context in enumerate(ordered):
             later = ordered[index + 1 :]
-            ctx = within_fleet(context, later, room, surplus, shares.kept)
-            ctx = within_caps(ctx, later, used, shares.kept)
-            result = decided[ctx.pool.name] = decide_pool(ctx, cluster, shares.pending[ctx.pool.name], memory, trust)
+            ctx = within_fleet(context, later, room, surplus, kept)
+            ctx = within_caps(ctx, later, used, kept)
+            result = decided[ctx.pool.name] = decide_pool(ctx, cluster, waiting[ctx.pool.name], memory, trust)
             room -= _count_launched(result.decision)
             used = with_launches(used, () if result.decision.dry_run else result.decision.plan, observation)
         results = [decided[pool.name] for pool in policy.pools]

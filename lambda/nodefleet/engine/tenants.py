@@ -1,4 +1,4 @@
-"""Whose pods get new nodes first while the fleet cannot have as many as all ask for: priorities, tenants' shares.
+"""Whose pods get new nodes first while tenants have shares and the fleet cannot have as many nodes as all ask for.
 
 A tenant is a namespace or the value of a pod label. Nodes of all pools go one by one to the tenant that has least for
 its share, counting what runs already. So a tenant gets at most its share while others wait, and all of it while no
@@ -39,23 +39,20 @@ def share_new_nodes(
     used: Amounts,
     own: Mapping[str, int],
 ) -> Shares:
-    """By the pods' priority, and while tenants have shares by these first, over all pools.
+    """By the shares of tenants over all pools, and of one tenant in the order in which the nodes are given.
 
     `contexts`: by the pools' priority. `room`: new workers that fleet.max leaves. `used`: of the caps. `own`: by pool,
     how many more nodes it may buy now, whatever the others do.
     """
-    ordered = {ctx.pool.name: order_by_priority(pending[ctx.pool.name].new) for ctx in contexts}
-    kept: Mapping[str, int] = {}
-    if contexts and contexts[0].policy.tenants.shares and sum(map(len, ordered.values())) > 1:
-        given = _give_out(contexts, ordered, _Room.of(contexts, room, used, own))
-        ordered = {pool: (*given.bought[pool], *given.waiting[pool]) for pool in ordered}
-        kept = {pool: len(given.bought[pool]) for pool in ordered}
-    return Shares(pending={pool: replace(pending[pool], new=new) for pool, new in ordered.items()}, kept=kept)
-
-
-def order_by_priority(new: Iterable[NewNode]) -> tuple[NewNode, ...]:
-    """Nodes of pods with the highest priority first, otherwise as they were: under a limit the others wait."""
-    return tuple(sorted(new, key=lambda node: -max((pod.priority for pod in node.pods), default=0)))
+    new = {pool: each.new for pool, each in pending.items()}
+    if sum(map(len, new.values())) <= 1:
+        return Shares(pending=pending)
+    given = _give_out(contexts, new, _Room.of(contexts, room, used, own))
+    ordered = {pool: (*given.bought[pool], *given.waiting[pool]) for pool in new}
+    return Shares(
+        pending={pool: replace(pending[pool], new=ordered[pool]) for pool in ordered},
+        kept={pool: len(given.bought[pool]) for pool in ordered},
+    )
 
 
 # ── nodes by share ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -356,7 +356,8 @@ def collect_pending(
         ),
         votes=votes,
         pending=pending,
-        new=packing.new,
+        # Nodes of pods with the highest priority first, otherwise as they were: under a limit the others wait.
+        new=tuple(sorted(packing.new, key=lambda node: -max((pod.priority for pod in node.pods), default=0))),
         alerts=(*_no_vote(ctx, votes.newly), *alert_unplaceable(packing.cannot_hold, name)),
     )
 
