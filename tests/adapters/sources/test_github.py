@@ -433,6 +433,14 @@ def test_runners_of_two_repositories_may_have_one_number():
         assert len(double.runners["shop/api"]) == 1
 
 
+def test_two_pools_whose_runners_have_other_prefixes_each_remove_their_own():
+    with with_runners(runner(1, "gpu-1"), runner(2, "arm-1")) as (reader, double):
+        for now in (NOON, after(600)):
+            for prefix in ("gpu-", "arm-"):
+                reader.read(now=now, **{**CLEANING, "runner_prefix": prefix})
+        assert left(double) == []
+
+
 def test_no_time_left_to_remove_runners_is_a_warning(monkeypatch):
     real = http.send
 

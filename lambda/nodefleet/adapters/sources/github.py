@@ -264,7 +264,9 @@ class _Client:
             raise _GithubError("GitHub's answer has a runner without an id")
         key = (repository, number)
         ours = bool(entry.runner_prefix) and str(runner.get("name", "")).startswith(entry.runner_prefix or "")
-        if not ours or runner.get("status") != "offline" or runner.get("busy"):
+        if not ours:
+            return False  # another entry with this login may count its time
+        if runner.get("status") != "offline" or runner.get("busy"):
             self._account.offline_since.pop(key, None)
             return False
         since = self._account.offline_since.setdefault(key, now)
