@@ -130,6 +130,16 @@ def test_pods_may_ask_for_a_zone_and_a_type():
     assert found.launches == (Placed(zone="b", market=ON_DEMAND, types=("big",), count=1),)
 
 
+def test_preferred_types_come_first_wherever_they_are_and_the_others_where_they_are_nowhere():
+    asks = [PlacementRequest(types=("small", "big"), preferred=("small",))]
+    here = short("small", "a", ON_DEMAND)
+    assert placed(1, asks=asks).launches == (Placed(zone="a", market=ON_DEMAND, types=("small",), count=1),)
+    found = placed(1, shortages=[here], asks=asks)
+    assert found.launches == (Placed(zone="b", market=ON_DEMAND, types=("small",), count=1),)
+    found = placed(1, shortages=[here, short("small", "b", ON_DEMAND)], asks=asks)
+    assert found.launches == (Placed(zone="a", market=ON_DEMAND, types=("big",), count=1),)
+
+
 def test_an_ask_for_an_unknown_zone_is_missing():
     assert placed(1, asks=[PlacementRequest(zones=("x",))]).missing == 1
 

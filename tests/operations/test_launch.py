@@ -25,10 +25,10 @@ from nodefleet.model.operations import (
 from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.operations.advance import advance
 from nodefleet.operations.launch import advance_launch, record_answer
-from nodefleet.operations.progress import Progress
+from nodefleet.operations.progress import Progress, apply_feedback
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import FleetLimits, Policy
-from nodefleet.policy.pool import Health, MarketMix, Pool
+from nodefleet.policy.pool import Health, MarketMix, Pool, Steps
 from support.builders import CATALOG, NOON, after
 from support.operation_builders import (
     AWAY,
@@ -248,6 +248,25 @@ def test_fewer_nodes_without_a_reason_are_told_too():
     progress = advance(record_answer(launch(), ["i-1"], [], NOON), look(10, [fresh()]), POLICY)
     assert progress.lessons == (Shortfall(pool="default", launch="l1", missing=1, at=NOON),)
     assert_wording(told(progress)[0].text)
+
+
+@pytest.mark.parametrize(
+    ("pending", "types", "purpose", "again"),
+    [
+        ("packing", ("t3.small",), Purpose.GROW, True),
+        ("packing", ("t3.small", "t3.medium"), Purpose.GROW, False),  # any node of the pool
+        ("packing", ("t3.small",), Purpose.RESTORE, False),
+        ("steps", ("t3.small",), Purpose.GROW, False),  # its pods would wait for the cooldown
+    ],
+)
+def test_what_was_bought_for_certain_pods_is_not_owed_as_they_are_packed_again(pending, types, purpose, again):
+    pool = Pool(market=MarketMix(types=("t3.small", "t3.medium")), steps=Steps(pending=pending))
+    short = record_answer(launch(types=types, purpose=purpose), [], lacking(*types), NOON)
+    progress = advance(short, look(10, []), Policy(pools=(pool,)))
+    (shortfall,) = (each for each in progress.lessons if isinstance(each, Shortfall))
+    assert shortfall.packed_again is again
+    memory = apply_feedback(Memory(), [shortfall], Policy(pools=(pool,)), after(10))
+    assert len(memory.pool("default").losses) == (0 if again else 2)
 
 
 @pytest.mark.parametrize(

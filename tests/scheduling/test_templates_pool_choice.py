@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.engine.decide import decide
+from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import InstanceType, Market, Resources
-from nodefleet.model.operations import Create, Launch, Shortage
+from nodefleet.model.operations import Create, Launch, SendAlert, Shortage
 from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
@@ -114,6 +115,58 @@ def test_a_pool_whose_types_are_short_everywhere_is_passed_over(market, zones, e
     short = tuple(Shortage(pool="small", type="t3.small", zone=zone, market=market, until=after(60)) for zone in zones)
     memory = Memory(pools={"small": PoolMemory(shortages=short)})
     assert chosen(policy(), memory=memory) == expected
+
+
+SINGLE_SHORT = tuple(
+    Shortage(pool="small", type="g4dn.xlarge", zone=zone, market=market, until=after(60))
+    for zone in "ab"
+    for market in Market
+)
+
+
+def launches(rules, shortages=()):
+    """What is launched for four training pods, by pool: types and nodes."""
+    memory = Memory(pools={"small": PoolMemory(shortages=shortages)})
+    catalog = (*CATALOG, ONE_GPU, FOUR_GPUS)
+    found = []
+    for decision in decide(look(0, pods=TRAINING[:4], catalog=catalog, targets=TARGETS), memory, rules).pools:
+        own = [step.operation for step in decision.plan if isinstance(step, Create)]
+        kinds = {each.types for each in own if isinstance(each, Launch)}
+        nodes = sum(each.count for each in own if isinstance(each, Launch))
+        found += [(decision.pool, kinds, nodes)] if nodes else []
+    return found
+
+
+def with_types(*types):
+    return replace(pool("small", types[0]), market=MarketMix(types=types, spot_percent=0))
+
+
+def test_a_pool_is_passed_over_that_can_launch_only_types_that_do_not_hold_the_pod():
+    rules = Policy(pools=(with_types("t3.small", "g4dn.xlarge"), pool("large", "g4dn.12xlarge")))
+    assert launches(rules) == [("small", {("g4dn.xlarge",)}, 4)]
+    assert launches(rules, SINGLE_SHORT) == [("large", {("g4dn.12xlarge",)}, 1)]
+
+
+def test_of_a_pool_whose_small_type_is_short_as_many_pods_share_a_large_node_as_it_holds():
+    rules = Policy(pools=(with_types("g4dn.xlarge", "g4dn.12xlarge"),))
+    assert launches(rules) == [("small", {("g4dn.xlarge",)}, 4)], "no large node takes the place of a small one"
+    assert launches(rules, SINGLE_SHORT) == [("small", {("g4dn.12xlarge",)}, 1)]
+
+
+def test_a_type_of_about_the_same_price_is_asked_for_together_with_the_planned_one():
+    twin = replace(ONE_GPU, name="g5.xlarge", hourly_usd=2 * 0.526)
+    seen = look(0, pods=TRAINING[:1], catalog=(ONE_GPU, twin, FOUR_GPUS), targets=TARGETS)
+    (decision,) = decide(seen, KNOWN, Policy(pools=(with_types("g4dn.xlarge", "g5.xlarge", "g4dn.12xlarge"),))).pools
+    (launch,) = (each.operation for each in decision.plan if isinstance(each, Create))
+    assert launch.types == ("g4dn.xlarge", "g5.xlarge")
+
+
+def test_a_pool_whose_only_type_is_short_still_says_so_and_its_pods_are_not_unplaceable():
+    seen = look(0, pods=TRAINING[:1], catalog=(ONE_GPU,), targets=TARGETS)
+    memory = Memory(pools={"small": PoolMemory(shortages=SINGLE_SHORT)})
+    decision = decide(seen, memory, Policy(pools=(with_types("g4dn.xlarge"),)))
+    alerts = [each.alert for each in decision.pools[0].plan if isinstance(each, SendAlert)]
+    assert (alerts, decision.tells) == ([AlertKind.NO_CAPACITY], ())
 
 
 def test_a_pool_without_a_launch_target_is_not_short():

@@ -27,6 +27,7 @@ SHIPPED = [
     "jobs-complete",
     "load-spike",
     "morning-spike",
+    "pool-choice",
     "region-failover",
     "release-storm",
     "rotation-week",

@@ -7,6 +7,7 @@ import pytest
 from nodefleet.engine import decide as deciding
 from nodefleet.engine.tenants import share_new_nodes
 from nodefleet.model.alerts import AlertKind
+from nodefleet.scheduling.templates import TemplateSource
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenario_result import MarkKind
 from nodefleet_tools.sim.scenarios.reading import find, read, shipped
@@ -108,6 +109,12 @@ def test_without_it_all_nodes_that_consolidation_gives_back_stay_half_full():
     day = changed("consolidation", policy=empty)
     assert {"final nodes", "shrinks", "node hours", "usd"} <= failing(day)
     assert round(day.figures.node_hours, 1) == 18.0
+
+
+def test_by_the_prices_alone_jobs_wait_for_a_type_that_ec2_lacks(monkeypatch):
+    """Broken on purpose: no type counts as short."""
+    monkeypatch.setattr(TemplateSource, "_is_short", lambda *_: False)
+    assert {"running pods of train at 10:00", "longest pod wait"} <= failing(changed("pool-choice"))
 
 
 def test_without_shares_the_team_whose_pods_came_first_gets_nearly_all():

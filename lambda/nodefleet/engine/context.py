@@ -44,6 +44,7 @@ class PlacementRequest:
 
     zones: tuple[str, ...] = ()  # only there; empty means anywhere
     types: tuple[str, ...] = ()  # only these; empty means any of the pool's
+    preferred: tuple[str, ...] = ()  # of them those that are asked for first; empty means all
     market: Market | None = None  # only this one; none: as the pool's share says
 
 

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 
 from nodefleet.capacity import on_demand_of, on_demand_share
 from nodefleet.engine.context import PlacementRequest, PoolContext, describe_drift, operation_id, target_of
@@ -138,11 +139,11 @@ def _choose(
     """The zone with the fewest nodes that has capacity; On-Demand where Spot is known to have none, unless the pods
     depend on Spot."""
     zones = sorted(set(per_zone) & set(request.zones or per_zone), key=lambda zone: (per_zone[zone], zone))
-    for paid in dict.fromkeys((market, request.market or Market.ON_DEMAND)):
-        for zone in zones:
-            types = tuple(kind for kind in request.types or mix.types if (kind, zone, paid) not in scarce)
-            if types:
-                return zone, paid, types
+    markets = dict.fromkeys((market, request.market or Market.ON_DEMAND))
+    for wanted, paid, zone in product((request.preferred, request.types or mix.types), markets, zones):
+        types = tuple(kind for kind in wanted if (kind, zone, paid) not in scarce)
+        if types:
+            return zone, paid, types
     return None
 
 

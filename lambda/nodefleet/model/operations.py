@@ -331,6 +331,7 @@ class Shortfall:
     launch: str
     missing: int
     at: datetime
+    packed_again: bool = False  # it is not owed: the pods that it was for are packed again, without what is short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

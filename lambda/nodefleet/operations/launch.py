@@ -50,6 +50,7 @@ from nodefleet.model.snapshot import Missing, Observation
 from nodefleet.model.state import Memory
 from nodefleet.operations.progress import NOTHING_YET, Progress, rules_of, save_if_changed, seconds, with_silence
 from nodefleet.policy.cluster import Policy
+from nodefleet.policy.pool import Pool
 
 # ── joins ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 # Each instance of a launch is settled once; a failure gives feedback and one alert.
@@ -278,8 +279,20 @@ def _report_shortfall(launch: Launch, policy: Policy) -> tuple[Launch, Progress]
         return learned, Progress(lessons=lessons)
     if launch.purpose is Purpose.MARKET:  # the pool is as large as it has to be: nothing is owed
         return learned, Progress(steps=_shortfall_alerts(launch), lessons=lessons)
-    owed = Shortfall(pool=launch.pool, launch=launch.id, missing=missing, at=launch.answered_at)
+    owed = Shortfall(
+        pool=launch.pool,
+        launch=launch.id,
+        missing=missing,
+        at=launch.answered_at,
+        packed_again=_was_for_pods(launch, rules_of(policy, launch.pool)),
+    )
     return learned, Progress(steps=_shortfall_alerts(launch), lessons=(*lessons, owed))
+
+
+def _was_for_pods(launch: Launch, pool: Pool) -> bool:
+    """It was bought for certain pods, and they ask again at once, perhaps for fewer and larger nodes."""
+    at_once = pool.steps.pending == "packing" or pool.is_adaptive
+    return at_once and launch.purpose is Purpose.GROW and set(launch.types) < set(pool.market.types)
 
 
 def _shortfall_alerts(launch: Launch) -> tuple[SendAlert, ...]:

@@ -106,6 +106,8 @@ def _apply_feedback(known: PoolMemory, lesson: Feedback, rules: Pool) -> PoolMem
     match lesson:
         case Shortage():
             return replace(known, shortages=_with_shortage(known.shortages, lesson))
+        case Shortfall(packed_again=True):
+            return known
         case Shortfall():
             return replace(known, losses=_with_owed(known.losses, lesson, rules))
         case JoinFailed(at=at):

@@ -19,6 +19,9 @@ from nodefleet.scheduling.predicates import NodeModel, is_plain
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from nodefleet.scheduling.templates import PodCompatibility, Template, price_of_part, template_refusal
 
+_MOST_TIMES = 2  # the price of the planned type: the next size of its family
+_SHORT_TIMES = 1000  # what a type that EC2 lacks counts for: it is planned only where no other holds the pod
+
 # ── new nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -36,6 +39,18 @@ class NewNode:
     def types(self) -> tuple[str, ...]:
         """Types that would hold the same pods in the same zone, in the policy's order."""
         return tuple(dict.fromkeys(each.type for each in self._fitting if each.zone == self.zone))
+
+    def prefer(self, types: Sequence[str]) -> tuple[str, ...]:
+        """Those of `types` that cost little more than the planned one; none if that is all of them. A much larger node
+        pays only for more pods: when EC2 lacks the others, what waits is packed again."""
+        if len(types) <= 1:
+            return ()
+        price = {each.type: each.price for each in self.templates}
+        planned = price.get(self.type)
+        if planned is None or any(price[type_] is None for type_ in types):
+            return ()
+        found = tuple(type_ for type_ in types if (price[type_] or 0.0) <= _MOST_TIMES * planned)
+        return found if len(found) < len(types) else ()
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -112,9 +127,9 @@ class NewNodes:
         reasons = []
         known = bool(pod.requests.extended) and all(each.price is not None for each in self._templates)
 
-        def rank(each: Template) -> tuple[int, str, float]:
+        def rank(each: Template) -> tuple[bool, int, str, float]:
             """Devices are what such a node costs: the type that has them for the least comes first."""
-            return (self.zones[each.zone], each.zone, price_of_part(pod, each) if known else 0.0)
+            return (each.short, self.zones[each.zone], each.zone, price_of_part(pod, each) if known else 0.0)
 
         for template in sorted(self._templates, key=rank):
             if not template.can_hold(pod):
@@ -375,10 +390,11 @@ class _PodGroups:
 
 def _price_of(template: Template, first: Template, *, known: bool) -> float:
     """What a node costs an hour; while a price is not known, its size compared with the first template's."""
+    times = _SHORT_TIMES if template.short else 1
     if known and template.price is not None:
-        return template.price
+        return template.price * times
     size, unit = template.node.allocatable, first.node.allocatable
-    return size.cpu / max(unit.cpu, 1) + size.memory / max(unit.memory, 1)
+    return (size.cpu / max(unit.cpu, 1) + size.memory / max(unit.memory, 1)) * times
 
 
 def _options(templates: Sequence[Template]) -> list[NodeOption]:

@@ -54,6 +54,7 @@ class Template:
     daemons: tuple[Pod, ...] = ()
     market: Market | None = None  # none: either; pods do not depend on it
     price: float | None = None  # USD an hour, in its market or the pool's mix of markets; none: not known
+    short: bool = False  # EC2 is known to have none of the type now, in no zone and market of the pool
     empty: NodeState = field(compare=False, repr=False)  # such a node with nothing but its daemons
 
     @property
@@ -84,6 +85,7 @@ class TemplateSource:
     zones: Mapping[str, tuple[str, ...]]  # by pool
     disks: Mapping[str, int]  # by pool: bytes of the root volume that its launch template asks for, where known
     attach_limits: Mapping[str, Mapping[str, int]]  # by type ("": any type) and CSI driver: the least of all nodes
+    shortages: Mapping[str, frozenset[tuple[str, str, Market]]]  # by pool: type, zone and market
     by_market: bool = False  # a pending pod depends on the market, so that each has templates of its own
 
     def templates(self, pool: Pool) -> tuple[Template, ...]:
@@ -115,6 +117,7 @@ class TemplateSource:
             daemons=daemons,
             market=market,
             price=_price(self.catalog.get(type_), pool.market, market),
+            short=self._is_short(pool, type_, market),
             empty=empty,
         )
 
@@ -148,6 +151,14 @@ class TemplateSource:
         limits = {**self.attach_limits.get("", {}), **self.attach_limits.get(type_, {})}
         return NodeModel(name=name, labels=labels, taints=pool.taints, allocatable=allocatable, attach_limits=limits)
 
+    def _is_short(self, pool: Pool, type_: str, market: Market | None) -> bool:
+        known = self.shortages.get(pool.name)
+        if not known:
+            return False
+        # On-Demand is taken where Spot is short, unless a pod depends on Spot.
+        markets = (market,) if market else {*_markets(pool.market), Market.ON_DEMAND}
+        return all((type_, zone, paid) in known for zone in self.zones_of(pool) for paid in markets)
+
     def _architecture(self, type_: str) -> str:
         known = self.catalog[type_].architecture if type_ in self.catalog else ""
         return known or architecture(type_)
@@ -180,6 +191,12 @@ def template_source(observation: Observation, memory: Memory = NOTHING_REMEMBERE
         zones={target.pool: tuple(sorted(target.subnets)) for target in observation.targets},
         disks={target.pool: target.disk_gb * _GIB for target in observation.targets},
         attach_limits=_least_attach_limits(observation, view.nodes),
+        shortages={
+            name: frozenset(
+                (each.type, each.zone, each.market) for each in pool.shortages if observation.at < each.until
+            )
+            for name, pool in memory.pools.items()
+        },
         by_market=_depend_on_market(view.pods or ()),
     )
 
@@ -326,8 +343,14 @@ def cheapest_first(
         for pool, mask in fitting.items()
     }
     known = all(each.price is not None for those in held.values() for each in those)
-    price = {pool: min(price_of_part(pod, each) for each in those) if known else 0.0 for pool, those in held.items()}
-    return dict(sorted(fitting.items(), key=lambda item: (item[0] in without_capacity, price[item[0]])))
+    # A pool may well launch other types and yet none that holds the pod.
+    without = without_capacity | {pool for pool, those in held.items() if all(each.short for each in those)}
+
+    def price(pool: str) -> float:
+        there = [each for each in held[pool] if not each.short] or held[pool]
+        return min(price_of_part(pod, each) for each in there) if known else 0.0
+
+    return dict(sorted(fitting.items(), key=lambda item: (item[0] in without, price(item[0]))))
 
 
 def price_of_part(pod: Pod, template: Template) -> float:

@@ -332,7 +332,12 @@ class PendingPods:
 
     def asks(self, nodes: int) -> tuple[PlacementRequest, ...]:
         """What the pods need of the first so many new nodes."""
-        return tuple(PlacementRequest(zones=new.zones, types=new.types, market=new.market) for new in self.new[:nodes])
+        return tuple(
+            PlacementRequest(
+                zones=new.zones, types=(types := new.types), preferred=new.prefer(types), market=new.market
+            )
+            for new in self.new[:nodes]
+        )
 
     def record_purchase(self, nodes: int, now: datetime, most: int) -> tuple[PendingClass, ...]:
         """What is remembered after the first so many new nodes were bought: `most` classes."""
