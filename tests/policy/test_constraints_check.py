@@ -8,8 +8,17 @@ import pytest
 from nodefleet.model.serialization import IssueCode
 from nodefleet.policy.cluster import Burst, FleetLimits, Policy, Trust
 from nodefleet.policy.constraints import check, out_of_limits
-from nodefleet.policy.demand import ClearTime, JobDemand, PerWorkerQueue, QueueAndLatency, Threshold
-from nodefleet.policy.fields import FieldInfo, Readings, Score, Sustain
+from nodefleet.policy.demand import (
+    ClearTime,
+    JobDemand,
+    PerWorkerQueue,
+    QueueAndLatency,
+    Readings,
+    Score,
+    Sustain,
+    Threshold,
+)
+from nodefleet.policy.fields import FieldInfo
 from nodefleet.policy.pool import (
     Benefit,
     Consolidation,

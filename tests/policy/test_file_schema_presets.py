@@ -3,7 +3,7 @@
 import pytest
 
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.fields import Readings
+from nodefleet.policy.demand import Readings
 from nodefleet.policy.file_schema import DEFAULT_PRESET, PRESETS
 from nodefleet.policy.loading import load
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import DemandRule, Threshold
-from nodefleet.policy.fields import Readings, Score, Sustain
+from nodefleet.policy.demand import DemandRule, Readings, Score, Sustain, Threshold
 from nodefleet.policy.file_schema import Part, classes_of, is_table, is_tagged, item, leaves, part, path_of, value_at
 from nodefleet.policy.pool import Limits, Pool
 from nodefleet.policy.sources import Prometheus, Source

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nodefleet.model.serialization import ValidationError, to_plain
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.fields import Readings, Score
+from nodefleet.policy.demand import Readings, Score
 from nodefleet.policy.file_schema import PRESETS
 from nodefleet.policy.loading import load, salvage
 from nodefleet.policy.pool import Pool, Utilisation

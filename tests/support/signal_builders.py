@@ -11,8 +11,7 @@ from nodefleet.engine.signals.vote import Pace, ScaleUp, SignalVote
 from nodefleet.model.snapshot import PoolReadings, Reading, Sample
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Trust
-from nodefleet.policy.demand import DemandRule, readings_of
-from nodefleet.policy.fields import Readings, Sustain
+from nodefleet.policy.demand import DemandRule, Readings, Sustain, readings_of
 from nodefleet.policy.pool import Pool
 from support.builders import after
 

@@ -26,8 +26,16 @@ from nodefleet.model.serialization import fields_of, kind_of
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Level
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import ClearTime, DemandRule, JobDemand, PerWorkerQueue, QueueAndLatency, Threshold
-from nodefleet.policy.fields import Score, Sustain
+from nodefleet.policy.demand import (
+    ClearTime,
+    DemandRule,
+    JobDemand,
+    PerWorkerQueue,
+    QueueAndLatency,
+    Score,
+    Sustain,
+    Threshold,
+)
 from nodefleet.policy.file_schema import leaves, path_of
 from nodefleet.policy.pool import Pool, Targets
 from nodefleet_tools.cli import main

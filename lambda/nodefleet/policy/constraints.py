@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from nodefleet.model.serialization import IssueCode, ValidationIssue, nearest, show_value, to_plain
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.demand import JobDemand, readings_of
-from nodefleet.policy.fields import FieldInfo, Score, Sustain, highest_score
+from nodefleet.policy.demand import JobDemand, Score, Sustain, highest_score, readings_of
+from nodefleet.policy.fields import FieldInfo
 from nodefleet.policy.file_schema import Keys, Leaf, leaves, path_of, value_at
 from nodefleet.policy.pool import Pool
 from nodefleet.policy.sources import source_problems

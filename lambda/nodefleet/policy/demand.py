@@ -1,5 +1,5 @@
-"""Demand beyond CPU, memory and pods: custom signals (the five rules that turn readings into nodes), the adaptive
-strategy, headroom, warm instances and the demand of a failed region."""
+"""How long a reading must last before it counts, and demand beyond CPU, memory and pods: custom signals (the five rules
+that turn readings into nodes), the adaptive strategy, headroom, warm instances and the demand of a failed region."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,11 +7,48 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Literal, TypeAlias
 
-from nodefleet.policy.fields import NODES, PERCENT, SECONDS, Sustain, describe, setting
+from nodefleet.policy.fields import NODES, PERCENT, SECONDS, describe, setting
 
 _NAME = describe("stands in reasons, metrics and memory")
 _SUSTAIN = describe("how long it must last; none takes the pool's")
 _RUNNERS = "how many jobs a node works on at once"
+
+# ── how long a reading lasts ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """So many new readings in a row. A gap or a reading on the other side starts again."""
+
+    count: int = setting(2, "readings", "one reading may be a spike", at_least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Each breach counts 1 and loses half its weight every half-life; the sum must reach the threshold."""
+
+    threshold: float = setting(2.0, "score", "about two fresh breaches", above=0)
+    half_life: timedelta = setting(timedelta(seconds=240), SECONDS, "two readings ago still counts half", above=0)
+    window: timedelta = setting(timedelta(seconds=600), SECONDS, "older breaches are forgotten", above=0)
+
+
+Lasting: TypeAlias = Readings | Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sustain:
+    """How long a reading must stay beyond its limit before it counts."""
+
+    up: Lasting = setting(Readings(count=2), "", "two readings are four minutes: a spike is over by then")
+    down: Lasting = setting(Readings(count=5), "", "five readings are ten minutes: capacity is given back slowly")
+
+
+def highest_score(lasting: Score, interval: timedelta) -> float:
+    """What uninterrupted breaches can reach at most; a threshold above it never triggers."""
+    readings = lasting.window // interval + 1
+    kept = 0.5 ** (interval / lasting.half_life)  # of a breach's weight, one reading later
+    return (1 - kept**readings) / (1 - kept) if kept < 1 else float(readings)
+
 
 # ── what it asks for ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Literal
 
 from nodefleet.model.inventory import Taint
-from nodefleet.policy.demand import Adaptive, DemandRule, Headroom, Standby, WarmPool
-from nodefleet.policy.fields import NODES, PERCENT, SECONDS, Sustain, describe, setting
+from nodefleet.policy.demand import Adaptive, DemandRule, Headroom, Standby, Sustain, WarmPool
+from nodefleet.policy.fields import NODES, PERCENT, SECONDS, describe, setting
 from nodefleet.policy.sources import Source
 
 YEAR = 366 * 86400  # seconds

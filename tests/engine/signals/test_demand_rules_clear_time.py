@@ -9,8 +9,7 @@ from nodefleet.capacity import FleetSize, with_peak
 from nodefleet.engine.signals.demand_rules import desired_workers
 from nodefleet.engine.signals.vote import BelowThreshold, ScaleDownOk, ScaleUp, Unreadable, WithinThresholds
 from nodefleet.model.snapshot import Missing, Reading
-from nodefleet.policy.demand import ClearTime
-from nodefleet.policy.fields import Readings, Sustain
+from nodefleet.policy.demand import ClearTime, Readings, Sustain
 from nodefleet.policy.pool import Limits, Pool
 from support.builders import NOON, after
 from support.signal_builders import ask, ask_along, floor_of, look, words

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.engine.signals.vote import AboveThreshold, BelowThreshold, Pace, ScaleDownOk, ScaleUp, WithinThresholds
-from nodefleet.policy.demand import JobDemand
-from nodefleet.policy.fields import Readings, Score, Sustain
+from nodefleet.policy.demand import JobDemand, Readings, Score, Sustain
 from support.signal_builders import AT_ONCE, ask, ask_along, floor_of, look, words
 
 TWICE = Sustain(up=Readings(count=2), down=Readings(count=2))

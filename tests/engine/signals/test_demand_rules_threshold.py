@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.engine.signals.vote import AboveThreshold, ScaleDownOk, ScaleUp, WithinThresholds
-from nodefleet.policy.demand import Quantity, Threshold
-from nodefleet.policy.fields import Readings, Sustain
+from nodefleet.policy.demand import Quantity, Readings, Sustain, Threshold
 from nodefleet.policy.pool import Pool, Steps, Targets
 from support.signal_builders import AT_ONCE, ask, ask_along, floor_of, look, words
 

@@ -14,7 +14,7 @@ from nodefleet.engine.signals.vote import (
 )
 from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.model.state import Breaches
-from nodefleet.policy.fields import Readings, Score, Sustain
+from nodefleet.policy.demand import Readings, Score, Sustain
 from nodefleet.policy.pool import Reactive, Steps
 from support.builders import NOON, after
 from support.signal_builders import AT_ONCE, PACE, floor_of, look, words

@@ -8,7 +8,7 @@ from nodefleet.engine.signals.vote import NO_BREACHES, HowLong, Pace, Sustained,
 from nodefleet.model.snapshot import Reading
 from nodefleet.model.state import Breaches
 from nodefleet.policy.cluster import Policy, Trust
-from nodefleet.policy.fields import Readings, Score
+from nodefleet.policy.demand import Readings, Score
 from support.builders import NOON, after
 from support.signal_builders import PACE
 from support.wording import assert_wording

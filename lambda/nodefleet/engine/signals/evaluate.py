@@ -32,7 +32,7 @@ from nodefleet.model.names import figure, percent, pluralize
 from nodefleet.model.operations import SendAlert
 from nodefleet.model.snapshot import Missing, Reading
 from nodefleet.model.state import Breaches, PoolMemory, ScaleUpRecord
-from nodefleet.policy.fields import Sustain
+from nodefleet.policy.demand import Sustain
 from nodefleet.policy.pool import Benefit, Pool, Steps, Utilisation
 
 # ── effectiveness ────────────────────────────────────────────────────────────────────────────────────────────────────

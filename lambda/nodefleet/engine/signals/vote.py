@@ -15,7 +15,7 @@ from nodefleet.model.operations import SendAlert
 from nodefleet.model.snapshot import Reading, add_up
 from nodefleet.model.state import Breaches, PoolMemory
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.fields import Lasting, Readings, Score
+from nodefleet.policy.demand import Lasting, Readings, Score
 from nodefleet.policy.pool import Reactive
 
 

@@ -23,8 +23,7 @@ from math import ceil, isnan
 
 from nodefleet.model.inventory import Market, Node, Resources, total
 from nodefleet.model.snapshot import add_up
-from nodefleet.policy.demand import ClearTime
-from nodefleet.policy.fields import Readings
+from nodefleet.policy.demand import ClearTime, Readings
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.sim.liveness.check import Check
 from nodefleet_tools.sim.rules import Rule
