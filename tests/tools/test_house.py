@@ -50,6 +50,12 @@ def test_an_import_inside_a_function_is_one_too():
     assert single_importers(modules, imports) == ("a (2 lines) ← c",)
 
 
+@pytest.mark.parametrize(("most", "mergeable"), [(3, ()), (4, ("b (2 lines) ← a",))])
+def test_a_module_fits_into_its_only_importer_if_both_together_are_short_enough(most, mergeable):
+    modules = named(module("a", "import b\nx = 1\n"), module("b", "x = 1\ny = 2\n"))
+    assert single_importers(modules, import_graph(modules), most=most) == mergeable
+
+
 def test_a_class_name_of_two_modules_is_told_with_both():
     one, other = module("a", "class Limits: ..."), module("b", "class Limits: ...\nclass Only: ...")
     assert repeated_classes([one, other]) == ("Limits: a, b",)

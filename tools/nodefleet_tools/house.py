@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAMBDA = ROOT / "lambda"
 TESTS = ROOT / "tests"
 PACKAGE = "nodefleet"
+LONGEST_FILE = 400  # lines, as CONTRIBUTING says
 
 # Past participles that do not end in -ed. A function is named by one alone when nothing else is in its name.
 _IRREGULAR = (
@@ -72,13 +73,20 @@ def measure() -> Iterator[Figure]:
     yield Figure(
         about="modules with one importer", now=f"{len(single)} of {_plain(modules)}", wanted="≤ 25", which=single
     )
+    room = single_importers(modules, imports, most=LONGEST_FILE)
+    yield Figure(
+        about=f"  of them those that their importer has room for, {LONGEST_FILE} lines together",
+        now=str(len(room)),
+        wanted="0",
+        which=room,
+    )
     chain = longest_chain(imports)
     yield Figure(about="longest import chain (modules)", now=str(len(chain)), wanted="≤ 12", which=tuple(chain))
     twice = repeated_classes(modules.values())
     yield Figure(about="class names used twice or more", now=str(len(twice)), wanted="0", which=twice)
     participles = participle_functions(modules.values())
     yield Figure(about="functions named by a bare participle", now=str(len(participles)), wanted="0", which=participles)
-    yield from measure_scale_up()
+    yield from measure_scale_up(modules)
     english = english_asserts(TESTS)
     yield Figure(about="asserts on English text", now=str(len(english)), wanted="≤ 120", which=english)
     helpers = tuple(sorted(path.name for path in TESTS.glob("*.py") if not path.name.startswith(("test_", "conftest"))))
@@ -115,8 +123,10 @@ def _plain(modules: Mapping[str, Module]) -> int:
     return sum(1 for module in modules.values() if module.path.name != "__init__.py")
 
 
-def single_importers(modules: Mapping[str, Module], imports: Mapping[str, set[str]]) -> tuple[str, ...]:
-    """Modules, packages aside, that exactly one other module imports."""
+def single_importers(
+    modules: Mapping[str, Module], imports: Mapping[str, set[str]], most: int | None = None
+) -> tuple[str, ...]:
+    """Modules, packages aside, that exactly one other module imports; `most`: with that one so many lines at most."""
     importers: dict[str, list[str]] = defaultdict(list)
     for name, imported in imports.items():
         for each in imported:
@@ -124,7 +134,9 @@ def single_importers(modules: Mapping[str, Module], imports: Mapping[str, set[st
     return tuple(
         f"{name} ({module.lines} lines) ← {importers[name][0]}"
         for name, module in sorted(modules.items())
-        if module.path.name != "__init__.py" and len(importers[name]) == 1
+        if module.path.name != "__init__.py"
+        and len(importers[name]) == 1
+        and (most is None or module.lines + modules[importers[name][0]].lines <= most)
     )
 
 
@@ -225,7 +237,7 @@ class _Watch:
             self.calls[f"{module}.{frame.f_code.co_name}"] += 1
 
 
-def measure_scale_up() -> Iterator[Figure]:
+def measure_scale_up(modules: Mapping[str, Module]) -> Iterator[Figure]:
     """One run of the simulation that launches because pods wait, from `run` to the cloud's `launch`."""
     world = World(seed=1, policy={"limits": {"min": 2, "max": 6}})
     world.add_workers(2)
@@ -251,8 +263,12 @@ def measure_scale_up() -> Iterator[Figure]:
     if not watch.launched:
         raise AssertionError("the simulated run launched nothing: there is no scale-up to measure")
     crossed = tuple(sorted(watch.modules))
+    lines = sum(modules[name].lines for name in crossed)
     yield Figure(
-        about="modules that a scale-up crosses, run → cloud.launch", now=str(len(crossed)), wanted="≤ 45", which=crossed
+        about="modules that a scale-up crosses, run → cloud.launch, and their lines",
+        now=f"{len(crossed)} / {lines:,}",
+        wanted="≤ 45",
+        which=crossed,
     )
     per_iteration = [
         f"{watch.calls[name] / ran.iterations:g}×"
